@@ -2,8 +2,16 @@
 //!
 //! Handwritten, because a plotting library brings fonts and code to find them; the viewer's own
 //! sans-serif font is enough here. Equal input gives equal bytes: coordinates are rounded to a
-//! tenth of a pixel. Colours are those of Okabe and Ito, which colour-blind readers can tell apart;
-//! series also differ by marker, and published values are dashed.
+//! tenth of a pixel. A plot in a file and the same plot in an HTML report are one drawing: every
+//! shape has its colours as attributes, for viewers without style sheets, and a class, through
+//! which a style sheet replaces them (`STYLE` in files, the page's own in pages).
+//!
+//! * A line's name stands at its end, so that no legend has to be searched. Names that would
+//!   overlap move apart.
+//! * Colours are those of Okabe and Ito, which colour-blind readers can tell apart; series also
+//!   differ by marker, and published values are dashed.
+//! * Of lines that coincide, the one drawn first is wider, so that it shows on both sides.
+//! * The range of a value over seeds is a band around a line, and a whisker on bars and points.
 //!
 //! Values that cannot be drawn are left out: values that are not finite, and values at or below
 //! zero on a logarithmic axis.
@@ -12,6 +20,7 @@ mod scale;
 mod svg;
 
 use scale::Scaled;
+use serde_json::{Value, json};
 use svg::{Anchor, Svg};
 
 pub use scale::{Axis, Range, Scale, Unit};
@@ -32,12 +41,14 @@ pub struct Plot {
 /// Values that belong together.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Its name.
     pub name: String,
     /// How it is drawn.
     pub mark: Mark,
     /// Its values: x and y. Where x has categories, x is the index of one.
     pub points: Vec<(f64, f64)>,
+    /// The lowest and the highest value at each point, over the seeds; empty if there is one seed.
+    pub spread: Vec<(f64, f64)>,
 }
 
 /// How a series is drawn.
@@ -51,8 +62,28 @@ pub enum Mark {
     Points,
     /// Level until the next point: distributions.
     Steps,
+    /// A filled surface between the axis and the level of each point until the next.
+    Area,
     /// Bars from the bottom; several series stand side by side.
     Bars,
+}
+
+impl Mark {
+    /// Returns whether its name stands at its end.
+    const fn is_labelled_directly(self) -> bool {
+        !matches!(self, Self::Bars)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Dashed => "dashed",
+            Self::Points => "points",
+            Self::Steps => "steps",
+            Self::Area => "area",
+            Self::Bars => "bars",
+        }
+    }
 }
 
 impl Plot {
@@ -64,45 +95,96 @@ impl Plot {
 
     /// Adds a series.
     #[must_use]
-    pub fn with(mut self, name: &str, mark: Mark, points: Vec<(f64, f64)>) -> Self {
-        self.series.push(Series { name: name.to_owned(), mark, points });
+    pub fn with(self, name: &str, mark: Mark, points: Vec<(f64, f64)>) -> Self {
+        self.with_spread(name, mark, points, Vec::new())
+    }
+
+    /// Adds a series with the lowest and the highest value at each point.
+    #[must_use]
+    pub fn with_spread(mut self, name: &str, mark: Mark, points: Vec<(f64, f64)>, mut spread: Vec<(f64, f64)>) -> Self {
+        if spread.len() != points.len() || spread.iter().all(|(low, high)| low == high) {
+            spread.clear();
+        }
+        self.series.push(Series { name: name.to_owned(), mark, points, spread });
         self
     }
 
-    /// Draws the plot, 760 x 420 pixels. Complexity: O(points).
+    /// Draws the plot as a file, 760 x 420 pixels. Complexity: O(points).
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let frame = Frame::of(self);
-        let mut svg = Svg::new(WIDTH, HEIGHT);
-        svg.text((WIDTH / 2.0, 22.0), Anchor::Middle, 15.0, &self.title);
-        frame.draw_axes(&mut svg, self);
-        let bars = self.series.iter().filter(|series| series.mark == Mark::Bars).count();
-        let mut bar = 0;
-        for (index, series) in self.series.iter().enumerate() {
-            let look = Look::of(index);
-            if series.mark == Mark::Bars {
-                frame.draw_bars(&mut svg, series, look, (bar, bars));
-                bar += 1;
-            } else {
-                frame.draw_line(&mut svg, series, look);
-            }
-        }
-        frame.draw_legend(&mut svg, self);
+        let mut svg = Svg::file(WIDTH, HEIGHT, STYLE);
+        svg.text((LEFT_OF_TEXT, 24.0), Anchor::Start, 15.0, "t", &self.title);
+        self.draw(&mut svg, 30.0);
         svg.finish()
     }
-}
 
-/// Colour and marker of a series.
-#[derive(Clone, Copy)]
-struct Look {
-    colour: &'static str,
-    marker: usize,
-}
-
-impl Look {
-    const fn of(index: usize) -> Self {
-        Self { colour: COLOURS[index % COLOURS.len()], marker: index }
+    /// Draws the plot for an HTML page, which has its own style sheet and heading: without the
+    /// title, with `description` as its text for readers that do not see it.
+    #[must_use]
+    pub fn to_inline_svg(&self, description: &str) -> String {
+        let mut svg = Svg::inline(INLINE_WIDTH, INLINE_HEIGHT, description);
+        self.draw(&mut svg, 0.0);
+        svg.finish()
     }
+
+    /// Returns the values and the places of the axes in the drawing of
+    /// [`to_inline_svg`](Self::to_inline_svg), so that a page can show the values under a pointer.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let frame = Frame::of(self, 0.0, (INLINE_WIDTH, INLINE_HEIGHT));
+        let axis = |axis: &Axis, scaled: &Scaled, from: f64, to: f64| {
+            let (low, high) = scaled.bounds();
+            json!({ "label": axis.label, "unit": axis.unit.name(), "log": axis.scale == Scale::Log, "low": low,
+                "high": high, "from": from, "to": to, "names": axis.names() })
+        };
+        let series: Vec<Value> = self
+            .series
+            .iter()
+            .map(|one| {
+                let (x, y): (Vec<f64>, Vec<f64>) = one.points.iter().copied().unzip();
+                json!({ "name": one.name, "mark": one.mark.name(), "x": x, "y": y, "spread": one.spread })
+            })
+            .collect();
+        json!({ "x": axis(&self.x, &frame.x, frame.left, frame.right), "y": axis(&self.y, &frame.y, frame.bottom, frame.top),
+            "series": series })
+    }
+
+    fn draw(&self, svg: &mut Svg, top: f64) {
+        let frame = Frame::of(self, top, svg.size());
+        svg.text((LEFT_OF_TEXT, top + 16.0), Anchor::Start, 12.0, "q", &self.y.label);
+        frame.draw_axes(svg, self);
+        let bars = self.series.iter().filter(|series| series.mark == Mark::Bars).count();
+        let (mut bar, mut names) = (0, Vec::new());
+        for (index, series) in self.series.iter().enumerate().filter(|(_, series)| series.mark == Mark::Area) {
+            frame.draw_area(svg, series, index);
+        }
+        for (index, series) in self.series.iter().enumerate() {
+            if series.mark == Mark::Bars {
+                frame.draw_bars(svg, series, index, (bar, bars));
+                bar += 1;
+                continue;
+            }
+            let above = self.series[index + 1..].iter().filter(|other| coincide(series, other)).count();
+            frame.draw_line(svg, series, index, above);
+            let last = series.points.iter().rev().find_map(|point| frame.at(*point));
+            names.extend(last.map(|(_, y)| (y, index)));
+        }
+        if self.series.len() > 1 {
+            frame.draw_names(svg, self, names);
+        }
+    }
+}
+
+/// Returns whether two lines lie on each other: in most of the points that they have in common.
+fn coincide(one: &Series, other: &Series) -> bool {
+    if !matches!(one.mark, Mark::Line | Mark::Steps | Mark::Dashed) || one.points.len() != other.points.len() {
+        return false;
+    }
+    let is_near = |(a, b): (&(f64, f64), &(f64, f64))| {
+        (a.0 - b.0).abs() <= f64::EPSILON * a.0.abs() && (a.1 - b.1).abs() <= 0.004 * a.1.abs().max(b.1.abs())
+    };
+    let same = one.points.iter().zip(&other.points).filter(|pair| is_near(*pair)).count();
+    same * 2 > one.points.len()
 }
 
 /// The positions of the parts on the page.
@@ -116,14 +198,23 @@ struct Frame {
 }
 
 impl Frame {
-    fn of(plot: &Plot) -> Self {
-        let values = |pick: fn(&(f64, f64)) -> f64| plot.series.iter().flat_map(|series| &series.points).map(pick);
-        let has_bars = plot.series.iter().any(|series| series.mark == Mark::Bars);
-        let x = Scaled::of(&plot.x, values(|point| point.0), scale::Zero::AsItComes);
-        let zero = if has_bars { scale::Zero::Included } else { scale::Zero::AsItComes };
-        let y = Scaled::of(&plot.y, values(|point| point.1), zero);
-        let legend = if plot.series.len() > 1 { LEGEND_WIDTH } else { 0.0 };
-        Self { left: 84.0, right: WIDTH - 24.0 - legend, top: 40.0, bottom: HEIGHT - 58.0, x, y }
+    fn of(plot: &Plot, top: f64, (width, height): (f64, f64)) -> Self {
+        let has_bars = plot.series.iter().any(|series| matches!(series.mark, Mark::Bars | Mark::Area));
+        let x = Scaled::of(
+            &plot.x,
+            plot.series.iter().flat_map(|one| &one.points).map(|point| point.0),
+            scale::Zero::AsItComes,
+        );
+        let zero = if has_bars { scale::Zero::Included } else { scale::Zero::IfNear };
+        let ends = |one: &Series| one.spread.iter().flat_map(|(low, high)| [*low, *high]).collect::<Vec<f64>>();
+        let values = plot.series.iter().flat_map(|one| one.points.iter().map(|point| point.1).chain(ends(one)));
+        let y = Scaled::of(&plot.y, values, zero);
+        let named = plot.series.iter().filter(|one| plot.series.len() > 1 && one.mark.is_labelled_directly());
+        let names = named.map(|one| text_width(&shorten(&one.name))).fold(0.0, f64::max);
+        let has_keys = plot.series.len() > 1 && plot.series.iter().any(|one| one.mark == Mark::Bars);
+        let left = 16.0 + y.ticks().map(|(_, label)| text_width(label)).fold(36.0, f64::max);
+        let top = top + if has_keys { 52.0 } else { 32.0 };
+        Self { left, right: width - 24.0 - names, top, bottom: height - 46.0, x, y }
     }
 
     fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
@@ -134,102 +225,149 @@ impl Frame {
     fn draw_axes(&self, svg: &mut Svg, plot: &Plot) {
         for (place, label) in self.y.ticks() {
             let y = self.bottom - place * (self.bottom - self.top);
-            svg.line((self.left, y), (self.right, y), GRID);
-            svg.text((self.left - 8.0, y + 4.0), Anchor::End, 12.0, label);
+            svg.line((self.left, y), (self.right, y), "g");
+            svg.text((self.left - 8.0, y + 4.0), Anchor::End, 12.0, "q", label);
         }
+        let mut free_from = f64::NEG_INFINITY;
         for (place, label) in self.x.ticks() {
             let x = self.left + place * (self.right - self.left);
+            let half = text_width(label) / 2.0;
+            // A label that would touch the one before it is left out; its tick stays.
             if !plot.x.has_categories() {
-                svg.line((x, self.top), (x, self.bottom), GRID);
+                svg.line((x, self.bottom), (x, self.bottom + 4.0), "a");
             }
-            svg.text((x, self.bottom + 18.0), Anchor::Middle, 12.0, label);
+            if x - half > free_from {
+                svg.text((x, self.bottom + 18.0), Anchor::Middle, 12.0, "q", label);
+                free_from = x + half + 6.0;
+            }
         }
-        svg.line((self.left, self.bottom), (self.right, self.bottom), INK);
-        svg.line((self.left, self.top), (self.left, self.bottom), INK);
-        svg.text(((self.left + self.right) / 2.0, HEIGHT - 16.0), Anchor::Middle, 13.0, &plot.x.label);
-        svg.upright((18.0, (self.top + self.bottom) / 2.0), 13.0, &plot.y.label);
+        svg.line((self.left, self.bottom), (self.right, self.bottom), "a");
+        svg.text((self.right, self.bottom + 37.0), Anchor::End, 12.0, "q", &plot.x.label);
         if plot.series.iter().all(|series| series.points.iter().all(|point| self.at(*point).is_none())) {
             let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
-            svg.text(middle, Anchor::Middle, 13.0, "no data");
+            svg.text(middle, Anchor::Middle, 13.0, "q", "no data");
         }
     }
 
-    fn draw_line(&self, svg: &mut Svg, series: &Series, look: Look) {
+    fn draw_area(&self, svg: &mut Svg, series: &Series, index: usize) {
         let points: Vec<(f64, f64)> = series.points.iter().filter_map(|point| self.at(*point)).collect();
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
+        let mut outline = vec![(first.0, self.bottom)];
+        outline.extend(corners(&points));
+        outline.push((last.0, self.bottom));
+        svg.polygon(&outline, index, svg::Paint::Tint);
+    }
+
+    fn draw_line(&self, svg: &mut Svg, series: &Series, index: usize, above: usize) {
+        let points: Vec<(f64, f64)> = series.points.iter().filter_map(|point| self.at(*point)).collect();
+        let spread = series.points.iter().zip(&series.spread);
+        let spread: Vec<((f64, f64), (f64, f64))> =
+            spread.filter_map(|((x, _), (low, high))| Some((self.at((*x, *low))?, self.at((*x, *high))?))).collect();
+        if matches!(series.mark, Mark::Line | Mark::Dashed) && spread.len() > 1 {
+            let lower = spread.iter().map(|(low, _)| *low);
+            let upper = spread.iter().rev().map(|(_, high)| *high);
+            svg.polygon(&lower.chain(upper).collect::<Vec<_>>(), index, svg::Paint::Tint);
+        } else {
+            spread.iter().for_each(|(low, high)| svg.whisker(*low, *high, index));
+        }
+        let width = 2.0 + 3.0 * above as f64;
         match series.mark {
-            Mark::Line => svg.path(&points, look.colour, svg::Stroke::Solid),
-            Mark::Dashed => svg.path(&points, look.colour, svg::Stroke::Dashed),
-            Mark::Steps => {
-                let corners = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
-                let corners: Vec<(f64, f64)> = corners.chain(points.last().copied()).collect();
-                svg.path(&corners, look.colour, svg::Stroke::Solid);
-            }
+            Mark::Line => svg.path(&points, index, svg::Stroke::Solid, width),
+            Mark::Dashed => svg.path(&points, index, svg::Stroke::Dashed, width),
+            Mark::Steps | Mark::Area => svg.path(&corners(&points), index, svg::Stroke::Solid, width),
             Mark::Points | Mark::Bars => {}
         }
         let fill = if series.mark == Mark::Dashed { svg::Fill::Hollow } else { svg::Fill::Full };
         // The markers of a dense series would merge into blots.
-        let draws_markers = series.mark == Mark::Points || (series.mark != Mark::Steps && points.len() <= MARKERS_MAX);
+        let is_stepped = matches!(series.mark, Mark::Steps | Mark::Area);
+        let draws_markers = series.mark == Mark::Points || (!is_stepped && points.len() <= MARKERS_MAX);
         for point in points.iter().filter(|_| draws_markers) {
-            svg.marker(*point, look.marker, look.colour, fill);
+            svg.marker(*point, index, fill);
         }
     }
 
-    fn draw_bars(&self, svg: &mut Svg, series: &Series, look: Look, (bar, bars): (usize, usize)) {
+    fn draw_bars(&self, svg: &mut Svg, series: &Series, index: usize, (bar, bars): (usize, usize)) {
         let slots = self.x.slots() as f64;
         let slot = (self.right - self.left) / slots;
         let width = slot * 0.8 / bars.max(1) as f64;
-        for point in &series.points {
+        for (place, point) in series.points.iter().enumerate() {
             let Some((x, y)) = self.at(*point) else { continue };
             let left = x - slot * 0.4 + width * bar as f64;
-            svg.rectangle((left, y), (width, self.bottom - y), look.colour);
+            svg.rectangle((left, y), ((width - 1.0).max(0.5), self.bottom - y), index);
+            let ends = series
+                .spread
+                .get(place)
+                .and_then(|(low, high)| Some((self.at((point.0, *low))?.1, self.at((point.0, *high))?.1)));
+            if let Some((low, high)) = ends {
+                svg.whisker((left + width / 2.0, low), (left + width / 2.0, high), INK_SERIES);
+            }
         }
     }
 
-    fn draw_legend(&self, svg: &mut Svg, plot: &Plot) {
-        if plot.series.len() < 2 {
-            return;
+    /// Names lines at their ends, and bars in a row above them.
+    fn draw_names(&self, svg: &mut Svg, plot: &Plot, mut ends: Vec<(f64, usize)>) {
+        let mut x = self.left;
+        for (index, series) in plot.series.iter().enumerate().filter(|(_, one)| one.mark == Mark::Bars) {
+            let name = shorten(&series.name);
+            svg.rectangle((x, self.top - 23.0), (10.0, 10.0), index);
+            svg.text((x + 15.0, self.top - 14.0), Anchor::Start, 12.0, "n", &name);
+            x += 31.0 + text_width(&name);
         }
-        for (index, series) in plot.series.iter().enumerate() {
-            let look = Look::of(index);
-            let y = self.top + 10.0 + 20.0 * index as f64;
-            let (left, right) = (self.right + 14.0, self.right + 42.0);
-            match series.mark {
-                Mark::Bars => svg.rectangle((left + 8.0, y - 6.0), (12.0, 12.0), look.colour),
-                Mark::Line | Mark::Dashed | Mark::Points | Mark::Steps => {
-                    draw_sample(svg, series.mark, look, ((left, y), (right, y)));
-                }
-            }
-            svg.text((right + 8.0, y + 4.0), Anchor::Start, 12.0, &series.name);
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut free_from = self.top - LINE;
+        let mut places: Vec<f64> = ends
+            .iter()
+            .map(|(y, _)| {
+                free_from = y.max(free_from + LINE);
+                free_from
+            })
+            .collect();
+        // Those that were pushed below the axis move up again.
+        let mut free_to = self.bottom + LINE;
+        for place in places.iter_mut().rev() {
+            *place = place.min(free_to - LINE);
+            free_to = *place;
+        }
+        for ((_, index), y) in ends.iter().zip(places) {
+            svg.name((self.right + 8.0, y + 4.0), *index, &shorten(&plot.series[*index].name));
         }
     }
 }
 
-/// A piece of a line with its marker, for the legend.
-fn draw_sample(svg: &mut Svg, mark: Mark, look: Look, (from, to): ((f64, f64), (f64, f64))) {
-    let middle = ((from.0 + to.0) / 2.0, from.1);
-    match mark {
-        Mark::Line => {
-            svg.path(&[from, to], look.colour, svg::Stroke::Solid);
-            svg.marker(middle, look.marker, look.colour, svg::Fill::Full);
-        }
-        Mark::Dashed => {
-            svg.path(&[from, to], look.colour, svg::Stroke::Dashed);
-            svg.marker(middle, look.marker, look.colour, svg::Fill::Hollow);
-        }
-        Mark::Points => svg.marker(middle, look.marker, look.colour, svg::Fill::Full),
-        Mark::Steps => svg.path(&[from, to], look.colour, svg::Stroke::Solid),
-        Mark::Bars => {}
+/// Returns the corners of a line that is level until each next point.
+fn corners(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let inner = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+    inner.chain(points.last().copied()).collect()
+}
+
+/// Returns a name cut to the width that there is for names.
+fn shorten(name: &str) -> String {
+    if name.chars().count() <= NAME_MAX {
+        return name.to_owned();
     }
+    name.chars().take(NAME_MAX - 1).chain(['…']).collect()
+}
+
+/// Returns about how wide a text of 12 pixels is; fonts differ.
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * 6.8
 }
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
-const LEGEND_WIDTH: f64 = 176.0;
+const INLINE_WIDTH: f64 = 580.0;
+const INLINE_HEIGHT: f64 = 330.0;
+const LEFT_OF_TEXT: f64 = 12.0;
+const LINE: f64 = 15.0;
+const NAME_MAX: usize = 26;
 const MARKERS_MAX: usize = 64;
-const INK: &str = "#333333";
-const GRID: &str = "#dddddd";
-/// Okabe and Ito 2008, without yellow, which is too light for lines.
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+/// The colour of texts, as that of a series.
+const INK_SERIES: usize = usize::MAX;
+
+/// The style sheet of a plot in a file: colours for viewers in dark mode.
+const STYLE: &str = "@media (prefers-color-scheme:dark){.b{fill:#16181d}.t,.n,.m{fill:#e8e8e8}.q{fill:#a9b0bb}\
+.g{stroke:#2e333b}.a{stroke:#7d8590}.k9{fill:#e8e8e8}.k9s{stroke:#e8e8e8}.k0{fill:#56a5e8}.k0s{stroke:#56a5e8}\
+.k6{fill:#c9ccd1}.k6s{stroke:#c9ccd1}.h{fill:#16181d}}";
 
 #[cfg(test)]
 mod tests {
@@ -278,5 +416,60 @@ mod tests {
             vec![(5.0, 5.0)],
         );
         assert!(!one.to_svg().contains("NaN"));
+    }
+
+    /// Returns the baselines of the names of lines.
+    fn baselines(svg: &str) -> Vec<f64> {
+        let names = svg.lines().filter(|line| line.contains("class=\"k") && line.starts_with("<text"));
+        names.filter_map(|line| line.split("y=\"").nth(1)?.split('"').next()?.parse().ok()).collect()
+    }
+
+    #[test]
+    fn names_of_lines_stand_at_their_ends_and_apart() {
+        let flat = |y: f64| vec![(0.0, y), (1.0, y)];
+        let mut plot = Plot::new("", Axis::linear("", Unit::Number), Axis::linear("", Unit::Number));
+        for name in ["a", "b", "c", "d"] {
+            plot = plot.with(name, Mark::Line, flat(1.0));
+        }
+        let found = baselines(&plot.to_svg());
+        assert_eq!(found.len(), 4);
+        let mut sorted = found;
+        sorted.sort_by(f64::total_cmp);
+        assert!(sorted.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 0.11), "{sorted:?}");
+    }
+
+    #[test]
+    fn lines_that_coincide_are_all_visible() {
+        let line = |factor: f64| (1..5).map(|n| (f64::from(n), f64::from(n) * factor)).collect::<Vec<_>>();
+        let plot = |other: f64| {
+            let plot = Plot::new("", Axis::linear("", Unit::Number), Axis::linear("", Unit::Number));
+            plot.with("under", Mark::Line, line(1.0)).with("over", Mark::Line, line(other)).to_svg()
+        };
+        assert!(plot(1.0).contains("stroke-width=\"5\"") && plot(1.0).contains("stroke-width=\"2\""));
+        assert!(!plot(2.0).contains("stroke-width=\"5\""));
+    }
+
+    #[test]
+    fn the_spread_over_seeds_is_drawn_and_fits_the_axis() {
+        let axes = || (Axis::categories("", &["a", "b"]), Axis::linear("", Unit::Number));
+        let (x, y) = axes();
+        let points = vec![(0.0, 10.0), (1.0, 11.0)];
+        let bars =
+            Plot::new("", x, y).with_spread("", Mark::Bars, points.clone(), vec![(8.0, 30.0), (11.0, 11.0)]).to_svg();
+        assert!(bars.contains("class=\"w ") && bars.contains(">30<"), "{bars}");
+        let (x, y) = axes();
+        let without =
+            Plot::new("", x, y).with_spread("", Mark::Bars, points, vec![(10.0, 10.0), (11.0, 11.0)]).to_svg();
+        assert!(!without.contains("class=\"w "), "one seed has no spread");
+    }
+
+    #[test]
+    fn the_values_of_a_page_are_those_of_the_drawing() {
+        let values = latency().to_json();
+        assert_eq!(values["series"][0]["y"][0], 10_000.0);
+        assert_eq!((&values["x"]["log"], &values["y"]["unit"]), (&json!(true), &json!("ns")));
+        let (from, to) = (values["x"]["from"].as_f64().unwrap(), values["x"]["to"].as_f64().unwrap());
+        assert!(from > 0.0 && to > from && to < WIDTH);
+        assert!(latency().to_inline_svg("<x>").contains("aria-label=\"&lt;x&gt;\""));
     }
 }

@@ -35,6 +35,17 @@ pub enum Unit {
     Percent,
 }
 
+impl Unit {
+    /// Returns the word for programs.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Number => "",
+            Self::Nanos => "ns",
+            Self::Percent => "%",
+        }
+    }
+}
+
 /// How values map to positions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scale {
@@ -46,10 +57,14 @@ pub enum Scale {
     Categories(Vec<String>),
 }
 
-/// Whether a linear axis must show zero.
+/// Whether a linear axis shows zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zero {
+    /// Always.
     Included,
+    /// If the values begin near it.
+    IfNear,
+    /// Only if a value is zero.
     AsItComes,
 }
 
@@ -83,6 +98,14 @@ impl Axis {
     pub(super) const fn has_categories(&self) -> bool {
         matches!(self.scale, Scale::Categories(_))
     }
+
+    /// Returns the names of its categories; none if it has numbers.
+    pub(super) fn names(&self) -> &[String] {
+        match &self.scale {
+            Scale::Categories(names) => names,
+            Scale::Linear | Scale::Log => &[],
+        }
+    }
 }
 
 /// An axis whose bounds are known.
@@ -115,7 +138,7 @@ impl Scaled {
             Scale::Log => Self::log(axis.unit, fitted, range.is_some()),
             Scale::Linear => {
                 // A range that starts near zero is easier to judge if it includes zero.
-                let is_near = fitted.low > 0.0 && fitted.low < fitted.high * 0.5;
+                let is_near = zero == Zero::IfNear && fitted.low > 0.0 && fitted.low < fitted.high * 0.5;
                 let low = if range.is_none() && (zero == Zero::Included && fitted.low > 0.0 || is_near) {
                     0.0
                 } else {
@@ -158,11 +181,9 @@ impl Scaled {
     }
 
     fn log(unit: Unit, range: Range, is_fixed: bool) -> Self {
-        let (low, high) = if is_fixed {
-            (range.low, range.high)
-        } else {
-            (10_f64.powf(range.low.log10().floor()), 10_f64.powf(range.high.log10().ceil()))
-        };
+        // The axis begins and ends at 1, 2 or 5 times a power of ten, where the values do.
+        let (low, high) =
+            if is_fixed { (range.low, range.high) } else { (round_down(range.low), round_up(range.high)) };
         let high = if high > low { high } else { low * 10.0 };
         let mut scaled = Self { low, high, is_log: true, slots: 1, ticks: Vec::new() };
         let decades = (high / low).log10();
@@ -201,6 +222,11 @@ impl Scaled {
         }
     }
 
+    /// Returns the values at the low and the high end.
+    pub(super) const fn bounds(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
     /// Returns the positions of the ticks, and their text.
     pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, &str)> {
         self.ticks.iter().map(|(place, label)| (*place, label.as_str()))
@@ -210,6 +236,18 @@ impl Scaled {
     pub(super) const fn slots(&self) -> usize {
         self.slots
     }
+}
+
+/// Returns the largest 1, 2 or 5 times a power of ten that is at most `value`.
+fn round_down(value: f64) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let factor = [5.0, 2.0].into_iter().find(|factor| factor * power <= value * 1.000_001).unwrap_or(1.0);
+    factor * power
+}
+
+/// Returns the smallest 1, 2 or 5 times a power of ten that is at least `value`.
+fn round_up(value: f64) -> f64 {
+    nice_step(value)
 }
 
 /// Returns 1, 2 or 5 times a power of ten, at least as large as `step`.
@@ -261,7 +299,7 @@ mod tests {
     use super::*;
 
     fn labels(axis: &Axis, values: &[f64]) -> Vec<String> {
-        let scaled = Scaled::of(axis, values.iter().copied(), Zero::AsItComes);
+        let scaled = Scaled::of(axis, values.iter().copied(), Zero::IfNear);
         scaled.ticks().map(|(_, label)| label.to_owned()).collect()
     }
 
@@ -278,8 +316,8 @@ mod tests {
         let nanos = Axis::linear("", Unit::Nanos);
         assert_eq!(labels(&nanos, &[0.0, 53_907_000.0]), ["0", "10ms", "20ms", "30ms", "40ms", "50ms", "60ms"]);
         let log = Axis::log("", Unit::Nanos);
-        assert_eq!(labels(&log, &[3e3, 2e6]), ["1us", "10us", "100us", "1ms", "10ms"]);
-        assert_eq!(labels(&Axis::log("", Unit::Number), &[4.0, 60.0]), ["1", "2", "5", "10", "20", "50", "100"]);
+        assert_eq!(labels(&log, &[3e3, 2e6]), ["10us", "100us", "1ms"]);
+        assert_eq!(labels(&Axis::log("", Unit::Number), &[4.0, 60.0]), ["2", "5", "10", "20", "50", "100"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A grid as a table, as JSON and as a plot.
 
-use super::{Figure, Grid, Range};
+use super::{Cell, Figure, Grid, Range};
 use crate::limit::Limit;
 use crate::variant::{self, Label};
 use serde_json::{Map, Value, json};
@@ -108,38 +108,49 @@ impl Grid {
     /// axes; as SVG.
     #[must_use]
     pub fn to_svg(&self, title: &str) -> String {
-        let (Some(axis), Some(figure)) = (self.axes.first(), self.figures.first()) else { return String::new() };
+        self.plot(0, title).map(|plot| plot.to_svg()).unwrap_or_default()
+    }
+
+    /// Returns the plot of a figure over the first axis, from zero, a line per combination of the
+    /// other axes, with the range over the seeds; `None` if there is no such figure or no axis.
+    #[must_use]
+    pub fn plot(&self, figure: usize, title: &str) -> Option<Plot> {
+        let (axis, index) = (self.axes.first()?, figure);
+        let figure = self.figures.get(index)?;
         let (x, places) = x_axis(&axis.key, &axis.values);
-        let unit = match figure.measure() {
-            Measure::Time => plot::Unit::Nanos,
-            Measure::Count => plot::Unit::Number,
-            Measure::Share => plot::Unit::Percent,
+        let (unit, scale) = match figure.measure() {
+            Measure::Time => (plot::Unit::Nanos, 1.0),
+            Measure::Count => (plot::Unit::Number, 1.0),
+            Measure::Share => (plot::Unit::Percent, 1e-4),
         };
-        let scale = if figure.measure() == Measure::Share { 1e-4 } else { 1.0 };
-        let highest =
-            self.cells.iter().filter_map(|cell| cell.figures.first()?.as_ref()).map(|range| range.mean * scale);
+        let of = |cell: &Cell| *cell.figures.get(index)?;
+        let highest = self.cells.iter().filter_map(of).map(|range| range.max as f64 * scale);
         let y = plot::Axis::linear(&figure.name, unit);
         let y = match highest.fold(0.0, f64::max) {
             highest if highest > 0.0 => y.from_to(0.0, highest * 1.05),
             _ => y,
         };
+        // Between words there is nothing that a line could show, but it leads the eye.
         let mut drawn = Plot::new(title, x, y);
         for rest in super::combinations(&self.axes[1..]) {
             let names = self.axes[1..].iter().zip(&rest).map(|(axis, value)| format!("{} {value}", axis.key));
-            let of_series = self.cells.iter().filter(|cell| cell.values[1..] == rest[..]);
-            let points =
-                of_series.zip(&places).filter_map(|(cell, x)| Some((*x, cell.figures.first()?.as_ref()?.mean * scale)));
-            let mut points: Vec<(f64, f64)> = points.collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            drawn = drawn.with(&names.collect::<Vec<_>>().join(", "), Mark::Line, points);
+            let cells = self.cells.iter().filter(|cell| cell.values[1..] == rest[..]).zip(&places);
+            let mut values: Vec<(f64, Range)> = cells.filter_map(|(cell, x)| Some((*x, of(cell)?))).collect();
+            values.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let points = values.iter().map(|(x, range)| (*x, range.mean * scale)).collect();
+            let spread = values.iter().map(|(_, range)| (range.min as f64 * scale, range.max as f64 * scale)).collect();
+            drawn = drawn.with_spread(&names.collect::<Vec<_>>().join(", "), Mark::Line, points, spread);
         }
-        drawn.to_svg()
+        Some(drawn)
     }
 }
 
 /// Returns the axis and the position of each value: times and numbers at their value, words in
 /// sequence.
 fn x_axis(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
+    if key == "kernel" {
+        return versions(key, values);
+    }
     // For `cpu.max` the first word.
     let first = |value: &String| value.split_whitespace().next().unwrap_or_default().to_owned();
     // Rates of one unit are treated as numbers.
@@ -159,4 +170,26 @@ fn x_axis(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
     }
     let names: Vec<&str> = values.iter().map(String::as_str).collect();
     (plot::Axis::categories(key, &names), (0..values.len()).map(|place| place as f64).collect())
+}
+
+/// Returns an axis of kernels, the oldest first. As decimals 5.15 would be older than 5.4.
+fn versions(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
+    let parts = |value: &str| value.split('.').map(|part| part.parse::<u64>().unwrap_or(u64::MAX)).collect::<Vec<_>>();
+    let mut sorted: Vec<&str> = values.iter().map(String::as_str).collect();
+    sorted.sort_by_key(|value| (parts(value), *value));
+    let place = |value: &String| sorted.iter().position(|other| other == value).unwrap_or_default() as f64;
+    (plot::Axis::categories(key, &sorted), values.iter().map(place).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_in_order_of_version() {
+        let values = ["6.12", "5.4", "6.1", "5.15"].map(str::to_owned);
+        let (axis, places) = x_axis("kernel", &values);
+        assert_eq!(axis.scale, plot::Scale::Categories(["5.4", "5.15", "6.1", "6.12"].map(str::to_owned).into()));
+        assert_eq!(places, [3.0, 0.0, 2.0, 1.0]);
+    }
 }
