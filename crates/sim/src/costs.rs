@@ -244,8 +244,50 @@ impl Costs {
     }
 }
 
+/// A cost as a reader sees it.
+trait Show {
+    fn show(&self) -> String;
+}
+
+impl Show for Duration {
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Show for u64 {
+    fn show(&self) -> String {
+        format!("{self}%")
+    }
+}
+
+impl Show for ByDistance {
+    fn show(&self) -> String {
+        let Self { smt, llc, socket, remote } = self;
+        format!("sibling {smt}, cache {llc}, socket {socket}, remote {remote}")
+    }
+}
+
+impl Show for Vec<IdleState> {
+    fn show(&self) -> String {
+        let state = |state: &IdleState| {
+            let kind = if state.polling { "polling, " } else { "" };
+            format!("{kind}exit {} after {}", state.exit, state.residency)
+        };
+        if self.is_empty() { "none".to_owned() } else { self.iter().map(state).collect::<Vec<_>>().join("; ") }
+    }
+}
+
 macro_rules! file {
     ($($field:ident: $kind:ty = $with:literal,)+) => {
+        impl Costs {
+            /// Returns every cost: its key in files, and its value as a reader sees it.
+            #[must_use]
+            pub fn shown(&self) -> Vec<(&'static str, String)> {
+                vec![$((stringify!($field), self.$field.show()),)+]
+            }
+        }
+
         /// A profile's file.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields, default)]

@@ -341,7 +341,8 @@ impl fmt::Display for Comparison {
     }
 }
 
-fn value(unit: Unit, value: f64) -> String {
+/// Returns a value as tables show it.
+pub(crate) fn value(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Percent => format!("{value:.1}%"),
         Unit::Ns => Human(Duration::from_nanos(value.round() as u64)).to_string(),

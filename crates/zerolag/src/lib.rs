@@ -34,6 +34,7 @@
 //! | [`advise`] | the smallest limit, burst and number of workers for a goal; what counters of a limit say |
 //! | [`compare`] | a workload under several kernels or settings: differences per task |
 //! | [`explanation`] | why the longest waits were long, and what a change does to them |
+//! | [`page`] | reports as one HTML file |
 //! | [`goals`] | goals of a scenario, checked against its figures |
 //! | [`import`](mod@import) | a workload from a trace, and how far its simulation is from the recording |
 //! | [`knob`] | parts of a program that can be set after its file was read |
@@ -47,7 +48,7 @@
 //! | [`spec`] | Markdown specs with expected timelines |
 //! | [`repro`] | published experiments, repeated: our figures next to the published ones |
 //! | [`validate`] | simulation results compared with recorded kernels |
-//! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, complete |
+//! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`], [`html`] | the crates below, complete |
 //!
 //! # Features
 //!
@@ -69,6 +70,7 @@ pub mod import;
 pub mod knob;
 pub mod limit;
 pub mod manifest;
+pub mod page;
 pub mod repro;
 pub mod simulation;
 pub mod source;
@@ -81,6 +83,7 @@ pub mod variant;
 
 pub use zerolag_check as check;
 pub use zerolag_core as core;
+pub use zerolag_html as html;
 #[cfg(target_os = "linux")]
 pub use zerolag_linux as linux;
 pub use zerolag_model as model;

@@ -17,10 +17,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("workload", &["model"]),
     ("check", &["model", "trace"]),
     ("report", &["model", "trace"]),
+    ("html", &["model", "trace", "report"]),
     ("sim", &["model", "core", "trace", "workload"]),
     ("runtime", &["model", "core", "trace"]),
     ("linux", &["model", "trace", "workload"]),
-    ("zerolag", &["model", "core", "trace", "workload", "check", "report", "sim", "runtime", "linux"]),
+    ("zerolag", &["model", "core", "trace", "workload", "check", "report", "html", "sim", "runtime", "linux"]),
 ];
 
 /// Words that would mean that the simulator makes a decision of the core.

@@ -2,13 +2,14 @@
 
 use super::failure::Failure;
 use super::options::{self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
-use super::output::JsonArgs;
+use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{notes, simulation_of};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code};
 use zerolag::Error;
 use zerolag::compare::{self, Variant};
 use zerolag::model::KernelVersion;
+use zerolag::page;
 
 /// Arguments of `zerolag compare`.
 #[derive(Debug, clap::Args)]
@@ -31,11 +32,14 @@ pub(crate) struct Args {
     manifest: ManifestArgs,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
+    args.html.check()?;
     let variants = variants(args)?;
     catch_interrupts();
     let runs = args.runs.runs;
@@ -46,6 +50,8 @@ pub(crate) fn run(args: &Args) -> Done {
         Err(Error::Interrupted) => return Ok(say_interrupted()),
         compared => compared?,
     };
+    let about = || HtmlArgs::about(args.workload.file.display());
+    args.html.publish(|| Ok(page::of_comparison(&compared, &variants, &about())?))?;
     args.json.publish(|| compared.to_string(), || format!("{:#}\n", compared.to_json()))?;
     Ok(code::OK)
 }

@@ -101,8 +101,10 @@ pub(crate) fn run(args: &Args) -> Done {
     let each = Duration::from_millis(1);
     let steps =
         Steps { count: plan.config.duration.unwrap_or_default().as_nanos() / each.as_nanos(), unit: "ms", each };
-    let threads = args.tool.collect(&plan, trace, test.collector(), &steps)?.into_threads();
+    let (collector, pictured) = args.tool.collect(&plan, trace, test.collector(), &steps)?;
+    let threads = collector.into_threads();
     let lines = printed(args, &test, &threads);
+    args.tool.publish_page("cyclictest", &lines, &plan, pictured.as_ref())?;
     match &args.histfile {
         Some(path) if test.histogram.is_some() => {
             output::write_text(path, &lines)?;

@@ -2,11 +2,12 @@
 
 use super::failure::Failure;
 use super::options::{self, RunArgs, WorkloadArgs};
-use super::output::JsonArgs;
+use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{prepare, simulation_of};
 use super::{Done, code, output};
 use std::path::{Path, PathBuf};
 use zerolag::explanation::{Answer, record};
+use zerolag::page::{self, About, Pictured};
 use zerolag::report::explain::{Explained, Explanation, Options};
 use zerolag::trace::Trace;
 use zerolag::trace::perfetto::PerfettoWriter;
@@ -32,12 +33,15 @@ pub(crate) struct Args {
     #[command(flatten)]
     json: JsonArgs,
     #[command(flatten)]
+    html: HtmlArgs,
+    #[command(flatten)]
     run: RunArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
+    args.html.check()?;
     if let Some(path) = &args.perfetto {
         output::check_target(path)?;
     }
@@ -48,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Done {
                 return Err(Failure::input("--what-if needs a workload: a trace cannot be run again"));
             }
             let answer = Answer::of_trace(&trace, options);
+            args.html.publish(|| Ok(page::of_explanation(&answer, &Pictured::of(&trace), None, &about(args))))?;
             if let Some(path) = &args.perfetto {
                 mark(path, &trace, &answer.found)?;
             }
@@ -71,9 +76,25 @@ fn of_workload(args: &Args, options: &Options) -> Result<Answer, Failure> {
             Answer { seed: Some(prepared.plan.config.seed), ..answer }
         }
     };
-    let Some((key, value)) = &args.what_if else { return Ok(answer) };
-    let changed = simulation.set(key, value).plan().map_err(|error| Failure::of(error, "--what-if"))?;
-    Ok(answer.what_if(key, value, &changed, options.clone())?)
+    let change = args.what_if.as_ref().map(|(key, value)| {
+        let changed = simulation.set(key, value).plan().map_err(|error| Failure::of(error, "--what-if"))?;
+        Ok::<_, Failure>((key, value, changed))
+    });
+    let change = change.transpose()?;
+    let answer = match &change {
+        Some((key, value, changed)) => answer.what_if(key, value, changed, options.clone())?,
+        None => answer,
+    };
+    args.html.publish(|| {
+        let first = Pictured::of_plan(&prepared.plan)?;
+        let changed = change.as_ref().map(|(_, _, changed)| Pictured::of_plan(&changed.plan)).transpose()?;
+        Ok(page::of_explanation(&answer, &first, changed.as_ref(), &about(args)))
+    })?;
+    Ok(answer)
+}
+
+fn about(args: &Args) -> About {
+    HtmlArgs::about(args.workload.file.display())
 }
 
 /// Reads the input as a trace, if it is one.

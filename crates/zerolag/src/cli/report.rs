@@ -1,9 +1,10 @@
 //! `zerolag report`: the figures of a trace.
 
 use super::failure::Failure;
-use super::output::JsonArgs;
+use super::output::{HtmlArgs, JsonArgs};
 use super::{Done, code};
 use std::path::PathBuf;
+use zerolag::page::{self, Pictured};
 use zerolag::report::{Metrics, json, text};
 use zerolag::trace::open;
 
@@ -15,6 +16,8 @@ pub(crate) struct Args {
     trace: PathBuf,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    html: HtmlArgs,
     /// Show at most N tasks, those with the longest run time
     #[arg(long, value_name = "N", default_value_t = text::Limits::default().tasks)]
     tasks: usize,
@@ -26,7 +29,9 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
+    args.html.check()?;
     let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
+    args.html.publish(|| Ok(page::of_trace(&Pictured::of(&trace), &HtmlArgs::about(args.trace.display()))))?;
     let mut metrics = Metrics::new(&trace.meta).keep_waits(usize::from(args.waits));
     for record in &trace.records {
         metrics.observe(record);

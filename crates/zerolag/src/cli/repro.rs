@@ -1,6 +1,7 @@
 //! `zerolag repro`: published experiments, repeated.
 
 use super::failure::{Failure, eprintln_lossy};
+use super::output::HtmlArgs;
 use super::progress::{Progress, catch_interrupts, interrupted};
 use super::{Done, code, output};
 use clap::Subcommand;
@@ -9,6 +10,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use zerolag::model::Duration;
+use zerolag::page;
+use zerolag::report::plot::Plot;
 use zerolag::repro::bandwidth::Bandwidth2010;
 use zerolag::repro::dl_server::DlServer2023;
 use zerolag::repro::inversion::Inversion2012;
@@ -45,6 +48,8 @@ struct Work {
     /// Directory for tables, plots and JSON
     #[arg(long, value_name = "DIR", default_value = "target/repro")]
     out: PathBuf,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 impl Work {
@@ -155,12 +160,18 @@ fn go_on() -> ControlFlow<()> {
 }
 
 /// Creates the directory of the results, before they are computed.
-fn make_room(out: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(out).map_err(|error| Failure::writing(out, &error))
+fn make_room(work: &Work) -> Result<(), Failure> {
+    work.html.check()?;
+    std::fs::create_dir_all(&work.out).map_err(|error| Failure::writing(&work.out, &error))
 }
 
-/// Writes the results: `text` to standard output and to `NAME.txt`, the other files next to that.
-fn publish(out: &Path, name: &str, text: &str, mut files: Vec<(String, String)>) -> Done {
+/// Writes the results: `text` to standard output and to `NAME.txt`, the other files next to that,
+/// and a page with the plots if it is wanted.
+fn publish(work: &Work, name: &str, text: &str, mut files: Vec<(String, String)>, plots: Vec<Plot>) -> Done {
+    let out: &Path = &work.out;
+    let about = || HtmlArgs::about(format_args!("repro {name}"));
+    let answer = text.lines().next().unwrap_or_default();
+    work.html.publish(|| Ok(page::of_text(answer, plots, text, &about())))?;
     files.push((format!("{name}.txt"), text.to_owned()));
     for (file, content) in &files {
         output::write_text(&out.join(file), content)?;
@@ -181,54 +192,57 @@ fn dl_server(args: &DlServerArgs) -> Done {
         seed: args.seed,
         threads: args.work.threads(),
     };
-    make_room(&args.work.out)?;
+    make_room(&args.work)?;
     catch_interrupts();
     let Some(results) = experiment.run(|_| go_on()) else { return Ok(code::INTERRUPTED) };
-    publish(&args.work.out, "dl-server", &results.to_string(), Vec::new())
+    publish(&args.work, "dl-server", &results.to_string(), Vec::new(), Vec::new())
 }
 
 fn inversion(args: &InversionArgs) -> Done {
     let experiment = Inversion2012 { seeds: args.seeds, threads: args.work.threads(), ..Inversion2012::default() };
-    make_room(&args.work.out)?;
+    make_room(&args.work)?;
     let told = Told::begin(experiment.cases().len() as u64 * args.seeds, "runs");
     let results = experiment.run(|run| told.at(run));
     told.finish();
     let Some(results) = results else { return Ok(code::INTERRUPTED) };
-    publish(&args.work.out, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())])
+    publish(&args.work, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())], Vec::new())
 }
 
 fn bandwidth(args: &BandwidthArgs) -> Done {
     let experiment = Bandwidth2010 { threads: args.work.threads(), ..Bandwidth2010::default() };
-    make_room(&args.work.out)?;
+    make_room(&args.work)?;
     let told = Told::begin(experiment.nr_runs(), "runs");
     let results = experiment.run_all(|run| told.at(run));
     told.finish();
     let mut files = vec![json("bandwidth", &results.to_json())];
+    let mut plots = Vec::new();
     for (workload, period) in results.graphs() {
         let name = format!("bandwidth-{}-{period}ms.svg", workload.name());
-        files.push((name, results.plot(workload, period).to_svg()));
+        let plot = results.plot(workload, period);
+        files.push((name, plot.to_svg()));
+        plots.push(plot);
     }
-    publish(&args.work.out, "bandwidth", &results.to_string(), files)
+    publish(&args.work, "bandwidth", &results.to_string(), files, plots)
 }
 
 fn rt_ipi(args: &RtIpiArgs) -> Done {
     let mut experiment = RtIpi2017 { seed: args.seed, threads: args.work.threads(), ..RtIpi2017::default() };
     experiment.cpus.retain(|cpus| *cpus <= args.max_cpus);
     experiment.sensitivity.retain(|cpus| *cpus <= args.max_cpus);
-    make_room(&args.work.out)?;
+    make_room(&args.work)?;
     let told = Told::begin(experiment.runs().len() as u64, "runs");
     let results = experiment.run_all(|run| told.at(run));
     told.finish();
     let plots = [("rt-ipi-stretch.svg", results.stretch_plot()), ("rt-ipi-latency.svg", results.latency_plot())];
     let mut files = vec![json("rt-ipi", &results.to_json())];
-    files.extend(plots.map(|(name, plot)| (name.to_owned(), plot.to_svg())));
-    publish(&args.work.out, "rt-ipi", &results.to_string(), files)
+    files.extend(plots.iter().map(|(name, plot)| ((*name).to_owned(), plot.to_svg())));
+    publish(&args.work, "rt-ipi", &results.to_string(), files, plots.map(|(_, plot)| plot).into())
 }
 
 fn rt_balance(args: &RtBalanceArgs) -> Done {
     let threads = args.work.threads();
     let experiment = RtBalance2007 { tests: args.tests, seed: args.seed, threads, ..RtBalance2007::default() };
-    make_room(&args.work.out)?;
+    make_room(&args.work)?;
     let told = Told::begin(args.tests * Mode::ALL.len() as u64, "tests");
     let mut modes = Vec::new();
     for (mode, done) in Mode::ALL.into_iter().zip(0_u64..) {
@@ -237,9 +251,10 @@ fn rt_balance(args: &RtBalanceArgs) -> Done {
     told.finish();
     let results = Results { experiment, modes };
     publish(
-        &args.work.out,
+        &args.work,
         "rt-balance",
         &results.to_string(),
         vec![("rt-balance.svg".to_owned(), results.plot().to_svg())],
+        vec![results.plot()],
     )
 }

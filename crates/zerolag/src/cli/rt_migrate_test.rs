@@ -73,12 +73,15 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let (test, plan) = plan(args)?;
     let steps = Steps { count: u64::from(test.loops), unit: "iterations", each: test.sleep * 2 };
-    let mut rows = args.tool.collect(&plan, trace, test.collector(), &steps)?.into_complete_rows();
+    let (collector, pictured) = args.tool.collect(&plan, trace, test.collector(), &steps)?;
+    let mut rows = collector.into_complete_rows();
     let failed = args.check.then(|| rows.iter().position(|row| test.is_failure(row))).flatten();
     if let Some(at) = failed {
         rows.truncate(at + 1);
     }
-    output::print(&printed(args, &test, &rows, failed.is_some()))?;
+    let text = printed(args, &test, &rows, failed.is_some());
+    args.tool.publish_page("rt-migrate-test", &text, &plan, pictured.as_ref())?;
+    output::print(&text)?;
     if let Some(path) = &args.json {
         let text = json_text(&plan, &test, &rows, failed.is_some());
         output::write_text(path, &text)?;

@@ -3,13 +3,14 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{RunArgs, RunsArgs, WorkloadArgs};
-use super::output::JsonArgs;
+use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{notes, prepare, simulation_of};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code, output};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use zerolag::Error;
+use zerolag::page;
 use zerolag::simulation::{Note, Plan, Simulation};
 use zerolag::sweep::search::Search;
 use zerolag::sweep::shard::{Part, Shard};
@@ -46,9 +47,11 @@ pub(crate) struct Args {
     such_that: Vec<String>,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    html: HtmlArgs,
     /// Run only part I of N, and write its runs as JSON for `zerolag merge`: for the jobs of an
     /// array
-    #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["smallest", "plot"])]
+    #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["smallest", "plot", "html"])]
     shard: Option<Part>,
     /// Plot the first figure over the first --set, as SVG
     #[arg(long, value_name = "FILE", conflicts_with = "smallest")]
@@ -61,6 +64,7 @@ const CELLS_MAX: usize = 100_000;
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
+    args.html.check()?;
     args.plot.as_deref().map_or(Ok(()), output::check_target)?;
     let (axes, fixed) = axes(args)?;
     match &args.smallest {
@@ -156,6 +160,7 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
             format!("{}: {}", args.workload.file.display(), grid.figures.first().map_or("", |first| &first.name));
         output::write_text(path, &grid.to_svg(&title))?;
     }
+    args.html.publish(|| Ok(page::of_grid(&grid, &HtmlArgs::about(args.workload.file.display()))))?;
     args.json.publish(|| grid.to_string(), || grid.to_json())?;
     Ok(code::OK)
 }
@@ -175,6 +180,15 @@ fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
         Err(Error::Interrupted) => return Ok(say_interrupted()),
         search => search.map_err(|error| Failure::of(error, "--such-that"))?,
     };
+    let about = || HtmlArgs::about(args.workload.file.display());
+    args.html.publish(|| {
+        Ok(page::of_text(
+            search.to_string().lines().next().unwrap_or_default(),
+            Vec::new(),
+            &search.to_string(),
+            &about(),
+        ))
+    })?;
     args.json.publish(|| search.to_string(), || format!("{:#}\n", search.to_json()))?;
     Ok(if search.found.least.is_some() { code::OK } else { code::GOAL_MISSED })
 }

@@ -5,11 +5,13 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{KernelArgs, SimArgs};
+use super::output::HtmlArgs;
 use super::plan::simulation_with;
 use super::progress::{Progress, catch_interrupts};
 use super::tracing::{self, Target};
 use serde_json::{Value, json};
 use zerolag::model::{Duration, Instant, Topology};
+use zerolag::page::{self, Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::workload::{Program, default_machine};
 use zerolag::{Plan, Workload};
@@ -21,6 +23,8 @@ pub(crate) struct ToolArgs {
     pub(crate) sim: SimArgs,
     #[command(flatten)]
     pub(crate) kernel: KernelArgs,
+    #[command(flatten)]
+    pub(crate) html: HtmlArgs,
 }
 
 impl ToolArgs {
@@ -57,27 +61,45 @@ pub(crate) struct Steps {
 
 impl ToolArgs {
     /// Runs the plan, passes its records to the tool's collector and to the trace, and returns the
-    /// collector.
+    /// collector, and what a page shows of the run if it is wanted.
     pub(crate) fn collect<C: Sink>(
         &self,
         plan: &Plan,
         trace: Option<Target<'_>>,
         collector: C,
         steps: &Steps,
-    ) -> Result<C, Failure> {
+    ) -> Result<(C, Option<Pictured>), Failure> {
+        self.html.check()?;
         catch_interrupts();
         let mut progress = Progress::new(steps.count, steps.unit, self.sim.is_quiet());
         let collected = tracing::record(plan, trace, |recorder| {
             let mut machine = plan.build(Tracing::On)?;
-            let mut sink = (collector, recorder);
+            let portrait = self.html.is_wanted().then(|| Portrait::new(&plan.meta()));
+            let mut sink = (collector, (recorder, portrait));
             let at = |now: Instant| now.as_nanos() / steps.each.as_nanos();
             let outcome = machine.run_with(&mut sink, |now, _| progress.at(at(now)));
-            Ok((sink.0, outcome.end))
+            let (collector, (_, portrait)) = sink;
+            let pictured = portrait.map(|portrait| portrait.finish(outcome.end));
+            Ok(((collector, pictured), outcome.end))
         });
         progress.finish();
         let collected = collected?;
         self.say_what_was_simulated(plan);
         Ok(collected)
+    }
+}
+
+impl ToolArgs {
+    /// Writes the page of a run, if it is wanted: with what the tool printed.
+    pub(crate) fn publish_page(
+        &self,
+        tool: &str,
+        text: &str,
+        plan: &Plan,
+        pictured: Option<&Pictured>,
+    ) -> Result<(), Failure> {
+        let Some(pictured) = pictured else { return Ok(()) };
+        self.html.publish(|| Ok(page::of_tool(text, plan, pictured, &HtmlArgs::about(tool))))
     }
 }
 

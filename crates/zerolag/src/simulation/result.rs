@@ -156,22 +156,32 @@ impl RunResult {
         format!("{head}{}", self.ending())
     }
 
-    /// Returns how the run ended, and the monitors' verdicts.
-    fn ending(&self) -> String {
+    /// Returns what is said of the limits of groups, in lines.
+    pub(crate) fn limit_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.limits.iter().take(LIMITS_SHOWN).map(|limit| format!("limit of {limit}")).collect();
+        if let Some(more) = self.limits.len().checked_sub(LIMITS_SHOWN).filter(|more| *more > 0) {
+            lines.push(format!("({more} more groups with a limit)"));
+        }
+        lines
+    }
+
+    /// Returns how the run ended, in a line.
+    #[must_use]
+    pub fn ending_line(&self) -> String {
         let (outcome, stats) = (&self.report.outcome, &self.report.outcome.stats);
         let why = outcome.why.to_string();
         let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
-        let mut out = String::new();
-        for limit in self.limits.iter().take(LIMITS_SHOWN) {
-            writeln!(out, "limit of {limit}").expect("invariant: a string takes everything");
-        }
-        if let Some(more) = self.limits.len().checked_sub(LIMITS_SHOWN).filter(|more| *more > 0) {
-            writeln!(out, "({more} more groups with a limit)").expect("invariant: a string takes everything");
-        }
-        out += &format!(
-            "ended at {}: {why}; {} wakeups, {} computations, {} ticks, {} IPIs, {} waits for a run-queue lock\n",
+        format!(
+            "ended at {}: {why}; {} wakeups, {} computations, {} ticks, {} IPIs, {} waits for a run-queue lock",
             outcome.end, stats.wakeups, stats.completions, stats.ticks, stats.ipis, stats.lock_waits
-        );
+        )
+    }
+
+    /// Returns how the run ended, and the monitors' verdicts.
+    fn ending(&self) -> String {
+        let mut out = self.limit_lines().into_iter().map(|line| line + "\n").collect::<String>();
+        out.push_str(&(self.ending_line() + "\n"));
         if let Some(checks) = &self.report.checks {
             out.push_str(&verdicts::line(checks));
             if !checks.is_clean() {

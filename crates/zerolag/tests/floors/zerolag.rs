@@ -14,7 +14,7 @@ pub(crate) const FLOORS: Floors = &[
     &["simulation"],
     // Several simulations, and other hosts.
     &["compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
-    &["advise", "calibrate", "repro"],
+    &["advise", "calibrate", "page", "repro"],
     &["validate"],
     &["lib"],
     // The program.

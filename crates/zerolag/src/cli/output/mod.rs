@@ -13,6 +13,7 @@ use file::Place;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use zerolag::error::plain;
+use zerolag::page::About;
 
 /// Prints to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -87,5 +88,42 @@ impl JsonArgs {
 
     fn file(&self) -> Option<&Path> {
         self.json.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
+
+/// `--html FILE`, the same for every subcommand that has one.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct HtmlArgs {
+    /// Write the result as one HTML file: plots, a zoomable timeline, explained waits
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl HtmlArgs {
+    /// Returns whether the page is wanted.
+    pub(crate) const fn is_wanted(&self) -> bool {
+        self.html.is_some()
+    }
+
+    /// Refuses, before the run, a file that cannot be written.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.html.as_deref().map_or(Ok(()), check_target)
+    }
+
+    /// Writes the page, if it is wanted.
+    pub(crate) fn publish(&self, page: impl FnOnce() -> Result<String, Failure>) -> Result<(), Failure> {
+        self.html.as_deref().map_or(Ok(()), |path| write_text(path, &page()?))
+    }
+
+    /// Returns the heading of a page, and the command line that made it.
+    pub(crate) fn about(title: impl std::fmt::Display) -> About {
+        let quoted = |word: std::ffi::OsString| {
+            let word = word.to_string_lossy().into_owned();
+            let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+            let is_bare = !word.is_empty() && word.chars().all(is_plain);
+            if is_bare { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+        };
+        let arguments: Vec<String> = std::env::args_os().skip(1).map(quoted).collect();
+        About { title: title.to_string(), command: format!("zerolag {}", arguments.join(" ")) }
     }
 }

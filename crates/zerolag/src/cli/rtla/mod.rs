@@ -93,6 +93,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
             timerlat::hist(&collector, ran, classes, options)
         }
     };
+    ended.publish_page(&args.simulation, "timerlat", &text, &plan)?;
     output::print(&text)?;
     ended.save("timerlat", &shape.saves, &plan)
 }
@@ -122,10 +123,12 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
     let mut collector = test.collector(plan.config.topology.nr_cpus(), Some(classes));
     given.note();
     let (ran, ended) = args.simulation.run(&plan, &all, &mut collector, &shape)?;
-    output::print(&match args.mode {
+    let text = match args.mode {
         Mode::Top => osnoise::top(&collector, ran),
         Mode::Hist => osnoise::hist(&collector, ran, classes, options(given)),
-    })?;
+    };
+    ended.publish_page(&args.simulation, "osnoise", &text, &plan)?;
+    output::print(&text)?;
     ended.save("osnoise", &shape.saves, &plan)
 }
 

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::{CpuMask, Duration, Instant, Record, TraceEvent};
+use zerolag::page::{Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::tools::build_load::BuildLoad;
 use zerolag::tools::busy_loop;
@@ -129,6 +130,7 @@ impl SimulationArgs {
         tool: &mut impl Collector,
         shape: &Shape,
     ) -> Result<(Duration, Ended), Failure> {
+        self.tool.html.check()?;
         for path in shape.saves.at_threshold.iter().chain(&shape.saves.in_the_end) {
             Target::new(path, None)?;
         }
@@ -146,18 +148,22 @@ impl SimulationArgs {
         // Checked periodically: an observer of records cannot end the run.
         let over = core::cell::Cell::new(None);
         let kept = shape.saves.are_wanted().then(|| Kept::new(all.count() * KEPT_PER_CPU));
-        let mut watched = Watched { tool, warm_up: Some(begin), kept, over: &over };
-        let outcome = machine.run_with(&mut watched, |now, _| {
+        let portrait = self.tool.html.is_wanted().then(|| Portrait::new(&plan.meta()));
+        let watched = Watched { tool, warm_up: Some(begin), kept, over: &over };
+        let mut sink = (watched, portrait);
+        let outcome = machine.run_with(&mut sink, |now, _| {
             if over.get().is_some() { ControlFlow::Break(()) } else { progress.at(now.as_nanos() / 1_000_000) }
         });
         progress.finish();
         self.tool.say_what_was_simulated(plan);
+        let (watched, portrait) = sink;
         let kept = watched.kept;
+        let pictured = portrait.map(|portrait| portrait.finish(outcome.end));
         if over.get().is_none() && shape.saves.at_threshold.is_some() && shape.saves.in_the_end.is_none() {
             eprintln_lossy("note: no threshold was passed, no trace is saved");
         }
         let at = over.get().unwrap_or(outcome.end);
-        Ok((at.since(begin), Ended { at, by_threshold: over.get().is_some(), kept }))
+        Ok((at.since(begin), Ended { at, by_threshold: over.get().is_some(), kept, pictured }))
     }
 }
 
@@ -178,9 +184,21 @@ pub(crate) struct Ended {
     at: Instant,
     by_threshold: bool,
     kept: Option<Kept>,
+    pictured: Option<Pictured>,
 }
 
 impl Ended {
+    /// Writes the page of the run, if it is wanted.
+    pub(crate) fn publish_page(
+        &self,
+        args: &SimulationArgs,
+        tool: &str,
+        text: &str,
+        plan: &Plan,
+    ) -> Result<(), Failure> {
+        args.tool.publish_page(tool, text, plan, self.pictured.as_ref())
+    }
+
     /// Reports that a threshold was passed, saves the requested traces, and returns the exit code.
     pub(crate) fn save(self, tool: &str, saves: &Saves, plan: &Plan) -> Done {
         if self.by_threshold {

@@ -2,7 +2,7 @@
 
 use crate::cli::failure::Failure;
 use crate::cli::options::{RunArgs, TRACE, TraceArgs, WorkloadArgs};
-use crate::cli::output::{self, JsonArgs};
+use crate::cli::output::{self, HtmlArgs, JsonArgs};
 use crate::cli::tracing::Target;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ pub(crate) struct Args {
     pub(crate) run: RunArgs,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
+    #[command(flatten)]
+    pub(crate) html: HtmlArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
     /// Write rt-app's own log into this directory, a file per thread (it must exist)
@@ -51,6 +53,7 @@ impl Args {
         let trace = self.trace.target()?;
         let trace = trace.map(|target| target.with_marks(&self.rtapp_marks)).transpose()?;
         self.json.check()?;
+        self.html.check()?;
         if let Some(dir) = &self.rtapp_log {
             output::check_target(&dir.join("log"))?;
         }

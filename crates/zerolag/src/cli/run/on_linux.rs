@@ -2,6 +2,7 @@
 
 use super::args::{Args, write_log};
 use crate::cli::failure::{Failure, carets, eprintln_lossy};
+use crate::cli::output::HtmlArgs;
 use crate::cli::progress::{catch_interrupts, interrupted};
 use crate::cli::{Done, code};
 use std::fmt::Write as _;
@@ -11,6 +12,7 @@ use zerolag::host::{HostReport, measure};
 use zerolag::linux::plan::Recording;
 use zerolag::linux::{End, Host, Options, Plan, run as run_on_host};
 use zerolag::model::{CpuMask, Topology};
+use zerolag::page::{self, Pictured};
 use zerolag::report::human::{Human, Percent};
 use zerolag::report::text;
 use zerolag::sim::Sink;
@@ -35,6 +37,10 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(target) = trace {
         target.write(&report.figures.trace, &plan.program)?;
     }
+    args.html.publish(|| {
+        let about = HtmlArgs::about(args.workload.file.display());
+        Ok(page::of_trace(&Pictured::of(&report.figures.trace), &about))
+    })?;
     if let Some(dir) = &args.rtapp_log {
         let mut log = Log::new(Arc::clone(&plan.program));
         report.figures.trace.records.iter().for_each(|record| log.record(record));

@@ -2,6 +2,7 @@
 
 use super::args::{Args, write_log};
 use crate::cli::failure::{Failure, eprintln_lossy};
+use crate::cli::output::HtmlArgs;
 use crate::cli::plan::{prepare, simulation_of};
 use crate::cli::progress::{Progress, catch_interrupts};
 use crate::cli::tracing::{self, Target};
@@ -9,9 +10,10 @@ use crate::cli::{Done, code};
 use std::sync::Arc;
 use zerolag::RunResult;
 use zerolag::goals::Verdict;
+use zerolag::page::{self, Picture};
 use zerolag::report::human::Human;
 use zerolag::sim::{End, Wait};
-use zerolag::simulation::{Checks, Observe, Prepared, Report};
+use zerolag::simulation::{Checks, Histograms, Observe, Prepared, Report};
 use zerolag::tools::rtapp_log::Log;
 use zerolag::tools::rtapp_marks;
 
@@ -20,7 +22,9 @@ pub(crate) fn run(args: &Args) -> Done {
     let trace = args.outputs()?;
     let is_quiet = args.run.sim.is_quiet();
     let checks = if args.no_check { Checks::Off } else { Checks::On };
-    let simulation = simulation_of(&args.workload, &args.run)?.observe(Observe { checks, ..Observe::default() });
+    let histograms = if args.html.is_wanted() { Histograms::On } else { Histograms::Off };
+    let observe = Observe { checks, histograms, ..Observe::default() };
+    let simulation = simulation_of(&args.workload, &args.run)?.observe(observe);
     let mut prepared = prepare(&simulation, is_quiet)?;
     let plan = &mut prepared.plan;
     let mut log = args.rtapp_log.as_ref().map(|_| Log::new(Arc::clone(&plan.program)));
@@ -28,9 +32,16 @@ pub(crate) fn run(args: &Args) -> Done {
         plan.program = Arc::new(rtapp_marks::instrument(&plan.program, &args.rtapp_marks));
     }
     catch_interrupts();
-    let result = simulate(&prepared, trace, is_quiet, log.as_mut())?;
+    let mut picture = args.html.is_wanted().then(|| Picture::new(&prepared.plan.meta()));
+    let result = simulate(&prepared, trace, is_quiet, (log.as_mut(), picture.as_mut()))?;
     if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
         write_log(dir, log)?;
+    }
+    if let Some(picture) = picture {
+        let report = result.report();
+        let pictured = picture.finish(report.outcome.end, report.summary.clone(), report.histograms.clone());
+        let about = HtmlArgs::about(args.workload.file.display());
+        args.html.publish(|| Ok(page::of_run(&result, &prepared.plan, &pictured, &about)))?;
     }
     args.json.publish(|| if is_quiet { result.headline() } else { result.to_string() }, || result.to_json())?;
     for verdict in result.goals() {
@@ -87,12 +98,12 @@ fn simulate(
     prepared: &Prepared,
     trace: Option<Target<'_>>,
     is_quiet: bool,
-    log: Option<&mut Log>,
+    others: (Option<&mut Log>, Option<&mut Picture>),
 ) -> Result<RunResult, Failure> {
     let total = prepared.plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
     let mut progress = Progress::new(total, "ms", is_quiet);
     let result = tracing::record(&prepared.plan, trace, |recorder| {
-        let mut sink = (recorder, log);
+        let mut sink = (recorder, others);
         let result = prepared.run_into(&mut sink, |at| progress.at(at.at.as_nanos() / 1_000_000))?;
         let end = result.report().outcome.end;
         Ok((result, end))

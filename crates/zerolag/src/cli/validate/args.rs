@@ -4,6 +4,7 @@ use crate::cli::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::cli::options;
 use crate::cli::options::QuietArgs;
+use crate::cli::output::HtmlArgs;
 #[cfg(target_os = "linux")]
 use crate::cli::output::JsonArgs;
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub(crate) struct Args {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub(crate) json: JsonArgs,
+    #[command(flatten)]
+    pub(crate) html: HtmlArgs,
     #[command(flatten)]
     pub(crate) quiet: QuietArgs,
 }

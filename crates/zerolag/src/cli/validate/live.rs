@@ -3,11 +3,13 @@
 use super::args::{Args, failure};
 use crate::cli::failure::eprintln_lossy;
 use crate::cli::options;
+use crate::cli::output::HtmlArgs;
 use crate::cli::progress::{Progress, catch_interrupts, interrupted};
 use crate::cli::{Done, code};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::ops::ControlFlow;
+use zerolag::page;
 use zerolag::report::table::{Align, Table};
 use zerolag::validate::Case;
 use zerolag::validate::live::{LiveComparison, LiveFigure, LiveOptions, run_live};
@@ -26,6 +28,10 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
         comparisons.extend(run_live(case, &live, &interrupted).map_err(failure)?);
     }
     progress.finish();
+    let inside = comparisons.iter().filter(|comparison| comparison.is_inside()).count();
+    let answer = format!("{inside} of {} cases on this host are inside their bands.", comparisons.len());
+    let about = || HtmlArgs::about("validate --live");
+    args.html.publish(|| Ok(page::of_text(&answer, Vec::new(), &as_text(&comparisons), &about())))?;
     args.json.publish(|| as_text(&comparisons), || as_json(&comparisons, &live))?;
     if interrupted() {
         return Ok(code::INTERRUPTED);

@@ -5,15 +5,18 @@ mod args;
 mod live;
 
 use super::failure::Failure;
+use super::output::HtmlArgs;
 use super::progress::{Progress, catch_interrupts};
 use super::{Done, code, output};
 pub(crate) use args::Args;
 use args::failure;
 use std::ops::ControlFlow;
+use zerolag::page;
 use zerolag::validate::{self, Case};
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    args.html.check()?;
     let mut paths = Vec::new();
     for path in &args.cases {
         if path.is_dir() {
@@ -43,6 +46,10 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     progress.finish();
     let table = if args.markdown { validate::markdown(&comparisons) } else { validate::text(&comparisons) };
+    let inside = comparisons.iter().filter(|comparison| comparison.is_inside()).count();
+    let answer = format!("{inside} of {} comparisons with recorded kernels are inside their bands.", comparisons.len());
+    let text = || validate::text(&comparisons);
+    args.html.publish(|| Ok(page::of_text(&answer, Vec::new(), &text(), &HtmlArgs::about("validate"))))?;
     output::print(&table)?;
     Ok(if comparisons.iter().all(validate::Comparison::is_inside) { code::OK } else { code::GOAL_MISSED })
 }

@@ -1,0 +1,33 @@
+//! Reports as one HTML file.
+//!
+//! People look before they read, and a picture that needs a server, a build or a network is not
+//! looked at. So a report is one file that opens anywhere: texts and tables are plain HTML, which
+//! needs no script; plots are SVG; and the timeline is drawn by a script of this crate from columns
+//! of numbers, packed into the file.
+//!
+//! ```text
+//! records ─► Recorder ─► Timeline ─┬─► plots over time ─┐
+//! Summary, buckets, Explanation ───┴────────────────────┴─► Page ─► one file
+//! ```
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`page`] | [`Page`]: the parts of a report in their order; writes the file |
+//! | [`timeline`] | [`Recorder`]: follows records, stored or live; [`Timeline`](timeline::Timeline) |
+//! | [`plots`] | plots of distributions, and of the load over time |
+//! | [`pack`] | the columns of a page: numbers as bytes, deflated, as text |
+//! | [`escape`](mod@escape) | texts that a page can contain |
+//!
+//! A page shows names that others chose: of tasks, groups, files. They are escaped in one place,
+//! and the page's policy (`Content-Security-Policy`) allows no script but this crate's, by its
+//! hash, and no network.
+#![warn(missing_docs)]
+
+pub mod escape;
+pub mod pack;
+pub mod page;
+pub mod plots;
+pub mod timeline;
+
+pub use page::Page;
+pub use timeline::Recorder;

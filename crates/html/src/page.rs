@@ -1,0 +1,434 @@
+//! [`Page`]: the parts of a report in their order; writes the file.
+//!
+//! Everything that can be read is plain HTML, so a page works without its script, for search and
+//! for readers that do not see. The script adds the timeline, the values under the pointer, and the
+//! jump from a wait to its place.
+
+use crate::escape::{escape, plain};
+use crate::pack::{Pack, base64};
+use crate::plots::Figure;
+use crate::timeline::{Detail, Timeline};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use zerolag_model::{Instant, TaskId};
+use zerolag_report::explain::Explanation;
+use zerolag_report::human::Human;
+
+/// The page's script: its parts in one function, in order.
+const SCRIPT: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("../web/format.js"),
+    include_str!("../web/data.js"),
+    include_str!("../web/theme.js"),
+    include_str!("../web/plots.js"),
+    include_str!("../web/rows.js"),
+    include_str!("../web/draw.js"),
+    include_str!("../web/timeline.js"),
+    include_str!("../web/page.js"),
+    "})();\n"
+);
+
+/// The page's style sheet.
+const STYLE: &str = include_str!("../web/page.css");
+
+/// The size, in bytes, that the packed columns of a page do not exceed, if leaving out detail can
+/// reach it. As text they are a third longer.
+pub const BUDGET: usize = 2_100_000;
+
+/// A report.
+#[derive(Debug, Default)]
+pub struct Page<'a> {
+    /// The heading: the workload or the trace.
+    pub title: String,
+    /// The answer, in one sentence.
+    pub answer: String,
+    /// Whether it is good.
+    pub verdict: Verdict,
+    /// The goals, each with whether it was met.
+    pub goals: Vec<(bool, String)>,
+    /// Sentences below the answer.
+    pub notes: Vec<String>,
+    /// The sections between the answer and the timeline.
+    pub sections: Vec<Section>,
+    /// The timelines, each with its name; the first is shown.
+    pub runs: Vec<Run<'a>>,
+    /// The sections behind the waits.
+    pub details: Vec<Section>,
+}
+
+/// Whether the answer is good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Verdict {
+    /// There is nothing to judge.
+    #[default]
+    None,
+    /// Every goal is met.
+    Met,
+    /// A goal is missed, or the run failed.
+    Missed,
+}
+
+/// A run of a page.
+#[derive(Debug)]
+pub struct Run<'a> {
+    /// Its name: `6.12`.
+    pub name: String,
+    /// Its picture.
+    pub timeline: &'a Timeline,
+    /// Its longest waits.
+    pub waits: &'a Explanation,
+}
+
+/// A section: a heading and what is below.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// Sentences below it.
+    pub text: String,
+    /// What it shows.
+    pub body: Body,
+}
+
+/// What a section shows.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Plots.
+    Figures(Vec<Figure>),
+    /// A table; its first row is the head. Columns whose texts are numbers stand to the right.
+    Table(Vec<Vec<String>>),
+    /// Names and values.
+    Facts(Vec<(String, String)>),
+    /// Text in columns, as in a terminal.
+    Text(String),
+}
+
+impl Section {
+    /// Creates a section.
+    #[must_use]
+    pub fn new(title: &str, text: &str, body: Body) -> Self {
+        Self { title: title.to_owned(), text: text.to_owned(), body }
+    }
+}
+
+const INFALLIBLE: &str = "invariant: writing to a String cannot fail";
+
+impl Page<'_> {
+    /// Returns the page as a file.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        let mut plots = Vec::new();
+        let mut main = String::new();
+        self.write_answer(&mut main);
+        for section in &self.sections {
+            write_section(&mut main, section, &mut plots);
+        }
+        let (data, notes) =
+            if self.runs.is_empty() { (self.pack(&plots, &Detail::ALL), None) } else { self.fit(&plots) };
+        self.write_runs(&mut main, notes.as_deref());
+        for section in &self.details {
+            write_section(&mut main, section, &mut plots);
+        }
+        // Sections behind the timeline have plots too: their values follow those before it.
+        let data = if self.details.iter().any(|section| matches!(section.body, Body::Figures(_))) {
+            self.fit(&plots).0
+        } else {
+            data
+        };
+        self.frame(&main, &data)
+    }
+
+    /// Packs the data with as much detail as fits.
+    fn fit(&self, plots: &[serde_json::Value]) -> (Vec<u8>, Option<String>) {
+        let kept = self.runs.iter().flat_map(|run| &run.waits.waits).map(|wait| (wait.from, wait.to)).collect();
+        let mut detail = Detail { kept, ..Detail::ALL };
+        loop {
+            let packed = self.pack(plots, &detail);
+            if packed.len() <= BUDGET || detail.merged_below > 1 << 40 {
+                return (packed, detail.note());
+            }
+            detail = detail.less();
+        }
+    }
+
+    fn pack(&self, plots: &[serde_json::Value], detail: &Detail) -> Vec<u8> {
+        let mut pack = Pack::default();
+        let runs = self.runs.iter().enumerate();
+        let runs: Vec<_> =
+            runs.map(|(index, run)| run.timeline.pack(&run.name, &format!("{index}/"), detail, &mut pack)).collect();
+        pack.finish(&json!({ "runs": runs, "plots": plots }))
+    }
+
+    fn write_answer(&self, out: &mut String) {
+        let (class, word) = match self.verdict {
+            Verdict::None => ("plain", ""),
+            Verdict::Met => ("met", "<span class=\"badge\">goals met</span> "),
+            Verdict::Missed => ("missed", "<span class=\"badge\">missed</span> "),
+        };
+        write!(out, "<section class=\"answer {class}\" id=\"answer\" aria-label=\"The answer\">\n<p class=\"lead\">{word}{}</p>\n", escape(&self.answer))
+            .expect(INFALLIBLE);
+        if !self.goals.is_empty() {
+            out.push_str("<ul class=\"goals\">\n");
+            for (is_met, goal) in &self.goals {
+                let (class, word) = if *is_met { ("met", "met") } else { ("missed", "missed") };
+                writeln!(out, "<li class=\"{class}\"><b>{word}</b> {}</li>", escape(goal)).expect(INFALLIBLE);
+            }
+            out.push_str("</ul>\n");
+        }
+        for note in &self.notes {
+            writeln!(out, "<p class=\"quiet\">{}</p>", escape(note)).expect(INFALLIBLE);
+        }
+        out.push_str("</section>\n");
+    }
+
+    fn write_runs(&self, out: &mut String, note: Option<&str>) {
+        if self.runs.is_empty() {
+            return;
+        }
+        out.push_str("<section id=\"timeline\"><h2>Timeline</h2>\n");
+        if let Some(note) = note {
+            writeln!(out, "<p class=\"quiet\">{}</p>", escape(note)).expect(INFALLIBLE);
+        }
+        out.push_str("<div id=\"tl\" hidden></div>\n<noscript><p>The timeline needs JavaScript; everything else is here.</p></noscript>\n</section>\n");
+        out.push_str("<section id=\"waits\"><h2>Longest waits</h2>\n");
+        for (index, run) in self.runs.iter().enumerate() {
+            if self.runs.len() > 1 {
+                writeln!(out, "<h3>{}</h3>", escape(&run.name)).expect(INFALLIBLE);
+            }
+            write_waits(out, index, run);
+        }
+        out.push_str("</section>\n");
+    }
+
+    fn frame(&self, main: &str, data: &[u8]) -> String {
+        let script = format!("<script>{SCRIPT}</script>");
+        let title = escape(&self.title);
+        let policy = format!(
+            "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action 'none'",
+            base64(&Sha256::digest(SCRIPT.as_bytes())),
+            base64(&Sha256::digest(STYLE.as_bytes()))
+        );
+        let links: String = self.links().iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
+             <title>{title} - zerolag</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+             <a class=\"skip\" href=\"#answer\">To the answer</a>\n\
+             <header><h1>{title}</h1><nav aria-label=\"Sections\">{links}</nav></header>\n<main>\n{main}</main>\n\
+             <div id=\"tip\" role=\"status\" hidden></div>\n\
+             <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n{script}\n</body>\n</html>\n",
+            data = base64(data),
+        )
+    }
+
+    /// Returns the sections, for the menu.
+    fn links(&self) -> Vec<(String, String)> {
+        let of = |section: &Section| (id_of(&section.title), escape(&section.title));
+        let mut links: Vec<(String, String)> = self.sections.iter().map(of).collect();
+        if !self.runs.is_empty() {
+            links.push(("timeline".to_owned(), "Timeline".to_owned()));
+            links.push(("waits".to_owned(), "Longest waits".to_owned()));
+        }
+        links.extend(self.details.iter().map(of));
+        links
+    }
+}
+
+/// Returns the id of a section: its letters and digits.
+fn id_of(title: &str) -> String {
+    let letters = title.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    format!("s-{}", letters.collect::<String>())
+}
+
+fn write_section(out: &mut String, section: &Section, plots: &mut Vec<serde_json::Value>) {
+    let id = id_of(&section.title);
+    writeln!(out, "<section id=\"{id}\"><h2>{}</h2>", escape(&section.title)).expect(INFALLIBLE);
+    if !section.text.is_empty() {
+        writeln!(out, "<p class=\"quiet\">{}</p>", escape(&section.text)).expect(INFALLIBLE);
+    }
+    match &section.body {
+        Body::Figures(figures) => {
+            out.push_str("<div class=\"figures\">\n");
+            for figure in figures {
+                let number = plots.len();
+                plots.push(plain_json(figure.plot.to_json()));
+                writeln!(
+                    out,
+                    "<figure data-plot=\"{number}\"><h3>{}</h3>\n{}<figcaption>{}</figcaption></figure>",
+                    escape(&figure.title),
+                    figure.plot.to_inline_svg(&figure.says),
+                    escape(&figure.says)
+                )
+                .expect(INFALLIBLE);
+            }
+            out.push_str("</div>\n");
+        }
+        Body::Table(rows) => write_table(out, &section.title, rows),
+        Body::Facts(facts) => {
+            out.push_str("<dl class=\"facts\">\n");
+            for (name, value) in facts {
+                writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)).expect(INFALLIBLE);
+            }
+            out.push_str("</dl>\n");
+        }
+        Body::Text(text) => {
+            let label = escape(&section.title);
+            writeln!(out, "<pre tabindex=\"0\" role=\"region\" aria-label=\"{label}, text\">{}</pre>", escape(text))
+                .expect(INFALLIBLE);
+        }
+    }
+    out.push_str("</section>\n");
+}
+
+/// Replaces what cannot be seen in every text of a value.
+fn plain_json(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => plain(&text).into(),
+        Value::Array(items) => items.into_iter().map(plain_json).collect(),
+        Value::Object(map) => Value::Object(map.into_iter().map(|(key, value)| (key, plain_json(value))).collect()),
+        other => other,
+    }
+}
+
+fn write_table(out: &mut String, label: &str, rows: &[Vec<String>]) {
+    let Some((head, rows)) = rows.split_first() else { return };
+    let is_number = |text: &str| text == "-" || text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let right: Vec<bool> = (0..head.len())
+        .map(|column| rows.iter().all(|row| row.get(column).is_none_or(|text| is_number(text))))
+        .collect();
+    let class = |column: usize| if right.get(column) == Some(&true) { " class=\"n\"" } else { "" };
+    writeln!(
+        out,
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}, table\"><table><thead><tr>",
+        escape(label)
+    )
+    .expect(INFALLIBLE);
+    for (column, name) in head.iter().enumerate() {
+        write!(out, "<th scope=\"col\"{}>{}</th>", class(column), escape(name)).expect(INFALLIBLE);
+    }
+    out.push_str("</tr></thead><tbody>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for (column, text) in row.iter().enumerate() {
+            write!(out, "<td{}>{}</td>", class(column), escape(text)).expect(INFALLIBLE);
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
+    if run.waits.waits.is_empty() {
+        out.push_str("<p>No task waited.</p>\n");
+        return;
+    }
+    let count = run.waits.count;
+    let shown = run.waits.waits.len();
+    writeln!(
+        out,
+        "<p class=\"quiet\">The {shown} longest of {count} waits. The times of the causes of a wait add up to it.</p>"
+    )
+    .expect(INFALLIBLE);
+    out.push_str("<ol class=\"waits\">\n");
+    for wait in &run.waits.waits {
+        let name = run.waits.name(wait.task);
+        let place = |task: TaskId| run.timeline.index_of(task).map_or(String::new(), |index| index.to_string());
+        let (from, to) = (wait.from.as_nanos(), wait.to.as_nanos());
+        let first = wait.causes.first().map(|(chain, _)| run.waits.clause(chain)).unwrap_or_default();
+        writeln!(
+            out,
+            "<li><details><summary><b class=\"time\">{}</b> <span class=\"who\">{}</span> <span class=\"why\">{}</span></summary>\n\
+             <p class=\"quiet\">From {} to {}. <button type=\"button\" class=\"jump\" data-run=\"{index}\" data-task=\"{}\" \
+             data-from=\"{from}\" data-to=\"{to}\">Show in the timeline</button></p>\n<table class=\"causes\"><thead><tr>\
+             <th scope=\"col\" class=\"n\">time</th><th scope=\"col\">meanwhile {}</th></tr></thead><tbody>",
+            Human(wait.length()),
+            escape(&name),
+            escape(&first),
+            stamp(wait.from),
+            stamp(wait.to),
+            place(wait.task),
+            escape(&name)
+        )
+        .expect(INFALLIBLE);
+        for (chain, time) in &wait.causes {
+            writeln!(
+                out,
+                "<tr><td class=\"n\">{}</td><td>{}</td></tr>",
+                Human(*time),
+                escape(&run.waits.clause(chain))
+            )
+            .expect(INFALLIBLE);
+        }
+        out.push_str("</tbody></table></details></li>\n");
+    }
+    out.push_str("</ol>\n");
+}
+
+fn stamp(at: Instant) -> String {
+    format!("{at} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Page<'static> {
+        let hostile = "</script><script>alert(1)</script>\"'\u{1b}]0;x\u{7}";
+        Page {
+            title: hostile.to_owned(),
+            answer: hostile.to_owned(),
+            verdict: Verdict::Missed,
+            goals: vec![(true, hostile.to_owned()), (false, "x".to_owned())],
+            sections: vec![
+                Section::new(hostile, hostile, Body::Text(hostile.to_owned())),
+                Section::new(
+                    "t",
+                    "",
+                    Body::Table(vec![vec!["a".into(), "b".into()], vec![hostile.into(), "1ms".into()]]),
+                ),
+                Section::new("f", "", Body::Facts(vec![(hostile.to_owned(), hostile.to_owned())])),
+            ],
+            ..Page::default()
+        }
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let html = page().to_html();
+        assert_eq!(html.matches("<script").count(), 2, "the data and our own");
+        assert_eq!(html.matches("</script").count(), 2);
+        assert!(!html.contains(['\u{1b}', '\u{7}']) && !html.contains("alert(1)</script>"));
+        assert!(html.contains("<td class=\"n\">1ms</td>"), "numbers stand to the right");
+    }
+
+    #[test]
+    fn the_policy_names_the_script_and_the_style_by_their_hashes() {
+        let html = page().to_html();
+        let between = |from: &str, to: &str| {
+            let start = html.find(from).unwrap() + from.len();
+            &html[start..start + html[start..].find(to).unwrap()]
+        };
+        let policy = between("Content-Security-Policy\" content=\"", "\"");
+        for (from, to, directive) in [("<script>", "</script>", "script-src"), ("<style>", "</style>", "style-src")] {
+            let hash = base64(&Sha256::digest(between(from, to).as_bytes()));
+            assert!(policy.contains(&format!("{directive} 'sha256-{hash}'")), "{policy}");
+        }
+        assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"));
+    }
+
+    #[test]
+    fn no_part_of_the_page_refers_to_a_network() {
+        for text in [SCRIPT, STYLE] {
+            for word in
+                ["http:", "https:", "fetch(", "XMLHttpRequest", "import(", "@import", "url(", "innerHTML", "eval("]
+            {
+                assert!(!text.contains(word), "{word}");
+            }
+            assert!(!text.contains("</script") && !text.contains("</style"));
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Plots of distributions, and of the load over time.
+
+use crate::timeline::{SpanKind, Timeline};
+use std::collections::BTreeMap;
+use zerolag_model::{ClassId, CpuMax};
+use zerolag_report::Summary;
+use zerolag_report::frame::Bucket;
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
+
+/// A plot with its heading, and one sentence for readers that do not see it.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The heading.
+    pub title: String,
+    /// What it shows.
+    pub says: String,
+    /// The plot.
+    pub plot: Plot,
+}
+
+impl Figure {
+    /// Returns a plot under its own title.
+    #[must_use]
+    pub fn of(plot: Plot) -> Self {
+        let names: Vec<&str> = plot.series.iter().map(|series| &*series.name).filter(|name| !name.is_empty()).collect();
+        let of = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        let what = if plot.title == plot.y.label { String::new() } else { format!("{}: ", plot.title) };
+        let says = format!("{what}{} over {}{of}.", plot.y.label, plot.x.label);
+        Self { title: plot.title.clone(), says, plot }
+    }
+}
+
+/// The most lines of a plot of distributions.
+const LINES: usize = 5;
+/// How many parts a run has in plots over time.
+const BINS: usize = 240;
+/// How many parts a power of ten has in histograms.
+const PER_DECADE: f64 = 8.0;
+
+/// The values of a figure: the middle of a bucket in nanoseconds, and how many.
+type Counts = Vec<(f64, u64)>;
+
+/// Returns the distributions of a figure by owner; instances of one task are one owner.
+fn owners(buckets: &[Bucket], figure: &str) -> BTreeMap<String, Counts> {
+    let mut found: BTreeMap<String, BTreeMap<(u64, u64), u64>> = BTreeMap::new();
+    for bucket in buckets.iter().filter(|bucket| bucket.figure == figure) {
+        let places = found.entry(base(&bucket.owner).to_owned()).or_default();
+        *places.entry((bucket.from.as_nanos(), bucket.to.as_nanos())).or_default() += bucket.count;
+    }
+    let counts = |places: BTreeMap<(u64, u64), u64>| {
+        places.into_iter().map(|((from, to), count)| (midpoint(from, to), count)).collect()
+    };
+    found.into_iter().map(|(owner, places)| (owner, counts(places))).collect()
+}
+
+fn midpoint(from: u64, to: u64) -> f64 {
+    (from as f64 + to as f64) / 2.0
+}
+
+/// Returns the name of a task without the number of its instance.
+fn base(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((base, number)) if !base.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
+fn total(counts: &Counts) -> u64 {
+    counts.iter().map(|(_, count)| count).sum()
+}
+
+/// Returns the value that this share of the values does not exceed.
+fn quantile(counts: &Counts, share: f64) -> f64 {
+    let wanted = total(counts) as f64 * share;
+    let mut seen = 0.0;
+    for (value, count) in counts {
+        seen += *count as f64;
+        if seen >= wanted {
+            return *value;
+        }
+    }
+    counts.last().map_or(0.0, |(value, _)| *value)
+}
+
+/// Returns the distributions of the runs: of requests if there are services, else of wakeups. One
+/// run has a line per task, several runs are overlaid for the task with the longest waits.
+#[must_use]
+pub fn distributions(runs: &[(&str, &[Bucket])]) -> Vec<Figure> {
+    let has = |figure: &str| runs.iter().any(|(_, buckets)| buckets.iter().any(|bucket| bucket.figure == figure));
+    let mut figures = Vec::new();
+    for (figure, what) in [("request_latency", "Request latency"), ("wakeup_latency", "Wakeup latency")] {
+        if !has(figure) || !figures.is_empty() {
+            continue;
+        }
+        let all: Vec<(&str, BTreeMap<String, Counts>)> =
+            runs.iter().map(|(name, buckets)| (*name, owners(buckets, figure))).collect();
+        let Some((_, first)) = all.first() else { continue };
+        let mut worst: Vec<(&String, f64)> =
+            first.iter().map(|(owner, counts)| (owner, quantile(counts, 0.99))).collect();
+        worst.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+        let (lines, of): (Vec<(String, &Counts)>, String) = if let [(_, only)] = &all[..] {
+            let shown = worst.iter().take(LINES).filter_map(|(owner, _)| Some(((*owner).clone(), only.get(*owner)?)));
+            (shown.collect(), String::new())
+        } else {
+            let Some((owner, _)) = worst.first() else { continue };
+            let lines = all.iter().filter_map(|(name, owners)| Some(((*name).to_owned(), owners.get(*owner)?)));
+            (lines.collect(), format!(" of {owner}"))
+        };
+        let more = worst.len().saturating_sub(LINES);
+        let rest = match (more, all.len()) {
+            (1.., 1) => format!("; {more} tasks with a smaller 99th percentile are left out"),
+            _ => String::new(),
+        };
+        figures.push(cumulative(&format!("{what}{of}"), &lines, &rest));
+        figures.push(histogram(&format!("{what}{of}: histogram"), &lines));
+    }
+    figures
+}
+
+fn cumulative(title: &str, lines: &[(String, &Counts)], rest: &str) -> Figure {
+    let y = Axis::linear("share of all that took at most this long", Unit::Percent).from_to(0.0, 100.0);
+    let mut plot = Plot::new(title, Axis::log("latency", Unit::Nanos), y);
+    let mut says = Vec::new();
+    for (name, counts) in lines {
+        let all = total(counts).max(1) as f64;
+        let mut seen = 0.0;
+        let mut points = thin(counts.iter().map(|(value, count)| {
+            seen += *count as f64;
+            (value.max(1.0), seen / all * 100.0)
+        }));
+        if let Some(first) = points.first().copied() {
+            points.insert(0, (first.0, 0.0));
+        }
+        says.push(format!("{name} p50 {}, p99 {}", human(quantile(counts, 0.5)), human(quantile(counts, 0.99))));
+        plot = plot.with(name, Mark::Steps, points);
+    }
+    Figure { title: title.to_owned(), says: format!("{}{rest}.", says.join("; ")), plot }
+}
+
+fn human(ns: f64) -> String {
+    // The conversion saturates.
+    zerolag_report::human::Human(zerolag_model::Duration::from_nanos(ns as u64)).to_string()
+}
+
+/// Leaves out points that a reader cannot tell from their neighbours.
+fn thin(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    let mut skipped = None;
+    for point in points {
+        let is_near = kept.last().is_some_and(|last| point.0 / last.0 < 1.005 && point.1 - last.1 < 0.2);
+        if is_near {
+            skipped = Some(point);
+        } else {
+            kept.extend(skipped.take());
+            kept.push(point);
+        }
+    }
+    kept.extend(skipped);
+    kept
+}
+
+fn histogram(title: &str, lines: &[(String, &Counts)]) -> Figure {
+    let y = Axis::linear("share of all, per eighth of a power of ten", Unit::Percent);
+    let mut plot = Plot::new(title, Axis::log("latency", Unit::Nanos), y);
+    let bin = |value: f64| (value.max(1.0).log10() * PER_DECADE).floor() as i64;
+    let mut says = Vec::new();
+    for (name, counts) in lines {
+        let all = total(counts).max(1) as f64;
+        let mut bins: BTreeMap<i64, f64> = BTreeMap::new();
+        for (value, count) in counts.iter() {
+            *bins.entry(bin(*value)).or_default() += *count as f64 / all * 100.0;
+        }
+        let (Some(first), Some(last)) = (bins.keys().next().copied(), bins.keys().last().copied()) else { continue };
+        let at = |place: i64| 10_f64.powf(place as f64 / PER_DECADE);
+        // Level bins, closed by zeros on both sides.
+        let mut points = vec![(at(first), 0.0)];
+        points.extend((first..=last).map(|place| (at(place), bins.get(&place).copied().unwrap_or(0.0))));
+        points.push((at(last + 1), 0.0));
+        let most = bins.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(first, |(place, _)| *place);
+        says.push(format!("{name} most often {} to {}", human(at(most)), human(at(most + 1))));
+        let mark = if lines.len() == 1 { Mark::Area } else { Mark::Steps };
+        plot = plot.with(name, mark, points);
+    }
+    Figure { title: title.to_owned(), says: format!("{}.", says.join("; ")), plot }
+}
+
+/// A run cut into parts of equal length.
+struct Bins {
+    start: u64,
+    width: f64,
+    times: Vec<f64>,
+}
+
+impl Bins {
+    fn of(timeline: &Timeline) -> Self {
+        let width = (timeline.end - timeline.start).max(1) as f64 / BINS as f64;
+        Self { start: timeline.start, width, times: vec![0.0; BINS] }
+    }
+
+    /// Adds a time.
+    fn add(&mut self, from: u64, to: u64) {
+        let (from, to) = ((from.max(self.start) - self.start) as f64, (to.max(self.start) - self.start) as f64);
+        let mut bin = (from / self.width) as usize;
+        let mut at = from;
+        while at < to && bin < BINS {
+            let end = ((bin + 1) as f64 * self.width).min(to);
+            self.times[bin] += (end - at).max(0.0);
+            at = end;
+            bin += 1;
+        }
+    }
+
+    /// Returns the points in percent of `whole` CPUs, closed at the end.
+    fn points(&self, whole: f64) -> Vec<(f64, f64)> {
+        let value = |time: &f64| time / self.width / whole * 100.0;
+        let at = |bin: usize| self.start as f64 + bin as f64 * self.width;
+        let mut points: Vec<(f64, f64)> =
+            self.times.iter().enumerate().map(|(bin, time)| (at(bin), value(time))).collect();
+        points.extend(self.times.last().map(|time| (at(BINS), value(time))));
+        points
+    }
+
+    fn sum(&self) -> f64 {
+        self.times.iter().sum()
+    }
+}
+
+/// Returns the plots over time of a run: the use of the CPUs by class, and of each limited group its
+/// use, its limit and its throttling.
+#[must_use]
+pub fn over_time(timeline: &Timeline, summary: &Summary) -> Vec<Figure> {
+    let cpus = timeline.cpus.len().max(1) as f64;
+    let mut all = Bins::of(timeline);
+    let mut classes: Vec<(ClassId, Bins)> = Vec::new();
+    let mut groups: Vec<Bins> = timeline.groups.iter().map(|_| Bins::of(timeline)).collect();
+    for slice in timeline.cpus.iter().flatten() {
+        all.add(slice.from, slice.to);
+        let known = classes.iter().position(|(class, _)| *class == slice.class).unwrap_or_else(|| {
+            classes.push((slice.class, Bins::of(timeline)));
+            classes.len() - 1
+        });
+        classes[known].1.add(slice.from, slice.to);
+        let mut group = slice.group;
+        // A group is charged for those below it.
+        for _ in 0..timeline.groups.len() {
+            let Some(at) = group else { break };
+            groups[at as usize].add(slice.from, slice.to);
+            group = timeline.parents[at as usize];
+        }
+    }
+    let axis = || Axis::linear("time", Unit::Nanos).from_to(timeline.start as f64, timeline.end.max(1) as f64);
+    let share = all.sum() / (all.width * BINS as f64 * cpus) * 100.0;
+    let percent = Axis::linear("of all CPUs", Unit::Percent).from_to(0.0, 100.0);
+    let mut plot = Plot::new("Use of the CPUs", axis(), percent).with("all", Mark::Area, all.points(cpus));
+    if classes.len() > 1 {
+        for (class, bins) in &classes {
+            plot = plot.with(class_name(*class), Mark::Steps, bins.points(cpus));
+        }
+    }
+    let says = format!("The {cpus} CPUs were busy for {share:.1}% of the time.");
+    let mut figures = vec![Figure { title: "Use of the CPUs".to_owned(), says, plot }];
+    let mut throttled: Vec<Bins> = timeline.groups.iter().map(|_| Bins::of(timeline)).collect();
+    for span in timeline.spans.iter().filter(|span| span.kind == SpanKind::Throttled) {
+        if let Some(bins) = span.what.and_then(|group| throttled.get_mut(group as usize)) {
+            bins.add(span.from, span.to);
+        }
+    }
+    let limited = summary.groups.iter().filter_map(|group| Some((group, limit(group.max)?)));
+    for (group, limit) in limited.take(LINES) {
+        let Some(index) = timeline.groups.iter().position(|path| *path == group.path) else { continue };
+        let (used, off) = (&groups[index], &throttled[index]);
+        let title = format!("Budget of {}", group.path);
+        let ends = [(timeline.start as f64, limit), (timeline.end as f64, limit)];
+        let plot = Plot::new(&title, axis(), Axis::linear("of one CPU", Unit::Percent))
+            .with("used", Mark::Area, used.points(1.0))
+            .with("throttled CPUs", Mark::Steps, off.points(1.0))
+            .with("limit", Mark::Dashed, ends.to_vec());
+        let says = format!(
+            "It used {:.1}% of one CPU, its limit is {limit:.1}%; it was throttled in {} of {} periods.",
+            used.sum() / (used.width * BINS as f64) * 100.0,
+            group.stat.nr_throttled,
+            group.stat.nr_periods
+        );
+        figures.push(Figure { title, says, plot });
+    }
+    figures
+}
+
+/// Returns a limit in percent of one CPU.
+fn limit(max: CpuMax) -> Option<f64> {
+    let quota = max.quota?;
+    Some(quota.as_nanos() as f64 / max.period.as_nanos().max(1) as f64 * 100.0)
+}
+
+const fn class_name(class: ClassId) -> &'static str {
+    match class {
+        ClassId::Stop => "stop",
+        ClassId::Deadline => "deadline",
+        ClassId::Rt => "real-time",
+        ClassId::Fair => "fair",
+        ClassId::Idle => "idle",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::Duration;
+
+    fn bucket(owner: &str, us: u64, count: u64) -> Bucket {
+        let at = Duration::from_micros(us);
+        Bucket { figure: "wakeup_latency", owner: owner.into(), task: None, from: at, to: at, count }
+    }
+
+    #[test]
+    fn instances_are_one_line_and_shares_reach_all() {
+        let buckets = [bucket("w-0", 10, 3), bucket("w-1", 20, 1), bucket("x", 5, 1)];
+        let figures = distributions(&[("", &buckets)]);
+        assert_eq!(figures.len(), 2);
+        let names: Vec<&str> = figures[0].plot.series.iter().map(|series| &*series.name).collect();
+        assert_eq!(names, ["w", "x"], "the worst first");
+        assert_eq!(figures[0].plot.series[0].points, [(10_000.0, 0.0), (10_000.0, 75.0), (20_000.0, 100.0)]);
+        let sum: f64 = figures[1].plot.series[0].points.iter().map(|(_, share)| share).sum();
+        assert!((sum - 100.0).abs() < 1e-9);
+        assert!(figures[0].says.contains("w p50 10.0us, p99 20.0us"), "{}", figures[0].says);
+    }
+
+    #[test]
+    fn runs_are_overlaid() {
+        let (before, after) = ([bucket("w-0", 10, 3)], [bucket("w-0", 90, 3)]);
+        let figures = distributions(&[("6.1", &before), ("6.12", &after)]);
+        let names: Vec<&str> = figures[0].plot.series.iter().map(|series| &*series.name).collect();
+        assert_eq!((names, &*figures[0].title), (vec!["6.1", "6.12"], "Wakeup latency of w"));
+    }
+
+    #[test]
+    fn times_are_cut_into_bins_without_loss() {
+        let mut bins = Bins { start: 100, width: 10.0, times: vec![0.0; BINS] };
+        bins.add(95, 125);
+        assert_eq!(bins.times[..4], [10.0, 10.0, 5.0, 0.0]);
+        bins.add(u64::MAX - 5, u64::MAX);
+        assert!((bins.sum() - 25.0).abs() < 1e-9, "what is behind the end is not counted");
+    }
+}

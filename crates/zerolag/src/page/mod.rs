@@ -1,0 +1,34 @@
+//! Reports as one HTML file: what `--html` writes.
+//!
+//! ```text
+//! a run    ─► Picture (a sink) ─► Pictured ─┐
+//! a trace  ─► Pictured::of ─────────────────┼─► run, trace, compare, sweep, plots ─► text of the file
+//! figures, tables, plots ───────────────────┘
+//! ```
+//!
+//! | module | gives |
+//! |---|---|
+//! | `picture` | [`Picture`], [`Portrait`]: follow a run and keep what a page shows of it |
+//! | `run` | [`of_run`], [`of_trace`], [`of_tool`], [`of_explanation`]: the page of one run |
+//! | `several` | [`of_comparison`], [`of_grid`], [`of_text`]: the page of several runs |
+//! | `tables` | the figures as tables |
+//!
+//! A page contains everything that the text output does, so that it can be sent instead of it.
+
+mod picture;
+mod run;
+mod several;
+mod tables;
+
+pub use picture::{Picture, Pictured, Portrait};
+pub use run::{of_explanation, of_run, of_tool, of_trace};
+pub use several::{of_comparison, of_grid, of_text};
+
+/// What a page says about where it comes from.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The workload or the trace: the heading.
+    pub title: String,
+    /// The command line.
+    pub command: String,
+}

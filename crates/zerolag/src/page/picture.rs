@@ -1,0 +1,115 @@
+//! [`Picture`]: follows a run and keeps what a page shows of it.
+
+use std::ops::ControlFlow;
+use zerolag_html::Recorder;
+use zerolag_html::page::Run;
+use zerolag_html::timeline::Timeline;
+use zerolag_model::{Instant, Record};
+use zerolag_report::Summary;
+use zerolag_report::explain::{Explainer, Explanation, Options};
+use zerolag_report::frame::Bucket;
+use zerolag_report::metrics::Metrics;
+use zerolag_sim::Sink;
+use zerolag_trace::{Meta, Trace};
+
+use crate::error::Error;
+use crate::simulation::{Checks, Histograms, Observe, Plan};
+
+/// How many of the longest waits a page explains.
+pub(super) const WAITS: usize = 20;
+
+/// Follows records, and keeps slices and explanations.
+#[derive(Debug)]
+pub struct Picture {
+    recorder: Recorder,
+    explainer: Explainer,
+}
+
+/// What a page shows of a run.
+#[derive(Clone, Debug)]
+pub struct Pictured {
+    /// Slices, waits and marks.
+    pub timeline: Timeline,
+    /// The longest waits.
+    pub waits: Explanation,
+    /// The figures.
+    pub summary: Summary,
+    /// The distributions behind them.
+    pub buckets: Vec<Bucket>,
+}
+
+impl Sink for Picture {
+    fn record(&mut self, record: &Record) {
+        self.recorder.observe(record);
+        self.explainer.observe(record);
+    }
+}
+
+impl Picture {
+    /// Starts before the first record.
+    #[must_use]
+    pub fn new(meta: &Meta) -> Self {
+        let options = Options { worst: WAITS, task: None };
+        Self { recorder: Recorder::new(meta), explainer: Explainer::new(meta, options) }
+    }
+
+    /// Ends the run, of which others kept the figures.
+    #[must_use]
+    pub fn finish(self, end: Instant, summary: Summary, buckets: Vec<Bucket>) -> Pictured {
+        Pictured { timeline: self.recorder.finish(end), waits: self.explainer.finish(end), summary, buckets }
+    }
+}
+
+/// A [`Picture`] that also keeps the figures, for hosts of a machine that keep none.
+#[derive(Debug)]
+pub struct Portrait {
+    picture: Picture,
+    metrics: Metrics,
+}
+
+impl Sink for Portrait {
+    fn record(&mut self, record: &Record) {
+        self.picture.record(record);
+        self.metrics.observe(record);
+    }
+}
+
+impl Portrait {
+    /// Starts before the first record.
+    #[must_use]
+    pub fn new(meta: &Meta) -> Self {
+        Self { picture: Picture::new(meta), metrics: Metrics::new(meta) }
+    }
+
+    /// Ends the run.
+    #[must_use]
+    pub fn finish(self, end: Instant) -> Pictured {
+        let (summary, buckets) = self.metrics.finish_with_buckets(end);
+        self.picture.finish(end, summary, buckets)
+    }
+}
+
+impl Pictured {
+    /// Pictures a stored trace.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Self {
+        let mut portrait = Portrait::new(&trace.meta);
+        trace.records.iter().for_each(|record| portrait.record(record));
+        portrait.finish(trace.meta.end)
+    }
+
+    /// Runs a plan and pictures it.
+    ///
+    /// # Errors
+    /// The program does not fit the machine.
+    pub fn of_plan(plan: &Plan) -> Result<Self, Error> {
+        let mut picture = Picture::new(&plan.meta());
+        let observe = Observe { checks: Checks::Off, worst_waits: 0, histograms: Histograms::On };
+        let report = plan.run_into(observe, &mut picture, |_, _| ControlFlow::Continue(()))?;
+        Ok(picture.finish(report.outcome.end, report.summary, report.histograms))
+    }
+
+    pub(super) const fn run(&self, name: String) -> Run<'_> {
+        Run { name, timeline: &self.timeline, waits: &self.waits }
+    }
+}

@@ -1,0 +1,153 @@
+//! The page of one run.
+
+use super::tables::{conditions, figures};
+use super::{About, Pictured};
+use crate::explanation::Answer;
+use crate::goals::Verdict as Goal;
+use crate::simulation::{Plan, RunResult, verdicts};
+use zerolag_html::page::{Body, Page, Section, Verdict};
+use zerolag_html::plots::{distributions, over_time};
+use zerolag_report::Summary;
+use zerolag_report::explain::Explanation;
+use zerolag_report::human::{Human, Percent};
+use zerolag_trace::Meta;
+
+/// Returns the page of a simulation.
+#[must_use]
+pub fn of_run(result: &RunResult, plan: &Plan, pictured: &Pictured, about: &About) -> String {
+    let goals: Vec<(bool, String)> = result.goals().iter().map(|goal| (goal.is_met(), goal_text(goal))).collect();
+    let (verdict, answer) = answer(result, pictured);
+    let mut page = page_of(pictured, about, &plan.meta(), Some(plan));
+    let mut notes = result.limit_lines();
+    notes.push(result.ending_line());
+    if let Some(checks) = &result.report().checks {
+        notes.push(verdicts::line(checks).trim_end().to_owned());
+        if !checks.is_clean() {
+            page.details.insert(
+                0,
+                Section::new("Checks", "Rules of scheduling that the run breaks.", Body::Text(verdicts::text(checks))),
+            );
+        }
+    }
+    (page.verdict, page.answer, page.goals, page.notes) = (verdict, answer, goals, notes);
+    page.to_html()
+}
+
+/// Returns the page of a trace.
+#[must_use]
+pub fn of_trace(pictured: &Pictured, about: &About) -> String {
+    let mut page = page_of(pictured, about, &pictured.summary.meta, None);
+    page.answer = what_was(&pictured.summary, &pictured.waits);
+    page.to_html()
+}
+
+/// Returns the page of a tool's run, with what the tool printed.
+#[must_use]
+pub fn of_tool(printed: &str, plan: &Plan, pictured: &Pictured, about: &About) -> String {
+    let mut page = page_of(pictured, about, &plan.meta(), Some(plan));
+    page.answer = what_was(&pictured.summary, &pictured.waits);
+    let text = format!("What {} prints.", about.title);
+    page.details.insert(0, Section::new("Output", &text, Body::Text(printed.to_owned())));
+    page.to_html()
+}
+
+/// Returns the page of explained waits: of a run or a trace and, if there was a change, of the run
+/// with it.
+#[must_use]
+pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictured>, about: &About) -> String {
+    let mut page = page_of(first, about, &first.summary.meta, None);
+    // The waits that were asked for, instead of those of all tasks.
+    page.runs[0].waits = &answer.found;
+    page.answer = what_was(&first.summary, &answer.found);
+    if let (Some((change, after)), Some(changed)) = (&answer.changed, changed) {
+        let longest = |of: &Explanation| {
+            of.waits.first().map_or_else(|| "none".to_owned(), |wait| Human(wait.length()).to_string())
+        };
+        let (is, was) = (longest(after), longest(&answer.found));
+        page.answer = format!("With {} the longest wait is {is}, without it {was}.", change.name);
+        "as it is".clone_into(&mut page.runs[0].name);
+        let mut run = changed.run(change.name.clone());
+        run.waits = after;
+        page.runs.push(run);
+        let text = "The longest waits by cause, and all waits without and with the change.";
+        page.details.insert(0, Section::new("Difference", text, Body::Text(answer.to_string())));
+    }
+    page.to_html()
+}
+
+/// Returns the parts that the page of every run has.
+fn page_of<'p>(pictured: &'p Pictured, about: &About, meta: &Meta, plan: Option<&Plan>) -> Page<'p> {
+    let latency = distributions(&[("", &pictured.buckets)]);
+    let mut sections = Vec::new();
+    if !latency.is_empty() {
+        sections.push(Section::new("Latency", "", Body::Figures(latency)));
+    }
+    let load = over_time(&pictured.timeline, &pictured.summary);
+    sections.push(Section::new("Load over time", "", Body::Figures(load)));
+    let mut details = figures(&pictured.summary);
+    details.extend(conditions(about, meta, plan));
+    Page {
+        title: about.title.clone(),
+        sections,
+        runs: vec![pictured.run("run".to_owned())],
+        details,
+        ..Page::default()
+    }
+}
+
+fn goal_text(goal: &Goal) -> String {
+    let text = goal.to_string();
+    // The page shows the verdict before it.
+    text.trim_start_matches("met").trim_start_matches("missed").trim_start().to_owned()
+}
+
+/// Returns the answer in one sentence.
+fn answer(result: &RunResult, pictured: &Pictured) -> (Verdict, String) {
+    let report = result.report();
+    let what = what_was(result.summary(), &pictured.waits);
+    if !report.outcome.why.is_ok() {
+        let why = report.outcome.why.to_string();
+        return (Verdict::Missed, format!("The run failed: {}.", why.lines().next().unwrap_or_default()));
+    }
+    if report.checks.as_ref().is_some_and(|checks| !checks.is_clean() && checks.faults().is_none()) {
+        return (Verdict::Missed, format!("The run breaks rules of scheduling. {what}"));
+    }
+    let goals = result.goals();
+    let missed: Vec<&Goal> = goals.iter().filter(|goal| !goal.is_met()).collect();
+    match (goals.len(), &missed[..]) {
+        (0, _) => (Verdict::None, what),
+        (1, []) => (Verdict::Met, format!("The goal {} is met: it is {}.", goals[0].goal, goals[0].figure_text())),
+        (all, []) => (Verdict::Met, format!("All {all} goals are met. {what}")),
+        (1, [goal]) => (Verdict::Missed, format!("The goal {} is missed: it is {}.", goal.goal, goal.figure_text())),
+        (all, [goal, ..]) => {
+            let count = missed.len();
+            let (goal, figure) = (&goal.goal, goal.figure_text());
+            (
+                Verdict::Missed,
+                format!(
+                    "{count} of {all} goals {} missed: {goal}, but it is {figure}.",
+                    if count == 1 { "is" } else { "are" }
+                ),
+            )
+        }
+    }
+}
+
+/// Returns what happened, in one sentence.
+pub(super) fn what_was(summary: &Summary, waits: &Explanation) -> String {
+    let (idle, whole) = summary.idle();
+    let busy = Percent { part: whole.saturating_sub(idle), whole };
+    let cpus = match summary.cpus.len() {
+        1 => "The CPU was".to_owned(),
+        n => format!("The {n} CPUs were"),
+    };
+    let tasks = match summary.tasks.len() {
+        1 => "1 task".to_owned(),
+        n => format!("{n} tasks"),
+    };
+    let longest = waits.waits.first().map_or_else(
+        || "no task waited".to_owned(),
+        |wait| format!("the longest of {} waits was {} ({})", waits.count, Human(wait.length()), waits.name(wait.task)),
+    );
+    format!("{cpus} busy for {busy} of {} with {tasks}; {longest}.", Human(summary.elapsed))
+}

@@ -1,0 +1,162 @@
+//! Pages: what `--html` writes, without a browser. `browser/` tests them in one.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+/// A directory of this test, removed at its end.
+struct Room(PathBuf);
+
+impl Room {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("zerolag-html-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        Self(dir)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+fn zerolag(room: &Room, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zerolag")).args(args).current_dir(&room.0).output().expect("the program starts")
+}
+
+/// Runs a command with `--html` and returns the page.
+#[track_caller]
+fn page(room: &Room, args: &[&str]) -> String {
+    let all: Vec<&str> = args.iter().copied().chain(["--html", "page.html"]).collect();
+    let output = zerolag(room, &all);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 99)), "{args:?}: {code:?} {}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(room.0.join("page.html")).expect("a page");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("src="), "a page loads nothing");
+    std::fs::remove_file(room.0.join("page.html")).expect("it was there");
+    page
+}
+
+/// Checks that a page has these texts, in this order.
+#[track_caller]
+fn has(page: &str, texts: &[&str]) {
+    let mut rest = page;
+    for text in texts {
+        let at = rest.find(text).unwrap_or_else(|| panic!("`{text}` is missing, or before its place"));
+        rest = &rest[at + text.len()..];
+    }
+}
+
+fn example(name: &str) -> String {
+    examples().join(name).display().to_string()
+}
+
+#[test]
+fn a_run_has_its_parts_in_order() {
+    let room = Room::new("run");
+    let page = page(&room, &["run", "-q", &example("web-service-limit.toml"), "-d", "5s", "--seed", "3"]);
+    has(
+        &page,
+        &[
+            "id=\"answer\"",
+            "goals",
+            "<li class=",
+            "<h2>Latency</h2>",
+            "Request latency",
+            "histogram",
+            "<h2>Load over time</h2>",
+            "Use of the CPUs",
+            "Budget of /web",
+            "<h2>Timeline</h2>",
+            "<h2>Longest waits</h2>",
+            "Show in the timeline",
+            "<h2>Services</h2>",
+            "<h2>Groups</h2>",
+            "<h2>Tasks</h2>",
+            "<h2>Conditions</h2>",
+            "zerolag run -q",
+            "--seed 3",
+            "<h2>Settings</h2>",
+            "<h2>Costs</h2>",
+            "context_switch",
+            "id=\"data\"",
+        ],
+    );
+}
+
+#[test]
+fn the_same_run_is_the_same_page() {
+    let room = Room::new("same");
+    let file = example("rt-hog.toml");
+    assert_eq!(page(&room, &["run", "-q", &file]), page(&room, &["run", "-q", &file]));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let room = Room::new("hostile");
+    let name = "</script><script>alert(1)</script> 'x' & \\u001b]0;title\\u0007\\u202e";
+    let text = format!(
+        "[machine]\ncpus = 1\n[group.\"/{0}\"]\ncpu.max = \"50000 100000\"\n[task.\"{0}\"]\ngroup = \"/{0}\"\ninstances = 2\nsteps = [{{ run = \"1ms\" }}, {{ sleep = \"1ms\" }}]\nloop = 100\n",
+        name.replace('/', "|").replace("<|", "<")
+    );
+    std::fs::write(room.0.join("a.toml"), text).unwrap();
+    let output = zerolag(&room, &["run", "-q", "a.toml", "--html", "p.html"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(room.0.join("p.html")).unwrap();
+    assert_eq!(page.matches("<script").count(), 2, "the data and the page's own");
+    assert!(!page.contains(['\u{1b}', '\u{7}', '\u{202e}']));
+    assert!(page.contains("&lt;script&gt;alert(1)") && page.contains("&#39;x&#39; &amp; "));
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let room = Room::new("all");
+    let web = example("noisy-neighbour.toml");
+    let compared =
+        page(&room, &["compare", "-q", &web, "--kernel", "5.15", "--kernel", "6.12", "--runs", "2", "-d", "1s"]);
+    has(
+        &compared,
+        &[
+            "id=\"answer\"",
+            "Latency",
+            ">5.15</text>",
+            ">6.12</text>",
+            "<h3>5.15</h3>",
+            "<h3>6.12</h3>",
+            "<h2>Figures</h2>",
+        ],
+    );
+    let swept = page(&room, &["sweep", "-q", &web, "--set", "kernel=6.12,5.15", "--runs", "2", "-d", "1s"]);
+    has(&swept, &["id=\"answer\"", "over the seeds", ">5.15</text>", ">6.12</text>", "<h2>Figures</h2>"]);
+    let explained = page(&room, &["explain", "-q", &web, "-d", "1s", "--what-if", "hz=100"]);
+    has(&explained, &["With hz=100 the longest wait", "<h3>as it is</h3>", "<h3>hz=100</h3>", "<h2>Difference</h2>"]);
+    has(&page(&room, &["cyclictest", "-q", "-l", "50"]), &["<h2>Timeline</h2>", "<h2>Output</h2>", "T: 0"]);
+    has(
+        &page(&room, &["timerlat", "hist", "-q", "-d", "1s", "--cpus", "1"]),
+        &["<h2>Timeline</h2>", "<h2>Output</h2>", "Index"],
+    );
+    has(&page(&room, &["osnoise", "top", "-q", "-d", "1s", "--cpus", "1"]), &["<h2>Timeline</h2>", "<h2>Output</h2>"]);
+    has(
+        &page(&room, &["rt-migrate-test", "-q", "-l", "2", "3", "--cpus", "2"]),
+        &["<h2>Timeline</h2>", "<h2>Output</h2>"],
+    );
+    let repeated = page(&room, &["repro", "rt-balance", "--tests", "1", "--out", "r"]);
+    has(&repeated, &["id=\"answer\"", "<h2>Plots</h2>", "<svg", "<h2>Figures</h2>"]);
+    let traced = zerolag(&room, &["run", "-q", &web, "-d", "1s", "--trace", "t.zlt"]);
+    assert!(matches!(traced.status.code(), Some(0 | 99)));
+    has(&page(&room, &["report", "t.zlt"]), &["<h2>Latency</h2>", "<h2>Timeline</h2>", "<h2>Longest waits</h2>"]);
+    has(&page(&room, &["explain", "t.zlt", "--worst", "2"]), &["The 2 longest of"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_run() {
+    let room = Room::new("refused");
+    let output = zerolag(&room, &["run", "-q", &example("rt-hog.toml"), "--html", "none/page.html"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty() && String::from_utf8_lossy(&output.stderr).contains("there is no directory"));
+}
