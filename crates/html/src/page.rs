@@ -204,10 +204,9 @@ impl Page<'_> {
     fn frame(&self, main: &str, data: &[u8]) -> String {
         let script = format!("<script>{SCRIPT}</script>");
         let title = escape(&self.title);
+        let (own_script, own_style) = hashes();
         let policy = format!(
-            "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action 'none'",
-            base64(&Sha256::digest(SCRIPT.as_bytes())),
-            base64(&Sha256::digest(STYLE.as_bytes()))
+            "default-src 'none'; script-src {own_script}; style-src {own_style}; img-src data:; base-uri 'none'; form-action 'none'"
         );
         let links: String = self.links().iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
         format!(
@@ -235,6 +234,14 @@ impl Page<'_> {
         links.extend(self.details.iter().map(of));
         links
     }
+}
+
+/// Returns the sources of scripts and of styles that the policy of a page allows: a page that shows
+/// reports in frames must allow them too.
+#[must_use]
+pub fn hashes() -> (String, String) {
+    let source = |text: &str| format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())));
+    (source(SCRIPT), source(STYLE))
 }
 
 /// Returns the id of a section: its letters and digits.

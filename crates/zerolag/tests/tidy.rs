@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sim", &["model", "core", "trace", "workload"]),
     ("runtime", &["model", "core", "trace"]),
     ("linux", &["model", "trace", "workload"]),
+    ("wasm", &[]),
     ("zerolag", &["model", "core", "trace", "workload", "check", "report", "html", "sim", "runtime", "linux"]),
 ];
 

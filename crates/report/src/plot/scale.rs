@@ -135,6 +135,10 @@ impl Scaled {
         let fitted = range.or(found).unwrap_or(fallback);
         match &axis.scale {
             Scale::Categories(names) => Self::categories(names),
+            // The smallest bar has a height too.
+            Scale::Log if zero == Zero::Included && range.is_none() => {
+                Self::log(axis.unit, Range { low: fitted.low / 2.0, ..fitted }, false)
+            }
             Scale::Log => Self::log(axis.unit, fitted, range.is_some()),
             Scale::Linear => {
                 // A range that starts near zero is easier to judge if it includes zero.

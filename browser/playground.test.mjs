@@ -1,0 +1,175 @@
+// The playground in a real browser, and its simulator against the program. Skipped where `./x playground` has not built the page.
+import { test, before, after } from "node:test";
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import vm from "node:vm";
+import { chromium } from "playwright-core";
+
+const { ZEROLAG_PROGRAM: program, CHROMIUM: executablePath, ROOT: root, WORK: work } = process.env;
+const built = join(root, "target/playground");
+const file = join(built, "index.html");
+const skip = existsSync(file) ? false : "./x playground has not been run";
+
+let browser;
+before(async () => {
+  if (!skip) browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+});
+after(() => browser?.close());
+
+async function open(options = {}, hash = "") {
+  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.on("pageerror", (error) => assert.fail(error.message));
+  page.on("console", (message) => assert.notEqual(message.type(), "error", message.text()));
+  page.on("request", (request) => assert.match(request.url(), /^(file|blob|data):|^about:/, "nothing is sent"));
+  await page.goto("file://" + file + hash);
+  await page.waitForSelector("html.ready", { timeout: 60000 });
+  return page;
+}
+
+/** Runs the scenario and returns the frame of its report. */
+async function run(page) {
+  await page.evaluate(() => document.querySelector("iframe:not(.pinned)")?.remove());
+  await page.click("#run");
+  await page.waitForSelector("iframe:not(.pinned)", { timeout: 120000 });
+  const frame = page.frameLocator("iframe:not(.pinned)");
+  await frame.locator("html.ready").waitFor({ timeout: 60000 });
+  return frame;
+}
+
+test("the simulator gives the bytes of the program, for every example", { skip }, () => {
+  const context = vm.createContext({ TextEncoder, TextDecoder, WebAssembly, console, performance, Uint8Array, ArrayBuffer, DataView, Object });
+  const glue = readFileSync(join(built, "engine/zerolag_wasm.js"), "utf8");
+  const engine = vm.runInContext(glue + "\nwasm_bindgen", context);
+  engine.initSync({ module: new WebAssembly.Module(new Uint8Array(readFileSync(join(built, "engine/zerolag_wasm_bg.wasm")))) });
+  let compared = 0;
+  for (const name of readdirSync(join(root, "examples")).filter((name) => /\.(toml|json)$/.test(name))) {
+    const path = join(root, "examples", name), trace = join(work, "t.zlt");
+    try {
+      execFileSync(program, ["run", "-q", path, "-d", "2s", "--no-check", "--trace", trace], { stdio: "pipe" });
+    } catch (error) {
+      if (error.status !== 99) throw error;
+    }
+    const ours = Buffer.from(engine.trace(readFileSync(path, "utf8"), JSON.stringify({ duration: "2s" })));
+    assert.ok(ours.length > 100 && ours.equals(readFileSync(trace)), `${name}: ${ours.length} bytes that differ; is the page older than the program? ./x playground builds it anew`);
+    compared++;
+  }
+  assert.ok(compared >= 14);
+});
+
+test("an example runs, and its report opens in the page", { skip }, async () => {
+  const page = await open();
+  await page.selectOption("#example", "noisy-neighbour.toml");
+  await page.fill("#duration", "2s");
+  const frame = await run(page);
+  assert.match(await frame.locator(".lead").innerText(), /CPUs|goal/);
+  assert.match(await page.locator("#status").innerText(), /events in \d+ ms/);
+  await frame.locator(".waits summary").first().click();
+  await frame.locator("button.jump").first().click();
+  assert.match(await frame.locator(".panel").innerText(), /waited/);
+  await page.context().close();
+});
+
+test("a mistake is shown at its place, and nothing runs", { skip }, async () => {
+  const page = await open();
+  await page.fill("#text", "[machine]\ncpus = 2\n[task.a]\nsteps = [{ rum = \"1ms\" }]\n");
+  await page.locator(".messages .error").first().waitFor();
+  const text = await page.locator(".messages").innerText();
+  assert.match(text, /error at 4:\d+/);
+  assert.match(text, /\^\^\^/);
+  await page.locator(".messages button").first().click();
+  const chosen = await page.evaluate(() => {
+    const editor = document.querySelector("#text");
+    return editor.value.slice(editor.selectionStart, editor.selectionEnd);
+  });
+  assert.equal(chosen, "rum");
+  await page.click("#run");
+  await page.locator("#status", { hasText: "not run" }).waitFor();
+  assert.equal(await page.locator("iframe").count(), 0);
+  await page.context().close();
+});
+
+test("a run is cancelled, and the next one works", { skip }, async () => {
+  const page = await open();
+  await page.selectOption("#example", "noisy-neighbour.toml");
+  await page.fill("#duration", "500s");
+  await page.click("#run");
+  await page.locator("#status", { hasText: "running" }).waitFor();
+  await page.click("#cancel");
+  await page.locator("#status", { hasText: "cancelled" }).waitFor();
+  await page.fill("#duration", "1s");
+  await run(page);
+  await page.context().close();
+});
+
+test("two runs stand side by side", { skip }, async () => {
+  const page = await open();
+  await page.selectOption("#example", "rt-hog.toml");
+  await page.fill("#duration", "3s");
+  await run(page);
+  await page.click("#pin");
+  await page.selectOption("#kernel", "5.4");
+  await run(page);
+  assert.equal(await page.locator("iframe").count(), 2);
+  const [a, b] = await Promise.all([0, 1].map((i) => page.locator("iframe").nth(i).boundingBox()));
+  assert.ok(a.x + a.width <= b.x + 1, "beside each other");
+  await page.context().close();
+});
+
+test("a link opens the scenario again", { skip }, async () => {
+  const page = await open();
+  const text = "# <b>ä</b>\n[machine]\ncpus = 1\n[task.a]\nsteps = [{ run = \"1ms\" }]\nloop = 3\n";
+  await page.fill("#text", text);
+  await page.selectOption("#kernel", "6.1");
+  await page.click("#share");
+  await page.locator("#status", { hasText: "link" }).waitFor();
+  const hash = new URL(page.url()).hash;
+  const other = await open({}, hash);
+  assert.equal(await other.inputValue("#text"), text);
+  assert.equal(await other.inputValue("#kernel"), "6.1");
+  await page.context().close();
+  await other.context().close();
+});
+
+test("a lesson asks, and judges the answer", { skip }, async () => {
+  const page = await open();
+  await page.selectOption("#lessons", "0");
+  await page.locator("#lesson button", { hasText: "a half" }).click();
+  assert.match(await page.locator("#verdict").innerText(), /Not so/);
+  await page.locator("#lesson button", { hasText: "quarter" }).click();
+  assert.match(await page.locator("#verdict").innerText(), /Right/);
+  await page.selectOption("#lessons", "1");
+  await run(page);
+  assert.match(await page.locator("#verdict").innerText(), /Not yet/);
+  await page.fill("#text", (await page.inputValue("#text")).replace("nice = 0", "nice = 5"));
+  await run(page);
+  assert.match(await page.locator("#verdict").innerText(), /Right/);
+  await page.context().close();
+});
+
+test("words of the grammar complete what is typed", { skip }, async () => {
+  const page = await open();
+  await page.fill("#text", "dura");
+  await page.press("#text", "End");
+  await page.press("#text", "Control+Space");
+  await page.locator("#words button", { hasText: "duration" }).first().click();
+  assert.equal(await page.inputValue("#text"), "duration");
+  await page.context().close();
+});
+
+test("accessibility rules hold, in light and dark", { skip }, async () => {
+  const axe = readFileSync(join(work, "node_modules/axe-core/axe.min.js"), "utf8");
+  for (const colorScheme of ["light", "dark"]) {
+    const context = await browser.newContext({ colorScheme, bypassCSP: true });
+    const page = await context.newPage();
+    await page.goto("file://" + file);
+    await page.waitForSelector("html.ready", { timeout: 60000 });
+    await page.selectOption("#lessons", "0");
+    await page.evaluate(axe);
+    const found = await page.evaluate(() => axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }));
+    assert.deepEqual(found.violations.map((rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 4).join(", ")}`), [], colorScheme);
+    await context.close();
+  }
+});

@@ -1,0 +1,83 @@
+//! Writes the playground: one page that has the simulator, the examples and the lessons in it, so
+//! that it opens from a disk as well as from any static host.
+//!
+//! Arguments: the directory to write, the WebAssembly module and its glue as `wasm-bindgen` made
+//! them, the directory of the examples.
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::io::{Error, Result, Write};
+use std::path::Path;
+use zerolag::html::escape::escape;
+use zerolag::html::pack::base64;
+use zerolag::html::page;
+
+const SCRIPT: &str = concat!("(() => {\n\"use strict\";\n", include_str!("../web/playground.js"), "})();\n");
+const STYLE: &str = include_str!("../web/playground.css");
+const WORKER: &str = include_str!("../web/worker.js");
+const BODY: &str = include_str!("../web/playground.html");
+const LESSONS: &str = include_str!("../web/lessons.json");
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [out, module, glue, examples] = &arguments[..] else {
+        return Err(Error::other("usage: playground OUT MODULE.wasm GLUE.js EXAMPLES"));
+    };
+    let module = std::fs::read(module)?;
+    let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
+    deflated.write_all(&module)?;
+    let deflated = deflated.finish()?;
+    let page = page(&deflated, &std::fs::read_to_string(glue)?, &gallery(Path::new(examples))?);
+    std::fs::create_dir_all(out)?;
+    std::fs::write(Path::new(out).join("index.html"), &page)?;
+    eprintln!("{out}/index.html: {} bytes; module {} bytes, {} deflated", page.len(), module.len(), deflated.len());
+    Ok(())
+}
+
+/// Returns the examples with their questions, in order of name.
+fn gallery(dir: &Path) -> Result<Value> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|end| end == "toml" || end == "json"));
+    paths.sort();
+    let one = |path: &std::path::PathBuf| -> Result<Value> {
+        let text = std::fs::read_to_string(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let first = text.lines().find(|line| line.contains(|c: char| c.is_ascii_uppercase())).unwrap_or_default();
+        let title = first.trim_start_matches(|c: char| !c.is_ascii_uppercase()).trim_end_matches(|c| "*/ ".contains(c));
+        Ok(json!({ "name": name, "title": title, "text": text }))
+    };
+    paths.iter().map(one).collect()
+}
+
+fn page(module: &[u8], glue: &str, gallery: &Value) -> String {
+    let hash = |text: &str| format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())));
+    let (report_script, report_style) = page::hashes();
+    // A report is shown in a frame, which also obeys the policy of this page.
+    let policy = format!(
+        "default-src 'none'; script-src {} {report_script} 'wasm-unsafe-eval' blob:; style-src {} {report_style}; \
+         worker-src blob:; img-src data:; base-uri 'none'; form-action 'none'",
+        hash(SCRIPT),
+        hash(STYLE)
+    );
+    // What is in a data block must not end it.
+    let data = |id: &str, text: &str| {
+        format!("<script type=\"text/plain\" id=\"{id}\">{}</script>\n", text.replace("</script", "<\\/script"))
+    };
+    let lessons = LESSONS.replace('<', "\\u003c");
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{BODY}{}{}{}{}{}\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
+        escape("zerolag playground"),
+        data("data-gallery", &gallery.to_string().replace('<', "\\u003c")),
+        data("data-lessons", &lessons),
+        data("data-glue", glue),
+        data("data-worker", WORKER),
+        data("data-engine", &base64(module)),
+    )
+}

@@ -1,0 +1,429 @@
+// The playground: a text on the left, its page on the right, the simulator in a worker.
+
+/**
+ * @typedef {{ severity: string, says: string, help?: string | null, places?: { line: number, column: number, length: number, text: string | null }[] }} Message
+ * @typedef {{ ok: boolean, messages?: Message[], html?: string, goals?: { met: boolean, says: string }[], good?: boolean, records?: number, figures?: string }} Found
+ * @typedef {{ name: string, title: string, text: string }} Example
+ * @typedef {{ title: string, tells: string, asks: string, text: string, choices?: string[], right?: number, because?: string }} Lesson
+ * @typedef {{ text: string, kernel: string, cpus: string, seed: string, duration: string, set: string }} State
+ */
+
+/** @template {HTMLElement} T @param {string} id @param {{ new (): T }} Kind @returns {T} */
+function byId(id, Kind) {
+  const element = document.getElementById(id);
+  if (!(element instanceof Kind)) throw new Error(`the page has no ${id}`);
+  return element;
+}
+
+/** @param {string} id */
+const stored = (id) => (document.getElementById(id)?.textContent ?? "").trim();
+
+/** @param {string} text @returns {Uint8Array} */
+function fromBase64(text) {
+  const letters = atob(text);
+  return Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+}
+
+/** @param {Uint8Array} bytes @param {TransformStream} through @returns {Promise<Uint8Array>} */
+async function piped(bytes, through) {
+  return new Uint8Array(await new Response(new Blob([/** @type {Uint8Array<ArrayBuffer>} */ (bytes)]).stream().pipeThrough(through)).arrayBuffer());
+}
+
+/** The simulator behind a worker; calls have answers, and are ended by ending the worker. */
+class Simulator {
+  /** @param {WebAssembly.Module} module @param {string} source */
+  constructor(module, source) {
+    this.module = module;
+    this.address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+    this.next = 0;
+    /** @type {Map<number, { done: (found: any) => void, failed: (error: Error) => void, progress?: (part: number) => void }>} */
+    this.open = new Map();
+    this.begin();
+  }
+
+  begin() {
+    this.worker = new Worker(this.address);
+    this.worker.onmessage = ({ data }) => {
+      const call = this.open.get(data.id);
+      if (!call) return;
+      if (data.part !== undefined) return call.progress?.(data.part);
+      this.open.delete(data.id);
+      if (data.failed) call.failed(new Error(data.failed));
+      else call.done(data.found);
+    };
+    this.worker.postMessage({ kind: "start", module: this.module });
+  }
+
+  /** @param {object} request @param {(part: number) => void} [progress] @returns {Promise<any>} */
+  call(request, progress) {
+    const id = ++this.next;
+    return new Promise((done, failed) => {
+      this.open.set(id, { done, failed, progress });
+      this.worker?.postMessage({ id, ...request });
+    });
+  }
+
+  /** Ends every call. */
+  cancel() {
+    this.worker?.terminate();
+    const calls = [...this.open.values()];
+    this.open.clear();
+    this.begin();
+    for (const call of calls) call.failed(new Error("cancelled"));
+  }
+}
+
+const editor = byId("text", HTMLTextAreaElement);
+const controls = {
+  kernel: byId("kernel", HTMLSelectElement), cpus: byId("cpus", HTMLInputElement), seed: byId("seed", HTMLInputElement),
+  duration: byId("duration", HTMLInputElement), set: byId("set", HTMLInputElement),
+};
+const status = byId("status", HTMLElement), bar = byId("progress", HTMLProgressElement), messages = byId("messages", HTMLElement);
+const lines = byId("lines", HTMLElement), results = byId("results", HTMLElement);
+/** @type {Example[]} */
+const gallery = JSON.parse(stored("data-gallery"));
+/** @type {Lesson[]} */
+const lessons = JSON.parse(stored("data-lessons"));
+/** @type {Simulator} */
+let simulator;
+/** @type {string[]} */
+let words = [];
+let lesson = -1;
+
+/** The values of the controls, as the simulator wants them. */
+function values() {
+  /** @type {Record<string, unknown>} */
+  const all = {};
+  for (const key of /** @type {const} */ (["kernel", "cpus", "duration"])) if (controls[key].value) all[key] = controls[key].value.trim();
+  if (controls.seed.value) all.seed = Number(controls.seed.value);
+  const pairs = controls.set.value.split(/\s*;\s*/).filter(Boolean);
+  all.set = pairs.map((pair) => {
+    const at = pair.indexOf("=");
+    return at < 0 ? [pair, ""] : [pair.slice(0, at).trim(), pair.slice(at + 1).trim()];
+  });
+  return JSON.stringify(all);
+}
+
+/** @param {Message[]} found */
+function showMessages(found) {
+  messages.replaceChildren(...found.map((message) => {
+    const item = document.createElement("li");
+    item.className = message.severity;
+    const place = message.places?.[0];
+    const head = document.createElement(place ? "button" : "p");
+    head.textContent = `${message.severity}${place ? ` at ${place.line}:${place.column}` : ""}: ${message.says}`;
+    item.append(head);
+    if (place) {
+      head.setAttribute("type", "button");
+      head.addEventListener("click", () => select(place.line, place.column, place.length));
+      const code = document.createElement("pre");
+      const line = editor.value.split("\n")[place.line - 1] ?? "";
+      code.textContent = `${String(place.line).padStart(4)} | ${line}\n     | ${" ".repeat(place.column - 1)}${"^".repeat(Math.max(1, place.length))}${place.text ? " " + place.text : ""}`;
+      item.append(code);
+    }
+    if (message.help) {
+      const help = document.createElement("p");
+      help.className = "help";
+      help.textContent = "help: " + message.help;
+      item.append(help);
+    }
+    return item;
+  }));
+  const wrong = new Map(found.flatMap((message) => (message.places ?? []).slice(0, 1).map((place) => [place.line, message.severity])));
+  lines.replaceChildren(...editor.value.split("\n").map((_, i) => {
+    const number = document.createElement("span");
+    number.textContent = String(i + 1);
+    const severity = wrong.get(i + 1);
+    if (severity) number.className = severity;
+    return number;
+  }));
+  const errors = found.filter((message) => message.severity === "error").length;
+  editor.setAttribute("aria-invalid", String(errors > 0));
+  return errors;
+}
+
+/** @param {number} line @param {number} column @param {number} length */
+function select(line, column, length) {
+  const before = editor.value.split("\n").slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+  editor.focus();
+  editor.setSelectionRange(before + column - 1, before + column - 1 + Math.max(length, 1));
+}
+
+let checking = 0;
+function checkSoon() {
+  clearTimeout(checking);
+  lines.style.transform = `translateY(${-editor.scrollTop}px)`;
+  checking = setTimeout(async () => {
+    /** @type {Found} */
+    const found = await simulator.call({ kind: "check", text: editor.value, values: values() });
+    const errors = showMessages(found.messages ?? []);
+    // What a run said stays until something is wrong.
+    if (errors || /^\d+ mistakes?$/.test(status.textContent ?? "") || status.textContent === "loading the simulator") {
+      status.textContent = errors ? `${errors} ${errors === 1 ? "mistake" : "mistakes"}` : "";
+    }
+  }, 200);
+}
+
+/** Shows a page; beside the pinned one if there is one. @param {string} html @param {string} label */
+function showPage(html, label) {
+  results.querySelector("iframe:not(.pinned)")?.remove();
+  const frame = document.createElement("iframe");
+  frame.setAttribute("sandbox", "allow-scripts");
+  frame.title = label;
+  frame.srcdoc = html;
+  results.append(frame);
+  byId("pin", HTMLButtonElement).disabled = false;
+}
+
+function title() {
+  const chosen = byId("example", HTMLSelectElement).value;
+  const name = lesson >= 0 ? lessons[lesson].title : chosen || "scenario";
+  const said = Object.entries(controls).filter(([, control]) => control.value).map(([key, control]) => key === "set" ? control.value : `${key} ${control.value}`);
+  return said.length ? `${name}, ${said.join(", ")}` : name;
+}
+
+async function run() {
+  const button = byId("run", HTMLButtonElement);
+  button.disabled = true;
+  byId("cancel", HTMLButtonElement).disabled = false;
+  bar.hidden = false;
+  bar.value = 0;
+  status.textContent = "running";
+  const begin = performance.now();
+  try {
+    /** @type {Found} */
+    const found = await simulator.call({ kind: "run", text: editor.value, values: values(), title: title() }, (part) => { bar.value = part; });
+    if (!found.ok) {
+      const errors = showMessages(found.messages ?? []);
+      status.textContent = `not run: ${errors} ${errors === 1 ? "mistake" : "mistakes"}`;
+      return;
+    }
+    showPage(found.html ?? "", title());
+    const missed = (found.goals ?? []).filter((goal) => !goal.met).length;
+    const goals = found.goals?.length ? (missed ? `, ${missed} of ${found.goals.length} goals missed` : `, all ${found.goals.length} goals met`) : "";
+    status.textContent = `${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}`;
+    answerByRun(found);
+  } catch (error) {
+    status.textContent = error instanceof Error ? error.message : String(error);
+  } finally {
+    button.disabled = false;
+    byId("cancel", HTMLButtonElement).disabled = true;
+    bar.hidden = true;
+  }
+}
+
+function pin() {
+  const frame = results.querySelector("iframe:not(.pinned)");
+  results.querySelector("iframe.pinned")?.remove();
+  if (frame) frame.className = "pinned";
+  byId("unpin", HTMLButtonElement).disabled = !frame;
+  results.classList.toggle("two", !!frame);
+  status.textContent = "kept on the left: change something and run again";
+}
+
+function unpin() {
+  results.querySelector("iframe.pinned")?.remove();
+  results.classList.remove("two");
+  byId("unpin", HTMLButtonElement).disabled = true;
+}
+
+/** @returns {State} */
+function state() {
+  return { text: editor.value, kernel: controls.kernel.value, cpus: controls.cpus.value, seed: controls.seed.value, duration: controls.duration.value, set: controls.set.value };
+}
+
+async function share() {
+  const packed = await piped(new TextEncoder().encode(JSON.stringify(state())), new CompressionStream("deflate-raw"));
+  let letters = "";
+  packed.forEach((byte) => { letters += String.fromCharCode(byte); });
+  const link = location.href.split("#")[0] + "#s=" + btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  history.replaceState(null, "", link);
+  try {
+    await navigator.clipboard.writeText(link);
+    status.textContent = `the link is copied (${link.length} characters); the scenario is in it, nothing was sent`;
+  } catch {
+    status.textContent = "the link is in the address bar; the scenario is in it, nothing was sent";
+  }
+}
+
+/** Opens the scenario of the address, if it has one. */
+async function openLink() {
+  const coded = location.hash.match(/^#s=([\w-]+)$/)?.[1];
+  if (!coded) return false;
+  try {
+    const bytes = await piped(fromBase64(coded.replaceAll("-", "+").replaceAll("_", "/")), new DecompressionStream("deflate-raw"));
+    /** @type {Partial<State>} */
+    const found = JSON.parse(new TextDecoder().decode(bytes));
+    editor.value = String(found.text ?? "");
+    for (const [key, control] of Object.entries(controls)) control.value = String(found[/** @type {keyof State} */ (key)] ?? "");
+    status.textContent = "opened from the link";
+    return true;
+  } catch {
+    status.textContent = "the link is damaged: its scenario cannot be read";
+    return false;
+  }
+}
+
+/** @param {string} text */
+function load(text) {
+  editor.value = text;
+  for (const control of Object.values(controls)) control.value = "";
+  checkSoon();
+}
+
+/** @param {number} index */
+function showLesson(index) {
+  lesson = index;
+  const home = byId("lesson", HTMLElement);
+  home.hidden = index < 0;
+  if (index < 0) return;
+  const one = lessons[index];
+  load(one.text);
+  const say = (/** @type {string} */ kind, /** @type {string} */ text, name = "") => {
+    const element = document.createElement(kind);
+    element.textContent = text;
+    element.className = name;
+    return element;
+  };
+  const verdict = say("p", "", "verdict");
+  verdict.id = "verdict";
+  verdict.setAttribute("role", "status");
+  /** @type {HTMLElement[]} */
+  const choices = (one.choices ?? []).map((choice, i) => {
+    const button = say("button", choice);
+    button.setAttribute("type", "button");
+    button.addEventListener("click", () => judge(i === one.right, one.because ?? ""));
+    return button;
+  });
+  const next = say("button", index + 1 < lessons.length ? "next lesson" : "first lesson");
+  next.addEventListener("click", () => {
+    const to = (index + 1) % lessons.length;
+    byId("lessons", HTMLSelectElement).value = String(to);
+    showLesson(to);
+  });
+  home.replaceChildren(say("h2", `${index + 1}. ${one.title}`), say("p", one.tells), say("p", one.asks, "asks"), ...choices, verdict, next);
+}
+
+/** @param {boolean} right @param {string} because */
+function judge(right, because) {
+  const verdict = byId("verdict", HTMLElement);
+  verdict.textContent = right ? `Right. ${because}` : "Not so. Run it, and look at the timeline.";
+  verdict.className = right ? "verdict right" : "verdict wrong";
+}
+
+/** A lesson without choices asks for goals that the run must meet. @param {Found} found */
+function answerByRun(found) {
+  if (lesson < 0 || lessons[lesson].choices) return;
+  const missed = (found.goals ?? []).find((goal) => !goal.met);
+  const verdict = byId("verdict", HTMLElement);
+  verdict.textContent = missed ? `Not yet: ${missed.says}` : `Right. ${lessons[lesson].because ?? ""}`;
+  verdict.className = missed ? "verdict wrong" : "verdict right";
+}
+
+/** The words of the grammar that begin with the word before the caret. */
+function complete() {
+  const list = byId("words", HTMLElement);
+  const before = editor.value.slice(0, editor.selectionStart);
+  const start = before.match(/[\w.-]*$/)?.[0] ?? "";
+  const found = words.filter((word) => word.startsWith(start) && word !== start).slice(0, 12);
+  list.hidden = !found.length;
+  list.replaceChildren(...found.map((word) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = word;
+    button.addEventListener("click", () => {
+      const at = editor.selectionStart;
+      editor.setRangeText(word, at - start.length, at, "end");
+      list.hidden = true;
+      editor.focus();
+      checkSoon();
+    });
+    return button;
+  }));
+  list.querySelector("button")?.focus();
+}
+
+/** Every key and word of a grammar. @param {any} schema @param {Set<string>} into */
+function collect(schema, into) {
+  if (!schema || typeof schema !== "object") return into;
+  for (const key of Object.keys(schema.properties ?? {})) into.add(key);
+  for (const word of schema.enum ?? []) if (typeof word === "string") into.add(word);
+  for (const value of Object.values(schema)) if (typeof value === "object") collect(value, into);
+  return into;
+}
+
+async function begin() {
+  const engine = await piped(fromBase64(stored("data-engine")), new DecompressionStream("deflate-raw"));
+  const module = await WebAssembly.compile(/** @type {Uint8Array<ArrayBuffer>} */ (engine));
+  simulator = new Simulator(module, stored("data-glue") + "\n" + stored("data-worker"));
+  const about = await simulator.call({ kind: "about" });
+  byId("version", HTMLElement).textContent = about.version;
+  controls.kernel.append(...about.kernels.map((/** @type {string} */ kernel) => new Option(kernel, kernel)));
+  controls.kernel.options[0].text = `the file's, else ${about.default}`;
+  byId("settings", HTMLDataListElement).append(...about.settings.map((/** @type {string} */ key) => new Option(`${key}=`)));
+  words = [...collect(about.schema, new Set())].sort();
+  const example = byId("example", HTMLSelectElement);
+  example.append(...gallery.map((one) => new Option(`${one.name}: ${one.title}`, one.name)));
+  example.addEventListener("change", () => {
+    const one = gallery.find((other) => other.name === example.value);
+    if (one) {
+      showLesson(-1);
+      byId("lessons", HTMLSelectElement).value = "";
+      load(one.text);
+    }
+  });
+  const choice = byId("lessons", HTMLSelectElement);
+  choice.append(...lessons.map((one, i) => new Option(`${i + 1}. ${one.title}`, String(i))));
+  choice.addEventListener("change", () => showLesson(choice.value === "" ? -1 : Number(choice.value)));
+  if (!await openLink()) {
+    const first = gallery.find((one) => one.name === "noisy-neighbour.toml") ?? gallery[0];
+    example.value = first.name;
+    load(first.text);
+  }
+  editor.addEventListener("input", checkSoon);
+  editor.addEventListener("scroll", () => { lines.style.transform = `translateY(${-editor.scrollTop}px)`; });
+  for (const control of Object.values(controls)) control.addEventListener("input", checkSoon);
+  editor.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
+    else if (event.key === " " && event.ctrlKey) complete();
+    else return;
+    event.preventDefault();
+  });
+  byId("words", HTMLElement).addEventListener("keydown", (event) => {
+    const button = /** @type {HTMLElement | null} */ (document.activeElement);
+    const to = event.key === "ArrowDown" ? button?.nextElementSibling : event.key === "ArrowUp" ? button?.previousElementSibling : null;
+    if (event.key === "Escape") {
+      byId("words", HTMLElement).hidden = true;
+      editor.focus();
+    }
+    if (to instanceof HTMLElement) {
+      event.preventDefault();
+      to.focus();
+    }
+  });
+  byId("run", HTMLButtonElement).addEventListener("click", run);
+  byId("cancel", HTMLButtonElement).addEventListener("click", () => simulator.cancel());
+  byId("pin", HTMLButtonElement).addEventListener("click", pin);
+  byId("unpin", HTMLButtonElement).addEventListener("click", unpin);
+  byId("share", HTMLButtonElement).addEventListener("click", share);
+  addEventListener("hashchange", async () => { if (await openLink()) checkSoon(); });
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", async (event) => {
+    event.preventDefault();
+    const file = event.dataTransfer?.files[0];
+    if (!file) return;
+    if (/\.(toml|json)$/.test(file.name)) return load(await file.text());
+    status.textContent = `reading ${file.name}`;
+    /** @type {Found} */
+    const found = await simulator.call({ kind: "report", name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) });
+    if (found.ok) showPage(found.html ?? "", file.name);
+    else showMessages(found.messages ?? []);
+    status.textContent = found.ok ? `${file.name}: ${found.records?.toLocaleString("en")} events; nothing was sent` : `${file.name} cannot be read`;
+  });
+  byId("run", HTMLButtonElement).disabled = false;
+  checkSoon();
+}
+
+begin().then(() => document.documentElement.classList.add("ready"), (error) => {
+  status.textContent = `The simulator cannot be started: ${error instanceof Error ? error.message : error}. This needs a browser of 2023 or later.`;
+});

@@ -1,0 +1,28 @@
+// The worker: the simulator runs here, so that the page stays alive. It is ended by ending the worker.
+
+/** @type {Promise<unknown>} */
+let ready;
+
+self.onmessage = async (event) => {
+  const { id, kind, module, text, values, title, name, bytes } = event.data;
+  const answer = (/** @type {object} */ found) => self.postMessage({ id, ...found });
+  if (kind === "start") {
+    ready = wasm_bindgen({ module_or_path: module });
+    return;
+  }
+  try {
+    await ready;
+    let last = 0;
+    const progress = (/** @type {number} */ part) => {
+      if (performance.now() - last < 60) return;
+      last = performance.now();
+      answer({ part });
+    };
+    const found = kind === "run" ? wasm_bindgen.run(text, values, title, progress)
+      : kind === "check" ? wasm_bindgen.check(text, values)
+      : kind === "report" ? wasm_bindgen.report(name, bytes) : wasm_bindgen.about();
+    answer({ found: JSON.parse(found) });
+  } catch (error) {
+    answer({ failed: String(error) });
+  }
+};
