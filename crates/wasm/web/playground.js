@@ -154,8 +154,10 @@ function checkSoon() {
   clearTimeout(checking);
   lines.style.transform = `translateY(${-editor.scrollTop}px)`;
   checking = setTimeout(async () => {
-    /** @type {Found} */
-    const found = await simulator.call({ kind: "check", text: editor.value, values: values() });
+    /** @type {Found | null} */
+    const found = await simulator.call({ kind: "check", text: editor.value, values: values() }).catch(() => null);
+    // A cancelled run ends this call too; the next change asks again.
+    if (!found) return;
     const errors = showMessages(found.messages ?? []);
     // What a run said stays until something is wrong.
     if (errors || /^\d+ mistakes?$/.test(status.textContent ?? "") || status.textContent === "loading the simulator") {
