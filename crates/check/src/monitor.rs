@@ -76,8 +76,8 @@ impl Context<'_> {
         self.options.settle.unwrap_or_else(by_source)
     }
 
-    /// Returns the scheduler's path in the time between two switches, which is charged to no task:
-    /// 0.8 us with the default costs.
+    /// Returns the part of the time between two switches that is charged to no task, if an
+    /// interrupt begins or ends it: about 1 us with the default costs.
     #[must_use]
     pub fn path(&self) -> Duration {
         let is_free = matches!(self.meta.costs.as_str(), "zero" | "");

@@ -24,8 +24,8 @@
 //! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its
 //!   task leaves it or the remote tick comes: that time is repaid later too.
 //! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
-//! * CPU time is computed from switches, so it includes interrupts and the scheduler's own path,
-//!   which are charged to no task: 2 % more is allowed, and [`Context::path`] for each switch.
+//! * CPU time is computed from switches, so it includes interrupts, which are charged to no task:
+//!   2 % more is allowed, and [`Context::path`] for each switch.
 //! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
 //!   CPU that is still throttled after the new quota has covered the debts of all CPUs of the group
 //!   (a slice and two ticks each, what they ran on without an answer, and what they ran while they
@@ -67,7 +67,7 @@ struct Bandwidth {
     /// Whether handlers that borrow quota take time that is charged to no task.
     has_costly_grants: bool,
     has_bypass: bool,
-    /// The uncharged time between two switches.
+    /// The time of an interrupt between two switches.
     path: Duration,
     nohz_full: CpuMask,
 }

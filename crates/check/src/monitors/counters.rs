@@ -1,8 +1,8 @@
 //! `counters`: the counters of a task equal the trace.
 //!
-//! Switches, migrations and wakeups are exact. CPU time is only bounded: interrupts and the
-//! scheduler's own path are not charged to the task, so its CPU time is at most the time between
-//! the switch to it and the switch from it.
+//! Switches, migrations and wakeups are exact. CPU time is only bounded: interrupts are not charged
+//! to the task, so its CPU time is at most the time between the switch to it and the switch from
+//! it.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};

@@ -44,9 +44,9 @@ use std::collections::BTreeMap;
 use zerolag_model::{
     ClassId, CpuId, CpuMask, Distance, Duration, Instant, Prio, Record, ServerKind, TaskId, Topology, TraceEvent,
 };
-use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{CpuView, Current, TaskState, TaskView};
+use zerolag_trace::{IdTable, Replay};
 
 /// A task that waits for a CPU.
 #[derive(Clone, Copy)]
@@ -78,6 +78,11 @@ struct NoTaskLost {
     skips_stuck: bool,
     loses_offline: bool,
     topology: Option<Topology>,
+    /// When the last turn of a task above the fair class ended on each CPU.
+    above_until: IdTable<CpuId, Instant>,
+    /// When a waiting real-time task that may not run everywhere last left the queue of each CPU,
+    /// or changed there: the tasks behind it may have been stuck until then.
+    stuck_until: IdTable<CpuId, Instant>,
 }
 
 const ALONE: &str = "a fair task is alone behind a class above: no CPU under another cache takes it";
@@ -95,6 +100,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         isolated: cpus("isolcpus"),
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
         topology: context.topology().cloned(),
+        above_until: IdTable::default(),
+        stuck_until: IdTable::default(),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         loses_offline: context.settings().bandwidth_offline_loss,
         round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
@@ -104,6 +111,14 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 impl Monitor for NoTaskLost {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         self.has_migrations |= matches!(record.event, TraceEvent::Migrate { .. });
+        if let TraceEvent::Switch { next: Some(task), .. }
+        | TraceEvent::Migrate { task, .. }
+        | TraceEvent::AttrChange { task, .. }
+        | TraceEvent::PrioInherit { task, .. }
+        | TraceEvent::Affinity { task, .. } = &record.event
+        {
+            self.head_leaves(before, *task, record.at);
+        }
         match &record.event {
             TraceEvent::Wakeup { task, .. } if self.is_complete => {
                 if let Some(TaskState::Queued { .. }) = before.task(*task).map(|task| task.state) {
@@ -120,9 +135,13 @@ impl Monitor for NoTaskLost {
             TraceEvent::Migrate { task, from, .. } => {
                 let known = before.task(*task).and_then(|task| task.rq);
                 let is_left = !self.gives(before, *from);
+                let stuck_until = self.stuck_until.get(*from).copied().unwrap_or(Instant::ZERO);
                 if let (Some(view), Some(wait)) = (before.task(*task), self.waiting.get_mut(task)) {
                     wait.was_behind |= is_behind(before, view, *from);
                     // Until now no CPU could take it.
+                    if view.prio.is_rt() {
+                        wait.since = wait.since.max(stuck_until);
+                    }
                     if is_left || view.prio.is_rt() && before.cpu(*from).is_rt_throttled {
                         wait.since = record.at;
                     }
@@ -137,7 +156,13 @@ impl Monitor for NoTaskLost {
                     });
                 }
             }
+            TraceEvent::AttrChange { task, .. } | TraceEvent::PrioInherit { task, .. } => {
+                if let Some(TaskState::Running { on, .. }) = before.task(*task).map(|task| task.state) {
+                    self.turn_ends(before, on, record.at);
+                }
+            }
             TraceEvent::Switch { prev, next, .. } => {
+                self.turn_ends(before, record.cpu, record.at);
                 if let Some(next) = next {
                     judge_queue(before, record, *next, found);
                     self.judge_wait(before, record, *next, found);
@@ -270,6 +295,36 @@ impl NoTaskLost {
         !self.skips_stuck && self.waiting.keys().any(|task| before.task(*task).is_some_and(is_stuck))
     }
 
+    /// Notes that a task above the fair class leaves a CPU, or this class.
+    fn turn_ends(&mut self, before: &Replay, cpu: CpuId, at: Instant) {
+        if before.running_prio(cpu).is_some_and(is_above) {
+            *self.above_until.entry(cpu) = at;
+        }
+    }
+
+    /// Notes that a waiting task which may have stopped pushes leaves its queue, or changes there.
+    fn head_leaves(&mut self, before: &Replay, task: TaskId, at: Instant) {
+        if let Some(view) = before.task(task).filter(|view| view.prio.is_rt() && view.affinity.is_some())
+            && let (Some(rq), TaskState::Queued { .. }, false) = (view.rq, view.state, self.skips_stuck)
+        {
+            *self.stuck_until.entry(rq) = at;
+        }
+    }
+
+    /// Returns since when a CPU could see or take a task that waits elsewhere, if that is known to
+    /// have been impossible before.
+    fn hidden_until(&self, view: &TaskView, cpu: CpuId) -> Option<Instant> {
+        let rq = view.rq?;
+        if view.prio.is_rt() {
+            return self.stuck_until.get(rq).copied();
+        }
+        if view.prio.class() != ClassId::Fair {
+            return None;
+        }
+        let is_far = self.topology.as_ref().is_some_and(|topology| topology.distance(rq, cpu) > Distance::Llc);
+        self.above_until.get(rq).copied().filter(|_| is_far || self.nohz_full.contains(rq))
+    }
+
     /// Returns whether other CPUs know of the tasks that wait on this one, and take them.
     fn gives(&self, before: &Replay, rq: CpuId) -> bool {
         let is_stale = self.nohz_full.contains(rq) && runs_rt(before, rq);
@@ -314,8 +369,9 @@ impl NoTaskLost {
         at: Instant,
         found: &mut Findings,
     ) {
-        let both = at.since(idle_since.max(wait.since));
         let Some(view) = before.task(task) else { return };
+        let hidden_until = self.hidden_until(view, cpu).unwrap_or(Instant::ZERO);
+        let both = at.since(idle_since.max(wait.since).max(hidden_until));
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
@@ -359,9 +415,12 @@ fn runs_rt(replay: &Replay, cpu: CpuId) -> bool {
     }
 }
 
+const fn is_above(prio: Prio) -> bool {
+    matches!(prio.class(), ClassId::Rt | ClassId::Deadline)
+}
+
 /// Returns whether a task is fair and the CPU runs a task of a class above.
 fn is_behind(replay: &Replay, task: &TaskView, cpu: CpuId) -> bool {
-    let is_above = |prio: Prio| prio.is_rt() || prio == Prio::DEADLINE;
     task.prio.class() == ClassId::Fair && replay.running_prio(cpu).is_some_and(is_above)
 }
 
@@ -390,7 +449,7 @@ fn queue_of(replay: &Replay, task: TaskId) -> String {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{Instant, MigrateReason, ServerKind, ServerState, TaskId, Topology, TraceEvent};
+    use zerolag_model::{CpuId, Instant, MigrateReason, Record, ServerKind, ServerState, TaskId, Topology, TraceEvent};
     use zerolag_trace::Machine;
     use zerolag_trace::script::Script;
 
@@ -511,6 +570,18 @@ mod tests {
         holds("no-task-lost", &behind(2, 0));
         breaks("no-task-lost", &behind(1, 0), lost);
         breaks("no-task-lost", &behind(2, 1), lost);
+        // Once the task before it is fair too, any CPU takes it.
+        let fair_from = |us: u64| {
+            let mut trace = behind(2, 0);
+            let place = trace.records.partition_point(|record| record.at <= Instant::from_nanos(us * 1000));
+            let attr = zerolag_model::SchedAttr::NORMAL;
+            let event = TraceEvent::AttrChange { task: TaskId(0), attr };
+            trace.records.insert(place, Record { at: Instant::from_nanos(us * 1000), cpu: CpuId(0), event });
+            trace
+        };
+        holds("no-task-lost", &fair_from(410_000));
+        let lost = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &fair_from(300_000), lost);
     }
 
     /// `c` waits on CPU 3 beside the idle CPU 2, which it may not use: the group of CPUs 2 and 3
@@ -609,6 +680,15 @@ mod tests {
         let c = stuck.fifo("c", 3);
         stuck.affinity(1000, c, "0").wake(1000, 0, c);
         holds("no-task-lost", &stuck.end(500_000));
+        // The wait begins once the stuck one has changed.
+        let changed_at = |us: u64| {
+            let mut changed = stuck.clone();
+            changed.event(us, 0, TraceEvent::AttrChange { task: c, attr: zerolag_model::SchedAttr::NORMAL });
+            changed.end(500_000)
+        };
+        holds("no-task-lost", &changed_at(410_000));
+        let later = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &changed_at(300_000), later);
         let mut skipped = stuck.end(500_000);
         skipped.meta.settings.push(("rt_push_skip_stuck".to_owned(), "on".to_owned()));
         breaks("no-task-lost", &skipped, says);

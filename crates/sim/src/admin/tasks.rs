@@ -38,9 +38,10 @@ impl Groups {
         let attr: SchedAttr = task.attr;
         let cpuset = task.cpuset.map_or_else(CpusetId::default, cpuset::id_of);
         let spec = TaskSpec { id, attr, affinity: task.affinity.clone(), group, cpuset, born_on };
+        let clock = kernel.clock(born_on);
         let parcel = kernel
             .scheduler()
-            .create_task(kernel.clock(born_on), spec)
+            .create_task(clock, spec)
             .map_err(|error| SimError::Task { name: Arc::clone(&name), error })?;
         let allowed = parcel.allowed();
         self.join(task.group);

@@ -8,8 +8,9 @@
 //! * A CPU is *in the kernel* while `busy_until` lies ahead or a [`Job`] waits. Interrupts that
 //!   arrive then queue up in `pending`.
 //! * Otherwise it runs the [`Segment`] of its current task, or idles.
-//! * There are two clocks: wall time, and task time, which stands still while the CPU is in the
-//!   kernel for others.
+//! * There are two clocks: wall time, and task time, which stands still while the CPU serves an
+//!   interrupt. What the scheduler does for a task is the task's time (`rq_clock_task`): switching
+//!   to it, and the calls that it makes.
 
 use crate::kernel::rq_lock::RqLock;
 use crate::kernel::words::{Interrupt, Job};
@@ -57,6 +58,10 @@ pub(super) struct Cpu {
     /// The task clock at the beginning of the present kernel path; it stands still until
     /// `busy_until`.
     task_clock: Instant,
+    /// The part of the present path that is task time and is not yet in `task_clock`.
+    own: Duration,
+    /// From now on the path is the current task's own, or a switch.
+    is_own_path: bool,
     pub(super) jobs: VecDeque<Job>,
     pub(super) pending: VecDeque<Interrupt>,
     /// The balancing that the last tick requested, while its softirq is pending.
@@ -103,6 +108,8 @@ impl Cpu {
             current: None,
             busy_until: Instant::ZERO,
             task_clock: Instant::ZERO,
+            own: Duration::ZERO,
+            is_own_path: false,
             jobs: VecDeque::with_capacity(8),
             pending: VecDeque::with_capacity(8),
             softirq: Step::Done,
@@ -127,7 +134,11 @@ impl Cpu {
 
     /// Returns the clocks of this CPU's run queue at a moment.
     #[inline]
-    pub(super) fn clock(&self, now: Instant) -> Clock {
+    pub(super) fn clock(&mut self, now: Instant) -> Clock {
+        // What lies ahead is the time of the task that the CPU has then: it may switch before.
+        let past = self.own.saturating_sub(self.busy_until.since(now));
+        self.own -= past;
+        self.task_clock += past;
         // While the CPU spins for a lock its path has no end yet: the task clock stands still.
         let ran = if self.spins_since.is_some() { Duration::ZERO } else { now.since(self.busy_until) };
         Clock { wall: now, task: self.task_clock + ran }
@@ -163,6 +174,7 @@ impl Cpu {
         let since = self.spins_since.take().expect("invariant: a waiter spins");
         let waited = now.since(since);
         self.spend(CpuLayer::Sched, waited);
+        self.clock(now); // The wait is over, and the time of the task that waited.
         waited
     }
 
@@ -182,11 +194,13 @@ impl Cpu {
     #[inline]
     pub(super) fn enter_kernel(&mut self, now: Instant) {
         debug_assert!(now >= self.busy_until);
+        let task_clock = self.clock(now).task;
         if now == self.busy_until {
             return; // The path continues where it ended.
         }
         self.account_below(now);
-        self.task_clock = self.clock(now).task;
+        self.is_own_path = true; // An interrupt says so.
+        self.task_clock = task_clock;
         self.busy_until = now;
         self.times_before = self.times;
         self.stretch = Stretch::Free;
@@ -204,10 +218,25 @@ impl Cpu {
         self.times.charge(layer, elapsed);
     }
 
+    /// From now on the path is that of an interrupt.
+    #[inline]
+    pub(super) const fn begin_interrupt(&mut self) {
+        self.is_own_path = false;
+    }
+
+    /// From now on the path is the current task's own: it makes a call, or the CPU switches.
+    #[inline]
+    pub(super) const fn begin_own_path(&mut self) {
+        self.is_own_path = true;
+    }
+
     /// Lengthens the kernel path.
     #[inline]
     pub(super) fn spend(&mut self, layer: CpuLayer, time: Duration) {
         self.busy_until += time;
+        if self.is_own_path {
+            self.own += time;
+        }
         self.times.charge(layer, time);
     }
 

@@ -47,6 +47,7 @@ impl Kernel {
         }
         let idled = self.now.since(place.busy_until);
         place.enter_kernel(self.now);
+        place.begin_interrupt();
         place.advance_segment(self.now);
         if place.current.is_none() {
             place.spend(CpuLayer::Irq, self.costs.exit_after(idled));
@@ -70,9 +71,13 @@ impl Kernel {
             | Interrupt::Noticed => (Irq::Softirq, Duration::ZERO),
             Interrupt::Arrival(_) | Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
-            Interrupt::Source(_) => return, // It draws its time: see `serve`.
+            Interrupt::Source(_) => {
+                self.cpus[cpu.index()].begin_interrupt();
+                return; // It draws its time: see `serve`.
+            }
         };
         let place = &mut self.cpus[cpu.index()];
+        place.begin_interrupt();
         match irq {
             Irq::Ipi => place.stretch.begin(place.busy_until),
             Irq::Tick | Irq::Timer | Irq::Device | Irq::Softirq | Irq::Hardware | Irq::Nmi => {
@@ -121,8 +126,10 @@ impl Kernel {
         if let Some(what) = place.next_interrupt() {
             Ahead::Interrupt(what)
         } else if self.wants_switch(cpu) {
+            self.cpus[cpu.index()].begin_own_path();
             Ahead::Switch
         } else if self.cpus[cpu.index()].waits_for_program() {
+            self.cpus[cpu.index()].begin_own_path();
             Ahead::Program
         } else {
             self.cpus[cpu.index()].segment_since = self.now;

@@ -174,7 +174,7 @@ impl Kernel {
 
     /// Returns the clocks of a CPU's run queue.
     #[inline]
-    pub(crate) fn clock(&self, cpu: CpuId) -> Clock {
+    pub(crate) fn clock(&mut self, cpu: CpuId) -> Clock {
         self.cpus[cpu.index()].clock(self.now)
     }
 

@@ -87,6 +87,7 @@ impl Kernel {
             return Ticked::Interrupt;
         }
         place.enter_kernel(now);
+        place.begin_interrupt();
         place.advance_segment(now);
         place.stretch = Stretch::Free;
         place.spend(CpuLayer::Irq, self.costs.tick);
