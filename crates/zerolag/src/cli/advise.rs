@@ -194,6 +194,7 @@ fn of_trace(args: &Args) -> Result<(Workload, f64), Failure> {
     let kernel = args.run.kernel.kernel;
     let options = import::Options { groups: args.groups.clone(), limits: args.limits.clone(), kernel };
     let imported = import::import(&trace, &origin, &options);
+    super::import::check_names(&args.workload.file, &imported)?;
     if imported.tasks.is_empty() {
         return Err(Failure::input(format!("{}: no task computes in this trace", path.display())));
     }

@@ -54,6 +54,8 @@ pub struct Import {
     pub tasks: Vec<TaskId>,
     /// The kernel whose settings the scenario has.
     pub kernel: KernelVersion,
+    /// Names of [`Options::groups`] that no process and no thread has.
+    pub unknown: Vec<String>,
 }
 
 /// Returns the workload of a trace, in the exact form. O(records).
@@ -62,7 +64,8 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let tasks: Vec<Task> = extract::extract(trace).into_iter().filter(Task::is_used).collect();
     let kernel = options.kernel.unwrap_or_else(|| nearest(&trace.meta.kernel));
     let scenario = write::scenario(trace, &tasks, kernel, origin, options);
-    Import { scenario, tasks: tasks.iter().map(|task| task.id).collect(), kernel }
+    let unknown = write::unknown(trace, &tasks, options);
+    Import { scenario, tasks: tasks.iter().map(|task| task.id).collect(), kernel, unknown }
 }
 
 /// Returns the preset that is nearest to a kernel's release: the last that is not later. The

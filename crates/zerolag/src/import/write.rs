@@ -113,6 +113,17 @@ fn names(trace: &Trace, tasks: &[Task]) -> BTreeMap<TaskId, String> {
     names
 }
 
+/// Returns the names of groups' members that no process and no thread has.
+pub(super) fn unknown(trace: &Trace, tasks: &[Task], options: &Options) -> Vec<String> {
+    let is_known = |name: &str| {
+        tasks.iter().any(|task| {
+            let thread = trace.meta.recorded.thread(task.id);
+            *task.name == *name || thread.and_then(|thread| thread.process.as_deref()) == Some(name)
+        })
+    };
+    options.groups.iter().map(|(name, _)| name).filter(|name| !is_known(name)).cloned().collect()
+}
+
 /// Returns the groups of tasks: by the name of thread or process, else that of the parent.
 fn groups<'o>(trace: &Trace, tasks: &[Task], options: &'o Options) -> BTreeMap<TaskId, &'o str> {
     let mut groups: BTreeMap<TaskId, &str> = BTreeMap::new();
