@@ -1,13 +1,14 @@
-//! `zerolag compare`: one workload under several kernels or settings.
+//! `zerolag compare`: one workload, or all of a directory, under several kernels or settings.
 
-use super::failure::Failure;
+use super::failure::{Failure, eprintln_lossy};
 use super::options::{self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
 use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{notes, simulation_of};
-use super::progress::{Progress, catch_interrupts, say_interrupted};
+use super::progress::{Progress, catch_interrupts, interrupted, say_interrupted};
 use super::{Done, code};
+use std::path::PathBuf;
 use zerolag::Error;
-use zerolag::compare::{self, Variant};
+use zerolag::compare::{self, Comparison, Suite, Variant};
 use zerolag::model::KernelVersion;
 use zerolag::page;
 
@@ -34,34 +35,121 @@ pub(crate) struct Args {
     json: JsonArgs,
     #[command(flatten)]
     html: HtmlArgs,
+    /// Also find the settings that explain the largest change: switch them one by one, then
+    /// together
+    #[arg(long, conflicts_with = "html")]
+    bisect: bool,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
-    let variants = variants(args)?;
+    if args.workload.file.is_dir() {
+        return run_suite(args);
+    }
+    let variants = variants(args, &args.workload, Notes::Printed)?;
     catch_interrupts();
-    let runs = args.runs.runs;
-    let mut progress = Progress::new(variants.len() as u64 * runs, "runs", args.sim.is_quiet());
-    let compared = compare::run(&variants, runs, |done| progress.at(done));
-    progress.finish();
-    let compared = match compared {
-        Err(Error::Interrupted) => return Ok(say_interrupted()),
-        compared => compared?,
+    let Some(compared) = compared(args, &variants)? else { return Ok(say_interrupted()) };
+    let bisection = if args.bisect {
+        let runs = args.runs.runs;
+        let mut progress = Progress::new(40 * runs, "runs or so", args.sim.is_quiet());
+        let found = compare::bisect(&variants, &compared, runs, |done| progress.at(done));
+        progress.finish();
+        match found {
+            Err(Error::Interrupted) => return Ok(say_interrupted()),
+            found => found?,
+        }
+    } else {
+        None
+    };
+    let text = || match (&bisection, args.bisect) {
+        (Some(bisection), _) => format!("{compared}\n{bisection}"),
+        (None, true) => format!("{compared}\nnothing to explain: no figure has changed, or no setting differs\n"),
+        (None, false) => compared.to_string(),
+    };
+    let json = || {
+        let mut json = compared.to_json();
+        if args.bisect {
+            json["bisection"] = bisection.as_ref().map(compare::Bisection::to_json).into();
+        }
+        format!("{json:#}\n")
     };
     let about = || HtmlArgs::about(args.workload.file.display());
     args.html.publish(|| Ok(page::of_comparison(&compared, &variants, &about())?))?;
-    args.json.publish(|| compared.to_string(), || format!("{:#}\n", compared.to_json()))?;
+    args.json.publish(text, json)?;
     Ok(code::OK)
 }
 
-fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
+/// Runs the variants; `None` after Ctrl-C.
+fn compared(args: &Args, variants: &[Variant]) -> Result<Option<Comparison>, Failure> {
+    let runs = args.runs.runs;
+    let mut progress = Progress::new(variants.len() as u64 * runs, "runs", args.sim.is_quiet());
+    let compared = compare::run(variants, runs, |done| progress.at(done));
+    progress.finish();
+    match compared {
+        Err(Error::Interrupted) => Ok(None),
+        compared => Ok(Some(compared?)),
+    }
+}
+
+/// Compares all workloads of a directory. After Ctrl-C those that are done are printed.
+fn run_suite(args: &Args) -> Done {
+    let dir = &args.workload.file;
+    if args.bisect {
+        return Err(Failure::input_help("--bisect is for one workload", "name a file of the directory"));
+    }
+    let entries = std::fs::read_dir(dir).map_err(|error| Failure::reading(dir.display(), &error))?;
+    let is_workload = |path: &PathBuf| {
+        path.is_file()
+            && path.extension().is_some_and(|ending| ["toml", "json", "csv"].iter().any(|known| ending == *known))
+    };
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_workload).collect();
+    files.sort();
+    if files.is_empty() {
+        let message = format!("`{}` has no workload", dir.display());
+        return Err(Failure::input_help(message, "workloads end in .toml, .json or .csv"));
+    }
+    catch_interrupts();
+    let mut suite = Suite::default();
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let workload = args.workload.with_file(file);
+        let outcome = match variants(args, &workload, Notes::Omitted) {
+            Ok(variants) => compared(args, &variants),
+            Err(failure) => Err(failure),
+        };
+        match outcome {
+            Ok(None) => break,
+            Ok(Some(compared)) => suite.workloads.push((name, Ok(compared))),
+            Err(failure) => suite.workloads.push((name, Err(failure.headline()))),
+        }
+    }
+    let about = || HtmlArgs::about(dir.display());
+    args.html.publish(|| {
+        Ok(page::of_text("Changes beyond the spread of the seeds", Vec::new(), &suite.to_string(), &about()))
+    })?;
+    args.json.publish(|| suite.to_string(), || format!("{:#}\n", suite.to_json()))?;
+    if interrupted() {
+        eprintln_lossy("interrupted: the workloads that were done are printed");
+        return Ok(code::INTERRUPTED);
+    }
+    Ok(if suite.workloads.iter().any(|(_, compared)| compared.is_ok()) { code::OK } else { code::USAGE })
+}
+
+/// Whether notes about a file are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    Printed,
+    Omitted,
+}
+
+fn variants(args: &Args, workload: &WorkloadArgs, shown: Notes) -> Result<Vec<Variant>, Failure> {
     let (key, values) = varied(args)?;
     let (kernel, duration) = (KernelArgs { kernel: None }, args.duration.clone());
     let run = RunArgs { sim: args.sim.clone(), kernel, duration, manifest: args.manifest.clone() };
-    let simulation = simulation_of(&args.workload, &run)?;
-    if let Some(first) = values.first().filter(|_| !args.sim.is_quiet()) {
+    let simulation = simulation_of(workload, &run)?;
+    if let Some(first) = values.first().filter(|_| shown == Notes::Printed && !args.sim.is_quiet()) {
         // Notes about the file are printed once.
         notes(&simulation.clone().set(key, first).plan()?);
     }

@@ -73,6 +73,16 @@ impl Failure {
         Self::Failed(format!("cannot write `{}`: {}", path.display(), plain(error)))
     }
 
+    /// Returns its first line.
+    pub(crate) fn headline(&self) -> String {
+        let text = match self {
+            Self::Input { message, .. } | Self::Failed(message) => message.clone(),
+            Self::Workload(diagnostics) => diagnostics.to_string(),
+            Self::PipeClosed => String::new(),
+        };
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+
     /// Reports it on stderr and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match self {

@@ -553,6 +553,29 @@ fn advice_comes_from_a_scenario_and_from_counters() {
 }
 
 #[test]
+fn a_directory_is_compared_as_a_suite_and_one_file_is_bisected() {
+    let dir = scratch("suite");
+    let hogs = "[machine]\ncpus = 1\n[task.a]\ninstances = 3\nsteps = [{ run = \"5ms\" }]\n";
+    std::fs::write(dir.join("hogs.toml"), hogs).expect("writable");
+    std::fs::write(dir.join("broken.toml"), "[task.a]\n").expect("writable");
+    std::fs::write(dir.join("notes.txt"), "no workload").expect("writable");
+    let dir = dir.to_str().expect("UTF-8");
+    let more = ["--vary", "hz=100,1000", "-q", "-d", "1s", "--runs", "2"];
+    let ended = zerolag(&[&["compare", dir], &more[..]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("100 against 1000: 2 workloads"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("hogs.toml") && ended.stdout.contains("not run: broken.toml"), "{}", ended.stdout);
+    let refused = zerolag(&[&["compare", dir, "--bisect"], &more[..]].concat());
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
+    let file = format!("{dir}/hogs.toml");
+    let found = zerolag(&[&["compare", &file, "--bisect"], &more[..]].concat());
+    assert!(found.stdout.contains("the settings behind the largest change: a "), "{}{}", found.stdout, found.stderr);
+    let json = zerolag(&[&["compare", &file, "--bisect", "--json"], &more[..]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(json["bisection"]["settings"][0]["key"], "hz", "{json}");
+}
+
+#[test]
 fn every_json_names_its_schema_and_variants_have_one_form() {
     let dir = scratch("schema");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();

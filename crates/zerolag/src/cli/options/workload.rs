@@ -34,6 +34,11 @@ impl WorkloadArgs {
         Self { file, rtapp_duplicates: duplicates, task_set }
     }
 
+    /// Returns another file that is read in the same way.
+    pub(crate) fn with_file(&self, file: PathBuf) -> Self {
+        Self { file, ..self.clone() }
+    }
+
     /// Returns the workload.
     pub(crate) fn workload(&self) -> Result<Workload, Failure> {
         Ok(input::workload(&self.file)?.duplicates(self.rtapp_duplicates).task_set(self.task_set))

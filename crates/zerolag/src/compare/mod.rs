@@ -6,6 +6,10 @@
 //! (shares: and by more than a tenth of a point). Instances of one task are combined: times and
 //! counts are summed; for latencies the worst instance counts.
 
+mod suite;
+
+pub use suite::{Bisection, EXPLAINED, Suite, Switched, bisect};
+
 use crate::error::Error;
 use crate::simulation::{Observe, Plan, Simulation};
 use crate::variant::{self, Label};
