@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use zerolag::Error;
 use zerolag::page;
 use zerolag::simulation::{Note, Plan, Simulation};
+use zerolag::sweep::resume::Kept;
 use zerolag::sweep::search::Search;
 use zerolag::sweep::shard::{Part, Shard};
-use zerolag::sweep::{self, Axis, Figure, Grid, RunError};
+use zerolag::sweep::{self, Axis, Figure, RunError};
 
 /// Arguments of `zerolag sweep`.
 #[derive(Debug, clap::Args)]
@@ -53,6 +54,12 @@ pub(crate) struct Args {
     /// array
     #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["smallest", "plot", "html"])]
     shard: Option<Part>,
+    /// Keep the runs that are done in FILE, also at Ctrl-C, and go on from there if it exists
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["smallest", "shard"])]
+    resume: Option<PathBuf>,
+    /// Write a line per run as CSV: values, limit, seed, figures
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["smallest", "shard"])]
+    csv: Option<PathBuf>,
     /// Plot the first figure over the first --set, as SVG
     #[arg(long, value_name = "FILE", conflicts_with = "smallest")]
     plot: Option<PathBuf>,
@@ -65,7 +72,9 @@ const CELLS_MAX: usize = 100_000;
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
-    args.plot.as_deref().map_or(Ok(()), output::check_target)?;
+    for path in [&args.plot, &args.csv, &args.resume].into_iter().flatten() {
+        output::check_target(path)?;
+    }
     let (axes, fixed) = axes(args)?;
     match &args.smallest {
         None => run_grid(args, axes, &fixed),
@@ -149,12 +158,28 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         args.json.publish(|| format!("part {part}: {} runs\n", shard.len()), || shard.to_json())?;
         return Ok(code::OK);
     }
-    let grid = Grid::run(axes, figures, &plans, args.runs.runs, |done| progress.at(done as u64));
+    let mut kept = Kept::new(axes, &figures, &plans, args.runs.runs);
+    if let Some(path) = args.resume.as_ref().filter(|path| path.exists()) {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| Failure::reading(&name, &error))?;
+        kept.resume(&name, &bytes)?;
+    }
+    let ran = kept.run(&figures, &plans, |done| progress.at(done as u64));
     progress.finish();
-    let grid = match grid {
-        Err(RunError::Interrupted) => return Ok(say_interrupted()),
-        grid => grid.map_err(Error::from)?,
-    };
+    if let Some(path) = &args.resume {
+        output::write_text(path, &kept.to_json())?;
+    }
+    let is_interrupted = ran == Err(RunError::Interrupted);
+    if !is_interrupted {
+        ran.map_err(Error::from)?;
+    }
+    let grid = kept.grid(figures);
+    if is_interrupted && grid.cells.is_empty() && args.resume.is_none() {
+        return Ok(say_interrupted());
+    }
+    if let Some(path) = &args.csv {
+        output::write_text(path, &grid.to_csv())?;
+    }
     if let Some(path) = &args.plot {
         let title =
             format!("{}: {}", args.workload.file.display(), grid.figures.first().map_or("", |first| &first.name));
@@ -162,6 +187,15 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     }
     args.html.publish(|| Ok(page::of_grid(&grid, &HtmlArgs::about(args.workload.file.display()))))?;
     args.json.publish(|| grid.to_string(), || grid.to_json())?;
+    if is_interrupted {
+        let (done, all) = kept.done();
+        let how = args.resume.as_ref().map_or_else(
+            || "only complete cells are printed; --resume FILE keeps all".to_owned(),
+            |path| format!("go on with --resume {}", path.display()),
+        );
+        eprintln_lossy(&format!("interrupted: {done} of {all} runs are done; {how}"));
+        return Ok(code::INTERRUPTED);
+    }
     Ok(code::OK)
 }
 

@@ -8,6 +8,7 @@
 //! Runs share nothing, so they use all CPUs of the host, and the results are put in the order of
 //! the grid: they do not depend on the number of CPUs.
 
+pub mod resume;
 pub mod search;
 pub mod shard;
 mod view;
@@ -297,14 +298,24 @@ pub enum RunError {
 pub fn run_all<T: Send>(
     plans: &[Plan],
     measure: impl Fn(&Summary) -> T + Sync,
-    mut progress: impl FnMut(usize) -> ControlFlow<()>,
+    progress: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Vec<Result<T, String>>, RunError> {
-    let next = AtomicUsize::new(0);
-    let is_over = AtomicBool::new(false);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
     if cfg!(target_family = "wasm") {
         return run_in_order(plans, measure, progress);
     }
+    let found = run_until(plans, measure, progress);
+    found.into_iter().collect::<Option<_>>().ok_or(RunError::Interrupted)
+}
+
+/// As [`run_all`], but returns what was done when `progress` ended it: `None` for the others.
+pub fn run_until<T: Send>(
+    plans: &[Plan],
+    measure: impl Fn(&Summary) -> T + Sync,
+    mut progress: impl FnMut(usize) -> ControlFlow<()>,
+) -> Vec<Option<Result<T, String>>> {
+    let next = AtomicUsize::new(0);
+    let is_over = AtomicBool::new(false);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
     let mut found: Vec<Option<Result<T, String>>> = plans.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
         let (tell, hear) = mpsc::channel();
@@ -323,6 +334,8 @@ pub fn run_all<T: Send>(
         let mut done = 0;
         loop {
             match hear.recv_timeout(LOOK_EVERY) {
+                // A run that was ended has no figures.
+                Ok(_) if is_over.load(Ordering::Relaxed) => {}
                 Ok((index, outcome)) => {
                     found[index] = Some(outcome);
                     done += 1;
@@ -335,10 +348,7 @@ pub fn run_all<T: Send>(
             }
         }
     });
-    if is_over.into_inner() {
-        return Err(RunError::Interrupted);
-    }
-    Ok(found.into_iter().map(|outcome| outcome.expect("invariant: every plan was run")).collect())
+    found
 }
 
 /// As [`run_all`], on the caller's thread: for hosts without threads, and for processes of which

@@ -50,7 +50,7 @@ impl fmt::Display for Part {
 
 /// What all parts of a grid have in common.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Head {
+pub(super) struct Head {
     version: String,
     /// Of the workload and its values, in the first cell.
     fingerprint: String,
@@ -60,6 +60,38 @@ struct Head {
     seed: u64,
     /// The limits of groups in each cell.
     limits: Vec<Vec<Limit>>,
+}
+
+impl Head {
+    /// Returns the head of a grid with a plan per combination of `axes`.
+    pub(super) fn of(axes: Vec<Axis>, figures: &[Figure], plans: &[Plan], runs: u64) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fingerprint: plans.first().map(fingerprint).unwrap_or_default(),
+            axes,
+            figures: figures.iter().map(|figure| figure.name.clone()).collect(),
+            runs,
+            seed: plans.first().map_or(0, |plan| plan.config.seed),
+            limits: super::limits_of(plans),
+        }
+    }
+
+    pub(super) const fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    pub(super) const fn figures(&self) -> usize {
+        self.figures.len()
+    }
+
+    pub(super) fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// Returns the parts of a grid: axes, runs per cell, first seed, limits per cell.
+    pub(super) fn parts(&self) -> (&[Axis], u64, u64, &[Vec<Limit>]) {
+        (&self.axes, self.runs, self.seed, &self.limits)
+    }
 }
 
 /// A part of a grid, and its figures.
@@ -106,15 +138,7 @@ impl Shard {
         let row = |(outcome, values): (Result<_, String>, &Vec<String>)| {
             outcome.map_err(|why| RunError::Failed { values: values.join(", "), why })
         };
-        let head = Head {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            fingerprint: plans.first().map(fingerprint).unwrap_or_default(),
-            axes,
-            figures: figures.iter().map(|figure| figure.name.clone()).collect(),
-            runs,
-            seed: plans.first().map_or(0, |plan| plan.config.seed),
-            limits: super::limits_of(plans),
-        };
+        let head = Head::of(axes, figures, plans, runs);
         Ok(Self { schema: SCHEMA.to_owned(), head, part, rows: outcomes.map(row).collect::<Result<_, _>>()? })
     }
 
@@ -197,7 +221,11 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
     let mut by_part: Vec<Option<(usize, &Shard)>> = vec![None; shards.len()];
     for (at, shard) in shards.iter().enumerate() {
         if shard.part.of != first.part.of || shard.head != first.head {
-            let what = difference(first, shard);
+            let what = if shard.part.of == first.part.of {
+                difference(&first.head, &shard.head)
+            } else {
+                "the number of parts differs"
+            };
             return Err(Error::input(format!(
                 "`{}` and `{}` are parts of different sweeps: {what}",
                 name(0),
@@ -236,19 +264,17 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
     Ok(Grid::assemble(first.head.axes.clone(), figures, first.head.runs, first.head.seed, &first.head.limits, &rows))
 }
 
-/// Says in which respect two parts are not of one sweep.
-fn difference(one: &Shard, other: &Shard) -> &'static str {
-    if one.part.of != other.part.of {
-        "the number of parts differs"
-    } else if one.head.version != other.head.version {
+/// Says in which respect two heads are not of one sweep.
+pub(super) fn difference(one: &Head, other: &Head) -> &'static str {
+    if one.version != other.version {
         "the version of zerolag differs"
-    } else if one.head.axes != other.head.axes {
+    } else if one.axes != other.axes {
         "the varied values differ"
-    } else if one.head.figures != other.head.figures {
+    } else if one.figures != other.figures {
         "the figures differ"
-    } else if one.head.runs != other.head.runs {
+    } else if one.runs != other.runs {
         "the number of runs differs"
-    } else if one.head.seed != other.head.seed {
+    } else if one.seed != other.seed {
         "the seed differs"
     } else {
         "the workload, or a value that all runs have, differs"

@@ -104,6 +104,36 @@ impl Grid {
         format!("{grid:#}\n")
     }
 
+    /// Returns a line per run as CSV: the values of the axes, `cpu.max` of each limited group, the
+    /// seed, and the figures with their unit in the name; empty if a run had no samples.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let field = |text: &str| {
+            if text.contains([',', '"', '\n', '\r']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.to_owned()
+            }
+        };
+        let limits = self.limit_columns();
+        let axes = self.axes.iter().map(|axis| field(&axis.key));
+        let limited = limits.iter().map(|(head, _)| field(head));
+        let figures = self.figures.iter().map(|figure| field(&figure.key()));
+        let head: Vec<String> = axes.chain(limited).chain(["seed".to_owned()]).chain(figures).collect();
+        let mut out = head.join(",") + "\n";
+        for (at, cell) in self.cells.iter().enumerate() {
+            for (seed, run) in (0_u64..).zip(&cell.runs) {
+                let values = cell.values.iter().map(|value| field(value));
+                let limited = limits.iter().map(|(_, texts)| field(&texts[at]));
+                let seed = self.seed.wrapping_add(seed).to_string();
+                let figures = run.iter().map(|value| value.map_or_else(String::new, |value| value.to_string()));
+                let line: Vec<String> = values.chain(limited).chain([seed]).chain(figures).collect();
+                out += &(line.join(",") + "\n");
+            }
+        }
+        out
+    }
+
     /// Plots the first figure over the first axis, from zero, a line per combination of the other
     /// axes; as SVG.
     #[must_use]

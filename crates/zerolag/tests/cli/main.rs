@@ -576,6 +576,40 @@ fn a_directory_is_compared_as_a_suite_and_one_file_is_bisected() {
 }
 
 #[test]
+fn a_sweep_keeps_its_runs_and_writes_them_as_csv() {
+    let dir = scratch("resume");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let (kept, csv) = (path("kept.json"), path("runs.csv"));
+    let sweep =
+        ["sweep", "examples/web-service-limit.toml", "--set", "limits.cpu=1,2", "--show", "request_latency.p99"];
+    let more = ["-q", "-d", "500ms", "--runs", "2", "--resume", &kept, "--csv", &csv];
+    let first = zerolag(&[&sweep[..], &more].concat());
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let lines = std::fs::read_to_string(&csv).expect("written");
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines[0], "limits.cpu,cpu.max,seed,request_latency.p99_ns");
+    assert!(
+        lines.len() == 5 && lines[1].starts_with("1,100000 100000,1,") && lines[4].starts_with("2,200000 100000,2,"),
+        "{lines:?}"
+    );
+    // The second time nothing is run, and the result is the same; a damaged run shows that.
+    let again = zerolag(&[&sweep[..], &more].concat());
+    assert_eq!((again.code, &again.stdout), (Some(0), &first.stdout), "{}", again.stderr);
+    let text = std::fs::read_to_string(&kept).expect("kept");
+    let rows = text.find("\"rows\":[[").expect("rows") + 8;
+    let changed = format!("{}[7]{}", &text[..rows], &text[rows + text[rows..].find(']').expect("a row") + 1..]);
+    std::fs::write(&kept, changed).expect("writable");
+    drop(zerolag(&[&sweep[..], &more].concat()));
+    assert!(std::fs::read_to_string(&csv).expect("written").contains("1,100000 100000,1,7\n"));
+    let other = zerolag(&[&sweep[..], &more, &["--seed", "5"]].concat());
+    assert!(
+        other.code == Some(2) && other.stderr.contains("are of another sweep: the seed differs"),
+        "{}",
+        other.stderr
+    );
+}
+
+#[test]
 fn every_json_names_its_schema_and_variants_have_one_form() {
     let dir = scratch("schema");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();

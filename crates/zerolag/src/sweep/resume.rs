@@ -1,0 +1,181 @@
+//! [`Kept`]: the runs of a grid that are done, so that a sweep that was ended goes on.
+//!
+//! The runs are numbered as those of parts ([`shard`](super::shard)), and the file has the same
+//! head: a file of another sweep is refused, not mixed in.
+
+use super::shard::{Head, difference};
+use super::{Axis, Figure, Grid, RunError, combinations, run_until};
+use crate::error::Error;
+use crate::simulation::Plan;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use zerolag_report::Summary;
+
+/// The figures of the runs of a grid that are done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    schema: String,
+    #[serde(rename = "sweep")]
+    head: Head,
+    /// A value per figure of each run, in the order of the grid; null if the run is not done.
+    rows: Vec<Option<Vec<Option<u64>>>>,
+}
+
+const SCHEMA: &str = "zerolag.sweep.kept.v1";
+
+impl Kept {
+    /// Starts with no run done, of a grid with a plan per combination of `axes`.
+    #[must_use]
+    pub fn new(axes: Vec<Axis>, figures: &[Figure], plans: &[Plan], runs: u64) -> Self {
+        let all = plans.len().saturating_mul(usize::try_from(runs).unwrap_or(usize::MAX));
+        Self { schema: SCHEMA.to_owned(), head: Head::of(axes, figures, plans, runs), rows: vec![None; all] }
+    }
+
+    /// Takes over the runs of a file. `name` is that of the file, for messages.
+    ///
+    /// # Errors
+    /// The text is no such file, or one of another sweep.
+    pub fn resume(&mut self, name: &str, text: &[u8]) -> Result<(), Error> {
+        let kept: Self = serde_json::from_slice(text)
+            .map_err(|error| Error::input(format!("{name}: these are no runs of a sweep: {error}")))?;
+        if kept.schema != SCHEMA {
+            return Err(Error::input(format!("{name}: its schema is `{}`, not `{SCHEMA}`", kept.schema)));
+        }
+        if kept.head != self.head {
+            let what = difference(&kept.head, &self.head);
+            return Err(Error::input_help(
+                format!("{name}: its runs are of another sweep: {what}"),
+                "name another file, or give the same sweep",
+            ));
+        }
+        let figures = self.head.figures();
+        if kept.rows.len() != self.rows.len() || kept.rows.iter().flatten().any(|row| row.len() != figures) {
+            return Err(Error::input(format!(
+                "{name}: it does not have {} runs of {figures} figures",
+                self.rows.len()
+            )));
+        }
+        self.rows = kept.rows;
+        Ok(())
+    }
+
+    /// Returns how many runs are done, and how many there are.
+    #[must_use]
+    pub fn done(&self) -> (usize, usize) {
+        (self.rows.iter().flatten().count(), self.rows.len())
+    }
+
+    /// Runs what is not done. `progress` gets the number of all runs that are done.
+    ///
+    /// # Errors
+    /// A run that failed, with its values; or `progress` ended it: what was done is kept.
+    pub fn run(
+        &mut self,
+        figures: &[Figure],
+        plans: &[Plan],
+        mut progress: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<(), RunError> {
+        let runs = self.head.runs();
+        let seeded: Vec<Plan> = plans
+            .iter()
+            .flat_map(|plan| (0..runs).map(move |run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))))
+            .collect();
+        let open: Vec<usize> = (0..self.rows.len()).filter(|at| self.rows[*at].is_none()).collect();
+        let wanted: Vec<Plan> = open.iter().filter_map(|at| seeded.get(*at).cloned()).collect();
+        let before = self.rows.len() - open.len();
+        let measure =
+            |summary: &Summary| -> Vec<Option<u64>> { figures.iter().map(|figure| figure.of(summary)).collect() };
+        let found = run_until(&wanted, measure, |done| progress(before + done));
+        let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
+        let mut failed = None;
+        for (at, outcome) in open.into_iter().zip(found) {
+            match outcome {
+                Some(Ok(row)) => self.rows[at] = Some(row),
+                Some(Err(why)) => {
+                    let values = combinations(self.head.axes()).get(at / per_cell).map(|values| values.join(", "));
+                    failed = failed.or(Some(RunError::Failed { values: values.unwrap_or_default(), why }));
+                }
+                None => {}
+            }
+        }
+        match failed {
+            Some(failed) => Err(failed),
+            None if self.rows.iter().all(Option::is_some) => Ok(()),
+            None => Err(RunError::Interrupted),
+        }
+    }
+
+    /// Returns the grid of the cells whose runs are all done.
+    #[must_use]
+    pub fn grid(&self, figures: Vec<Figure>) -> Grid {
+        let zeros = vec![None; figures.len()];
+        let rows: Vec<Vec<Option<u64>>> =
+            self.rows.iter().map(|row| row.clone().unwrap_or_else(|| zeros.clone())).collect();
+        let (axes, runs, seed, limits) = self.head.parts();
+        let mut grid = Grid::assemble(axes.to_vec(), figures, runs, seed, limits, &rows);
+        let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
+        let is_done: Vec<bool> = self.rows.chunks(per_cell).map(|rows| rows.iter().all(Option::is_some)).collect();
+        let mut at = 0;
+        grid.cells.retain(|_| {
+            at += 1;
+            is_done.get(at - 1) == Some(&true)
+        });
+        grid
+    }
+
+    /// Returns it as JSON on one line, with a line break at the end.
+    ///
+    /// # Panics
+    /// Never: it has a form in JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("invariant: runs have a form in JSON") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::Simulation;
+    use crate::source::Workload;
+    use crate::sweep::prepare;
+
+    const TEXT: &str = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = { exponential = { mean = \"5ms\" } } }]\nloop = 9\n";
+
+    #[test]
+    fn a_sweep_that_was_ended_goes_on_to_the_same_grid() {
+        let axes =
+            vec![Axis { key: "hz".to_owned(), values: vec!["100".to_owned(), "250".to_owned(), "1000".to_owned()] }];
+        let plans = |seed| -> Vec<Plan> {
+            let simulation = Simulation::new(Workload::toml(TEXT)).seed(seed);
+            prepare(&simulation, &axes).expect("it is valid").into_iter().map(|prepared| prepared.plan).collect()
+        };
+        let figures = vec![Figure::parse("*.wait.max").expect("a figure")];
+        let go = |_| ControlFlow::Continue(());
+        let whole = Grid::run(axes.clone(), figures.clone(), &plans(1), 2, go).expect("it runs");
+        let mut kept = Kept::new(axes.clone(), &figures, &plans(1), 2);
+        let ended = kept.run(&figures, &plans(1), |done| if done >= 2 { ControlFlow::Break(()) } else { go(0) });
+        let (done, all) = kept.done();
+        assert!(all == 6 && done >= 2, "{done}");
+        assert_eq!(ended.is_err(), done < all);
+        assert!(kept.grid(figures.clone()).cells.len() <= 3);
+        let file = kept.to_json();
+        let mut again = Kept::new(axes.clone(), &figures, &plans(1), 2);
+        again.resume("kept", file.as_bytes()).expect("the same sweep");
+        assert_eq!(again, kept);
+        let mut least = usize::MAX;
+        let counted = |done| {
+            least = least.min(done);
+            ControlFlow::Continue(())
+        };
+        again.run(&figures, &plans(1), counted).expect("it runs");
+        assert!(least >= done || done == all, "runs that are done are not repeated: {least}");
+        assert_eq!(again.grid(figures.clone()), whole);
+        let mut other = Kept::new(axes.clone(), &figures, &plans(2), 2);
+        let error = other.resume("kept", file.as_bytes()).expect_err("another seed").to_string();
+        assert!(error.starts_with("kept: its runs are of another sweep: the seed differs"), "{error}");
+        for damaged in ["", "{}", &file.replace("kept.v1", "kept.v9"), &file.replace("\"rows\":[", "\"rows\":[[1],")] {
+            assert!(other.resume("kept", damaged.as_bytes()).is_err(), "{damaged}");
+        }
+    }
+}
