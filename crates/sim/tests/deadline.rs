@@ -5,6 +5,7 @@
 //! on random sets. If an observation exceeds a bound, either the code or the bound is wrong.
 
 use std::sync::Arc;
+use zerolag_analysis::{Sporadic, fixed, global};
 use zerolag_model::event::Mark;
 use zerolag_model::settings::{FairServer, Grain};
 use zerolag_model::{
@@ -101,22 +102,24 @@ fn tasks<T>(rows: &[T]) -> impl Iterator<Item = (TaskId, &T)> {
     rows.iter().enumerate().map(|(index, row)| (TaskId::from_index(index), row))
 }
 
+/// A row as analysis sees it.
+fn sporadic(row: &(u64, u64, u64)) -> Sporadic {
+    Sporadic::new(Duration::from_micros(row.1), Duration::from_micros(row.2)).expect("a task")
+}
+
+fn all_sporadic(rows: &[(u64, u64, u64)]) -> Vec<Sporadic> {
+    rows.iter().map(sporadic).collect()
+}
+
 /// Joseph & Pandya 1986: the longest response of each task of rows sorted by period, the most
-/// urgent first, on one CPU, in microseconds; `None` if the set has a task that does not keep its
-/// period. Equals delay each other.
-fn response_times(rows: &[(u64, u64, u64)]) -> Option<Vec<u64>> {
-    let longest = |(index, (_, runtime, period)): (usize, &(u64, u64, u64))| {
-        let delays = |(other, (_, _, theirs)): &(usize, &(u64, u64, u64))| *other != index && theirs <= period;
-        let mut response = *runtime;
-        loop {
-            let others = rows.iter().enumerate().filter(delays);
-            let next = runtime + others.map(|(_, row)| response.div_ceil(row.2) * row.1).sum::<u64>();
-            match next {
-                _ if next > *period => return None,
-                _ if next == response => return Some(response),
-                _ => response = next,
-            }
-        }
+/// urgent first, on one CPU; `None` if the set has a task that does not keep its period. Equals
+/// delay each other.
+fn response_times(rows: &[(u64, u64, u64)]) -> Option<Vec<Duration>> {
+    let longest = |(of, row): (usize, &(u64, u64, u64))| {
+        let delays = |(other, theirs): &(usize, &(u64, u64, u64))| *other != of && theirs.2 <= row.2;
+        let above: Vec<Sporadic> = rows.iter().enumerate().filter(delays).map(|(_, row)| sporadic(row)).collect();
+        let task = sporadic(row);
+        fixed::response(&task, &above).filter(|response| *response <= task.deadline())
     };
     rows.iter().enumerate().map(longest).collect()
 }
@@ -140,10 +143,11 @@ fn no_response_on_one_cpu_is_longer_than_analysis_says() {
         for ((task, (_, _, period)), bound) in tasks(&rows).zip(bounds) {
             let responses = slacks(&records, task).into_iter().map(|slack| period * 1_000 - slack.cast_unsigned());
             let worst = responses.max().expect("it ended a job");
-            assert!(worst <= bound * 1_000, "task {task} of {rows:?} took {worst} ns, the bound is {bound} us");
+            let worst = Duration::from_nanos(worst);
+            assert!(worst <= bound, "task {task} of {rows:?} took {worst}, the bound is {bound}");
             // All begin together, which is the worst that can happen; equals take turns.
             let is_alone = rows.iter().filter(|row| row.2 == *period).count() == 1;
-            assert!(!is_alone || worst == bound * 1_000, "task {task} of {rows:?} took {worst} ns at worst");
+            assert!(!is_alone || worst == bound, "task {task} of {rows:?} took {worst} at worst");
             exact += u32::from(is_alone);
         }
     }
@@ -175,6 +179,7 @@ fn global_edf_meets_the_density_test() {
         let most = 100_000 + below(500_000);
         let sum = (cpus * 1_000_000 - (cpus - 1) * most).min(cpus * 949_000);
         let rows = rows(&mut below, most, sum);
+        assert!(global::density_test(&all_sporadic(&rows), cpus), "{rows:?} on {cpus} CPUs");
         let program = periodic(&table(&rows), PeriodicPolicy::Deadline).expect("a table");
         let (records, _) = run(program, &config(cpus as usize, 300));
         for (task, _) in tasks(&rows) {
@@ -186,55 +191,16 @@ fn global_edf_meets_the_density_test() {
     assert!(jobs > 5_000, "only {jobs} jobs");
 }
 
-/// Bertogna & Cirinei 2007, theorems 5 to 7: the longest response of each task of rows under a
-/// global scheduler of m CPUs, in microseconds; `None` if the analysis does not see a task keep its
-/// period. It begins as the test of Bertogna, Cirinei & Lipari 2005, which knows of no slack, and
-/// goes on with the slack that it finds. Periods differ.
-fn global_responses(rows: &[(u64, u64, u64)], cpus: u64, policy: PeriodicPolicy) -> Option<Vec<u64>> {
-    let mut slacks = vec![0; rows.len()];
-    loop {
-        let bounds: Vec<Option<u64>> =
-            (0..rows.len()).map(|of| global_response(rows, &slacks, of, cpus, policy)).collect();
-        let found: Vec<u64> =
-            rows.iter().zip(&bounds).map(|(row, bound)| bound.map_or(0, |bound| row.2 - bound)).collect();
-        if found == slacks {
-            return bounds.into_iter().collect();
-        }
-        slacks = found;
-    }
-}
-
-/// The same of one task, if the others are done with their jobs so long before their deadlines.
-fn global_response(
-    rows: &[(u64, u64, u64)],
-    slacks: &[u64],
-    of: usize,
-    cpus: u64,
-    policy: PeriodicPolicy,
-) -> Option<u64> {
-    let (_, runtime, period) = rows[of];
-    let mut response = runtime;
-    loop {
-        let interferes = |(other, (_, theirs, every)): (usize, &(u64, u64, u64))| {
-            let jobs =
-                |window: u64, rest: &dyn Fn(u64) -> u64| window / every * theirs + rest(window % every).min(*theirs);
-            // A job may begin before the window, as late as its slack allows.
-            let in_response = jobs(response + every - theirs - slacks[other], &|rest| rest);
-            let by_deadline = match policy {
-                PeriodicPolicy::Deadline => jobs(period, &|rest| rest.saturating_sub(slacks[other])),
-                PeriodicPolicy::RateMonotonicFifo if *every < period => u64::MAX,
-                PeriodicPolicy::RateMonotonicFifo => 0,
-            };
-            in_response.min(by_deadline).min(response - runtime + 1)
-        };
-        let others = rows.iter().enumerate().filter(|(other, _)| *other != of);
-        let next = runtime + others.map(interferes).sum::<u64>() / cpus;
-        match next {
-            _ if next > period => return None,
-            _ if next == response => return Some(response),
-            _ => response = next,
-        }
-    }
+/// Bertogna & Cirinei 2007: the longest response of each task of rows, the most urgent first, under
+/// a global scheduler of m CPUs; `None` if the analysis does not see a task keep its period.
+/// Periods differ.
+fn global_responses(rows: &[(u64, u64, u64)], cpus: u64, policy: PeriodicPolicy) -> Option<Vec<Duration>> {
+    let tasks = all_sporadic(rows);
+    let bounds = match policy {
+        PeriodicPolicy::Deadline => global::edf(&tasks, cpus),
+        PeriodicPolicy::RateMonotonicFifo => global::fixed(&tasks, &[], cpus),
+    };
+    bounds.into_iter().collect()
 }
 
 #[test]
@@ -253,9 +219,7 @@ fn no_response_on_several_cpus_is_longer_than_analysis_says() {
                 continue;
             }
             let Some(bounds) = global_responses(&rows, cpus, policy) else { continue };
-            let shares = rows.iter().map(|row| row.1 as f64 / row.2 as f64);
-            let largest = shares.clone().fold(0.0, f64::max);
-            let is_refused = shares.sum::<f64>() > cpus as f64 - (cpus as f64 - 1.0) * largest;
+            let is_refused = !global::density_test(&all_sporadic(&rows), cpus);
             let count = &mut sets[usize::from(is_refused)];
             *count += 1;
             if *count > 20 {
@@ -266,7 +230,7 @@ fn no_response_on_several_cpus_is_longer_than_analysis_says() {
             for ((task, (_, _, period)), bound) in tasks(&rows).zip(bounds) {
                 let responses = slacks(&records, task).into_iter().map(|slack| (period * 1_000).cast_signed() - slack);
                 for response in responses {
-                    let bound = (bound * 1_000).cast_signed();
+                    let bound = bound.as_nanos().cast_signed();
                     assert!(
                         response <= bound,
                         "{policy:?}: {task} of {rows:?}, {cpus} CPUs: {response} ns, bound {bound}"
@@ -291,18 +255,11 @@ fn global_edf_keeps_the_bound_on_tardiness() {
     for set in 0..40 {
         let cpus = 2 + set % 3;
         let rows = rows(&mut below, 940_000, cpus * 949_000);
-        let largest = |mut values: Vec<f64>, count: u64| -> f64 {
-            values.sort_by(|a, b| b.total_cmp(a));
-            values.iter().take(count as usize).sum()
-        };
-        let runtimes: Vec<f64> = rows.iter().map(|row| row.1 as f64 * 1e3).collect();
-        let shares = rows.iter().map(|row| row.1 as f64 / row.2 as f64).collect();
-        let shortest = runtimes.iter().copied().fold(f64::INFINITY, f64::min);
-        let x = (largest(runtimes.clone(), cpus - 1) - shortest) / (cpus as f64 - largest(shares, cpus - 2));
+        let bounds = global::tardiness(&all_sporadic(&rows), cpus).expect("they fit");
         let program = periodic(&table(&rows), PeriodicPolicy::Deadline).expect("a table");
         let (records, _) = run(program, &config(cpus as usize, 400));
-        for (task, (_, runtime, _)) in tasks(&rows) {
-            let bound = x + *runtime as f64 * 1e3;
+        for ((task, _), bound) in tasks(&rows).zip(bounds) {
+            let bound = bound.as_nanos() as f64;
             for late in slacks(&records, task).into_iter().filter(|slack| *slack < 0).map(|slack| -slack as f64) {
                 assert!(late <= bound, "task {task} of {rows:?} on {cpus} CPUs is {late} ns late, {bound} at most");
                 late_jobs += 1;

@@ -26,6 +26,7 @@ pub mod builtin;
 pub mod change;
 mod check;
 pub mod diagnostic;
+pub mod generate;
 pub mod goal;
 mod group;
 pub mod input;

@@ -94,7 +94,7 @@ impl Stream {
     }
 
     /// Draws a number of the open interval (0, 1): the midpoint of one of 2^53 equal parts.
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) as f64 + 0.5) * (1.0 / 9_007_199_254_740_992.0)
     }
 }

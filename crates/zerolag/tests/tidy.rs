@@ -13,16 +13,20 @@ use zerolag_model::Settings;
 const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("core", &["model"]),
+    ("analysis", &["model"]),
     ("trace", &["model"]),
     ("workload", &["model"]),
     ("check", &["model", "trace"]),
     ("report", &["model", "trace"]),
     ("html", &["model", "trace", "report"]),
-    ("sim", &["model", "core", "trace", "workload"]),
+    ("sim", &["model", "core", "analysis", "trace", "workload"]),
     ("runtime", &["model", "core", "trace"]),
     ("linux", &["model", "trace", "workload"]),
     ("wasm", &[]),
-    ("zerolag", &["model", "core", "trace", "workload", "check", "report", "html", "sim", "runtime", "linux"]),
+    (
+        "zerolag",
+        &["model", "core", "analysis", "trace", "workload", "check", "report", "html", "sim", "runtime", "linux"],
+    ),
 ];
 
 /// Words that would mean that the simulator makes a decision of the core.

@@ -1,0 +1,293 @@
+//! Supply: the CPU time that a limit or a server leaves to its tasks in a window.
+//!
+//! ```text
+//! Reservation (budget Q, period P, deadline D): any time before D      Quota (quota Q, period P), one CPU
+//!  |QQ......|......QQ|......QQ|                                         |QQ......|QQ......|QQ......|
+//!     └── blackout ─┘  D + P - 2 Q                                         └blackout┘  P - Q
+//! ```
+//!
+//! * A *reservation* (a deadline task, a CBS, a deadline server) gets its budget once per period,
+//!   somewhere before its deadline. At worst it has just got all of it as early as possible, and
+//!   gets the next as late as possible.
+//! * The *quota* of a group (`cpu.max`) is there at the begin of every period. At worst it has just
+//!   been spent as early as possible. That is a promise only if nothing else computes on the CPU;
+//!   [`Window`] counts the rest. A burst can only help, so the least supply is the same.
+//!
+//! The quota is also a promise to the others: [`Quota::most`] is what the group can take from them.
+//!
+//! Sources: Abeni & Buttazzo 1998 (CBS); Shin & Lee 2003, sec. 3 (periodic resources); Easwaran,
+//! Anand & Lee 2007, sec. 3 (with a deadline); Linux `Documentation/scheduler/sched-bwc.rst`.
+
+use crate::task::{Sporadic, fits_one_cpu, sum, times};
+use zerolag_model::{CpuMax, Duration};
+
+/// The most iterations of one search. Beyond it no bound is known.
+pub const ROUNDS: u32 = 1_000_000;
+
+/// A budget per period, given somewhere before a deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    budget: Duration,
+    deadline: Duration,
+    period: Duration,
+}
+
+/// A quota per period, given at its begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quota {
+    quota: Duration,
+    period: Duration,
+    burst: Duration,
+}
+
+/// The least CPU time in windows of a length.
+pub trait Supply {
+    /// Returns the least CPU time in a window of this length.
+    fn least(&self, window: Duration) -> Duration;
+
+    /// Returns the length of the shortest window with at least this CPU time.
+    fn time_for(&self, work: Duration) -> Duration;
+
+    /// Returns the longest time without any.
+    fn blackout(&self) -> Duration;
+}
+
+/// The least of budgets that are each available for their own length at the end of a gap.
+fn least(window: Duration, blackout: Duration, budget: Duration, period: Duration) -> Duration {
+    let Some(rest) = window.as_nanos().checked_sub(blackout.as_nanos()) else { return Duration::ZERO };
+    let (whole, part) = (rest / period.as_nanos(), Duration::from_nanos(rest % period.as_nanos()));
+    times(whole, budget).saturating_add(part.min(budget))
+}
+
+fn time_for(work: Duration, blackout: Duration, budget: Duration, period: Duration) -> Duration {
+    if work.is_zero() {
+        return Duration::ZERO;
+    }
+    let before = (work.as_nanos() - 1) / budget.as_nanos();
+    let part = work.saturating_sub(times(before, budget));
+    blackout.saturating_add(times(before, period)).saturating_add(part)
+}
+
+impl Reservation {
+    /// Returns a reservation; none if not 0 < budget <= deadline <= period.
+    #[must_use]
+    pub fn new(budget: Duration, deadline: Duration, period: Duration) -> Option<Self> {
+        let is_valid = !budget.is_zero() && budget <= deadline && deadline <= period && period <= Sporadic::LONGEST;
+        is_valid.then_some(Self { budget, deadline, period })
+    }
+
+    /// Returns the budget over the period.
+    #[must_use]
+    pub fn utilization(&self) -> f64 {
+        self.budget.as_nanos() as f64 / self.period.as_nanos() as f64
+    }
+}
+
+impl Supply for Reservation {
+    fn least(&self, window: Duration) -> Duration {
+        least(window, self.blackout(), self.budget, self.period)
+    }
+
+    fn time_for(&self, work: Duration) -> Duration {
+        time_for(work, self.blackout(), self.budget, self.period)
+    }
+
+    fn blackout(&self) -> Duration {
+        self.deadline.saturating_sub(self.budget).saturating_add(self.period.saturating_sub(self.budget))
+    }
+}
+
+impl Quota {
+    /// Returns the quota of a group; none without a limit, or with a quota of zero.
+    #[must_use]
+    pub fn of(max: CpuMax) -> Option<Self> {
+        let quota = max.quota.filter(|quota| !quota.is_zero())?;
+        let is_valid = !max.period.is_zero() && max.period <= Sporadic::LONGEST;
+        is_valid.then_some(Self { quota, period: max.period, burst: max.burst })
+    }
+
+    /// Returns the time for which one CPU stands still in a window at most, because the quota is
+    /// used up.
+    #[must_use]
+    pub fn throttled(&self, window: Duration) -> Duration {
+        window.saturating_sub(self.least(window))
+    }
+
+    /// Returns the most CPU time that the group takes in a window of this length on `cpus` CPUs:
+    /// the quota of every period that the window meets, what was saved, and what CPUs hold of the
+    /// period before, at most `slice` each.
+    #[must_use]
+    pub fn most(&self, window: Duration, cpus: u64, slice: Duration) -> Duration {
+        let (window, period) = (window.as_nanos(), self.period.as_nanos());
+        let (whole, part) = (window / period, Duration::from_nanos(window % period));
+        let twice = times(2, self.quota);
+        // A window that is no whole number of periods meets one more, or parts of two.
+        let rest = if whole > 0 { twice.min(times(cpus, part)).max(self.quota) } else { twice.min(times(cpus, part)) };
+        let held = self.burst.saturating_add(times(cpus, slice));
+        let all = times(cpus, Duration::from_nanos(window));
+        times(whole, self.quota).saturating_add(rest).saturating_add(held).min(all)
+    }
+}
+
+impl Supply for Quota {
+    fn least(&self, window: Duration) -> Duration {
+        // A quota of more than a CPU never stops one.
+        let quota = self.quota.min(self.period);
+        least(window, self.blackout(), quota, self.period)
+    }
+
+    fn time_for(&self, work: Duration) -> Duration {
+        time_for(work, self.blackout(), self.quota.min(self.period), self.period)
+    }
+
+    fn blackout(&self) -> Duration {
+        self.period.saturating_sub(self.quota)
+    }
+}
+
+/// Returns the longest response of any job of a set that has a supply to itself, in whatever order
+/// it is served, as long as the supply is not left unused: the length of the longest busy period
+/// (Cruz 1991, sec. III, for a server with a supply function). None if the supply is not enough.
+#[must_use]
+pub fn any_order(tasks: &[Sporadic], supply: &impl Supply) -> Option<Duration> {
+    let mut length = Duration::from_nanos(1);
+    for _ in 0..ROUNDS {
+        let next = supply.time_for(sum(tasks.iter().map(|task| task.requests(length))));
+        if next <= length {
+            return Some(length);
+        }
+        if next > Sporadic::LONGEST {
+            return None;
+        }
+        length = next;
+    }
+    None
+}
+
+/// A CPU that runs tasks of limited groups and others, in whatever order.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// All tasks that can run on the CPU.
+    pub tasks: Vec<Sporadic>,
+    /// The limits of the groups that some of them are in.
+    pub limits: Vec<Quota>,
+}
+
+impl Window {
+    /// Returns the longest time for which some task is left to run: no job responds later. None if
+    /// the tasks are too much.
+    ///
+    /// In such a time the CPU runs a task, or stands still since groups have no quota; both are
+    /// bounded, so the time is.
+    #[must_use]
+    pub fn any_order(&self) -> Option<Duration> {
+        if !fits_one_cpu(&self.tasks) {
+            return None;
+        }
+        let mut length = Duration::from_nanos(1);
+        for _ in 0..ROUNDS {
+            let work = sum(self.tasks.iter().map(|task| task.requests(length)));
+            let throttled = sum(self.limits.iter().map(|limit| limit.throttled(length)));
+            let next = work.saturating_add(throttled);
+            if next <= length {
+                return Some(length);
+            }
+            if next > Sporadic::LONGEST {
+                return None;
+            }
+            length = next;
+        }
+        None
+    }
+}
+
+/// Returns whether EDF keeps the deadlines of a set on a supply: the demand of no window exceeds
+/// the least supply in it (Shin & Lee 2003, theorem 1).
+#[must_use]
+pub fn edf_fits(tasks: &[Sporadic], supply: &impl Supply, horizon: Duration) -> bool {
+    let mut deadlines: Vec<Duration> = Vec::new();
+    for task in tasks {
+        let mut deadline = task.deadline();
+        while deadline <= horizon {
+            deadlines.push(deadline);
+            deadline = deadline.saturating_add(task.period());
+        }
+    }
+    deadlines.sort_unstable();
+    deadlines.dedup();
+    deadlines.into_iter().all(|window| crate::edf::demand(tasks, window) <= supply.least(window))
+}
+
+/// Returns whether fixed priorities, the most urgent first, keep the deadlines of a set on a supply
+/// (Shin & Lee 2003, theorem 2). Deadlines are at most the period.
+#[must_use]
+pub fn fixed_fits(by_urgency: &[Sporadic], supply: &impl Supply) -> bool {
+    (0..by_urgency.len()).all(|of| {
+        let (task, above) = (&by_urgency[of], &by_urgency[..of]);
+        let mut time = task.cost();
+        loop {
+            let work = task.cost().saturating_add(sum(above.iter().map(|other| other.requests(time))));
+            let next = supply.time_for(work);
+            if next > task.deadline() {
+                return false;
+            }
+            if next <= time {
+                return true;
+            }
+            time = next;
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn quota(quota: u64, period: u64, burst: u64) -> Quota {
+        Quota::of(CpuMax { quota: Some(MS(quota)), period: MS(period), burst: MS(burst), slice: None })
+            .expect("a limit")
+    }
+
+    #[test]
+    fn supply_and_its_inverse_agree() {
+        let reservation = Reservation::new(MS(3), MS(7), MS(10)).expect("a reservation");
+        assert_eq!((reservation.blackout(), quota(3, 10, 0).blackout()), (MS(11), MS(7)));
+        for work in 1..40 {
+            for supply in [&reservation as &dyn Supply, &quota(3, 10, 5), &quota(25, 10, 0)] {
+                let time = supply.time_for(MS(work));
+                assert!(supply.least(time) >= MS(work), "{work} ms in {time}");
+                assert!(supply.least(time.saturating_sub(Duration::from_nanos(1))) < MS(work), "{work} ms in {time}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_worst_start_is_the_least_supply() {
+        // Quota at the begin of each period, windows from every millisecond.
+        let given = |from: u64, to: u64| (from..to).filter(|at| at % 10 < 3).count() as u64;
+        let quota = quota(3, 10, 0);
+        for length in 0..60 {
+            let all = (0..10).map(|from| given(from, from + length));
+            assert_eq!(quota.least(MS(length)), MS(all.clone().min().unwrap_or(0)), "{length}");
+            assert!(quota.most(MS(length), 1, Duration::ZERO) >= MS(all.max().unwrap_or(0)), "{length}");
+        }
+        // The most is what three CPUs take at the end of a period and at the begin of the next.
+        assert_eq!(quota.most(MS(2), 3, Duration::ZERO), MS(6));
+        assert_eq!(quota.most(MS(10), 3, Duration::ZERO), MS(6));
+        assert_eq!(quota.most(MS(12), 3, Duration::ZERO), MS(9));
+    }
+
+    #[test]
+    fn busy_periods_with_and_without_a_limit() {
+        let task = |cost, period| Sporadic::new(MS(cost), MS(period)).expect("a task");
+        let alone = Window { tasks: vec![task(5, 100), task(10, 100)], limits: vec![] };
+        assert_eq!(alone.any_order(), Some(MS(15)));
+        // A quota of 3 in 10: 15 ms take five budgets, the first after 7 ms.
+        let limited = Window { limits: vec![quota(3, 10, 0)], ..alone.clone() };
+        assert_eq!(limited.any_order(), Some(MS(7 + 4 * 10 + 3)));
+        assert_eq!(any_order(&alone.tasks, &quota(3, 10, 0)), limited.any_order());
+        assert_eq!(any_order(&[task(31, 100)], &quota(3, 10, 0)), None);
+    }
+}
