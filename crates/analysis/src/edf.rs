@@ -165,8 +165,10 @@ pub fn responses(tasks: &[Sporadic]) -> Vec<Option<Duration>> {
 /// Returns the longest response of a task in busy periods of this length.
 fn response(tasks: &[Sporadic], of: usize, busy: Duration) -> Option<Duration> {
     let task = &tasks[of];
-    // Jitter moves releases, and then the releases to try are others: see `check`.
-    if tasks.iter().any(|task| !task.jitter().is_zero() || !task.blocking().is_zero()) {
+    // Jitter of others moves their first release to the begin of the busy period, and their
+    // deadlines with it (Spuri 1996, sec. 5). Own jitter is not needed, and blocking not known
+    // here.
+    if !task.jitter().is_zero() || tasks.iter().any(|task| !task.blocking().is_zero()) {
         return None;
     }
     // Releases of the task at which its deadline is that of another job.
@@ -179,9 +181,10 @@ fn response(tasks: &[Sporadic], of: usize, busy: Duration) -> Option<Duration> {
     for other in tasks {
         let last = busy.saturating_add(task.deadline());
         let mut deadline = other.deadline();
-        while deadline <= last {
-            if deadline >= task.deadline() {
-                releases.push(deadline.saturating_sub(task.deadline()));
+        while deadline <= last.saturating_add(other.jitter()) {
+            let due = deadline.saturating_sub(other.jitter());
+            if due >= task.deadline() {
+                releases.push(due.saturating_sub(task.deadline()));
             }
             deadline = deadline.saturating_add(other.period());
         }
@@ -192,10 +195,12 @@ fn response(tasks: &[Sporadic], of: usize, busy: Duration) -> Option<Duration> {
         let due = release.saturating_add(task.deadline());
         let own = times(release.as_nanos() / task.period().as_nanos() + 1, task.cost());
         let work = |length: Duration| {
-            let others = tasks.iter().enumerate().filter(|(other, task)| *other != of && task.deadline() <= due);
+            let is_urgent = |other: &Sporadic| other.deadline() <= due.saturating_add(other.jitter());
+            let others = tasks.iter().enumerate().filter(|(other, task)| *other != of && is_urgent(task));
             own.saturating_add(sum(others.map(|(_, other)| {
-                let by_deadline = due.saturating_sub(other.deadline()).as_nanos() / other.period().as_nanos() + 1;
-                times(jobs_in(length, other.period()).min(by_deadline), other.cost())
+                let room = due.saturating_add(other.jitter()).saturating_sub(other.deadline());
+                let by_deadline = room.as_nanos() / other.period().as_nanos() + 1;
+                times(jobs_in(length.saturating_add(other.jitter()), other.period()).min(by_deadline), other.cost())
             })))
         };
         let mut length = work(Duration::from_nanos(1));

@@ -26,11 +26,11 @@ pub const ROUNDS: u32 = 1_000_000;
 
 /// How the jobs of tasks are ordered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Order {
+enum Order<'a> {
     /// By absolute deadline.
     Deadline,
-    /// By the task's place in the list.
-    Place,
+    /// By these ranks of the tasks, the lowest first.
+    Rank(&'a [u32]),
 }
 
 /// Returns the longest response of each task under global EDF on `cpus` CPUs. Without a bound for
@@ -41,20 +41,27 @@ pub fn edf(tasks: &[Sporadic], cpus: u64) -> Vec<Option<Duration>> {
     if bounds.iter().all(Option::is_some) { bounds } else { vec![None; tasks.len()] }
 }
 
-/// Returns the longest response of each task, the most urgent first, under global fixed priorities
-/// on `cpus` CPUs. `above` is more urgent than all of them, with the response of each, which is at
-/// most its deadline.
+/// Returns the longest response of each task under global fixed priorities on `cpus` CPUs. A task
+/// of a lower rank is more urgent, and tasks of equal rank delay each other. `above` is more urgent
+/// than all of them, with the response of each, which is at most its deadline.
+///
+/// # Panics
+/// If there is not one rank per task.
 #[must_use]
-pub fn fixed(by_urgency: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64) -> Vec<Option<Duration>> {
-    let mut bounds = search(by_urgency, above, cpus, Order::Place);
-    // Below a task without a bound there is none.
-    if let Some(first) = bounds.iter().position(Option::is_none) {
-        bounds[first..].fill(None);
+pub fn fixed(tasks: &[Sporadic], ranks: &[u32], above: &[(Sporadic, Duration)], cpus: u64) -> Vec<Option<Duration>> {
+    assert_eq!(tasks.len(), ranks.len(), "a rank per task");
+    let mut bounds = search(tasks, above, cpus, Order::Rank(ranks));
+    // A task without a bound can be late, and reach into any window of those that it delays.
+    let without = bounds.iter().zip(ranks).filter(|(bound, _)| bound.is_none()).map(|(_, rank)| *rank);
+    if let Some(first) = without.min() {
+        for (bound, _) in bounds.iter_mut().zip(ranks).filter(|(_, rank)| **rank >= first) {
+            *bound = None;
+        }
     }
     bounds
 }
 
-fn search(tasks: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64, order: Order) -> Vec<Option<Duration>> {
+fn search(tasks: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64, order: Order<'_>) -> Vec<Option<Duration>> {
     let mut slacks = vec![Duration::ZERO; tasks.len()];
     let mut rounds = 0;
     loop {
@@ -76,7 +83,7 @@ struct Window<'a> {
     above: &'a [(Sporadic, Duration)],
     slacks: &'a [Duration],
     cpus: u64,
-    order: Order,
+    order: Order<'a>,
 }
 
 impl Window<'_> {
@@ -92,8 +99,8 @@ impl Window<'_> {
             }
             let others = self.tasks.iter().zip(self.slacks).enumerate().filter(|(other, _)| *other != of);
             let interferes = |(other, (theirs, slack)): (usize, (&Sporadic, &Duration))| match self.order {
-                Order::Place if other > of => Duration::ZERO,
-                Order::Place => work(theirs, *slack, response),
+                Order::Rank(ranks) if ranks[other] > ranks[of] => Duration::ZERO,
+                Order::Rank(_) => work(theirs, *slack, response),
                 Order::Deadline => work(theirs, *slack, response).min(work_by_deadline(theirs, *slack, due)),
             };
             let more_urgent = |(theirs, bound): &(Sporadic, Duration)| {
@@ -199,20 +206,20 @@ mod tests {
 
     #[test]
     fn responses_are_those_of_other_implementations() {
-        let found = fixed(&set(), &[], 2);
+        let found = fixed(&set(), &[0, 1, 2, 3], &[], 2);
         let whole: Vec<Option<u64>> =
             found.iter().map(|bound| bound.map(|time| time.as_micros_floor() / 1_000)).collect();
         assert_eq!(whole, [1, 1, 4, 15].map(Some));
-        assert_eq!(fixed(&set(), &[], 1)[3], None);
-        assert_eq!(fixed(&set(), &[], 4), set().map(|task| Some(task.cost())));
+        assert_eq!(fixed(&set(), &[0, 1, 2, 3], &[], 1)[3], None);
+        assert_eq!(fixed(&set(), &[0; 4], &[], 4), set().map(|task| Some(task.cost())));
     }
 
     #[test]
     fn more_urgent_tasks_count_wherever_they_are_listed() {
-        let whole = fixed(&set(), &[], 2);
+        let whole = fixed(&set(), &[0, 1, 2, 3], &[], 2);
         let above: Vec<(Sporadic, Duration)> =
             set()[..2].iter().copied().zip(whole.iter().flatten().copied()).collect();
-        assert_eq!(fixed(&set()[2..], &above, 2), whole[2..]);
+        assert_eq!(fixed(&set()[2..], &[2, 3], &above, 2), whole[2..]);
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub struct Quota {
     quota: Duration,
     period: Duration,
     burst: Duration,
+    overrun: Duration,
 }
 
 /// The least CPU time in windows of a length.
@@ -103,7 +104,14 @@ impl Quota {
     pub fn of(max: CpuMax) -> Option<Self> {
         let quota = max.quota.filter(|quota| !quota.is_zero())?;
         let is_valid = !max.period.is_zero() && max.period <= Sporadic::LONGEST;
-        is_valid.then_some(Self { quota, period: max.period, burst: max.burst })
+        is_valid.then_some(Self { quota, period: max.period, burst: max.burst, overrun: Duration::ZERO })
+    }
+
+    /// Returns it for a host that stops the group up to this time late, and takes it off the next
+    /// quota: a tick.
+    #[must_use]
+    pub const fn with_overrun(self, overrun: Duration) -> Self {
+        Self { overrun, ..self }
     }
 
     /// Returns the time for which one CPU stands still in a window at most, because the quota is
@@ -111,6 +119,21 @@ impl Quota {
     #[must_use]
     pub fn throttled(&self, window: Duration) -> Duration {
         window.saturating_sub(self.least(window))
+    }
+
+    /// Returns the same if the group has this much work in the window, and none is left from
+    /// before.
+    ///
+    /// The group stands still at the ends of n periods. By the last of them it has used the n - 1
+    /// quotas that it got in the window, but for what it owed at its begin; so n is bounded by the
+    /// work, and the group stands still for n periods less these quotas.
+    #[must_use]
+    pub fn throttled_with(&self, window: Duration, work: Duration) -> Duration {
+        let used = work.saturating_add(self.overrun);
+        let ends = (used.as_nanos() / self.quota.as_nanos()).saturating_add(1);
+        let gaps = times(ends, self.period.saturating_sub(self.quota));
+        let still = gaps.saturating_add(self.quota.min(self.period)).saturating_add(self.overrun);
+        self.throttled(window).min(still)
     }
 
     /// Returns the most CPU time that the group takes in a window of this length on `cpus` CPUs:
@@ -123,7 +146,7 @@ impl Quota {
         let twice = times(2, self.quota);
         // A window that is no whole number of periods meets one more, or parts of two.
         let rest = if whole > 0 { twice.min(times(cpus, part)).max(self.quota) } else { twice.min(times(cpus, part)) };
-        let held = self.burst.saturating_add(times(cpus, slice));
+        let held = self.burst.saturating_add(times(cpus, slice.saturating_add(self.overrun)));
         let all = times(cpus, Duration::from_nanos(window));
         times(whole, self.quota).saturating_add(rest).saturating_add(held).min(all)
     }
@@ -141,7 +164,7 @@ impl Supply for Quota {
     }
 
     fn blackout(&self) -> Duration {
-        self.period.saturating_sub(self.quota)
+        self.period.saturating_sub(self.quota).saturating_add(self.overrun)
     }
 }
 
@@ -169,8 +192,8 @@ pub fn any_order(tasks: &[Sporadic], supply: &impl Supply) -> Option<Duration> {
 pub struct Window {
     /// All tasks that can run on the CPU.
     pub tasks: Vec<Sporadic>,
-    /// The limits of the groups that some of them are in.
-    pub limits: Vec<Quota>,
+    /// The limits of the groups that some of them are in, each with the tasks in it.
+    pub limits: Vec<(Quota, Vec<Sporadic>)>,
 }
 
 impl Window {
@@ -186,9 +209,33 @@ impl Window {
         }
         let mut length = Duration::from_nanos(1);
         for _ in 0..ROUNDS {
-            let work = sum(self.tasks.iter().map(|task| task.requests(length)));
-            let throttled = sum(self.limits.iter().map(|limit| limit.throttled(length)));
-            let next = work.saturating_add(throttled);
+            let work = |tasks: &[Sporadic]| sum(tasks.iter().map(|task| task.requests(length)));
+            let limits = self.limits.iter();
+            let throttled = sum(limits.map(|(limit, tasks)| limit.throttled_with(length, work(tasks))));
+            let next = work(&self.tasks).saturating_add(throttled);
+            if next <= length {
+                return Some(length);
+            }
+            if next > Sporadic::LONGEST {
+                return None;
+            }
+            length = next;
+        }
+        None
+    }
+
+    /// Returns the longest time for which the CPU runs tasks without a break while `unlimited`
+    /// tasks, those outside of the limited groups, are left to run: none of them responds later.
+    /// None if they and the limits are too much.
+    ///
+    /// The groups can have work from before, but take no more than their limits allow; `slice` is
+    /// what the CPU holds of a quota from before.
+    #[must_use]
+    pub fn any_order_outside(&self, unlimited: &[Sporadic], slice: Duration) -> Option<Duration> {
+        let mut length = Duration::from_nanos(1);
+        for _ in 0..ROUNDS {
+            let work = sum(unlimited.iter().map(|task| task.requests(length)));
+            let next = work.saturating_add(sum(self.limits.iter().map(|(limit, _)| limit.most(length, 1, slice))));
             if next <= length {
                 return Some(length);
             }
@@ -285,9 +332,13 @@ mod tests {
         let alone = Window { tasks: vec![task(5, 100), task(10, 100)], limits: vec![] };
         assert_eq!(alone.any_order(), Some(MS(15)));
         // A quota of 3 in 10: 15 ms take five budgets, the first after 7 ms.
-        let limited = Window { limits: vec![quota(3, 10, 0)], ..alone.clone() };
+        let limited = Window { limits: vec![(quota(3, 10, 0), alone.tasks.clone())], ..alone.clone() };
         assert_eq!(limited.any_order(), Some(MS(7 + 4 * 10 + 3)));
         assert_eq!(any_order(&alone.tasks, &quota(3, 10, 0)), limited.any_order());
         assert_eq!(any_order(&[task(31, 100)], &quota(3, 10, 0)), None);
+        // A group that is seldom stopped: 2 ms of work meet the end of one period without quota.
+        let (batch, other) = (task(2, 200), task(50, 200));
+        let mixed = Window { tasks: vec![batch, other], limits: vec![(quota(5, 50, 0), vec![batch])] };
+        assert_eq!(mixed.any_order(), Some(MS(2 + 50 + 50)));
     }
 }

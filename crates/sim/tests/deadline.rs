@@ -198,7 +198,10 @@ fn global_responses(rows: &[(u64, u64, u64)], cpus: u64, policy: PeriodicPolicy)
     let tasks = all_sporadic(rows);
     let bounds = match policy {
         PeriodicPolicy::Deadline => global::edf(&tasks, cpus),
-        PeriodicPolicy::RateMonotonicFifo => global::fixed(&tasks, &[], cpus),
+        PeriodicPolicy::RateMonotonicFifo => {
+            let ranks: Vec<u32> = (0..).take(tasks.len()).collect();
+            global::fixed(&tasks, &ranks, &[], cpus)
+        }
     };
     bounds.into_iter().collect()
 }

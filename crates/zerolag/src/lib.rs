@@ -32,6 +32,7 @@
 //! | [`values`] | the values that users write: kernels, machines, durations, cost profiles |
 //! | [`sweep`] | a workload for every combination of values; the smallest value that meets a goal |
 //! | [`advise`] | the smallest limit, burst and number of workers for a goal; what counters of a limit say |
+//! | [`analyse`](mod@analyse) | bounds on responses, next to the longest simulated ones |
 //! | [`compare`] | a workload under several kernels or settings: differences per task |
 //! | [`explanation`] | why the longest waits were long, and what a change does to them |
 //! | [`page`] | reports as one HTML file |
@@ -48,7 +49,7 @@
 //! | [`spec`] | Markdown specs with expected timelines |
 //! | [`repro`] | published experiments, repeated: our figures next to the published ones |
 //! | [`validate`] | simulation results compared with recorded kernels |
-//! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`], [`html`] | the crates below, complete |
+//! | [`model`], [`analysis`], [`workload`], [`sim`], [`trace`], [`check`], [`report`], [`html`] | the crates below, complete |
 //!
 //! # Features
 //!
@@ -57,6 +58,7 @@
 #![warn(missing_docs)]
 
 pub mod advise;
+pub mod analyse;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;
@@ -81,6 +83,7 @@ pub mod validate;
 pub mod values;
 pub mod variant;
 
+pub use zerolag_analysis as analysis;
 pub use zerolag_check as check;
 pub use zerolag_core as core;
 pub use zerolag_html as html;

@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Exit codes: [`code`].
 
 mod advise;
+mod analyse;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod check;
@@ -79,6 +80,8 @@ enum Command {
     Merge(merge::Args),
     /// Find the smallest limit, burst and number of workers for a goal, with the risk of each
     Advise(advise::Args),
+    /// Bound the responses of a workload's tasks, next to the longest simulated ones
+    Analyse(analyse::Args),
     /// Explain the longest waits as chains of causes
     Explain(explain::Args),
     /// rt-migrate-test: more real-time threads than CPUs
@@ -140,6 +143,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Sweep(args) => sweep::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Advise(args) => advise::run(&args),
+        Command::Analyse(args) => analyse::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Cyclictest(args) => cyclictest::run(&args),

@@ -887,3 +887,32 @@ fn a_fault_of_the_chosen_kernel_is_a_note_and_no_failure() {
     assert!(!mended.stderr.contains("note: ") && !mended.stdout.contains("(by "), "{}", mended.stderr);
     assert_eq!(mended.code, Some(0));
 }
+
+#[test]
+fn analyse_prints_bounds_and_says_what_they_assume() {
+    let set = "task,runtime,period\na,1000,4000\nb,1000,5000\nc,3000,9000\nd,3000,18000\n";
+    let dir = scratch("analyse");
+    std::fs::write(dir.join("set.csv"), set).expect("writable");
+    let path = dir.join("set.csv");
+    let path = path.to_str().expect("UTF-8");
+    let args = ["analyse", path, "--cpus", "1", "--task-set", "fifo", "-d", "1s", "--runs", "2", "--json"];
+    let json = |more: &[&str]| -> serde_json::Value {
+        let out = zerolag(&[&args[..], more].concat());
+        assert_eq!(out.code, Some(0), "{}", out.stderr);
+        serde_json::from_str(&out.stdout).expect("JSON")
+    };
+    let alone = json(&["--costs", "zero"]);
+    let bounds: Vec<u64> =
+        alone["tasks"].as_array().expect("tasks").iter().filter_map(|task| task["bound_ns"].as_u64()).collect();
+    assert_eq!(bounds, [1_000_000, 2_000_000, 7_000_000, 18_000_000]);
+    for task in alone["tasks"].as_array().expect("tasks") {
+        assert_eq!(task["simulated"]["response_max_ns"], task["bound_ns"]);
+    }
+    assert_eq!(alone["broken"], serde_json::json!([]));
+    let costly = json(&["--set", "hz=1000"]);
+    assert_eq!(costly["broken"][0]["assumption"], "no_costs");
+    assert_eq!(costly["tasks"][3]["breaks"], serde_json::json!([0]));
+    let wrong = zerolag(&["analyse", path, "--set", "hzz=1", "--kernel", "6.12"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("did you mean `hz`?"));
+}

@@ -13,7 +13,7 @@ pub(crate) const FLOORS: Floors = &[
     &["simulation/builder"],
     &["simulation"],
     // Several simulations, and other hosts.
-    &["compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
+    &["analyse", "compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
     &["advise", "calibrate", "page", "repro"],
     &["validate"],
     &["lib"],

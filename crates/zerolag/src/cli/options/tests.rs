@@ -5,8 +5,8 @@ use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
 /// The subcommands that run a workload.
-const RUNNERS: [&str; 9] =
-    ["run", "compare", "sweep", "explain", "advise", "cyclictest", "rt-migrate-test", "timerlat", "osnoise"];
+const RUNNERS: [&str; 10] =
+    ["run", "compare", "sweep", "analyse", "explain", "advise", "cyclictest", "rt-migrate-test", "timerlat", "osnoise"];
 
 /// Options that differ from the others of their name: in which subcommands, the name, and why.
 const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
