@@ -1,5 +1,7 @@
 //! Texts that a page can contain.
 
+use zerolag_report::human::is_hidden;
+
 /// Returns a text as HTML, in an element or in a quoted attribute. Control characters, and those
 /// that reorder or hide text, become a mark: a name must not look like another.
 ///
@@ -32,9 +34,7 @@ pub fn plain(text: &str) -> String {
 
 /// Returns a character, or a mark in place of one that cannot be seen.
 fn visible(letter: char) -> char {
-    let is_hidden = letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    if is_hidden { char::REPLACEMENT_CHARACTER } else { letter }
+    if is_hidden(letter) { char::REPLACEMENT_CHARACTER } else { letter }
 }
 
 #[cfg(test)]

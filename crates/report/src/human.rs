@@ -1,4 +1,5 @@
-//! Durations and shares with three significant digits, for people.
+//! Texts for people: durations and shares with three significant digits, letters that cannot be
+//! seen.
 
 use core::fmt;
 use zerolag_model::{Duration, SignedDuration};
@@ -21,6 +22,14 @@ pub struct Percent {
     pub part: Duration,
     /// The whole.
     pub whole: Duration,
+}
+
+/// Returns whether a character hides or reorders text: a control character, one of no width, a mark
+/// of direction. Pages and pictures show none of them, so that no name looks like another.
+#[must_use]
+pub fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 impl fmt::Display for Human {

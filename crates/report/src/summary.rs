@@ -115,8 +115,9 @@ pub struct TaskSummary {
     pub run_unsure: Duration,
     /// The part of its waits in gaps of its run queues: it could have run meanwhile.
     pub wait_unsure: Duration,
-    /// CPU time charged by the scheduler, if the trace contains it: without interrupts and without
-    /// the scheduler's own path.
+    /// CPU time charged by the scheduler, if the trace contains it: without interrupts. The
+    /// scheduler's own path counts for the task that it runs for, as with the kernel's
+    /// `rq_clock_task`.
     pub exec: Option<Duration>,
     /// How many times it was woken.
     pub activations: u64,

@@ -1,5 +1,6 @@
 //! Checks the goals of a scenario against the figures of its run.
 
+use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use zerolag_model::Duration;
@@ -26,9 +27,12 @@ impl Verdict {
     pub fn is_met(&self) -> bool {
         self.figure.is_some_and(|figure| self.goal.relation.holds(figure, self.goal.value))
     }
-}
 
-impl Verdict {
+    /// Returns the verdict as JSON: `goal`, `met`, `figure` in the goal's unit.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({ "goal": self.goal.text, "met": self.is_met(), "figure": self.figure })
+    }
+
     /// Returns the figure in a readable form.
     #[must_use]
     pub fn figure_text(&self) -> String {

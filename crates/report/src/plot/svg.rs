@@ -4,6 +4,7 @@
 //! `s` colour lines. `t` and `n` are texts, `q` quiet ones, `g` the grid, `a` axes, `b` the
 //! background, `w` whiskers, `h` the inside of hollow markers.
 
+use crate::human::is_hidden;
 use core::fmt::Write;
 
 /// A page of SVG.
@@ -222,8 +223,7 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            _ if letter.is_control() => {}
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {}
+            _ if is_hidden(letter) => {}
             _ => out.push(letter),
         }
     }

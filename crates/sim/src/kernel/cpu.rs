@@ -199,7 +199,7 @@ impl Cpu {
             return; // The path continues where it ended.
         }
         self.account_below(now);
-        self.is_own_path = true; // An interrupt says so.
+        self.is_own_path = true; // An interrupt calls `begin_interrupt` after this.
         self.task_clock = task_clock;
         self.busy_until = now;
         self.times_before = self.times;

@@ -71,13 +71,9 @@ impl Kernel {
             | Interrupt::Noticed => (Irq::Softirq, Duration::ZERO),
             Interrupt::Arrival(_) | Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
-            Interrupt::Source(_) => {
-                self.cpus[cpu.index()].begin_interrupt();
-                return; // It draws its time: see `serve`.
-            }
+            Interrupt::Source(_) => return, // It draws its time: see `serve`.
         };
         let place = &mut self.cpus[cpu.index()];
-        place.begin_interrupt();
         match irq {
             Irq::Ipi => place.stretch.begin(place.busy_until),
             Irq::Tick | Irq::Timer | Irq::Device | Irq::Softirq | Irq::Hardware | Irq::Nmi => {
@@ -124,6 +120,7 @@ impl Kernel {
             return Ahead::Nothing;
         }
         if let Some(what) = place.next_interrupt() {
+            place.begin_interrupt();
             Ahead::Interrupt(what)
         } else if self.wants_switch(cpu) {
             self.cpus[cpu.index()].begin_own_path();

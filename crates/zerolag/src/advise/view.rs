@@ -85,11 +85,7 @@ impl Advice {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let tally = |tally: &Tally| {
-            let figures: Vec<Value> = tally
-                .worst
-                .iter()
-                .map(|verdict| json!({ "goal": verdict.goal.text, "met": verdict.is_met(), "figure": verdict.figure }))
-                .collect();
+            let figures: Vec<Value> = tally.worst.iter().map(Verdict::to_json).collect();
             json!({ "runs": tally.runs, "missed": tally.missed, "worst": figures, "used_cpus": tally.used_cpus })
         };
         let alternative = |alternative: &Alternative| {

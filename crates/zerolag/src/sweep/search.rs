@@ -108,11 +108,7 @@ impl Search {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let trial = |trial: &Trial| {
-            let goals: Vec<_> = trial
-                .verdicts
-                .iter()
-                .map(|verdict| json!({ "goal": verdict.goal.text, "met": verdict.is_met(), "figure": verdict.figure }))
-                .collect();
+            let goals: Vec<_> = trial.verdicts.iter().map(Verdict::to_json).collect();
             let label = Label { name: trial.written.clone(), values: vec![(self.key.clone(), trial.written.clone())] };
             label.to_json([("met", trial.is_met().into()), ("goals", goals.into()), ("limits", json!(trial.limits))])
         };

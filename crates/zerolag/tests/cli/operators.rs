@@ -1,0 +1,215 @@
+//! What operators ask: comparisons, sweeps, limits and advice.
+
+use super::{scratch, zerolag, zerolag_with};
+
+#[test]
+fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something() {
+    let compare = |kernels: [&str; 2]| {
+        let args = ["compare", "examples/audio.json", "--runs", "2", "-d", "2s", "--kernel", kernels[0], "--kernel"];
+        zerolag(&[&args[..], &kernels[1..]].concat())
+    };
+    let same = compare(["6.12", "6.12"]);
+    assert_eq!(same.code, Some(0), "{}", same.stderr);
+    assert!(same.stdout.contains("\n0 figures differ"), "{}", same.stdout);
+    let upgrade = compare(["5.15", "6.12"]);
+    // CFS prefers a task that sleeps most of the time, EEVDF does not (docs/guide/upgrade.md).
+    let decoder = upgrade.stdout.lines().find(|line| line.starts_with("decoder")).unwrap_or_default();
+    let figures: Vec<&str> = decoder.split_whitespace().collect();
+    let is_longer = matches!(figures[..], [_, "latency", "p99", _, _, change] if change.starts_with('+'));
+    assert!(is_longer, "{}", upgrade.stdout);
+    assert_eq!(zerolag(&["compare", "examples/audio.json", "--kernel", "6.12"]).code, Some(2));
+}
+
+#[test]
+fn comparisons_and_searches_take_the_machine_the_costs_and_quiet() {
+    let duplicate = b"{\"tasks\": {\"a\": {\"loop\": 2, \"run\": 1000, \"run\": 3000}}}";
+    for command in [
+        &["compare", "-", "--vary", "hz=100,1000", "--runs", "1", "--json"][..],
+        &["sweep", "-", "--set", "hz=100,1000", "--runs", "1", "--json", "--show", "*.run"],
+        &["explain", "-", "--json"],
+    ] {
+        let stdout = |args: &[&str]| {
+            let ended = zerolag_with(&[command, args].concat(), duplicate);
+            assert_eq!(ended.code, Some(0), "{command:?} {args:?}: {}", ended.stderr);
+            let is_quiet = args.contains(&"-q");
+            assert_eq!(ended.stderr.is_empty(), is_quiet, "{command:?} {args:?}: {}", ended.stderr);
+            ended.stdout
+        };
+        let plain = stdout(&["-q", "--machine", "1x1x2x2"]);
+        assert_eq!(plain, stdout(&["--machine", "1x1x2x2"]), "{command:?}");
+        assert_ne!(plain, stdout(&["-q", "--costs", "zero"]), "{command:?}: costs of zero change figures");
+    }
+}
+
+#[test]
+fn parts_of_a_sweep_are_merged_into_what_one_machine_prints() {
+    let dir = scratch("shard");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let sweep = |more: &[&str]| {
+        let args = ["sweep", "examples/audio.json", "--set", "hz=100,250,1000", "-q", "-d", "200ms", "--runs", "2"];
+        zerolag(&[&args[..], more].concat())
+    };
+    let files: Vec<String> = [3, 1, 2].iter().map(|part| path(&format!("{part}.json"))).collect();
+    for (file, part) in files.iter().zip(["3/3", "1/3", "2/3"]) {
+        let ended = sweep(&["--shard", part, &format!("--json={file}")]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(0), &*format!("part {part}: 2 runs\n")), "{}", ended.stderr);
+    }
+    let merge = |files: &[String], more: &[&str]| {
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        zerolag(&[&["merge"], &files[..], more].concat())
+    };
+    assert_eq!(merge(&files, &[]).stdout, sweep(&[]).stdout);
+    assert_eq!(merge(&files, &["--json"]).stdout, sweep(&["--json"]).stdout);
+    let plot = path("plot.svg");
+    assert_eq!(merge(&files, &["--plot", &plot]).code, Some(0));
+    assert!(std::fs::read_to_string(&plot).expect("written").starts_with("<svg"));
+    let other = path("other.json");
+    assert_eq!(sweep(&["--shard", "1/3", "--seed", "9", &format!("--json={other}")]).code, Some(0));
+    for (files, says) in [
+        (vec![files[0].clone(), files[1].clone()], "of 3 parts 2 are given; missing: 2"),
+        (vec![files[0].clone(), files[0].clone(), files[1].clone()], "are both part 3/3"),
+        (vec![files[0].clone(), other], "the seed differs"),
+        (vec!["Cargo.toml".to_owned()], "Cargo.toml: this is no part of a sweep"),
+        (vec![path("none.json")], "no such file"),
+    ] {
+        let ended = merge(&files, &[]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{files:?}");
+        assert!(ended.stderr.contains(says), "{files:?}: {}", ended.stderr);
+    }
+    for (more, says) in [(&["--shard", "1/3"][..], "--json"), (&["--shard", "4/3", "--json"], "1/3 to 3/3")] {
+        let ended = sweep(more);
+        assert_eq!(ended.code, Some(2), "{more:?}");
+        assert!(ended.stderr.contains(says), "{more:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn limits_are_taken_from_a_manifest_and_from_every_spelling() {
+    let dir = scratch("manifest");
+    let pod = dir.join("pod.yaml");
+    let text = "kind: Pod\nspec:\n  containers:\n  - name: web\n    resources: { limits: { cpu: 2500m }, requests: { cpu: 500m } }\n";
+    std::fs::write(&pod, text).expect("writable");
+    let pod = pod.to_str().expect("UTF-8");
+    let run =
+        |more: &[&str]| zerolag(&[&["run", "examples/web-service-limit.toml", "-q", "-d", "500ms"], more].concat());
+    let limit = "limit of /web: limits.cpu 2500m, cpu.max 250000 100000, requests.cpu 500m, cpu.shares 512, \
+                 cpu.weight 59 (20 under runc before 1.3.2, crun before 1.23)";
+    let ended = run(&["-f", pod]);
+    assert!(ended.stdout.contains(limit), "{}{}", ended.stdout, ended.stderr);
+    for (set, said) in [
+        ("limits.cpu=750m", "limits.cpu 750m, cpu.max 75000 100000"),
+        ("CPUQuota=30%", "limits.cpu 300m, cpu.max 30000 100000"),
+        ("--cpus=1.5", "limits.cpu 1500m, cpu.max 150000 100000"),
+    ] {
+        // What is set goes over the manifest.
+        let ended = run(&["-f", pod, "--set", set]);
+        assert!(ended.stdout.contains(said), "{set}: {}{}", ended.stdout, ended.stderr);
+    }
+    let ended = run(&["-f", "Cargo.toml"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: Cargo.toml:2: this is not YAML"), "{}", ended.stderr);
+}
+
+#[test]
+fn every_row_of_a_sweep_has_the_limit_that_was_run() {
+    let sweep = |more: &[&str]| {
+        let periods = ["sweep", "examples/web-service-limit.toml", "--set", "cpu.cfs_period_us=10000,100000"];
+        zerolag(&[&periods[..], &["-d", "300ms", "--runs", "1"], more].concat())
+    };
+    let kept = sweep(&["--set", "cpu.cfs_quota_us=50000"]);
+    assert!(kept.stdout.contains("50000 10000") && kept.stdout.contains("50000 100000"), "{}", kept.stdout);
+    let ratio = sweep(&["--set", "limits.cpu=500m"]);
+    assert!(ratio.stdout.contains("5000 10000") && ratio.stdout.contains("50000 100000"), "{}", ratio.stdout);
+}
+
+#[test]
+fn advice_comes_from_a_scenario_and_from_counters() {
+    let dir = scratch("advise");
+    let stat = dir.join("cpu.stat.log");
+    let text = "100.0\nusage_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n\
+                110.0\nusage_usec 5000000\nnr_periods 100\nnr_throttled 20\nthrottled_usec 1000000\n";
+    std::fs::write(&stat, text).expect("writable");
+    let stat = stat.to_str().expect("UTF-8");
+    let ended = zerolag(&["advise", stat, "--now", "1"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("Set cpu.max to \"150000 100000\" (Kubernetes: limits.cpu 1500m)"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("Counters cannot tell:"), "{}", ended.stdout);
+    for (more, part) in [
+        (&[][..], "counters do not say the limit"),
+        (&["--now", "1", "--goal", "p99 <= 1ms"], "--goal needs a workload or a trace"),
+        (&["--now", "none"], "not an amount of CPUs above zero"),
+    ] {
+        let ended = zerolag(&[&["advise", stat], more].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{more:?}");
+        assert!(ended.stderr.contains(part), "{more:?}: {}", ended.stderr);
+    }
+    let web = ["advise", "examples/web-service-limit.toml", "-q", "-d", "2s", "--seeds", "2"];
+    let ended = zerolag(&[&web[..], &["--goal", "p99 <= 40ms", "--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(json["schema"], "zerolag.advise.v1", "{}", ended.stderr);
+    assert_eq!(json["goals"][0], "request_latency.p99 <= 40ms");
+    assert_eq!(ended.code, Some(if json["choice"].is_null() { 99 } else { 0 }));
+    let ended = zerolag(&[&web[..], &["--now", "1"]].concat());
+    assert!(ended.code == Some(2) && ended.stderr.contains("--now is for counters"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_directory_is_compared_as_a_suite_and_one_file_is_bisected() {
+    let dir = scratch("suite");
+    let hogs = "[machine]\ncpus = 1\n[task.a]\ninstances = 3\nsteps = [{ run = \"5ms\" }]\n";
+    std::fs::write(dir.join("hogs.toml"), hogs).expect("writable");
+    std::fs::write(dir.join("broken.toml"), "[task.a]\n").expect("writable");
+    std::fs::write(dir.join("notes.txt"), "no workload").expect("writable");
+    let dir = dir.to_str().expect("UTF-8");
+    let more = ["--vary", "hz=100,1000", "-q", "-d", "1s", "--runs", "2"];
+    let ended = zerolag(&[&["compare", dir], &more[..]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("100 against 1000: 2 workloads"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("hogs.toml") && ended.stdout.contains("not run: broken.toml"), "{}", ended.stdout);
+    let refused = zerolag(&[&["compare", dir, "--bisect"], &more[..]].concat());
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
+    let file = format!("{dir}/hogs.toml");
+    let found = zerolag(&[&["compare", &file, "--bisect"], &more[..]].concat());
+    assert!(found.stdout.contains("the settings behind the largest change: a "), "{}{}", found.stdout, found.stderr);
+    let json = zerolag(&[&["compare", &file, "--bisect", "--json"], &more[..]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(json["bisection"]["settings"][0]["key"], "hz", "{json}");
+}
+
+#[test]
+fn a_sweep_keeps_its_runs_and_writes_them_as_csv() {
+    let dir = scratch("resume");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let (kept, csv) = (path("kept.json"), path("runs.csv"));
+    let sweep =
+        ["sweep", "examples/web-service-limit.toml", "--set", "limits.cpu=1,2", "--show", "request_latency.p99"];
+    let more = ["-q", "-d", "500ms", "--runs", "2", "--resume", &kept, "--csv", &csv];
+    let first = zerolag(&[&sweep[..], &more].concat());
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let lines = std::fs::read_to_string(&csv).expect("written");
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines[0], "limits.cpu,cpu.max,seed,request_latency.p99_ns");
+    assert!(
+        lines.len() == 5 && lines[1].starts_with("1,100000 100000,1,") && lines[4].starts_with("2,200000 100000,2,"),
+        "{lines:?}"
+    );
+    // The second time nothing is run, and the result is the same; a damaged run shows that.
+    let again = zerolag(&[&sweep[..], &more].concat());
+    assert_eq!((again.code, &again.stdout), (Some(0), &first.stdout), "{}", again.stderr);
+    let text = std::fs::read_to_string(&kept).expect("kept");
+    let rows = text.find("\"rows\":[[").expect("rows") + 8;
+    let changed = format!("{}[7]{}", &text[..rows], &text[rows + text[rows..].find(']').expect("a row") + 1..]);
+    std::fs::write(&kept, changed).expect("writable");
+    drop(zerolag(&[&sweep[..], &more].concat()));
+    assert!(std::fs::read_to_string(&csv).expect("written").contains("1,100000 100000,1,7\n"));
+    let other = zerolag(&[&sweep[..], &more, &["--seed", "5"]].concat());
+    assert!(
+        other.code == Some(2) && other.stderr.contains("are of another sweep: the seed differs"),
+        "{}",
+        other.stderr
+    );
+}
