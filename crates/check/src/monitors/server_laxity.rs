@@ -2,8 +2,9 @@
 //! must.
 //!
 //! It is queued no earlier than its zero-laxity instant (less the millisecond by which the kernel
-//! lets it start early). The exception: it resumes a job that was interrupted because it had no
-//! task to serve; then it keeps the deadline of that job.
+//! lets it start early). Two exceptions: it resumes a job that was interrupted because it had no
+//! task to serve, and keeps the deadline of that job; or it exhausted a job and was not deferred
+//! since, then it waits for the end of that job's period.
 //!
 //! Not applicable where no fair server is deferred. Complexity: O(1) per state of a server.
 
@@ -47,6 +48,7 @@ impl Monitor for ServerLaxity {
                 )
             }),
             ServerState::Stopped if last == Some(*deadline) && record.at < *deadline => {}
+            ServerState::Throttled { until } if record.at >= until => {}
             ServerState::Stopped | ServerState::Queued { .. } | ServerState::Throttled { .. } => {
                 found.push(record.at, Some(record.cpu), &[], || {
                     format!("the fair server of cpu {} starts a new job without having been deferred", record.cpu)
@@ -91,6 +93,23 @@ mod tests {
             }
         }
         not_applicable("server-laxity", &Script::new(1).end(1), "the servers are not all deferred");
+    }
+
+    #[test]
+    fn an_exhausted_server_waits_for_its_next_period() {
+        for (starts, early) in [(1_950_000, false), (1_949_999, true)] {
+            let mut script = script();
+            server(&mut script, 0, ServerState::Deferred { until: at(950_000) });
+            server(&mut script, 950_000, ServerState::Queued { deadline: at(1_950_000) });
+            server(&mut script, 1_000_000, ServerState::Throttled { until: at(1_950_000) });
+            server(&mut script, starts, ServerState::Queued { deadline: at(2_950_000) });
+            if early {
+                let says = "the fair server of cpu 0 starts a new job without having been deferred";
+                breaks("server-laxity", &script.end(1), says);
+            } else {
+                holds("server-laxity", &script.end(1));
+            }
+        }
     }
 
     #[test]

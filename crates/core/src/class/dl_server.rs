@@ -21,15 +21,16 @@
 //!                   +-------------------- [4] --------------------+
 //!                   v                                             |
 //!   Stopped ------ [1] started, deferred -----> Deferred --- [3] zero laxity ---> Queued
-//!      |  ^                                     |  ^   ^                          |  |  ^
-//!      |  +---------------- [4] ----------------+  |   |                          |  |  |
-//!      |                                           |   +-- [5] exhausted, deferred+  |  |
-//!      |              [2] its class had its runtime (a loop)                         |  |
-//!      |                                                                             |  |
-//!      +-- [1] started, immediate ---------------------------------------------------|->+
-//!      ^                                                                             |  |
-//!      +------------- [4] ------------ Throttled{until} <--- [5] exhausted, immediate+  |
-//!                                          |                                            |
+//!      |  ^                                     |  ^   ^                             |  ^
+//!      |  +---------------- [4] ----------------+  |   |                             |  |
+//!      |                                           |   +----------- [9] ---------+   |  |
+//!      |              [2] its class had its runtime (a loop)                     |   |  |
+//!      |                                                                         |   |  |
+//!      +-- [1] started, immediate -----------------------------------------------|---|->+
+//!      ^                                                                         |   |  |
+//!      +------------- [4] ------------ Throttled{until} <--- [5] exhausted ------|---+  |
+//!                                          |    |                                |      |
+//!                                          |    +--------------------------------+      |
 //!                                          +----------- [6] `until`: next period -------+
 //!   Interrupted: a deferred server that was stopped [4] after zero laxity had enqueued it
 //!      [7] started while that job is valid: -> Queued
@@ -42,8 +43,10 @@
 //! * \[3\] \[4\] \[7\]: a server that stops only when it is picked reaches its zero laxity also
 //!   without a task to serve. The next pick stops it. If its class then wakes in the period that
 //!   began at the zero laxity, the server is enqueued at once, so its class runs first.
-//! * \[5\] begins a new period of a deferred server at the moment when the exhaustion is charged.
-//!   The cycle is longer by the overrun.
+//! * \[5\] \[9\] The task that a server ran usually runs on for the microseconds until the switch.
+//!   They are charged to the throttled server, and begin a new period of a deferred one: the cycle
+//!   is longer by the overrun. If the task blocks at \[5\], there is no such charge, and the
+//!   server waits for its next period \[6\] instead of being deferred again.
 //!
 //! The served class follows from [`ServerKind::class`]: see [`has_tasks`] and
 //! [`pick_client`](crate::lifecycle). Another server is a variant of [`ServerKind`]. The tests use
@@ -62,9 +65,9 @@
 //!
 //! differs: tasks that stay queued only until their lag is repaid need no server; runtime is scaled
 //! by capacity if `fair_server.scaled` says so, but never by frequency; an immediate server that is
-//! stopped keeps its debt; at \[5\] the kernel throttles the server, and begins the new period when
-//! the microseconds until the switch are charged to it. If a switch notices \[5\], the reschedule
-//! request is lost with `fault.fair_server_resched_lost`: [`overlook`].
+//! stopped keeps its debt; a switch is a charge also where it costs no time: [`put_back`]. If a
+//! switch notices \[5\], the reschedule request is lost with `fault.fair_server_resched_lost`:
+//! [`overlook`].
 
 use crate::class::rt;
 use crate::queue::dl::server;
@@ -169,7 +172,11 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
     let was_queued = matches!(server.state, State::Queued(_));
-    let keeps_running = server.state == State::Queued(Since::ZeroLaxity);
+    let keeps_running = match server.state {
+        State::Queued(since) => since == Since::ZeroLaxity,
+        State::Throttled { .. } => server.is_deferred(),
+        State::Stopped | State::Interrupted | State::Deferred => false,
+    };
     server.left_when_stopped = server.runtime_left;
     enter(rq, cx, kind, if keeps_running { State::Interrupted } else { State::Stopped });
     if was_queued {
@@ -264,8 +271,9 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassI
 #[inline]
 fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
     match rq.dl.server(kind).state {
-        State::Stopped | State::Interrupted | State::Throttled { .. } => return,
-        State::Deferred | State::Queued(_) => {}
+        State::Stopped | State::Interrupted => return,
+        State::Throttled { .. } if !rq.dl.server(kind).is_deferred() => return,
+        State::Deferred | State::Queued(_) | State::Throttled { .. } => {}
     }
     let delta = charged(rq, cx, delta);
     let server = rq.dl.server_mut(kind);
@@ -275,8 +283,8 @@ fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind,
     }
 }
 
-/// Handles an exhausted server: its class got the runtime without it \[2\], or the server ran for
-/// it \[5\].
+/// Handles an exhausted server: its class got the runtime without it \[2\] \[9\], or the server ran
+/// for it \[5\].
 #[cold]
 fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
@@ -284,30 +292,48 @@ fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     if matches!(server.state, State::Queued(_)) {
         used_up(rq, cx, kind);
     } else {
-        server.begin_period(now); // [2]
+        server.begin_period(now); // [2] [9]
         defer(rq, cx, kind);
     }
 }
 
-/// \[5\] Ends the job of a queued server that has exhausted its runtime. The overrun is debt.
+/// \[5\] Ends the job of a queued server that has exhausted its runtime. The overrun is debt,
+/// unless the period is over: then a deferred server waits for a whole one. Until 6.17 it was
+/// enqueued at once, with the late deadline, and could run for good (commit 421fc59cf58c, "Fix RT
+/// task potential starvation when expiry time passed").
+///
+/// differs: the presets of earlier kernels do not reproduce that.
 fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
-    match server.params.activation {
-        Activation::Deferred => {
-            server.begin_period(now);
-            defer(rq, cx, kind);
-        }
-        Activation::Immediate => {
-            if server.abs_deadline <= now {
-                server.replenish(now); // Its period is over.
+    if server.abs_deadline <= now {
+        // Its period is over, and a timer for that moment would be late.
+        match server.params.activation {
+            Activation::Deferred => server.begin_period(now),
+            Activation::Immediate => {
+                server.replenish(now);
                 return requeue(rq, cx, kind);
             }
-            let until = server.abs_deadline;
-            throttle(rq, cx, kind, until);
         }
     }
+    let until = server.abs_deadline;
+    throttle(rq, cx, kind, until);
     left_queue(rq, cx, kind);
+}
+
+/// Handles the switch away from a task of `class` that is still runnable and that no server runs:
+/// if its server was exhausted by it, the time until the switch is charged \[9\]. That is some
+/// microseconds in a kernel. On a machine whose switches cost nothing it is the same charge, of
+/// no time.
+#[inline]
+pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
+    for kind in ServerKind::ALL {
+        let server = rq.dl.server(kind);
+        let is_waiting = matches!(server.state, State::Throttled { .. }) && server.is_deferred();
+        if is_waiting && server.is_exhausted() && kind.class() == class {
+            spent(rq, cx, kind);
+        }
+    }
 }
 
 /// Requeues a server with a later deadline. Another entity can be first now, here or on another
@@ -347,8 +373,13 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
         State::Queued(_) => arm_budget(rq, cx, kind),
         State::Throttled { until } if now < until => arm(rq, cx, kind, until),
         State::Throttled { .. } => {
-            server.replenish(now);
-            enqueue(rq, cx, kind, Since::Start); // [6]
+            if server.is_exhausted() {
+                server.replenish(now);
+            } else {
+                server.begin_period(now);
+            }
+            let since = if server.is_deferred() { Since::ZeroLaxity } else { Since::Start };
+            enqueue(rq, cx, kind, since); // [6]
         }
         State::Deferred => {
             let at = server.zero_laxity();
@@ -375,16 +406,12 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
 ///
 /// Linux v6.12 `kernel/sched/deadline.c`, `__pick_task_dl`; `fair.c`, `pick_task_fair`; `core.c`,
 /// `__schedule`. Earlier kernels charged a task when it was put back, and picked after that.
+///
+/// The period of a deferred server begins at the next charge of that task, usually at a tick.
 pub(crate) fn overlook<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, asked: ServerKind) {
     let is_used_up = rq.dl.serving.is_none();
     if is_used_up && cx.config.settings.fair_server_resched_lost {
         rq.dl.serving = Some(asked);
-        // The period of a deferred server begins at the next charge of the task that keeps running,
-        // usually at a tick.
-        let server = rq.dl.server_mut(asked);
-        if server.state == State::Deferred {
-            server.runtime_left = SignedDuration::default();
-        }
     }
 }
 

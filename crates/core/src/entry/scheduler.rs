@@ -362,6 +362,9 @@ impl<L: RawMutex> Scheduler<L> {
             Leave::Preempted => {
                 if by_deadline {
                     dl::put_back(rq, cx, turn, asked);
+                } else {
+                    let class = rq.tasks[turn].prio.class();
+                    dl_server::put_back(rq, cx, class);
                 }
                 Left::Queued
             }
