@@ -252,6 +252,8 @@ fn tick_all(engine: &Arc<Engine>) {
     }
     engine.slow_down();
     engine.blocking.charge();
+    // Without ticks it would not be seen that a poll counts no longer.
+    any |= !engine.held_back.is_empty();
     if !any {
         engine.timeline.timers.lock().is_ticking = false;
         // A CPU can have become busy between the two checks.

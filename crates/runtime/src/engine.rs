@@ -5,6 +5,7 @@ use crate::caller::Caller;
 use crate::clock::{TimeSource, Timeline, std_now};
 use crate::coop;
 use crate::group::GroupState;
+use crate::hold_back::{Adrift, HeldBack};
 use crate::meter::Meter;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
@@ -87,7 +88,8 @@ pub(crate) struct Engine {
     /// The CPU time for which a group is spared ([`spare`](crate::spare)).
     pub(crate) spare_at_most: Duration,
     /// The tasks whose polls have lost their CPU.
-    pub(crate) adrift: Mutex<Vec<Arc<Task>>>,
+    pub(crate) adrift: Mutex<Vec<Adrift>>,
+    pub(crate) held_back: HeldBack,
     pub(crate) pool: Pool,
     pub(crate) blocking: Blocking,
     pub(crate) census: Census,
@@ -148,6 +150,7 @@ impl Engine {
             detached_max: parts.detached_max,
             spare_at_most: parts.spare_at_most,
             adrift: Mutex::default(),
+            held_back: HeldBack::default(),
             pool: Pool::default(),
             blocking: Blocking::new(parts.blocking_max),
             census: Census::default(),
@@ -337,6 +340,7 @@ impl Engine {
     /// Aborts the remaining tasks once all threads have ended. Dropping their futures can drop
     /// handles of other tasks.
     fn clear(&self) {
+        self.held_back.clear();
         for slot in &self.tasks {
             let task = slot.lock().take();
             if let Some(task) = task {

@@ -22,7 +22,7 @@ use zerolag_model::{CpuId, CpuMax, CpuStat, GroupId, TraceEvent};
 pub(crate) struct GroupState {
     pub(crate) id: GroupId,
     name: String,
-    parent: Option<Arc<GroupState>>,
+    pub(crate) parent: Option<Arc<GroupState>>,
     engine: Arc<Engine>,
     /// The CPU time of its tasks and those of its children, in nanoseconds.
     used: AtomicU64,

@@ -96,6 +96,7 @@
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
 //! | `meter` | the clock that tasks are charged by: CPU time of threads |
 //! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
+//! | `hold_back` | tasks whose group has a processor already, for a poll that has lost its CPU |
 //! | `clock` | timers and ticks |
 //! | `confine` | the limit of the container |
 //! | `task`, `spawn`, `group` | the handles of the users |
@@ -119,6 +120,7 @@ mod confine;
 mod coop;
 mod engine;
 mod group;
+mod hold_back;
 mod meter;
 #[cfg(feature = "metrics")]
 mod metrics;

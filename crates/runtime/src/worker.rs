@@ -26,6 +26,7 @@ use crate::boost::settle;
 use crate::caller::{Caller, Switched};
 use crate::coop;
 use crate::engine::Engine;
+use crate::hold_back::{Adrift, COUNTS_FOR};
 use crate::meter::{Measured, ThreadClock};
 use crate::patience::{Request, Sample};
 use crate::spare::Standing;
@@ -91,6 +92,11 @@ impl Seat {
         let asked = self.polling.as_ref().and_then(|polling| polling.asked);
         let tick = engine.scheduler.config().settings().tick_period();
         asked.is_some_and(|asked| asked.is_ignored(now, after, tick, || Sample::of(tid)))
+    }
+
+    /// Returns the task that is polled here.
+    pub(crate) fn polled(&self) -> Option<&Task> {
+        self.polling.as_ref().map(|polling| &*polling.task)
     }
 
     pub(crate) fn unpark(&self) {
@@ -178,6 +184,10 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>
             rest(engine, cpu);
             continue;
         };
+        if engine.holds_back(&task) {
+            running = schedule(engine, cpu, Some(task), Leave::Block);
+            continue;
+        }
         let Some(polled) = poll(engine, cpu, turn, &task) else { return };
         let leaves = match polled {
             Polled::Over => Some(Leave::Exit),
@@ -253,6 +263,7 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
         if seat.turn == turn {
             let polling = seat.polling.take();
             drop(seat);
+            engine.let_go(&task.group);
             if polling.is_some_and(|polling| polling.is_long) {
                 engine.report_overrun(task, began);
             }
@@ -268,7 +279,8 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     }
     // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
     //     exit.
-    engine.adrift.lock().retain(|other| !Arc::ptr_eq(other, task));
+    engine.adrift.lock().retain(|other| !Arc::ptr_eq(&other.task, task));
+    engine.let_go(&task.group);
     if coop::take_postponed() {
         // The CPU has another thread, which does not know of it.
         engine.wake_postponed(cpu);
@@ -391,10 +403,10 @@ impl Engine {
 
     /// Slows the threads down that have used much CPU time without a CPU of the scheduler. Called
     /// at ticks.
-    pub(crate) fn slow_down(&self) {
+    pub(crate) fn slow_down(self: &Arc<Self>) {
         let adrift = self.adrift.lock().clone();
         let after = slow_after(adrift.len());
-        for task in adrift {
+        for Adrift { task, counts } in adrift {
             let now = self.now();
             let mut body = task.body.lock();
             let Some(detached) = body.detached.as_mut().filter(|detached| detached.look_at <= now) else { continue };
@@ -403,11 +415,21 @@ impl Engine {
                 (_, None) | (None, _) => now.since(detached.since),
             };
             detached.look_at = now + SLOW_AGAIN;
+            let tid = detached.tid;
             let (held, waits_for) = (task.held.lock(), task.waits_for.lock());
             if used >= after && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
                 // [3] If the kernel refuses, the thread competes at its old priority.
                 task.is_slow.store(true, Ordering::Relaxed);
-                slow(detached.tid);
+                slow(tid);
+            }
+            drop((held, waits_for, body));
+            if counts && (used >= COUNTS_FOR || Sample::of(tid).is_some_and(|sample| sample.sleeps)) {
+                self.adrift
+                    .lock()
+                    .iter_mut()
+                    .filter(|one| Arc::ptr_eq(&one.task, &task))
+                    .for_each(|one| one.counts = false);
+                self.let_go(&task.group);
             }
         }
     }
@@ -438,7 +460,7 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         let Some(Polling { task, .. }) = seat.polling.take() else { return false };
         let look_at = now + SLOW_AGAIN;
         task.body.lock().detached = Some(Detached { since: now, tid, had: None, look_at, has_left: false }); // [1]
-        engine.adrift.lock().push(Arc::clone(&task));
+        engine.adrift.lock().push(Adrift { task: Arc::clone(&task), counts: true });
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
         seat.turn += 1;
         (task, seat.turn)

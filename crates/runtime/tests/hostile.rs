@@ -4,10 +4,24 @@
 mod common;
 
 use common::{Gate, compute_until, ms};
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use zerolag_model::RtPriority;
-use zerolag_runtime::{Builder, sleep, yield_now};
+use zerolag_runtime::{Builder, JoinError, JoinHandle, Runtime, sleep, yield_now};
+
+/// Computes without a checkpoint until its thread has used so much CPU time.
+fn use_cpu_time(length: Duration) {
+    let used = || {
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
+    };
+    let began = used();
+    while used() < began + length {
+        std::hint::spin_loop();
+    }
+}
 
 /// Computes without a checkpoint.
 fn burn(length: Duration) {
@@ -166,7 +180,7 @@ fn long_polls_share_a_few_threads() {
 /// Computes without a checkpoint for that much CPU time of its thread.
 fn burn_cpu(length: Duration) {
     let used = || {
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let used = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
     };
     let end = used() + length;
@@ -220,4 +234,98 @@ fn a_holder_that_lost_its_cpu_is_not_slowed_down() {
     for task in tasks {
         rt.block_on(task).expect("a result");
     }
+}
+
+/// Keeps a task of the root group running now and then, so that long polls lose their CPU.
+fn disturb(rt: &Runtime, until: &Gate) -> JoinHandle<u32> {
+    let until = until.clone();
+    let disturber = rt.task().fifo(RtPriority::MIN).spawn(async move {
+        let mut turns = 0;
+        while !until.is_open() {
+            sleep(ms(1)).await;
+            turns += 1;
+        }
+        turns
+    });
+    disturber.expect("room")
+}
+
+/// Eight polls of a tenant that each computed for 50 ms were in progress at a time, on one CPU.
+#[test]
+fn a_group_starts_no_poll_while_one_that_lost_the_only_cpu_goes_on() {
+    let rt = Builder::new().cpus(1).hand_off_after(Some(ms(2))).build().expect("threads");
+    let tenant = rt.group("tenant").create().expect("a group");
+    let (over, now, most) = (Gate::new(), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let disturber = disturb(&rt, &over);
+    let polls: Vec<_> = (0..6)
+        .map(|_| {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            let poll = tenant.spawn(async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                use_cpu_time(ms(30));
+                now.fetch_sub(1, Ordering::SeqCst);
+            });
+            poll.expect("room")
+        })
+        .collect();
+    for poll in polls {
+        rt.block_on(poll).expect("a result");
+    }
+    over.open();
+    assert!(rt.block_on(disturber).expect("a result") > 0);
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+/// A poll that never ends, and one that blocks its thread, stop the others of their group for a
+/// while only.
+#[test]
+fn a_poll_without_end_does_not_stop_its_group_for_good() {
+    let rt = Builder::new().cpus(1).hand_off_after(Some(ms(2))).build().expect("threads");
+    let over = Gate::new();
+    let disturber = disturb(&rt, &over);
+    for blocks in [false, true] {
+        let tenant = rt.group("tenant").create().expect("a group");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let first = tenant.spawn(async move {
+            if blocks {
+                receiver.recv().expect("the second one sends");
+            } else {
+                while receiver.try_recv().is_err() {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        let second = tenant.spawn(async move { sender.send(()).expect("the first one waits") });
+        rt.block_on(second.expect("room")).expect("it runs");
+        rt.block_on(first.expect("room")).expect("it ends");
+    }
+    over.open();
+    rt.block_on(disturber).expect("a result");
+}
+
+/// Tasks that are held back can be aborted, and dropped with their runtime.
+#[test]
+fn tasks_that_are_held_back_end_with_the_runtime() {
+    let rt = Builder::new().cpus(1).hand_off_after(Some(ms(2))).build().expect("threads");
+    let tenant = rt.group("tenant").create().expect("a group");
+    let (over, stops) = (Gate::new(), Gate::new());
+    let disturber = disturb(&rt, &over);
+    let kept = Arc::new(());
+    let spawn = || {
+        let (stays, kept) = (stops.clone(), Arc::clone(&kept));
+        let task = tenant.spawn(async move {
+            let _kept = kept;
+            while !stays.is_open() {
+                std::hint::spin_loop();
+            }
+        });
+        task.expect("room")
+    };
+    let tasks: Vec<_> = (0..4).map(|_| spawn()).collect();
+    tasks[3].abort();
+    assert!(matches!(rt.block_on(tasks.into_iter().nth(3).expect("four")), Err(JoinError::Aborted)));
+    stops.open();
+    over.open();
+    drop((rt, tenant, disturber));
+    assert_eq!(Arc::strong_count(&kept), 1, "every future was dropped");
 }

@@ -1,8 +1,9 @@
 //! A server with a tenant that never yields, on two CPUs, built in the ways that are open to a
 //! server in Rust; the same load for each, from a process of its own. Prints a table.
 //!
-//! `noisy_tenants [SECONDS] [ROUNDS]`: the length of each run (5) and how often all are run, one
-//! after the other (3). The table has the least and the greatest value of the rounds.
+//! `noisy_tenants [SECONDS] [ROUNDS] [FILTER]`: the length of each run (5) and how often all are
+//! run, one after the other (3); only those with `FILTER` in their name. The table has the least
+//! and the greatest value of the rounds.
 #![expect(clippy::disallowed_methods, reason = "it measures the real clock")]
 
 #[path = "../axum_tenants/load.rs"]
@@ -189,15 +190,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let number = |index: usize, default| args.get(index).map_or(Ok(default), |text| text.parse());
     let (seconds, rounds) = (number(0, 5)?, number(1, 3)?);
-    let mut rows: Vec<Vec<Row>> = vec![Vec::new(); CONTENDERS.len()];
+    let filter = args.get(2).map_or("", String::as_str);
+    let contenders: Vec<_> = CONTENDERS.into_iter().filter(|(_, name)| name.contains(filter)).collect();
+    let mut rows: Vec<Vec<Row>> = vec![Vec::new(); contenders.len()];
     for _ in 0..rounds {
-        for (place, (contender, _)) in CONTENDERS.into_iter().enumerate() {
-            rows[place].push(measure(contender, seconds)?);
+        for (row, (contender, _)) in rows.iter_mut().zip(&contenders) {
+            row.push(measure(*contender, seconds)?);
         }
     }
     println!("| server | light: answered | p50 (ms) | p99 (ms) | max (ms) | noisy: requests/s | CPUs |");
     println!("|---|--:|--:|--:|--:|--:|--:|");
-    for (place, (_, name)) in CONTENDERS.into_iter().enumerate() {
+    for (place, (_, name)) in contenders.into_iter().enumerate() {
         let digits = [0, 1, 1, 1, 1, 2];
         let cells = (0..6).map(|column| {
             let values = rows[place].iter().map(|row| row[column]);
