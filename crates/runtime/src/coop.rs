@@ -92,6 +92,14 @@ pub(crate) fn polling_cpu(engine: &Arc<Engine>) -> Option<CpuId> {
     HERE.try_with(|here| here.borrow().as_ref().filter(is_ours).map(|here| here.cpu)).ok().flatten()
 }
 
+/// Returns whether this thread polls a task of a runtime whose wakeup can be left to the end of a
+/// poll.
+pub(crate) fn polls_fair_task(engine: &Arc<Engine>) -> bool {
+    let is_fair = |task: &Option<Arc<Task>>| task.as_ref().is_some_and(|task| task.is_fair && !task.is_bound);
+    let is_ours = |here: &Here| Arc::ptr_eq(&here.engine, engine) && is_fair(&here.task.borrow());
+    HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_ours)).unwrap_or(false)
+}
+
 /// Notes that the poll on this thread has left a wakeup to its end.
 pub(crate) fn note_postponed() {
     HERE.with(|here| {

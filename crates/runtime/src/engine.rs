@@ -224,6 +224,11 @@ impl Engine {
         is_first
     }
 
+    /// Returns whether the poll that this thread is in can leave a wakeup to its end.
+    pub(crate) fn can_postpone(self: &Arc<Self>) -> bool {
+        coop::polling_cpu(self).is_some_and(|cpu| self.cpus[cpu.index()].next.lock().is_none())
+    }
+
     /// Makes a wakeup that was left to the end of a poll, which goes on. Called at ticks.
     pub(crate) fn wake_postponed(self: &Arc<Self>, cpu: CpuId) {
         let next = self.cpus[cpu.index()].next.lock().take();

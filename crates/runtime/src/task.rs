@@ -25,6 +25,7 @@
 //!   again at \[2\], so no wakeup is lost.
 
 use crate::boost::{Upkeep, settle};
+use crate::coop;
 use crate::engine::Engine;
 use crate::group::GroupState;
 use crate::mutex::Line;
@@ -142,8 +143,8 @@ impl Task {
         !self.held.lock().is_empty()
     }
 
-    /// Returns the most urgent loan: of the waiters for its locks; a task that is aborted or
-    /// lifted also gets the lowest real-time priority, so that no limit stops it.
+    /// Returns the most urgent loan: of the waiters for its locks; a task that is aborted or lifted
+    /// also gets the lowest real-time priority, so that no limit stops it.
     pub(crate) fn inherits(&self) -> Option<Lent> {
         let held = self.held.lock().clone();
         let is_hurried = self.is_aborted.load(Ordering::Acquire) || self.is_lifted.load(Ordering::Relaxed);
@@ -229,25 +230,35 @@ struct State<T> {
     /// The handle was dropped: results are dropped where they arise.
     is_unjoined: bool,
     waker: Option<Waker>,
+    /// A task whose wakeup can be left to the end of a poll waits ([`Engine::wake`]).
+    is_awaited_by_task: bool,
 }
 
 impl<T> Shared<T> {
     pub(crate) fn new(engine: &Arc<Engine>) -> Self {
-        let state = State { result: None, is_over: false, is_unjoined: false, waker: None };
+        let state = State { result: None, is_over: false, is_unjoined: false, waker: None, is_awaited_by_task: false };
         Self { engine: Arc::clone(engine), state: Mutex::new(state) }
     }
 
     /// Sets the result; only the first one counts.
+    ///
+    /// It is announced once the task has left its CPU. A task that waits for it is woken before
+    /// that, if the wakeup can be left to the end of this poll: then it runs next on this CPU,
+    /// which does not idle in between. If it is polled too early, on another CPU, it waits again.
     pub(crate) fn set(&self, result: Result<T, JoinError>) {
-        let surplus = {
+        let can_wait = self.engine.can_postpone();
+        let (surplus, waker) = {
             let mut state = self.state.lock();
             if state.is_over || state.is_unjoined || state.result.is_some() {
-                Some(result)
+                (Some(result), None)
             } else {
                 state.result = Some(result);
-                None
+                (None, if can_wait && state.is_awaited_by_task { state.waker.take() } else { None })
             }
         };
+        if let Some(waker) = waker {
+            self.engine.contain(|| waker.wake());
+        }
         if let Some(result) = surplus {
             self.discard(result);
         }
@@ -345,11 +356,13 @@ impl<T> Future for JoinHandle<T> {
     /// If it is polled again after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = cx.waker().clone();
+        let is_awaited_by_task = coop::polls_fair_task(&self.shared.engine);
         let _replaced = {
             let mut state = self.shared.state.lock();
             if state.is_over {
                 return Poll::Ready(state.result.take().expect("the result of a task is taken once"));
             }
+            state.is_awaited_by_task = is_awaited_by_task;
             state.waker.replace(waker)
         };
         Poll::Pending

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use zerolag_runtime::model::TraceEvent;
 use zerolag_runtime::{Builder, JoinError, SpawnError, checkpoint, sleep, yield_now};
 
 #[test]
@@ -211,4 +212,26 @@ impl Baton {
         })
         .await;
     }
+}
+
+/// A task that waits for another one to end runs next on that one's CPU. The CPU idled in between,
+/// once per task, and the wakeup had to start it again.
+#[test]
+fn a_cpu_does_not_idle_between_a_task_and_the_one_that_waits_for_it() {
+    const COUNT: usize = 200;
+    let rt = Arc::new(Builder::new().cpus(1).trace().build().expect("threads"));
+    let group = rt.group("group").create().expect("a group");
+    let spawner = group.clone();
+    let sum = group.spawn(async move {
+        let mut sum = 0;
+        for n in 0..COUNT {
+            sum += spawner.spawn(async move { n }).expect("room").await.expect("a result");
+        }
+        sum
+    });
+    assert_eq!(rt.block_on(sum.expect("room")).expect("a result"), COUNT * (COUNT - 1) / 2);
+    let records = rt.take_trace().records;
+    let idles = records.iter().filter(|record| matches!(record.event, TraceEvent::Switch { next: None, .. })).count();
+    // A poll that lasts until a tick is woken by the clock.
+    assert!(idles < COUNT / 4, "the CPU idled {idles} times");
 }
