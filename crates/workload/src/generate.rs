@@ -258,7 +258,7 @@ pub struct Drawn {
 }
 
 impl TaskSets {
-    /// Returns the set of a seed. Costs are rounded down to nanoseconds, at least 1 us: such a task
+    /// Returns the set of a seed. Costs are rounded down to nanoseconds, at least 2 us: such a task
     /// exceeds its share.
     ///
     /// # Errors
@@ -303,7 +303,7 @@ impl TaskSets {
         range("tasks", self.tasks as f64, (1..=10_000).contains(&self.tasks), "1..=10000")?;
         let is_share = self.utilization > 0.0 && self.utilization <= self.tasks as f64;
         range("utilization", self.utilization, is_share, "0 (excluded) to the number of tasks")?;
-        range("shortest", shortest as f64, shortest >= 1_000, "1 us or more")?;
+        range("shortest", shortest as f64, shortest >= 10_000, "10 us or more")?;
         let is_longest = longest >= shortest && self.longest <= crate::random::MAX_TIME;
         range("longest", longest as f64, is_longest, "the shortest period to 10 years")?;
         let grain = self.grain.as_nanos();
@@ -318,7 +318,8 @@ impl TaskSets {
     }
 }
 
-const SHORTEST_COST: Duration = Duration::from_micros(1);
+/// More than the kernel's least runtime of a deadline task, 1024 ns.
+const SHORTEST_COST: Duration = Duration::from_micros(2);
 
 /// Returns a set as the text of a workload: a [table of periodic tasks](crate::builtin).
 #[must_use]

@@ -33,6 +33,7 @@
 //! | [`sweep`] | a workload for every combination of values; the smallest value that meets a goal |
 //! | [`advise`] | the smallest limit, burst and number of workers for a goal; what counters of a limit say |
 //! | [`analyse`](mod@analyse) | bounds on responses, next to the longest simulated ones |
+//! | [`schedulability`] | which share of random task sets a test accepts |
 //! | [`compare`] | a workload under several kernels or settings: differences per task |
 //! | [`explanation`] | why the longest waits were long, and what a change does to them |
 //! | [`page`] | reports as one HTML file |
@@ -74,6 +75,7 @@ pub mod limit;
 pub mod manifest;
 pub mod page;
 pub mod repro;
+pub mod schedulability;
 pub mod simulation;
 pub mod source;
 pub mod spec;

@@ -25,7 +25,8 @@ mod view;
 
 use crate::error::Error;
 use crate::simulation::Plan;
-use observe::{Responses, Seen};
+pub(crate) use observe::Responses;
+use observe::Seen;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, CpuMax, Duration, Policy};

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zerolag_model::{Duration, Instant, Mark, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{Duration, Instant, Mark, PrevState, Record, SignedDuration, TaskId, TraceEvent};
 use zerolag_sim::Sink;
 
 /// Follows the jobs of tasks.
 #[derive(Debug, Default)]
-pub(super) struct Responses {
+pub(crate) struct Responses {
     tasks: BTreeMap<TaskId, Jobs>,
 }
 
@@ -20,8 +20,6 @@ struct Jobs {
     name: Arc<str>,
     /// The release of the present job.
     release: Option<Instant>,
-    /// Whether the task has been woken since the last expiry.
-    is_woken: bool,
     jobs: u64,
     longest: Duration,
     at: Instant,
@@ -29,10 +27,10 @@ struct Jobs {
 
 /// What was seen of a thread.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub(super) name: Arc<str>,
     pub(super) jobs: u64,
-    pub(super) longest: Duration,
+    pub(crate) longest: Duration,
     /// The release of the job with the longest response.
     pub(super) at: Instant,
 }
@@ -53,7 +51,7 @@ impl Jobs {
 
 impl Responses {
     /// Returns what was seen until the end.
-    pub(super) fn finish(mut self, end: Instant) -> Vec<Seen> {
+    pub(crate) fn finish(mut self, end: Instant) -> Vec<Seen> {
         let close = |jobs: &mut Jobs| {
             jobs.end(end);
             Seen { name: Arc::clone(&jobs.name), jobs: jobs.jobs, longest: jobs.longest, at: jobs.at }
@@ -66,21 +64,15 @@ impl Sink for Responses {
     fn record(&mut self, record: &Record) {
         match &record.event {
             TraceEvent::TaskNew { task, name, .. } => {
-                let jobs = Jobs {
-                    name: Arc::clone(name),
-                    release: None,
-                    is_woken: false,
-                    jobs: 0,
-                    longest: Duration::ZERO,
-                    at: Instant::ZERO,
-                };
+                let jobs =
+                    Jobs { name: Arc::clone(name), release: None, jobs: 0, longest: Duration::ZERO, at: Instant::ZERO };
                 self.tasks.insert(*task, jobs);
             }
             TraceEvent::Waking { task, .. } => {
                 if let Some(jobs) = self.tasks.get_mut(task)
                     && jobs.release.is_none()
                 {
-                    (jobs.release, jobs.is_woken) = (Some(record.at), true);
+                    jobs.release = Some(record.at);
                 }
             }
             TraceEvent::Switch { prev: Some(task), prev_state: PrevState::Blocked, .. }
@@ -91,7 +83,7 @@ impl Sink for Responses {
             }
             TraceEvent::Mark { task, mark: Mark::TimerDue { due, slack } } => {
                 let Some(jobs) = self.tasks.get_mut(task) else { return };
-                if !core::mem::take(&mut jobs.is_woken) {
+                if *slack <= SignedDuration::ZERO {
                     // It did not wait: the job before ended when it asked for the expiry.
                     jobs.end(due.saturating_offset(-*slack));
                 }

@@ -14,7 +14,7 @@ pub(crate) const FLOORS: Floors = &[
     &["simulation"],
     // Several simulations, and other hosts.
     &["analyse", "compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
-    &["advise", "calibrate", "page", "repro"],
+    &["advise", "calibrate", "page", "repro", "schedulability"],
     &["validate"],
     &["lib"],
     // The program.
