@@ -10,8 +10,10 @@
 //! | `run` | a run and its result |
 //! | `trace` | recorded traces |
 //! | `study` | comparisons, sweeps and searches |
+//! | `bounds` | bounds on responses, schedulability |
 //! | `errors` | errors as exceptions with line, column and advice |
 
+mod bounds;
 mod errors;
 mod run;
 mod spec;
@@ -31,6 +33,10 @@ fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::Explanation>()?;
     module.add_class::<study::Comparison>()?;
     module.add_class::<study::Search>()?;
+    module.add_class::<bounds::Bounds>()?;
+    module.add_function(wrap_pyfunction!(bounds::analyse, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::draw, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::schedulability, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::kernels, module)?)?;
     module.add_function(wrap_pyfunction!(run::settings, module)?)?;

@@ -14,7 +14,7 @@ use zerolag::simulation::Plan;
 use zerolag::sweep::{self, Figure};
 
 /// Asks Python for signals now and then; what it raised ends the work.
-fn signals(raised: &mut Option<PyErr>) -> ControlFlow<()> {
+pub(crate) fn signals(raised: &mut Option<PyErr>) -> ControlFlow<()> {
     match Python::attach(|py| py.check_signals()) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {

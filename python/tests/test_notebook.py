@@ -1,4 +1,4 @@
-"""The notebook of the guide: executed from its directory, its outputs are those that are stored."""
+"""The notebooks of the guide: executed from their directory, their outputs are those that are stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-PAGE = pathlib.Path("docs/guide/throttling.ipynb")
+PAGES = [pathlib.Path("docs/guide/throttling.ipynb"), pathlib.Path("docs/guide/schedulability.ipynb")]
 
 
 def outputs(notebook: Any) -> list[str]:
@@ -15,13 +15,14 @@ def outputs(notebook: Any) -> list[str]:
     return ["".join(output.get("text") or output["data"]["text/plain"] for output in cell.outputs) for cell in cells]
 
 
-def test_the_notebook_shows_what_it_computes() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_notebook_shows_what_it_computes(page: pathlib.Path) -> None:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     pytest.importorskip("polars")
-    stored = nbformat.read(PAGE, as_version=4)
-    executed = nbformat.read(PAGE, as_version=4)
-    nbclient.NotebookClient(executed, timeout=300, resources={"metadata": {"path": str(PAGE.parent)}}).execute()
+    stored = nbformat.read(page, as_version=4)
+    executed = nbformat.read(page, as_version=4)
+    nbclient.NotebookClient(executed, timeout=300, resources={"metadata": {"path": str(page.parent)}}).execute()
     assert len(outputs(stored)) == 4 and all(outputs(stored))
     assert outputs(executed) == outputs(stored)

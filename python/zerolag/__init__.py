@@ -15,13 +15,15 @@ import os
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import _zerolag
+from ._bounds import TaskSets, analyse, schedulability
 from ._errors import Diagnostic, InputError, RunError, SettingError, WorkloadError, ZerolagError
-from ._results import Checks, Comparison, Explanation, Result, Search, Table, Trace
+from ._results import Bounds, Checks, Comparison, Explanation, Result, Search, Table, Trace
 from ._spec import Value, Workload, key_of, spec_of, written
 from ._sweep import sweep
 from ._zerolag import __version__
 
 __all__ = [
+    "Bounds",
     "Checks",
     "Comparison",
     "Diagnostic",
@@ -32,18 +34,21 @@ __all__ = [
     "Search",
     "SettingError",
     "Table",
+    "TaskSets",
     "Trace",
     "Value",
     "Workload",
     "WorkloadError",
     "ZerolagError",
     "__version__",
+    "analyse",
     "check",
     "compare",
     "explain",
     "kernels",
     "read_trace",
     "run",
+    "schedulability",
     "settings",
     "smallest",
     "sweep",

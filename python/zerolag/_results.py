@@ -372,3 +372,34 @@ class Search(_Printed):
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON of `zerolag sweep --smallest --json`, read."""
         return json.loads(self.to_json())
+
+
+class Bounds(_Printed):
+    """Bounds on responses beside simulated ones. `str(bounds)` is what `zerolag analyse` prints."""
+
+    def __init__(self, native: _zerolag.Bounds) -> None:
+        self._native = native
+
+    def _text(self) -> str:
+        return str(self._native)
+
+    def __repr__(self) -> str:
+        return f"<zerolag.Bounds: {'schedulable' if self.schedulable else 'not seen to be schedulable'}>"
+
+    @property
+    def table(self) -> Table:
+        """A row per task."""
+        return Table(self._native.table)
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether every deadline is kept by a bound of which no assumption is broken."""
+        return self._native.schedulable
+
+    def to_json(self) -> str:
+        """Returns the JSON of `zerolag analyse --json`."""
+        return self._native.to_json()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON of `zerolag analyse --json`, read."""
+        return json.loads(self.to_json())
