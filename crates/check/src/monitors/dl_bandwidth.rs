@@ -10,7 +10,7 @@
 //! * The wakeup rule keeps it: the budget that the rule discards is less than the budget that the
 //!   task had to wait for.
 //! * A task that is late by less than a period begins its next period at once, which allows one
-//!   more runtime.
+//!   more runtime. So does one that slept and continues with its budget: it can be late, too.
 //! * An overrun is noticed late: with `enforce.dl = tick`, by up to a tick. A task repays it in its
 //!   next periods, so it counts for each of the two runtimes, or three, of the window. A deferred
 //!   server does not repay it; instead its next period begins later.
@@ -31,6 +31,7 @@
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::servers::Servers;
+use std::collections::BTreeSet;
 use zerolag_model::settings::Grain;
 use zerolag_model::{
     ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
@@ -50,6 +51,8 @@ struct DlBandwidth {
     tasks: IdTable<TaskId, TaskBucket>,
     servers: Servers,
     server_buckets: IdTable<CpuId, Bucket>,
+    /// Locks and the tasks that wait for them.
+    waiters: BTreeSet<(u32, TaskId)>,
 }
 
 #[derive(Clone, Default)]
@@ -59,6 +62,8 @@ struct Bucket {
     at: Instant,
     /// The deadline of the current budget, while a task wants it.
     deadline: Option<Instant>,
+    /// The deadline of the budget with which a task sleeps; a wakeup can continue it.
+    asleep: Option<Instant>,
     /// When a budget was last completed too late, if the bucket has not been empty since.
     late: Option<Instant>,
     /// The runtime before the last change of the parameters, and the latest end of the period that
@@ -84,6 +89,16 @@ enum Lent {
     For(Vec<u32>),
     /// No task waits any more, but its job is still the one that ran with lent parameters.
     Until,
+}
+
+impl TaskBucket {
+    /// A task waits for this lock, which the bucket's task holds.
+    fn lend(&mut self, lock: u32) {
+        match &mut self.lent {
+            Lent::For(locks) => locks.push(lock),
+            Lent::No | Lent::Until => self.lent = Lent::For(vec![lock]),
+        }
+    }
 }
 
 /// The rate that empties a bucket, the overrun of each runtime that it may hold, and what it may
@@ -125,7 +140,7 @@ impl Bucket {
         if self.deadline.is_some_and(|last| last < at) {
             self.late = Some(at);
         }
-        self.deadline = Some(deadline);
+        (self.deadline, self.asleep) = (Some(deadline), None);
     }
 }
 
@@ -147,6 +162,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         tasks: IdTable::default(),
         servers: Servers::new(settings, context.meta),
         server_buckets: IdTable::default(),
+        waiters: BTreeSet::new(),
     }))
 }
 
@@ -159,9 +175,14 @@ impl Monitor for DlBandwidth {
                 if matches!(view.state, TaskState::Running { .. }) && view.prio.class() == ClassId::Deadline {
                     self.run(before, task, record.at, found);
                     if *prev_state == PrevState::Blocked {
-                        self.tasks.entry(task).bucket.deadline = None;
+                        let bucket = &mut self.tasks.entry(task).bucket;
+                        bucket.asleep = bucket.deadline.take();
                     }
                 }
+            }
+            TraceEvent::Wakeup { task, .. } => {
+                let bucket = &mut self.tasks.entry(*task).bucket;
+                bucket.deadline = bucket.deadline.or(bucket.asleep.take());
             }
             TraceEvent::DlThrottle { task, .. } => self.tasks.entry(*task).bucket.deadline = None,
             TraceEvent::AttrChange { task, .. } => {
@@ -171,11 +192,18 @@ impl Monitor for DlBandwidth {
             TraceEvent::PrioInherit { task, .. } | TraceEvent::Proxy { task, .. } => {
                 self.change_class(before, *task, record.at, found);
             }
-            TraceEvent::WaitLock { lock, holder: Some(holder), .. } => {
-                let bucket = self.tasks.entry(*holder);
-                match &mut bucket.lent {
-                    Lent::For(locks) => locks.push(*lock),
-                    Lent::No | Lent::Until => bucket.lent = Lent::For(vec![*lock]),
+            TraceEvent::WaitLock { task, lock, holder } => {
+                self.waiters.insert((*lock, *task));
+                if let Some(holder) = holder {
+                    self.tasks.entry(*holder).lend(*lock);
+                }
+            }
+            TraceEvent::TakeLock { task, lock } => {
+                self.waiters.remove(&(*lock, *task));
+                // The other waiters of a lock that is handed over wait for its new holder.
+                let all = (*lock, TaskId(0))..=(*lock, TaskId(u32::MAX));
+                if self.waiters.range(all).next().is_some() {
+                    self.tasks.entry(*task).lend(*lock);
                 }
             }
             TraceEvent::DropLock { task, lock } => {
@@ -360,18 +388,23 @@ mod tests {
     }
 
     /// A task of 2 ms in 10 ms runs for 18 ms while another waits for its lock, and for `again` in
-    /// its next job.
-    fn runs_with_lent(again: u64) -> Trace {
+    /// its next job. The lock is its own from the start, or it takes it over with the waiter.
+    fn runs_with_lent(again: u64, takes: bool) -> Trace {
         let mut script = Script::new(1);
         let d = two_in_ten(&mut script);
-        let waiter = script.fair("waiter");
+        let (waiter, former) = (script.fair("waiter"), script.fair("former"));
         let replenish = |deadline| TraceEvent::DlReplenish {
             task: d,
             deadline: Instant::from_nanos(deadline),
             budget: RUNTIME.to_signed(),
         };
         script.wake(0, 0, d).run(0, 0, None, Some(d));
-        script.event(1_000, 0, TraceEvent::WaitLock { task: waiter, lock: 3, holder: Some(d) });
+        let holder = Some(if takes { former } else { d });
+        script.event(1_000, 0, TraceEvent::WaitLock { task: waiter, lock: 3, holder });
+        if takes {
+            script.event(1_000, 0, TraceEvent::WaitLock { task: d, lock: 3, holder });
+            script.event(1_000, 0, TraceEvent::TakeLock { task: d, lock: 3 });
+        }
         script.event(18_000, 0, TraceEvent::DropLock { task: d, lock: 3 });
         script.run(18_000, 0, Some(d), None);
         script.event(20_000, 0, replenish(30_000_000));
@@ -381,8 +414,33 @@ mod tests {
 
     #[test]
     fn the_holder_of_a_contended_lock_is_judged_from_its_next_job_on() {
-        holds("dl-bandwidth", &runs_with_lent(2));
-        breaks("dl-bandwidth", &runs_with_lent(18), "d (task 0) runs for 2.4ms more than 2ms in 10ms allow");
+        for takes in [false, true] {
+            holds("dl-bandwidth", &runs_with_lent(2, takes));
+            let says = "d (task 0) runs for 2.4ms more than 2ms in 10ms allow";
+            breaks("dl-bandwidth", &runs_with_lent(18, takes), says);
+        }
+    }
+
+    /// A task sleeps with 1 ms of its budget left, and gets the CPU back 11 ms after its deadline,
+    /// or before it: then it cannot have two more budgets at once.
+    #[test]
+    fn a_task_that_slept_can_be_late_with_its_old_budget() {
+        let resumes = |deadline: u64| {
+            let mut script = Script::new(1);
+            let d = two_in_ten(&mut script);
+            exact(&mut script, &[]);
+            let replenish = |ms: u64| TraceEvent::DlReplenish {
+                task: d,
+                deadline: Instant::from_nanos(ms * 1_000_000),
+                budget: RUNTIME.to_signed(),
+            };
+            script.event(0, 0, replenish(deadline)).wake(0, 0, d).run(0, 0, None, Some(d)).run(1_000, 0, Some(d), None);
+            script.wake(5_000, 0, d).run(21_000, 0, None, Some(d)).event(22_000, 0, replenish(deadline + 10));
+            script.event(24_000, 0, replenish(deadline + 20)).run(27_000, 0, Some(d), None);
+            script.end(200_000)
+        };
+        holds("dl-bandwidth", &resumes(10));
+        breaks("dl-bandwidth", &resumes(30), "d (task 0) runs for 800us more than 2ms in 10ms allow");
     }
 
     fn exact(script: &mut Script, settings: &[(&str, &str)]) {

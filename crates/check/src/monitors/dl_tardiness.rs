@@ -29,7 +29,8 @@
 //!
 //! A task that reclaims on one CPU is charged at its bandwidth, rounded down to 2^-20 of a CPU
 //! (`grub_reclaim`), and so is the time of its budget timer: its budget lasts longer by up to
-//! period / bandwidth / 2^19, which is allowed.
+//! period / bandwidth / 2^19. That is allowed to every job since the domain last had no entity that
+//! wanted to run: a job that ends late delays the next one.
 //!
 //! A domain promises nothing at all if one of its tasks may not use all of its CPUs, if a task
 //! reclaims on several CPUs or with deadlines shorter than periods (unused bandwidth is counted by
@@ -85,6 +86,8 @@ struct Domain {
     /// An event that the theory does not cover has happened, and some entity has wanted to run ever
     /// since.
     is_disturbed: bool,
+    /// The number of jobs that began while some entity wanted to run.
+    jobs: u64,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -150,6 +153,10 @@ impl Monitor for DlTardiness {
             TraceEvent::DlReplenish { task, deadline, .. } => {
                 let job = self.jobs.entry(*task);
                 (job.deadline, job.is_throttled) = (Some(*deadline), false);
+                let began_in = job.wants_in;
+                if let Some(domain) = began_in.and_then(|domain| self.domains.get_mut(&domain)) {
+                    domain.jobs += 1;
+                }
                 self.follow(after, *task);
             }
             TraceEvent::AttrChange { task, .. } => {
@@ -270,7 +277,8 @@ impl DlTardiness {
                 members.push((server.runtime + self.grain, server.period + self.grain));
             }
         }
-        bound(cpus.len(), &members, self.grain, runtime).map(|most| most + rounding)
+        let jobs = self.domains.get(&domain).map_or(0, |domain| domain.jobs);
+        bound(cpus.len(), &members, self.grain, runtime).map(|most| most + rounding * (jobs + 1))
     }
 
     fn disturb(&mut self, domain: u32) {
@@ -302,7 +310,9 @@ impl DlTardiness {
     fn leave(&mut self, domain: u32) {
         let Some(domain) = self.domains.get_mut(&domain) else { return };
         domain.wanting -= 1;
-        domain.is_disturbed &= domain.wanting > 0;
+        if domain.wanting == 0 {
+            (domain.is_disturbed, domain.jobs) = (false, 0);
+        }
     }
 
     /// Updates the count of entities that want to run.
@@ -394,7 +404,9 @@ fn bound(cpus: usize, members: &[(Duration, Duration)], grain: Duration, runtime
 mod tests {
     use super::bound;
     use crate::monitors::tests::{breaks, holds, not_applicable};
-    use zerolag_model::{DlParams, Duration, Instant, SchedAttr, ServerKind, ServerState, TaskId, TraceEvent};
+    use zerolag_model::{
+        CpuId, DlFlags, DlParams, Duration, Instant, Record, SchedAttr, ServerKind, ServerState, TaskId, TraceEvent,
+    };
     use zerolag_trace::script::Script;
 
     const fn ms(ms: u64) -> Duration {
@@ -442,6 +454,31 @@ mod tests {
         let mut at_ticks = script(1, &[("enforce.dl", "tick"), ("hz", "250")]);
         two(&mut at_ticks, 5);
         holds("dl-tardiness", &at_ticks.end(10_000));
+    }
+
+    /// A task that reclaims the whole CPU: every job of 1 ms in 4 ms lasts for `late` ns longer
+    /// than its period.
+    #[test]
+    fn a_rounded_rate_delays_every_job_by_as_much() {
+        let reclaims = |late: u64| {
+            let mut script = script(1, &[]);
+            let params = DlParams { flags: DlFlags::RECLAIM, ..DlParams::new(ms(1), ms(4), ms(4)) };
+            let a = script.task("a", SchedAttr::Deadline(params));
+            wake(&mut script, 0, 0, a, 4);
+            script.run(0, 0, None, Some(a));
+            let mut trace = script.end(39_000);
+            for job in 1..10_u64 {
+                let at = Instant::from_nanos(job * (4_000_000 + late));
+                let (deadline, budget) = (Instant::from_nanos((job + 1) * 4_000_000), ms(1).to_signed());
+                let event = TraceEvent::DlReplenish { task: a, deadline, budget };
+                trace.records.push(Record { at, cpu: CpuId(0), event });
+            }
+            trace.records.sort_by_key(|record| record.at);
+            trace
+        };
+        holds("dl-tardiness", &reclaims(30));
+        let says = "a (task 0) wants to run and still lacks budget 60ns after its deadline; the bound is 32ns";
+        breaks("dl-tardiness", &reclaims(60), says);
     }
 
     #[test]

@@ -14,21 +14,15 @@
 //!   preempted it. No CPU takes them while its own real-time tasks are throttled, or, with
 //!   `rt_push_skip_stuck` = off, while a task at least as urgent waits with them and may not run
 //!   there: pushes and pulls end at that task.
-//! * A fair task behind a real-time or deadline task waits until its CPU reports how little it
-//!   leaves to fair tasks. A busy CPU does so once per balancing round of its widest domain
-//!   ([`ROUND_PER_CPU`]), which is granted in addition to the bound.
+//! * A fair task that waits, or waited, behind a real-time or deadline task waits until its CPU
+//!   reports how little it leaves to fair tasks. A busy CPU does so once per balancing round of its
+//!   widest domain ([`ROUND_PER_CPU`]), which is granted in addition to the bound.
 //! * Deadline tasks are not judged: a trace does not say which of them wait for their next budget.
 //! * A CPU takes only tasks of its own root domain, from the moment at which both are in it.
 //! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
-//! * The balancer can leave a fair task where it waits. This is not judged, by name:
-//!   * *alone behind a class above*, for a CPU under another cache: such a CPU takes util, and
-//!     takes none from a queue with a single fair task (`migrate_util` in
-//!     `sched_balance_find_src_rq`). Inside a group with a CPU for every task that CPU is the first
-//!     to take it.
-//!   * *tasks bound to the CPUs of the idle CPU's cache* wait there: its group looks as busy as the
-//!     task's.
-//!   * *a divided core*, behind a class above: the balancer compares the numbers of tasks on cores,
-//!     and a core has fewer CPUs if some of its CPUs are offline or in other domains.
+//! * The balancer can leave a task where it waits: [`left`] has the reasons, by name. Such a wait
+//!   is not judged.
+//! * A task of a group that is throttled on the idle CPU could not run there (`throttled_lb_pair`).
 //! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
 //!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
 //!
@@ -37,6 +31,8 @@
 //!
 //! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound
 //! or a group is unthrottled; O(CPUs) when a task ends a wait longer than the bound.
+
+mod left;
 
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
@@ -77,6 +73,8 @@ struct NoTaskLost {
     /// Whether a push goes on with the next task if the first has nowhere to go.
     skips_stuck: bool,
     loses_offline: bool,
+    /// Whether only the periodic balancer moves real-time tasks.
+    rt_is_passive: bool,
     topology: Option<Topology>,
     /// When the last turn of a task above the fair class ended on each CPU.
     above_until: IdTable<CpuId, Instant>,
@@ -84,10 +82,6 @@ struct NoTaskLost {
     /// or changed there: the tasks behind it may have been stuck until then.
     stuck_until: IdTable<CpuId, Instant>,
 }
-
-const ALONE: &str = "a fair task is alone behind a class above: no CPU under another cache takes it";
-const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
-const DIVIDED: &str = "a fair task is behind a class above on a core that is divided between domains";
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let cpus = |key| context.meta.setting(key).and_then(|cpus| cpus.parse().ok()).unwrap_or_default();
@@ -102,6 +96,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         topology: context.topology().cloned(),
         above_until: IdTable::default(),
         stuck_until: IdTable::default(),
+        rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         loses_offline: context.settings().bandwidth_offline_loss,
         round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
@@ -331,36 +326,6 @@ impl NoTaskLost {
         !self.isolated.contains(rq) && !is_stale
     }
 
-    /// Returns why the balancer can leave a fair task where it waits although this CPU is idle.
-    /// O(waiting tasks).
-    fn left_by_balancer(&self, before: &Replay, (task, view): (TaskId, &TaskView), cpu: CpuId) -> Option<&'static str> {
-        let (topology, rq) = (self.topology.as_ref()?, view.rq?);
-        if view.prio.class() != ClassId::Fair {
-            return None;
-        }
-        let is_behind = is_behind(before, view, rq);
-        if topology.distance(rq, cpu) <= Distance::Llc {
-            let domain = before.cpu(rq).root_domain;
-            let is_apart = |cpu: CpuId| {
-                let there = before.cpu(cpu);
-                there.root_domain != domain || there.online_since().is_none() || self.isolated.contains(cpu)
-            };
-            return (is_behind && topology.span(rq, Distance::Smt).map(CpuId).any(is_apart)).then_some(DIVIDED);
-        }
-        let others = || {
-            let known = self.waiting.keys().filter(|other| **other != task).filter_map(|other| before.task(*other));
-            known.filter(|other| other.prio.class() == ClassId::Fair)
-        };
-        let near = topology.span(cpu, Distance::Llc);
-        if is_behind && others().all(|other| other.rq != Some(rq)) {
-            Some(ALONE)
-        } else if others().any(|other| other.rq.is_some_and(|rq| near.contains(&rq.0)) && !other.may_run_on(cpu)) {
-            Some(BOUND)
-        } else {
-            None
-        }
-    }
-
     fn judge_pair(
         &self,
         before: &Replay,
@@ -379,14 +344,18 @@ impl NoTaskLost {
         let shares_domain = |rq: CpuId| before.cpu(rq).root_domain == before.cpu(cpu).root_domain;
         let is_balanced =
             !self.isolated.contains(cpu) && view.rq.is_none_or(|rq| self.gives(before, rq) && shares_domain(rq));
-        let is_behind = wait.was_behind || view.rq.is_some_and(|rq| is_behind(before, view, rq));
+        let was_above = |rq| self.above_until.get(rq).is_some_and(|until| *until > idle_since.max(wait.since));
+        let is_behind = wait.was_behind || view.rq.is_some_and(|rq| is_behind(before, view, rq) || was_above(rq));
         let is_served_past = view.prio.is_rt() && view.rq.is_some_and(|rq| serves(before, rq));
         let is_stuck =
             view.prio.is_rt() && (before.cpu(cpu).is_rt_throttled || self.is_behind_stuck(before, view, cpu));
         if is_served_past || is_stuck || both < self.bound + if is_behind { self.round } else { Duration::ZERO } {
             return;
         }
-        if !is_known || may_be_throttled || !is_balanced || !view.may_run_on(cpu) {
+        // An idle CPU throttles no group, so this was so since it became idle.
+        let is_throttled_there = self.groups.path(task).any(|group| self.groups.is_throttled(group, cpu));
+        let is_barred = view.prio.class() == ClassId::Fair && is_throttled_there;
+        if !is_known || may_be_throttled || !is_balanced || is_barred || !view.may_run_on(cpu) {
             return;
         }
         if let Some(reason) = self.left_by_balancer(before, (task, view), cpu) {
@@ -449,8 +418,7 @@ fn queue_of(replay: &Replay, task: TaskId) -> String {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{CpuId, Instant, MigrateReason, Record, ServerKind, ServerState, TaskId, Topology, TraceEvent};
-    use zerolag_trace::Machine;
+    use zerolag_model::{GroupId, Instant, MigrateReason, ServerKind, ServerState, TaskId, TraceEvent};
     use zerolag_trace::script::Script;
 
     #[test]
@@ -550,79 +518,47 @@ mod tests {
         breaks("no-task-lost", &moved.end(200_000), &says("199ms", 2));
     }
 
-    /// A CPU under another cache does not take a single fair task from behind a real-time task. One
-    /// under the same cache does, and any CPU takes one of two.
+    /// The group of `b` is throttled on a CPU from the start.
     #[test]
-    fn a_task_alone_behind_a_real_time_task_stays_under_its_cache() {
-        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
-        let behind = |llcs: u32, companions: u32| {
+    fn no_cpu_takes_a_task_of_a_group_that_is_throttled_there() {
+        let group = GroupId(1);
+        let throttled_on = |cpu: u32| {
+            let mut script = Script::new(3);
+            let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
+            script.event(0, 0, TraceEvent::GroupNew { group, parent: GroupId::ROOT, path: "/g".into() });
+            script.event(0, 0, TraceEvent::GroupChange { task: b, group });
+            script.event(0, cpu, TraceEvent::Throttle { group }).wake(0, 2, c).run(0, 2, None, Some(c));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+            script
+        };
+        holds("no-task-lost", &throttled_on(1).end(500_000));
+        let lost = |length| {
+            format!("cpu 1 is idle for {length} while b (task 1) waits on the queue of cpu 0 and may run here")
+        };
+        breaks("no-task-lost", &throttled_on(2).end(500_000), &lost("499ms"));
+        let mut freed = throttled_on(1);
+        freed.event(300_000, 1, TraceEvent::Unthrottle { group });
+        holds("no-task-lost", &freed.clone().end(390_000));
+        breaks("no-task-lost", &freed.end(500_000), &lost("200ms"));
+    }
+
+    /// `a` becomes fair: until then its CPU had not reported how little it leaves to `b`.
+    #[test]
+    fn a_task_that_was_behind_a_real_time_task_waits_for_a_round() {
+        let fair_from = |us: u64, end: u64| {
             let mut script = Script::new(2);
             let (a, b) = (script.fifo("a", 50), script.fair("b"));
             script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
-            for nth in 0..companions {
-                let other = script.fair(&format!("c{nth}"));
-                script.wake(1000, 0, other);
-            }
-            let mut trace = script.end(500_000);
-            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 2 / llcs, 1).expect("two CPUs"));
-            trace
+            script.event(us, 0, TraceEvent::AttrChange { task: a, attr: zerolag_model::SchedAttr::NORMAL });
+            script.end(end)
         };
-        holds("no-task-lost", &behind(2, 0));
-        breaks("no-task-lost", &behind(1, 0), lost);
-        breaks("no-task-lost", &behind(2, 1), lost);
-        // Once the task before it is fair too, any CPU takes it.
-        let fair_from = |us: u64| {
-            let mut trace = behind(2, 0);
-            let place = trace.records.partition_point(|record| record.at <= Instant::from_nanos(us * 1000));
-            let attr = zerolag_model::SchedAttr::NORMAL;
-            let event = TraceEvent::AttrChange { task: TaskId(0), attr };
-            trace.records.insert(place, Record { at: Instant::from_nanos(us * 1000), cpu: CpuId(0), event });
-            trace
-        };
-        holds("no-task-lost", &fair_from(410_000));
-        let lost = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
-        breaks("no-task-lost", &fair_from(300_000), lost);
+        holds("no-task-lost", &fair_from(140_000, 150_000));
+        let lost = "cpu 1 is idle for 199ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &fair_from(140_000, 200_000), lost);
     }
 
-    /// `c` waits on CPU 3 beside the idle CPU 2, which it may not use: the group of CPUs 2 and 3
-    /// looks as busy as that of `b`.
-    #[test]
-    fn bound_tasks_hide_an_idle_cpu_from_the_other_caches() {
-        let beside = |cpus: &str| {
-            let mut script = Script::new(4);
-            let (a, b, c, d) = (script.fair("a"), script.fair("b"), script.fair("c"), script.fair("d"));
-            let e = script.fair("e");
-            script.affinity(0, c, cpus).wake(0, 0, a).run(0, 0, None, Some(a));
-            script.wake(0, 3, d).run(0, 3, None, Some(d)).wake(0, 1, e).run(0, 1, None, Some(e));
-            script.wake(0, 3, c).wake(1000, 0, b);
-            let mut trace = script.end(500_000);
-            trace.meta.machine = Machine::Known(Topology::new(1, 2, 2, 1).expect("four CPUs"));
-            trace
-        };
-        holds("no-task-lost", &beside("3"));
-        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
-        breaks("no-task-lost", &beside("2-3"), lost);
-    }
-
-    /// A core of two threads, one of which is in another domain.
-    #[test]
-    fn cores_of_different_sizes_are_not_compared() {
-        let beside = |domain: u32| {
-            let mut script = Script::new(4);
-            let (a, b) = (script.fifo("a", 50), script.fair("b"));
-            script.event(0, 1, TraceEvent::RootDomain { domain });
-            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
-            let mut trace = script.end(500_000);
-            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 2).expect("four CPUs"));
-            trace
-        };
-        holds("no-task-lost", &beside(1));
-        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
-        breaks("no-task-lost", &beside(0), lost);
-    }
-
-    /// No CPU sees the tasks on one without a tick that runs a real-time task, nor takes
-    /// throttled ones. The wait for other CPUs begins when the task leaves.
+    /// No CPU sees the tasks on one without a tick that runs a real-time task, nor takes throttled
+    /// ones. The wait for other CPUs begins when the task leaves.
     #[test]
     fn a_wait_begins_where_the_task_can_be_taken() {
         let moved = |above: u32, at: u64, event: TraceEvent| {

@@ -43,7 +43,7 @@ use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::settings::{Preempt, RtBalance};
-use zerolag_model::{ClassId, CpuId, Duration, Instant, MigrateReason, Prio, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Duration, Instant, MigrateReason, Prio, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::replay::{CpuView, TaskState, TaskView};
 use zerolag_trace::{IdTable, Replay};
 
@@ -190,7 +190,9 @@ impl RtQuiescence {
         for task in self.queues.waiting() {
             if let Some(cpu) = self.find_move(before, task, at) {
                 let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
-                let is_fair = before.running_prio(cpu).is_some_and(|running| running.class() == ClassId::Fair);
+                // It can have inherited a priority since it ran on by the fault: no switch follows.
+                let current = before.cpu(cpu).current.task().and_then(|task| before.task(task));
+                let is_fair = current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. }));
                 let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
                 found.push_by(fault, self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
             } else if self.can_be_in_kernel(before, task, at) {
@@ -330,6 +332,23 @@ mod tests {
             },
             "nothing happens for 9.99ms, high (task 1) waits on cpu 0, and cpu 0, which it may use, runs low (task 0)",
         );
+    }
+
+    /// A fair task that runs on by the fault of 6.12 inherits a priority, and no switch follows.
+    #[test]
+    fn a_lost_request_names_the_fault_also_if_the_task_inherits() {
+        let faults = |own: &str| {
+            let mut script = Script::new(1);
+            let running = if own == "fair" { script.fair("r") } else { script.fifo("r", 2) };
+            let t = script.fifo("t", 5);
+            script.wake(0, 0, running).run(0, 0, None, Some(running)).wake(10, 0, t);
+            let (from, to) = (zerolag_model::Prio::from_raw(120), zerolag_model::Prio::from_raw(96));
+            script.event(10, 0, TraceEvent::PrioInherit { task: running, from, to });
+            script.meta.settings.push(("fair_server.resched_lost".to_owned(), "on".to_owned()));
+            crate::check(&script.end(1000), &crate::Options::default()).faults()
+        };
+        assert_eq!(faults("fair"), Some(vec!["fault.fair_server_resched_lost"]));
+        assert_eq!(faults("fifo"), None);
     }
 
     #[test]

@@ -1,0 +1,170 @@
+//! The waits that the periodic balancer allows although a CPU is idle.
+//!
+//! It compares groups of CPUs before it looks at tasks, so it can leave a task where it waits:
+//!
+//! * *alone behind a class above*, for a CPU under another cache: such a CPU takes util, and
+//!   takes none from a queue with a single fair task (`migrate_util` in
+//!   `sched_balance_find_src_rq`). Inside a group with a CPU for every task that CPU is the first
+//!   to take it.
+//! * *tasks bound to the CPUs around the idle one* wait there: its group, of the domain that has
+//!   both CPUs, looks as busy as the task's.
+//! * *a divided group*, behind a class above: the balancer compares the numbers of tasks of cores
+//!   or caches, and one of these has fewer CPUs if some are offline or in other domains. So it is
+//!   with real-time tasks where only the periodic balancer moves them (`rt_balance`).
+
+use super::{NoTaskLost, is_behind};
+use zerolag_model::{ClassId, CpuId, Distance, TaskId};
+use zerolag_trace::Replay;
+use zerolag_trace::replay::TaskView;
+
+const ALONE: &str = "a fair task is alone behind a class above: no CPU under another cache takes it";
+const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
+const DIVIDED: &str =
+    "a task waits behind a more urgent one in a group of CPUs of which some are offline or in other domains";
+
+impl NoTaskLost {
+    /// Returns why the balancer can leave a fair task where it waits although this CPU is idle.
+    /// O(waiting tasks).
+    pub(super) fn left_by_balancer(
+        &self,
+        before: &Replay,
+        (task, view): (TaskId, &TaskView),
+        cpu: CpuId,
+    ) -> Option<&'static str> {
+        let (topology, rq) = (self.topology.as_ref()?, view.rq?);
+        let is_fair = view.prio.class() == ClassId::Fair;
+        let is_balanced = is_fair || self.rt_is_passive && view.prio.is_rt();
+        if !is_balanced {
+            return None;
+        }
+        let is_behind = is_behind(before, view, rq) || !is_fair;
+        // The domain in which the two CPUs meet compares their groups of CPUs.
+        let distance = topology.distance(rq, cpu);
+        let group = Distance::ALL.into_iter().rfind(|near| *near < distance).unwrap_or(Distance::Same);
+        let domain = before.cpu(rq).root_domain;
+        let is_apart = |cpu: CpuId| {
+            let there = before.cpu(cpu);
+            there.root_domain != domain || there.online_since().is_none() || self.isolated.contains(cpu)
+        };
+        if is_behind && topology.span(rq, group).map(CpuId).any(is_apart) {
+            return Some(DIVIDED);
+        }
+        if distance <= Distance::Llc || !is_fair {
+            return None;
+        }
+        let others = || {
+            let known = self.waiting.keys().filter(|other| **other != task).filter_map(|other| before.task(*other));
+            known.filter(|other| other.prio.class() == ClassId::Fair)
+        };
+        let near = topology.span(cpu, group);
+        if is_behind && others().all(|other| other.rq != Some(rq)) {
+            Some(ALONE)
+        } else if others().any(|other| other.rq.is_some_and(|rq| near.contains(&rq.0)) && !other.may_run_on(cpu)) {
+            Some(BOUND)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::{CpuId, Instant, Record, TaskId, Topology, TraceEvent};
+    use zerolag_trace::Machine;
+    use zerolag_trace::script::Script;
+
+    /// A CPU under another cache does not take a single fair task from behind a real-time task. One
+    /// under the same cache does, and any CPU takes one of two.
+    #[test]
+    fn a_task_alone_behind_a_real_time_task_stays_under_its_cache() {
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        let behind = |llcs: u32, companions: u32| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
+            for nth in 0..companions {
+                let other = script.fair(&format!("c{nth}"));
+                script.wake(1000, 0, other);
+            }
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 2 / llcs, 1).expect("two CPUs"));
+            trace
+        };
+        holds("no-task-lost", &behind(2, 0));
+        breaks("no-task-lost", &behind(1, 0), lost);
+        breaks("no-task-lost", &behind(2, 1), lost);
+        // Once the task before it is fair too, any CPU takes it.
+        let fair_from = |us: u64| {
+            let mut trace = behind(2, 0);
+            let place = trace.records.partition_point(|record| record.at <= Instant::from_nanos(us * 1000));
+            let attr = zerolag_model::SchedAttr::NORMAL;
+            let event = TraceEvent::AttrChange { task: TaskId(0), attr };
+            trace.records.insert(place, Record { at: Instant::from_nanos(us * 1000), cpu: CpuId(0), event });
+            trace
+        };
+        holds("no-task-lost", &fair_from(410_000));
+        let lost = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &fair_from(300_000), lost);
+    }
+
+    /// `c` waits on CPU 3 beside the idle CPU 2, which it may not use: the group of CPUs 2 and 3
+    /// looks as busy as that of `b`.
+    #[test]
+    fn bound_tasks_hide_an_idle_cpu_from_the_other_caches() {
+        let beside = |cpus: &str, (sockets, llcs, cores): (u32, u32, u32)| {
+            let mut script = Script::new(4);
+            let (a, b, c, d) = (script.fair("a"), script.fair("b"), script.fair("c"), script.fair("d"));
+            let e = script.fair("e");
+            script.affinity(0, c, cpus).wake(0, 0, a).run(0, 0, None, Some(a));
+            script.wake(0, 3, d).run(0, 3, None, Some(d)).wake(0, 1, e).run(0, 1, None, Some(e));
+            script.wake(0, 3, c).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(sockets, llcs, cores, 1).expect("four CPUs"));
+            trace
+        };
+        // Caches of two CPUs; then sockets of two caches of one CPU.
+        for machine in [(1, 2, 2), (2, 2, 1)] {
+            holds("no-task-lost", &beside("3", machine));
+            let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+            breaks("no-task-lost", &beside("2-3", machine), lost);
+        }
+    }
+
+    /// `b` waits behind `a`, and both are real-time tasks, which only the periodic balancer moves.
+    /// The cache of their CPU has one CPU less than that of the idle one.
+    #[test]
+    fn passive_balancing_does_not_compare_divided_caches() {
+        let offline = |cpu: u32, rt_balance: &str| {
+            let mut script = Script::new(4);
+            let (a, b) = (script.fifo("a", 50), script.fifo("b", 3));
+            script.event(0, cpu, TraceEvent::Hotplug { online: false });
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 2, None, None).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 2, 2, 1).expect("four CPUs"));
+            trace.meta.settings.push(("rt_balance".to_owned(), rt_balance.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &offline(1, "passive"));
+        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &offline(3, "passive"), lost);
+        breaks("no-task-lost", &offline(1, "push_pull"), lost);
+    }
+
+    /// A core of two threads, one of which is in another domain.
+    #[test]
+    fn cores_of_different_sizes_are_not_compared() {
+        let beside = |domain: u32| {
+            let mut script = Script::new(4);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.event(0, 1, TraceEvent::RootDomain { domain });
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 2).expect("four CPUs"));
+            trace
+        };
+        holds("no-task-lost", &beside(1));
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside(0), lost);
+    }
+}
