@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs the Linux host of zerolag on a Debian kernel with cgroup v2, in a virtual machine: groups, limits and their removal, then `validate --live`.
 #
-#   scripts/in-vm/run.sh [6.1|6.12|KERNEL_IMAGE] [groups|validate|all] [ARGUMENTS OF validate --live]
+#   scripts/in-vm/run.sh [6.1|6.12|7.3|7.3-rt|KERNEL_IMAGE] [groups|validate|all] [ARGUMENTS OF validate --live]
 #
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
 # idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead.
-# ZEROLAG is the program to test (else it is built). apt-get downloads kernels as packages of Debian, of the releases that this
-# computer's apt knows, into target/vm. If something is missing the script prints "skipped" and the reason, and ends well. Results:
-# docs/lab/2026-11-22-virtual-machines.md.
+# ZEROLAG is the program to test (else it is built). apt-get downloads kernels as packages of Debian into target/vm: of the releases that this
+# computer's apt knows, or of later ones from the same mirror. If something is missing the script prints "skipped" and the reason, and ends well.
+# Results: docs/lab/2026-11-22-virtual-machines.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$here/../.." && pwd)
@@ -23,20 +23,52 @@ busybox=$(command -v busybox || true)
 [ -n "$busybox" ] || skip "no busybox (apt-get install busybox-static)"
 mkdir -p "$work"
 
-# The newest signed or unsigned image of this series that apt knows.
+# Debian's package lists of later releases, which this computer's apt need not know: a configuration of its own, with the mirror and the keys of this
+# computer. The lists of sid can be past their date.
+later_releases() {
+    local apt=$work/apt mirror release keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | grep -v security | sort -u | head -1)
+    [ -n "$mirror" ] && [ -f "$keys" ] || return 1
+    mkdir -p "$apt"/{etc/sources.list.d,etc/preferences.d,etc/apt.conf.d,lists/partial,cache/archives/partial}
+    : > "$apt/status"
+    for release in trixie trixie-backports sid; do echo "deb [signed-by=$keys] $mirror $release main"; done > "$apt/etc/sources.list"
+    cat > "$apt/apt.conf" <<END
+Dir::Etc "$apt/etc"; Dir::State::Lists "$apt/lists"; Dir::State::status "$apt/status"; Dir::Cache "$apt/cache";
+Acquire::Languages "none"; Acquire::Check-Valid-Until "false"; APT::Sandbox::User "root";
+END
+    export APT_CONFIG=$apt/apt.conf
+    [ -n "$(find "$apt/lists" -name '*Packages*' -mtime -7 -print -quit)" ] || apt-get -qq update >&2 || true
+}
+
+# Prints the newest package of a series with an image in it: linux-binary since 6.19, linux-image before. `7.3-rt` is the image with PREEMPT_RT.
+package() {
+    local series=${1%-rt} flavour=
+    [ "$series" = "$1" ] || flavour=-rt
+    apt-cache search --names-only "^linux-(image|binary)-${series//./\\.}\.[0-9.+~a-z-]*[0-9a-z]$flavour-amd64(-unsigned)?$" | awk '{print $1}' |
+        if [ -n "$flavour" ]; then cat; else grep -v -e -rt; fi | grep -v -e -dbg -e -cloud | sort -t- -k3V -k2,2 | awk '
+            { version = $0; sub(/^linux-[a-z]*-/, "", version); sub(/-unsigned$/, "", version) }
+            version != last { last = version; best = $0 }
+            { print best }' | tail -1
+}
+
+# Prints the path of the newest image of this series that apt knows.
 kernel() {
     local series=$1 package
     [ ! -f "$series" ] || { echo "$series"; return; }
     command -v apt-get >/dev/null || return 1
-    package=$(apt-cache search --names-only "^linux-image-${series//./\\.}\.[0-9.+~a-z-]*[0-9a-z]-amd64(-unsigned)?$" | awk '{print $1}' | grep -v -e -dbg -e -cloud -e -rt | sort -V | tail -1)
+    package=$(package "$series")
+    if [ -z "$package" ]; then
+        later_releases || return 1
+        package=$(package "$series")
+    fi
     [ -n "$package" ] || return 1
     if [ ! -d "$work/$package" ]; then
         (cd "$work" && apt-get download "$package" >&2) || return 1
-        mkdir "$work/$package.new"
-        dpkg-deb --fsys-tarfile "$work/$package"_*.deb | tar -x -C "$work/$package.new" --wildcards './boot/vmlinuz-*' || return 1
+        mkdir -p "$work/$package.new"
+        dpkg-deb --fsys-tarfile "$work/$package"_*.deb | tar -x -C "$work/$package.new" --wildcards '*/vmlinuz*' || return 1
         mv "$work/$package.new" "$work/$package"
     fi
-    ls "$work/$package"/boot/vmlinuz-*
+    find "$work/$package" -name 'vmlinuz*' -type f | head -1
 }
 image=$(kernel "$wanted") || skip "no kernel $wanted: apt has no linux-image-$wanted*-amd64; give the path of an image"
 
