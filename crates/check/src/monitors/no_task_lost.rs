@@ -206,15 +206,11 @@ impl Monitor for NoTaskLost {
                     self.follow(after, *task);
                 }
             }
-            // Tasks here, and those that could come here, wait for other CPUs than before.
-            TraceEvent::RootDomain { .. } => self.waiting.values_mut().for_each(|wait| wait.since = record.at),
-            // The tasks that were lost there can run again.
-            TraceEvent::Hotplug { online: true } if self.loses_offline => {
-                for (task, wait) in &mut self.waiting {
-                    if after.task(*task).is_some_and(|task| task.rq == Some(record.cpu)) {
-                        wait.since = record.at;
-                    }
-                }
+            // Tasks here, and those that could come here, wait for other CPUs than before. A CPU
+            // that goes online changes the groups of CPUs that the balancer compares, and tasks
+            // that were lost there can run again.
+            TraceEvent::RootDomain { .. } | TraceEvent::Hotplug { online: true } => {
+                self.waiting.values_mut().for_each(|wait| wait.since = record.at);
             }
             // So do the real-time tasks that waited for the end of throttling, or of a server.
             TraceEvent::RtThrottle { throttled: false } | TraceEvent::Server { kind: ServerKind::Fair, .. } => {

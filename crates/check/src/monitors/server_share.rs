@@ -19,7 +19,7 @@ use crate::servers::Servers;
 use zerolag_model::settings::Grain;
 use zerolag_model::{Activation, ClassId, CpuId, Duration, Instant, Record, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
-use zerolag_trace::replay::Current;
+use zerolag_trace::replay::{Current, TaskState};
 use zerolag_trace::{IdTable, Replay};
 
 struct ServerShare {
@@ -61,9 +61,20 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 
 impl Monitor for ServerShare {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
-        if let TraceEvent::Switch { .. } = &record.event {
-            self.account(before, record.cpu, record.at);
-            self.judge(record.cpu, record.at, found);
+        match &record.event {
+            TraceEvent::Switch { .. } => {
+                self.account(before, record.cpu, record.at);
+                self.judge(record.cpu, record.at, found);
+            }
+            // The switch that ends its turn sees it in its new class.
+            TraceEvent::AttrChange { task, attr } if attr.prio().class() != ClassId::Fair => {
+                self.leaves_class(before, *task, record.at);
+            }
+            TraceEvent::PrioInherit { task, to, .. } if to.class() != ClassId::Fair => {
+                self.leaves_class(before, *task, record.at);
+            }
+            // No other event ends a turn of the class.
+            _ => {}
         }
     }
 
@@ -128,6 +139,13 @@ impl ServerShare {
         let view = self.cpus.entry(cpu);
         if let Some(since) = view.since.filter(|_| is_fair) {
             view.ran += at.since(place.since.max(since));
+        }
+    }
+
+    /// A task that runs leaves the fair class: its turn counts until now.
+    fn leaves_class(&mut self, before: &Replay, task: TaskId, at: Instant) {
+        if let Some(TaskState::Running { on, .. }) = before.task(task).map(|view| view.state) {
+            self.account(before, on, at);
         }
     }
 
@@ -202,6 +220,22 @@ mod tests {
     fn a_throttled_task_is_not_starved() {
         holds("server-share", &throttled_until(3_000));
         breaks("server-share", &throttled_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
+    }
+
+    /// `a` runs for 2.5 s, becomes a real-time task, and the CPU switches to another one.
+    #[test]
+    fn a_turn_counts_until_the_task_leaves_the_class() {
+        let changed = |a_runs: bool| {
+            let mut script = Script::new(1);
+            let (a, b, fifo) = (script.fair("a"), script.fair("b"), script.fifo("f", 9));
+            let first = if a_runs { a } else { fifo };
+            script.wake(0, 0, a).wake(0, 0, b).wake(0, 0, fifo).run(0, 0, None, Some(first));
+            let attr = zerolag_model::SchedAttr::fifo_at(3);
+            script.event(2_500_000, 0, TraceEvent::AttrChange { task: a, attr });
+            script.preempt(2_500_001, 0, first, if a_runs { fifo } else { a }).end(2_600_000)
+        };
+        holds("server-share", &changed(true));
+        breaks("server-share", &changed(false), "fair tasks want to run on cpu 0 for 2500.001ms, and run for 0ns");
     }
 
     /// Its server is set twice while the first period of 1 s continues.

@@ -298,26 +298,30 @@ fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 }
 
 /// \[5\] Ends the job of a queued server that has exhausted its runtime. The overrun is debt,
-/// unless the period is over: then a deferred server waits for a whole one. Until 6.17 it was
-/// enqueued at once, with the late deadline, and could run for good (commit 421fc59cf58c, "Fix RT
-/// task potential starvation when expiry time passed").
+/// unless the period is over: then a deferred server is deferred in a new one.
 ///
-/// differs: the presets of earlier kernels do not reproduce that.
+/// differs: in that case kernels until 6.17 enqueue it at once, with the late deadline, so that it
+/// can run for good; later ones make it wait for a whole period (commit 421fc59cf58c, "Fix RT task
+/// potential starvation when expiry time passed").
 fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
     if server.abs_deadline <= now {
         // Its period is over, and a timer for that moment would be late.
         match server.params.activation {
-            Activation::Deferred => server.begin_period(now),
+            Activation::Deferred => {
+                server.begin_period(now);
+                defer(rq, cx, kind);
+            }
             Activation::Immediate => {
                 server.replenish(now);
                 return requeue(rq, cx, kind);
             }
         }
+    } else {
+        let until = server.abs_deadline;
+        throttle(rq, cx, kind, until);
     }
-    let until = server.abs_deadline;
-    throttle(rq, cx, kind, until);
     left_queue(rq, cx, kind);
 }
 
@@ -330,7 +334,7 @@ pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: Clas
     for kind in ServerKind::ALL {
         let server = rq.dl.server(kind);
         let is_waiting = matches!(server.state, State::Throttled { .. }) && server.is_deferred();
-        if is_waiting && server.is_exhausted() && kind.class() == class {
+        if is_waiting && kind.class() == class {
             spent(rq, cx, kind);
         }
     }
@@ -373,11 +377,7 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
         State::Queued(_) => arm_budget(rq, cx, kind),
         State::Throttled { until } if now < until => arm(rq, cx, kind, until),
         State::Throttled { .. } => {
-            if server.is_exhausted() {
-                server.replenish(now);
-            } else {
-                server.begin_period(now);
-            }
+            server.replenish(now);
             let since = if server.is_deferred() { Since::ZeroLaxity } else { Since::Start };
             enqueue(rq, cx, kind, since); // [6]
         }
