@@ -13,7 +13,7 @@
 //! Sources: Baruah, Rosier & Howell 1990 (demand); Zhang & Burns 2009 (QPA); Spuri 1996, sec. 3,
 //! and George, Rivierre & Spuri 1996 (responses).
 
-use crate::task::{Sporadic, fits_one_cpu, jobs_in, sum, times};
+use crate::task::{Sporadic, fits_one_cpu, fixed_point, jobs_in, sum, times};
 use zerolag_model::Duration;
 
 /// The most iterations of one analysis. Beyond it no bound is known.
@@ -49,18 +49,8 @@ pub fn busy_period(tasks: &[Sporadic]) -> Option<Duration> {
     if !fits_one_cpu(tasks) {
         return None;
     }
-    let mut length = sum(tasks.iter().map(Sporadic::cost));
-    for _ in 0..ROUNDS {
-        let next = sum(tasks.iter().map(|task| task.requests(length)));
-        if next == length {
-            return Some(length);
-        }
-        if next > Sporadic::LONGEST {
-            return None;
-        }
-        length = next;
-    }
-    None
+    let costs = sum(tasks.iter().map(Sporadic::cost));
+    fixed_point(costs, ROUNDS, |length| sum(tasks.iter().map(|task| task.requests(length))))
 }
 
 /// The number of windows that a test looked at, for comparisons with publications.

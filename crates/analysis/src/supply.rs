@@ -18,11 +18,11 @@
 //! Sources: Abeni & Buttazzo 1998 (CBS); Shin & Lee 2003, sec. 3 (periodic resources); Easwaran,
 //! Anand & Lee 2007, sec. 3 (with a deadline); Linux `Documentation/scheduler/sched-bwc.rst`.
 
-use crate::task::{Sporadic, fits_one_cpu, sum, times};
+use crate::task::{Sporadic, fits_one_cpu, fixed_point, sum, times};
 use zerolag_model::{CpuMax, Duration};
 
 /// The most iterations of one search. Beyond it no bound is known.
-pub const ROUNDS: u32 = 1_000_000;
+pub const ROUNDS: usize = 1_000_000;
 
 /// A budget per period, given somewhere before a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,18 +185,9 @@ impl Supply for Quota {
 /// (Cruz 1991, sec. III, for a server with a supply function). None if the supply is not enough.
 #[must_use]
 pub fn any_order(tasks: &[Sporadic], supply: &impl Supply) -> Option<Duration> {
-    let mut length = Duration::from_nanos(1);
-    for _ in 0..ROUNDS {
-        let next = supply.time_for(sum(tasks.iter().map(|task| task.requests(length))));
-        if next <= length {
-            return Some(length);
-        }
-        if next > Sporadic::LONGEST {
-            return None;
-        }
-        length = next;
-    }
-    None
+    fixed_point(Duration::from_nanos(1), ROUNDS, |length| {
+        supply.time_for(sum(tasks.iter().map(|task| task.requests(length))))
+    })
 }
 
 /// A CPU that runs tasks of limited groups and others, in whatever order.
@@ -219,21 +210,12 @@ impl Window {
         if !fits_one_cpu(&self.tasks) {
             return None;
         }
-        let mut length = Duration::from_nanos(1);
-        for _ in 0..ROUNDS {
+        fixed_point(Duration::from_nanos(1), ROUNDS, |length| {
             let work = |tasks: &[Sporadic]| sum(tasks.iter().map(|task| task.requests(length)));
             let limits = self.limits.iter();
             let throttled = sum(limits.map(|(limit, tasks)| limit.throttled_with(length, work(tasks))));
-            let next = work(&self.tasks).saturating_add(throttled);
-            if next <= length {
-                return Some(length);
-            }
-            if next > Sporadic::LONGEST {
-                return None;
-            }
-            length = next;
-        }
-        None
+            work(&self.tasks).saturating_add(throttled)
+        })
     }
 
     /// Returns the longest time for which the CPU runs tasks without a break while `unlimited`
@@ -244,19 +226,10 @@ impl Window {
     /// what the CPU holds of a quota from before.
     #[must_use]
     pub fn any_order_outside(&self, unlimited: &[Sporadic], slice: Duration) -> Option<Duration> {
-        let mut length = Duration::from_nanos(1);
-        for _ in 0..ROUNDS {
+        fixed_point(Duration::from_nanos(1), ROUNDS, |length| {
             let work = sum(unlimited.iter().map(|task| task.requests(length)));
-            let next = work.saturating_add(sum(self.limits.iter().map(|(limit, _)| limit.most(length, 1, slice))));
-            if next <= length {
-                return Some(length);
-            }
-            if next > Sporadic::LONGEST {
-                return None;
-            }
-            length = next;
-        }
-        None
+            work.saturating_add(sum(self.limits.iter().map(|(limit, _)| limit.most(length, 1, slice))))
+        })
     }
 }
 

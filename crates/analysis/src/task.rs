@@ -167,6 +167,27 @@ pub(crate) fn sum(all: impl Iterator<Item = Duration>) -> Duration {
     all.fold(Duration::ZERO, Duration::saturating_add)
 }
 
+/// Returns the first length from this one on that is no less than the work which arrives in it, the
+/// end of a busy period; none beyond [`Sporadic::LONGEST`], or after so many iterations. The work
+/// must not decrease with the length.
+pub(crate) fn fixed_point(
+    mut length: Duration,
+    rounds: usize,
+    work: impl Fn(Duration) -> Duration,
+) -> Option<Duration> {
+    for _ in 0..rounds {
+        let next = work(length);
+        if next <= length {
+            return Some(length);
+        }
+        if next > Sporadic::LONGEST {
+            return None;
+        }
+        length = next;
+    }
+    None
+}
+
 /// Returns whether the shares of tasks add up to no more than one CPU, exactly.
 ///
 /// Fractions are summed as integer parts and 128-bit remainders, rounded up: a sum above one by

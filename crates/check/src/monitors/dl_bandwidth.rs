@@ -13,7 +13,7 @@
 //!   more runtime. So does one that slept and continues with its budget: it can be late, too.
 //! * An overrun is noticed late: with `enforce.dl = tick`, by up to a tick. A task repays it in its
 //!   next periods, so it counts for each of the two runtimes, or three, of the window. A deferred
-//!   server does not repay it; instead its next period begins later.
+//!   server repays it only if its task blocks; else its next period begins later.
 //!
 //! The rule is kept as a bucket per task and per server: running fills the bucket, time empties it
 //! at the rate of the bandwidth, and it never holds more than two runtimes (or three) plus the
@@ -314,7 +314,7 @@ impl DlBandwidth {
         // The budget of a period that continues after a change can be the old one.
         bucket.old = bucket.old.filter(|(_, until)| at <= *until);
         let besides = bucket.old.map_or(Duration::ZERO, |(runtime, _)| runtime);
-        // An overrun makes its period longer.
+        // An overrun makes its period longer, or is repaid.
         let (runtime, period) = (params.runtime + grain, params.period + grain);
         let rate = Rate { runtime, period, overrun: Duration::ZERO, besides };
         let excess = bucket.fill(ran, at, rate, self.is_costly);

@@ -272,8 +272,7 @@ impl DlTardiness {
         if let [cpu] = *cpus {
             let server = self.servers.of(cpu);
             if server.is_on() {
-                // Its next period begins later by the overrun: it does not repay the overrun
-                // otherwise.
+                // Its next period begins later by the overrun, if it does not repay it.
                 members.push((server.runtime + self.grain, server.period + self.grain));
             }
         }

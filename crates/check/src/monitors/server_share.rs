@@ -5,10 +5,10 @@
 //! period late. At most the runtime is then owed for a period less the runtime. The rule is judged
 //! per CPU over windows in which fair tasks are queued there without a break and no deadline task
 //! runs. Run time counts, less a part of the runtime for interrupts. Tasks of a group that is
-//! throttled there do not want to run. An immediate server can overrun until the tick; if that is
-//! more than the part for interrupts, it repays the overrun with periods, which are added to the
-//! window. A CPU that is offline runs nothing: tasks that a kernel leaves there are
-//! `no-task-lost`'s concern.
+//! throttled there do not want to run. A server can overrun until the tick, and repay that with
+//! periods, which are added to the window: an immediate one if the overrun is more than the part
+//! for interrupts, a deferred one if it is more than a runtime and its task blocks. A CPU that is
+//! offline runs nothing: tasks that a kernel leaves there are `no-task-lost`'s concern.
 //!
 //! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or
 //! unthrottled.
@@ -156,11 +156,14 @@ impl ServerShare {
         // On a slow CPU the scaled runtime can be longer than the period: no CPU has more time.
         let runtime = runtime.min(period);
         let slack = runtime / 10;
-        let (least, overrun) = (runtime - slack, self.grain.as_nanos().div_ceil(runtime.as_nanos()));
-        let window = match activation {
-            Activation::Immediate if self.grain > slack => period * (2 + overrun),
-            Activation::Immediate | Activation::Deferred => period * 2,
+        let least = runtime - slack;
+        let (overrun, runtime_ns) = (self.grain.as_nanos(), runtime.as_nanos());
+        let repaid = match activation {
+            Activation::Immediate if self.grain > slack => overrun.div_ceil(runtime_ns),
+            Activation::Immediate => 0,
+            Activation::Deferred => overrun / runtime_ns,
         };
+        let window = period * (2 + repaid);
         if view.ran >= least {
             (view.since, view.ran) = (Some(at.max(view.old_until)), Duration::ZERO);
         } else if at.since(since) > window {
@@ -282,6 +285,25 @@ mod tests {
             script.preempt(at, 0, fifo, fair).preempt(at + 50_000, 0, fair, fifo);
         }
         script.end(3_000_000)
+    }
+
+    /// A server of 1 ms can overrun by a tick of 10 ms, and repay that with ten periods.
+    #[test]
+    fn an_overrun_of_many_runtimes_is_repaid() {
+        let starved = |activation: &str, ms: u64| {
+            let (mut script, fair, fifo) = beginning();
+            let settings =
+                [("fair_server", activation), ("fair_server.runtime", "1ms"), ("fair_server.period", "50ms")];
+            let settings = settings.into_iter().chain([("hz", "100"), ("enforce.dl", "tick")]);
+            script.meta.settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);
+            script.end(ms * 1_000)
+        };
+        for activation in ["deferred", "immediate"] {
+            holds("server-share", &starved(activation, 600));
+            let says = "fair tasks want to run on cpu 0 for 600.99ms, and run for 0ns";
+            breaks("server-share", &starved(activation, 601), says);
+        }
     }
 
     #[test]

@@ -306,21 +306,17 @@ fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
-    if server.abs_deadline <= now {
-        // Its period is over, and a timer for that moment would be late.
-        match server.params.activation {
-            Activation::Deferred => {
-                server.begin_period(now);
-                defer(rq, cx, kind);
-            }
-            Activation::Immediate => {
-                server.replenish(now);
-                return requeue(rq, cx, kind);
-            }
+    let until = server.abs_deadline;
+    match server.params.activation {
+        Activation::Deferred | Activation::Immediate if now < until => throttle(rq, cx, kind, until),
+        Activation::Deferred => {
+            server.begin_period(now);
+            defer(rq, cx, kind);
         }
-    } else {
-        let until = server.abs_deadline;
-        throttle(rq, cx, kind, until);
+        Activation::Immediate => {
+            server.replenish(now);
+            return requeue(rq, cx, kind);
+        }
     }
     left_queue(rq, cx, kind);
 }
