@@ -1,7 +1,10 @@
 //! Groups of a workload as directories of the `cpu` controller, v1 or v2.
 //!
-//! All groups are below one directory of this run, `zerolag-PID-RUN`. No other file is written,
-//! except that in v2 the process is moved into the directory and back. The directory must disappear
+//! All groups are below one directory of this run, `zerolag-PID-RUN`. Tasks without a group are in
+//! that directory itself, so that they compete with each group, as in a workload's root. Its weight
+//! is the sum of theirs: beside other programs the run counts as if it had no directory. No other
+//! file is written, except that in v2 the process is moved into the directory and back. The
+//! directory must disappear
 //! however the run ends, and a process that is killed cannot clean up after itself. So a shell
 //! waits on a pipe that only this process holds open; when the pipe closes (after the end, a crash,
 //! a kill or Ctrl-C) it removes the directories. The kernel allows that only once the last thread
@@ -12,6 +15,7 @@
 //! | weight | `cpu.shares` = weight x 1024 / 100 | `cpu.weight`, `cpu.weight.nice` |
 //! | idle (5.15) | `cpu.idle` | `cpu.idle` |
 //! | a thread joins by | `tasks` | `cgroup.threads`, the groups being `threaded` |
+//! | a thread without a group | joins the directory by `tasks` | is there with its process |
 //! | real-time threads | stay outside if the kernel has `cpu.rt_runtime_us`: a new group has no real-time budget | join |
 //!
 //! Sources: Linux v6.12 `Documentation/admin-guide/cgroup-v1`, `cgroup-v2.rst` (*Threads*).
@@ -24,7 +28,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use zerolag_model::CpuMax;
+use zerolag_model::{CpuMax, SchedAttr};
 use zerolag_workload::Program;
 use zerolag_workload::program::{GroupDef, GroupWeight};
 
@@ -54,6 +58,8 @@ pub(crate) struct Hierarchy {
 pub(crate) struct Groups {
     version: Version,
     home: PathBuf,
+    /// Whether a real-time thread can be in a new group.
+    takes_realtime: bool,
     /// The run's own directory, then the groups in order of definition.
     dirs: Vec<PathBuf>,
     /// Which groups exist and may be joined.
@@ -123,8 +129,11 @@ impl Hierarchy {
         let cleaner = Some(start_cleaner(&dirs)?);
         let there = Mutex::new(vec![false; defs.len()]);
         let gone = Mutex::new(vec![Vec::new(); defs.len()]);
-        let groups = Groups { version: self.version, home: self.home.clone(), dirs, there, gone, cleaner };
+        let takes_realtime = self.takes_realtime();
+        let groups =
+            Groups { version: self.version, home: self.home.clone(), takes_realtime, dirs, there, gone, cleaner };
         make_dir(&groups.dirs[0])?;
+        write_weight(self.version, &groups.dirs[0], GroupWeight::Shares(shares_of(program)))?;
         if self.version == Version::V2 {
             write(&groups.dirs[0].join("cgroup.procs"), "0")?;
         }
@@ -141,12 +150,20 @@ impl Hierarchy {
 }
 
 impl Groups {
-    /// Moves the calling thread into a group.
-    pub(crate) fn join(&self, group: usize) -> io::Result<()> {
-        if !self.is_there(group) {
-            return Err(io::ErrorKind::NotFound.into());
+    /// Moves the calling thread into a group, or out of all of them. `may_be_realtime` says whether
+    /// it has or gets a real-time policy.
+    pub(crate) fn join(&self, group: Option<usize>, may_be_realtime: bool) -> io::Result<()> {
+        write(&self.dir_of(group, may_be_realtime)?.join(self.threads_file()), "0")
+    }
+
+    /// Returns the directory of a group, or that of threads without a group.
+    fn dir_of(&self, group: Option<usize>, may_be_realtime: bool) -> io::Result<&Path> {
+        match group {
+            Some(group) if !self.is_there(group) => Err(io::ErrorKind::NotFound.into()),
+            Some(group) => Ok(&self.dirs[group + 1]),
+            None if may_be_realtime && !self.takes_realtime => Ok(&self.home),
+            None => Ok(&self.dirs[0]),
         }
-        write(&self.dirs[group + 1].join(self.threads_file()), "0")
     }
 
     /// Creates a group, with its weight and limit.
@@ -198,14 +215,7 @@ impl Groups {
 
     /// Sets a group's weight.
     pub(crate) fn set_weight(&self, group: usize, weight: GroupWeight) -> io::Result<()> {
-        let dir = &self.dirs[group + 1];
-        match self.version {
-            Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(weight).to_string()),
-            Version::V2 => {
-                let (file, weight) = v2_weight(weight);
-                write(&dir.join(file), &weight.to_string())
-            }
-        }
+        write_weight(self.version, &self.dirs[group + 1], weight)
     }
 
     /// Makes a group idle, or ends that.
@@ -222,15 +232,9 @@ impl Groups {
         }
     }
 
-    /// Moves a thread into a group, or out of all of them.
-    pub(crate) fn take_in(&self, group: Option<usize>, thread: i32) -> io::Result<()> {
-        let dir = match (group, self.version) {
-            (Some(group), _) if !self.is_there(group) => return Err(io::ErrorKind::NotFound.into()),
-            (Some(group), _) => &self.dirs[group + 1],
-            (None, Version::V1) => &self.home,
-            (None, Version::V2) => &self.dirs[0],
-        };
-        write(&dir.join(self.threads_file()), &thread.to_string())
+    /// Moves another thread into a group, or out of all of them.
+    pub(crate) fn take_in(&self, group: Option<usize>, thread: i32, may_be_realtime: bool) -> io::Result<()> {
+        write(&self.dir_of(group, may_be_realtime)?.join(self.threads_file()), &thread.to_string())
     }
 
     const fn threads_file(&self) -> &'static str {
@@ -366,6 +370,33 @@ fn limit_v2(dir: &Path, max: CpuMax) -> io::Result<()> {
     }
     write(&dir.join("cpu.max.burst"), &max.burst.as_micros_floor().to_string())
 }
+
+fn write_weight(version: Version, dir: &Path, weight: GroupWeight) -> io::Result<()> {
+    match version {
+        Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(weight).to_string()),
+        Version::V2 => {
+            let (file, weight) = v2_weight(weight);
+            write(&dir.join(file), &weight.to_string())
+        }
+    }
+}
+
+/// Returns the sum of the weights in a workload's root, in the scale of v1: those of the groups
+/// there and of the tasks without a group.
+fn shares_of(program: &Program) -> u32 {
+    let groups = program.groups.iter().filter(|group| group.parent.is_none());
+    let groups = groups.map(|group| if group.is_idle { 0 } else { v1_shares(group.weight) });
+    let tasks = program.tasks.iter().filter(|task| task.group.is_none()).map(|task| match task.attr {
+        SchedAttr::Fair { nice, .. } => u64::from(nice.weight()) * u64::from(task.instances),
+        _ => 0,
+    });
+    let sum = groups.chain(tasks).fold(0, u64::saturating_add);
+    u32::try_from(sum).unwrap_or(u32::MAX).clamp(SHARES_MIN, SHARES_MAX)
+}
+
+/// The range of `cpu.shares` (Linux v6.12 `kernel/sched/sched.h`, `MIN_SHARES`, `MAX_SHARES`).
+const SHARES_MIN: u32 = 2;
+const SHARES_MAX: u32 = 1 << 18;
 
 /// Returns a weight in the scale of v1, in which the kernel's default is 1024 for 100.
 fn v1_shares(weight: GroupWeight) -> u64 {

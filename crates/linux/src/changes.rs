@@ -14,7 +14,7 @@
 use crate::cgroup::Groups;
 use crate::host::{cpu_set, refused_attr};
 use crate::park::{Parker, Waited};
-use crate::plan::THREADS_MAX;
+use crate::plan::{THREADS_MAX, may_be_realtime};
 use crate::shared::Shared;
 use crate::thread::spawn;
 use crate::world::{Failure, Live, Seat, World};
@@ -131,7 +131,7 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
                 })
             }
             Change::Group { task, group } => self.each(*task, |maker, live| {
-                let moved = maker.groups()?.take_in(*group, live.tid);
+                let moved = maker.groups()?.take_in(*group, live.tid, may_be_realtime(world.program, live.def));
                 moved.map_err(|error| error.to_string())?;
                 let group = group.map_or(GroupId::ROOT, |group| GroupId::from_index(group + 1));
                 maker.record(TraceEvent::GroupChange { task: live.task, group });

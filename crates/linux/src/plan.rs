@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr};
 use zerolag_workload::Program;
-use zerolag_workload::change::Change;
+use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::{Action, AffinityChange, CpusetDef, ResourceKind};
 
 /// The options of a run.
@@ -68,6 +68,9 @@ pub struct Plan {
     pub(crate) hierarchy: Option<Hierarchy>,
     /// The priority of the watchdog, if real-time or deadline tasks need one.
     pub(crate) watchdog: Option<RtPriority>,
+    /// The priority of the sources of requests, above all tasks; `None` if there are none, or if
+    /// they must be fair threads.
+    pub(crate) sources: Option<RtPriority>,
 }
 
 impl Plan {
@@ -139,7 +142,9 @@ impl Plan {
             refuse_realtime_in_groups(&program, &mut refusals);
         }
         if refusals.is_empty() {
-            Ok(Self { program, options, host, cpus: wanted, hierarchy, watchdog })
+            let sources = watchdog.or(RtPriority::new(1)).filter(|_| !program.sources.is_empty());
+            let sources = sources.filter(|priority| try_attr(SchedAttr::fifo(*priority)).is_ok());
+            Ok(Self { program, options, host, cpus: wanted, hierarchy, watchdog, sources })
         } else {
             Err(refusals)
         }
@@ -197,18 +202,28 @@ fn refuse_pipes(program: &Program, refusals: &mut Vec<Refusal>) {
     }
 }
 
+/// Returns all attributes that a task has or gets.
+fn attrs_of(program: &Program, at: usize) -> impl Iterator<Item = SchedAttr> {
+    let def = &program.tasks[at];
+    let of_changes = program.changes.iter().filter_map(move |change| match &change.what {
+        Change::Attr { task, attr } if *task == at => Some(*attr),
+        _ => None,
+    });
+    [def.attr].into_iter().chain(def.phases.iter().filter_map(|phase| phase.attr)).chain(of_changes)
+}
+
+/// Returns whether a task has or gets a real-time policy.
+pub(crate) fn may_be_realtime(program: &Program, at: usize) -> bool {
+    attrs_of(program, at).any(|attr| matches!(attr, SchedAttr::Rt { .. }))
+}
+
 /// Tries each of the program's policies; returns the watchdog's priority.
 fn refuse_attrs(program: &Program, refusals: &mut Vec<Refusal>) -> Option<RtPriority> {
     let mut tried: Vec<SchedAttr> = vec![SchedAttr::NORMAL];
     let mut needs_watchdog = false;
     let mut highest = 0;
-    for (at, def) in program.tasks.iter().enumerate() {
-        let of_changes = program.changes.iter().filter_map(|change| match &change.what {
-            Change::Attr { task, attr } if *task == at => Some(*attr),
-            _ => None,
-        });
-        let of_phases = def.phases.iter().filter_map(|phase| phase.attr);
-        for attr in [def.attr].into_iter().chain(of_phases).chain(of_changes) {
+    for at in 0..program.tasks.len() {
+        for attr in attrs_of(program, at) {
             if let SchedAttr::Rt { priority, .. } = attr {
                 highest = highest.max(priority.value());
             }
@@ -266,9 +281,14 @@ fn has_sys_nice() -> bool {
 /// real-time budget, and granting one takes it from others.
 fn refuse_realtime_in_groups(program: &Program, refusals: &mut Vec<Refusal>) {
     for (at, def) in program.tasks.iter().enumerate() {
-        let in_group = def.group.is_some() || def.phases.iter().any(|phase| phase.group.is_some());
-        let attrs = [def.attr].into_iter().chain(def.phases.iter().filter_map(|phase| phase.attr));
-        if in_group && attrs.into_iter().any(|attr| matches!(attr, SchedAttr::Rt { .. })) {
+        let moves = |change: &TimedChange| match change.what {
+            Change::Group { task, group } => task == at && group.is_some(),
+            _ => false,
+        };
+        let in_group = def.group.is_some()
+            || def.phases.iter().any(|phase| phase.group.is_some())
+            || program.changes.iter().any(moves);
+        if in_group && may_be_realtime(program, at) {
             let why =
                 "this kernel (CONFIG_RT_GROUP_SCHED) gives a new group no real-time budget; leave the task in the root";
             refusals.push(Refusal { subject: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });

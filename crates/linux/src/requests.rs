@@ -2,20 +2,22 @@
 //! them.
 //!
 //! A source sleeps until an absolute time and is outside of every group, so a limit delays workers
-//! and never arrivals. If the host wakes a source late, the request enters the queue late, but its
-//! latency still counts from its intended arrival: no request is omitted because the machine was
-//! busy.
+//! and never arrivals. It has a real-time priority above all tasks where that is permitted: a fair
+//! thread waits behind the workload (1.9 s were seen), and the requests of a source that is late
+//! arrive together. If a source is late nevertheless, the latency of its requests still counts from
+//! their intended arrival: no request is omitted because the machine was busy. A note says how late
+//! they were ([`lateness_note`]).
 
-use crate::clock;
 use crate::park::{Waited, Waiter};
 use crate::shared::{Asked, InService, Sender, Sent, Shared};
 use crate::thread::Thread;
 use crate::world::{Go, Over, World};
+use crate::{clock, sys};
 use rustix::thread::sched_getcpu;
 use std::sync::{Arc, PoisonError};
 use std::thread::Scope;
 use zerolag_model::event::RequestStep;
-use zerolag_model::{CpuId, Instant, Record, TraceEvent};
+use zerolag_model::{CpuId, Duration, Instant, Record, RtPriority, SchedAttr, TraceEvent};
 use zerolag_workload::Program;
 use zerolag_workload::arrivals::call_stream;
 use zerolag_workload::program::{ResourceId, ResourceKind};
@@ -33,20 +35,49 @@ pub(crate) fn called_queues(program: &Program) -> Vec<Record> {
 }
 
 /// Starts the threads of all sources; returns how many there are. They wait at the gate.
-pub(crate) fn start_sources<'s, 'w: 's>(world: &'w World<'w>, scope: &'s Scope<'s, 'w>) -> std::io::Result<u32> {
+pub(crate) fn start_sources<'s, 'w: 's>(
+    world: &'w World<'w>,
+    scope: &'s Scope<'s, 'w>,
+    priority: Option<RtPriority>,
+) -> std::io::Result<u32> {
     for index in 0..world.program.sources.len() {
         let builder = std::thread::Builder::new().name("zerolag-source".to_owned());
         world.shared[world.program.sources[index].queue.index()].add_sender();
-        builder.spawn_scoped(scope, move || source(world, index))?;
+        builder.spawn_scoped(scope, move || source(world, index, priority))?;
     }
     Ok(u32::try_from(world.program.sources.len()).unwrap_or(u32::MAX))
 }
 
-fn source(world: &World<'_>, index: usize) {
+/// Returns a note if requests entered their queues late, with the priority of the sources.
+pub(crate) fn lateness_note(records: &[Record], priority: Option<RtPriority>) -> Option<String> {
+    let mut late: Vec<Duration> = records
+        .iter()
+        .filter_map(|record| match record.event {
+            TraceEvent::Request { step: RequestStep::Arrive { due }, .. } => Some(record.at.since(due)),
+            _ => None,
+        })
+        .collect();
+    late.sort_unstable();
+    let (middle, most) = (*late.get(late.len() / 2)?, *late.last()?);
+    if most <= LATE {
+        return None;
+    }
+    let why = match priority {
+        Some(_) => "the host woke them late",
+        None => "they are fair threads: SCHED_FIFO is not permitted here",
+    };
+    Some(format!(
+        "the sources of requests were up to {most} late, {middle} in the middle ({why}); latencies contain that"
+    ))
+}
+
+fn source(world: &World<'_>, index: usize, priority: Option<RtPriority>) {
     let def = &world.program.sources[index];
     let queue = def.queue.0;
     let parker = world.end.parker();
     let Some(origin) = world.gate.wait(Ok(())) else { return };
+    // The plan has tried it.
+    drop(priority.map(|priority| sys::set_attr(SchedAttr::fifo(priority))));
     let mut records = Vec::new();
     let mut record = |at: Instant, event| {
         let cpu = CpuId::from_index(sched_getcpu());
@@ -144,5 +175,33 @@ impl Thread<'_, '_> {
     }
 }
 
+/// A request that enters its queue later than this is reported.
+const LATE: Duration = Duration::from_millis(1);
 /// The most requests of one source that are recorded; no more arrive after them.
 const REQUESTS_MAX: usize = 1 << 22;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_sources_are_reported_with_the_reason() {
+        let sent = |at: u64, due: u64| {
+            let step = RequestStep::Arrive { due: Instant::from_nanos(due) };
+            let event = TraceEvent::Request { queue: 0, request: 0, step };
+            Record { at: Instant::from_nanos(at), cpu: CpuId(0), event }
+        };
+        let ms = 1_000_000;
+        let punctual = [sent(5 * ms, 5 * ms), sent(7 * ms, 6 * ms)];
+        assert_eq!(lateness_note(&punctual, None), None);
+        assert_eq!(lateness_note(&[], None), None);
+        let late = [sent(5 * ms, 5 * ms), sent(7 * ms, 6 * ms), sent(30 * ms, 10 * ms)];
+        let note = |priority| lateness_note(&late, priority).expect("20 ms are late");
+        assert_eq!(
+            note(None),
+            "the sources of requests were up to 20ms late, 1ms in the middle (they are fair threads: SCHED_FIFO is \
+             not permitted here); latencies contain that"
+        );
+        assert!(note(RtPriority::new(1)).contains("(the host woke them late)"));
+    }
+}

@@ -29,7 +29,7 @@ use crate::host::busy_times;
 use crate::park::End as RunEnd;
 use crate::plan::{LIMIT, Plan, Recording};
 use crate::recorder::Recorder;
-use crate::requests::{called_queues, start_sources};
+use crate::requests::{called_queues, lateness_note, start_sources};
 use crate::shared::Shared;
 use crate::thread::{measure_zero_rate, spawn};
 use crate::work::Speeds;
@@ -91,8 +91,8 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
     };
     let watched = OnceLock::new();
     let ran = std::thread::scope(|scope| {
-        let ready = start_threads(&world, scope, plan.watchdog)
-            .map_err(|error| host_error("a thread cannot be started", &error));
+        let ready =
+            start_threads(&world, scope, plan).map_err(|error| host_error("a thread cannot be started", &error));
         let ready = ready.and_then(|threads| match world.gate.wait_ready(threads) {
             refused if refused.is_empty() => Ok(()),
             refused => Err(RunError::Refused(refused)),
@@ -182,7 +182,7 @@ fn first_number(program: &Program, task: &TaskDef) -> u32 {
 fn start_threads<'s, 'w: 's>(
     world: &'w World<'w>,
     scope: &'s std::thread::Scope<'s, 'w>,
-    priority: Option<RtPriority>,
+    plan: &Plan,
 ) -> std::io::Result<u32> {
     let mut threads = 0;
     for (def, task) in world.program.tasks.iter().enumerate() {
@@ -195,7 +195,7 @@ fn start_threads<'s, 'w: 's>(
             threads += 1;
         }
     }
-    Ok(threads + start_sources(world, scope)? + start_changes(world, scope, priority)?)
+    Ok(threads + start_sources(world, scope, plan.sources)? + start_changes(world, scope, plan.watchdog)?)
 }
 
 /// Watches the run until all threads have ended. Returns the watchdog's figures.
@@ -294,7 +294,9 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
     meta.end = Instant::ZERO + elapsed;
     let mut known = group_records(&plan.program);
     known.append(&mut called_queues(&plan.program));
-    known.append(&mut world.arrivals.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let mut arrivals = world.arrivals.into_inner().unwrap_or_else(PoisonError::into_inner);
+    notes.extend(lateness_note(&arrivals, plan.sources));
+    known.append(&mut arrivals);
     let trace = merge(meta, &mut done, known, ran.recorded, ran.start);
     Figures {
         host: plan.host.clone(),

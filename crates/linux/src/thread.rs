@@ -6,7 +6,7 @@
 use crate::figures::TaskFigures;
 use crate::host::{ThreadCounts, cpu_set, refused_attr};
 use crate::park::{Waited, Waiter};
-use crate::plan::THREADS_MAX;
+use crate::plan::{THREADS_MAX, may_be_realtime};
 use crate::shared::{InService, LockError, Shared, next_expiry};
 use crate::world::{Done, Failure, Go, Live, Orders, Over, Seat, World};
 use crate::{clock, sys};
@@ -154,9 +154,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         if let Some(mask) = mask {
             set_affinity(&mask)?;
         }
-        if let Some(group) = def.group {
-            self.join(group)?;
-        }
+        self.join(def.group)?;
         self.set_attr(def.attr)
     }
 
@@ -179,11 +177,12 @@ impl<'w: 's, 's> Thread<'w, 's> {
         Ok(())
     }
 
-    fn join(&self, group: usize) -> Result<(), String> {
-        let Some(groups) = &self.world.groups else { return Ok(()) };
-        groups
-            .join(group)
-            .map_err(|error| format!("cannot join group {}: {error}", self.world.program.groups[group].path))
+    fn join(&self, group: Option<usize>) -> Result<(), String> {
+        let (program, Some(groups)) = (self.world.program, &self.world.groups) else { return Ok(()) };
+        groups.join(group, may_be_realtime(program, self.seat.def)).map_err(|error| {
+            let name = group.map_or("/", |group| &*program.groups[group].path);
+            format!("cannot join group {name}: {error}")
+        })
     }
 
     /// Writes the records that introduce a task.
@@ -261,7 +260,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
             set_affinity(&mask)?;
             self.record(TraceEvent::Affinity { task: self.seat.task, cpus: Arc::new(mask) });
         }
-        phase.group.map_or(Ok(()), |group| self.join(group))
+        phase.group.map_or(Ok(()), |group| self.join(Some(group)))
     }
 
     fn act(&mut self, action: &Action) -> Go {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use zerolag_linux::plan::Recording;
 use zerolag_linux::{End, Figures, Options, Plan, Refusal, RunError, run};
+use zerolag_model::event::RequestStep;
 use zerolag_model::{CpuMask, Duration, Mark, TraceEvent};
 use zerolag_workload::{LoadOptions, Program, load};
 
@@ -280,6 +281,50 @@ fn groups_share_by_weight_and_leave_nothing_behind() {
         let left: Vec<_> = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).collect();
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+/// Two groups and a task without one compete for a CPU: a third each, where a task beside the run's
+/// directory would have half.
+#[test]
+fn a_task_without_a_group_competes_with_each_group() {
+    let toml = "[group.\"/a\"]\n[group.\"/b\"]\n[task.a]\ngroup = \"/a\"\nsteps = [{ run = \"9s\" }]\n\
+                [task.b]\ngroup = \"/b\"\nsteps = [{ run = \"9s\" }]\n[task.alone]\nsteps = [{ run = \"9s\" }]\n";
+    let _alone = GROUPS.lock();
+    // Other programs disturb a run: the one in the middle of three counts.
+    let share = |figures: &Figures| {
+        let all: Duration = figures.tasks.iter().fold(Duration::ZERO, |sum, task| sum + task.run);
+        figures.tasks[2].run.as_nanos() as f64 / all.as_nanos() as f64
+    };
+    let mut shares = Vec::new();
+    for _ in 0..3 {
+        let Some(figures) = run_or_skip(toml, for_millis(1000)) else { return };
+        shares.push(share(&figures));
+    }
+    shares.sort_by(f64::total_cmp);
+    assert!((0.25..0.42).contains(&shares[1]), "{shares:?}");
+}
+
+/// A source is woken in time while real-time tasks hold all CPUs.
+#[test]
+fn sources_are_not_delayed_by_the_workload() {
+    let cpus = zerolag_linux::Host::look().cpus.iter().count();
+    let toml = format!(
+        "[service.web]\narrivals = {{ poisson = \"200/s\" }}\nworkers = 1\nsteps = [{{ run = \"100us\" }}]\n\
+         [task.hog]\npolicy = \"fifo\"\npriority = 5\ninstances = {cpus}\n\
+         steps = [{{ run = \"100ms\" }}, {{ sleep = \"20ms\" }}]\n"
+    );
+    let options = Options { cpus: None, ..for_millis(1000) };
+    let Some(figures) = run_or_skip(&toml, options) else { return };
+    let mut late: Vec<Duration> = Vec::new();
+    for record in &figures.trace.records {
+        if let TraceEvent::Request { step: RequestStep::Arrive { due }, .. } = record.event {
+            late.push(record.at.since(due));
+        }
+    }
+    late.sort_unstable();
+    assert!(late.len() > 100, "{} requests", late.len());
+    // A fair source waits for the rest of 100 ms.
+    assert!(late[late.len() / 2] < Duration::from_millis(1), "{late:?}");
 }
 
 #[test]

@@ -228,7 +228,7 @@ impl Machine {
                     self.interrupt(cpu, Interrupt::GroupTimer(group, timer));
                 }
             }
-            Event::TaskTimer { task } => self.interrupt(self.kernel.timer_cpu(task), Interrupt::TaskTimer(task)),
+            Event::TaskTimer { cpu, task } => self.interrupt(cpu, Interrupt::TaskTimer(task)),
             Event::LateTick { cpu } => {
                 let ticked = self.kernel.late_tick(cpu);
                 self.after_tick(cpu, ticked);

@@ -1,9 +1,9 @@
 //! [`EventQueue`]: future events, in total order.
 //!
 //! An event's key is (time, phase, source, count of that source). No two keys are equal, and no key
-//! depends on other sources, so adding a task reorders no other events. An event that became void
-//! stays in the queue and is recognised by its generation when it comes up: cancelling costs
-//! nothing.
+//! depends on other sources, so adding a task reorders no other events. Timers have one source: at
+//! an instant they come in the order in which they were armed. An event that became void stays in
+//! the queue and is recognised by its generation when it comes up: cancelling costs nothing.
 //!
 //! Most events are microseconds away, but many tasks have timers that are milliseconds away. In one
 //! heap each near event would pay for all far ones. So events within the present span are in a
@@ -21,11 +21,12 @@
 //! between lists.
 //!
 //! Sources: Ahuja, Mehlhorn, Orlin & Tarjan 1990, "Faster algorithms for the shortest path problem"
-//! (radix heap).
+//! (radix heap). Timers of one instant: Linux v6.12 `lib/timerqueue.c`, `timerqueue_add` (behind
+//! those of the same time); here also across CPUs, where the kernel has no order.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use zerolag_model::Instant;
+use zerolag_model::{CpuId, Instant};
 
 /// The order of events at the same instant: a completion comes before a budget expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,27 +39,12 @@ pub(crate) enum Phase {
     LockFree = 2,
     /// An inter-processor interrupt arrives.
     Ipi = 3,
-    /// A timer of a task fires.
-    TaskTimer = 4,
-    /// A timer of a run queue fires: budgets and slices.
-    RqTimer = 5,
+    /// A device, a source of requests, or the outside acts.
+    Device = 4,
+    /// A timer fires: of a task, a group, a run queue.
+    Timer = 5,
     /// A delayed tick.
     LateTick = 6,
-}
-
-/// The source of an event: a CPU or a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Source(u32);
-
-impl Source {
-    const TASK: u32 = 1 << 23;
-
-    pub(crate) const fn cpu(cpu: zerolag_model::CpuId) -> Self {
-        Self(cpu.0)
-    }
-    pub(crate) const fn task(task: zerolag_model::TaskId) -> Self {
-        Self(Self::TASK | task.0 & (Self::TASK - 1))
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,20 +84,33 @@ pub(crate) struct EventQueue<E> {
     near: BinaryHeap<Entry<E>>,
     /// Events of later spans.
     far: Far<E>,
+    /// The number of timers that were ever armed.
+    armed: u64,
 }
 
 impl<E: Copy> EventQueue<E> {
     /// Returns the empty queue of a machine of so many CPUs.
     pub(crate) fn new(cpus: usize) -> Self {
         let span_bits = 22_u32.saturating_sub(cpus.max(1).ilog2()).max(MIN_SPAN_BITS);
-        Self { next: None, near: BinaryHeap::with_capacity(64), far: Far::new(span_bits) }
+        Self { next: None, near: BinaryHeap::with_capacity(64), far: Far::new(span_bits), armed: 0 }
     }
 
-    pub(crate) fn push(&mut self, at: Instant, phase: Phase, source: Source, count: u32, event: E) {
-        let key = u128::from(at.as_nanos()) << 64
-            | u128::from(phase as u8) << 56
-            | u128::from(source.0) << 32
-            | u128::from(count);
+    /// Adds the event of a CPU that has made so many events.
+    pub(crate) fn push(&mut self, at: Instant, phase: Phase, source: CpuId, count: u32, event: E) {
+        debug_assert!(phase != Phase::Timer, "timers are armed");
+        self.insert(at, phase, u64::from(source.0) << 32 | u64::from(count), event);
+    }
+
+    /// Adds a timer, behind those of the same instant.
+    pub(crate) fn arm(&mut self, at: Instant, event: E) {
+        self.armed += 1;
+        self.insert(at, Phase::Timer, self.armed, event);
+    }
+
+    /// Adds an event. The order among those of its instant and phase takes 56 bits.
+    #[inline]
+    fn insert(&mut self, at: Instant, phase: Phase, order: u64, event: E) {
+        let key = u128::from(at.as_nanos()) << 64 | u128::from(phase as u8) << 56 | u128::from(order);
         let entry = Entry { key, event };
         let is_next = match self.next {
             Some(next) => key < next.key,
@@ -307,7 +306,6 @@ const LEVELS: usize = (u64::BITS - MIN_SPAN_BITS).div_ceil(DIGIT_BITS) as usize;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::{CpuId, TaskId};
 
     fn rest<E: Copy>(queue: &mut EventQueue<E>) -> Vec<E> {
         std::iter::from_fn(|| queue.pop_until(Instant::FAR_FUTURE)).map(|(_, event)| event).collect()
@@ -317,14 +315,20 @@ mod tests {
     fn order_is_time_then_phase_then_source_then_count() {
         let mut queue = EventQueue::new(64);
         let at = Instant::from_nanos;
-        queue.push(at(5), Phase::TaskTimer, Source::task(TaskId(1)), 0, "task 1");
-        queue.push(at(5), Phase::TaskTimer, Source::task(TaskId(0)), 1, "task 0 again");
-        queue.push(at(5), Phase::TaskTimer, Source::task(TaskId(0)), 0, "task 0");
-        queue.push(at(5), Phase::Completion, Source::cpu(CpuId(9)), 0, "completion");
-        queue.push(at(4), Phase::RqTimer, Source::cpu(CpuId(9)), 1, "earlier");
+        queue.arm(at(5), "armed first");
+        queue.arm(at(6), "later");
+        queue.arm(at(5), "armed next");
+        queue.push(at(5), Phase::Device, CpuId(1), 0, "cpu 1");
+        queue.push(at(5), Phase::Device, CpuId(0), 1, "cpu 0 again");
+        queue.push(at(5), Phase::Device, CpuId(0), 0, "cpu 0");
+        queue.push(at(5), Phase::Completion, CpuId(9), 0, "completion");
+        queue.arm(at(4), "earlier");
         assert_eq!(queue.pop_until(at(3)), None, "later than that");
         assert_eq!(queue.pop_until(at(4)), Some((at(4), "earlier")));
-        assert_eq!(rest(&mut queue), ["completion", "task 0", "task 0 again", "task 1"]);
+        assert_eq!(
+            rest(&mut queue),
+            ["completion", "cpu 0", "cpu 0 again", "cpu 1", "armed first", "armed next", "later"]
+        );
         assert!(queue.is_empty());
     }
 
@@ -334,7 +338,7 @@ mod tests {
         let mut state = 1_u64;
         for count in 0..10_000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            queue.push(Instant::from_nanos(state >> 40), Phase::Ipi, Source::cpu(CpuId(0)), count, state >> 40);
+            queue.push(Instant::from_nanos(state >> 40), Phase::Ipi, CpuId(0), count, state >> 40);
         }
         let times = rest(&mut queue);
         assert_eq!(times.len(), 10_000);
@@ -353,7 +357,7 @@ mod tests {
             if state >> 63 == 0 || set.len() < 3 {
                 let distance = state >> 1 >> (state >> 50 & 63).max(3);
                 let at = now.saturating_add(distance);
-                queue.push(Instant::from_nanos(at), Phase::Ipi, Source::cpu(CpuId(0)), count, (at, count));
+                queue.push(Instant::from_nanos(at), Phase::Ipi, CpuId(0), count, (at, count));
                 set.insert((at, count));
             } else {
                 let first = set.pop_first();

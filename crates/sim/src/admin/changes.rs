@@ -57,7 +57,7 @@ impl Admin {
         for (index, change) in self.changes.iter().enumerate() {
             let index = u32::try_from(index).expect("invariant: a file has fewer than 2^32 changes");
             let at = Instant::ZERO.saturating_add(change.at);
-            kernel.queue_event(at, Phase::TaskTimer, CpuId(0), Event::Change { index });
+            kernel.queue_event(at, Phase::Device, CpuId(0), Event::Change { index });
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn plan_remote_ticks(kernel: &mut Kernel) {
 pub(crate) fn arm_remote_ticks(kernel: &mut Kernel) -> CpuId {
     let by = housekeeper(kernel);
     let at = kernel.now().saturating_add(DISTANCE);
-    kernel.queue_event(at, Phase::TaskTimer, by, Event::RemoteTicks);
+    kernel.queue_event(at, Phase::Device, by, Event::RemoteTicks);
     by
 }
 

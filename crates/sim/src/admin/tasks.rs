@@ -264,7 +264,7 @@ fn end_task(kernel: &mut Kernel, programs: &mut Programs, cpu: CpuId, task: Task
         State::Active => {
             if let Home::Rq(home) = kernel.scheduler().home(task) {
                 let event = Event::Interrupt { cpu: home, what: Interrupt::Ended(task) };
-                kernel.queue_event(kernel.now(), Phase::TaskTimer, home, event);
+                kernel.queue_event(kernel.now(), Phase::Device, home, event);
             }
         }
         // A task that has not begun ends when it begins.

@@ -76,7 +76,7 @@ impl Arrivals {
         }
         .unwrap_or_else(|| free_after(source.cpu, kernel.scheduler().config().isolated(), kernel.nr_cpus()));
         let at = Instant::ZERO.saturating_add(at).max(kernel.now());
-        kernel.queue_event(at, Phase::TaskTimer, source.cpu, Event::Arrival { source: index });
+        kernel.queue_event(at, Phase::Device, source.cpu, Event::Arrival { source: index });
     }
 
     /// Returns the queue that the requests of a source go to.

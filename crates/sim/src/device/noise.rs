@@ -60,7 +60,7 @@ impl Noise {
         // A source that fires at no distance would stop time.
         let distance = source.def.every.sample(&mut source.stream).max(Duration::from_nanos(1));
         let at = kernel.now().saturating_add(distance);
-        kernel.queue_event(at, Phase::TaskTimer, source.def.cpu, Event::Source { index });
+        kernel.queue_event(at, Phase::Device, source.def.cpu, Event::Source { index });
     }
 
     /// A source fires. Returns the CPU to be interrupted.

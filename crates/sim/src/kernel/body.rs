@@ -21,8 +21,6 @@ pub(super) struct Body {
     pub(super) refill: Duration,
     /// Where its cache is warm.
     pub(super) last_ran_on: Option<CpuId>,
-    /// The CPU on which its timer was armed.
-    pub(super) timer_cpu: CpuId,
     /// The affinity that [`Job::SetAffinity`](crate::kernel::words::Job::SetAffinity) sets.
     pub(super) new_affinity: Option<Arc<CpuMask>>,
     /// Between the beginning and the end of a system call.
@@ -31,8 +29,6 @@ pub(super) struct Body {
     pub(super) spin_locks: u32,
     /// The lock for whose holder it may lend its turn (`blocked_on`); only with `proxy_exec`.
     pub(super) blocked_on: Option<LockId>,
-    /// The number of events that it has made.
-    events: u32,
 }
 
 impl Body {
@@ -43,17 +39,10 @@ impl Body {
             segment: Segment::None,
             refill: Duration::ZERO,
             last_ran_on: None,
-            timer_cpu: CpuId(0),
             new_affinity: None,
             in_syscall: false,
             spin_locks: 0,
             blocked_on: None,
-            events: 0,
         }
-    }
-
-    pub(super) const fn next_count(&mut self) -> u32 {
-        self.events = self.events.wrapping_add(1);
-        self.events
     }
 }

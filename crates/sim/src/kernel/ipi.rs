@@ -35,7 +35,7 @@ use crate::kernel::cpu::Stretch;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Interrupt, Job};
 use crate::outcome::End;
-use crate::queue::{Phase, Source};
+use crate::queue::Phase;
 use zerolag_core::Work;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TraceEvent};
@@ -67,7 +67,7 @@ impl Kernel {
         let place = &mut self.cpus[from.index()];
         place.spend(CpuLayer::Sched, self.costs.ipi_send);
         let (at, count) = (place.busy_until + latency, place.next_count());
-        self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
+        self.queue.push(at, Phase::Ipi, from, count, Event::Interrupt { cpu: to, what });
     }
 
     /// Returns the state of `idle_states` in which a CPU idles.
@@ -92,7 +92,7 @@ impl Kernel {
         place.spend(CpuLayer::Sched, self.costs.inner_lock);
         let (at, count) = (place.busy_until + transfer, place.next_count());
         let what = Interrupt::Noticed;
-        self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
+        self.queue.push(at, Phase::Ipi, from, count, Event::Interrupt { cpu: to, what });
     }
 
     /// Takes the list of queued work. Returns the first; the others are noted as jobs.

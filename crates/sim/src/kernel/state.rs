@@ -13,7 +13,7 @@ use crate::kernel::group_timers::GroupTimers;
 use crate::kernel::ticking::Ticks;
 use crate::kernel::words::{Done, Event, Job, Spins};
 use crate::outcome::{End, SimError, Stats};
-use crate::queue::{EventQueue, Phase, Source};
+use crate::queue::{EventQueue, Phase};
 use crate::trace::Tracer;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, Io, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
@@ -222,7 +222,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn queue_event(&mut self, at: Instant, phase: Phase, cpu: CpuId, event: Event) {
         let count = self.cpus[cpu.index()].next_count();
-        self.queue.push(at, phase, Source::cpu(cpu), count, event);
+        self.queue.push(at, phase, cpu, count, event);
     }
 
     /// Parks the scheduler's body of a task.

@@ -7,7 +7,6 @@
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Event;
-use crate::queue::{Phase, Source};
 use zerolag_core::{GroupTimer, RqTimer};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, TaskId};
 
@@ -17,7 +16,6 @@ impl Kernel {
         let place = &mut self.cpus[of.index()];
         let generation = place.timer_generation(timer).wrapping_add(1);
         *place.timer_generation(timer) = generation;
-        let count = place.next_count();
         let event = Event::RqTimer { cpu: of, timer, generation };
         let at = at.max(self.now);
         let at = match timer {
@@ -28,7 +26,7 @@ impl Kernel {
             }
             RqTimer::Replenish | RqTimer::RtPeriod => at,
         };
-        self.queue.push(at, Phase::RqTimer, Source::cpu(of), count, event);
+        self.queue.arm(at, event);
     }
 
     /// Returns whether a timer that comes up is due. One that comes up in a kernel path is not, if
@@ -51,9 +49,7 @@ impl Kernel {
         if place.busy_until <= self.now || left.is_zero() {
             return true;
         }
-        let (at, count) = (place.busy_until + left, place.next_count());
-        let event = Event::RqTimer { cpu, timer, generation };
-        self.queue.push(at, Phase::RqTimer, Source::cpu(cpu), count, event);
+        self.queue.arm(place.busy_until + left, Event::RqTimer { cpu, timer, generation });
         false
     }
 
@@ -67,7 +63,7 @@ impl Kernel {
         let generation = self.group_timers.generation(group, timer);
         *generation = generation.wrapping_add(1);
         let event = Event::GroupTimer { cpu, group, timer, generation: *generation };
-        self.queue_event(at.max(self.now), Phase::RqTimer, cpu, event);
+        self.queue.arm(at.max(self.now), event);
     }
 
     /// Returns whether an event of a group's timer is still valid.
@@ -82,15 +78,7 @@ impl Kernel {
 
     /// Arms the timer of a task on a CPU.
     pub(crate) fn arm_task_timer(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
-        let body = &mut self.bodies[task.index()];
-        body.timer_cpu = cpu;
-        let count = body.next_count();
-        self.queue.push(at, Phase::TaskTimer, Source::task(task), count, Event::TaskTimer { task });
-    }
-
-    /// Returns the CPU on which the timer of a task fires.
-    pub(crate) fn timer_cpu(&self, task: TaskId) -> CpuId {
-        self.bodies[task.index()].timer_cpu
+        self.queue.arm(at, Event::TaskTimer { cpu, task });
     }
 }
 

@@ -36,7 +36,9 @@ pub(crate) enum Event {
         timer: RqTimer,
         generation: u32,
     },
+    /// A timer fires on the CPU that armed it.
     TaskTimer {
+        cpu: CpuId,
         task: TaskId,
     },
     PagesRead {

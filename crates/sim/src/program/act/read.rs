@@ -91,7 +91,7 @@ impl Programs {
         kernel.emit(cpu, TraceEvent::DropLock { task, lock });
         kernel.lock_dropped(cpu, lock, None);
         let done = self.disk(disk).submit(kernel.now(), bytes);
-        kernel.queue_event(done, Phase::TaskTimer, cpu, Event::PagesRead { cpu, file: id, window });
+        kernel.queue_event(done, Phase::Device, cpu, Event::PagesRead { cpu, file: id, window });
     }
 
     /// A disk has read a window. Returns the job that wakes the first waiter. \[3\] of the window
