@@ -14,8 +14,11 @@
 //!
 //! Complexity: O(waiting tasks x length of their chains) per record.
 
+mod data;
+
 use crate::human::Human;
 use core::fmt;
+pub use data::ExplainedWaits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::{
@@ -618,35 +621,6 @@ impl Explanation {
     #[must_use]
     pub fn clause(&self, chain: &[Cause]) -> String {
         self.names.text(chain, Dated::Yes)
-    }
-
-    /// Returns all waits and totals as JSON: times in nanoseconds.
-    #[must_use]
-    pub fn to_json(&self) -> serde_json::Value {
-        let waits: Vec<serde_json::Value> = self
-            .waits
-            .iter()
-            .map(|wait| {
-                let causes: Vec<serde_json::Value> = wait
-                    .causes
-                    .iter()
-                    .map(|(chain, time)| {
-                        let links: Vec<String> = chain.iter().map(|cause| format!("{cause:?}")).collect();
-                        serde_json::json!({ "ns": time.as_nanos(), "says": self.clause(chain), "chain": links })
-                    })
-                    .collect();
-                serde_json::json!({
-                    "task": self.name(wait.task),
-                    "from_ns": wait.from.as_nanos(),
-                    "to_ns": wait.to.as_nanos(),
-                    "ns": wait.length().as_nanos(),
-                    "causes": causes,
-                })
-            })
-            .collect();
-        let totals: serde_json::Map<String, serde_json::Value> =
-            self.totals.iter().map(|(says, time)| (says.clone(), time.as_nanos().into())).collect();
-        serde_json::json!({ "waits": waits, "count": self.count, "totals_ns": totals })
     }
 }
 

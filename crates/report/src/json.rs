@@ -7,6 +7,7 @@
 //! under `meta`.
 
 use crate::summary::{Migrations, Summary, WaitEnd, policy_text};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use zerolag_model::event::Irq;
@@ -21,128 +22,211 @@ pub const SCHEMA: &str = "zerolag.figures.v1";
 /// # Errors
 /// None in practice: every value has a JSON form.
 pub fn render(summary: &Summary) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(&Document::of(summary))
+    serde_json::to_string_pretty(&Figures::of(summary))
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
+/// The figures of a simulation, of a run on the host, or of a trace.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Figures<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
     schema: &'static str,
+    /// What was run or recorded, and where.
     meta: Meta<'a>,
+    /// The time from the first to the last instant.
     elapsed_ns: u64,
+    /// The idle time of all CPUs.
     idle_ns: u64,
+    /// The number of context switches.
     switches: u64,
+    /// The number of trace events behind the figures.
     records: u64,
+    /// The number of events that the recorder lost.
     lost_events: u64,
+    /// Of a recording: where events of a CPU are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     gaps: Option<Vec<Gap>>,
+    /// Of a damaged recording: the part that could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<&'a str>,
+    /// The number of migrations by reason; reasons without one are left out.
     migrations: BTreeMap<&'static str, u64>,
+    /// The tasks, in order of their ids.
     tasks: Vec<Task<'a>>,
+    /// The CPUs, in order of their numbers.
     cpus: Vec<Cpu>,
+    /// The services of the workload.
     services: Vec<Service<'a>>,
+    /// The task groups with a limit or a quota.
     groups: Vec<Group<'a>>,
+    /// The longest waits for a CPU, the longest first.
     worst_waits: Vec<Wait>,
 }
 
-#[derive(Serialize)]
+/// What was run or recorded, and where.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Meta<'a> {
+    /// The program that made the trace.
     producer: &'a str,
+    /// The kind of trace: `simulation`, `runtime`, `text` (a kernel's recording) and others.
     source: &'static str,
+    /// The seed; null for a recording.
     seed: Option<u64>,
+    /// The kernel, or its preset.
     kernel: &'a str,
+    /// The name of the cost profile.
     costs: &'a str,
+    /// The number of CPUs.
     nr_cpus: usize,
-    /// Sockets, LLCs per socket, cores per LLC, threads per core.
+    /// Sockets, LLCs per socket, cores per LLC, threads per core; null if not known.
     topology: Option<[u32; 4]>,
+    /// The first instant.
     start_ns: u64,
+    /// The last instant.
     end_ns: u64,
+    /// The settings of the scheduler that are known.
     settings: Vec<Setting<'a>>,
 }
 
-#[derive(Serialize)]
+/// A setting of the scheduler.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Setting<'a> {
+    /// Its name, as in `zerolag settings`.
     key: &'a str,
+    /// Its value, as written after `--set KEY=`.
     value: &'a str,
 }
 
 /// Where events of a CPU are missing.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Gap {
+    /// The CPU.
     cpu: u32,
+    /// The last instant before the gap.
     from_ns: u64,
+    /// The first instant after the gap.
     until_ns: u64,
-    /// Null if the recorder does not tell.
+    /// The number of missing events; null if the recorder does not tell.
     events: Option<u64>,
 }
 
 /// The figures of a task that only a recording of a kernel has.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Recorded<'a> {
+    /// The thread id.
     tid: u32,
+    /// The process id.
     pid: Option<u32>,
+    /// The name of the process.
     process: Option<&'a str>,
+    /// The CPU time that the kernel charged (`sched_stat_runtime`).
     charged_ns: Option<u64>,
+    /// The part of `run_ns` in gaps of the recording.
     run_ns_in_gaps: u64,
+    /// The part of `wait_ns` in gaps of the recording.
     wait_ns_in_gaps: u64,
 }
 
-#[derive(Serialize)]
+/// The figures of a task.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Task<'a> {
+    /// Its number in the trace.
     id: u32,
+    /// Its name: `TASK-INSTANCE` in a simulation.
     name: &'a str,
+    /// The figures of a kernel's recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded: Option<Recorded<'a>>,
+    /// Its policy with nice value, priority, or reservation.
     policy: String,
+    /// The time for which it was the current task of a CPU.
     run_ns: u64,
+    /// The part of `run_ns` in which it executed, without interrupts; null if not known.
     exec_ns: Option<u64>,
+    /// How often it was woken.
     wakeups: u64,
+    /// How often it was switched to.
     switches_in: u64,
+    /// How often it was preempted.
     preemptions: u64,
+    /// The number of its migrations by reason.
     migrations: BTreeMap<&'static str, u64>,
+    /// The time for which it was runnable and did not run.
     wait_ns: u64,
+    /// The longest such wait.
     wait_ns_max: u64,
+    /// The time for which it slept or was blocked.
     sleep_ns: u64,
+    /// From the wakeup until it runs; null without a wakeup.
     wakeup_latency: Option<Latency>,
+    /// The number of expiries of its timers.
     timers: u64,
+    /// The number of expiries that it was too late for.
     timers_missed: u64,
+    /// The longest time from an expiry until it continued.
     lateness_ns_max: u64,
+    /// How often it overran its deadline budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     dl_overruns: Option<u64>,
 }
 
-#[derive(Serialize)]
+/// Quantiles of wakeup latencies.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Latency {
+    /// The number of samples.
     count: u64,
+    /// The median.
     p50_ns: u64,
+    /// The 99th percentile.
     p99_ns: u64,
+    /// The largest.
     max_ns: u64,
 }
 
-#[derive(Serialize)]
+/// The figures of a CPU.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Cpu {
+    /// Its number.
     id: u32,
+    /// The time in tasks, interrupts and the scheduler.
     busy_ns: u64,
+    /// The time without work.
     idle_ns: u64,
+    /// The time in gaps of a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     unseen_ns: Option<u64>,
+    /// The number of context switches.
     switches: u64,
+    /// The time by layer (task, interrupt, scheduler and others); null for a recording.
     layers_ns: Option<BTreeMap<&'static str, u64>>,
+    /// The time spent waiting for run-queue locks.
     lock_wait_ns: u64,
+    /// The longest wait for a run-queue lock.
     lock_wait_ns_max: u64,
+    /// The number of IPIs sent.
     ipis_sent: u64,
+    /// The number of IPIs received.
     ipis_received: u64,
+    /// The time in handlers of IPIs.
     ipi_work_ns: u64,
+    /// The longest time in one handler of an IPI.
     ipi_work_ns_max: u64,
 }
 
-#[derive(Serialize)]
+/// The figures of a service.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Service<'a> {
+    /// Its name.
     name: &'a str,
+    /// The path of its workers' group.
     group: Option<&'a str>,
+    /// The number of requests that arrived.
     arrived: u64,
+    /// The number of requests that were completed.
     completed: u64,
+    /// The number of requests under way at the end.
     unfinished: u64,
+    /// The number of requests that a full queue refused.
     dropped: u64,
     /// From the intended arrival to the end.
     request_latency: Option<RequestTimes>,
@@ -150,75 +234,114 @@ struct Service<'a> {
     queued: Option<RequestTimes>,
 }
 
-#[derive(Serialize)]
+/// Quantiles of request times.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct RequestTimes {
+    /// The number of requests.
     count: u64,
+    /// The mean.
     mean_ns: u64,
+    /// The median.
     p50_ns: u64,
+    /// The 90th percentile.
     p90_ns: u64,
+    /// The 99th percentile.
     p99_ns: u64,
+    /// The 99.9th percentile.
     p999_ns: u64,
+    /// The largest.
     max_ns: u64,
 }
 
 /// A task group under the kernel's own names, which contain the units.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Group<'a> {
+    /// Its path.
     path: &'a str,
+    /// Quota and period in microseconds, as in the kernel's file.
     #[serde(rename = "cpu.max")]
     max: String,
+    /// The burst in microseconds, as in the kernel's file.
     #[serde(rename = "cpu.max.burst")]
     burst_max_usec: u64,
+    /// The kernel's counters of the group and the groups below it.
     #[serde(rename = "cpu.stat")]
     stat: CpuStat,
+    /// The kernel's counters of the group alone.
     #[serde(rename = "cpu.stat.local")]
     local: CpuStatLocal,
 }
 
-#[derive(Serialize)]
+/// The kernel's `cpu.stat`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct CpuStat {
+    /// CPU time.
     usage_usec: u64,
+    /// The number of periods in which the group was active.
     nr_periods: u64,
+    /// The number of periods in which it was throttled.
     nr_throttled: u64,
+    /// The time for which it was throttled, added up over CPUs.
     throttled_usec: u64,
+    /// The number of periods in which it used burst.
     nr_bursts: u64,
+    /// The CPU time above the quota.
     burst_usec: u64,
 }
 
-#[derive(Serialize)]
+/// The kernel's `cpu.stat.local`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct CpuStatLocal {
+    /// The time for which the group was throttled by a limit of itself or of a group above.
     throttled_usec: u64,
 }
 
-#[derive(Serialize)]
+/// A wait for a CPU.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Wait {
+    /// The number of the task.
     task: u32,
+    /// Its priority, as the kernel numbers them: smaller is more urgent.
     prio: i16,
+    /// Start of the wait.
     from_ns: u64,
+    /// The instant at which it ran, or the trace ended.
     to_ns: u64,
+    /// The CPU on which it waited last.
     cpu: u32,
+    /// How the wait began: a wakeup, a preemption and others.
     cause: &'static str,
+    /// `ran` or `trace_ended`.
     ended_by: &'static str,
+    /// What the CPU did meanwhile.
     blocked_by: Vec<Blocker>,
+    /// The part of the wait that no entry of `blocked_by` accounts for.
     unexplained_ns: u64,
+    /// The part of the wait in gaps of a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_gaps_ns: Option<u64>,
 }
 
-#[derive(Serialize)]
+/// What the CPU did while a task waited.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Blocker {
-    /// Null if the CPU was idle, or a group was throttled.
+    /// The number of the task that ran; null if the CPU was idle, or a group was throttled.
     task: Option<u32>,
-    /// The throttled group.
+    /// The number of the throttled group.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<u32>,
+    /// Its priority, as the kernel numbers them.
     prio: i16,
+    /// Its priority compared with that of the waiting task: `higher`, `equal`, `lower` and others.
     relation: &'static str,
+    /// The time.
     time_ns: u64,
 }
 
-impl<'a> Document<'a> {
-    fn of(summary: &'a Summary) -> Self {
+impl<'a> Figures<'a> {
+    /// Returns the figures of a summary.
+    #[must_use]
+    pub fn of(summary: &'a Summary) -> Self {
         Self {
             schema: SCHEMA,
             meta: meta(&summary.meta),

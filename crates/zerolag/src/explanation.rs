@@ -3,15 +3,18 @@
 //! [`Answer`] is the result of `zerolag explain`: the explanation of a simulation or a trace, and
 //! that of the same workload with one value changed, as text and as JSON.
 
+use crate::document::{self, Document};
 use crate::error::Error;
 use crate::simulation::{Plan, Prepared};
-use crate::variant::{self, Label};
+use crate::variant::Label;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::{Duration, Record};
-use zerolag_report::explain::{Explained, Explainer, Explanation, Options, explain};
+use zerolag_report::explain::{Explained, ExplainedWaits, Explainer, Explanation, Options, explain};
 use zerolag_report::human::Human;
 use zerolag_sim::{Sink, Tracing};
 use zerolag_trace::Trace;
@@ -40,6 +43,35 @@ pub struct Answer {
     pub changed: Option<(Label, Explanation)>,
     /// The seed of the run; `None` for a recorded trace.
     pub seed: Option<u64>,
+}
+
+/// The result of `zerolag explain`.
+pub(crate) const DOCUMENT: Document = Document::of::<ExplainedVariants<'_>>(SCHEMA, "explain");
+const SCHEMA: &str = "zerolag.explain.v3";
+
+/// Explained waits, as they are and with a value changed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ExplainedVariants<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The runs of each variant: 1.
+    runs: u64,
+    /// The seed; null for a recorded trace.
+    seed: Option<u64>,
+    /// The workload as it is and, with `--what-if`, with the changed value.
+    variants: Vec<ExplainedVariant<'a>>,
+}
+
+/// The waits of a variant.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ExplainedVariant<'a> {
+    /// Its name.
+    name: &'a str,
+    /// The changed value by its key.
+    values: BTreeMap<&'a str, &'a str>,
+    /// Its waits.
+    explanation: ExplainedWaits,
 }
 
 /// A sink that explains waits.
@@ -82,8 +114,12 @@ impl Answer {
         let first = Label::of_values(Vec::new(), AS_IT_IS);
         let changed = self.changed.iter().map(|(label, found)| (label, found));
         let all = [(&first, &self.found)].into_iter().chain(changed);
-        let variants: Vec<_> = all.map(|(label, found)| label.to_json([("explanation", found.to_json())])).collect();
-        variant::document("zerolag.explain.v2", 1, self.seed, &variants)
+        let variants = all.map(|(label, found)| ExplainedVariant {
+            name: &label.name,
+            values: label.by_key(),
+            explanation: found.data(),
+        });
+        document::value(&ExplainedVariants { schema: SCHEMA, runs: 1, seed: self.seed, variants: variants.collect() })
     }
 }
 

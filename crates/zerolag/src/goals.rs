@@ -1,6 +1,7 @@
 //! Checks the goals of a scenario against the figures of its run.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 use zerolag_model::Duration;
@@ -28,15 +29,37 @@ impl Verdict {
         self.figure.is_some_and(|figure| self.goal.relation.holds(figure, self.goal.value))
     }
 
-    /// Returns the verdict as JSON: `goal`, `met`, `figure` in the goal's unit.
-    pub(crate) fn to_json(&self) -> Value {
-        json!({ "goal": self.goal.text, "met": self.is_met(), "figure": self.figure })
+    /// Returns the verdict as data.
+    pub(crate) fn data(&self) -> GoalResult<'_> {
+        GoalResult { goal: &self.goal.text, met: self.is_met(), figure: self.figure, unit: unit(&self.goal) }
     }
 
     /// Returns the figure in a readable form.
     #[must_use]
     pub fn figure_text(&self) -> String {
         self.figure.map_or_else(|| "-".to_owned(), |figure| Figure(figure, self.goal.metric.measure()).to_string())
+    }
+}
+
+/// The result of a goal.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct GoalResult<'a> {
+    /// The goal, as written.
+    goal: &'a str,
+    /// Whether it was met.
+    met: bool,
+    /// The worst figure; null if there was nothing to measure, which counts as missed.
+    figure: Option<u64>,
+    /// The unit of `figure`: `ns`, `count`, or `millionths` of a CPU.
+    unit: &'static str,
+}
+
+/// Returns the unit of a goal's figure.
+const fn unit(goal: &Goal) -> &'static str {
+    match goal.metric.measure() {
+        Measure::Time => "ns",
+        Measure::Count => "count",
+        Measure::Share => "millionths",
     }
 }
 
@@ -79,17 +102,12 @@ pub fn judge(goals: &[Goal], summary: &Summary) -> Vec<Verdict> {
 pub fn frame(verdicts: &[Verdict]) -> Frame {
     let text = |of: &dyn Fn(&Verdict) -> Arc<str>| Values::Text(verdicts.iter().map(of).collect());
     let known = |of: &dyn Fn(&Verdict) -> bool| verdicts.iter().map(of).collect();
-    let unit = |verdict: &Verdict| match verdict.goal.metric.measure() {
-        Measure::Time => "ns",
-        Measure::Count => "count",
-        Measure::Share => "millionths",
-    };
     let figures = verdicts.iter().map(|verdict| verdict.figure.unwrap_or_default()).collect();
     Frame::new("goals", verdicts.len())
         .with("goal", text(&|verdict| verdict.goal.text.as_str().into()))
         .with("met", Values::Bool(verdicts.iter().map(Verdict::is_met).collect()))
         .with_some("figure", Values::U64(figures), known(&|verdict| verdict.figure.is_some()))
-        .with("unit", text(&|verdict| unit(verdict).into()))
+        .with("unit", text(&|verdict| unit(&verdict.goal).into()))
         .with_some(
             "thread",
             text(&|verdict| verdict.thread.as_deref().unwrap_or_default().into()),

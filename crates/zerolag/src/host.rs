@@ -5,8 +5,8 @@
 //! them. Otherwise they come from the kernel's counters per thread (`schedstat`) and from the
 //! tasks' own records: then only waits after wakeups are known, and the worst waits are not.
 
-use crate::simulation::{figures_and, verdicts};
-use serde_json::{Value, json};
+use crate::document;
+use crate::simulation::{HostFigures, HostGroup, OfCpu, RunEnd, RunFigures};
 use zerolag_check::Report as Checks;
 use zerolag_linux::{Figures, TaskFigures};
 use zerolag_model::{Duration, GroupId, MigrateReason, TraceEvent};
@@ -121,25 +121,21 @@ impl HostReport {
     #[must_use]
     pub fn to_json(&self) -> String {
         let figures = &self.figures;
-        let per_cpu = |values: &mut dyn Iterator<Item = (u32, Value)>| -> Value {
-            values.map(|(cpu, value)| json!({ "cpu": cpu, "value": value })).collect()
-        };
-        let groups: Vec<Value> = figures
-            .groups
-            .iter()
-            .map(|group| json!({ "path": group.path, "stat": group.stat.iter().cloned().collect::<std::collections::BTreeMap<_, _>>() }))
-            .collect();
-        let host = json!({
-            "release": figures.host.release,
-            "kernel_events_recorded": figures.is_recorded,
-            "loop_ps": per_cpu(&mut figures.speeds.iter().map(|(cpu, ps)| (cpu.0, json!(ps)))),
-            "drift_permille": per_cpu(&mut figures.drift.iter().map(|(cpu, drift)| (cpu.0, json!(drift)))),
-            "busy_ns": per_cpu(&mut figures.busy.iter().map(|(cpu, busy)| (cpu.0, json!(busy.as_nanos())))),
-            "other_programs_ns": self.others().0.as_nanos(),
-            "work_ns": figures.tasks.iter().map(|task| task.work.as_nanos()).collect::<Vec<_>>(),
-            "groups": groups,
-            "notes": figures.notes,
+        let groups = figures.groups.iter().map(|group| HostGroup {
+            path: &group.path,
+            stat: group.stat.iter().map(|(key, value)| (&**key, *value)).collect(),
         });
+        let host = HostFigures {
+            release: &figures.host.release,
+            kernel_events_recorded: figures.is_recorded,
+            loop_ps: figures.speeds.iter().map(|(cpu, ps)| OfCpu { cpu: cpu.0, value: *ps }).collect(),
+            drift_permille: figures.drift.iter().map(|(cpu, drift)| OfCpu { cpu: cpu.0, value: *drift }).collect(),
+            busy_ns: figures.busy.iter().map(|(cpu, busy)| OfCpu { cpu: cpu.0, value: busy.as_nanos() }).collect(),
+            other_programs_ns: self.others().0.as_nanos(),
+            work_ns: figures.tasks.iter().map(|task| task.work.as_nanos()).collect(),
+            groups: groups.collect(),
+            notes: &figures.notes,
+        };
         let why = match figures.end {
             zerolag_linux::End::Duration => "duration",
             zerolag_linux::End::Finished => "finished",
@@ -147,8 +143,8 @@ impl HostReport {
             zerolag_linux::End::Deadlock(_) => "deadlock",
             zerolag_linux::End::Failed(_) => "failed",
         };
-        let ended = json!({ "at_ns": figures.elapsed.as_nanos(), "why": why, "says": figures.end.to_string() });
-        let checks = verdicts::json(self.checks.as_ref());
-        figures_and(&self.summary, &[("ended", ended), ("host", host), ("checks", checks)])
+        let ended = RunEnd { at_ns: figures.elapsed.as_nanos(), why, says: figures.end.to_string(), counts: None };
+        let all = RunFigures { host: Some(host), ..RunFigures::of(&self.summary) };
+        document::text(&all.ended(ended, self.checks.as_ref()))
     }
 }

@@ -42,7 +42,8 @@
 //! | [`knob`] | parts of a program that can be set after its file was read |
 //! | [`limit`] | limits and weights of groups as Kubernetes, systemd, Docker and the kernel write them |
 //! | [`manifest`] | limits from Kubernetes manifests and Compose files |
-//! | [`variant`] | variants of a workload as JSON |
+//! | [`variant`] | the name and the values of a variant |
+//! | [`results`] | the published form of every JSON result |
 //! | `host` | a workload on the host's own kernel (Linux only) |
 //! | `calibrate` | a cost profile of the host (Linux only) |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
@@ -63,6 +64,7 @@ pub mod analyse;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;
+mod document;
 pub mod error;
 pub mod explanation;
 pub mod fuzz;
@@ -75,6 +77,7 @@ pub mod limit;
 pub mod manifest;
 pub mod page;
 pub mod repro;
+pub mod results;
 pub mod schedulability;
 pub mod simulation;
 pub mod source;

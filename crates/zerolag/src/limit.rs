@@ -6,6 +6,7 @@
 //! container runtimes until 2025 (linear: 1 CPU is weight 39) and by later ones (1 CPU is weight
 //! 100).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use zerolag_model::CpuMax;
@@ -14,7 +15,7 @@ use zerolag_workload::limits::{Conversion, milli_text, shares_of_milli, shares_t
 use zerolag_workload::program::GroupWeight;
 
 /// The limit and the weight of a group, as the kernel and its users write them.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Limit {
     /// The path of the group.

@@ -1,11 +1,9 @@
-//! Variants of a workload as JSON: one form for comparisons, sweeps and what-if questions.
+//! Variants of a workload: the name and the values by which one differs from the others.
 //!
-//! ```json
-//! { "schema": "zerolag.sweep.v1", "runs": 3, "seed": 0,
-//!   "variants": [ { "name": "hz=100", "values": { "hz": "100" }, "figures": { } } ] }
-//! ```
+//! Documents with variants have one form: `runs` per variant, the first `seed` (null for a recorded
+//! trace), and for each variant its `name`, its `values`, and its results.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The name of a variant, and the values by which it differs from the others.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,21 +23,8 @@ impl Label {
         Self { name, values }
     }
 
-    /// Returns the variant with its results, each under its key.
-    #[must_use]
-    pub fn to_json<const N: usize>(&self, results: [(&str, Value); N]) -> Value {
-        let values: Map<String, Value> = self.values.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-        let mut variant = json!({ "name": self.name, "values": values });
-        for (key, result) in results {
-            variant[key] = result;
-        }
-        variant
+    /// Returns the values by key, for JSON.
+    pub(crate) fn by_key(&self) -> BTreeMap<&str, &str> {
+        self.values.iter().map(|(key, value)| (&**key, &**value)).collect()
     }
-}
-
-/// Returns the document of variants: `schema` is its name with its version, `seed` that of the
-/// first of `runs` runs (none for a recorded trace).
-#[must_use]
-pub fn document(schema: &str, runs: u64, seed: Option<u64>, variants: &[Value]) -> Value {
-    json!({ "schema": schema, "runs": runs, "seed": seed, "variants": variants })
 }

@@ -15,12 +15,59 @@
 //! about latencies: a period that is throttled for 1 ms counts as much as one of 90 ms.
 
 use super::samples::Sample;
+use crate::document::{self, Document};
 use crate::error::Error;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt;
 use zerolag_model::CpuMax;
 use zerolag_report::table::{Align, Table};
 use zerolag_workload::limits::milli_text;
+
+/// The result of `zerolag advise` for counters.
+pub(crate) const DOCUMENT: Document = Document::of::<BoundedDemand>(SCHEMA, "advise of counters");
+const SCHEMA: &str = "zerolag.advise.counters.v1";
+
+/// What the counters of a limit say about the demand behind it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct BoundedDemand {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The present limit, as the kernel writes it.
+    cpu_max: String,
+    /// The number of intervals between samples.
+    intervals: usize,
+    /// The number of intervals that were left out: a counter went back or is missing.
+    intervals_left_out: usize,
+    /// The time of all intervals in seconds.
+    elapsed_s: f64,
+    /// The number of used CPUs, mean over all time.
+    used_cpus: f64,
+    /// The number of used CPUs in the busiest interval.
+    used_cpus_max: f64,
+    /// The number of demanded CPUs at most: used and put off, mean over all time.
+    demand_cpus_max: Option<f64>,
+    /// The number of active periods.
+    periods: f64,
+    /// The number of throttled periods.
+    periods_throttled: f64,
+    /// The throttled time per throttled period.
+    put_off_per_throttled_period_us: Option<f64>,
+    /// The share of periods that is allowed to be throttled.
+    wanted_share_throttled: f64,
+    /// The least quota for that share, if the throttled periods of an interval were alike.
+    quota_us: Option<f64>,
+    /// The least quota for no throttled period, whatever the distribution in an interval.
+    quota_sure_us: Option<f64>,
+    /// The burst that covers the demand with the present quota.
+    burst_us: Option<f64>,
+    /// What counters do not tell.
+    cannot_tell: &'static [&'static str],
+    /// The sentence for a ticket.
+    ticket: String,
+}
 
 /// The counters of one interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -228,24 +275,24 @@ impl Demand {
     /// Returns it as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        json!({
-            "schema": "zerolag.advise.counters.v1",
-            "cpu_max": self.max.to_string(),
-            "intervals": self.intervals.0,
-            "intervals_left_out": self.intervals.1,
-            "elapsed_s": self.seconds,
-            "used_cpus": self.used_cpus,
-            "used_cpus_max": self.used_cpus_max,
-            "demand_cpus_max": self.demand_cpus_max,
-            "periods": self.periods.0,
-            "periods_throttled": self.periods.1,
-            "put_off_per_throttled_period_us": self.put_off_us,
-            "wanted_share_throttled": self.wanted,
-            "quota_us": self.quota_us,
-            "quota_sure_us": self.quota_sure_us,
-            "burst_us": self.burst_us,
-            "cannot_tell": UNKNOWN,
-            "ticket": self.ticket(),
+        document::value(&BoundedDemand {
+            schema: SCHEMA,
+            cpu_max: self.max.to_string(),
+            intervals: self.intervals.0,
+            intervals_left_out: self.intervals.1,
+            elapsed_s: self.seconds,
+            used_cpus: self.used_cpus,
+            used_cpus_max: self.used_cpus_max,
+            demand_cpus_max: self.demand_cpus_max,
+            periods: self.periods.0,
+            periods_throttled: self.periods.1,
+            put_off_per_throttled_period_us: self.put_off_us,
+            wanted_share_throttled: self.wanted,
+            quota_us: self.quota_us,
+            quota_sure_us: self.quota_sure_us,
+            burst_us: self.burst_us,
+            cannot_tell: &UNKNOWN,
+            ticket: self.ticket(),
         })
     }
 }

@@ -26,7 +26,7 @@
 
 pub mod counters;
 pub mod samples;
-mod view;
+pub(crate) mod view;
 
 use crate::error::{Error, ValueError};
 use crate::goals::{self, Verdict};

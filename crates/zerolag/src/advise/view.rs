@@ -1,12 +1,95 @@
 //! Advice as a table, as JSON, and as the sentence for a ticket.
 
 use super::{Advice, Alternative, Change, Tally};
-use crate::goals::Verdict;
-use serde_json::{Value, json};
+use crate::document::{self, Document};
+use crate::goals::{GoalResult, Verdict};
+use crate::limit::Limit;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt;
 use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table};
 use zerolag_workload::limits::milli_text;
+
+/// The result of `zerolag advise` for a workload or a trace.
+pub(crate) const DOCUMENT: Document = Document::of::<AdviceGiven<'_>>(SCHEMA, "advise");
+const SCHEMA: &str = "zerolag.advise.v1";
+
+/// The smallest limit, burst and number of workers for a goal.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct AdviceGiven<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The goals, as written.
+    goals: Vec<&'a str>,
+    /// The path of the group; null if there is none.
+    group: Option<&'a str>,
+    /// The runs of the search; as many others follow.
+    seeds: u64,
+    /// The seed of the first run; each further run adds 1.
+    seed: u64,
+    /// The share of runs that is allowed to miss a goal.
+    allowed_risk: f64,
+    /// Of an imported workload: the relative error of its simulation.
+    base_error: Option<f64>,
+    /// The number of CPUs.
+    cpus: usize,
+    /// The present state first, then what was searched for.
+    alternatives: Vec<AdvisedAlternative<'a>>,
+    /// The changes that are not enough alone, at any value.
+    not_enough: Vec<&'static str>,
+    /// The index of the chosen alternative; null if none meets the goals.
+    choice: Option<usize>,
+    /// Whether the goals are missed even without a limit.
+    is_not_the_limit: bool,
+    /// The sentence for a ticket.
+    ticket: String,
+}
+
+/// A value that was searched for, or a state.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct AdvisedAlternative<'a> {
+    /// What is turned.
+    change: &'static str,
+    /// The limit of the group.
+    limit: Option<&'a Limit>,
+    /// The threads of the service.
+    workers: Option<u32>,
+    /// Whether the goals are met as often as asked, with the seeds of the search.
+    met: bool,
+    /// Whether the effect is below the base error: then nothing is known.
+    below_base_error: bool,
+    /// The share of the other runs that miss a goal.
+    risk: f64,
+    /// The most CPUs that the group can take from others within a period.
+    peak_cpus: f64,
+    /// The runs of the search.
+    searched: RunTally<'a>,
+    /// The runs with other seeds.
+    others: RunTally<'a>,
+}
+
+/// How many runs missed a goal.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RunTally<'a> {
+    /// Runs.
+    runs: u64,
+    /// Of these, runs that missed a goal.
+    missed: u64,
+    /// The goals, with the figure of the worst run.
+    worst: Vec<GoalResult<'a>>,
+    /// The CPU time of the group, or of all tasks, as a number of CPUs: mean of the runs.
+    used_cpus: f64,
+}
+
+impl Tally {
+    fn data(&self) -> RunTally<'_> {
+        let worst = self.worst.iter().map(Verdict::data).collect();
+        RunTally { runs: self.runs, missed: self.missed, worst, used_cpus: self.used_cpus }
+    }
+}
 
 impl Advice {
     /// Returns the chosen alternative.
@@ -84,37 +167,31 @@ impl Advice {
     /// Returns the advice as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let tally = |tally: &Tally| {
-            let figures: Vec<Value> = tally.worst.iter().map(Verdict::to_json).collect();
-            json!({ "runs": tally.runs, "missed": tally.missed, "worst": figures, "used_cpus": tally.used_cpus })
-        };
-        let alternative = |alternative: &Alternative| {
-            json!({
-                "change": alternative.change.name(),
-                "limit": alternative.limit,
-                "workers": alternative.workers,
-                "met": alternative.is_met,
-                "below_base_error": alternative.is_below_base_error,
-                "risk": alternative.others.risk(),
-                "peak_cpus": alternative.peak_cpus(self.nr_cpus),
-                "searched": tally(&alternative.searched),
-                "others": tally(&alternative.others),
-            })
-        };
-        json!({
-            "schema": "zerolag.advise.v1",
-            "goals": self.goals.iter().map(|goal| &*goal.text).collect::<Vec<_>>(),
-            "group": self.group,
-            "seeds": self.seeds,
-            "seed": self.first_seed,
-            "allowed_risk": self.risk,
-            "base_error": self.base_error,
-            "cpus": self.nr_cpus,
-            "alternatives": self.alternatives.iter().map(alternative).collect::<Vec<_>>(),
-            "not_enough": self.not_enough.iter().map(|change| change.name()).collect::<Vec<_>>(),
-            "choice": self.choice,
-            "is_not_the_limit": self.is_not_the_limit(),
-            "ticket": self.ticket(),
+        let alternatives = self.alternatives.iter().map(|alternative| AdvisedAlternative {
+            change: alternative.change.name(),
+            limit: alternative.limit.as_ref(),
+            workers: alternative.workers,
+            met: alternative.is_met,
+            below_base_error: alternative.is_below_base_error,
+            risk: alternative.others.risk(),
+            peak_cpus: alternative.peak_cpus(self.nr_cpus),
+            searched: alternative.searched.data(),
+            others: alternative.others.data(),
+        });
+        document::value(&AdviceGiven {
+            schema: SCHEMA,
+            goals: self.goals.iter().map(|goal| &*goal.text).collect(),
+            group: self.group.as_deref(),
+            seeds: self.seeds,
+            seed: self.first_seed,
+            allowed_risk: self.risk,
+            base_error: self.base_error,
+            cpus: self.nr_cpus,
+            alternatives: alternatives.collect(),
+            not_enough: self.not_enough.iter().map(|change| change.name()).collect(),
+            choice: self.choice,
+            is_not_the_limit: self.is_not_the_limit(),
+            ticket: self.ticket(),
         })
     }
 }

@@ -21,7 +21,7 @@
 mod bound;
 mod model;
 mod observe;
-mod view;
+pub(crate) mod view;
 
 use crate::error::Error;
 use crate::simulation::Plan;

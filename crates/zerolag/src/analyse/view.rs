@@ -1,7 +1,10 @@
 //! An analysis as a table, as JSON, and as columns.
 
 use super::{Analysis, Row};
-use serde_json::{Value, json};
+use crate::document::{self, Document};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 use zerolag_model::Duration;
@@ -12,71 +15,200 @@ use zerolag_report::table::{Align, Table};
 /// A time of each row, if it exists.
 type Times<'a> = &'a dyn Fn(&Row) -> Option<Duration>;
 
-fn nanos(time: Option<Duration>) -> Value {
-    time.map_or(Value::Null, |time| json!(time.as_nanos()))
+/// The result of `zerolag analyse`.
+pub(crate) const DOCUMENT: Document = Document::of::<Bounds<'_>>(SCHEMA, "analyse");
+const SCHEMA: &str = "zerolag.analyse.v1";
+
+/// Bounds on responses, next to the longest simulated ones.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Bounds<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The simulated kernel.
+    kernel: &'a str,
+    /// The number of CPUs.
+    cpus: usize,
+    /// The number of simulated runs.
+    runs: u64,
+    /// The seed of the first run; each further run adds 1.
+    seed: u64,
+    /// The simulated time of each run; null without runs.
+    duration_ns: Option<u64>,
+    /// The tasks, in the order of the workload.
+    tasks: Vec<BoundedTask<'a>>,
+    /// Tests of all deadline tasks of a set of CPUs.
+    sets: Vec<TestedSet<'a>>,
+    /// What limits of groups give and take.
+    groups: Vec<LimitedSupply<'a>>,
+    /// The assumptions of the bounds that the workload breaks.
+    broken: Vec<BrokenAssumption<'a>>,
+}
+
+/// A task, the bound on its response, and its longest simulated response.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct BoundedTask<'a> {
+    /// Its name.
+    name: &'a str,
+    /// The number of its threads.
+    threads: u32,
+    /// Its policy.
+    policy: String,
+    /// Its real-time priority.
+    priority: Option<u8>,
+    /// The CPUs that it may run on.
+    cpus: String,
+    /// The longest computation of a job; null if it has no bound.
+    cost_ns: Option<u64>,
+    /// The shortest time between jobs.
+    period_ns: Option<u64>,
+    /// The relative deadline.
+    deadline_ns: Option<u64>,
+    /// The bound on its response; null if there is none.
+    bound_ns: Option<u64>,
+    /// The analysis that gives the bound.
+    method: Option<&'static str>,
+    /// The paper of the analysis.
+    paper: Option<&'static str>,
+    /// Why there is no bound.
+    no_bound: Option<&'a str>,
+    /// Whether the bound is at most the deadline; null if either is missing.
+    keeps_deadline: Option<bool>,
+    /// Indices into `broken`: the assumptions of its bound that the workload breaks.
+    breaks: &'a [usize],
+    /// The longest simulated response; null without one.
+    simulated: Option<LongestResponse<'a>>,
+    /// Whether the simulated response is longer than the bound although no assumption is broken.
+    exceeded: bool,
+}
+
+/// The longest simulated response of a task.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct LongestResponse<'a> {
+    /// The number of completed jobs.
+    jobs: u64,
+    /// The longest response.
+    response_max_ns: u64,
+    /// The thread that had it.
+    thread: &'a str,
+    /// The seed of its run.
+    seed: u64,
+    /// The release of its job.
+    released_at_ns: u64,
+}
+
+/// A test of all deadline tasks of a set of CPUs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct TestedSet<'a> {
+    /// The CPUs.
+    cpus: String,
+    /// The name of the test.
+    test: &'a str,
+    /// Its paper.
+    paper: &'a str,
+    /// Whether the test holds; null if it does not apply.
+    holds: Option<bool>,
+    /// The result as text.
+    says: &'a str,
+}
+
+/// What the limit of a group gives and takes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct LimitedSupply<'a> {
+    /// The path of the group.
+    path: &'a str,
+    /// Its limit, as the kernel writes it.
+    cpu_max: String,
+    /// The number of CPUs of the machine.
+    cpus: usize,
+    /// The longest time for which it can stand still; null if there is no bound.
+    blackout_ns: Option<u64>,
+    /// The most CPU time that it takes in any period.
+    most_in_a_period_ns: u64,
+    /// The most CPU time that it takes in any second.
+    most_in_a_second_ns: u64,
+}
+
+/// An assumption of a bound that the workload breaks.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct BrokenAssumption<'a> {
+    /// The assumption.
+    assumption: &'static str,
+    /// The task that breaks it; null if it is not one task.
+    task: Option<&'a str>,
+    /// How it is broken.
+    reason: &'a str,
+}
+
+fn nanos(time: Option<Duration>) -> Option<u64> {
+    time.map(Duration::as_nanos)
+}
+
+impl Row {
+    fn data(&self) -> BoundedTask<'_> {
+        let bound = self.bound.as_ref().ok();
+        BoundedTask {
+            name: &self.name,
+            threads: self.instances,
+            policy: self.policy.to_string(),
+            priority: self.priority,
+            cpus: self.cpus.to_string(),
+            cost_ns: nanos(self.cost),
+            period_ns: nanos(self.period),
+            deadline_ns: nanos(self.deadline),
+            bound_ns: nanos(bound.map(|bound| bound.response)),
+            method: bound.map(|bound| bound.method.name()),
+            paper: bound.map(|bound| bound.method.paper()),
+            no_bound: self.bound.as_ref().err().map(|why| &**why),
+            keeps_deadline: self.keeps_deadline(),
+            breaks: &self.breaks,
+            simulated: self.observed.as_ref().map(|seen| LongestResponse {
+                jobs: seen.jobs,
+                response_max_ns: seen.longest.as_nanos(),
+                thread: &seen.thread,
+                seed: seen.seed,
+                released_at_ns: seen.at.as_nanos(),
+            }),
+            exceeded: self.is_exceeded(),
+        }
+    }
 }
 
 impl Analysis {
     /// Returns the analysis as JSON: `zerolag.analyse.v1`.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let task = |row: &Row| {
-            let bound = row.bound.as_ref().ok();
-            let observed = row.observed.as_ref().map(|seen| {
-                json!({
-                    "jobs": seen.jobs,
-                    "response_max_ns": seen.longest.as_nanos(),
-                    "thread": &*seen.thread,
-                    "seed": seen.seed,
-                    "released_at_ns": seen.at.as_nanos(),
-                })
-            });
-            json!({
-                "name": &*row.name,
-                "threads": row.instances,
-                "policy": row.policy.to_string(),
-                "priority": row.priority,
-                "cpus": row.cpus.to_string(),
-                "cost_ns": nanos(row.cost),
-                "period_ns": nanos(row.period),
-                "deadline_ns": nanos(row.deadline),
-                "bound_ns": nanos(bound.map(|bound| bound.response)),
-                "method": bound.map(|bound| bound.method.name()),
-                "paper": bound.map(|bound| bound.method.paper()),
-                "no_bound": row.bound.as_ref().err(),
-                "keeps_deadline": row.keeps_deadline(),
-                "breaks": row.breaks,
-                "simulated": observed,
-                "exceeded": row.is_exceeded(),
-            })
-        };
-        let broken = self.broken.iter().map(
-            |broken| json!({ "assumption": broken.assumption.name(), "task": broken.task, "reason": broken.reason }),
-        );
-        let sets = self.sets.iter().map(|set| {
-            json!({ "cpus": set.cpus.to_string(), "test": set.name, "paper": set.paper, "holds": set.holds, "says": set.says })
+        let broken = self.broken.iter().map(|broken| BrokenAssumption {
+            assumption: broken.assumption.name(),
+            task: broken.task.as_deref(),
+            reason: &broken.reason,
         });
-        let groups = self.groups.iter().map(|group| {
-            json!({
-                "path": &*group.path,
-                "cpu_max": group.max.to_string(),
-                "cpus": group.cpus,
-                "blackout_ns": nanos(group.blackout),
-                "most_in_a_period_ns": group.most_in_a_period.as_nanos(),
-                "most_in_a_second_ns": group.most_in_a_second.as_nanos(),
-            })
+        let sets = self.sets.iter().map(|set| TestedSet {
+            cpus: set.cpus.to_string(),
+            test: set.name,
+            paper: set.paper,
+            holds: set.holds,
+            says: &set.says,
         });
-        json!({
-            "schema": "zerolag.analyse.v1",
-            "kernel": self.kernel,
-            "cpus": self.nr_cpus,
-            "runs": self.runs,
-            "seed": self.seed,
-            "duration_ns": nanos(self.duration),
-            "tasks": self.tasks.iter().map(task).collect::<Vec<_>>(),
-            "sets": sets.collect::<Vec<_>>(),
-            "groups": groups.collect::<Vec<_>>(),
-            "broken": broken.collect::<Vec<_>>(),
+        let groups = self.groups.iter().map(|group| LimitedSupply {
+            path: &group.path,
+            cpu_max: group.max.to_string(),
+            cpus: group.cpus,
+            blackout_ns: nanos(group.blackout),
+            most_in_a_period_ns: group.most_in_a_period.as_nanos(),
+            most_in_a_second_ns: group.most_in_a_second.as_nanos(),
+        });
+        document::value(&Bounds {
+            schema: SCHEMA,
+            kernel: self.kernel,
+            cpus: self.nr_cpus,
+            runs: self.runs,
+            seed: self.seed,
+            duration_ns: nanos(self.duration),
+            tasks: self.tasks.iter().map(Row::data).collect(),
+            sets: sets.collect(),
+            groups: groups.collect(),
+            broken: broken.collect(),
         })
     }
 

@@ -5,13 +5,15 @@ use super::failure::{Failure, eprintln_lossy};
 use super::output::JsonArgs;
 use super::progress::{catch_interrupts, interrupted};
 use super::{Done, code, output};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::PathBuf;
 use zerolag::calibrate::{Calibration, Compared, calibrate};
 use zerolag::linux::figures::quantile;
 use zerolag::model::Duration;
 use zerolag::report::human::Human;
 use zerolag::report::table::{Align, Table};
+use zerolag::results::{self, Document};
 
 /// Arguments of `zerolag calibrate`.
 #[derive(Debug, clap::Args)]
@@ -95,33 +97,110 @@ fn table(made: &Calibration) -> String {
     format!("{table}\nprofile {} on the simulated kernel {}; {tick}\n", made.costs.name, made.kernel)
 }
 
+/// The result of `zerolag calibrate`.
+pub(super) const DOCUMENT: Document = Document::of::<CalibratedHost<'_>>(SCHEMA, "calibrate");
+const SCHEMA: &str = "zerolag.calibrate.v1";
+
+/// The costs of this host's operations, and predictions compared with it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct CalibratedHost<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The name of the profile.
+    profile: &'a str,
+    /// The kernel that is simulated for comparison.
+    kernel: &'static str,
+    /// The period of the tick; null if none was seen.
+    tick_period_ns: Option<u64>,
+    /// The direct measurements.
+    direct: Vec<DirectCost<'a>>,
+    /// The measurements that simulations are compared with.
+    compared: Vec<ComparedCost<'a>>,
+    /// What a reader should know of the measurement.
+    notes: &'a [String],
+}
+
+/// A direct measurement.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct DirectCost<'a> {
+    /// What was measured.
+    name: &'a str,
+    /// Its samples.
+    host: Samples,
+}
+
+/// A measurement and its simulation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ComparedCost<'a> {
+    /// What was measured.
+    name: &'a str,
+    /// The cost that was fitted to it; null if it is predicted.
+    fitted: Option<&'a str>,
+    /// Its samples on the host.
+    host: Samples,
+    /// The medians of the rounds.
+    rounds: Rounds,
+    /// The simulated median.
+    simulated_p50_ns: Option<u64>,
+    /// The error of the simulated median.
+    error_permille: Option<i64>,
+}
+
+/// Quantiles of samples; null without samples.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+struct Samples {
+    /// The number of samples.
+    samples: usize,
+    /// The median.
+    p50_ns: Option<u64>,
+    /// The 90th percentile.
+    p90_ns: Option<u64>,
+    /// The 99th percentile.
+    p99_ns: Option<u64>,
+    /// The largest.
+    max_ns: Option<u64>,
+}
+
+/// The spread of the medians of rounds.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+struct Rounds {
+    /// The number of rounds.
+    count: usize,
+    /// The first quartile of their medians.
+    p25_ns: Option<u64>,
+    /// The third quartile of their medians.
+    p75_ns: Option<u64>,
+}
+
 fn as_json(made: &Calibration) -> String {
     let ns = |samples: &[u64], at| quantile(samples, at).map(Duration::as_nanos);
-    let figures = |samples: &[u64]| json!({ "samples": samples.len(), "p50_ns": ns(samples, 500), "p90_ns": ns(samples, 900), "p99_ns": ns(samples, 990), "max_ns": samples.last() });
-    let direct: Vec<Value> =
-        direct(made).iter().map(|(name, samples)| json!({ "name": name, "host": figures(samples) })).collect();
-    let compared: Vec<Value> = made
-        .compared
-        .iter()
-        .map(|compared| {
-            json!({
-                "name": compared.name,
-                "fitted": compared.fitted,
-                "host": figures(&compared.host),
-                "rounds": { "count": compared.rounds.len(), "p25_ns": ns(&compared.rounds, 250), "p75_ns": ns(&compared.rounds, 750) },
-                "simulated_p50_ns": compared.simulated.map(Duration::as_nanos),
-                "error_permille": compared.error_permille(),
-            })
-        })
-        .collect();
-    let value = json!({
-        "schema": "zerolag.calibrate.v1",
-        "profile": made.costs.name,
-        "kernel": made.kernel.name(),
-        "tick_period_ns": made.direct.tick_period.map(Duration::as_nanos),
-        "direct": direct,
-        "compared": compared,
-        "notes": made.notes,
+    let figures = |samples: &[u64]| Samples {
+        samples: samples.len(),
+        p50_ns: ns(samples, 500),
+        p90_ns: ns(samples, 900),
+        p99_ns: ns(samples, 990),
+        max_ns: samples.last().copied(),
+    };
+    let compared = made.compared.iter().map(|compared| ComparedCost {
+        name: &compared.name,
+        fitted: compared.fitted.as_deref(),
+        host: figures(&compared.host),
+        rounds: Rounds {
+            count: compared.rounds.len(),
+            p25_ns: ns(&compared.rounds, 250),
+            p75_ns: ns(&compared.rounds, 750),
+        },
+        simulated_p50_ns: compared.simulated.map(Duration::as_nanos),
+        error_permille: compared.error_permille(),
     });
-    format!("{value:#}\n")
+    results::text(&CalibratedHost {
+        schema: SCHEMA,
+        profile: &made.costs.name,
+        kernel: made.kernel.name(),
+        tick_period_ns: made.direct.tick_period.map(Duration::as_nanos),
+        direct: direct(made).map(|(name, samples)| DirectCost { name, host: figures(samples) }).into(),
+        compared: compared.collect(),
+        notes: &made.notes,
+    })
 }

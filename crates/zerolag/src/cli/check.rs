@@ -1,7 +1,8 @@
 //! `zerolag check`: runs the monitors over a trace.
 
 use super::failure::Failure;
-use super::{Done, code, output};
+use super::output::JsonArgs;
+use super::{Done, code};
 use std::path::PathBuf;
 use zerolag::check::{Options, check};
 use zerolag::simulation::verdicts;
@@ -13,12 +14,15 @@ pub(crate) struct Args {
     /// A trace: `perf.data`, Perfetto's, the text of `perf script`, tracefs or
     /// `trace-cmd report`, or zerolag's own (.zlt)
     trace: PathBuf,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    args.json.check()?;
     let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
     let report = check(&trace, &Options::default());
-    output::print(&verdicts::text(&report))?;
+    args.json.publish(|| verdicts::text(&report), || verdicts::json(&report))?;
     Ok(if report.faults().is_some() { code::OK } else { code::FAILURE })
 }

@@ -69,10 +69,10 @@ pub(crate) fn run(args: &Args) -> Done {
         (None, false) => compared.to_string(),
     };
     let json = || {
-        let mut json = compared.to_json();
-        if args.bisect {
-            json["bisection"] = bisection.as_ref().map(compare::Bisection::to_json).into();
-        }
+        let json = match args.bisect {
+            true => compared.to_json_bisected(bisection.as_ref()),
+            false => compared.to_json(),
+        };
         format!("{json:#}\n")
     };
     let about = || HtmlArgs::about(args.workload.file.display());

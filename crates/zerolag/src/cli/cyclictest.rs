@@ -10,14 +10,18 @@ use super::failure::{Failure, eprintln_lossy};
 use super::options::{TraceArgs, WorkloadArgs};
 use super::plan::simulation_with;
 use super::progress::interrupted;
-use super::tool::{Steps, ToolArgs, micros, simulation_json, tool_duration};
+use super::tool::{Steps, SysInfo, ToolArgs, micros, tool_duration};
 use super::{Done, code, output};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
+use zerolag::results::{self, Document};
 use zerolag::simulation::DEFAULT_DURATION;
 use zerolag::tools::cyclictest::{Cyclictest, Latencies, Line, Overall, Unit, histogram};
+use zerolag::tools::json::Simulated;
 use zerolag::workload::{self, Program};
 
 /// Arguments of `zerolag cyclictest`.
@@ -244,50 +248,83 @@ fn printed(args: &Args, test: &Cyclictest, threads: &[Latencies]) -> String {
     (0..).zip(threads).map(line).collect()
 }
 
+/// The result of `zerolag cyclictest --json`.
+pub(super) const DOCUMENT: Document = Document::of::<CyclictestFigures>(SCHEMA, "cyclictest");
+const SCHEMA: &str = "zerolag.cyclictest.v1";
+
+/// Wakeup latency of threads: the tool's own form, and the simulation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct CyclictestFigures {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The version of the tool's form.
+    file_version: u32,
+    /// The version of the tool.
+    rt_test_version: &'static str,
+    /// The tool's exit code.
+    return_code: u8,
+    /// The simulated system.
+    sysinfo: SysInfo,
+    /// The number of threads.
+    num_threads: u32,
+    /// 1 if latencies are in nanoseconds (`-N`), 0 if they are in microseconds.
+    resolution_in_ns: u8,
+    /// The threads, by number.
+    thread: BTreeMap<String, CyclictestThread>,
+    /// The simulation.
+    simulation: Simulated,
+}
+
+/// A thread of cyclictest. Latencies are in the unit of `resolution_in_ns`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct CyclictestThread {
+    /// With `-h`: the number of cycles by latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<BTreeMap<String, u64>>,
+    /// The number of cycles.
+    cycles: u64,
+    /// The smallest latency.
+    min: u64,
+    /// The largest latency.
+    max: u64,
+    /// The mean latency, with two digits.
+    avg: f64,
+    /// The CPU; 0 if the thread is not bound.
+    cpu: u32,
+    /// The node: -1, none.
+    node: i32,
+}
+
 /// Returns the tool's JSON, without the colons that end two of its keys and without wall time, plus
 /// our own keys.
 fn json_text(plan: &Plan, test: &Cyclictest, threads: &[Latencies]) -> String {
-    let meta = plan.meta();
     let thread = |number: u32, latencies: &Latencies| {
         let filled = latencies.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-        let buckets: serde_json::Map<_, _> = filled.map(|(at, count)| (at.to_string(), json!(count))).collect();
-        let mut value = json!({
-            "histogram": buckets,
-            "cycles": latencies.cycles,
-            "min": latencies.min,
-            "max": latencies.max,
+        let buckets = || filled.map(|(at, count)| (at.to_string(), *count)).collect();
+        CyclictestThread {
+            histogram: test.histogram.is_some().then(buckets),
+            cycles: latencies.cycles,
+            min: latencies.min,
+            max: latencies.max,
             // Two digits, as in the tool's output.
-            "avg": hundredths(latencies),
-            "cpu": test.cpu(number).map_or(json!(0), |cpu| json!(cpu.0)),
-            "node": -1,
-        });
-        if test.histogram.is_none()
-            && let Some(map) = value.as_object_mut()
-        {
-            map.remove("histogram");
+            avg: hundredths(latencies),
+            cpu: test.cpu(number).map_or(0, |cpu| cpu.0),
+            node: -1,
         }
-        value
     };
-    let list: serde_json::Map<_, _> =
-        (0..).zip(threads).map(|(number, latencies)| (number.to_string(), thread(number, latencies))).collect();
-    let value = json!({
-        "schema": "zerolag.cyclictest.v1",
-        "file_version": 1,
-        "rt_test_version": "2.40",
-        "return_code": 0,
-        "sysinfo": {
-            "sysname": "zerolag",
-            "release": meta.kernel,
-            "version": zerolag::VERSION,
-            "machine": meta.machine.to_string(),
-            "realtime": 0,
-        },
-        "num_threads": test.threads,
-        "resolution_in_ns": u8::from(test.unit == Unit::Nanos),
-        "thread": list,
-        "simulation": simulation_json(plan),
-    });
-    format!("{value:#}\n")
+    let list = (0..).zip(threads).map(|(number, latencies)| (number.to_string(), thread(number, latencies)));
+    results::text(&CyclictestFigures {
+        schema: SCHEMA,
+        file_version: 1,
+        rt_test_version: "2.40",
+        return_code: 0,
+        sysinfo: SysInfo::of(plan, Some(0)),
+        num_threads: test.threads,
+        resolution_in_ns: u8::from(test.unit == Unit::Nanos),
+        thread: list.collect(),
+        simulation: Simulated::by(plan),
+    })
 }
 
 /// Returns the mean with two digits after the point.

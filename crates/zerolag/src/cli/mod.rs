@@ -115,8 +115,8 @@ enum Command {
     Convert(convert::Args),
     /// Write a commented scenario to start with
     Init(init::Args),
-    /// Print the grammar of scenarios as JSON Schema
-    Schema,
+    /// Print the grammar of scenarios, or the forms of results, as JSON Schema
+    Schema(schema::Args),
     /// Write a workload as an rt-app file
     Export(export::Args),
     /// List the scheduler's settings
@@ -161,7 +161,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Init(args) => init::run(&args),
-        Command::Schema => schema::run(),
+        Command::Schema(args) => schema::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Settings(args) => settings::run(&args),
         Command::Completions(args) => completions::run(&args),

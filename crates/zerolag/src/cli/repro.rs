@@ -195,7 +195,7 @@ fn dl_server(args: &DlServerArgs) -> Done {
     make_room(&args.work)?;
     catch_interrupts();
     let Some(results) = experiment.run(|_| go_on()) else { return Ok(code::INTERRUPTED) };
-    publish(&args.work, "dl-server", &results.to_string(), Vec::new(), Vec::new())
+    publish(&args.work, "dl-server", &results.to_string(), vec![json("dl-server", &results.to_json())], Vec::new())
 }
 
 fn inversion(args: &InversionArgs) -> Done {
@@ -254,7 +254,7 @@ fn rt_balance(args: &RtBalanceArgs) -> Done {
         &args.work,
         "rt-balance",
         &results.to_string(),
-        vec![("rt-balance.svg".to_owned(), results.plot().to_svg())],
+        vec![json("rt-balance", &results.to_json()), ("rt-balance.svg".to_owned(), results.plot().to_svg())],
         vec![results.plot()],
     )
 }

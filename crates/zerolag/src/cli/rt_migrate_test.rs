@@ -7,13 +7,17 @@
 use super::failure::Failure;
 use super::options::{self, TraceArgs};
 use super::progress::interrupted;
-use super::tool::{Steps, ToolArgs, micros, millis, nanos, simulation_json, tool_duration};
+use super::tool::{Steps, SysInfo, ToolArgs, micros, millis, nanos, tool_duration};
 use super::{Done, code, output};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::Duration;
+use zerolag::results::{self, Document};
+use zerolag::tools::json::Simulated;
 use zerolag::tools::rt_migrate::{Edition, Printed, Row, RtMigrate, Totals};
 
 /// Arguments of `zerolag rt-migrate-test`.
@@ -157,39 +161,74 @@ fn write_results(out: &mut String, args: &Args, test: &RtMigrate, rows: &[Row], 
     }
 }
 
+/// The result of `zerolag rt-migrate-test --json`.
+pub(super) const DOCUMENT: Document = Document::of::<RtMigrateFigures>(SCHEMA, "rt-migrate-test");
+const SCHEMA: &str = "zerolag.rt-migrate-test.v1";
+
+/// More real-time threads than CPUs: the tool's own form, and the simulation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RtMigrateFigures {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The version of the tool's form.
+    file_version: u32,
+    /// The version of the tool.
+    rt_test_version: &'static str,
+    /// The tool's exit code.
+    return_code: u8,
+    /// The simulated system.
+    sysinfo: SysInfo,
+    /// The number of threads.
+    num_threads: u32,
+    /// The threads, by number.
+    thread: BTreeMap<String, RtMigrateThread>,
+    /// The number of completed iterations.
+    iterations: usize,
+    /// The simulation.
+    simulation: Simulated,
+}
+
+/// A thread of rt-migrate-test. Times are in microseconds; null without an iteration.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RtMigrateThread {
+    /// Its real-time priority.
+    prio: u8,
+    /// The shortest time to its start.
+    min: Option<u64>,
+    /// The mean time to its start, rounded down.
+    avg: Option<u64>,
+    /// The longest time to its start.
+    max: Option<u64>,
+    /// The sum of the times to its start.
+    total: Option<u64>,
+}
+
 /// Returns the tool's JSON, without the colons that end two of its keys and without wall time, plus
 /// our own keys.
 fn json_text(plan: &Plan, test: &RtMigrate, rows: &[Row], failed: bool) -> String {
-    let meta = plan.meta();
     let thread = |task: u32| {
         let totals = Totals::of(rows, task);
         let of = |value: fn(&Totals) -> u64| totals.as_ref().map(value);
-        json!({
-            "prio": test.priority(task).value(),
-            "min": of(|totals| totals.min),
-            "avg": of(|totals| totals.avg),
-            "max": of(|totals| totals.max),
-            "total": of(|totals| totals.total),
-        })
+        RtMigrateThread {
+            prio: test.priority(task).value(),
+            min: of(|totals| totals.min),
+            avg: of(|totals| totals.avg),
+            max: of(|totals| totals.max),
+            total: of(|totals| totals.total),
+        }
     };
-    let threads: serde_json::Map<_, _> = (0..test.tasks).map(|task| (task.to_string(), thread(task))).collect();
-    let value = json!({
-        "schema": "zerolag.rt-migrate-test.v1",
-        "file_version": 1,
-        "rt_test_version": "2.40",
-        "return_code": u8::from(failed),
-        "sysinfo": {
-            "sysname": "zerolag",
-            "release": meta.kernel,
-            "version": zerolag::VERSION,
-            "machine": meta.machine.to_string(),
-        },
-        "num_threads": test.tasks,
-        "thread": threads,
-        "iterations": rows.len(),
-        "simulation": simulation_json(plan),
-    });
-    format!("{value:#}\n")
+    results::text(&RtMigrateFigures {
+        schema: SCHEMA,
+        file_version: 1,
+        rt_test_version: "2.40",
+        return_code: u8::from(failed),
+        sysinfo: SysInfo::of(plan, None),
+        num_threads: test.tasks,
+        thread: (0..test.tasks).map(|task| (task.to_string(), thread(task))).collect(),
+        iterations: rows.len(),
+        simulation: Simulated::by(plan),
+    })
 }
 
 fn edition(text: &str) -> Result<Edition, String> {

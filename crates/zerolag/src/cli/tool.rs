@@ -9,7 +9,8 @@ use super::output::HtmlArgs;
 use super::plan::simulation_with;
 use super::progress::{Progress, catch_interrupts};
 use super::tracing::{self, Target};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use zerolag::model::{Duration, Instant, Topology};
 use zerolag::page::{self, Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
@@ -103,14 +104,34 @@ impl ToolArgs {
     }
 }
 
-/// Returns the part of a tool's JSON that describes the simulation.
-pub(crate) fn simulation_json(plan: &Plan) -> Value {
-    let meta = plan.meta();
-    json!({
-        "seed": plan.config.seed,
-        "costs": meta.costs,
-        "settings": meta.settings.iter().map(|(key, value)| json!([key, value])).collect::<Vec<_>>(),
-    })
+/// The simulated system, under the keys of the tools.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct SysInfo {
+    /// `zerolag`.
+    sysname: &'static str,
+    /// The kernel's preset.
+    release: String,
+    /// The version of zerolag.
+    version: &'static str,
+    /// The machine.
+    machine: String,
+    /// Of cyclictest: whether the kernel is a real-time one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    realtime: Option<u8>,
+}
+
+impl SysInfo {
+    /// Returns that of a plan.
+    pub(super) fn of(plan: &Plan, realtime: Option<u8>) -> Self {
+        let meta = plan.meta();
+        Self {
+            sysname: "zerolag",
+            release: meta.kernel.to_string(),
+            version: zerolag::VERSION,
+            machine: meta.machine.to_string(),
+            realtime,
+        }
+    }
 }
 
 /// Reads whole units, or a number with a unit of its own.

@@ -8,12 +8,18 @@
 
 mod suite;
 
+use suite::BisectedFigure;
+pub(crate) use suite::DOCUMENT as SUITE;
 pub use suite::{Bisection, EXPLAINED, Suite, Switched, bisect};
 
+use crate::document::{self, Document};
 use crate::error::Error;
 use crate::simulation::{Observe, Plan, Simulation};
-use crate::variant::{self, Label};
-use serde_json::{Map, Value, json};
+use crate::variant::Label;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,6 +44,56 @@ pub struct Variant {
     pub plan: Plan,
 }
 
+/// The result of `zerolag compare`.
+pub(crate) const DOCUMENT: Document = Document::of::<Compared<'_>>(SCHEMA, "compare");
+const SCHEMA: &str = "zerolag.compare.v1";
+
+/// One workload under several variants.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Compared<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The runs of each variant.
+    runs: u64,
+    /// The seed of the first run; each further run adds 1.
+    seed: u64,
+    /// The variants.
+    variants: Vec<ComparedVariant<'a>>,
+    /// The figures, in the order of the table.
+    rows: Vec<ComparedRow<'a>>,
+    /// With `--bisect`: the settings behind the largest change; null if there is nothing to
+    /// explain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bisection: Option<Option<BisectedFigure<'a>>>,
+}
+
+/// The figures of a variant.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ComparedVariant<'a> {
+    /// Its name.
+    name: &'a str,
+    /// The values by which it differs, by key.
+    values: BTreeMap<&'a str, &'a str>,
+    /// Its figures by `OWNER.FIGURE`, which ends in the unit.
+    figures: BTreeMap<String, Range>,
+}
+
+/// A figure of all variants.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ComparedRow<'a> {
+    /// Its key in the figures of a variant.
+    key: String,
+    /// The task, the path of a group, or `all`.
+    owner: &'a str,
+    /// Its name in the table.
+    figure: &'a str,
+    /// Its unit: `ns`, `percent` or `count`.
+    unit: &'static str,
+    /// Whether the last variant differs from the first by more than the seeds do.
+    changed: bool,
+}
+
 /// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
@@ -50,7 +106,8 @@ pub enum Unit {
 }
 
 /// One figure over the seeds.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ComparedRange")]
 pub struct Range {
     /// The mean.
     pub mean: f64,
@@ -270,25 +327,38 @@ impl Comparison {
     /// lists owners and figures in the order of the table.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let figures = |variant: usize| -> Map<String, Value> {
-            let figure = |row: &Row| {
-                let range = row.values.get(variant)?;
-                Some((row.json_key(), json!({ "mean": range.mean, "min": range.min, "max": range.max })))
-            };
-            self.rows.iter().filter_map(figure).collect()
-        };
-        let variants = self.variants.iter().enumerate();
-        let variants: Vec<Value> =
-            variants.map(|(at, label)| label.to_json([("figures", Value::Object(figures(at)))])).collect();
-        let row = |row: &Row| {
-            json!({
-                "key": row.json_key(), "owner": row.owner, "figure": row.figure, "unit": row.unit.name(),
-                "changed": row.has_changed(),
-            })
-        };
-        let mut document = variant::document("zerolag.compare.v1", self.runs, Some(self.seed), &variants);
-        document["rows"] = self.rows.iter().map(row).collect();
-        document
+        document::value(&self.data(None))
+    }
+
+    /// Returns all figures as JSON, and the settings behind the largest change, if there are any.
+    #[must_use]
+    pub fn to_json_bisected(&self, bisection: Option<&Bisection>) -> Value {
+        document::value(&self.data(Some(bisection.map(Bisection::data))))
+    }
+
+    fn data<'a>(&'a self, bisection: Option<Option<BisectedFigure<'a>>>) -> Compared<'a> {
+        let figures =
+            |variant: usize| self.rows.iter().filter_map(move |row| Some((row.json_key(), *row.values.get(variant)?)));
+        let variants = self.variants.iter().enumerate().map(|(at, label)| ComparedVariant {
+            name: &label.name,
+            values: label.by_key(),
+            figures: figures(at).collect(),
+        });
+        let rows = self.rows.iter().map(|row| ComparedRow {
+            key: row.json_key(),
+            owner: &row.owner,
+            figure: row.figure,
+            unit: row.unit.name(),
+            changed: row.has_changed(),
+        });
+        Compared {
+            schema: SCHEMA,
+            runs: self.runs,
+            seed: self.seed,
+            variants: variants.collect(),
+            rows: rows.collect(),
+            bisection,
+        }
     }
 }
 

@@ -9,16 +9,81 @@
 //! together: each further one is that which explains most of the rest, until the difference is
 //! explained. Shares can add up to more or less than the whole, because settings interact.
 
+use super::Compared;
 use super::{Comparison, Row, Unit, Variant, run};
+use crate::document::{self, Document};
 use crate::error::Error;
 use crate::simulation::Plan;
 use crate::variant::Label;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::Settings;
 use zerolag_report::table::{Align, Table};
+
+/// The result of `zerolag compare` of a directory.
+pub(crate) const DOCUMENT: Document = Document::of::<ComparedSuite<'_>>(SCHEMA, "compare of a directory");
+const SCHEMA: &str = "zerolag.compare.suite.v1";
+
+/// Comparisons of several workloads.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ComparedSuite<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The workloads, in order of their files' names.
+    workloads: Vec<SuiteWorkload<'a>>,
+}
+
+/// A workload of a suite: its comparison, or why there is none.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SuiteWorkload<'a> {
+    /// The name of its file.
+    workload: &'a str,
+    /// Its comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<Compared<'a>>,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// The settings behind the change of a figure.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct BisectedFigure<'a> {
+    /// The owner of the figure.
+    owner: &'a str,
+    /// The name of the figure.
+    figure: &'a str,
+    /// The unit of `first` and `last`: `ns`, `percent` or `count`.
+    unit: &'static str,
+    /// Its mean under the first variant.
+    first: f64,
+    /// Its mean under the last variant.
+    last: f64,
+    /// Whether the settings with a `together_share` explain the difference.
+    explained: bool,
+    /// All settings that differ: those of the answer first, then by their share.
+    settings: Vec<SwitchedSetting<'a>>,
+}
+
+/// A setting that differs between two variants.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SwitchedSetting<'a> {
+    /// Its key.
+    key: &'a str,
+    /// Its value in the first variant.
+    from: &'a str,
+    /// Its value in the last variant.
+    to: &'a str,
+    /// The share of the difference that switching it alone makes; null if it is refused alone.
+    alone_share: Option<f64>,
+    /// The share with this setting and those before it, if it is part of the answer.
+    together_share: Option<f64>,
+}
 
 /// Comparisons of several workloads under the same variants.
 #[derive(Clone, Debug, Default)]
@@ -41,14 +106,12 @@ impl Suite {
     /// Returns all comparisons as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let workload = |(name, compared): &(String, Result<Comparison, String>)| match compared {
-            Ok(compared) => json!({ "workload": name, "comparison": compared.to_json() }),
-            Err(why) => json!({ "workload": name, "error": why }),
-        };
-        json!({
-            "schema": "zerolag.compare.suite.v1",
-            "workloads": self.workloads.iter().map(workload).collect::<Vec<_>>(),
-        })
+        let workloads = self.workloads.iter().map(|(workload, compared)| SuiteWorkload {
+            workload,
+            comparison: compared.as_ref().ok().map(|compared| compared.data(None)),
+            error: compared.as_ref().err().map(|why| &**why),
+        });
+        document::value(&ComparedSuite { schema: SCHEMA, workloads: workloads.collect() })
     }
 }
 
@@ -231,20 +294,24 @@ pub fn bisect(
 }
 
 impl Bisection {
-    /// Returns it as JSON.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let setting = |setting: &Switched| {
-            json!({
-                "key": setting.key, "from": setting.from, "to": setting.to,
-                "alone_share": setting.alone, "together_share": setting.together,
-            })
-        };
-        json!({
-            "owner": self.figure.0, "figure": self.figure.1, "first": self.means.0, "last": self.means.1,
-            "explained": self.is_explained,
-            "settings": self.settings.iter().map(setting).collect::<Vec<_>>(),
-        })
+    /// Returns it as data.
+    pub(super) fn data(&self) -> BisectedFigure<'_> {
+        let settings = self.settings.iter().map(|setting| SwitchedSetting {
+            key: &setting.key,
+            from: &setting.from,
+            to: &setting.to,
+            alone_share: setting.alone,
+            together_share: setting.together,
+        });
+        BisectedFigure {
+            owner: &self.figure.0,
+            figure: self.figure.1,
+            unit: self.unit.name(),
+            first: self.means.0,
+            last: self.means.1,
+            explained: self.is_explained,
+            settings: settings.collect(),
+        }
     }
 }
 

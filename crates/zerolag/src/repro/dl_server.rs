@@ -18,14 +18,19 @@
 //! Source: de Oliveira 2023, *SCHED_DEADLINE server infrastructure*, v4.
 
 use super::spread;
+use crate::document::{self, Document};
 use crate::simulation::Plan;
 use crate::tools::build_load::BuildLoad;
 use crate::tools::busy_loop;
+use crate::tools::json::{OsnoiseCpu, osnoise_cpus};
 use crate::tools::osnoise::{self, Osnoise};
 use crate::tools::rtla::Latencies;
 use crate::tools::timerlat::{self, Timerlat};
 use crate::tools::workstation::{Noise, sources};
 use core::fmt;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{FairServer, Grain, Preempt, ServerStart};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, SchedAttr, Settings, Topology};
@@ -301,6 +306,123 @@ impl Results {
         let seconds = self.experiment.duration.as_nanos() / 1_000_000_000;
         let published = PUBLISHED.get(setup).map(|rows| lost(rows[cpu].count, PUBLISHED_SECONDS[setup]));
         (lost(self.timerlat[setup].rows[cpu].count, seconds), published)
+    }
+}
+
+/// The file of `zerolag repro dl-server`.
+pub(crate) const DOCUMENT: Document = Document::of::<DlServerRuns>(SCHEMA, "repro dl-server");
+const SCHEMA: &str = "zerolag.repro.dl-server.v1";
+
+/// Deadline servers against starvation, next to RT throttling.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct DlServerRuns {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The name of the experiment.
+    experiment: &'static str,
+    /// The simulated time of each run.
+    duration_ns: u64,
+    /// The seed of every run.
+    seed: u64,
+    /// timerlat next to a build, under each protection against starvation.
+    timerlat: Vec<DlServerSetup>,
+    /// osnoise with deferred servers, by how the runtime is enforced.
+    osnoise: Vec<DlServerGrain>,
+}
+
+/// timerlat under one protection.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct DlServerSetup {
+    /// The protection.
+    setup: &'static str,
+    /// CPUs 0 to 7.
+    cpus: Vec<DlServerCpu>,
+}
+
+/// The threads of a CPU, simulated and published.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct DlServerCpu {
+    /// The simulated figures.
+    simulated: DlServerFigures,
+    /// The published figures; null if there are none.
+    published: Option<DlServerFigures>,
+}
+
+/// The figures of timerlat on a CPU.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+struct DlServerFigures {
+    /// The number of samples.
+    count: u64,
+    /// The share of samples that the thread missed.
+    lost_percent: f64,
+    /// The mean lateness of the timer's interrupt.
+    irq_avg_us: u64,
+    /// The largest lateness of the timer's interrupt.
+    irq_max_us: u64,
+    /// The mean lateness of the thread.
+    thread_avg_us: u64,
+    /// The largest lateness of the thread.
+    thread_max_us: u64,
+    /// The mean lateness of the return to user mode.
+    user_avg_us: u64,
+    /// The largest lateness of the return to user mode.
+    user_max_us: u64,
+}
+
+/// osnoise with the runtime of servers enforced in one way.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct DlServerGrain {
+    /// The setting `enforce_dl`.
+    enforce_dl: String,
+    /// The measured CPUs.
+    cpus: Vec<OsnoiseCpu>,
+}
+
+impl DlServerFigures {
+    fn of(row: &Row, lost: u64) -> Self {
+        let [irq, thread, user] = row.latencies;
+        Self {
+            count: row.count,
+            lost_percent: lost as f64 / 1e3,
+            irq_avg_us: irq.0,
+            irq_max_us: irq.1,
+            thread_avg_us: thread.0,
+            thread_max_us: thread.1,
+            user_avg_us: user.0,
+            user_max_us: user.1,
+        }
+    }
+}
+
+impl Results {
+    /// Returns all figures as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let cpu = |setup: usize, cpu: usize, row: &Row| {
+            let (lost, was_lost) = self.lost(setup, cpu);
+            let published = PUBLISHED.get(setup).map(|rows| &rows[cpu]).zip(was_lost);
+            DlServerCpu {
+                simulated: DlServerFigures::of(row, lost),
+                published: published.map(|(row, lost)| DlServerFigures::of(row, lost)),
+            }
+        };
+        let timerlat = Setup::ALL.into_iter().zip(&self.timerlat).enumerate().map(|(at, (setup, measured))| {
+            let cpus = measured.rows.iter().enumerate();
+            DlServerSetup { setup: setup.name(), cpus: cpus.map(|(index, row)| cpu(at, index, row)).collect() }
+        });
+        let osnoise = self.osnoise.iter().map(|(grain, collector)| DlServerGrain {
+            enforce_dl: grain.to_string(),
+            cpus: osnoise_cpus(collector, None),
+        });
+        document::value(&DlServerRuns {
+            schema: SCHEMA,
+            experiment: "dl-server",
+            duration_ns: self.experiment.duration.as_nanos(),
+            seed: self.experiment.seed,
+            timerlat: timerlat.collect(),
+            osnoise: osnoise.collect(),
+        })
     }
 }
 

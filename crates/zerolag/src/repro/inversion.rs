@@ -15,8 +15,11 @@
 //! Source: Davydov 2012, "sched: boost throttled entities on wakeups" (RFC).
 
 use super::spread;
+use crate::document::{self, Document};
 use crate::simulation::Plan;
 use core::fmt;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{Preempt, Throttle};
@@ -277,6 +280,53 @@ impl Row {
     }
 }
 
+/// The file of `zerolag repro inversion`.
+pub(crate) const DOCUMENT: Document = Document::of::<InversionRows>(SCHEMA, "repro inversion");
+const SCHEMA: &str = "zerolag.repro.inversion.v1";
+
+/// Tasks throttled while they hold what others wait for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct InversionRows {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The published results: without and with the published cure.
+    published: Vec<PublishedTime>,
+    /// The simulated results.
+    rows: Vec<InversionRow>,
+}
+
+/// A published mean and its deviation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct PublishedTime {
+    /// The mean.
+    mean_ms: u64,
+    /// The standard deviation.
+    deviation_ms: u64,
+}
+
+/// The runs under one way to throttle.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct InversionRow {
+    /// The setting `throttle`.
+    throttle: String,
+    /// The setting `preempt`.
+    preempt: String,
+    /// A further setting, as `KEY=VALUE`.
+    change: Option<String>,
+    /// The runs, a seed each.
+    runs: Vec<InversionRun>,
+}
+
+/// The times of a run; null if it did not end.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct InversionRun {
+    /// The time of the limited tasks.
+    limited_ns: Option<u64>,
+    /// The time of the tasks without a limit.
+    free_ns: Option<u64>,
+}
+
 impl Results {
     /// Returns the row of a throttling mode under a preemption model.
     #[must_use]
@@ -289,28 +339,18 @@ impl Results {
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let nanos = |time: Option<Duration>| time.map(Duration::as_nanos);
-        let rows: Vec<serde_json::Value> = self
-            .rows
-            .iter()
-            .map(|row| {
-                let runs: Vec<serde_json::Value> = row
-                    .runs
-                    .iter()
-                    .map(|run| serde_json::json!({ "limited_ns": nanos(run.limited), "free_ns": nanos(run.free) }))
-                    .collect();
-                serde_json::json!({
-                    "throttle": row.case.throttle.to_string(),
-                    "preempt": row.case.preempt.to_string(),
-                    "change": row.case.change.map(|(key, value)| format!("{key}={value}")),
-                    "runs": runs,
-                })
-            })
-            .collect();
-        let published: Vec<serde_json::Value> = PUBLISHED
-            .iter()
-            .map(|(mean, deviation)| serde_json::json!({ "mean_ms": mean, "deviation_ms": deviation }))
-            .collect();
-        serde_json::json!({ "schema": "zerolag.repro.inversion.v1", "published": published, "rows": rows })
+        let rows = self.rows.iter().map(|row| InversionRow {
+            throttle: row.case.throttle.to_string(),
+            preempt: row.case.preempt.to_string(),
+            change: row.case.change.map(|(key, value)| format!("{key}={value}")),
+            runs: row
+                .runs
+                .iter()
+                .map(|run| InversionRun { limited_ns: nanos(run.limited), free_ns: nanos(run.free) })
+                .collect(),
+        });
+        let published = PUBLISHED.map(|(mean_ms, deviation_ms)| PublishedTime { mean_ms, deviation_ms });
+        document::value(&InversionRows { schema: SCHEMA, published: published.into(), rows: rows.collect() })
     }
 }
 

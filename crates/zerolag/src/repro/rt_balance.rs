@@ -15,10 +15,14 @@
 //! Source: Rostedt 2007, *New RT Task Balancing -v2*.
 
 use super::spread;
+use crate::document::{self, Document};
 use crate::simulation::Plan;
 use crate::tools::rt_migrate::{Edition, Printed, Row, RtMigrate};
 use core::cmp::Reverse;
 use core::fmt;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, Duration, KernelVersion, Settings, Topology};
@@ -336,6 +340,87 @@ impl Results {
             plot = plot.with(name, Mark::Dashed, points.collect());
         }
         plot
+    }
+}
+
+/// The file of `zerolag repro rt-balance`.
+pub(crate) const DOCUMENT: Document = Document::of::<RtBalanceModes>(SCHEMA, "repro rt-balance");
+const SCHEMA: &str = "zerolag.repro.rt-balance.v1";
+
+/// Push and pull of real-time tasks against the periodic balancer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RtBalanceModes {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The name of the experiment.
+    experiment: &'static str,
+    /// The tests of each mode.
+    tests: u64,
+    /// The wakeups of each test.
+    wakeups: u32,
+    /// The seed of the first test; each further test adds 1.
+    seed: u64,
+    /// The number of CPUs.
+    cpus: u32,
+    /// The number of threads, of which the first is the least urgent.
+    threads: u32,
+    /// The modes, from old to new.
+    modes: Vec<RtBalanceMode>,
+}
+
+/// The tests under one mode of balancing.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RtBalanceMode {
+    /// The setting `rt_balance`.
+    rt_balance: &'static str,
+    /// The kernel.
+    kernel: &'static str,
+    /// The number of completed tests.
+    tests: u64,
+    /// The number of iterations.
+    iterations: u64,
+    /// The number of iterations in which a more urgent thread waited for a less urgent one.
+    failures: u64,
+    /// The number of tests with such an iteration.
+    failed_tests: u64,
+    /// The longest time to the start of each thread.
+    start_max_us: Vec<u64>,
+    /// The mean time to the start of each thread, rounded down.
+    start_mean_us: Vec<u64>,
+    /// The published result, as text.
+    published: &'static str,
+    /// The number of tests that did not end with their last iteration.
+    broken: u64,
+}
+
+impl Results {
+    /// Returns all modes as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let RtBalance2007 { tests, wakeups, seed, cpus, tasks, .. } = self.experiment;
+        let modes = self.modes.iter().map(|(mode, found)| RtBalanceMode {
+            rt_balance: mode.name(),
+            kernel: mode.kernel().name(),
+            tests: found.tests,
+            iterations: found.iterations,
+            failures: found.failures,
+            failed_tests: found.failed_tests,
+            start_max_us: found.worst.clone(),
+            start_mean_us: found.total.iter().map(|total| total.checked_div(found.iterations).unwrap_or(0)).collect(),
+            published: mode.published(),
+            broken: found.broken,
+        });
+        document::value(&RtBalanceModes {
+            schema: SCHEMA,
+            experiment: "rt-balance",
+            tests,
+            wakeups,
+            seed,
+            cpus,
+            threads: tasks,
+            modes: modes.collect(),
+        })
     }
 }
 

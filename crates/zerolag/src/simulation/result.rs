@@ -1,15 +1,15 @@
 //! [`RunResult`]: what a run gives.
 
+use super::figures::{RunCounts, RunEnd, RunFigures};
 use super::plan::Report;
 use super::verdicts;
+use crate::document;
 use crate::goals::Verdict;
 use crate::limit::Limit;
-use serde_json::{Value, json};
 use std::fmt;
-use std::fmt::Write;
 use zerolag_report::frame::rows::Kept;
 use zerolag_report::frame::{self, Bucket, Frame, Rows};
-use zerolag_report::{Summary, json, text};
+use zerolag_report::{Summary, text};
 use zerolag_sim::End;
 
 /// The result of a run: figures, tables, goals, and the verdicts of the monitors.
@@ -131,20 +131,21 @@ impl RunResult {
     pub fn to_json(&self) -> String {
         let report = &self.report;
         let stats = &report.outcome.stats;
-        let ended = json!({
-            "at_ns": report.outcome.end.as_nanos(),
-            "why": end_name(&report.outcome.why),
-            "says": report.outcome.why.to_string(),
-            "wakeups": stats.wakeups,
-            "completions": stats.completions,
-            "ticks": stats.ticks,
-            "ipis": stats.ipis,
-            "lock_waits": stats.lock_waits,
-        });
-        figures_and(
-            &report.summary,
-            &[("limits", json!(self.limits)), ("ended", ended), ("checks", verdicts::json(report.checks.as_ref()))],
-        )
+        let counts = RunCounts {
+            wakeups: stats.wakeups,
+            completions: stats.completions,
+            ticks: stats.ticks,
+            ipis: stats.ipis,
+            lock_waits: stats.lock_waits,
+        };
+        let ended = RunEnd {
+            at_ns: report.outcome.end.as_nanos(),
+            why: end_name(&report.outcome.why),
+            says: report.outcome.why.to_string(),
+            counts: Some(counts),
+        };
+        let figures = RunFigures { limits: Some(&self.limits), ..RunFigures::of(&report.summary) };
+        document::text(&figures.ended(ended, report.checks.as_ref()))
     }
 
     /// Returns the headline of the result, how the run ended, and the verdicts of the monitors:
@@ -198,19 +199,6 @@ impl fmt::Display for RunResult {
         let tables = text::render(&self.report.summary, text::Limits::default());
         write!(f, "{tables}\n{}", self.ending())
     }
-}
-
-/// Returns figures as JSON with more at their end. The figures keep the order of their keys, which
-/// a [`Value`] would not.
-pub(crate) fn figures_and(summary: &Summary, more: &[(&str, Value)]) -> String {
-    let figures = json::render(summary).expect("invariant: every figure has a JSON form");
-    let body = figures.trim_end().strip_suffix('}').expect("invariant: the figures are an object").trim_end();
-    let mut out = body.to_owned();
-    for (key, value) in more {
-        let value = format!("{value:#}").replace('\n', "\n  ");
-        write!(out, ",\n  \"{key}\": {value}").expect("invariant: a string takes everything");
-    }
-    out + "\n}\n"
 }
 
 /// The number of limits in the text of a result.

@@ -1,35 +1,103 @@
 //! The verdicts of monitors, as text and as JSON.
 
-use serde_json::{Value, json};
+use crate::document::{self, Document};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write;
 use zerolag_check::{Report, Verdict};
 
-/// Returns the verdicts as JSON; null if the monitors did not run.
-#[must_use]
-pub fn json(checks: Option<&Report>) -> Value {
-    checks.map_or(Value::Null, |checks| {
-        let one = |(name, verdict): &(&str, Verdict)| {
-            let mut value = verdict_json(name, verdict);
-            let parts = checks.not_judged_by(name).map(|part| json!({ "reason": part.reason, "times": part.times }));
-            let parts: Vec<Value> = parts.collect();
-            if !parts.is_empty() {
-                value["not_judged"] = Value::Array(parts);
-            }
-            value
-        };
-        checks.verdicts.iter().map(one).collect()
-    })
+/// The verdict of a monitor.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct MonitorVerdict<'a> {
+    /// The name of the monitor.
+    monitor: &'a str,
+    /// `held`, `not_applicable` or `broken`.
+    verdict: &'static str,
+    /// Of a rule that is not applicable: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// Of a broken rule: the number of violations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violations: Option<u64>,
+    /// Of a broken rule: the first violations, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<Vec<String>>,
+    /// The parts of the trace that the rule could not judge.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_judged: Vec<NotJudgedPart>,
 }
 
-fn verdict_json(name: &str, verdict: &Verdict) -> Value {
-    match verdict {
-        Verdict::Held => json!({ "monitor": name, "verdict": "held" }),
-        Verdict::NotApplicable(reason) => json!({ "monitor": name, "verdict": "not_applicable", "reason": reason }),
-        Verdict::Broken(found) => {
-            let first: Vec<String> = found.first().iter().map(ToString::to_string).collect();
-            json!({ "monitor": name, "verdict": "broken", "violations": found.total(), "first": first })
-        }
+/// Why a rule could not judge a part of a trace.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct NotJudgedPart {
+    /// The reason.
+    reason: &'static str,
+    /// How often that was so.
+    times: u64,
+}
+
+/// Returns the verdicts of all monitors as data.
+pub(crate) fn data(checks: &Report) -> Vec<MonitorVerdict<'_>> {
+    checks.verdicts.iter().map(|(name, verdict)| verdict_of(checks, name, verdict)).collect()
+}
+
+fn verdict_of<'a>(checks: &Report, monitor: &'a str, verdict: &'a Verdict) -> MonitorVerdict<'a> {
+    let parts = checks.not_judged_by(monitor);
+    let (verdict, reason, found) = match verdict {
+        Verdict::Held => ("held", None, None),
+        Verdict::NotApplicable(reason) => ("not_applicable", Some(&**reason), None),
+        Verdict::Broken(found) => ("broken", None, Some(found)),
+    };
+    MonitorVerdict {
+        monitor,
+        verdict,
+        reason,
+        violations: found.map(zerolag_check::Findings::total),
+        first: found.map(|found| found.first().iter().map(ToString::to_string).collect()),
+        not_judged: parts.map(|part| NotJudgedPart { reason: part.reason, times: part.times }).collect(),
     }
+}
+
+/// The result of `zerolag check`.
+pub(crate) const DOCUMENT: Document = Document::of::<CheckedTrace<'_>>(SCHEMA, "check");
+const SCHEMA: &str = "zerolag.check.v1";
+
+/// The rules of scheduling, checked against a trace.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct CheckedTrace<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// Whether no rule is broken.
+    clean: bool,
+    /// The settings of the reproduced kernel faults that explain all violations; null if one is
+    /// unexplained.
+    faults: Option<Vec<&'static str>>,
+    /// The part of a recording that was not judged because events are missing.
+    unseen: Option<UnseenPart>,
+    /// The verdicts, in the order of the documentation.
+    checks: Vec<MonitorVerdict<'a>>,
+}
+
+/// The part of a recording in which events are missing.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct UnseenPart {
+    /// The number of gaps; those that overlap count once.
+    gaps: u64,
+    /// Their time together.
+    time_ns: u64,
+}
+
+/// Returns the result of `zerolag check` as JSON, with a line break at the end.
+#[must_use]
+pub fn json(report: &Report) -> String {
+    document::text(&CheckedTrace {
+        schema: SCHEMA,
+        clean: report.is_clean(),
+        faults: report.faults(),
+        unseen: report.unseen.map(|unseen| UnseenPart { gaps: unseen.gaps, time_ns: unseen.time.as_nanos() }),
+        checks: data(report),
+    })
 }
 
 /// Returns one line for all monitors.

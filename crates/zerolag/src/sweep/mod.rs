@@ -11,7 +11,7 @@
 pub mod resume;
 pub mod search;
 pub mod shard;
-mod view;
+pub(crate) mod view;
 
 pub use crate::knob::{self, Knob};
 
@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::goals;
 use crate::limit::Limit;
 use crate::simulation::{Observe, Plan, Prepared, Simulation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,7 +29,7 @@ use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Measure, Metric, Relation};
 
 /// A varied part, and its values in order.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Axis {
     /// Its name, as written.
     pub key: String,
@@ -104,7 +105,7 @@ impl Figure {
 }
 
 /// A figure over the seeds of a cell, in the unit of the figure.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Range {
     /// The mean.
     pub mean: f64,

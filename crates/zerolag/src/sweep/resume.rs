@@ -5,22 +5,29 @@
 
 use super::shard::{Head, difference};
 use super::{Axis, Figure, Grid, RunError, combinations, run_until};
+use crate::document::Document;
 use crate::error::Error;
 use crate::simulation::Plan;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use zerolag_report::Summary;
 
 /// The figures of the runs of a grid that are done.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SweepKept")]
 pub struct Kept {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
     schema: String,
+    /// What was swept.
     #[serde(rename = "sweep")]
     head: Head,
     /// A value per figure of each run, in the order of the grid; null if the run is not done.
     rows: Vec<Option<Vec<Option<u64>>>>,
 }
 
+pub(crate) const DOCUMENT: Document = Document::of::<Kept>(SCHEMA, "sweep --resume");
 const SCHEMA: &str = "zerolag.sweep.kept.v1";
 
 impl Kept {

@@ -7,18 +7,58 @@
 //! values are part of the result.
 
 use super::{Knob, RunError, run_all};
+use crate::document::{self, Document};
 use crate::error::{Error, ValueError};
-use crate::goals::{self, Verdict};
+use crate::goals::{self, GoalResult, Verdict};
 use crate::knob::Part;
 use crate::limit::Limit;
 use crate::simulation::Plan;
-use crate::variant::{self, Label};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_report::table::{Align, Table};
 use zerolag_workload::goal::Goal;
+
+/// The result of `zerolag sweep --smallest`.
+pub(crate) const DOCUMENT: Document = Document::of::<SmallestValue<'_>>(SCHEMA, "sweep --smallest");
+const SCHEMA: &str = "zerolag.sweep.smallest.v1";
+
+/// The smallest value that meets the goals.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SmallestValue<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The runs of each value.
+    runs: u64,
+    /// The seed of the first run; each further run adds 1.
+    seed: u64,
+    /// The key that was searched for.
+    key: &'a str,
+    /// The smallest value that meets the goals in every run; null if none does.
+    least: Option<&'a str>,
+    /// All tried values, in order of value.
+    variants: Vec<TriedValue<'a>>,
+}
+
+/// A tried value.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct TriedValue<'a> {
+    /// The value, as written.
+    name: &'a str,
+    /// The value by its key.
+    values: BTreeMap<&'a str, &'a str>,
+    /// Whether every goal was met in every run.
+    met: bool,
+    /// The goals, with the figure of the worst run.
+    goals: Vec<GoalResult<'a>>,
+    /// The limits and weights of groups.
+    limits: &'a [Limit],
+}
 
 /// A tried value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,16 +147,21 @@ impl Search {
     /// Returns the search as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let trial = |trial: &Trial| {
-            let goals: Vec<_> = trial.verdicts.iter().map(Verdict::to_json).collect();
-            let label = Label { name: trial.written.clone(), values: vec![(self.key.clone(), trial.written.clone())] };
-            label.to_json([("met", trial.is_met().into()), ("goals", goals.into()), ("limits", json!(trial.limits))])
-        };
-        let trials: Vec<_> = self.found.trials.iter().map(trial).collect();
-        let mut json = variant::document("zerolag.sweep.smallest.v1", self.runs, Some(self.seed), &trials);
-        json["key"] = self.key.as_str().into();
-        json["least"] = self.found.least.as_ref().map(|trial| trial.written.as_str()).into();
-        json
+        let variants = self.found.trials.iter().map(|trial| TriedValue {
+            name: &trial.written,
+            values: [(&*self.key, &*trial.written)].into(),
+            met: trial.is_met(),
+            goals: trial.verdicts.iter().map(Verdict::data).collect(),
+            limits: &trial.limits,
+        });
+        document::value(&SmallestValue {
+            schema: SCHEMA,
+            runs: self.runs,
+            seed: self.seed,
+            key: &self.key,
+            least: self.found.least.as_ref().map(|trial| &*trial.written),
+            variants: variants.collect(),
+        })
     }
 }
 

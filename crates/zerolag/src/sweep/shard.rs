@@ -10,9 +10,11 @@
 //! the number of runs and a fingerprint of its first plan, and [`merge`] compares them.
 
 use super::{Axis, Figure, Grid, RunError, combinations, run_all};
+use crate::document::Document;
 use crate::error::Error;
 use crate::limit::Limit;
 use crate::simulation::Plan;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -20,7 +22,7 @@ use std::str::FromStr;
 use zerolag_report::Summary;
 
 /// Which part of a grid: `2/8`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// Its number, from 1.
     pub index: u64,
@@ -49,14 +51,20 @@ impl fmt::Display for Part {
 }
 
 /// What all parts of a grid have in common.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SweepHead")]
 pub(super) struct Head {
+    /// The version of zerolag.
     version: String,
     /// Of the workload and its values, in the first cell.
     fingerprint: String,
+    /// The keys that vary, and their values.
     axes: Vec<Axis>,
+    /// The names of the figures.
     figures: Vec<String>,
+    /// The runs of each combination.
     runs: u64,
+    /// The seed of the first run.
     seed: u64,
     /// The limits of groups in each cell.
     limits: Vec<Vec<Limit>>,
@@ -95,17 +103,23 @@ impl Head {
 }
 
 /// A part of a grid, and its figures.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SweepPart")]
 pub struct Shard {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
     schema: String,
+    /// What all parts have in common.
     #[serde(rename = "sweep")]
     head: Head,
+    /// Which part this is.
     part: Part,
     /// In the order of the grid, with a value per figure; null if a run had no samples.
     rows: Vec<Vec<Option<u64>>>,
 }
 
 /// The name and version of the form.
+pub(crate) const DOCUMENT: Document = Document::of::<Shard>(SCHEMA, "sweep --shard");
 const SCHEMA: &str = "zerolag.sweep.shard.v2";
 
 impl Shard {

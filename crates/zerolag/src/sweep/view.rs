@@ -1,15 +1,62 @@
 //! A grid as a table, as JSON and as a plot.
 
-use super::{Cell, Figure, Grid, Range};
+use super::{Axis, Cell, Figure, Grid, Range};
+use crate::document::{self, Document};
 use crate::limit::Limit;
-use crate::variant::{self, Label};
-use serde_json::{Map, Value, json};
+use crate::variant::Label;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use zerolag_model::Duration;
 use zerolag_report::human::Human;
 use zerolag_report::plot::{self, Mark, Plot};
 use zerolag_report::table::{Align, Table};
 use zerolag_workload::goal::Measure;
+
+/// The result of `zerolag sweep` and `zerolag merge`.
+pub(crate) const DOCUMENT: Document = Document::of::<SweptGrid<'_>>(SCHEMA, "sweep, merge");
+const SCHEMA: &str = "zerolag.sweep.v1";
+
+/// A workload under every combination of values.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SweptGrid<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The runs of each variant.
+    runs: u64,
+    /// The seed of the first run; each further run adds 1.
+    seed: u64,
+    /// The keys that vary, and their values; the first varies slowest.
+    axes: &'a [Axis],
+    /// The combinations, in the order of the axes.
+    variants: Vec<SweptVariant<'a>>,
+}
+
+/// One combination of values.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SweptVariant<'a> {
+    /// Its name: `KEY=VALUE, KEY=VALUE`.
+    name: String,
+    /// Its values by key.
+    values: BTreeMap<&'a str, &'a str>,
+    /// Each figure over the runs, by a name that ends in its unit; null if a run had no samples.
+    figures: BTreeMap<String, Option<Range>>,
+    /// The limits and weights of groups.
+    limits: &'a [Limit],
+    /// The figures of each run.
+    runs: Vec<SweptRun>,
+}
+
+/// The figures of one run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SweptRun {
+    /// Its seed.
+    seed: u64,
+    /// The figures, by a name that ends in its unit; null if the run had no samples.
+    figures: BTreeMap<String, Option<u64>>,
+}
 
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,32 +123,36 @@ impl Grid {
     /// Returns the grid as JSON, with a line break at the end.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let variants: Vec<Value> = self
-            .cells
-            .iter()
-            .map(|cell| {
-                let values = self.axes.iter().zip(&cell.values).map(|(axis, value)| (axis.key.clone(), value.clone()));
-                let figures: Map<String, Value> = self
-                    .figures
-                    .iter()
-                    .zip(&cell.figures)
-                    .map(|(figure, range)| (figure.key(), json!(range)))
-                    .collect();
-                let of_run = |run: (u64, &Vec<Option<u64>>)| {
-                    let figures = self.figures.iter().zip(run.1).map(|(figure, value)| (figure.key(), json!(value)));
-                    json!({ "seed": self.seed.wrapping_add(run.0), "figures": figures.collect::<Map<_, _>>() })
-                };
-                let runs: Vec<Value> = (0_u64..).zip(&cell.runs).map(of_run).collect();
-                Label::of_values(values.collect(), "").to_json([
-                    ("figures", Value::Object(figures)),
-                    ("limits", json!(cell.limits)),
-                    ("runs", runs.into()),
-                ])
-            })
-            .collect();
-        let mut grid = variant::document("zerolag.sweep.v1", self.runs, Some(self.seed), &variants);
-        grid["axes"] = json!(self.axes);
-        format!("{grid:#}\n")
+        let variant = |cell: &'_ Cell| {
+            let named = |values: &[Option<u64>]| {
+                self.figures.iter().zip(values).map(|(figure, value)| (figure.key(), *value)).collect()
+            };
+            let runs = (0_u64..).zip(&cell.runs);
+            (
+                self.figures.iter().zip(&cell.figures).map(|(figure, range)| (figure.key(), *range)).collect(),
+                runs.map(|(run, values)| SweptRun { seed: self.seed.wrapping_add(run), figures: named(values) })
+                    .collect(),
+            )
+        };
+        let variants = self.cells.iter().map(|cell| {
+            let values = || self.axes.iter().zip(&cell.values);
+            let (figures, runs) = variant(cell);
+            SweptVariant {
+                name: Label::of_values(values().map(|(axis, value)| (axis.key.clone(), value.clone())).collect(), "")
+                    .name,
+                values: values().map(|(axis, value)| (&*axis.key, &**value)).collect(),
+                figures,
+                limits: &cell.limits,
+                runs,
+            }
+        });
+        document::text(&SweptGrid {
+            schema: SCHEMA,
+            runs: self.runs,
+            seed: self.seed,
+            axes: &self.axes,
+            variants: variants.collect(),
+        })
     }
 
     /// Returns a line per run as CSV: the values of the axes, `cpu.max` of each limited group, the

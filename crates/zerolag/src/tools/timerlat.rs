@@ -119,6 +119,12 @@ impl Collector {
         self.hit
     }
 
+    /// Returns whether the threads return to user mode.
+    #[must_use]
+    pub const fn is_user(&self) -> bool {
+        self.test.user
+    }
+
     /// Discards the figures of the warm-up.
     pub fn discard(&mut self) {
         for thread in &mut self.threads {

@@ -14,6 +14,7 @@
 //! That is the recorded half. `live` (Linux only) runs the workloads on the host's kernel instead.
 
 mod case;
+pub mod json;
 #[cfg(target_os = "linux")]
 pub mod live;
 mod measure;

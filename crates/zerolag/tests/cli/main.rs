@@ -1,6 +1,7 @@
 //! The command line as a user sees it: a process, its output, its exit code.
 
 mod operators;
+mod schema;
 mod tools;
 
 use std::io::Write;
@@ -74,7 +75,6 @@ fn wrong_arguments_say_what_would_be_right() {
         (&["run", "examples/audio.json", "--set", "hzz=1", "--set", "hz=0"], &["--set hzz=1", "--set hz=0"]),
         (&["cyclictest", "examples/audio.json", "--set", "hzz=1", "--set", "hz=0"], &["--set hzz=1", "--set hz=0"]),
         (&["validate", "--json", "--markdown"], &["cannot be used with '--markdown'"]),
-        (&["validate", "--json"], &["--live"]),
         (&["rt-migrate-test", "--set", "hzz=1"], &["--set hzz=1", "did you mean `hz`"]),
         (&["run", "examples/audio.json", "--kernel", "6.13"], &["known are 2.6.23", "6.12"]),
         (&["run", "examples/audio.json", "--machine", "2x2"], &["expected four numbers"]),
@@ -417,8 +417,8 @@ fn every_json_names_its_schema_and_variants_have_one_form() {
             &[&["sweep", example, "--set", "hz=100,250"], &short, &two],
             &["figures", "limits", "runs"],
         ),
-        ("zerolag.explain.v2", &[&["explain", example, "--what-if", "hz=250"], &short], &["explanation"]),
-        ("zerolag.explain.v2", &[&["explain", &trace]], &["explanation"]),
+        ("zerolag.explain.v3", &[&["explain", example, "--what-if", "hz=250"], &short], &["explanation"]),
+        ("zerolag.explain.v3", &[&["explain", &trace]], &["explanation"]),
         (
             "zerolag.sweep.smallest.v1",
             &[

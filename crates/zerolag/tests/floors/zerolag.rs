@@ -5,10 +5,12 @@
 use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
+    &["document"],
     &["error", "goals", "knob", "limit", "variant"],
     &["manifest", "source", "values"],
     // Simulations.
     &["simulation/plan", "simulation/verdicts"],
+    &["simulation/figures"],
     &["simulation/result"],
     &["simulation/builder"],
     &["simulation"],
@@ -16,6 +18,7 @@ pub(crate) const FLOORS: Floors = &[
     &["analyse", "compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
     &["advise", "calibrate", "page", "repro", "schedulability"],
     &["validate"],
+    &["results"],
     &["lib"],
     // The program.
     &["cli"],

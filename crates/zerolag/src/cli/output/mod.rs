@@ -86,6 +86,11 @@ impl JsonArgs {
         }
     }
 
+    /// Returns whether the JSON takes the place of the text.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.json.is_some() && self.file().is_none()
+    }
+
     fn file(&self) -> Option<&Path> {
         self.json.as_deref().filter(|path| *path != Path::new("-"))
     }

@@ -17,12 +17,13 @@ mod run;
 mod table;
 mod values;
 
+use super::Done;
 use super::failure::Failure;
-use super::{Done, output};
 use clap::ValueEnum;
 use run::{Shape, SimulationArgs};
 use table::{Given, OfOsnoise, OfTimerlat, Tool};
 use zerolag::model::{Duration, SchedAttr};
+use zerolag::tools::json;
 use zerolag::tools::osnoise::{self, Osnoise};
 use zerolag::tools::rtla::{Histogram, TableOptions};
 use zerolag::tools::timerlat::{self, HistOptions, Timerlat};
@@ -94,8 +95,9 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
         }
     };
     ended.publish_page(&args.simulation, "timerlat", &text, &plan)?;
-    output::print(&text)?;
-    ended.save("timerlat", &shape.saves, &plan)
+    let json = &args.simulation.json;
+    json.publish(|| text, || json::timerlat(&collector, classes, ran, &plan))?;
+    ended.save("timerlat", &shape.saves, &plan, json)
 }
 
 /// Runs `zerolag osnoise`.
@@ -128,8 +130,9 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
         Mode::Hist => osnoise::hist(&collector, ran, classes, options(given)),
     };
     ended.publish_page(&args.simulation, "osnoise", &text, &plan)?;
-    output::print(&text)?;
-    ended.save("osnoise", &shape.saves, &plan)
+    let json = &args.simulation.json;
+    json.publish(|| text, || json::osnoise(&collector, classes, ran, &plan))?;
+    ended.save("osnoise", &shape.saves, &plan, json)
 }
 
 fn histogram<T: Tool>(given: &Given<T>, unit: u64) -> Histogram {

@@ -4,6 +4,7 @@
 use super::table::{Given, Tool};
 use super::values::{SaveTrace, cpu_list};
 use crate::cli::failure::{Failure, eprintln_lossy};
+use crate::cli::output::JsonArgs;
 use crate::cli::progress::{Progress, catch_interrupts, interrupted};
 use crate::cli::tool::ToolArgs;
 use crate::cli::tracing::Target;
@@ -50,6 +51,8 @@ pub(crate) enum NoiseArg {
 pub(crate) struct SimulationArgs {
     #[command(flatten)]
     tool: ToolArgs,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
     /// Load next to the tool
     #[arg(long, value_enum, default_value = "none", help_heading = "Simulation")]
     load: Load,
@@ -130,6 +133,7 @@ impl SimulationArgs {
         tool: &mut impl Collector,
         shape: &Shape,
     ) -> Result<(Duration, Ended), Failure> {
+        self.json.check()?;
         self.tool.html.check()?;
         for path in shape.saves.at_threshold.iter().chain(&shape.saves.in_the_end) {
             Target::new(path, None)?;
@@ -200,15 +204,23 @@ impl Ended {
     }
 
     /// Reports that a threshold was passed, saves the requested traces, and returns the exit code.
-    pub(crate) fn save(self, tool: &str, saves: &Saves, plan: &Plan) -> Done {
+    /// The lines about them go to stderr if the JSON takes stdout.
+    pub(crate) fn save(self, tool: &str, saves: &Saves, plan: &Plan, json: &JsonArgs) -> Done {
+        let say = |text: &str| match json.takes_stdout() {
+            true => {
+                eprintln_lossy(text.trim_end());
+                Ok(())
+            }
+            false => output::print(text),
+        };
         if self.by_threshold {
-            output::print(&format!("rtla {tool} hit stop tracing\n"))?;
+            say(&format!("rtla {tool} hit stop tracing\n"))?;
         }
         if let Some(kept) = self.kept {
             let trace = kept.into_trace(plan.meta(), self.at);
             let at_threshold = saves.at_threshold.as_deref().filter(|_| self.by_threshold);
             for path in at_threshold.into_iter().chain(saves.in_the_end.as_deref()) {
-                output::print(&format!("  Saving trace to {}\n", path.display()))?;
+                say(&format!("  Saving trace to {}\n", path.display()))?;
                 Target::new(path, None)?.write(&trace, &plan.program)?;
             }
         }

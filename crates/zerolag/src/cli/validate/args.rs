@@ -4,9 +4,7 @@ use crate::cli::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::cli::options;
 use crate::cli::options::QuietArgs;
-use crate::cli::output::HtmlArgs;
-#[cfg(target_os = "linux")]
-use crate::cli::output::JsonArgs;
+use crate::cli::output::{HtmlArgs, JsonArgs};
 use std::path::PathBuf;
 #[cfg(target_os = "linux")]
 use zerolag::model::Duration;
@@ -14,7 +12,7 @@ use zerolag::validate::ValidateError;
 
 /// Arguments of `zerolag validate`.
 #[derive(Debug, clap::Args)]
-#[cfg_attr(target_os = "linux", command(mut_arg("json", |json| json.requires("live").conflicts_with("markdown"))))]
+#[command(mut_arg("json", |json| json.conflicts_with("markdown")))]
 pub(crate) struct Args {
     /// Case files, or directories of them
     #[arg(default_value = "conformance")]
@@ -38,7 +36,6 @@ pub(crate) struct Args {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "FILE", requires = "live")]
     pub(crate) costs: Option<String>,
-    #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     #[command(flatten)]

@@ -6,12 +6,12 @@ use crate::cli::options;
 use crate::cli::output::HtmlArgs;
 use crate::cli::progress::{Progress, catch_interrupts, interrupted};
 use crate::cli::{Done, code};
-use serde_json::{Value, json};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use zerolag::page;
 use zerolag::report::table::{Align, Table};
 use zerolag::validate::Case;
+use zerolag::validate::json::live_json;
 use zerolag::validate::live::{LiveComparison, LiveFigure, LiveOptions, run_live};
 
 /// Runs the cases.
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
     let answer = format!("{inside} of {} cases on this host are inside their bands.", comparisons.len());
     let about = || HtmlArgs::about("validate --live");
     args.html.publish(|| Ok(page::of_text(&answer, Vec::new(), &as_text(&comparisons), &about())))?;
-    args.json.publish(|| as_text(&comparisons), || as_json(&comparisons, &live))?;
+    args.json.publish(|| as_text(&comparisons), || live_json(&comparisons, &live))?;
     if interrupted() {
         return Ok(code::INTERRUPTED);
     }
@@ -87,44 +87,6 @@ fn as_text(comparisons: &[LiveComparison]) -> String {
     writeln!(text, "\n{inside} of {all} figures of {ran} cases are inside their bands, or the host's own spread.")
         .expect("invariant: a string takes everything");
     text
-}
-
-fn as_json(comparisons: &[LiveComparison], live: &LiveOptions) -> String {
-    let figure = |figure: &LiveFigure| {
-        let (low, high) = figure.spread();
-        json!({
-            "name": figure.name,
-            "host": figure.host,
-            "mean": figure.mean(),
-            "from": low,
-            "to": high,
-            "ours": figure.ours,
-            "error": figure.error(),
-            "band": figure.band.of(figure.mean()),
-            "is_inside": figure.is_inside(),
-        })
-    };
-    let cases: Vec<Value> = comparisons
-        .iter()
-        .map(|comparison| {
-            json!({
-                "case": comparison.case,
-                "kernel": comparison.kernel.name(),
-                "cpus": comparison.cpus,
-                "other_programs_permille": comparison.others,
-                "skipped": comparison.skipped,
-                "figures": comparison.figures.iter().map(figure).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    let value = json!({
-        "schema": "zerolag.validate.live.v1",
-        "runs": live.runs,
-        "duration_ns": live.duration.as_nanos(),
-        "costs": live.costs.as_ref().map(|costs| costs.name.clone()),
-        "cases": cases,
-    });
-    format!("{value:#}\n")
 }
 
 fn figures(comparisons: &[LiveComparison]) -> impl Iterator<Item = (&LiveComparison, &LiveFigure)> {

@@ -16,6 +16,7 @@ use zerolag::validate::{self, Case};
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    args.json.check()?;
     args.html.check()?;
     let mut paths = Vec::new();
     for path in &args.cases {
@@ -32,7 +33,6 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     #[cfg(target_os = "linux")]
     if args.live {
-        args.json.check()?;
         return live::run(args, &cases.into_iter().flatten().collect::<Vec<_>>());
     }
     catch_interrupts();
@@ -45,11 +45,14 @@ pub(crate) fn run(args: &Args) -> Done {
         comparisons.extend(validate::run(&case).map_err(failure)?);
     }
     progress.finish();
-    let table = if args.markdown { validate::markdown(&comparisons) } else { validate::text(&comparisons) };
     let inside = comparisons.iter().filter(|comparison| comparison.is_inside()).count();
     let answer = format!("{inside} of {} comparisons with recorded kernels are inside their bands.", comparisons.len());
     let text = || validate::text(&comparisons);
     args.html.publish(|| Ok(page::of_text(&answer, Vec::new(), &text(), &HtmlArgs::about("validate"))))?;
-    output::print(&table)?;
+    if args.markdown {
+        output::print(&validate::markdown(&comparisons))?;
+    } else {
+        args.json.publish(text, || validate::json::json(&comparisons))?;
+    }
     Ok(if comparisons.iter().all(validate::Comparison::is_inside) { code::OK } else { code::GOAL_MISSED })
 }

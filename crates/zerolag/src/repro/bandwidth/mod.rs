@@ -16,6 +16,8 @@
 //! Source: Turner & Rao 2010, *CFS Bandwidth Control*, RFC v1.
 
 mod print;
+
+pub(crate) use print::DOCUMENT;
 mod published;
 mod watch;
 

@@ -1,10 +1,69 @@
 //! [`Results`] as tables, plots and JSON.
 
 use super::{Cell2010, Method, Workload, published};
+use crate::document::{self, Document};
 use core::fmt;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table};
+
+/// The file of `zerolag repro bandwidth`.
+pub(crate) const DOCUMENT: Document = Document::of::<BandwidthCells>(SCHEMA, "repro bandwidth");
+const SCHEMA: &str = "zerolag.repro.bandwidth.v1";
+
+/// A limit enforced in three ways.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct BandwidthCells {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The name of the experiment.
+    experiment: &'static str,
+    /// The cells of the published tables.
+    cells: Vec<BandwidthCell>,
+    /// The errors of each method.
+    summary: Vec<MethodErrors>,
+}
+
+/// A cell of the published tables.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct BandwidthCell {
+    /// The workload.
+    workload: &'static str,
+    /// The unit of `value` and `published`.
+    unit: &'static str,
+    /// The way to enforce the limit.
+    method: &'static str,
+    /// The period of the limit.
+    period_ms: u64,
+    /// The limit as a number of CPUs.
+    bandwidth_cpus: u32,
+    /// The simulated value.
+    value: f64,
+    /// The published value.
+    published: Option<f64>,
+    /// The difference in percent of the published value.
+    error_percent: Option<f64>,
+}
+
+/// The errors of a method.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct MethodErrors {
+    /// The way to enforce the limit.
+    method: &'static str,
+    /// The number of compared cells.
+    cells: Option<usize>,
+    /// The mean of the absolute errors.
+    mean_error_percent: Option<f64>,
+    /// The largest absolute error.
+    worst_error_percent: Option<f64>,
+    /// The allowed mean.
+    band_mean_percent: f64,
+    /// The allowed largest.
+    band_worst_percent: f64,
+}
 
 /// The results of the experiment.
 #[derive(Clone, PartialEq, Debug)]
@@ -92,34 +151,32 @@ impl Results {
     /// Returns all cells and the summary.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let cell = |(cell, value): &(Cell2010, f64)| {
-            json!({
-                "workload": cell.workload.name(),
-                "unit": cell.workload.unit(),
-                "method": cell.method.name(),
-                "period_ms": cell.period,
-                "bandwidth_cpus": cell.cpus,
-                "value": round(*value),
-                "published": published(*cell),
-                "error_percent": self.error(*cell).map(round),
-            })
-        };
-        let summary = |method: Method| {
+        let cells = self.values.iter().map(|(cell, value)| BandwidthCell {
+            workload: cell.workload.name(),
+            unit: cell.workload.unit(),
+            method: cell.method.name(),
+            period_ms: cell.period,
+            bandwidth_cpus: cell.cpus,
+            value: round(*value),
+            published: published(*cell),
+            error_percent: self.error(*cell).map(round),
+        });
+        let summary = Method::ALL.map(|method| {
             let (errors, band) = (self.errors(method, None, None), method.band());
-            json!({
-                "method": method.name(),
-                "cells": errors.map(|errors| errors.cells),
-                "mean_error_percent": errors.map(|errors| round(errors.mean)),
-                "worst_error_percent": errors.map(|errors| round(errors.worst)),
-                "band_mean_percent": band.mean,
-                "band_worst_percent": band.max,
-            })
-        };
-        json!({
-            "schema": "zerolag.repro.bandwidth.v1",
-            "experiment": "bandwidth",
-            "cells": self.values.iter().map(cell).collect::<Vec<_>>(),
-            "summary": Method::ALL.map(summary),
+            MethodErrors {
+                method: method.name(),
+                cells: errors.map(|errors| errors.cells),
+                mean_error_percent: errors.map(|errors| round(errors.mean)),
+                worst_error_percent: errors.map(|errors| round(errors.worst)),
+                band_mean_percent: band.mean,
+                band_worst_percent: band.max,
+            }
+        });
+        document::value(&BandwidthCells {
+            schema: SCHEMA,
+            experiment: "bandwidth",
+            cells: cells.collect(),
+            summary: summary.into(),
         })
     }
 

@@ -21,6 +21,8 @@
 //! rto_next_cpu").
 
 mod print;
+
+pub(crate) use print::DOCUMENT;
 mod watch;
 
 pub use print::Results;

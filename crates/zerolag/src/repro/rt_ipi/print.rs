@@ -1,12 +1,78 @@
 //! [`Results`] as tables, plots and JSON.
 
 use super::{Finding, RtIpi2017, Run, Scene, Variant};
+use crate::document::{self, Document};
 use core::fmt;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use zerolag_model::Duration;
 use zerolag_report::human::Human;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table};
+
+/// The file of `zerolag repro rt-ipi`.
+pub(crate) const DOCUMENT: Document = Document::of::<RtIpiRuns>(SCHEMA, "repro rt-ipi");
+const SCHEMA: &str = "zerolag.repro.rt-ipi.v1";
+
+/// Three ways to pull real-time tasks, on machines of many sizes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RtIpiRuns {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The name of the experiment.
+    experiment: &'static str,
+    /// The seed of every run.
+    seed: u64,
+    /// The number of waves of the scene `wave`.
+    waves: u32,
+    /// The duration of the scene `stress`.
+    stress_ns: u64,
+    /// The threshold of the lockup watchdog.
+    watchdog_thresh_ns: u64,
+    /// The runs.
+    runs: Vec<RtIpiRun>,
+}
+
+/// A run of the experiment.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RtIpiRun {
+    /// The scene: `wave` or `stress`.
+    scene: &'static str,
+    /// The setting `rt_balance`.
+    rt_balance: &'static str,
+    /// The setting `rt_ipi_skip_self`.
+    rt_ipi_skip_self: bool,
+    /// The number of CPUs.
+    cpus: u32,
+    /// The factor on the costs of an IPI.
+    ipi_cost_factor: u32,
+    /// The simulated time.
+    elapsed_ns: u64,
+    /// The number of waits for a run-queue lock.
+    lock_waits: u64,
+    /// The longest such wait.
+    lock_wait_max_ns: u64,
+    /// The 99th percentile of these waits.
+    lock_wait_p99_ns: u64,
+    /// The number of requests to push.
+    requests: u64,
+    /// The number of requests per second, mean of the CPUs.
+    requests_per_cpu_second: u64,
+    /// The number of requests per second of the CPU with the most.
+    requests_per_second_on_one_cpu: u64,
+    /// The longest time of IPI and lock work on one CPU.
+    ipi_stretch_max_ns: u64,
+    /// The longest wakeup latency.
+    latency_max_ns: u64,
+    /// The longest time for which a less urgent task ran while a more urgent one waited.
+    disorder_max_ns: u64,
+    /// The CPU on which the watchdog fired; null if it did not.
+    locked_up_cpu: Option<u32>,
+    /// The number of simulated events.
+    events: u64,
+}
 
 /// The results of the experiment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,15 +132,14 @@ impl Results {
     /// Returns all figures; times are integers in nanoseconds, and their keys say so.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let runs: Vec<Value> = self.findings.iter().map(finding_json).collect();
-        json!({
-            "schema": "zerolag.repro.rt-ipi.v1",
-            "experiment": "rt-ipi",
-            "seed": self.experiment.seed,
-            "waves": self.experiment.waves,
-            "stress_ns": self.experiment.stress.as_nanos(),
-            "watchdog_thresh_ns": self.experiment.threshold.as_nanos(),
-            "runs": runs,
+        document::value(&RtIpiRuns {
+            schema: SCHEMA,
+            experiment: "rt-ipi",
+            seed: self.experiment.seed,
+            waves: self.experiment.waves,
+            stress_ns: self.experiment.stress.as_nanos(),
+            watchdog_thresh_ns: self.experiment.threshold.as_nanos(),
+            runs: self.findings.iter().map(finding_data).collect(),
         })
     }
 
@@ -189,28 +254,28 @@ impl fmt::Display for Results {
     }
 }
 
-fn finding_json(finding: &Finding) -> Value {
+fn finding_data(finding: &Finding) -> RtIpiRun {
     let Run { scene, variant, cpus, factor } = finding.run;
     let [mean, most] = finding.requests_per_second();
-    json!({
-        "scene": scene.name(),
-        "rt_balance": variant.balance().name(),
-        "rt_ipi_skip_self": variant == Variant::IpiSkipSelf,
-        "cpus": cpus,
-        "ipi_cost_factor": factor,
-        "elapsed_ns": finding.elapsed.as_nanos(),
-        "lock_waits": finding.lock_waits,
-        "lock_wait_max_ns": finding.lock_wait[0].as_nanos(),
-        "lock_wait_p99_ns": finding.lock_wait[1].as_nanos(),
-        "requests": finding.requests,
-        "requests_per_cpu_second": mean,
-        "requests_per_second_on_one_cpu": most,
-        "ipi_stretch_max_ns": finding.stretch.as_nanos(),
-        "latency_max_ns": finding.latency.as_nanos(),
-        "disorder_max_ns": finding.disorder.as_nanos(),
-        "locked_up_cpu": finding.locked_up.map(|cpu| cpu.0),
-        "events": finding.events,
-    })
+    RtIpiRun {
+        scene: scene.name(),
+        rt_balance: variant.balance().name(),
+        rt_ipi_skip_self: variant == Variant::IpiSkipSelf,
+        cpus,
+        ipi_cost_factor: factor,
+        elapsed_ns: finding.elapsed.as_nanos(),
+        lock_waits: finding.lock_waits,
+        lock_wait_max_ns: finding.lock_wait[0].as_nanos(),
+        lock_wait_p99_ns: finding.lock_wait[1].as_nanos(),
+        requests: finding.requests,
+        requests_per_cpu_second: mean,
+        requests_per_second_on_one_cpu: most,
+        ipi_stretch_max_ns: finding.stretch.as_nanos(),
+        latency_max_ns: finding.latency.as_nanos(),
+        disorder_max_ns: finding.disorder.as_nanos(),
+        locked_up_cpu: finding.locked_up.map(|cpu| cpu.0),
+        events: finding.events,
+    }
 }
 
 fn nanos(time: Duration) -> f64 {

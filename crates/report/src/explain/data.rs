@@ -1,0 +1,208 @@
+//! Explanations as data: every cause with its kind, its CPU and what it is about, for programs.
+
+use super::{Cause, Chain, Explained, Explanation};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use zerolag_model::{GroupId, TaskId};
+
+/// Explained waits.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ExplainedWaits {
+    /// The number of all waits of the selected tasks.
+    count: u64,
+    /// The time of each cause over all these waits, by its clause.
+    totals_ns: BTreeMap<String, u64>,
+    /// The longest waits, the longest first.
+    waits: Vec<ExplainedWait>,
+}
+
+/// A wait and its causes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ExplainedWait {
+    /// The waiting task.
+    task: NamedTask,
+    /// Start of the wait.
+    from_ns: u64,
+    /// The instant at which it ran, or the trace ended.
+    to_ns: u64,
+    /// The length of the wait: the sum of its causes.
+    length_ns: u64,
+    /// The causes, the longest first.
+    causes: Vec<WaitCause>,
+}
+
+/// A chain of causes and its time.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct WaitCause {
+    /// The time for which this chain kept the task.
+    time_ns: u64,
+    /// The chain as a clause, after the name of the waiting task.
+    says: String,
+    /// The chain: the first link is about the waiting task, each further one about the holder that
+    /// the link before it names.
+    chain: Vec<Link>,
+}
+
+/// A task and its name.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct NamedTask {
+    /// Its number in the trace.
+    id: u32,
+    /// Its name.
+    name: String,
+}
+
+/// A task group and its path.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct NamedGroup {
+    /// Its number in the trace.
+    id: u32,
+    /// Its path.
+    path: String,
+}
+
+/// What keeps a task from running.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Link {
+    /// It is queued where another task runs.
+    Behind {
+        /// The CPU.
+        cpu: u32,
+        /// The task that runs there.
+        task: NamedTask,
+        /// Whether the waiting task may run on no other CPU.
+        bound: bool,
+    },
+    /// It is a fair task queued behind a real-time task, and the fair server of the CPU defers.
+    ServerDefers {
+        /// The CPU.
+        cpu: u32,
+        /// The task that runs there.
+        task: NamedTask,
+        /// The latest time at which the server starts.
+        until_ns: u64,
+    },
+    /// It is queued on a CPU that runs no task: the CPU switches.
+    Switch {
+        /// The CPU.
+        cpu: u32,
+    },
+    /// The CPU serves an interrupt.
+    Interrupt {
+        /// The CPU.
+        cpu: u32,
+    },
+    /// It is queued on a CPU that idles, in a trace that does not give the reason.
+    KeptOff {
+        /// The CPU.
+        cpu: u32,
+    },
+    /// It was migrated to a CPU that runs no task; that CPU switches.
+    Moved {
+        /// The target CPU.
+        cpu: u32,
+    },
+    /// Its group, or one above, is throttled on its CPU.
+    Throttled {
+        /// The group with the limit.
+        group: NamedGroup,
+        /// The CPU.
+        cpu: u32,
+        /// Start of the throttling.
+        since_ns: u64,
+    },
+    /// Real-time tasks have used up their share of the period on its CPU.
+    RtThrottled {
+        /// The CPU.
+        cpu: u32,
+    },
+    /// Its deadline budget is exhausted.
+    Budget {
+        /// The time of the next replenishment.
+        until_ns: u64,
+    },
+    /// It is blocked on a lock.
+    Lock {
+        /// The number of the lock.
+        lock: u32,
+        /// The holder: the next link is about it. Null: a device, or a task that has just been
+        /// given the lock.
+        holder: Option<NamedTask>,
+    },
+    /// It runs: the end of a chain of holders.
+    Runs {
+        /// The CPU.
+        cpu: u32,
+        /// Whether the CPU is in an interrupt.
+        in_interrupt: bool,
+    },
+    /// It sleeps by itself: for a time, or for a device.
+    Sleeps,
+    /// It was woken and is on its way to a run queue.
+    Waking,
+    /// The tasks wait for each other in a circle.
+    Circle,
+    /// The trace does not say.
+    Unknown,
+}
+
+impl Explanation {
+    /// Returns all waits and totals as data.
+    #[must_use]
+    pub fn data(&self) -> ExplainedWaits {
+        ExplainedWaits {
+            count: self.count,
+            totals_ns: self.totals.iter().map(|(says, time)| (says.clone(), time.as_nanos())).collect(),
+            waits: self.waits.iter().map(|wait| self.wait(wait)).collect(),
+        }
+    }
+
+    fn wait(&self, wait: &Explained) -> ExplainedWait {
+        let cause = |(chain, time): &(Chain, zerolag_model::Duration)| WaitCause {
+            time_ns: time.as_nanos(),
+            says: self.clause(chain),
+            chain: chain.iter().map(|cause| self.link(*cause)).collect(),
+        };
+        ExplainedWait {
+            task: self.named(wait.task),
+            from_ns: wait.from.as_nanos(),
+            to_ns: wait.to.as_nanos(),
+            length_ns: wait.length().as_nanos(),
+            causes: wait.causes.iter().map(cause).collect(),
+        }
+    }
+
+    fn named(&self, task: TaskId) -> NamedTask {
+        NamedTask { id: task.0, name: self.names.task(task) }
+    }
+
+    fn path(&self, group: GroupId) -> NamedGroup {
+        NamedGroup { id: group.0, path: self.names.group(group) }
+    }
+
+    fn link(&self, cause: Cause) -> Link {
+        match cause {
+            Cause::Behind { cpu, task, bound } => Link::Behind { cpu: cpu.0, task: self.named(task), bound },
+            Cause::ServerDefers { cpu, task, until } => {
+                Link::ServerDefers { cpu: cpu.0, task: self.named(task), until_ns: until.as_nanos() }
+            }
+            Cause::Switch { cpu } => Link::Switch { cpu: cpu.0 },
+            Cause::Interrupt { cpu } => Link::Interrupt { cpu: cpu.0 },
+            Cause::KeptOff { cpu } => Link::KeptOff { cpu: cpu.0 },
+            Cause::Moved { cpu } => Link::Moved { cpu: cpu.0 },
+            Cause::Throttled { group, cpu, since } => {
+                Link::Throttled { group: self.path(group), cpu: cpu.0, since_ns: since.as_nanos() }
+            }
+            Cause::RtThrottled { cpu } => Link::RtThrottled { cpu: cpu.0 },
+            Cause::Budget { until } => Link::Budget { until_ns: until.as_nanos() },
+            Cause::Lock { lock, holder } => Link::Lock { lock, holder: holder.map(|holder| self.named(holder)) },
+            Cause::Runs { cpu, irq } => Link::Runs { cpu: cpu.0, in_interrupt: irq },
+            Cause::Sleeps => Link::Sleeps,
+            Cause::Waking => Link::Waking,
+            Cause::Circle => Link::Circle,
+            Cause::Unknown => Link::Unknown,
+        }
+    }
+}

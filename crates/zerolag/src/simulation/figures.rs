@@ -1,0 +1,115 @@
+//! The JSON of a run: figures, limits, how it ended, and the monitors' verdicts.
+
+use super::verdicts::{self, MonitorVerdict};
+use crate::document::Document;
+use crate::limit::Limit;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use zerolag_report::Summary;
+use zerolag_report::json::{Figures, SCHEMA};
+
+/// The result of `zerolag run` and `zerolag report`.
+pub(crate) const DOCUMENT: Document = Document::of::<RunFigures<'_>>(SCHEMA, "run, report");
+
+/// The figures of a simulation, of a run on the host, or of a trace.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct RunFigures<'a> {
+    #[serde(flatten)]
+    pub(crate) figures: Figures<'a>,
+    /// Of a simulation: the limits and weights of groups at its start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<&'a [Limit]>,
+    /// Of a run: how it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ended: Option<RunEnd>,
+    /// Of a run on the host: the host and its counters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<HostFigures<'a>>,
+    /// Of a run: the verdicts of the monitors; null if they did not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) checks: Option<Option<Vec<MonitorVerdict<'a>>>>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct RunEnd {
+    /// The instant.
+    pub(crate) at_ns: u64,
+    /// The reason: `duration`, `finished`, `interrupted`, `deadlock` and others.
+    pub(crate) why: &'static str,
+    /// The reason as text.
+    pub(crate) says: String,
+    /// The counts of a simulation.
+    #[serde(flatten)]
+    pub(crate) counts: Option<RunCounts>,
+}
+
+/// The counts of a simulation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct RunCounts {
+    /// Wakeups.
+    pub(crate) wakeups: u64,
+    /// Completed computations.
+    pub(crate) completions: u64,
+    /// Ticks.
+    pub(crate) ticks: u64,
+    /// Interprocessor interrupts.
+    pub(crate) ipis: u64,
+    /// Waits for a run-queue lock.
+    pub(crate) lock_waits: u64,
+}
+
+/// The host of a run and its counters.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct HostFigures<'a> {
+    /// The release of its kernel.
+    pub(crate) release: &'a str,
+    /// Whether the figures come from the kernel's own events.
+    pub(crate) kernel_events_recorded: bool,
+    /// The time of one loop of the calibrated work, in picoseconds.
+    pub(crate) loop_ps: Vec<OfCpu<u64>>,
+    /// The change of that time during the run, in thousandths.
+    pub(crate) drift_permille: Vec<OfCpu<i64>>,
+    /// The busy time of the CPUs, by all programs.
+    pub(crate) busy_ns: Vec<OfCpu<u64>>,
+    /// The CPU time that other programs used on the CPUs of the run.
+    pub(crate) other_programs_ns: u64,
+    /// The computation that each task did, in order of task.
+    pub(crate) work_ns: Vec<u64>,
+    /// The kernel's counters of the groups.
+    pub(crate) groups: Vec<HostGroup<'a>>,
+    /// What a reader should know of the run.
+    pub(crate) notes: &'a [String],
+}
+
+/// A value of a CPU, in the unit of the list's name.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OfCpu_{T}")]
+pub(crate) struct OfCpu<T> {
+    /// The CPU.
+    pub(crate) cpu: u32,
+    /// The value.
+    pub(crate) value: T,
+}
+
+/// The kernel's counters of a group.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct HostGroup<'a> {
+    /// Its path.
+    pub(crate) path: &'a str,
+    /// The lines of its `cpu.stat`.
+    pub(crate) stat: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> RunFigures<'a> {
+    /// Returns the figures of a summary alone.
+    pub(crate) fn of(summary: &'a Summary) -> Self {
+        Self { figures: Figures::of(summary), limits: None, ended: None, host: None, checks: None }
+    }
+
+    /// Returns them with the end of a run and the verdicts of its monitors.
+    pub(crate) fn ended(self, ended: RunEnd, checks: Option<&'a zerolag_check::Report>) -> Self {
+        Self { ended: Some(ended), checks: Some(checks.map(verdicts::data)), ..self }
+    }
+}
