@@ -247,7 +247,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     rq.set_current(next);
     let Some(slot) = next else {
         rq.note(Unpublished::PRIOS);
-        fair::put_prev(rq);
+        fair::put_prev(rq, cx);
         cx.shared.publish_current(rq.cpu(), None);
         capacity::switched(rq, cx, ClassId::Idle);
         return;
@@ -258,7 +258,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     let (id, class) = (task.id, task.prio.class());
     let shown = (task.prio, task.can_migrate(cx.shared.nr_cpus()));
     if class != ClassId::Fair {
-        fair::put_prev(rq);
+        fair::put_prev(rq, cx);
     }
     // A switch between fair tasks changes only the running task. The published priority and
     // mobility of the current task are often the same for both.

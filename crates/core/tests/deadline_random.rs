@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Lent, Partition, Resched};
-use zerolag_model::settings::{FairServer, Grain, RtBalance, ServerStart};
+use zerolag_model::settings::{FairServer, RtBalance, ServerStart, TimerGrain};
 use zerolag_model::{
     CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtBandwidth, RtPriority, SchedAttr,
     ServerKind, Settings, TaskId,
@@ -143,7 +143,7 @@ fn a_served_task_that_leaves_the_fair_class_is_not_served_any_more() {
 #[test]
 fn a_second_kind_of_server_serves_its_class() {
     let ms = Duration::from_millis;
-    let settings = Settings { enforce_dl: Grain::Exact, rt_throttling: false, ..KernelVersion::V6_12.settings() };
+    let settings = Settings { enforce_dl: TimerGrain::Exact, rt_throttling: false, ..KernelVersion::V6_12.settings() };
     let setup = Setup { settings, nr_cpus: 1, cpusets: Vec::new(), nr_tasks: 2, outside: 1, hints: Hints::Fresh };
     let mut world = World::new(setup);
     let (cpu, by, kind) = (CpuId(0), Agent(1), ServerKind::Rt);
@@ -208,7 +208,7 @@ fn setup(random: &mut Random<'_>) -> Setup {
     let active = [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain];
     let settings = Settings {
         rt_balance: active[random.below(3) as usize],
-        enforce_dl: if random.below(2) == 0 { Grain::Exact } else { Grain::Tick },
+        enforce_dl: if random.below(2) == 0 { TimerGrain::Exact } else { TimerGrain::Tick },
         rt_push_skip_stuck: random.below(2) == 0,
         rt_throttling: random.below(3) == 0,
         rt_runtime: Duration::from_millis(2 + random.below(3)),

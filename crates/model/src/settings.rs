@@ -117,6 +117,24 @@ switch! {
 }
 
 switch! {
+    /// When an exhausted slice of a fair task, or budget of a deadline task, takes effect.
+    TimerGrain {
+        /// At the next tick.
+        Tick = "tick",
+        /// At the next tick, and by the kernel's `HRTICK` and `HRTICK_DL` (on since 7.1): one timer
+        /// for the task that runs. For a fair task it is set when another task is picked or a
+        /// second one comes, to the end of the task's own request, whatever the requests of its
+        /// groups are. It always asks for a switch, and is not set again if the same task is
+        /// picked. For a deadline task it is set to the end of its budget. Quotas and deadline
+        /// servers have none.
+        Hrtick = "hrtick",
+        /// At once: a timer for the earliest end of a request, of a quota, of a budget, of the
+        /// task, of its groups, of the server that runs it.
+        Exact = "exact",
+    }
+}
+
+switch! {
     /// Where kernel mode can be preempted. User mode always can.
     Preempt {
         /// Only where the kernel blocks or returns to user mode.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use zerolag_analysis::{Sporadic, fixed, global};
 use zerolag_model::event::Mark;
-use zerolag_model::settings::{FairServer, Grain};
+use zerolag_model::settings::{FairServer, TimerGrain};
 use zerolag_model::{
     CpuId, DlFlags, DlParams, Duration, Instant, KernelVersion, PrevState, Record, SchedAttr, Settings, TaskId,
     Topology, TraceEvent,
@@ -20,7 +20,7 @@ use zerolag_workload::random::Dist;
 fn config(cpus: usize, ms: u64) -> MachineConfig {
     // Servers book bandwidth of their own.
     let settings =
-        Settings { enforce_dl: Grain::Exact, fair_server: FairServer::Off, ..KernelVersion::V6_12.settings() };
+        Settings { enforce_dl: TimerGrain::Exact, fair_server: FairServer::Off, ..KernelVersion::V6_12.settings() };
     MachineConfig {
         topology: Topology::flat(u32::try_from(cpus).expect("few CPUs")).expect("at least one CPU"),
         settings,

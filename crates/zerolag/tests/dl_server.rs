@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use zerolag::model::Duration;
-use zerolag::model::settings::Grain;
+use zerolag::model::settings::TimerGrain;
 use zerolag::repro::dl_server::{DlServer2023, Setup};
 
 #[test]
@@ -37,8 +37,8 @@ fn immediate_servers_hurt_and_deferred_ones_do_not() {
         let available = (busy.runtime - busy.noise.total) * 1_000 / busy.runtime;
         assert!((943..=952).contains(&available), "{grain}: {available} in 1000");
         let expected = match grain {
-            Grain::Tick => 50_000..54_300,
-            Grain::Exact => 50_000..50_300,
+            TimerGrain::Tick | TimerGrain::Hrtick => 50_000..54_300,
+            TimerGrain::Exact => 50_000..50_300,
         };
         assert!(expected.contains(&busy.noise.max_single), "{grain}: {} us", busy.noise.max_single);
         let alone = &collector.rows()[0];

@@ -20,7 +20,8 @@ fn generated_scenarios_keep_every_rule() {
         }
     }
     assert!(events > 1_000_000, "only {events} events");
-    assert!(refused < COUNT / 50, "{refused} of {COUNT} were refused");
+    // 1.6 % of 3000: kernels with deadline servers, which promise bandwidth, are six of fifteen.
+    assert!(refused < COUNT / 30, "{refused} of {COUNT} were refused");
 }
 
 #[test]

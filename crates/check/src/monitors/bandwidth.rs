@@ -47,7 +47,7 @@
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::TimerGrain;
 use zerolag_model::{ClassId, CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
@@ -140,7 +140,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         has_bypass: context.settings().bandwidth_hotplug_bypass,
         is_divided,
         changed_at: None,
-        has_costly_grants: is_divided && context.settings().enforce_fair == Grain::Exact && !context.path().is_zero(),
+        has_costly_grants: is_divided
+            && context.settings().enforce_fair == TimerGrain::Exact
+            && !context.path().is_zero(),
     }))
 }
 

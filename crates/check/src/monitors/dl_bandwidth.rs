@@ -32,7 +32,7 @@ use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::servers::Servers;
 use std::collections::BTreeSet;
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::TimerGrain;
 use zerolag_model::{
     ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
     TraceEvent,
@@ -152,8 +152,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let is_costly = !matches!(context.meta.costs.as_str(), "zero" | "");
     let micros = |costly| Duration::from_micros(if is_costly { costly } else { 0 });
     let grain = match settings.enforce_dl {
-        Grain::Exact => micros(100),
-        Grain::Tick => settings.tick_period() + micros(200),
+        TimerGrain::Exact => micros(100),
+        TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period() + micros(200),
     };
     Ok(Box::new(DlBandwidth {
         grain,

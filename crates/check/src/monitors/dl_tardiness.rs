@@ -43,7 +43,7 @@ use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::servers::Servers;
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::TimerGrain;
 use zerolag_model::{
     ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
     TraceEvent,
@@ -99,8 +99,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     }
     let settings = context.settings();
     let grain = match settings.enforce_dl {
-        Grain::Exact => Duration::ZERO,
-        Grain::Tick => settings.tick_period(),
+        TimerGrain::Exact => Duration::ZERO,
+        TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period(),
     };
     Ok(Box::new(DlTardiness {
         grain,

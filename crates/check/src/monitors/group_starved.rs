@@ -115,10 +115,18 @@ impl Monitor for GroupStarved {
             return;
         }
         match &record.event {
-            TraceEvent::Wakeup { task, .. }
-            | TraceEvent::Migrate { task, .. }
-            | TraceEvent::AttrChange { task, .. }
-            | TraceEvent::PrioInherit { task, .. } => self.follow(after, *task, record.at),
+            TraceEvent::Wakeup { task, .. } | TraceEvent::Migrate { task, .. } => {
+                self.follow(after, *task, record.at);
+            }
+            // It waited with another weight or for another group.
+            TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. }
+            | TraceEvent::GroupChange { task, .. } => {
+                self.follow(after, *task, record.at);
+                if let Some(cpu) = self.waiting.get(task) {
+                    self.queued.insert((*cpu, *task), record.at);
+                }
+            }
             TraceEvent::Switch { prev, next, .. } => {
                 for task in [prev, next].into_iter().flatten() {
                     self.follow(after, *task, record.at);
@@ -323,6 +331,23 @@ mod tests {
         holds("group-starved", &fair_from(900_000));
         let says = "group 1 waits while others run on cpu 0 for 804ms; it was due 402ms at least";
         breaks("group-starved", &fair_from(100_000), says);
+    }
+
+    /// A task that waits is moved into a heavy group.
+    #[test]
+    fn a_group_has_not_waited_before_its_task_came() {
+        let moved_at = |us| {
+            let mut script = Script::new(1);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight: 10_240 });
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b);
+            script.event(us, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+            script.preempt(904_000, 0, a, b).end(905_000)
+        };
+        holds("group-starved", &moved_at(900_000));
+        let says = "group 1 waits while others run on cpu 0 for 804ms; it was due 730908.393us at least";
+        breaks("group-starved", &moved_at(100_000), says);
     }
 
     #[test]

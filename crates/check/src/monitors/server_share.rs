@@ -16,7 +16,7 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
 use crate::servers::Servers;
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::TimerGrain;
 use zerolag_model::{Activation, ClassId, CpuId, Duration, Instant, Record, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, TaskState};
@@ -47,8 +47,8 @@ struct View {
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let settings = context.settings();
     let grain = match settings.enforce_dl {
-        Grain::Exact => Duration::ZERO,
-        Grain::Tick => settings.tick_period(),
+        TimerGrain::Exact => Duration::ZERO,
+        TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period(),
     };
     let servers = Servers::new(settings, context.meta);
     let is_on = (0..context.meta.machine.nr_cpus() as u32).any(|cpu| servers.of(CpuId(cpu)).is_on());

@@ -41,7 +41,7 @@ use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::TimerGrain;
 use zerolag_model::{ClassId, Duration, Instant, ServerKind, TraceEvent};
 
 /// Enqueues a task, ready or throttled.
@@ -438,12 +438,12 @@ pub(crate) fn check_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
 
 fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     match cx.config.settings.enforce_dl {
-        Grain::Exact => {
+        TimerGrain::Hrtick | TimerGrain::Exact => {
             let left = rq.tasks[slot].dl.runtime_left.max_zero();
             let left = if rq.dl.reclaims { dl_sums::time_of(rq, cx, slot, left) } else { left };
             let at = cx.now.wall.saturating_add(left);
             cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at });
         }
-        Grain::Tick => {}
+        TimerGrain::Tick => {}
     }
 }

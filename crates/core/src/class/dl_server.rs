@@ -80,7 +80,7 @@ use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
-use zerolag_model::settings::{Grain, ServerStart, ServerStop, ServerWakeup};
+use zerolag_model::settings::{ServerStart, ServerStop, ServerWakeup, TimerGrain};
 use zerolag_model::{Activation, ClassId, Duration, Instant, ServerKind, ServerParams, SignedDuration, TraceEvent};
 
 /// A deferred server starts although its zero-laxity instant has moved, if it has moved by less
@@ -418,12 +418,12 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: Serve
 
 fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     match cx.config.settings.enforce_dl {
-        Grain::Exact if rq.dl.serving == Some(kind) => {
+        TimerGrain::Exact if rq.dl.serving == Some(kind) => {
             let left = time_of(rq, cx, rq.dl.server(kind).runtime_left.max_zero());
             let at = cx.now.wall.saturating_add(left);
             arm(rq, cx, kind, at);
         }
-        Grain::Exact | Grain::Tick => {}
+        TimerGrain::Tick | TimerGrain::Hrtick | TimerGrain::Exact => {}
     }
 }
 

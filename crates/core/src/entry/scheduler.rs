@@ -596,9 +596,11 @@ impl<L: RawMutex> Scheduler<L> {
 
     fn slice_ended(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
         lifecycle::charge_current(rq, cx);
+        let is_hrtick = core::mem::take(&mut rq.fair.has_hrtick);
         let Some(slot) = rq.current_slot().filter(|_| rq.phase() == Phase::Running) else { return };
         let resched = match rq.current_class() {
             ClassId::Rt => rt::check_slice(rq, cx, slot),
+            ClassId::Fair if is_hrtick => fair::hrtick(rq, cx, slot),
             ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
             ClassId::Deadline => dl::check_budget(rq, cx, slot),
             ClassId::Stop | ClassId::Idle => Resched::No,

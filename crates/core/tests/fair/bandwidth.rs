@@ -35,7 +35,8 @@ fn cpus_used(host: &Host, tasks: &[TaskId]) -> f64 {
 /// refresh hands out separately.
 #[test]
 fn exact_enforcement_gives_the_quota_and_no_more() {
-    let settings = Settings { enforce_fair: zerolag_model::settings::Grain::Exact, ..KernelVersion::V6_12.settings() };
+    let settings =
+        Settings { enforce_fair: zerolag_model::settings::TimerGrain::Exact, ..KernelVersion::V6_12.settings() };
     let mut host = host(settings, 2);
     let group = limited(&mut host, GroupId::ROOT, ms(30), ms(100), Duration::ZERO);
     let tasks = hogs(&mut host, group, 3);

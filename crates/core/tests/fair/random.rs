@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::call::{Answer, Call, Place, Refused};
 use zerolag_core::{Config, GroupError, Leave, Step, TaskMode, Weight};
-use zerolag_model::settings::{BandwidthControl, Grain, Throttle};
+use zerolag_model::settings::{BandwidthControl, Throttle, TimerGrain};
 use zerolag_model::{
     CpuId, CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
 };
@@ -332,7 +332,7 @@ pub(crate) fn run_bytes(input: &[u8]) {
     let settings = version.settings();
     match kind >> 4 {
         0..=3 => check(version, 1 + u32::from(kind >> 4), events),
-        4 => check_limited(Settings { enforce_fair: Grain::Exact, ..settings }, 2, events),
+        4 => check_limited(Settings { enforce_fair: TimerGrain::Exact, ..settings }, 2, events),
         5 => check_limited(Settings { bandwidth_slice_steps: true, ..settings }, 4, events),
         6 => check_limited(Settings { hierarchical_running: false, ..settings }, 4, events),
         7 => check_limited(Settings { throttle: Throttle::BoostOnWakeup, ..settings }, 2, events),
@@ -403,14 +403,14 @@ proptest! {
 
     #[test]
     fn limited_groups_enforced_exactly(events in proptest::collection::vec(event(), 1..200)) {
-        let exact = Settings { enforce_fair: Grain::Exact, ..KernelVersion::V6_6.settings() };
+        let exact = Settings { enforce_fair: TimerGrain::Exact, ..KernelVersion::V6_6.settings() };
         check_limited(exact, 2, events);
     }
 
     #[test]
     fn groups_under_hard_limits(events in proptest::collection::vec(event(), 1..200), exact in any::<bool>()) {
         let settings = KernelVersion::V2_6_25.settings();
-        let enforce_fair = if exact { Grain::Exact } else { Grain::Tick };
+        let enforce_fair = if exact { TimerGrain::Exact } else { TimerGrain::Tick };
         check_limited(Settings { bandwidth: BandwidthControl::HardLimits, enforce_fair, ..settings }, 3, events);
     }
 

@@ -32,6 +32,14 @@ switch! {
         V6_12 = "6.12",
         /// Throttling at the return to user mode.
         V6_18 = "6.18",
+        /// A failed new-idle search no longer raises its cost.
+        V6_19 = "6.19",
+        /// The root domain's IPI skips its sender.
+        V7_0 = "7.0",
+        /// Slices end by a timer.
+        V7_1 = "7.1",
+        /// `sched_rt_runtime_us` is the whole period.
+        V7_2 = "7.2",
     }
 }
 

@@ -25,7 +25,7 @@
 use super::{
     BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
     Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Setting, SliceProtection,
-    Throttle, TunableScaling, Value, read_duration, read_integer,
+    Throttle, TimerGrain, TunableScaling, Value, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -180,12 +180,16 @@ settings! {
     settings {
         "fair": "algorithm of the fair class",
             fair: FairAlgorithm = FairAlgorithm::Cfs, V6_6 => FairAlgorithm::Eevdf;
+        /// Since 7.2, and in the stable kernels of mid-2026 (7.1.13 has it), the pull of 2007 is
+        /// the default again outside PREEMPT_RT: an IPI waits where preemption is disabled for long
+        /// (commit dd29c017aed6).
         "rt_balance": "how waiting real-time tasks find a CPU",
             rt_balance: RtBalance =
                 RtBalance::Passive,
                 V2_6_25 => RtBalance::PullLocked,
                 V4_1 => RtBalance::IpiPerCpu,
-                V4_15 => RtBalance::IpiRootDomain;
+                V4_15 => RtBalance::IpiRootDomain,
+                V7_1 => RtBalance::PullLocked;
         /// The IPI modes of `rt_balance` always keep one mask per root domain, as do the kernels
         /// that have them: the IPI belongs to the root domain.
         "overload_scope": "where the mask of RT-overloaded CPUs is kept (the IPI modes of rt_balance: per root domain)",
@@ -194,7 +198,7 @@ settings! {
             rt_overload: RtOverload = RtOverload::Queued, V6_12 => RtOverload::Pushable;
         /// Commit 94894c9c477e, 2026.
         "rt_ipi_skip_self": "a CPU does not forward the root domain's IPI to itself",
-            rt_ipi_skip_self: bool = false;
+            rt_ipi_skip_self: bool = false, V7_0 => true;
         "rt_push_skip_stuck": "push the next task when the first pushable one has nowhere to go",
             rt_push_skip_stuck: bool = false;
         /// Since 2.6.25. Otherwise it is enqueued where it ran and pushed from there, as in the
@@ -203,12 +207,14 @@ settings! {
             rt_select_on_wake: bool = false, V2_6_25 => true;
         "preempt": "where kernel mode can be preempted",
             preempt: Preempt = Preempt::Voluntary, V6_18 => Preempt::Lazy;
+        /// `HRTICK` is on since 7.1 (commits 558c18d3fbb6, 97015376642f, 5d88e424ec1b).
         "enforce.fair": "when an exhausted fair slice takes effect",
-            enforce_fair: Grain = Grain::Tick;
+            enforce_fair: TimerGrain = TimerGrain::Tick, V7_1 => TimerGrain::Hrtick;
         "enforce.rt": "when an exhausted RR slice takes effect",
             enforce_rt: Grain = Grain::Tick;
+        /// `HRTICK_DL` is on since 7.1.
         "enforce.dl": "when an exhausted deadline budget takes effect",
-            enforce_dl: Grain = Grain::Tick;
+            enforce_dl: TimerGrain = TimerGrain::Tick, V7_1 => TimerGrain::Hrtick;
         "hz": "ticks per second",
             hz: u32(1..=10_000) = 250;
         "nohz": "idle CPUs stop their tick",
@@ -284,7 +290,7 @@ settings! {
         /// Commit 155213a2aed4, later reverted by d206fbad9328.
         "newidle_cost_bump":
             "a failed new-idle search raises the recorded search cost to 1.5 times its maximum (6.17, 6.18)",
-            newidle_cost_bump: bool = false, V6_18 => true;
+            newidle_cost_bump: bool = false, V6_18 => true, V6_19 => false;
         "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
             wakeup_preemption: bool = true;
         "throttle": "which tasks stop where a limited group has no quota left",
@@ -328,7 +334,7 @@ settings! {
         "rt_throttling": "real-time tasks get at most a share of each period",
             rt_throttling: bool = false, V2_6_25 => true, V6_12 => false;
         "sched_rt_runtime_us": "time that real-time tasks of a CPU may run per period, with rt_throttling",
-            rt_runtime: Duration(US, Duration::ZERO..=RT_MAX) = Duration::from_millis(950);
+            rt_runtime: Duration(US, Duration::ZERO..=RT_MAX) = Duration::from_millis(950), V7_2 => Duration::from_secs(1);
         "sched_rt_period_us": "period of rt_throttling",
             rt_period: Duration(US, US.length..=RT_MAX) = Duration::from_secs(1);
         /// A CPU whose real-time tasks need more borrows.

@@ -6,7 +6,7 @@ use crate::simulation::Plan;
 use std::sync::Arc;
 use zerolag_analysis::supply::{Quota, Reservation, Supply, Window, any_order};
 use zerolag_analysis::{Sporadic, edf, fixed, global};
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::TimerGrain;
 use zerolag_model::{CpuId, CpuMask, DlParams, Duration, SchedAttr, Settings};
 use zerolag_report::human::Human;
 use zerolag_workload::Program;
@@ -319,7 +319,7 @@ impl Study<'_> {
             .collect();
         let mut all: Vec<Sporadic> = threads.iter().map(|(_, task)| *task).collect();
         let first = |of: usize| threads.iter().position(|(known, _)| *known == of);
-        let is_stopped_late = !beyond.is_empty() && self.settings.enforce_dl == Grain::Tick;
+        let is_stopped_late = !beyond.is_empty() && self.settings.enforce_dl == TimerGrain::Tick;
         let results: Vec<Found> = if cpus == 1 {
             all.extend(servers);
             let checked = edf::check(&all);

@@ -98,9 +98,9 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 /// The settings that decide about interactions, with their values.
 const SETTINGS: [(&str, &[&str]); 26] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
-    ("enforce.fair", &["tick", "exact"]),
+    ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
-    ("enforce.dl", &["tick", "exact"]),
+    ("enforce.dl", &["tick", "hrtick", "exact"]),
     ("fair", &["cfs", "eevdf"]),
     ("throttle", &["immediate", "boost_on_wakeup", "boost_in_kernel", "at_user_return"]),
     ("fair_server", &["off", "immediate", "deferred"]),

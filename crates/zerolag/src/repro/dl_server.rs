@@ -32,7 +32,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::ops::ControlFlow;
-use zerolag_model::settings::{FairServer, Grain, Preempt, ServerStart};
+use zerolag_model::settings::{FairServer, Preempt, ServerStart, TimerGrain};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, SchedAttr, Settings, Topology};
 use zerolag_sim::Tracing;
 use zerolag_workload::Program;
@@ -182,7 +182,7 @@ pub struct Results {
     /// In the order of [`Setup::ALL`].
     pub timerlat: Vec<Measured>,
     /// The tool's tables, with the runtime enforced at the tick and exactly.
-    pub osnoise: Vec<(Grain, osnoise::Collector)>,
+    pub osnoise: Vec<(TimerGrain, osnoise::Collector)>,
 }
 
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ enum Piece {
     Osnoise(usize, osnoise::Collector),
 }
 
-const GRAINS: [Grain; 2] = [Grain::Tick, Grain::Exact];
+const GRAINS: [TimerGrain; 2] = [TimerGrain::Tick, TimerGrain::Exact];
 
 impl DlServer2023 {
     /// Runs all parts; `progress` is called with the index of each starting part, and can stop the
@@ -260,7 +260,7 @@ impl DlServer2023 {
         Measured { table: timerlat::top(&collector, self.duration), rows }
     }
 
-    fn osnoise(&self, grain: Grain) -> osnoise::Collector {
+    fn osnoise(&self, grain: TimerGrain) -> osnoise::Collector {
         let cpus: CpuMask = PUBLISHED_OSNOISE.iter().map(|(cpu, ..)| CpuId(*cpu)).collect();
         let second = Duration::from_secs(1);
         let test = Osnoise {

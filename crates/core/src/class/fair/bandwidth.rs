@@ -53,7 +53,7 @@ use crate::words::ids::Slot;
 use crate::words::op::{GroupTimer, Op};
 use crate::words::resched::Resched;
 use lock_api::RawMutex;
-use zerolag_model::settings::{BandwidthControl, Grain};
+use zerolag_model::settings::{BandwidthControl, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, Settings, SignedDuration};
 
 /// Returns whether a task must leave its CPU before it continues in user mode: because it was
@@ -113,10 +113,10 @@ fn expire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
 /// remainder. `own` is the group's slice, if it has one.
 fn slice(settings: &Settings, own: Option<Duration>) -> Duration {
     match (settings.bandwidth, settings.enforce_fair) {
-        (BandwidthControl::Pool, _) | (BandwidthControl::HardLimits, Grain::Exact) => {
+        (BandwidthControl::Pool, _) | (BandwidthControl::HardLimits, TimerGrain::Exact) => {
             own.unwrap_or(settings.bandwidth_slice)
         }
-        (BandwidthControl::HardLimits, Grain::Tick) => Duration::from_nanos(1),
+        (BandwidthControl::HardLimits, TimerGrain::Tick | TimerGrain::Hrtick) => Duration::from_nanos(1),
     }
 }
 

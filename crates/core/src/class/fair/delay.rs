@@ -5,7 +5,7 @@
 //! `finish_delayed_dequeue_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
 use crate::class::fair::enqueue::{come, go, part, part_above};
-use crate::class::fair::run::{pick, rearm};
+use crate::class::fair::run::{joined, pick};
 use crate::class::fair::{boost, groups, throttle};
 use crate::entity::fair::EntityRef;
 use crate::entity::vtime::Vlag;
@@ -30,7 +30,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     let runnable = Tally::runnable(&rq.tasks, slot);
     come(rq, cx, leaf, runnable, Tally::DELAYED);
     boost::woken(rq, cx, slot);
-    rearm(rq, cx);
+    joined(rq, cx);
     true
 }
 

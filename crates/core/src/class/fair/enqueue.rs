@@ -6,7 +6,7 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_task_fair`, `dequeue_entities`,
 //! `reweight_entity`.
 
-use crate::class::fair::run::rearm;
+use crate::class::fair::run::{joined, rearm};
 use crate::class::fair::{bandwidth, boost, groups, load, park, throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::weight::LoadWeight;
@@ -109,7 +109,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         boost::woken(rq, cx, slot);
     }
     rq.fair.recency.push(slot);
-    rearm(rq, cx);
+    joined(rq, cx);
 }
 
 /// Notes whether a task that has joined counts as idle, and counts it as such. The groups of the

@@ -36,4 +36,4 @@ pub(crate) mod throttle;
 pub(crate) use delay::{finish_delayed, finish_if_only_delayed, is_delayed, wake_delayed};
 pub(crate) use enqueue::{dequeue, enqueue};
 pub(crate) use preempt::check_preempt;
-pub(crate) use run::{charge, follow_weights, pick, put_prev, set_next, tick, yield_current};
+pub(crate) use run::{charge, follow_weights, hrtick, pick, put_prev, set_next, tick, yield_current};

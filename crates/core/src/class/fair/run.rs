@@ -15,8 +15,8 @@ use crate::words::ids::Slot;
 use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
 use lock_api::RawMutex;
-use zerolag_model::Duration;
-use zerolag_model::settings::{FairAlgorithm, Grain};
+use zerolag_model::settings::{FairAlgorithm, TimerGrain};
+use zerolag_model::{ClassId, Duration, Instant};
 
 /// Returns the task that should run. The current one competes. Delayed entities that are picked
 /// have repaid their lag and leave.
@@ -78,12 +78,19 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
         }
     }
     rq.fair.recency.touch(slot);
-    rearm(rq, cx);
+    match rq.fair.tune.enforce {
+        TimerGrain::Tick => {}
+        TimerGrain::Hrtick => start_hrtick(rq, cx, slot),
+        TimerGrain::Exact => rearm(rq, cx),
+    }
 }
 
 /// Makes the current entities wait, from the root down, because no fair task runs any more. O(depth
 /// x log n).
-pub(crate) fn put_prev(rq: &mut Rq) {
+pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if core::mem::take(&mut rq.fair.has_hrtick) {
+        cx.io.op(Op::CancelTimer { cpu: rq.cpu(), timer: RqTimer::Slice });
+    }
     let now = rq.averages_clock();
     turn::put_down(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, now);
 }
@@ -180,21 +187,61 @@ pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot:
     }
 }
 
-/// Arms the timer that ends the slice of the current fair task (`enforce.fair = exact`; the
-/// kernel's `HRTICK`).
-#[inline]
-pub(crate) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.fair.tune.enforce == Grain::Tick {
+/// The timer of `enforce.fair = hrtick` fires: the turn is over, whatever the groups of the task
+/// have left. The switch is not left to the tick under lazy preemption (commit 5d88e424ec1b).
+pub(crate) fn hrtick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    tick(rq, cx, slot).max(Resched::Now)
+}
+
+/// Sets that timer to the end of the current task's request, if other fair tasks are queued.
+///
+/// Source: Linux v7.1 `kernel/sched/fair.c`, `hrtick_start_fair`, called by `set_next_task_fair`
+/// for another task than before; `hrtick_update`. differs: the kernel adds the share that
+/// interrupts had of the last milliseconds, and leaves the timer set while tasks of other classes
+/// run, for which it has no meaning.
+fn start_hrtick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.fair.nr_running() <= 1 {
         return;
     }
-    let may_be_limited = matches!(rq.queue(QueueIx::ROOT).current, Some(EntityRef::Group(_)));
-    if rq.fair.nr_running() > 1 || may_be_limited {
-        arm_slice(rq, cx);
+    let left = turn::task_left(&rq.fair, &rq.tasks, slot);
+    if !left.is_zero() {
+        rq.fair.has_hrtick = true;
+        arm_slice(rq, cx, cx.now.wall + left);
+    } else if rq.current_slot() == Some(slot) {
+        rq.resched(cx, Resched::Now);
     }
 }
 
-fn arm_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let Some(at) = turn::slice_end(&rq.fair, &rq.tasks, cx.now.wall) else { return };
+/// A task has joined: sets the timer that ends the current fair task's turn.
+#[inline]
+pub(crate) fn joined<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    match rq.fair.tune.enforce {
+        TimerGrain::Tick => {}
+        TimerGrain::Hrtick => {
+            let current = rq.current_slot().filter(|_| rq.current_class() == ClassId::Fair);
+            if let Some(slot) = current.filter(|_| !rq.fair.has_hrtick) {
+                start_hrtick(rq, cx, slot);
+            }
+        }
+        TimerGrain::Exact => rearm(rq, cx),
+    }
+}
+
+/// Arms the timer that ends the slice of the current fair task (`enforce.fair = exact`).
+#[inline]
+pub(crate) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.tune.enforce != TimerGrain::Exact {
+        return;
+    }
+    let may_be_limited = matches!(rq.queue(QueueIx::ROOT).current, Some(EntityRef::Group(_)));
+    if (rq.fair.nr_running() > 1 || may_be_limited)
+        && let Some(at) = turn::slice_end(&rq.fair, &rq.tasks, cx.now.wall)
+    {
+        arm_slice(rq, cx, at);
+    }
+}
+
+fn arm_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
     let arm = Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at };
     // A call that moves several tasks arms the timer once.
     let earlier = cx

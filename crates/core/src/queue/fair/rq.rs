@@ -14,7 +14,7 @@ use crate::words::level::FULL_CAPACITY;
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
-use zerolag_model::settings::{FairAlgorithm, Grain, SliceProtection, Throttle};
+use zerolag_model::settings::{FairAlgorithm, SliceProtection, Throttle, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId};
 
 /// The maximum number of resting queues that a CPU keeps.
@@ -40,6 +40,8 @@ pub(crate) struct FairRq {
     pub(crate) lives: u32,
     /// Whether a charge found that the current task's turn is over.
     pub(crate) due: Resched,
+    /// Whether the timer of `enforce.fair = hrtick` is set.
+    pub(crate) has_hrtick: bool,
     /// Whether the queue of any group has ever had a limit. If not, nothing is throttled or
     /// boosted.
     pub(crate) has_limits: bool,
@@ -61,7 +63,7 @@ pub(crate) struct FairRq {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tunables {
     pub(crate) algorithm: FairAlgorithm,
-    pub(crate) enforce: Grain,
+    pub(crate) enforce: TimerGrain,
     pub(crate) base_slice: Duration,
     /// The base slice before scaling.
     pub(crate) quantum: Duration,
@@ -132,6 +134,7 @@ impl FairRq {
             nr_parks: 0,
             lives: 0,
             due: Resched::No,
+            has_hrtick: false,
             has_limits: false,
             nr_throttled: 0,
             nr_apart: 0,

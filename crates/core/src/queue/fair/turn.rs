@@ -151,6 +151,28 @@ pub(crate) fn tick_cfs(fair: &mut FairRq, tasks: &mut TaskSlab, slot: Slot, leaf
     due
 }
 
+/// Returns how long a task may run until its own request is served.
+pub(crate) fn task_left(fair: &FairRq, tasks: &TaskSlab, slot: Slot) -> Duration {
+    let entity = EntityRef::Task(slot);
+    request_left(fair, tasks, fair.entity(tasks, entity).queue, entity)
+}
+
+/// Returns how long the current entity of a queue may run until its request is served.
+fn request_left(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef) -> Duration {
+    let running = fair.entity(tasks, current);
+    match fair.tune.algorithm {
+        FairAlgorithm::Eevdf => running.load.to_real_ceil(running.virtual_deadline.since(running.vruntime)),
+        // The turn is over once the entity has run *longer* than its slice.
+        FairAlgorithm::Cfs => {
+            let slice = cfs::slice(fair, tasks, q, current).min(fair.tune.latency);
+            // An exhausted entity continues if no other is more deserving. The next check is then
+            // after the shortest hrtick, not immediately.
+            let left = slice.saturating_sub(running.ran);
+            if left.is_zero() { Settings::SHORTEST_HRTICK } else { left + Duration::from_nanos(1) }
+        }
+    }
+}
+
 /// Returns the earliest instant at which one of the current entities exhausts its slice, or its
 /// queue the quota that it has taken.
 pub(crate) fn slice_end(fair: &FairRq, tasks: &TaskSlab, now: Instant) -> Option<Instant> {
@@ -159,19 +181,8 @@ pub(crate) fn slice_end(fair: &FairRq, tasks: &TaskSlab, now: Instant) -> Option
     while let Some(q) = at {
         let queue = fair.queue(q);
         let current = queue.current?;
-        let running = fair.entity(tasks, current);
         if queue.nr_queued > 1 {
-            let here = match fair.tune.algorithm {
-                FairAlgorithm::Eevdf => running.load.to_real_ceil(running.virtual_deadline.since(running.vruntime)),
-                // The turn is over once the entity has run *longer* than its slice.
-                FairAlgorithm::Cfs => {
-                    let slice = cfs::slice(fair, tasks, q, current).min(fair.tune.latency);
-                    // An exhausted entity continues if no other is more deserving. The next check
-                    // is then after the shortest hrtick, not immediately.
-                    let left = slice.saturating_sub(running.ran);
-                    if left.is_zero() { Settings::SHORTEST_HRTICK } else { left + Duration::from_nanos(1) }
-                }
-            };
+            let here = request_left(fair, tasks, q, current);
             left = Some(left.map_or(here, |left| left.min(here)));
         }
         if let Some(quota) = queue.bandwidth.left() {
