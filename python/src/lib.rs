@@ -10,9 +10,11 @@
 //! | `run` | a run and its result |
 //! | `trace` | recorded traces |
 //! | `study` | comparisons, sweeps and searches |
+//! | `advice` | what to set for a goal |
 //! | `bounds` | bounds on responses, schedulability |
 //! | `errors` | errors as exceptions with line, column and advice |
 
+mod advice;
 mod bounds;
 mod errors;
 mod run;
@@ -33,7 +35,11 @@ fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::Explanation>()?;
     module.add_class::<study::Comparison>()?;
     module.add_class::<study::Search>()?;
+    module.add_class::<advice::Advice>()?;
+    module.add_class::<advice::Demand>()?;
     module.add_class::<bounds::Bounds>()?;
+    module.add_function(wrap_pyfunction!(advice::advise, module)?)?;
+    module.add_function(wrap_pyfunction!(advice::advise_counters, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::analyse, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::draw, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::schedulability, module)?)?;
@@ -44,6 +50,7 @@ fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace::explain, module)?)?;
     module.add_function(wrap_pyfunction!(study::compare, module)?)?;
     module.add_function(wrap_pyfunction!(study::smallest, module)?)?;
+    module.add_function(wrap_pyfunction!(study::validate, module)?)?;
     module.add_function(wrap_pyfunction!(study::usual_figures, module)?)?;
     module.add_function(wrap_pyfunction!(study::figure_keys, module)?)?;
     module.add_function(wrap_pyfunction!(study::run_rows, module)?)?;

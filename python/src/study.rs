@@ -96,6 +96,12 @@ impl Search {
     }
 }
 
+/// Reads a workload and its values as a run does, without a run.
+#[pyfunction]
+pub(crate) fn validate(py: Python<'_>, spec: Spec) -> PyResult<()> {
+    spec.to_simulation(py)?.plan().map(drop).map_err(|error| raise(py, &error))
+}
+
 /// Returns the figures that a sweep shows if none are named.
 #[pyfunction]
 pub(crate) fn usual_figures(py: Python<'_>, spec: Spec) -> PyResult<Vec<String>> {

@@ -54,6 +54,25 @@ impl Trace {
         &self.name
     }
 
+    /// Returns a scenario that does what the trace shows, and the relative base error of its waits.
+    #[pyo3(signature = (groups, limits, kernel = None))]
+    fn imported(
+        &self,
+        py: Python<'_>,
+        groups: Vec<(String, String)>,
+        limits: Vec<(String, String)>,
+        kernel: Option<&str>,
+    ) -> PyResult<(String, f64)> {
+        let kernel_text = kernel.unwrap_or_default();
+        let kernel = kernel.map(zerolag::values::kernel).transpose();
+        let kernel = kernel.map_err(|why| {
+            raise(py, &Error::Values(vec![zerolag::error::ValueError::new("kernel", kernel_text, why)]))
+        })?;
+        let options = zerolag::import::Options { groups, limits, kernel };
+        let found = py.detach(|| zerolag::import::to_advise(&self.trace, &self.name, &options));
+        found.map(|(scenario, base)| (scenario, base.wait_share())).map_err(|error| raise(py, &error))
+    }
+
     /// The length of the trace in nanoseconds.
     #[getter]
     fn elapsed_ns(&self) -> u64 {

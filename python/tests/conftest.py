@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -33,3 +34,12 @@ def in_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def web() -> str:
     """A service below a limit: 0.45 CPUs of work, 0.4 allowed."""
     return WEB
+
+
+@pytest.fixture
+def cli() -> str:
+    """The program to compare with."""
+    program = os.environ.get("ZEROLAG_PROGRAM")
+    if program is None:
+        pytest.skip("ZEROLAG_PROGRAM names no program to compare with")
+    return program

@@ -5,7 +5,7 @@
     result = zerolag.run("web.toml", kernel="6.12", seed=1, cpu_max="200000 100000")
     print(result.services["request_latency.p99_ns"])
 
-Workloads are files, texts or dicts; results are tables that pandas, polars, pyarrow and DuckDB read without copies of
+Workloads are files, texts, dicts, or built of dataclasses; results are tables that pandas, polars, pyarrow and DuckDB read without copies of
 their own. The interpreter is free during a simulation, and Ctrl-C ends it. The same input and seed give the same bytes.
 """
 
@@ -15,25 +15,34 @@ import os
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import _zerolag
+from ._advice import advise, advise_counters
 from ._bounds import TaskSets, analyse, schedulability
 from ._errors import Diagnostic, InputError, RunError, SettingError, WorkloadError, ZerolagError
-from ._results import Bounds, Checks, Comparison, Explanation, Result, Search, Table, Trace
+from ._results import Advice, Bounds, Checks, Comparison, Demand, Explanation, Result, Search, Table, Trace
 from ._spec import Value, Workload, key_of, spec_of, written
 from ._sweep import sweep
+from ._workload import Group, Machine, Scenario, Service, Task
 from ._zerolag import __version__
 
 __all__ = [
+    "Advice",
     "Bounds",
     "Checks",
     "Comparison",
+    "Demand",
     "Diagnostic",
     "Explanation",
+    "Group",
     "InputError",
+    "Machine",
     "Result",
     "RunError",
+    "Scenario",
     "Search",
+    "Service",
     "SettingError",
     "Table",
+    "Task",
     "TaskSets",
     "Trace",
     "Value",
@@ -41,6 +50,8 @@ __all__ = [
     "WorkloadError",
     "ZerolagError",
     "__version__",
+    "advise",
+    "advise_counters",
     "analyse",
     "check",
     "compare",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence
 
 from . import _zerolag
 from ._errors import Diagnostic, InputError
@@ -274,6 +274,15 @@ class Trace(_Tables):
         """Checks the trace against the rules of scheduling."""
         return Checks(self._native.check())
 
+    def imported(
+        self,
+        groups: Sequence[tuple[str, str]] = (),
+        limits: Sequence[tuple[str, str]] = (),
+        kernel: Optional[str] = None,
+    ) -> tuple[str, float]:
+        """Returns a scenario that does what the trace shows (`zerolag import`), and the base error of its waits."""
+        return self._native.imported(groups, limits, kernel)
+
     def explain(self, *, worst: int = 3, task: Optional[str] = None) -> "Explanation":
         """Explains the longest waits of tasks whose name begins with `task`."""
         return Explanation(self._native.explain(worst, task))
@@ -371,6 +380,63 @@ class Search(_Printed):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON of `zerolag sweep --smallest --json`, read."""
+        return json.loads(self.to_json())
+
+
+class Advice(_Printed):
+    """What to set for a goal. `str(advice)` is what `zerolag advise` prints."""
+
+    def __init__(self, native: _zerolag.Advice) -> None:
+        self._native = native
+
+    def _text(self) -> str:
+        return str(self._native)
+
+    @property
+    def ticket(self) -> str:
+        """The sentence for a ticket."""
+        return self._native.ticket
+
+    @property
+    def alternatives(self) -> list[dict[str, Any]]:
+        """The present state first, then what was searched for, as in the JSON."""
+        return self.to_dict()["alternatives"]
+
+    @property
+    def choice(self) -> Optional[dict[str, Any]]:
+        """The chosen alternative; None if none meets the goals."""
+        found = self.to_dict()
+        return None if found["choice"] is None else found["alternatives"][found["choice"]]
+
+    def to_json(self) -> str:
+        """Returns the JSON of `zerolag advise --json`."""
+        return self._native.to_json()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON of `zerolag advise --json`, read."""
+        return json.loads(self.to_json())
+
+
+class Demand(_Printed):
+    """What the counters of a limit say. `str(demand)` is what `zerolag advise` prints for counters."""
+
+    def __init__(self, native: _zerolag.Demand) -> None:
+        self._native = native
+
+    def _text(self) -> str:
+        return str(self._native)
+
+    @property
+    def ticket(self) -> str:
+        """The sentence for a ticket."""
+        return self._native.ticket
+
+    def to_json(self) -> str:
+        """Returns the JSON of `zerolag advise --json` for counters."""
+        return self._native.to_json()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON of `zerolag advise --json` for counters, read."""
         return json.loads(self.to_json())
 
 

@@ -9,9 +9,10 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._errors import InputError
 from ._toml import dumps
+from ._workload import Scenario
 
-Workload = Union[str, "os.PathLike[str]", Mapping[str, Any]]
-"""A path; the text of a scenario, of an rt-app file or a task set; or a dict with the same keys."""
+Workload = Union[str, "os.PathLike[str]", Mapping[str, Any], Scenario]
+"""A path; the text of a scenario, of an rt-app file or a task set; a dict with the same keys; or a `Scenario`."""
 
 Value = Union[str, int, float, bool]
 """The value of a setting, a limit or a parameter."""
@@ -106,6 +107,8 @@ def spec_of(
 
 
 def _source(workload: Workload) -> tuple[str, Optional[bytes]]:
+    if isinstance(workload, Scenario):
+        return "scenario.toml", workload.to_toml().encode()
     if isinstance(workload, Mapping):
         if "tasks" in workload:
             return "workload.json", json.dumps(workload).encode()
@@ -116,4 +119,4 @@ def _source(workload: Workload) -> tuple[str, Optional[bytes]]:
         # A path has no line break, and a workload has several lines.
         return ("<text>", workload.encode()) if "\n" in workload else (workload, None)
     kind = type(workload).__name__
-    raise InputError(f"a workload is a path, a text or a dict, not a {kind}")
+    raise InputError(f"a workload is a path, a text, a dict or a Scenario, not a {kind}")

@@ -6,13 +6,14 @@
 //! container runtimes until 2025 (linear: 1 CPU is weight 39) and by later ones (1 CPU is weight
 //! 100).
 
+use crate::knob::{Knob, Part};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use zerolag_model::CpuMax;
 use zerolag_workload::Program;
 use zerolag_workload::limits::{Conversion, milli_text, shares_of_milli, shares_to_weight};
-use zerolag_workload::program::GroupWeight;
+use zerolag_workload::program::{GroupDef, GroupWeight, InCpus};
 
 /// The limit and the weight of a group, as the kernel and its users write them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +49,7 @@ impl Limit {
     pub fn all(program: &Program) -> Vec<Self> {
         let groups = program.groups.iter();
         let said = groups.filter(|group| group.max.quota.is_some() || group.cpus.request_milli.is_some());
-        let limit = |group: &zerolag_workload::program::GroupDef| {
+        let limit = |group: &GroupDef| {
             let CpuMax { quota, period, burst, .. } = group.max;
             let request = group.cpus.request_milli;
             let shares = request.map(shares_of_milli);
@@ -76,6 +77,32 @@ impl Limit {
         };
         said.map(limit).collect()
     }
+}
+
+/// Reads a limit in any notation: `200000 100000`, `max`, `2`, `750m` or `75%`.
+///
+/// # Errors
+/// The reason, and a valid form.
+pub fn read(text: &str) -> Result<CpuMax, String> {
+    let is_kernels = text.contains(' ') || text == "max";
+    let part = if is_kernels {
+        Part::Max
+    } else if text.ends_with('%') {
+        Part::Percent
+    } else {
+        Part::Cpus
+    };
+    let group = GroupDef {
+        path: "/now".into(),
+        parent: None,
+        weight: GroupWeight::Weight(100),
+        is_idle: false,
+        max: CpuMax::UNLIMITED,
+        cpus: InCpus::default(),
+    };
+    let mut program = Program { groups: vec![group], ..Program::default() };
+    Knob { part, index: 0 }.set(&mut program, text).map_err(|error| format!("{error}; {}", error.help))?;
+    Ok(program.groups[0].max)
 }
 
 impl fmt::Display for Limit {

@@ -133,6 +133,29 @@ fn every_command_has_a_page() {
     );
     let swept = page(&room, &["sweep", "-q", &web, "--set", "kernel=6.12,5.15", "--runs", "2", "-d", "1s"]);
     has(&swept, &["id=\"answer\"", "over the seeds", ">5.15</text>", ">6.12</text>", "<h2>Figures</h2>"]);
+    let advised = page(
+        &room,
+        &["advise", "-q", &example("web-service-limit.toml"), "-d", "2s", "--seeds", "2", "--goal", "p99 <= 40ms"],
+    );
+    has(
+        &advised,
+        &[
+            "id=\"answer\"",
+            "CPU",
+            "request_latency.p99 &lt;= 40ms",
+            "as it is",
+            "goal",
+            "<h2>Figures</h2>",
+            "other seeds",
+        ],
+    );
+    std::fs::write(
+        room.0.join("cpu.stat"),
+        "0\nusage_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n\
+         10\nusage_usec 5000000\nnr_periods 100\nnr_throttled 20\nthrottled_usec 1000000\n",
+    )
+    .expect("writable");
+    has(&page(&room, &["advise", "cpu.stat", "--now", "1"]), &["Set cpu.max to", "Counters cannot tell"]);
     let explained = page(&room, &["explain", "-q", &web, "-d", "1s", "--what-if", "hz=100"]);
     has(&explained, &["With hz=100 the longest wait", "<h3>as it is</h3>", "<h3>hz=100</h3>", "<h2>Difference</h2>"]);
     has(&page(&room, &["cyclictest", "-q", "-l", "50"]), &["<h2>Timeline</h2>", "<h2>Output</h2>", "T: 0"]);

@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{RunArgs, WorkloadArgs};
-use super::output::JsonArgs;
+use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{notes, simulation_of_workload};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code};
@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 use zerolag::advise::counters::demand;
 use zerolag::advise::samples::{Samples, are_samples};
 use zerolag::advise::{Question, advise};
-use zerolag::import::{self, base_error};
-use zerolag::knob::{Knob, Part};
+use zerolag::import;
+use zerolag::limit;
 use zerolag::model::CpuMax;
+use zerolag::page;
 use zerolag::trace::Trace;
-use zerolag::workload::Program;
-use zerolag::workload::program::{GroupDef, GroupWeight, InCpus};
 use zerolag::{Error, Workload};
 
 /// Arguments of `zerolag advise`.
@@ -53,13 +52,15 @@ pub(crate) struct Args {
     #[arg(long = "limit", value_name = "/PATH=CPU.MAX", value_parser = super::import::limit)]
     limits: Vec<(String, String)>,
     /// The present limit (counters only): `200000 100000`, `2`, `750m` or `75%`
-    #[arg(long, value_name = "LIMIT", value_parser = present)]
+    #[arg(long, value_name = "LIMIT", value_parser = limit::read)]
     now: Option<CpuMax>,
     /// The share of periods that may be throttled (counters only)
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
     throttled: f64,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    html: HtmlArgs,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -73,32 +74,10 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a limit in any notation.
-fn present(text: &str) -> Result<CpuMax, String> {
-    let is_kernels = text.contains(' ') || text == "max";
-    let part = if is_kernels {
-        Part::Max
-    } else if text.ends_with('%') {
-        Part::Percent
-    } else {
-        Part::Cpus
-    };
-    let group = GroupDef {
-        path: "/now".into(),
-        parent: None,
-        weight: GroupWeight::Weight(100),
-        is_idle: false,
-        max: CpuMax::UNLIMITED,
-        cpus: InCpus::default(),
-    };
-    let mut program = Program { groups: vec![group], ..Program::default() };
-    Knob { part, index: 0 }.set(&mut program, text).map_err(|error| format!("{error}; {}", error.help))?;
-    Ok(program.groups[0].max)
-}
-
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
+    args.html.check()?;
     let path = &args.workload.file;
     let head = if path == Path::new("-") { Vec::new() } else { head(path)? };
     if are_samples(&head) {
@@ -149,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Err(Error::Interrupted) => return Ok(say_interrupted()),
         advice => advice.map_err(|error| Failure::of(error, "--goal"))?,
     };
+    args.html.publish(|| Ok(page::of_advice(&advice, &HtmlArgs::about(path.display()))))?;
     args.json.publish(|| advice.to_string(), || format!("{:#}\n", advice.to_json()))?;
     Ok(if advice.choice.is_some() { code::OK } else { code::GOAL_MISSED })
 }
@@ -182,6 +162,8 @@ fn of_counters(args: &Args) -> Done {
     };
     let cpus = args.run.sim.machine.topology().map(|machine| u32::try_from(machine.nr_cpus()).unwrap_or(u32::MAX));
     let found = demand(&samples.all(), now, cpus, args.throttled)?;
+    let about = || HtmlArgs::about(args.workload.file.display());
+    args.html.publish(|| Ok(page::of_text(&found.ticket(), Vec::new(), &found.to_string(), &about())))?;
     args.json.publish(|| found.to_string(), || format!("{:#}\n", found.to_json()))?;
     Ok(code::OK)
 }
@@ -190,19 +172,11 @@ fn of_counters(args: &Args) -> Done {
 fn of_trace(args: &Args) -> Result<(Workload, f64), Failure> {
     let path = &args.workload.file;
     let trace: Trace = zerolag::trace::open(path).map_err(|error| Failure::trace(path, &error))?;
-    let origin = path.file_name().unwrap_or_default().to_string_lossy();
     let kernel = args.run.kernel.kernel;
     let options = import::Options { groups: args.groups.clone(), limits: args.limits.clone(), kernel };
-    let imported = import::import(&trace, &origin, &options);
-    super::import::check_names(&args.workload.file, &imported)?;
-    if imported.tasks.is_empty() {
-        return Err(Failure::input(format!("{}: no task computes in this trace", path.display())));
-    }
-    let base = base_error(&trace, &imported).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let (scenario, base) = import::to_advise(&trace, &path.display().to_string(), &options)?;
     if !args.run.sim.is_quiet() {
         eprintln_lossy(base.to_string().trim_end());
     }
-    let (all, apart) = base.wait();
-    let share = if all.is_zero() { 0.0 } else { apart.as_nanos() as f64 / all.as_nanos() as f64 };
-    Ok((Workload::text("import.toml", imported.scenario.as_bytes()), share))
+    Ok((Workload::text("import.toml", scenario.as_bytes()), base.wait_share()))
 }

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: RunArgs,
     #[command(flatten)]
-    runs: RunsArgs<5>,
+    runs: RunsArgs,
     #[command(flatten)]
     json: JsonArgs,
 }

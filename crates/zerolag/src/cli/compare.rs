@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with = "kernels")]
     vary: Option<String>,
     #[command(flatten)]
-    runs: RunsArgs<5>,
+    runs: RunsArgs,
     #[command(flatten)]
     duration: DurationArgs,
     #[command(flatten)]

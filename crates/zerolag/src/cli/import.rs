@@ -3,8 +3,8 @@
 use super::failure::{Failure, eprintln_lossy};
 use super::options::KernelArgs;
 use super::{Done, code, output};
-use std::path::{Path, PathBuf};
-use zerolag::import::{Import, ImportError, Options, base_error, import};
+use std::path::PathBuf;
+use zerolag::import::{ImportError, Options, base_error, import};
 use zerolag::trace::open;
 use zerolag::workload::scenario::SCENARIO_MAX;
 
@@ -44,18 +44,6 @@ pub(super) fn limit(text: &str) -> Result<(String, String), String> {
     Ok((path.to_owned(), max.to_owned()))
 }
 
-/// Refuses groups of names that are not in the trace: the workload would silently be another one.
-pub(super) fn check_names(trace: &Path, imported: &Import) -> Result<(), Failure> {
-    let [first, ..] = &imported.unknown[..] else { return Ok(()) };
-    Err(Failure::input_help(
-        format!("{}: no process or thread is named {}", trace.display(), imported.unknown.join(", ")),
-        format!(
-            "`zerolag report {}` lists the names; a thread can have another name than its program: {first}",
-            trace.display()
-        ),
-    ))
-}
-
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     if let Some(path) = &args.output {
@@ -76,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Done {
             "record for a shorter time",
         ));
     }
-    check_names(&args.trace, &imported)?;
+    imported.check_names(&args.trace.display().to_string())?;
     if imported.tasks.is_empty() {
         return Err(Failure::input(format!("{}: no task computes in this trace", args.trace.display())));
     }

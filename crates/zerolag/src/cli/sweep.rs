@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use zerolag::Error;
 use zerolag::page;
-use zerolag::simulation::{Note, Plan, Simulation};
+use zerolag::simulation::{Histograms, Note, Plan, Simulation};
 use zerolag::sweep::resume::Kept;
 use zerolag::sweep::search::Search;
 use zerolag::sweep::shard::{Part, Shard};
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIGURE,...", value_delimiter = ',')]
     show: Vec<String>,
     #[command(flatten)]
-    runs: RunsArgs<3>,
+    runs: RunsArgs,
     /// Search for the smallest value of this instead: cpu.max, limits.cpu, CPUQuota,
     /// cpu.max.burst, cpu.weight, workers
     #[arg(long, value_name = "KEY", requires = "such_that")]
@@ -60,6 +60,10 @@ pub(crate) struct Args {
     /// Write a line per run as CSV: values, limit, seed, figures
     #[arg(long, value_name = "FILE", conflicts_with_all = ["smallest", "shard"])]
     csv: Option<PathBuf>,
+    /// Add to the JSON the distributions behind the quantiles, of each variant and each run; they
+    /// can be added up
+    #[arg(long, requires = "json", conflicts_with = "smallest")]
+    histograms: bool,
     /// Plot the first figure over the first --set, as SVG
     #[arg(long, value_name = "FILE", conflicts_with = "smallest")]
     plot: Option<PathBuf>,
@@ -149,7 +153,9 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     let mut progress =
         Progress::new((plans.len() as u64 * args.runs.runs).div_ceil(parts), "runs", args.run.sim.is_quiet());
     if let Some(part) = args.shard {
-        let shard = Shard::run(axes, &figures, &plans, args.runs.runs, part, |done| progress.at(done as u64));
+        let histograms = if args.histograms { Histograms::On } else { Histograms::Off };
+        let progress_of = |done| progress.at(done as u64);
+        let shard = Shard::run(axes, &figures, &plans, args.runs.runs, part, histograms, progress_of);
         progress.finish();
         let shard = match shard {
             Err(RunError::Interrupted) => return Ok(say_interrupted()),
@@ -159,6 +165,9 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         return Ok(code::OK);
     }
     let mut kept = Kept::new(axes, &figures, &plans, args.runs.runs);
+    if args.histograms {
+        kept = kept.with_histograms();
+    }
     if let Some(path) = args.resume.as_ref().filter(|path| path.exists()) {
         let name = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|error| Failure::reading(&name, &error))?;

@@ -53,6 +53,13 @@ impl BaseError {
         sums(self.tasks.iter().map(|task| task.wait))
     }
 
+    /// Returns the sum of the differences of waits as a share of the recorded waits.
+    #[must_use]
+    pub fn wait_share(&self) -> f64 {
+        let (all, apart) = self.wait();
+        if all.is_zero() { 0.0 } else { apart.as_nanos() as f64 / all.as_nanos() as f64 }
+    }
+
     /// Returns the recorded waits and the simulated ones of all tasks together.
     #[must_use]
     pub fn wait_totals(&self) -> Pair {

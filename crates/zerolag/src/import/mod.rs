@@ -26,6 +26,7 @@ mod write;
 
 pub use error::{BaseError, Pair, TaskError};
 
+use crate::error::Error;
 use crate::simulation::{Observe, Plan, PlanError};
 use extract::Task;
 use zerolag_model::{KernelVersion, TaskId};
@@ -115,6 +116,38 @@ impl core::error::Error for ImportError {}
 pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportError> {
     let simulated = simulate(&import.scenario)?;
     Ok(BaseError::of(&Metrics::of(trace), &simulated, &import.tasks))
+}
+
+impl Import {
+    /// Refuses groups of names that the trace does not have. `trace` is its name, for messages.
+    ///
+    /// # Errors
+    /// The names that are not in the trace.
+    pub fn check_names(&self, trace: &str) -> Result<(), Error> {
+        let [first, ..] = &self.unknown[..] else { return Ok(()) };
+        Err(Error::input_help(
+            format!("{trace}: no process or thread is named {}", self.unknown.join(", ")),
+            format!(
+                "`zerolag report {trace}` lists the names; a thread can have another name than its program: {first}"
+            ),
+        ))
+    }
+}
+
+/// Imports a trace for advice: returns its scenario and the base error. `name` is that of the
+/// trace, for messages.
+///
+/// # Errors
+/// A name that is not in the trace, a trace without computation, a scenario that does not run.
+pub fn to_advise(trace: &Trace, name: &str, options: &Options) -> Result<(String, BaseError), Error> {
+    let origin = std::path::Path::new(name).file_name().unwrap_or_default().to_string_lossy();
+    let imported = import(trace, &origin, options);
+    imported.check_names(name)?;
+    if imported.tasks.is_empty() {
+        return Err(Error::input(format!("{name}: no task computes in this trace")));
+    }
+    let base = base_error(trace, &imported).map_err(|error| Error::input(format!("{name}: {error}")))?;
+    Ok((imported.scenario, base))
 }
 
 fn simulate(scenario: &str) -> Result<Summary, ImportError> {

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `picture` | [`Picture`], [`Portrait`]: follow a run and keep what a page shows of it |
 //! | `run` | [`of_run`], [`of_trace`], [`of_tool`], [`of_explanation`]: the page of one run |
-//! | `several` | [`of_comparison`], [`of_grid`], [`of_text`]: the page of several runs |
+//! | `several` | [`of_comparison`], [`of_grid`], [`of_advice`], [`of_text`]: the page of several runs |
 //! | `tables` | the figures as tables |
 //!
 //! A page contains everything that the text output does, so that it can be sent instead of it.
@@ -22,7 +22,7 @@ mod tables;
 
 pub use picture::{Picture, Pictured, Portrait};
 pub use run::{of_explanation, of_run, of_tool, of_trace};
-pub use several::{of_comparison, of_grid, of_text};
+pub use several::{of_advice, of_comparison, of_grid, of_text};
 
 /// What a page says about where it comes from.
 #[derive(Clone, Debug)]

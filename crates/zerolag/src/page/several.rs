@@ -2,13 +2,15 @@
 
 use super::tables::conditions;
 use super::{About, Pictured};
+use crate::advise::Advice;
 use crate::compare::{Comparison, Variant};
 use crate::error::Error;
 use crate::sweep::Grid;
 use zerolag_html::page::{Body, Page, Section};
 use zerolag_html::plots::{Figure, distributions};
 use zerolag_report::human::Human;
-use zerolag_report::plot::Plot;
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
+use zerolag_workload::goal::{Goal, Measure};
 
 /// Runs each variant once more, with its first seed, and returns the page of a comparison:
 /// distributions overlaid, and a timeline of each.
@@ -66,6 +68,32 @@ pub fn of_grid(grid: &Grid, about: &About) -> String {
     of_plots(answer, plots, &text, &grid.to_string(), about)
 }
 
+/// Returns the page of advice: the figure of each alternative next to its goal.
+#[must_use]
+pub fn of_advice(advice: &Advice, about: &About) -> String {
+    // The table has the values: longer names would leave no room for each other.
+    let names: Vec<&str> = advice.alternatives.iter().map(|alternative| alternative.change.name()).collect();
+    let plot = |(at, goal): (usize, &Goal)| {
+        let (unit, scale) = match goal.metric.measure() {
+            Measure::Time => (Unit::Nanos, 1.0),
+            Measure::Count => (Unit::Number, 1.0),
+            Measure::Share => (Unit::Percent, 1e-4),
+        };
+        let figures = advice.alternatives.iter().enumerate().filter_map(|(place, alternative)| {
+            let figure = alternative.searched.worst.get(at)?.figure?;
+            Some((place as f64, figure as f64 * scale))
+        });
+        let goal_line = (0..names.len()).map(|place| (place as f64, goal.value as f64 * scale)).collect();
+        Plot::new(&goal.text, Axis::categories("alternative", &names), Axis::linear("worst run", unit))
+            .with("worst run", Mark::Points, figures.collect())
+            .with("goal", Mark::Dashed, goal_line)
+    };
+    let plots = advice.goals.iter().enumerate().map(plot).collect();
+    let note =
+        "The worst run of each alternative, and the goal. An alternative without a value had nothing to measure.";
+    of_plots(advice.ticket(), plots, note, &advice.to_string(), about)
+}
+
 /// Returns the page of a tool that prints text and has plots.
 #[must_use]
 pub fn of_text(answer: &str, plots: Vec<Plot>, text: &str, about: &About) -> String {
@@ -96,9 +124,9 @@ fn range_of(plot: &Plot) -> Option<String> {
     let high = points().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = |value: f64| match plot.y.unit {
         // The conversion saturates.
-        zerolag_report::plot::Unit::Nanos => Human(zerolag_model::Duration::from_nanos(value as u64)).to_string(),
-        zerolag_report::plot::Unit::Percent => format!("{value:.1}%"),
-        zerolag_report::plot::Unit::Number => format!("{}", (value * 100.0).round() / 100.0),
+        Unit::Nanos => Human(zerolag_model::Duration::from_nanos(value as u64)).to_string(),
+        Unit::Percent => format!("{value:.1}%"),
+        Unit::Number => format!("{}", (value * 100.0).round() / 100.0),
     };
     let of = |name: &str| if name.is_empty() { String::new() } else { format!(" ({name})") };
     if text(low.0) == text(high.0) {

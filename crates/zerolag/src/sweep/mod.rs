@@ -8,6 +8,7 @@
 //! Runs share nothing, so they use all CPUs of the host, and the results are put in the order of
 //! the grid: they do not depend on the number of CPUs.
 
+pub mod histogram;
 pub mod resume;
 pub mod search;
 pub mod shard;
@@ -18,7 +19,8 @@ pub use crate::knob::{self, Knob};
 use crate::error::Error;
 use crate::goals;
 use crate::limit::Limit;
-use crate::simulation::{Observe, Plan, Prepared, Simulation};
+use crate::simulation::{Histograms, Observe, Plan, Prepared, Report, Simulation};
+use histogram::Distribution;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -135,6 +137,8 @@ pub struct Cell {
     pub limits: Vec<Limit>,
     /// The figures of each run, in the order of seeds.
     pub runs: Vec<Vec<Option<u64>>>,
+    /// The distributions of each run, if they were asked for.
+    pub histograms: Vec<Vec<Distribution>>,
 }
 
 /// A workload under every combination of values.
@@ -193,7 +197,7 @@ impl Grid {
             outcome.map_err(|why| RunError::Failed { values: values.join(", "), why })
         };
         let rows: Vec<Vec<Option<u64>>> = measured.into_iter().zip(values).map(row).collect::<Result<_, _>>()?;
-        Ok(Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows))
+        Ok(Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows, &[]))
     }
 
     /// Returns the grid of the figures of every run, in its order.
@@ -204,13 +208,18 @@ impl Grid {
         seed: u64,
         limits: &[Vec<Limit>],
         rows: &[Vec<Option<u64>>],
+        histograms: &[Vec<Distribution>],
     ) -> Self {
-        let per_cell = rows.chunks(usize::try_from(runs).unwrap_or(usize::MAX).max(1));
+        let size = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
+        let per_cell = rows.chunks(size);
+        // None, if they were not asked for.
+        let mut distributions = histograms.chunks(size);
         let mut cells = Vec::new();
         for ((values, of_runs), limits) in combinations(&axes).into_iter().zip(per_cell).zip(limits) {
             let of_figure = |at: usize| of_runs.iter().map(|row| row[at]).collect::<Vec<_>>();
             let ranges = (0..figures.len()).map(|at| Range::of(&of_figure(at))).collect();
-            cells.push(Cell { values, figures: ranges, limits: limits.clone(), runs: of_runs.to_vec() });
+            let histograms = distributions.next().unwrap_or_default().to_vec();
+            cells.push(Cell { values, figures: ranges, limits: limits.clone(), runs: of_runs.to_vec(), histograms });
         }
         Self { axes, figures, runs, seed, cells }
     }
@@ -304,14 +313,29 @@ pub fn run_all<T: Send>(
     if cfg!(target_family = "wasm") {
         return run_in_order(plans, measure, progress);
     }
-    let found = run_until(plans, measure, progress);
+    let found = run_until(plans, Observe::FIGURES, |report| measure(&report.summary), progress);
     found.into_iter().collect::<Option<_>>().ok_or(RunError::Interrupted)
+}
+
+/// The figures of a run, and its distributions if they are asked for.
+type Measured = (Vec<Option<u64>>, Vec<Distribution>);
+
+/// Returns what a sweep measures of a run.
+fn measure(figures: &[Figure], report: &Report) -> Measured {
+    let of = figures.iter().map(|figure| figure.of(&report.summary)).collect();
+    (of, Distribution::of_run(&report.histograms))
+}
+
+/// Returns what a sweep observes of a run.
+const fn observe(histograms: Histograms) -> Observe {
+    Observe { histograms, ..Observe::FIGURES }
 }
 
 /// As [`run_all`], but returns what was done when `progress` ended it: `None` for the others.
 pub fn run_until<T: Send>(
     plans: &[Plan],
-    measure: impl Fn(&Summary) -> T + Sync,
+    observe: Observe,
+    measure: impl Fn(&Report) -> T + Sync,
     mut progress: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Vec<Option<Result<T, String>>> {
     let next = AtomicUsize::new(0);
@@ -326,7 +350,7 @@ pub fn run_until<T: Send>(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(plan) = plans.get(index).filter(|_| !is_over.load(Ordering::Relaxed)) else { return };
-                    let sent = tell.send((index, run_one(plan, is_over, measure)));
+                    let sent = tell.send((index, run_one(plan, observe, is_over, measure)));
                     debug_assert!(sent.is_ok(), "the listener lives as long as its scope");
                 }
             });
@@ -367,7 +391,8 @@ pub fn run_in_order<T>(
         if progress(found.len()).is_break() {
             return Err(RunError::Interrupted);
         }
-        found.push(run_one(plan, &AtomicBool::new(false), &measure));
+        let measure = |report: &Report| measure(&report.summary);
+        found.push(run_one(plan, Observe::FIGURES, &AtomicBool::new(false), measure));
     }
     Ok(found)
 }
@@ -375,11 +400,15 @@ pub fn run_in_order<T>(
 /// How long the caller waits for results before it checks whether to continue.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 
-fn run_one<T>(plan: &Plan, is_over: &AtomicBool, measure: impl Fn(&Summary) -> T) -> Result<T, String> {
-    let observe = Observe::FIGURES;
+fn run_one<T>(
+    plan: &Plan,
+    observe: Observe,
+    is_over: &AtomicBool,
+    measure: impl Fn(&Report) -> T,
+) -> Result<T, String> {
     let ask = || if is_over.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let report = plan.run_into(observe, &mut zerolag_sim::NoTrace, |_, _| ask()).map_err(|error| error.to_string())?;
-    if report.outcome.why.is_ok() { Ok(measure(&report.summary)) } else { Err(report.outcome.why.to_string()) }
+    if report.outcome.why.is_ok() { Ok(measure(&report)) } else { Err(report.outcome.why.to_string()) }
 }
 
 #[cfg(test)]

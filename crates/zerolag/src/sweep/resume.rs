@@ -3,15 +3,15 @@
 //! The runs are numbered as those of parts ([`shard`](super::shard)), and the file has the same
 //! head: a file of another sweep is refused, not mixed in.
 
-use super::shard::{Head, difference};
-use super::{Axis, Figure, Grid, RunError, combinations, run_until};
+use super::histogram::Distribution;
+use super::shard::{Head, are_whole, difference};
+use super::{Axis, Figure, Grid, RunError, combinations, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
-use crate::simulation::Plan;
+use crate::simulation::{Histograms, Plan, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
-use zerolag_report::Summary;
 
 /// The figures of the runs of a grid that are done.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +25,9 @@ pub struct Kept {
     head: Head,
     /// A value per figure of each run, in the order of the grid; null if the run is not done.
     rows: Vec<Option<Vec<Option<u64>>>>,
+    /// With `--histograms`: the distributions of each row; none if the run is not done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    histograms: Vec<Vec<Distribution>>,
 }
 
 pub(crate) const DOCUMENT: Document = Document::of::<Kept>(SCHEMA, "sweep --resume");
@@ -35,7 +38,16 @@ impl Kept {
     #[must_use]
     pub fn new(axes: Vec<Axis>, figures: &[Figure], plans: &[Plan], runs: u64) -> Self {
         let all = plans.len().saturating_mul(usize::try_from(runs).unwrap_or(usize::MAX));
-        Self { schema: SCHEMA.to_owned(), head: Head::of(axes, figures, plans, runs), rows: vec![None; all] }
+        let head = Head::of(axes, figures, plans, runs);
+        Self { schema: SCHEMA.to_owned(), head, rows: vec![None; all], histograms: Vec::new() }
+    }
+
+    /// Returns it so that the distributions of runs are kept too.
+    #[must_use]
+    pub fn with_histograms(mut self) -> Self {
+        self.head = self.head.keeping(Histograms::On);
+        self.histograms = vec![Vec::new(); self.rows.len()];
+        self
     }
 
     /// Takes over the runs of a file. `name` is that of the file, for messages.
@@ -62,7 +74,11 @@ impl Kept {
                 self.rows.len()
             )));
         }
+        if !are_whole(&self.head, &kept.histograms, kept.rows.len()) {
+            return Err(Error::input(format!("{name}: its histograms do not fit its runs")));
+        }
         self.rows = kept.rows;
+        self.histograms = kept.histograms;
         Ok(())
     }
 
@@ -90,14 +106,19 @@ impl Kept {
         let open: Vec<usize> = (0..self.rows.len()).filter(|at| self.rows[*at].is_none()).collect();
         let wanted: Vec<Plan> = open.iter().filter_map(|at| seeded.get(*at).cloned()).collect();
         let before = self.rows.len() - open.len();
-        let measure =
-            |summary: &Summary| -> Vec<Option<u64>> { figures.iter().map(|figure| figure.of(summary)).collect() };
-        let found = run_until(&wanted, measure, |done| progress(before + done));
+        let observe = observe(self.head.histograms());
+        let measure = |report: &Report| measure(figures, report);
+        let found = run_until(&wanted, observe, measure, |done| progress(before + done));
         let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
         let mut failed = None;
         for (at, outcome) in open.into_iter().zip(found) {
             match outcome {
-                Some(Ok(row)) => self.rows[at] = Some(row),
+                Some(Ok((row, distributions))) => {
+                    self.rows[at] = Some(row);
+                    if let Some(kept) = self.histograms.get_mut(at) {
+                        *kept = distributions;
+                    }
+                }
                 Some(Err(why)) => {
                     let values = combinations(self.head.axes()).get(at / per_cell).map(|values| values.join(", "));
                     failed = failed.or(Some(RunError::Failed { values: values.unwrap_or_default(), why }));
@@ -119,7 +140,7 @@ impl Kept {
         let rows: Vec<Vec<Option<u64>>> =
             self.rows.iter().map(|row| row.clone().unwrap_or_else(|| zeros.clone())).collect();
         let (axes, runs, seed, limits) = self.head.parts();
-        let mut grid = Grid::assemble(axes.to_vec(), figures, runs, seed, limits, &rows);
+        let mut grid = Grid::assemble(axes.to_vec(), figures, runs, seed, limits, &rows, &self.histograms);
         let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
         let is_done: Vec<bool> = self.rows.chunks(per_cell).map(|rows| rows.iter().all(Option::is_some)).collect();
         let mut at = 0;

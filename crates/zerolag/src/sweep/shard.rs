@@ -9,17 +9,17 @@
 //! Parts of different sweeps must not be put together by accident. Each has the axes, the figures,
 //! the number of runs and a fingerprint of its first plan, and [`merge`] compares them.
 
-use super::{Axis, Figure, Grid, RunError, combinations, run_all};
+use super::histogram::Distribution;
+use super::{Axis, Figure, Grid, RunError, combinations, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
 use crate::limit::Limit;
-use crate::simulation::Plan;
+use crate::simulation::{Histograms, Plan, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
-use zerolag_report::Summary;
 
 /// Which part of a grid: `2/8`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +68,9 @@ pub(super) struct Head {
     seed: u64,
     /// The limits of groups in each cell.
     limits: Vec<Vec<Limit>>,
+    /// Whether distributions are kept.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    histograms: bool,
 }
 
 impl Head {
@@ -81,7 +84,18 @@ impl Head {
             runs,
             seed: plans.first().map_or(0, |plan| plan.config.seed),
             limits: super::limits_of(plans),
+            histograms: false,
         }
+    }
+
+    /// Returns the head of a grid whose distributions are kept, or are not.
+    pub(super) fn keeping(self, histograms: Histograms) -> Self {
+        Self { histograms: histograms == Histograms::On, ..self }
+    }
+
+    /// Returns whether distributions are kept.
+    pub(super) const fn histograms(&self) -> Histograms {
+        if self.histograms { Histograms::On } else { Histograms::Off }
     }
 
     pub(super) const fn runs(&self) -> u64 {
@@ -116,6 +130,9 @@ pub struct Shard {
     part: Part,
     /// In the order of the grid, with a value per figure; null if a run had no samples.
     rows: Vec<Vec<Option<u64>>>,
+    /// With `--histograms`: the distributions of each row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    histograms: Vec<Vec<Distribution>>,
 }
 
 /// The name and version of the form.
@@ -136,6 +153,7 @@ impl Shard {
         plans: &[Plan],
         runs: u64,
         part: Part,
+        histograms: Histograms,
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, RunError> {
         let combinations = combinations(&axes);
@@ -146,14 +164,16 @@ impl Shard {
         let (seeded, values): (Vec<Plan>, Vec<&Vec<String>>) = mine
             .map(|(plan, values, run)| (plan.clone().with_seed(plan.config.seed.wrapping_add(run)), values))
             .unzip();
-        let measure =
-            |summary: &Summary| -> Vec<Option<u64>> { figures.iter().map(|figure| figure.of(summary)).collect() };
-        let outcomes = run_all(&seeded, measure, progress)?.into_iter().zip(values);
+        let outcomes = run_until(&seeded, observe(histograms), |report: &Report| measure(figures, report), progress);
+        let outcomes = outcomes.into_iter().collect::<Option<Vec<_>>>().ok_or(RunError::Interrupted)?;
         let row = |(outcome, values): (Result<_, String>, &Vec<String>)| {
             outcome.map_err(|why| RunError::Failed { values: values.join(", "), why })
         };
-        let head = Head::of(axes, figures, plans, runs);
-        Ok(Self { schema: SCHEMA.to_owned(), head, part, rows: outcomes.map(row).collect::<Result<_, _>>()? })
+        let (rows, kept): (Vec<_>, Vec<_>) =
+            outcomes.into_iter().zip(values).map(row).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let head = Head::of(axes, figures, plans, runs).keeping(histograms);
+        let histograms = if histograms == Histograms::On { kept } else { Vec::new() };
+        Ok(Self { schema: SCHEMA.to_owned(), head, part, rows, histograms })
     }
 
     /// Returns how many runs it has.
@@ -207,6 +227,9 @@ impl Shard {
         if shard.rows.len() as u64 != expected || shard.rows.iter().any(|row| row.len() != figures) {
             let rows = shard.rows.len();
             return Err(wrong(format!("it has {rows} runs; part {} has {expected} of {figures} figures", shard.part)));
+        }
+        if !are_whole(&shard.head, &shard.histograms, shard.rows.len()) {
+            return Err(wrong("its histograms do not fit its runs".to_owned()));
         }
         Ok(shard)
     }
@@ -275,7 +298,17 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
     let mut from: Vec<_> = parts.iter().map(|shard| shard.rows.iter()).collect();
     let count = from.len();
     let rows: Vec<Vec<Option<u64>>> = (0..all).filter_map(|number| from[number % count].next().cloned()).collect();
-    Ok(Grid::assemble(first.head.axes.clone(), figures, first.head.runs, first.head.seed, &first.head.limits, &rows))
+    let mut from: Vec<_> = parts.iter().map(|shard| shard.histograms.iter()).collect();
+    let histograms: Vec<Vec<Distribution>> =
+        (0..all).filter_map(|number| from[number % count].next().cloned()).collect();
+    let head = &first.head;
+    Ok(Grid::assemble(head.axes.clone(), figures, head.runs, head.seed, &head.limits, &rows, &histograms))
+}
+
+/// Returns whether the distributions that were read are those of `rows` runs.
+pub(super) fn are_whole(head: &Head, histograms: &[Vec<Distribution>], rows: usize) -> bool {
+    let expected = if head.histograms { rows } else { 0 };
+    histograms.len() == expected && histograms.iter().flatten().all(Distribution::is_whole)
 }
 
 /// Says in which respect two heads are not of one sweep.
@@ -288,6 +321,8 @@ pub(super) fn difference(one: &Head, other: &Head) -> &'static str {
         "the figures differ"
     } else if one.runs != other.runs {
         "the number of runs differs"
+    } else if one.histograms != other.histograms {
+        "one has histograms, the other has none"
     } else if one.seed != other.seed {
         "the seed differs"
     } else {
@@ -342,7 +377,8 @@ mod tests {
 
     fn shard(part: &str, seed: u64) -> Shard {
         let part = part.parse().expect("a part");
-        let shard = Shard::run(axes(), &figures(), &plans(seed), 2, part, |_| ControlFlow::Continue(()));
+        let shard =
+            Shard::run(axes(), &figures(), &plans(seed), 2, part, Histograms::Off, |_| ControlFlow::Continue(()));
         let shard = shard.expect("it runs");
         Shard::from_json("file", shard.to_json().as_bytes()).expect("what was written is read")
     }

@@ -1,5 +1,6 @@
 //! A grid as a table, as JSON and as a plot.
 
+use super::histogram::Distribution;
 use super::{Axis, Cell, Figure, Grid, Range};
 use crate::document::{self, Document};
 use crate::limit::Limit;
@@ -45,17 +46,23 @@ struct SweptVariant<'a> {
     figures: BTreeMap<String, Option<Range>>,
     /// The limits and weights of groups.
     limits: &'a [Limit],
+    /// With `--histograms`: the distributions of all runs together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histograms: Option<Vec<Distribution>>,
     /// The figures of each run.
-    runs: Vec<SweptRun>,
+    runs: Vec<SweptRun<'a>>,
 }
 
 /// The figures of one run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct SweptRun {
+struct SweptRun<'a> {
     /// Its seed.
     seed: u64,
     /// The figures, by a name that ends in its unit; null if the run had no samples.
     figures: BTreeMap<String, Option<u64>>,
+    /// With `--histograms`: the distributions of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histograms: Option<&'a [Distribution]>,
 }
 
 impl fmt::Display for Grid {
@@ -123,29 +130,7 @@ impl Grid {
     /// Returns the grid as JSON, with a line break at the end.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let variant = |cell: &'_ Cell| {
-            let named = |values: &[Option<u64>]| {
-                self.figures.iter().zip(values).map(|(figure, value)| (figure.key(), *value)).collect()
-            };
-            let runs = (0_u64..).zip(&cell.runs);
-            (
-                self.figures.iter().zip(&cell.figures).map(|(figure, range)| (figure.key(), *range)).collect(),
-                runs.map(|(run, values)| SweptRun { seed: self.seed.wrapping_add(run), figures: named(values) })
-                    .collect(),
-            )
-        };
-        let variants = self.cells.iter().map(|cell| {
-            let values = || self.axes.iter().zip(&cell.values);
-            let (figures, runs) = variant(cell);
-            SweptVariant {
-                name: Label::of_values(values().map(|(axis, value)| (axis.key.clone(), value.clone())).collect(), "")
-                    .name,
-                values: values().map(|(axis, value)| (&*axis.key, &**value)).collect(),
-                figures,
-                limits: &cell.limits,
-                runs,
-            }
-        });
+        let variants = self.cells.iter().map(|cell| self.variant(cell));
         document::text(&SweptGrid {
             schema: SCHEMA,
             runs: self.runs,
@@ -153,6 +138,25 @@ impl Grid {
             axes: &self.axes,
             variants: variants.collect(),
         })
+    }
+
+    fn variant<'a>(&'a self, cell: &'a Cell) -> SweptVariant<'a> {
+        let values = || self.axes.iter().zip(&cell.values);
+        let owned = values().map(|(axis, value)| (axis.key.clone(), value.clone())).collect();
+        let run = |(run, values): (u64, &'a Vec<Option<u64>>)| SweptRun {
+            seed: self.seed.wrapping_add(run),
+            figures: self.figures.iter().zip(values).map(|(figure, value)| (figure.key(), *value)).collect(),
+            histograms: usize::try_from(run).ok().and_then(|run| cell.histograms.get(run)).map(|all| &**all),
+        };
+        let has_histograms = !cell.histograms.is_empty();
+        SweptVariant {
+            name: Label::of_values(owned, "").name,
+            values: values().map(|(axis, value)| (&*axis.key, &**value)).collect(),
+            figures: self.figures.iter().zip(&cell.figures).map(|(figure, range)| (figure.key(), *range)).collect(),
+            limits: &cell.limits,
+            histograms: has_histograms.then(|| Distribution::sum(cell.histograms.iter().flatten())),
+            runs: (0_u64..).zip(&cell.runs).map(run).collect(),
+        }
     }
 
     /// Returns a line per run as CSV: the values of the axes, `cpu.max` of each limited group, the

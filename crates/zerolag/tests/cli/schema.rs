@@ -161,6 +161,7 @@ fn what_every_command_writes_has_its_published_form() {
     expect("zerolag.sweep.shard.v2", &[&sweep[..], &["--shard", "1/2", &part("1.json")]].concat(), Some("1.json"));
     expect("zerolag.sweep.shard.v2", &[&sweep[..], &["--shard", "2/2", &part("2.json")]].concat(), Some("2.json"));
     expect("zerolag.sweep.v1", &["merge", &path("1.json"), &path("2.json"), "--json"], None);
+    histograms_add_up(&dir, &mut expect);
     let smallest = ["sweep", web, "--smallest", "workers", "--such-that", "request_latency.p50 <= 10s"];
     expect("zerolag.sweep.smallest.v1", &[&smallest[..], &["--runs", "1"], &short].concat(), None);
     let advice = ["advise", web, "-q", "-d", "2s", "--seeds", "2", "--goal", "request_latency.p99 <= 40ms", "--json"];
@@ -256,4 +257,54 @@ fn what_every_command_writes_has_its_published_form() {
     assert!(!errors(&forms, &link).is_empty(), "a link takes any key");
     link["variants"][0]["explanation"]["waits"][0]["causes"][0]["chain"][0] = "Switch { cpu: 0 }".into();
     assert!(!errors(&forms, &link).is_empty(), "a link can be text");
+}
+
+/// Runs a sweep whole, in parts, and in two goes: the distributions are the same, and those of a
+/// variant are the sums of those of its runs.
+fn histograms_add_up(dir: &std::path::Path, expect: &mut impl FnMut(&str, &[&str], Option<&str>) -> Value) {
+    let sweep = ["sweep", "examples/web-service-limit.toml", "--set", "cpu.max=100000,200000", "--runs", "2"];
+    let sweep = [&sweep[..], &["-q", "-d", "2s", "--show", "request_latency.p99", "--histograms"]].concat();
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let kept = path("kept-histograms.json");
+    let whole = expect("zerolag.sweep.v1", &[&sweep[..], &["--json", "--resume", &kept]].concat(), None);
+    let again = expect("zerolag.sweep.v1", &[&sweep[..], &["--json", "--resume", &kept]].concat(), None);
+    assert!(whole == again, "kept runs have the same distributions");
+    for part in ["1", "2"] {
+        let (number, file) = (format!("{part}/2"), format!("h{part}.json"));
+        let json = format!("--json={}", path(&file));
+        expect("zerolag.sweep.shard.v2", &[&sweep[..], &["--shard", &number, &json]].concat(), Some(&file));
+    }
+    let parts = [path("h1.json"), path("h2.json")];
+    let merged = expect("zerolag.sweep.v1", &["merge", &parts[0], &parts[1], "--json"], None);
+    assert!(whole == merged, "the parts together have the same distributions");
+    let mixed = zerolag(&["merge", &parts[0], &path("2.json")]);
+    assert_eq!(mixed.code, Some(2), "parts of another sweep: {}", mixed.stdout);
+
+    let numbers = |value: &Value| -> Vec<u64> {
+        value.as_array().expect("a column").iter().map(|number| number.as_u64().expect("a number")).collect()
+    };
+    for variant in whole["variants"].as_array().expect("variants") {
+        let runs = variant["runs"].as_array().expect("runs");
+        let latency = |of: &Value| {
+            let found = of["histograms"].as_array().expect("histograms").iter();
+            found.clone().find(|one| one["figure"] == "request_latency" && one["owner"] == "web").expect("web").clone()
+        };
+        let all = latency(variant);
+        let counts: u64 = numbers(&all["counts"]).iter().sum();
+        let each: u64 = runs.iter().map(|run| numbers(&latency(run)["counts"]).iter().sum::<u64>()).sum();
+        assert!(counts == each && counts > 500, "{counts} {each}");
+        for run in runs {
+            let one = latency(run);
+            let (to, counts) = (numbers(&one["to_ns"]), numbers(&one["counts"]));
+            let all: u64 = counts.iter().sum();
+            let mut below = 0;
+            let place = counts.iter().position(|count| {
+                below += count;
+                below * 100 >= all * 99
+            });
+            let p99 = run["figures"]["request_latency.p99_ns"].as_u64().expect("a figure");
+            let bucket = to[place.expect("a bucket")];
+            assert!(bucket.abs_diff(p99) * 500 <= p99, "the p99 of {} is {p99}, by its buckets {bucket}", run["seed"]);
+        }
+    }
 }

@@ -6,7 +6,8 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     &["document"],
-    &["error", "goals", "knob", "limit", "variant"],
+    &["error", "goals", "knob", "variant"],
+    &["limit"],
     &["manifest", "source", "values"],
     // Simulations.
     &["simulation/plan", "simulation/verdicts"],
@@ -16,7 +17,8 @@ pub(crate) const FLOORS: Floors = &[
     &["simulation"],
     // Several simulations, and other hosts.
     &["analyse", "compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
-    &["advise", "calibrate", "page", "repro", "schedulability"],
+    &["advise", "calibrate", "repro", "schedulability"],
+    &["page"],
     &["validate"],
     &["results"],
     &["lib"],

@@ -100,3 +100,24 @@ fn whatever_runs_a_workload_has_the_options_of_a_run() {
     });
     assert_eq!(others, ["export"], "a file is read for a machine, nothing is run");
 }
+
+/// Looks for defaults that derived code of a generic type would share ([`RunsArgs`]).
+///
+/// [`RunsArgs`]: super::RunsArgs
+#[test]
+fn no_options_are_generic() {
+    let sources = ["run.rs", "trace.rs", "workload.rs", "mod.rs"].map(|name| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/options").join(name);
+        std::fs::read_to_string(path).expect("a source of this module")
+    });
+    let generic =
+        sources.iter().flat_map(|text| text.lines()).find(|line| line.contains("struct") && line.contains('<'));
+    assert_eq!(generic, None, "give the default with `mut_arg` instead");
+    let command = Cli::command();
+    let runs = |name: &str| {
+        let found = command.find_subcommand(name).unwrap_or_else(|| panic!("there is `{name}`"));
+        let arg = found.get_arguments().find(|arg| arg.get_long() == Some("runs")).expect("it has --runs");
+        arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect::<String>()
+    };
+    assert_eq!(["compare", "sweep", "analyse"].map(runs), ["5", "5", "5"]);
+}
