@@ -473,6 +473,23 @@ mod tests {
     }
 
     #[test]
+    fn the_runs_directory_weighs_as_much_as_its_contents() {
+        let shares = |toml: &str| {
+            let loaded =
+                zerolag_workload::load("test.toml", toml.as_bytes(), &zerolag_workload::LoadOptions::default());
+            shares_of(&loaded.expect("a valid workload").program)
+        };
+        let steps = "steps = [{ run = \"1s\" }]\n";
+        let group = "[group.\"/a\"]\n\"cpu.weight\" = 300\n[group.\"/a/in\"]\n[task.a]\ngroup = \"/a/in\"\n";
+        assert_eq!(shares(&format!("{group}{steps}")), 3 * 1024, "a group below another counts there");
+        let alone = "[task.b]\ninstances = 2\n";
+        assert_eq!(shares(&format!("{group}{steps}{alone}{steps}")), 5 * 1024);
+        let fifo = "[task.c]\npolicy = \"fifo\"\npriority = 1\n";
+        assert_eq!(shares(&format!("{fifo}{steps}")), SHARES_MIN, "a real-time task has no weight");
+        assert_eq!(shares(&format!("[task.d]\ninstances = 1000\n{steps}")), SHARES_MAX);
+    }
+
+    #[test]
     fn paths_stay_below_the_run() {
         assert_eq!(relative("/pod/a").expect("a path"), PathBuf::from("pod/a"));
         for path in ["/", "", "/../a", "/a/../../b"] {
