@@ -4,6 +4,7 @@ use crate::timeline::{SpanKind, Timeline};
 use std::collections::BTreeMap;
 use zerolag_model::{ClassId, CpuMax};
 use zerolag_report::Summary;
+use zerolag_report::distribution::{Counts, PER_DECADE, bars, owners, quantile, total};
 use zerolag_report::frame::Bucket;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 
@@ -34,54 +35,6 @@ impl Figure {
 const LINES: usize = 5;
 /// How many parts a run has in plots over time.
 const BINS: usize = 240;
-/// How many parts a power of ten has in histograms.
-const PER_DECADE: f64 = 8.0;
-
-/// The values of a figure: the middle of a bucket in nanoseconds, and how many.
-type Counts = Vec<(f64, u64)>;
-
-/// Returns the distributions of a figure by owner; instances of one task are one owner.
-fn owners(buckets: &[Bucket], figure: &str) -> BTreeMap<String, Counts> {
-    let mut found: BTreeMap<String, BTreeMap<(u64, u64), u64>> = BTreeMap::new();
-    for bucket in buckets.iter().filter(|bucket| bucket.figure == figure) {
-        let places = found.entry(base(&bucket.owner).to_owned()).or_default();
-        *places.entry((bucket.from.as_nanos(), bucket.to.as_nanos())).or_default() += bucket.count;
-    }
-    let counts = |places: BTreeMap<(u64, u64), u64>| {
-        places.into_iter().map(|((from, to), count)| (midpoint(from, to), count)).collect()
-    };
-    found.into_iter().map(|(owner, places)| (owner, counts(places))).collect()
-}
-
-fn midpoint(from: u64, to: u64) -> f64 {
-    (from as f64 + to as f64) / 2.0
-}
-
-/// Returns the name of a task without the number of its instance.
-fn base(name: &str) -> &str {
-    match name.rsplit_once('-') {
-        Some((base, number)) if !base.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => base,
-        _ => name,
-    }
-}
-
-fn total(counts: &Counts) -> u64 {
-    counts.iter().map(|(_, count)| count).sum()
-}
-
-/// Returns the value that this share of the values does not exceed.
-fn quantile(counts: &Counts, share: f64) -> f64 {
-    let wanted = total(counts) as f64 * share;
-    let mut seen = 0.0;
-    for (value, count) in counts {
-        seen += *count as f64;
-        if seen >= wanted {
-            return *value;
-        }
-    }
-    counts.last().map_or(0.0, |(value, _)| *value)
-}
-
 /// Returns the distributions of the runs: of requests if there are services, else of wakeups. One
 /// run has a line per task, several runs are overlaid for the task with the longest waits.
 #[must_use]
@@ -162,14 +115,9 @@ fn thin(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
 fn histogram(title: &str, lines: &[(String, &Counts)]) -> Figure {
     let y = Axis::linear("share of all, per eighth of a power of ten", Unit::Percent);
     let mut plot = Plot::new(title, Axis::log("latency", Unit::Nanos), y);
-    let bin = |value: f64| (value.max(1.0).log10() * PER_DECADE).floor() as i64;
     let mut says = Vec::new();
     for (name, counts) in lines {
-        let all = total(counts).max(1) as f64;
-        let mut bins: BTreeMap<i64, f64> = BTreeMap::new();
-        for (value, count) in counts.iter() {
-            *bins.entry(bin(*value)).or_default() += *count as f64 / all * 100.0;
-        }
+        let bins = bars(counts);
         let (Some(first), Some(last)) = (bins.keys().next().copied(), bins.keys().last().copied()) else { continue };
         let at = |place: i64| 10_f64.powf(place as f64 / PER_DECADE);
         // Level bins, closed by zeros on both sides.

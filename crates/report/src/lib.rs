@@ -10,13 +10,16 @@
 //! | [`timeline`] | which tasks ran and waited, a character per time step; and the exact list of switches |
 //! | [`events`](mod@events) | events as text, one line each |
 //! | [`explain`](mod@explain) | why tasks waited: chains of causes that add up to each wait |
-//! | [`plot`] | plots as SVG |
+//! | [`plot`] | plots as SVG, and in a terminal |
+//! | [`distribution`] | the distribution of a figure per owner |
+//! | [`load`] | how busy each CPU was over time, in bounded memory |
 //! | [`human`] | durations of three significant digits |
 //!
 //! Reports use records only and never see the scheduler, so a kernel's trace gets the same report
 //! as a simulation.
 #![warn(missing_docs)]
 
+pub mod distribution;
 pub mod events;
 pub mod explain;
 pub mod frame;
@@ -24,6 +27,7 @@ mod gaps;
 mod groups;
 pub mod human;
 pub mod json;
+pub mod load;
 pub mod metrics;
 pub mod plot;
 #[cfg(test)]

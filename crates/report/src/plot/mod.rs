@@ -1,4 +1,5 @@
-//! Plots as SVG: lines, points, steps and bars, with linear and logarithmic axes.
+//! Plots as SVG: lines, points, steps and bars, with linear and logarithmic axes; and plots of
+//! letters ([`terminal`]).
 //!
 //! Handwritten, because a plotting library brings fonts and code to find them; the viewer's own
 //! sans-serif font is enough here. Equal input gives equal bytes: coordinates are rounded to a
@@ -18,6 +19,7 @@
 
 mod scale;
 mod svg;
+pub mod terminal;
 
 use scale::Scaled;
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
 //! Axes: from values to positions, and the positions of the ticks.
 
+use crate::human::Human;
 use zerolag_model::Duration;
 
 /// An axis.
@@ -93,6 +94,21 @@ impl Axis {
     pub const fn from_to(mut self, low: f64, high: f64) -> Self {
         self.range = Some(Range { low, high });
         self
+    }
+
+    /// Returns a value as a text of three digits and its unit, or the name of a category.
+    pub(super) fn text(&self, value: f64) -> String {
+        let step = 10_f64.powf((value.abs().max(1e-9)).log10().floor() - 2.0);
+        match (&self.scale, self.unit) {
+            // The conversion saturates.
+            (Scale::Categories(names), _) => names.get(value.round() as usize).cloned().unwrap_or_default(),
+            (_, Unit::Nanos) => Human(Duration::from_nanos(value.max(0.0) as u64)).to_string(),
+            (_, unit) => {
+                let text = write_value(Unit::Number, (value / step).round() * step, step);
+                let short = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+                format!("{short}{}", unit.name())
+            }
+        }
     }
 
     pub(super) const fn has_categories(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{RunArgs, RunsArgs, WorkloadArgs};
-use super::output::{HtmlArgs, JsonArgs};
+use super::output::{DrawArgs, HtmlArgs, JsonArgs};
 use super::plan::{notes, prepare, simulation_of};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code, output};
@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use zerolag::Error;
 use zerolag::page;
+use zerolag::report::plot::terminal;
 use zerolag::simulation::{Histograms, Note, Plan, Simulation};
 use zerolag::sweep::resume::Kept;
 use zerolag::sweep::search::Search;
@@ -50,6 +51,8 @@ pub(crate) struct Args {
     json: JsonArgs,
     #[command(flatten)]
     html: HtmlArgs,
+    #[command(flatten)]
+    draw: DrawArgs,
     /// Run only part I of N, and write its runs as JSON for `zerolag merge`: for the jobs of an
     /// array
     #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["smallest", "plot", "html"])]
@@ -195,7 +198,9 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         output::write_text(path, &grid.to_svg(&title))?;
     }
     args.html.publish(|| Ok(page::of_grid(&grid, &HtmlArgs::about(args.workload.file.display()))))?;
-    args.json.publish(|| grid.to_string(), || grid.to_json())?;
+    let look = args.draw.look().filter(|_| !args.run.sim.is_quiet());
+    let drawn = || look.zip(grid.plot(0, "")).map(|(look, plot)| format!("\n{}", terminal::bars(&plot, look)));
+    args.json.publish(|| grid.to_string() + &drawn().unwrap_or_default(), || grid.to_json())?;
     if is_interrupted {
         let (done, all) = kept.done();
         let how = args.resume.as_ref().map_or_else(

@@ -1,5 +1,6 @@
 //! The command line as a user sees it: a process, its output, its exit code.
 
+mod draw;
 mod operators;
 mod schema;
 mod tools;

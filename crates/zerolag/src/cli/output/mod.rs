@@ -5,9 +5,11 @@
 //! that can never be written (a directory, a file in a directory that does not exist) is refused
 //! before the run begins, exit code 2.
 
+mod draw;
 mod file;
 
 use super::failure::Failure;
+pub(crate) use draw::{DrawArgs, Loaded, latencies, of_timerlat};
 pub(crate) use file::Out;
 use file::Place;
 use std::io::{self, Write};

@@ -19,6 +19,7 @@ mod values;
 
 use super::Done;
 use super::failure::Failure;
+use super::output::{DrawArgs, of_timerlat};
 use clap::ValueEnum;
 use run::{Shape, SimulationArgs};
 use table::{Given, OfOsnoise, OfTimerlat, Tool};
@@ -45,6 +46,8 @@ pub(crate) struct TimerlatArgs {
     mode: Mode,
     #[command(flatten)]
     given: Given<OfTimerlat>,
+    #[command(flatten)]
+    draw: DrawArgs,
     #[command(flatten)]
     simulation: SimulationArgs,
 }
@@ -96,7 +99,12 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
     };
     ended.publish_page(&args.simulation, "timerlat", &text, &plan)?;
     let json = &args.simulation.json;
-    json.publish(|| text, || json::timerlat(&collector, classes, ran, &plan))?;
+    let look = args.draw.look().filter(|_| !args.simulation.is_quiet());
+    let drawn = || look.map(|look| format!("\n{}", of_timerlat(&collector, classes, look)));
+    json.publish(
+        || drawn().map_or(text.clone(), |drawn| text.clone() + &drawn),
+        || json::timerlat(&collector, classes, ran, &plan),
+    )?;
     ended.save("timerlat", &shape.saves, &plan, json)
 }
 

@@ -110,6 +110,11 @@ impl SimulationArgs {
         Ok((plan, all))
     }
 
+    /// Whether only results are wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.tool.sim.is_quiet()
+    }
+
     /// Adds the load to the tool's threads.
     pub(crate) fn program(&self, threads: Vec<TaskDef>, plan: &Plan, all: &CpuMask) -> Program {
         let mut program = Program { tasks: threads, ..Program::default() };

@@ -2,7 +2,7 @@
 
 use crate::cli::failure::Failure;
 use crate::cli::options::{RunArgs, TRACE, TraceArgs, WorkloadArgs};
-use crate::cli::output::{self, HtmlArgs, JsonArgs};
+use crate::cli::output::{self, DrawArgs, HtmlArgs, JsonArgs};
 use crate::cli::tracing::Target;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub(crate) struct Args {
     pub(crate) json: JsonArgs,
     #[command(flatten)]
     pub(crate) html: HtmlArgs,
+    #[command(flatten)]
+    pub(crate) draw: DrawArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
     /// Write rt-app's own log into this directory, a file per thread (it must exist)

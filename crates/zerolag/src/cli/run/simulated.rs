@@ -2,7 +2,7 @@
 
 use super::args::{Args, write_log};
 use crate::cli::failure::{Failure, eprintln_lossy};
-use crate::cli::output::HtmlArgs;
+use crate::cli::output::{HtmlArgs, Loaded, latencies};
 use crate::cli::plan::{prepare, simulation_of};
 use crate::cli::progress::{Progress, catch_interrupts};
 use crate::cli::tracing::{self, Target};
@@ -12,6 +12,8 @@ use zerolag::RunResult;
 use zerolag::goals::Verdict;
 use zerolag::page::{self, Picture};
 use zerolag::report::human::Human;
+use zerolag::report::load::Load;
+use zerolag::report::plot::terminal::{self, Look};
 use zerolag::sim::{End, Wait};
 use zerolag::simulation::{Checks, Histograms, Observe, Prepared, Report};
 use zerolag::tools::rtapp_log::Log;
@@ -22,7 +24,8 @@ pub(crate) fn run(args: &Args) -> Done {
     let trace = args.outputs()?;
     let is_quiet = args.run.sim.is_quiet();
     let checks = if args.no_check { Checks::Off } else { Checks::On };
-    let histograms = if args.html.is_wanted() { Histograms::On } else { Histograms::Off };
+    let look = args.draw.look().filter(|_| !is_quiet && !args.json.takes_stdout());
+    let histograms = if args.html.is_wanted() || look.is_some() { Histograms::On } else { Histograms::Off };
     let observe = Observe { checks, histograms, ..Observe::default() };
     let simulation = simulation_of(&args.workload, &args.run)?.observe(observe);
     let mut prepared = prepare(&simulation, is_quiet)?;
@@ -33,7 +36,8 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     catch_interrupts();
     let mut picture = args.html.is_wanted().then(|| Picture::new(&prepared.plan.meta()));
-    let result = simulate(&prepared, trace, is_quiet, (log.as_mut(), picture.as_mut()))?;
+    let mut loaded = look.map(|_| Loaded(Load::new(&prepared.plan.meta())));
+    let result = simulate(&prepared, trace, is_quiet, ((log.as_mut(), picture.as_mut()), loaded.as_mut()))?;
     if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
         write_log(dir, log)?;
     }
@@ -43,7 +47,9 @@ pub(crate) fn run(args: &Args) -> Done {
         let about = HtmlArgs::about(args.workload.file.display());
         args.html.publish(|| Ok(page::of_run(&result, &prepared.plan, &pictured, &about)))?;
     }
-    args.json.publish(|| if is_quiet { result.headline() } else { result.to_string() }, || result.to_json())?;
+    let plots = look.zip(loaded).map(|(look, loaded)| plots(result.report(), loaded, look)).unwrap_or_default();
+    let text = || if is_quiet { result.headline() } else { result.to_string() + &plots };
+    args.json.publish(text, || result.to_json())?;
     for verdict in result.goals() {
         eprintln_lossy(&format!("goal {verdict}"));
     }
@@ -51,6 +57,13 @@ pub(crate) fn run(args: &Args) -> Done {
         code::OK if !result.goals().iter().all(Verdict::is_met) => code::GOAL_MISSED,
         code => code,
     })
+}
+
+/// Draws the latencies and the load of the CPUs, each after an empty line.
+fn plots(report: &Report, loaded: Loaded, look: Look) -> String {
+    let (title, lines) = latencies(&report.histograms);
+    let drawn = [terminal::latency(title, &lines, look), terminal::load(&loaded.0.finish(report.outcome.end), look)];
+    drawn.iter().filter(|plot| !plot.is_empty()).map(|plot| format!("\n{plot}")).collect()
 }
 
 /// Reports failures on stderr, and returns the exit code.
@@ -98,7 +111,7 @@ fn simulate(
     prepared: &Prepared,
     trace: Option<Target<'_>>,
     is_quiet: bool,
-    others: (Option<&mut Log>, Option<&mut Picture>),
+    others: ((Option<&mut Log>, Option<&mut Picture>), Option<&mut Loaded>),
 ) -> Result<RunResult, Failure> {
     let total = prepared.plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
     let mut progress = Progress::new(total, "ms", is_quiet);
