@@ -159,6 +159,84 @@ test("words of the grammar complete what is typed", { skip }, async () => {
   await page.context().close();
 });
 
+/** Drops a file on the page, as a user does. */
+async function drop(page, name, bytes) {
+  await page.evaluate(([name, letters]) => {
+    const carried = new DataTransfer();
+    carried.items.add(new File([Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0))], name));
+    document.dispatchEvent(new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true }));
+  }, [name, bytes.toString("base64")]);
+}
+
+test("a dropped recording is reported and judged, without its gaps", { skip }, async () => {
+  const page = await open();
+  await drop(page, "lost.perf.data.gz", readFileSync(join(root, "crates/trace/tests/data/lost-2cpu.perf.data.gz")));
+  await page.locator("#status", { hasText: "checks: " }).waitFor({ timeout: 60000 });
+  const frame = page.frameLocator("iframe:not(.pinned)");
+  await frame.locator("html.ready").waitFor({ timeout: 60000 });
+  assert.match(await frame.locator("#s-checks").innerText(), /one-cpu +ok\n/);
+  assert.match(await frame.locator("#answer").innerText(), /in 57 gaps were not judged: events are missing/);
+  assert.equal(await page.getAttribute("iframe", "title"), "lost.perf.data.gz");
+  await drop(page, "no-trace.bin", Buffer.from([0, 1, 2, 3]));
+  await page.locator("#status", { hasText: "no-trace.bin cannot be read" }).waitFor();
+  await page.context().close();
+});
+
+/** Stands for Perfetto's page: it says PONG a while after it opened, and keeps what it is given. */
+const PERFETTO = `<!doctype html><script>
+  setTimeout(() => addEventListener("message", (event) => {
+    if (event.data === "PING") opener.postMessage("PONG", "*");
+    else if (event.data.perfetto) window.given = { ...event.data.perfetto, bytes: [...new Uint8Array(event.data.perfetto.buffer)] };
+  }), 300);
+</script>`;
+
+test("Perfetto is given the trace of a run and of a file, byte for byte that of the program", { skip }, async () => {
+  const page = await open();
+  await page.context().route("https://ui.perfetto.dev/**", (route) => route.fulfill({ contentType: "text/html", body: PERFETTO }));
+  const given = async () => {
+    const [tab] = await Promise.all([page.context().waitForEvent("page"), page.click("#perfetto")]);
+    await tab.waitForFunction(() => window.given, null, { timeout: 60000 });
+    assert.equal(new URL(tab.url()).href, "https://ui.perfetto.dev/");
+    const { bytes, title, fileName } = await tab.evaluate(() => window.given);
+    await page.locator("#status", { hasText: "open in Perfetto" }).waitFor();
+    return { bytes: Buffer.from(bytes), title, fileName };
+  };
+  assert.equal(await page.isDisabled("#perfetto"), true, "there is no trace yet");
+  await page.selectOption("#example", "rt-hog.toml");
+  await page.fill("#duration", "1s");
+  await run(page);
+  const native = join(work, "t.pftrace"), own = join(work, "t.zlt");
+  for (const file of [native, own]) {
+    try {
+      execFileSync(program, ["run", "-q", join(root, "examples/rt-hog.toml"), "-d", "1s", "--no-check", "--trace", file], { stdio: "pipe" });
+    } catch (error) {
+      if (error.status !== 99) throw error;
+    }
+  }
+  const ofRun = await given();
+  assert.deepEqual([ofRun.fileName, ofRun.title], ["rt-hog.pftrace", "rt-hog.toml, zerolag"]);
+  assert.ok(ofRun.bytes.equals(readFileSync(native)), "the run");
+  await drop(page, "hog.zlt", readFileSync(own));
+  await page.locator("#status", { hasText: "hog.zlt" }).filter({ hasText: "checks: " }).waitFor({ timeout: 60000 });
+  const ofFile = await given();
+  assert.equal(ofFile.fileName, "hog.pftrace");
+  assert.ok(ofFile.bytes.equals(readFileSync(native)), "the file");
+  await page.context().close();
+});
+
+test("where the browser blocks a new tab, the trace is saved, with the reason", { skip }, async () => {
+  const page = await open({ acceptDownloads: true });
+  await page.evaluate(() => { window.open = () => null; });
+  await page.selectOption("#example", "rt-hog.toml");
+  await page.fill("#duration", "200ms");
+  await run(page);
+  const [saved] = await Promise.all([page.waitForEvent("download"), page.click("#perfetto")]);
+  assert.equal(saved.suggestedFilename(), "rt-hog.pftrace");
+  assert.ok(readFileSync(await saved.path()).length > 1000);
+  assert.match(await page.locator("#status").innerText(), /blocked the new tab: rt-hog.pftrace is saved/);
+  await page.context().close();
+});
+
 test("accessibility rules hold, in light and dark", { skip }, async () => {
   const axe = readFileSync(join(work, "node_modules/axe-core/axe.min.js"), "utf8");
   for (const colorScheme of ["light", "dark"]) {

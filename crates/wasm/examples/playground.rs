@@ -1,8 +1,9 @@
 //! Writes the playground: one page that has the simulator, the examples and the lessons in it, so
 //! that it opens from a disk as well as from any static host.
 //!
-//! Arguments: the directory to write, the WebAssembly module and its glue as `wasm-bindgen` made
-//! them, the directory of the examples.
+//! Arguments: the directory to write, the WebAssembly module as the compiler made it, the directory
+//! of the examples. `engine/` in the written directory has the module and its glue by themselves.
+//! `wasm-bindgen` is called as a library, so that Cargo.lock pins it and all that it needs.
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::io::{Error, Result, Write};
 use std::path::Path;
+use wasm_bindgen_cli_support::Bindgen;
 use zerolag::html::escape::escape;
 use zerolag::html::pack::base64;
 use zerolag::html::page;
@@ -22,15 +24,24 @@ const LESSONS: &str = include_str!("../web/lessons.json");
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [out, module, glue, examples] = &arguments[..] else {
-        return Err(Error::other("usage: playground OUT MODULE.wasm GLUE.js EXAMPLES"));
+    let [out, module, examples] = &arguments[..] else {
+        return Err(Error::other("usage: playground OUT MODULE.wasm EXAMPLES"));
     };
-    let module = std::fs::read(module)?;
+    let engine = Path::new(out).join("engine");
+    let glued = Bindgen::new()
+        .input_path(module)
+        .no_modules(true)
+        .and_then(|bindgen| {
+            bindgen.typescript(false).remove_name_section(true).remove_producers_section(true).generate(&engine)
+        })
+        .map_err(|error| Error::other(format!("{module}: {error:#}")));
+    glued?;
+    let module = std::fs::read(engine.join("zerolag_wasm_bg.wasm"))?;
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(&module)?;
     let deflated = deflated.finish()?;
-    let page = page(&deflated, &std::fs::read_to_string(glue)?, &gallery(Path::new(examples))?);
-    std::fs::create_dir_all(out)?;
+    let page =
+        page(&deflated, &std::fs::read_to_string(engine.join("zerolag_wasm.js"))?, &gallery(Path::new(examples))?);
     std::fs::write(Path::new(out).join("index.html"), &page)?;
     eprintln!("{out}/index.html: {} bytes; module {} bytes, {} deflated", page.len(), module.len(), deflated.len());
     Ok(())

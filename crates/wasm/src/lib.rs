@@ -37,7 +37,20 @@ pub mod bindings {
         play::trace(text, values).unwrap_or_default()
     }
 
-    /// Returns the page of a recorded trace, or why it cannot be read, as JSON.
+    /// Returns the trace of a run as Perfetto reads it; empty if the workload has mistakes.
+    #[wasm_bindgen]
+    pub fn run_for_perfetto(text: &str, values: &str) -> Vec<u8> {
+        play::run_for_perfetto(text, values).unwrap_or_default()
+    }
+
+    /// Returns a recorded trace as Perfetto reads it; empty if it cannot be read.
+    #[wasm_bindgen]
+    pub fn trace_for_perfetto(bytes: &[u8]) -> Vec<u8> {
+        play::trace_for_perfetto(bytes).unwrap_or_default()
+    }
+
+    /// Returns the page of a recorded trace with the verdicts of the monitors, or why it cannot be
+    /// read, as JSON.
     #[wasm_bindgen]
     pub fn report(name: &str, bytes: &[u8]) -> String {
         play::report(name, bytes).to_string()

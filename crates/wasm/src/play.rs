@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use zerolag::error::ValueError;
 use zerolag::model::{Duration, KernelVersion};
 use zerolag::page::{self, About, Picture, Pictured};
-use zerolag::simulation::{Histograms, Observe, Prepared};
-use zerolag::trace::{Trace, TraceWriter};
+use zerolag::simulation::{Histograms, Observe, Prepared, verdicts};
+use zerolag::trace::{Meta, Trace, perfetto};
 use zerolag::workload::Diagnostics;
 use zerolag::workload::scenario::schema::json_schema;
 use zerolag::{Error, Simulation, Workload};
@@ -137,27 +137,55 @@ pub fn run(text: &str, values: &str, title: &str, mut progress: impl FnMut(f64) 
 /// # Errors
 /// Mistakes of the workload or of values; the program does not fit the machine.
 pub fn trace(text: &str, values: &str) -> Result<Vec<u8>, Error> {
+    let trace = kept(text, values)?;
+    written(|bytes| trace.write(bytes))
+}
+
+/// Returns the trace of a run in Perfetto's format, byte for byte that of `zerolag run --trace
+/// FILE.pftrace`.
+///
+/// # Errors
+/// Mistakes of the workload or of values; the program does not fit the machine.
+pub fn run_for_perfetto(text: &str, values: &str) -> Result<Vec<u8>, Error> {
+    let trace = kept(text, values)?;
+    written(|bytes| perfetto::write(bytes, &trace))
+}
+
+/// Returns a recorded trace in Perfetto's format, byte for byte that of `zerolag convert`.
+///
+/// # Errors
+/// The trace cannot be read.
+pub fn trace_for_perfetto(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let trace = Trace::from_bytes(bytes).map_err(|error| Error::input(error.to_string()))?;
+    written(|bytes| perfetto::write(bytes, &trace))
+}
+
+/// Runs a workload and keeps its records.
+fn kept(text: &str, values: &str) -> Result<Trace, Error> {
     let prepared = prepare(text, values)?;
     let meta = prepared.plan.meta();
     let mut records = Vec::new();
     let result = prepared.run_into(&mut records, |_| ControlFlow::Continue(()))?;
-    let end = result.report().outcome.end;
+    Ok(Trace { meta: Meta { end: result.report().outcome.end, ..meta }, records })
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let wrong = |error: std::io::Error| Error::Failed(error.to_string());
-    let mut writer = TraceWriter::new(&mut bytes, &meta).map_err(wrong)?;
-    records.iter().try_for_each(|record| writer.push(record)).map_err(wrong)?;
-    writer.finish(end, 0).map_err(wrong)?;
+    write(&mut bytes).map_err(|error| Error::Failed(error.to_string()))?;
     Ok(bytes)
 }
 
-/// Returns the page of a recorded trace.
+/// Returns the page of a recorded trace with the verdicts of the monitors: what `zerolag report`
+/// and `zerolag check` say of it. Times with lost events are not judged.
 #[must_use]
 pub fn report(name: &str, bytes: &[u8]) -> Value {
     match Trace::from_bytes(bytes) {
         Ok(trace) => {
             let about = About { title: name.to_owned(), command: "playground".to_owned() };
-            json!({ "ok": true, "html": page::of_trace(&Pictured::of(&trace), &about), "goals": [], "good": true,
-                "records": trace.records.len() })
+            let checks = zerolag::check::check(&trace, &zerolag::check::Options::default());
+            json!({ "ok": true, "html": page::of_trace(&Pictured::of(&trace), Some(&checks), &about), "goals": [],
+                "good": checks.faults().is_some(), "records": trace.records.len(),
+                "checks": verdicts::line(&checks).trim_end() })
         }
         Err(error) => json!({ "ok": false, "messages": [{ "severity": "error", "says": format!("{name}: {error}") }] }),
     }

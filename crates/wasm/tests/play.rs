@@ -2,6 +2,11 @@
 
 use serde_json::Value;
 use std::ops::ControlFlow;
+use zerolag::check::{Options, check};
+use zerolag::html::escape::escape;
+use zerolag::simulation::verdicts;
+use zerolag::trace::Trace;
+use zerolag::trace::script::Script;
 use zerolag_wasm::play;
 
 fn run(text: &str, values: &str) -> Value {
@@ -75,4 +80,37 @@ fn a_trace_is_that_of_the_program_and_its_page_opens() {
     let found = play::report("t.zlt", &bytes);
     assert!(found["html"].as_str().unwrap().contains("spinner"));
     assert_eq!(play::report("t.zlt", b"hello")["ok"], false);
+}
+
+#[test]
+fn a_dropped_trace_is_judged_by_the_monitors_and_gaps_are_not() {
+    let bytes = include_bytes!("../../trace/tests/data/lost-2cpu.perf.data.gz");
+    let lost = play::report("lost.gz", bytes);
+    let html = lost["html"].as_str().unwrap();
+    assert!(html.contains("in 57 gaps were not judged: events are missing"), "the gaps of the recording");
+    let said = verdicts::text(&check(&Trace::from_bytes(bytes).unwrap(), &Options::default()));
+    assert!(html.contains(&escape(&said)), "what `zerolag check` prints:\n{said}");
+    let line = lost["checks"].as_str().unwrap();
+    assert!(line.starts_with("checks: ") && html.contains(line), "{line}");
+
+    let mut script = Script::new(2);
+    let a = script.fair("a");
+    script.wake(0, 0, a).run(0, 0, None, Some(a)).run(5, 1, None, Some(a));
+    let mut bytes = Vec::new();
+    script.end(10).write(&mut bytes).unwrap();
+    let broken = play::report("broken.zlt", &bytes);
+    assert_eq!((&broken["ok"], &broken["good"]), (&true.into(), &false.into()));
+    assert!(broken["html"].as_str().unwrap().contains("The trace breaks rules of scheduling."));
+    assert!(broken["html"].as_str().unwrap().contains("runs on cpu 1 while it runs on cpu 0"));
+}
+
+#[test]
+fn perfetto_gets_the_same_trace_of_a_run_and_of_its_file() {
+    let (text, values) = (include_str!("../../../examples/noisy-neighbour.toml"), r#"{"duration":"500ms"}"#);
+    let of_run = play::run_for_perfetto(text, values).unwrap();
+    assert_eq!(of_run, play::trace_for_perfetto(&play::trace(text, values).unwrap()).unwrap());
+    let read = Trace::from_bytes(&of_run).unwrap();
+    assert!(read.records.len() > 100, "{} records", read.records.len());
+    assert!(play::trace_for_perfetto(b"hello").is_err());
+    assert!(play::run_for_perfetto("[task.a]", values).is_err());
 }

@@ -2,9 +2,10 @@
 
 /**
  * @typedef {{ severity: string, says: string, help?: string | null, places?: { line: number, column: number, length: number, text: string | null }[] }} Message
- * @typedef {{ ok: boolean, messages?: Message[], html?: string, goals?: { met: boolean, says: string }[], good?: boolean, records?: number, figures?: string }} Found
+ * @typedef {{ ok: boolean, messages?: Message[], html?: string, goals?: { met: boolean, says: string }[], good?: boolean, records?: number, checks?: string, figures?: string }} Found
  * @typedef {{ name: string, title: string, text: string }} Example
  * @typedef {{ title: string, tells: string, asks: string, text: string, choices?: string[], right?: number, because?: string }} Lesson
+ * @typedef {{ name: string, file: File } | { name: string, text: string, values: string }} Shown
  * @typedef {{ text: string, kernel: string, cpus: string, seed: string, duration: string, set: string }} State
  */
 
@@ -89,6 +90,8 @@ let simulator;
 /** @type {string[]} */
 let words = [];
 let lesson = -1;
+/** Where the trace of the shown page comes from. @type {Shown | null} */
+let shown = null;
 
 /** The values of the controls, as the simulator wants them. */
 function values() {
@@ -166,8 +169,10 @@ function checkSoon() {
   }, 200);
 }
 
-/** Shows a page; beside the pinned one if there is one. @param {string} html @param {string} label */
-function showPage(html, label) {
+/** Shows a page; beside the pinned one if there is one. @param {string} html @param {string} label @param {Shown} source */
+function showPage(html, label, source) {
+  shown = source;
+  byId("perfetto", HTMLButtonElement).disabled = false;
   results.querySelector("iframe:not(.pinned)")?.remove();
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts");
@@ -192,15 +197,16 @@ async function run() {
   bar.value = 0;
   status.textContent = "running";
   const begin = performance.now();
+  const asked = { text: editor.value, values: values() };
   try {
     /** @type {Found} */
-    const found = await simulator.call({ kind: "run", text: editor.value, values: values(), title: title() }, (part) => { bar.value = part; });
+    const found = await simulator.call({ kind: "run", ...asked, title: title() }, (part) => { bar.value = part; });
     if (!found.ok) {
       const errors = showMessages(found.messages ?? []);
       status.textContent = `not run: ${errors} ${errors === 1 ? "mistake" : "mistakes"}`;
       return;
     }
-    showPage(found.html ?? "", title());
+    showPage(found.html ?? "", title(), { name: lesson < 0 && byId("example", HTMLSelectElement).value || "scenario", ...asked });
     const missed = (found.goals ?? []).filter((goal) => !goal.met).length;
     const goals = found.goals?.length ? (missed ? `, ${missed} of ${found.goals.length} goals missed` : `, all ${found.goals.length} goals met`) : "";
     status.textContent = `${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}`;
@@ -227,6 +233,85 @@ function unpin() {
   results.querySelector("iframe.pinned")?.remove();
   results.classList.remove("two");
   byId("unpin", HTMLButtonElement).disabled = true;
+}
+
+/** Reports and checks a trace. @param {File} file */
+async function openTrace(file) {
+  status.textContent = `reading ${file.name}`;
+  byId("cancel", HTMLButtonElement).disabled = false;
+  try {
+    /** @type {Found} */
+    const found = await simulator.call({ kind: "report", name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) });
+    if (found.ok) showPage(found.html ?? "", file.name, { name: file.name, file });
+    else showMessages(found.messages ?? []);
+    status.textContent = found.ok ? `${file.name}: ${found.records?.toLocaleString("en")} events; ${found.checks}; nothing was sent` : `${file.name} cannot be read`;
+  } catch (error) {
+    status.textContent = `${file.name}: ${error instanceof Error ? error.message : error}`;
+  } finally {
+    byId("cancel", HTMLButtonElement).disabled = true;
+  }
+}
+
+const PERFETTO = "https://ui.perfetto.dev";
+
+/**
+ * Gives a trace to Perfetto's page by its protocol: PING until it says PONG, then the trace. Whether that page took it.
+ * @param {Window} other @param {{ buffer: ArrayBufferLike, title: string, fileName: string }} perfetto
+ * @returns {Promise<boolean>}
+ */
+function handOver(other, perfetto) {
+  const begin = performance.now();
+  return new Promise((done) => {
+    const end = (/** @type {boolean} */ taken) => {
+      clearInterval(timer);
+      removeEventListener("message", hear);
+      done(taken);
+    };
+    const hear = (/** @type {MessageEvent} */ event) => {
+      if (event.source !== other || event.origin !== PERFETTO || event.data !== "PONG") return;
+      other.postMessage({ perfetto }, PERFETTO);
+      end(true);
+    };
+    addEventListener("message", hear);
+    const timer = setInterval(() => {
+      if (other.closed || performance.now() - begin > 30000) end(false);
+      // It says nothing, so that it may reach the empty page which is there before Perfetto's.
+      else other.postMessage("PING", "*");
+    }, 50);
+  });
+}
+
+/** Opens the shown trace in Perfetto; where that cannot be, its file is saved. */
+async function openInPerfetto() {
+  if (!shown) return;
+  const button = byId("perfetto", HTMLButtonElement), source = shown;
+  // Browsers allow a new tab only at once after a click.
+  const other = open(PERFETTO, "_blank");
+  button.disabled = true;
+  status.textContent = "writing the trace for Perfetto";
+  try {
+    const request = "file" in source ? { bytes: new Uint8Array(await source.file.arrayBuffer()) } : { text: source.text, values: source.values };
+    /** @type {Uint8Array<ArrayBuffer>} */
+    const trace = await simulator.call({ kind: "perfetto", ...request });
+    const fileName = source.name.replace(/(\.(toml|json|zlt|txt|data|gz|xz|zst|pftrace))*$/, "") + ".pftrace";
+    status.textContent = "waiting for Perfetto's page";
+    if (other && await handOver(other, { buffer: trace.buffer, title: `${source.name}, zerolag`, fileName })) {
+      status.textContent = `${source.name} is open in Perfetto, within this browser`;
+      return;
+    }
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([trace]));
+    link.download = fileName;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    const why = other ? "Perfetto's page did not answer" : "the browser blocked the new tab";
+    status.textContent = `${why}: ${fileName} is saved instead; open it at ui.perfetto.dev`;
+  } catch (error) {
+    other?.close();
+    status.textContent = error instanceof Error ? error.message : String(error);
+  } finally {
+    button.disabled = false;
+  }
 }
 
 /** @returns {State} */
@@ -408,6 +493,7 @@ async function begin() {
   byId("pin", HTMLButtonElement).addEventListener("click", pin);
   byId("unpin", HTMLButtonElement).addEventListener("click", unpin);
   byId("share", HTMLButtonElement).addEventListener("click", share);
+  byId("perfetto", HTMLButtonElement).addEventListener("click", openInPerfetto);
   addEventListener("hashchange", async () => { if (await openLink()) checkSoon(); });
   document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", async (event) => {
@@ -415,12 +501,7 @@ async function begin() {
     const file = event.dataTransfer?.files[0];
     if (!file) return;
     if (/\.(toml|json)$/.test(file.name)) return load(await file.text());
-    status.textContent = `reading ${file.name}`;
-    /** @type {Found} */
-    const found = await simulator.call({ kind: "report", name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) });
-    if (found.ok) showPage(found.html ?? "", file.name);
-    else showMessages(found.messages ?? []);
-    status.textContent = found.ok ? `${file.name}: ${found.records?.toLocaleString("en")} events; nothing was sent` : `${file.name} cannot be read`;
+    await openTrace(file);
   });
   byId("run", HTMLButtonElement).disabled = false;
   checkSoon();

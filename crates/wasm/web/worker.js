@@ -18,6 +18,11 @@ self.onmessage = async (event) => {
       last = performance.now();
       answer({ part });
     };
+    if (kind === "perfetto") {
+      const found = bytes ? wasm_bindgen.trace_for_perfetto(bytes) : wasm_bindgen.run_for_perfetto(text, values);
+      self.postMessage({ id, found }, { transfer: [found.buffer] });
+      return;
+    }
     const found = kind === "run" ? wasm_bindgen.run(text, values, title, progress)
       : kind === "check" ? wasm_bindgen.check(text, values)
       : kind === "report" ? wasm_bindgen.report(name, bytes) : wasm_bindgen.about();

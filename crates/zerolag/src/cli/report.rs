@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
     let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
-    args.html.publish(|| Ok(page::of_trace(&Pictured::of(&trace), &HtmlArgs::about(args.trace.display()))))?;
+    args.html.publish(|| Ok(page::of_trace(&Pictured::of(&trace), None, &HtmlArgs::about(args.trace.display()))))?;
     let mut metrics = Metrics::new(&trace.meta).keep_waits(usize::from(args.waits));
     for record in &trace.records {
         metrics.observe(record);

@@ -5,6 +5,7 @@ use super::{About, Pictured};
 use crate::explanation::Answer;
 use crate::goals::Verdict as Goal;
 use crate::simulation::{Plan, RunResult, verdicts};
+use zerolag_check::Report;
 use zerolag_html::page::{Body, Page, Section, Verdict};
 use zerolag_html::plots::{distributions, over_time};
 use zerolag_report::Summary;
@@ -33,12 +34,27 @@ pub fn of_run(result: &RunResult, plan: &Plan, pictured: &Pictured, about: &Abou
     page.to_html()
 }
 
-/// Returns the page of a trace.
+/// Returns the page of a trace, with the verdicts of the monitors if they judged it.
 #[must_use]
-pub fn of_trace(pictured: &Pictured, about: &About) -> String {
+pub fn of_trace(pictured: &Pictured, checks: Option<&Report>, about: &About) -> String {
+    trace_page(pictured, checks, about).to_html()
+}
+
+/// Returns the parts of the page of a trace.
+fn trace_page<'p>(pictured: &'p Pictured, checks: Option<&Report>, about: &About) -> Page<'p> {
     let mut page = page_of(pictured, about, &pictured.summary.meta, None);
     page.answer = what_was(&pictured.summary, &pictured.waits);
-    page.to_html()
+    if let Some(checks) = checks {
+        if checks.faults().is_none() {
+            page.verdict = Verdict::Missed;
+            page.answer = format!("The trace breaks rules of scheduling. {}", page.answer);
+        }
+        page.notes.push(verdicts::line(checks).trim_end().to_owned());
+        page.notes.extend(checks.unseen.map(|unseen| unseen.to_string()));
+        let text = "The rules of scheduling, checked against the trace, with the parts that a rule could not judge.";
+        page.details.insert(0, Section::new("Checks", text, Body::Text(verdicts::text(checks))));
+    }
+    page
 }
 
 /// Returns the page of a tool's run, with what the tool printed.

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     args.html.publish(|| {
         let about = HtmlArgs::about(args.workload.file.display());
-        Ok(page::of_trace(&Pictured::of(&report.figures.trace), &about))
+        Ok(page::of_trace(&Pictured::of(&report.figures.trace), None, &about))
     })?;
     if let Some(dir) = &args.rtapp_log {
         let mut log = Log::new(Arc::clone(&plan.program));
