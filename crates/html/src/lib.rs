@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`page`] | [`Page`]: the parts of a report in their order; writes the file |
 //! | [`timeline`] | [`Recorder`]: follows records, stored or live; [`Timeline`](timeline::Timeline) |
+//! | [`pyramid`] | [`Pyramid`](pyramid::Pyramid): a timeline at several levels, for pages with a server |
 //! | [`plots`] | plots of distributions, and of the load over time |
 //! | [`pack`] | the columns of a page: numbers as bytes, deflated, as text |
 //! | [`escape`](mod@escape) | texts that a page can contain |
@@ -27,6 +28,7 @@ pub mod escape;
 pub mod pack;
 pub mod page;
 pub mod plots;
+pub mod pyramid;
 pub mod timeline;
 
 pub use page::Page;

@@ -53,6 +53,12 @@ impl Pack {
         self.column(name, deltas);
     }
 
+    /// Returns the size of the columns before they are deflated, in bytes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns the deflated columns, with `head` and the names of the columns before them.
     #[must_use]
     pub fn finish(&self, head: &Value) -> Vec<u8> {

@@ -10,6 +10,7 @@ use crate::plots::Figure;
 use crate::timeline::{Detail, Timeline};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::fmt::Write;
 use zerolag_model::{Instant, TaskId};
 use zerolag_report::explain::Explanation;
@@ -28,6 +29,9 @@ const SCRIPT: &str = concat!(
     include_str!("../web/page.js"),
     "})();\n"
 );
+
+/// What the script of a served page has in addition, before the rest.
+const SERVED: &str = include_str!("../web/served.js");
 
 /// The page's style sheet.
 const STYLE: &str = include_str!("../web/page.css");
@@ -118,46 +122,78 @@ impl Page<'_> {
     /// Returns the page as a file.
     #[must_use]
     pub fn to_html(&self) -> String {
+        self.write(&Home::File)
+    }
+
+    /// Returns the page that a server gives, with its policy. Below its own address, `part?from=..&to=..`
+    /// gives a [`Part`](crate::pyramid::Part) of its run.
+    #[must_use]
+    pub fn to_served(&self) -> (String, String) {
+        let home = Home::Server { rows: self.runs.first().map(|run| run.timeline.rows()).unwrap_or_default() };
+        (self.write(&home), home.policy())
+    }
+
+    fn write(&self, home: &Home) -> String {
         let mut plots = Vec::new();
         let mut main = String::new();
         self.write_answer(&mut main);
         for section in &self.sections {
             write_section(&mut main, section, &mut plots);
         }
-        let (data, notes) =
-            if self.runs.is_empty() { (self.pack(&plots, &Detail::ALL), None) } else { self.fit(&plots) };
+        let (data, notes) = if self.runs.is_empty() { (self.empty(&plots), None) } else { self.fit(&plots, home) };
+        // A served page says itself what it shows.
+        let notes = notes.filter(|_| matches!(home, Home::File));
         self.write_runs(&mut main, notes.as_deref());
         for section in &self.details {
             write_section(&mut main, section, &mut plots);
         }
         // Sections behind the timeline have plots too: their values follow those before it.
         let data = if self.details.iter().any(|section| matches!(section.body, Body::Figures(_))) {
-            self.fit(&plots).0
+            self.fit(&plots, home).0
         } else {
             data
         };
-        self.frame(&main, &data)
+        self.frame(&main, &data, home)
+    }
+
+    /// Packs the data of a page without runs.
+    fn empty(&self, plots: &[serde_json::Value]) -> Vec<u8> {
+        let (pack, head) = self.columns(plots, &Detail::ALL, &Home::File);
+        pack.finish(&head)
     }
 
     /// Packs the data with as much detail as fits.
-    fn fit(&self, plots: &[serde_json::Value]) -> (Vec<u8>, Option<String>) {
+    fn fit(&self, plots: &[serde_json::Value], home: &Home) -> (Vec<u8>, Option<String>) {
         let kept = self.runs.iter().flat_map(|run| &run.waits.waits).map(|wait| (wait.from, wait.to)).collect();
         let mut detail = Detail { kept, ..Detail::ALL };
+        // Deflating a long run takes seconds, for each detail anew. The columns of the next smaller
+        // detail deflate nearly as well as those before, so what clearly cannot fit is not tried.
+        let mut largest = 8 * BUDGET;
         loop {
-            let packed = self.pack(plots, &detail);
-            if packed.len() <= BUDGET || detail.merged_below > 1 << 40 {
-                return (packed, detail.note());
+            let is_last = detail.merged_below > 1 << 40;
+            let (pack, head) = self.columns(plots, &detail, home);
+            if pack.size() <= largest || is_last {
+                let packed = pack.finish(&head);
+                if packed.len() <= BUDGET || is_last {
+                    return (packed, detail.note());
+                }
+                largest = pack.size() / (packed.len() / 100) * (BUDGET / 100) / 2 * 3;
             }
             detail = detail.less();
         }
     }
 
-    fn pack(&self, plots: &[serde_json::Value], detail: &Detail) -> Vec<u8> {
+    /// Returns the columns of all runs, and the head before them.
+    fn columns(&self, plots: &[serde_json::Value], detail: &Detail, home: &Home) -> (Pack, serde_json::Value) {
         let mut pack = Pack::default();
         let runs = self.runs.iter().enumerate();
-        let runs: Vec<_> =
+        let mut runs: Vec<_> =
             runs.map(|(index, run)| run.timeline.pack(&run.name, &format!("{index}/"), detail, &mut pack)).collect();
-        pack.finish(&json!({ "runs": runs, "plots": plots }))
+        if let (Home::Server { rows }, Some(run)) = (home, runs.first_mut()) {
+            run["rows"] = json!(rows);
+            run["note"] = json!(detail.at_this_zoom());
+        }
+        (pack, json!({ "runs": runs, "plots": plots }))
     }
 
     fn write_answer(&self, out: &mut String) {
@@ -201,13 +237,10 @@ impl Page<'_> {
         out.push_str("</section>\n");
     }
 
-    fn frame(&self, main: &str, data: &[u8]) -> String {
-        let script = format!("<script>{SCRIPT}</script>");
+    fn frame(&self, main: &str, data: &[u8], home: &Home) -> String {
+        let script = format!("<script>{}</script>", home.script());
         let title = escape(&self.title);
-        let (own_script, own_style) = hashes();
-        let policy = format!(
-            "default-src 'none'; script-src {own_script}; style-src {own_style}; img-src data:; base-uri 'none'; form-action 'none'"
-        );
+        let policy = home.policy();
         let links: String = self.links().iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -236,11 +269,50 @@ impl Page<'_> {
     }
 }
 
+/// Where a page is read from.
+#[derive(Debug)]
+enum Home {
+    /// A file, which has everything.
+    File,
+    /// A server, which has more detail. The tasks in `rows` have a row although the page can have no
+    /// slice of them.
+    Server { rows: Vec<u32> },
+}
+
+impl Home {
+    fn script(&self) -> Cow<'static, str> {
+        match self {
+            Self::File => SCRIPT.into(),
+            Self::Server { .. } => {
+                let (head, rest) = SCRIPT.split_once("\"use strict\";\n").expect("invariant: the script begins so");
+                format!("{head}\"use strict\";\n{SERVED}{rest}").into()
+            }
+        }
+    }
+
+    /// Returns the page's Content-Security-Policy: only its own script and style, and no connection
+    /// but to its own server.
+    fn policy(&self) -> String {
+        let connect = match self {
+            Self::File => "",
+            Self::Server { .. } => " connect-src 'self';",
+        };
+        format!(
+            "default-src 'none'; script-src {}; style-src {};{connect} img-src data:; base-uri 'none'; form-action 'none'",
+            source(&self.script()),
+            source(STYLE)
+        )
+    }
+}
+
+fn source(text: &str) -> String {
+    format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())))
+}
+
 /// Returns the sources of scripts and of styles that the policy of a page allows: a page that shows
 /// reports in frames must allow them too.
 #[must_use]
 pub fn hashes() -> (String, String) {
-    let source = |text: &str| format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())));
     (source(SCRIPT), source(STYLE))
 }
 
@@ -437,5 +509,17 @@ mod tests {
             }
             assert!(!text.contains("</script") && !text.contains("</style"));
         }
+        assert_eq!((SERVED.matches("fetch(").count(), SERVED.contains("http")), (1, false), "only its own server");
+    }
+
+    #[test]
+    fn a_served_page_may_ask_its_own_server_only() {
+        let html = page().write(&Home::Server { rows: Vec::new() });
+        let policy = Home::Server { rows: Vec::new() }.policy();
+        assert!(html.contains(&policy) && policy.contains(" connect-src 'self';"), "{policy}");
+        assert!(!Home::File.policy().contains("connect-src"));
+        let from = html.find("<script>").unwrap() + "<script>".len();
+        let script = &html[from..from + html[from..].find("</script>").unwrap()];
+        assert!(script.contains("fetch(") && policy.contains(&source(script)));
     }
 }

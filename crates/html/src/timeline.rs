@@ -14,7 +14,7 @@
 use crate::escape::plain;
 use crate::pack::Pack;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::event::{IpiReason, Mark, RequestStep};
 use zerolag_model::{
@@ -40,7 +40,7 @@ pub struct Slice {
     /// Why it ended, and why the wait before it began: see [`how`].
     how: u8,
     /// The wait before it, in nanoseconds.
-    wait: u64,
+    pub(crate) wait: u64,
     /// 1 + 2 x the CPU of its waker, + 1 if that was an interrupt; 0 if it was not woken.
     by: u32,
 }
@@ -105,7 +105,7 @@ pub struct Span {
 /// The kinds of points, by their numbers in a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-enum PointKind {
+pub(crate) enum PointKind {
     Ipi,
     Migrate,
     Replenish,
@@ -115,9 +115,9 @@ enum PointKind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Point {
-    kind: PointKind,
-    at: u64,
+pub(crate) struct Point {
+    pub(crate) kind: PointKind,
+    pub(crate) at: u64,
     cpu: u32,
     task: Option<u32>,
     to: Option<u32>,
@@ -150,9 +150,9 @@ pub struct Timeline {
     pub cpus: Vec<Vec<Slice>>,
     /// Spans, in order of start.
     pub spans: Vec<Span>,
-    points: Vec<Point>,
+    pub(crate) points: Vec<Point>,
     /// Tasks that wait at the end, with the start of their waits.
-    waiting: Vec<(u32, u64)>,
+    pub(crate) waiting: Vec<(u32, u64)>,
     /// The number of records.
     pub records: u64,
 }
@@ -458,6 +458,15 @@ impl Detail {
         };
         (!self.interrupts).then(|| format!("To keep the file small it has no interrupts and no IPIs.{merged}"))
     }
+
+    /// Returns what is missing, as a sentence of a page that can ask for more.
+    pub(crate) fn at_this_zoom(&self) -> Option<String> {
+        let merged = match self.merged_below {
+            0 => String::new(),
+            ns => format!(", and slices shorter than {} are merged with their neighbours", Duration::from_nanos(ns)),
+        };
+        (!self.interrupts).then(|| format!("At this zoom interrupts and IPIs are left out{merged}."))
+    }
 }
 
 impl Timeline {
@@ -511,6 +520,13 @@ impl Timeline {
         })
     }
 
+    /// Returns the tasks that ever ran or waited, which have a row.
+    pub(crate) fn rows(&self) -> Vec<u32> {
+        let ran = self.cpus.iter().flatten().map(|slice| slice.task);
+        let rows: BTreeSet<u32> = ran.chain(self.waiting.iter().map(|(task, _)| *task)).collect();
+        rows.into_iter().collect()
+    }
+
     /// Returns the index of a task.
     #[must_use]
     pub fn index_of(&self, task: TaskId) -> Option<usize> {
@@ -519,7 +535,7 @@ impl Timeline {
 }
 
 /// Merges runs of slices that are shorter than `below` and that no kept time touches.
-fn merge(slices: &[Slice], below: u64, kept: &[(Instant, Instant)]) -> Vec<Slice> {
+pub(crate) fn merge(slices: &[Slice], below: u64, kept: &[(Instant, Instant)]) -> Vec<Slice> {
     let is_kept =
         |slice: &Slice| kept.iter().any(|(from, to)| slice.from <= to.as_nanos() && slice.to >= from.as_nanos());
     let mut out: Vec<Slice> = Vec::new();

@@ -2,12 +2,13 @@
 
 /**
  * @typedef {{ name: string, prefix: string, start: number, end: number, records: number, slices: number[],
- *   tasks: string[], groups: string[], note: string | null }} RunHead
+ *   tasks: string[], groups: string[], note: string | null, rows?: number[] }} RunHead
  * @typedef {{ label: string, unit: string, log: boolean, low: number, high: number, from: number, to: number,
  *   names: string[] }} PlotAxis
  * @typedef {{ name: string, mark: string, x: number[], y: number[], spread: [number, number][] }} PlotSeries
  * @typedef {{ x: PlotAxis, y: PlotAxis, series: PlotSeries[] }} PlotData
- * @typedef {{ runs: RunHead[], plots: PlotData[] }} PageHead
+ * @typedef {{ runs: RunHead[], plots: PlotData[], note?: string | null }} PageHead
+ * @typedef {(from: number, to: number, signal: AbortSignal) => Promise<{ head: PageHead, columns: Columns }>} Ask
  */
 
 /** The columns of a page, read when they are asked for. */
@@ -54,6 +55,11 @@ async function unpack(text) {
   const letters = atob(text);
   const packed = new Uint8Array(letters.length);
   for (let i = 0; i < letters.length; i++) packed[i] = letters.charCodeAt(i);
+  return unpackBytes(packed);
+}
+
+/** @param {Uint8Array<ArrayBuffer>} packed @returns {Promise<{ head: PageHead, columns: Columns }>} */
+async function unpackBytes(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const length = new DataView(bytes.buffer).getUint32(0, true);

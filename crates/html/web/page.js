@@ -28,7 +28,7 @@ async function start() {
       }
       parent.postMessage({ zerolag: "view", view: own }, "*");
     }, 250);
-  });
+  }, typeof askServer === "function" ? askServer : null);
   const apply = () => {
     const view = readView();
     if (!view || location.hash === own) return;

@@ -127,6 +127,7 @@ class Run {
     };
     const cpuPoints = lists(cpus, this.points.cpu.map((cpu) => cpu + 1), (i) => this.points.kind[i] === IPI || this.points.kind[i] === DROP);
     const taskPoints = lists(tasks, this.points.task, always);
+    const shown = new Set(this.head.rows);
     /** @type {Row[]} */
     const rows = [];
     for (let cpu = 0; cpu < cpus; cpu++) {
@@ -135,7 +136,7 @@ class Run {
     }
     for (let task = 0; task < tasks; task++) {
       const lo = this.taskOf[task], hi = this.taskOf[task + 1];
-      if (lo === hi && !this.waiting.has(task)) continue;
+      if (lo === hi && !this.waiting.has(task) && !shown.has(task)) continue;
       rows.push({ kind: "task", id: task, label: this.head.tasks[task], lo, hi,
         spans: taskSpans(task), reach: reach(taskSpans(task)), brief: none, points: taskPoints(task) });
     }

@@ -20,7 +20,8 @@ function make(kind, attributes = {}, ...children) {
 
 class Timeline {
   // Set by `build`, `choose` and `arrange`, which the constructor calls.
-  /** @type {Run} */ run;
+  /** What is drawn: the whole run, or a part of it. @type {Run} */ run;
+  /** @type {Run} */ whole;
   /** @type {Row[]} */ rows;
   /** @type {Float64Array} */ tops;
   /** @type {number} */ from;
@@ -32,18 +33,25 @@ class Timeline {
   /** @type {HTMLDivElement} */ scroller;
   /** @type {HTMLParagraphElement} */ panel;
   /** @type {HTMLParagraphElement} */ legend;
+  /** @type {HTMLParagraphElement} */ detail;
   /** @type {Painter} */ painter;
   /** @type {Float64Array} */ load;
   /** @type {Run | null} */ overviewOf = null;
   /** @type {number} */ overviewWidth = 0;
   /** @type {Theme | null} */ overviewTheme = null;
 
-  /** @param {HTMLElement} home @param {RunHead[]} heads @param {Columns} columns @param {() => void} changed */
-  constructor(home, heads, columns, changed) {
+  /** @param {HTMLElement} home @param {RunHead[]} heads @param {Columns} columns @param {() => void} changed @param {Ask | null} ask */
+  constructor(home, heads, columns, changed, ask) {
     this.home = home;
     this.heads = heads;
     this.columns = columns;
     this.changed = changed;
+    this.ask = ask;
+    /** What the server gave last. @type {{ from: number, to: number, note: string | null, run: Run } | null} */
+    this.part = null;
+    /** @type {AbortController | null} */
+    this.asked = null;
+    this.timer = 0;
     /** @type {Map<number, Run>} */
     this.runs = new Map();
     this.index = 0;
@@ -96,8 +104,10 @@ class Timeline {
       "aria-label": "Timeline of CPUs and tasks", "aria-describedby": "tl-keys" }, this.canvas, this.spacer);
     this.panel = make("p", { class: "panel", "aria-live": "polite" });
     const keys = make("p", { id: "tl-keys", class: "keys" }, ...KEYS.flatMap(([key, text]) => [make("kbd", {}, key), ` ${text}  `]));
+    this.detail = make("p", { class: "quiet detail", role: "status" });
+    this.detail.hidden = !this.ask;
     this.legend = make("p", { class: "legend" }, ...MARKS.map(([kind, text]) => make("span", {}, make("i", { class: "m-" + kind, "aria-hidden": "true" }), text)));
-    this.home.replaceChildren(bar, this.overview, this.scroller, this.panel, this.legend, keys);
+    this.home.replaceChildren(bar, this.overview, this.detail, this.scroller, this.panel, this.legend, keys);
     this.home.hidden = false;
     this.painter = new Painter(/** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d")));
     this.scroller.addEventListener("scroll", () => this.redraw());
@@ -114,7 +124,8 @@ class Timeline {
       this.runs.set(index, run);
     }
     const before = this.run;
-    this.run = run;
+    this.run = this.whole = run;
+    this.part = null;
     this.index = index;
     this.runChoice.value = String(index);
     this.selected = -1;
@@ -122,6 +133,46 @@ class Timeline {
     if (!before) [this.from, this.to] = [run.start, run.end];
     this.arrange();
     this.say([]);
+    this.refine();
+  }
+
+  /** Draws the part that the server gave if it has the view, else the whole run; asks for a better part where there is one. */
+  refine() {
+    const { ask, whole, part } = this;
+    if (!ask) return;
+    const length = this.to - this.from;
+    // The page has as much of so large a view as a part would.
+    const isLarge = !whole.head.note || length * 12 > whole.end - whole.start;
+    const here = !isLarge && part && part.from <= this.from && part.to >= this.to ? part : null;
+    this.draw(here ? here.run : whole);
+    const note = here ? here.note : whole.head.note;
+    this.detail.textContent = note ? `${note} Zoom in for all of it.` : "Everything that was recorded at this time is shown.";
+    clearTimeout(this.timer);
+    if (isLarge || here && (!here.note || length * 6 > here.to - here.from)) return;
+    this.timer = setTimeout(async () => {
+      const from = Math.floor(Math.max(whole.start, this.from - length)), to = Math.ceil(Math.min(whole.end, this.to + length));
+      this.asked?.abort();
+      const asked = this.asked = new AbortController();
+      try {
+        const { head, columns } = await ask(from, to, asked.signal);
+        if (asked.signal.aborted) return;
+        const { slices, prefix } = head.runs[0];
+        this.part = { from, to, note: head.note ?? null, run: new Run({ ...whole.head, slices, prefix }, columns) };
+        this.refine();
+      } catch (error) {
+        if (!asked.signal.aborted) this.detail.textContent = `The server does not answer (${error instanceof Error ? error.message : error}). Shown: what the page has.`;
+      }
+    }, 60);
+  }
+
+  /** Draws another run of the same rows; a chosen slice stays chosen if it has it. @param {Run} run */
+  draw(run) {
+    if (this.run === run) return;
+    const slice = this.selected, cpu = slice < 0 ? -1 : this.run.cpu(slice), from = this.run.from[slice];
+    this.run = run;
+    const place = cpu < 0 ? -1 : run.running(cpu, from);
+    this.selected = place >= 0 && run.from[place] === from ? place : -1;
+    this.arrange();
   }
 
   /** Lists the rows that are shown. */
@@ -147,6 +198,7 @@ class Timeline {
     const middle = (from + to) / 2;
     this.from = Math.max(run.start, Math.min(middle - length / 2, run.end - length));
     this.to = this.from + length;
+    this.refine();
     this.redraw();
     this.changed();
   }
@@ -385,7 +437,7 @@ class Timeline {
   }
 
   paintOverview() {
-    const width = this.scroller.clientWidth, theme = this.theme, run = this.run, view = this.view();
+    const width = this.scroller.clientWidth, theme = this.theme, run = this.whole, view = this.view();
     const context = this.fit(this.overview, width, OVERVIEW);
     const isDrawn = this.overviewOf === run && this.overviewWidth === width && this.overviewTheme === theme;
     if (!isDrawn) {
@@ -580,8 +632,9 @@ class Timeline {
    * @param {number} index @param {number} task @param {number} from @param {number} to */
   jump(index, task, from, to) {
     if (index !== this.index) this.choose(index);
-    const run = this.run, length = to - from;
+    const length = to - from;
     this.show(from - length * 0.25, to + length * 0.25);
+    const run = this.run;
     this.marked = { lo: from, hi: to };
     let i = this.rows.findIndex((row) => row.kind === "task" && row.id === task);
     if (i < 0 && task >= 0) {
@@ -631,7 +684,11 @@ class Timeline {
       } else {
         place = this.run.endsAfter(row, this.from);
       }
-      if (place < row.lo || place >= row.hi) return this.say(["no more slices"]);
+      if (place < row.lo || place >= row.hi) {
+        // A part ends where the server was not asked for more.
+        if (this.run === this.whole) return this.say(["no more slices"]);
+        return this.pan(by * length / 2);
+      }
       const slice = this.run.slice(row, place);
       this.select(slice, []);
       if (this.run.to[slice] > this.to || this.run.from[slice] < this.from) this.pan((this.run.from[slice] + this.run.to[slice]) / 2 - (this.from + this.to) / 2);

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::options::{self, RunArgs, WorkloadArgs};
 use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{prepare, simulation_of};
-use super::{Done, code, output};
+use super::{Done, code, input, output};
 use std::path::{Path, PathBuf};
 use zerolag::explanation::{Answer, record};
 use zerolag::page::{self, About, Pictured};
@@ -100,8 +100,7 @@ fn about(args: &Args) -> About {
 /// Reads the input as a trace, if it is one.
 fn as_trace(args: &Args) -> Result<Option<Trace>, Failure> {
     let path = &args.workload.file;
-    let is_workload = path.extension().is_none_or(|ending| ending == "toml" || ending == "json" || ending == "csv");
-    if is_workload {
+    if input::is_workload(path) {
         return Ok(None);
     }
     zerolag::trace::open(path).map(Some).map_err(|error| Failure::trace(path, &error))

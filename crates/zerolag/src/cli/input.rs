@@ -11,6 +11,11 @@ use zerolag::workload::input::INPUT_MAX;
 /// simulated.
 static STDIN: OnceLock<Vec<u8>> = OnceLock::new();
 
+/// Returns whether a file is read as a workload, by its name; others are traces.
+pub(crate) fn is_workload(path: &Path) -> bool {
+    path.extension().is_none_or(|ending| ending == "toml" || ending == "json" || ending == "csv")
+}
+
 /// Returns the workload of a file, or of the standard input, up to the largest size of a workload.
 pub(crate) fn workload(path: &Path) -> Result<Workload, Failure> {
     if path != Path::new("-") {

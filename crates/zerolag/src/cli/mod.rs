@@ -31,6 +31,7 @@ mod rt_migrate_test;
 mod rtla;
 mod run;
 mod schema;
+mod serve;
 mod settings;
 mod spec;
 mod sweep;
@@ -98,6 +99,8 @@ enum Command {
     Record(record::Args),
     /// Summarise a trace: run, wait and sleep times per task
     Report(report::Args),
+    /// Serve the page of a trace or a run, of any length, to a browser on this machine
+    Serve(serve::Args),
     /// Check a trace against the scheduling invariants
     Check(check::Args),
     /// Compare simulation results with recorded kernels
@@ -152,6 +155,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Repro(args) => repro::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Validate(args) => validate::run(&args),
         #[cfg(target_os = "linux")]

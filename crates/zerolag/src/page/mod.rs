@@ -9,6 +9,7 @@
 //! | module | gives |
 //! |---|---|
 //! | `picture` | [`Picture`], [`Portrait`]: follow a run and keep what a page shows of it |
+//! | `served` | [`Served`]: the page of a run that a server gives, with its parts |
 //! | `run` | [`of_run`], [`of_trace`], [`of_tool`], [`of_explanation`]: the page of one run |
 //! | `several` | [`of_comparison`], [`of_grid`], [`of_advice`], [`of_text`]: the page of several runs |
 //! | `tables` | the figures as tables |
@@ -17,11 +18,13 @@
 
 mod picture;
 mod run;
+mod served;
 mod several;
 mod tables;
 
 pub use picture::{Picture, Pictured, Portrait};
 pub use run::{of_explanation, of_run, of_tool, of_trace};
+pub use served::Served;
 pub use several::{of_advice, of_comparison, of_grid, of_text};
 
 /// What a page says about where it comes from.

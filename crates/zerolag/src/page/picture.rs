@@ -1,6 +1,9 @@
 //! [`Picture`]: follows a run and keeps what a page shows of it.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
+use std::path::Path;
 use zerolag_html::Recorder;
 use zerolag_html::page::Run;
 use zerolag_html::timeline::Timeline;
@@ -10,7 +13,7 @@ use zerolag_report::explain::{Explainer, Explanation, Options};
 use zerolag_report::frame::Bucket;
 use zerolag_report::metrics::Metrics;
 use zerolag_sim::Sink;
-use zerolag_trace::{Meta, Trace};
+use zerolag_trace::{Meta, ReadError, Trace, TraceReader, open, zlt};
 
 use crate::error::Error;
 use crate::simulation::{Checks, Histograms, Observe, Plan};
@@ -96,6 +99,25 @@ impl Pictured {
         let mut portrait = Portrait::new(&trace.meta);
         trace.records.iter().for_each(|record| portrait.record(record));
         portrait.finish(trace.meta.end)
+    }
+
+    /// Pictures a trace file of any known format. Of zerolag's own no record is kept, so the length
+    /// of the file does not matter; others are read whole.
+    ///
+    /// # Errors
+    /// The file cannot be read, its format is foreign or unknown, or the trace is damaged, cut off
+    /// or malformed.
+    pub fn of_file(path: &Path) -> Result<Self, ReadError> {
+        let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
+        if !file.fill_buf()?.starts_with(&zlt::MAGIC) {
+            return Ok(Self::of(&open(path)?));
+        }
+        let mut reader = TraceReader::new(file)?;
+        let mut portrait = Portrait::new(reader.meta());
+        for record in &mut reader {
+            portrait.record(&record?);
+        }
+        Ok(portrait.finish(reader.meta().end))
     }
 
     /// Runs a plan and pictures it.

@@ -16,6 +16,11 @@ use zerolag_trace::Meta;
 /// Returns the page of a simulation.
 #[must_use]
 pub fn of_run(result: &RunResult, plan: &Plan, pictured: &Pictured, about: &About) -> String {
+    run_page(result, plan, pictured, about).to_html()
+}
+
+/// Returns the parts of the page of a simulation.
+pub(super) fn run_page<'p>(result: &RunResult, plan: &Plan, pictured: &'p Pictured, about: &About) -> Page<'p> {
     let goals: Vec<(bool, String)> = result.goals().iter().map(|goal| (goal.is_met(), goal_text(goal))).collect();
     let (verdict, answer) = answer(result, pictured);
     let mut page = page_of(pictured, about, &plan.meta(), Some(plan));
@@ -31,7 +36,7 @@ pub fn of_run(result: &RunResult, plan: &Plan, pictured: &Pictured, about: &Abou
         }
     }
     (page.verdict, page.answer, page.goals, page.notes) = (verdict, answer, goals, notes);
-    page.to_html()
+    page
 }
 
 /// Returns the page of a trace, with the verdicts of the monitors if they judged it.
@@ -41,7 +46,7 @@ pub fn of_trace(pictured: &Pictured, checks: Option<&Report>, about: &About) -> 
 }
 
 /// Returns the parts of the page of a trace.
-fn trace_page<'p>(pictured: &'p Pictured, checks: Option<&Report>, about: &About) -> Page<'p> {
+pub(super) fn trace_page<'p>(pictured: &'p Pictured, checks: Option<&Report>, about: &About) -> Page<'p> {
     let mut page = page_of(pictured, about, &pictured.summary.meta, None);
     page.answer = what_was(&pictured.summary, &pictured.waits);
     if let Some(checks) = checks {

@@ -3,6 +3,8 @@
 mod draw;
 mod operators;
 mod schema;
+#[cfg(target_os = "linux")]
+mod serve;
 mod tools;
 
 use std::io::Write;

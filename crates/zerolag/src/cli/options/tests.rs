@@ -5,8 +5,19 @@ use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
 /// The subcommands that run a workload.
-const RUNNERS: [&str; 10] =
-    ["run", "compare", "sweep", "analyse", "explain", "advise", "cyclictest", "rt-migrate-test", "timerlat", "osnoise"];
+const RUNNERS: [&str; 11] = [
+    "run",
+    "compare",
+    "sweep",
+    "analyse",
+    "explain",
+    "advise",
+    "cyclictest",
+    "rt-migrate-test",
+    "serve",
+    "timerlat",
+    "osnoise",
+];
 
 /// Options that differ from the others of their name: in which subcommands, the name, and why.
 const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
