@@ -105,6 +105,10 @@ impl Call {
             Self::SetGroupParked { group, .. } => {
                 scheduler.set_group_parked(hand.as_mut().expect(IN_HAND), group).map(|()| Answer::DONE)?
             }
+            Self::ExitParked { .. } => {
+                scheduler.exit_parked(rqs.none(), hand.as_ref().expect(IN_HAND));
+                Answer::DONE
+            }
             Self::Pair { then, .. } => {
                 let ([own, other], now) = rqs.two();
                 Answer::Step(scheduler.resume_pair(own, other, now, then, io))
@@ -217,6 +221,7 @@ impl Call {
             | Self::SetAttrParked { .. }
             | Self::SetAffinityParked { .. }
             | Self::SetGroupParked { .. }
+            | Self::ExitParked { .. }
             | Self::Pair { .. } => unreachable!("invariant: `apply` makes these"),
         })
     }

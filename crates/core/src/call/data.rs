@@ -83,6 +83,9 @@ pub enum Call {
     SetGroup { cpu: CpuId, task: TaskId, group: GroupId },
     /// [`Scheduler::set_group_parked`](crate::Scheduler::set_group_parked) for the task in hand.
     SetGroupParked { task: TaskId, group: GroupId },
+    /// [`Scheduler::exit_parked`](crate::Scheduler::exit_parked) for the task in hand, whose body
+    /// stays there.
+    ExitParked { task: TaskId },
     /// [`Scheduler::set_server`](crate::Scheduler::set_server).
     SetServer { cpu: CpuId, kind: ServerKind, params: ServerParams },
     /// [`Scheduler::set_rt_bandwidth`](crate::Scheduler::set_rt_bandwidth).
@@ -129,6 +132,7 @@ impl Call {
             | Self::SetAttrParked { .. }
             | Self::SetAffinityParked { .. }
             | Self::SetGroupParked { .. }
+            | Self::ExitParked { .. }
             | Self::SetRtBandwidth { .. } => Under::None,
             Self::Wake { cpu, .. }
             | Self::WakeQueued { cpu, .. }
@@ -167,7 +171,8 @@ impl Call {
             | Self::InheritParked { task, .. }
             | Self::SetAttrParked { task, .. }
             | Self::SetAffinityParked { task, .. }
-            | Self::SetGroupParked { task, .. } => Some(*task),
+            | Self::SetGroupParked { task, .. }
+            | Self::ExitParked { task } => Some(*task),
             Self::CreateGroup { .. }
             | Self::RemoveGroup { .. }
             | Self::SetGroupWeight { .. }

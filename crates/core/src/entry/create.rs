@@ -90,6 +90,17 @@ impl<L: RawMutex> Scheduler<L> {
         })
     }
 
+    /// Ends a task that sleeps, or that was never placed: its group loses a member, and its
+    /// reservation is given back at its 0-lag time. The body can be reused
+    /// ([`recreate_task`](Self::recreate_task)). No kernel does this: a task ends itself, so it
+    /// runs. A host whose tasks can end without having had a CPU needs it. O(1).
+    ///
+    /// The load of a fair task stays in the averages of the CPU where it slept, and decays there.
+    pub fn exit_parked(&self, now: Clock, parcel: &Parcel) {
+        self.shared.groups.quit(parcel.0.group);
+        self.give_back_all(&parcel.0, now.wall);
+    }
+
     /// Checks whether a task on this run queue is allowed to fork: a deadline task is allowed to
     /// only with `SCHED_FLAG_RESET_ON_FORK`.
     ///
@@ -109,6 +120,7 @@ impl<L: RawMutex> Scheduler<L> {
 
 #[cfg(test)]
 mod tests {
+    use crate::entity::weight::Weight;
     use crate::task::io::{Io, Left, Tracing};
     use crate::words::ids::CpusetId;
     use crate::words::life::Leave;
@@ -159,5 +171,19 @@ mod tests {
         );
         let (_, later) = live(&scheduler, &mut rq, ended, 2);
         assert!(later > stays, "a continuation of the first cannot take the second for it: {later} after {stays}");
+    }
+
+    #[test]
+    fn a_task_that_was_never_placed_ends_and_leaves_its_group() {
+        let config = Config::new(Topology::flat(1).expect("a CPU"), Settings::default()).with_group_reserve(2);
+        let mut scheduler = Spinning::new(config);
+        scheduler.reserve_tasks(1);
+        let at = |ms: u64| Clock::at(Instant::from_nanos(ms * 1_000_000));
+        let group = scheduler.create_group(GroupId::ROOT, Weight::NICE_0).expect("room");
+        let mut task = scheduler.create_task(at(0), spec(SchedAttr::NORMAL, group)).expect("a reserved id");
+        scheduler.remove_group(group).expect_err("it has a task");
+        scheduler.exit_parked(at(1), &task);
+        scheduler.remove_group(group).expect("it is empty");
+        scheduler.recreate_task(at(2), &mut task, spec(SchedAttr::NORMAL, GroupId::ROOT)).expect("the id is free");
     }
 }

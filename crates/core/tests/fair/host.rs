@@ -396,8 +396,8 @@ impl Host {
         let to = self.now + by;
         self.pass(to);
         let tick = self.sched.config().settings().tick_period();
-        while self.next_tick <= self.now {
-            self.next_tick += tick;
+        if self.next_tick <= self.now {
+            self.next_tick += tick * (self.now.since(self.next_tick).as_nanos() / tick.as_nanos() + 1);
         }
     }
 

@@ -10,6 +10,7 @@ mod recorded;
 mod reference;
 mod shares;
 mod waking;
+mod wrap;
 
 /// The number of cases of a random test: `usual` times `ZEROLAG_FUZZ`, if that is set (`./x fuzz`).
 #[expect(clippy::disallowed_methods, reason = "how long to search is the caller's, not the test's")]

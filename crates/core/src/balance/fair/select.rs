@@ -227,6 +227,9 @@ fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> Cpu
 
 /// Returns the room for a task in a part of the machine; `None` if it can use none of its CPUs.
 fn room<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, part: Range<u32>) -> Option<Room> {
+    if part.clone().all(|cpu| cx.config.isolates(CpuId(cpu))) {
+        return None; // It is in no domain: nothing looks at it.
+    }
     cx.io.costs.cpus_scanned += 1;
     let nr_idle = cx.view().nr_idle(task.allowed.as_deref(), part.clone());
     if nr_idle > 0 {

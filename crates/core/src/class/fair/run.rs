@@ -7,7 +7,8 @@
 use crate::class::fair::delay::finish;
 use crate::class::fair::{bandwidth, boost, groups, load, throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
-use crate::queue::fair::join::reweigh;
+use crate::entity::vtime::Vlag;
+use crate::queue::fair::join::{self, reweigh};
 use crate::queue::fair::{cfs, eevdf, turn};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -149,6 +150,7 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
         FairAlgorithm::Eevdf => charged,
         FairAlgorithm::Cfs => charged.max(turn::tick_cfs(&mut rq.fair, &mut rq.tasks, slot, leaf)),
     };
+    follow_reference(rq, slot, leaf);
     if leaf != QueueIx::ROOT {
         follow_weights(rq, cx, leaf);
     }
@@ -158,6 +160,26 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     }
     due
 }
+
+/// Lets the references of virtual time follow the current task where it has left them far behind.
+///
+/// Whatever joins or leaves a queue moves its reference on. A task that runs alone for months does
+/// neither, and points that are 2^63 ns apart have no order. The kernel moves `min_vruntime` on in
+/// every `update_curr`; a step at a tick is the same to all that join later.
+#[inline]
+fn follow_reference(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
+    let (mut q, mut at) = (leaf, rq.tasks[slot].fair.vruntime);
+    loop {
+        if at.since(rq.queue(q).zero_vruntime) > REFERENCE_REACH {
+            join::advance_zero(&mut rq.fair, &mut rq.tasks, q);
+        }
+        let Some(parent) = rq.queue(q).parent else { return };
+        (at, q) = (rq.queue(q).entity.vruntime, parent);
+    }
+}
+
+/// How far a reference can be behind: far from 2^63 ns, and reached once in days at most.
+const REFERENCE_REACH: Vlag = Vlag::from_nanos(1 << 60);
 
 /// Updates the weights of a queue's group, and of those above it, to their loads. A group that is
 /// cut (its task finishes its time in the kernel, or was moved there while it ran) is on no queue;
