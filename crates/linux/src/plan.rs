@@ -6,7 +6,7 @@ use crate::pipe;
 use crate::sys;
 use std::fmt;
 use std::sync::Arc;
-use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr};
+use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr, UtilClamp};
 use zerolag_workload::Program;
 use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::{Action, AffinityChange, CpusetDef, ResourceKind};
@@ -105,6 +105,11 @@ impl Plan {
             let why =
                 "a partition is a root domain of the whole machine: a global setting, which a run does not change";
             refusals.push(Refusal { subject: format!("cpuset {}", cpuset.name), why: why.to_owned() });
+        }
+        let clamps_task = program.tasks.iter().any(|task| task.clamp != UtilClamp::NONE);
+        if clamps_task || program.groups.iter().any(|group| group.clamp != UtilClamp::NONE) {
+            let why = "utilisation clamps are not set on a host: most kernels of distributions lack them".to_owned();
+            refusals.push(Refusal { subject: "uclamp".to_owned(), why });
         }
         if program.changes.iter().any(|change| matches!(change.what, Change::Server { .. })) {
             let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();

@@ -23,6 +23,7 @@ extern crate alloc;
 
 pub mod attr;
 pub mod bandwidth;
+pub mod clamp;
 pub mod cpumask;
 pub mod event;
 pub mod ids;
@@ -35,6 +36,7 @@ pub mod topology;
 
 pub use attr::{ClassId, DlFlags, DlParams, FairPolicy, Nice, Policy, Prio, RtPolicy, RtPriority, SchedAttr};
 pub use bandwidth::{CpuMax, CpuMaxError, CpuStat};
+pub use clamp::UtilClamp;
 pub use cpumask::{CpuMask, MAX_CPUS};
 pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, RequestStep, TaskCounters, TraceEvent};
 pub use ids::{CpuId, GroupId, TaskId};

@@ -152,6 +152,19 @@ switch! {
 }
 
 switch! {
+    /// The effect of utilisation clamps on placing fair tasks.
+    Uclamp {
+        /// None.
+        Off = "off",
+        /// The clamped utilisation must fit the CPU (5.3).
+        Util = "util",
+        /// The utilisation must fit, unless the upper bound does; a CPU below the lower bound is
+        /// second best (6.2).
+        Hint = "hint",
+    }
+}
+
+switch! {
     /// How the fair class's granularities grow with the number of CPUs.
     TunableScaling {
         /// Not at all.

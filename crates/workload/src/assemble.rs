@@ -167,6 +167,7 @@ impl Assembly {
                     weight,
                     is_idle: false,
                     max: CpuMax::UNLIMITED,
+                    clamp: zerolag_model::UtilClamp::NONE,
                     cpus: InCpus::default(),
                 };
                 self.program.groups.push(group);

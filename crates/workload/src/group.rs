@@ -1,7 +1,7 @@
 //! [`GroupDef`] and [`CpusetDef`]: the groups and cpusets of tasks.
 
 use std::sync::Arc;
-use zerolag_model::{CpuMask, CpuMax, Nice};
+use zerolag_model::{CpuMask, CpuMax, Nice, UtilClamp};
 
 /// A task group.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct GroupDef {
     pub is_idle: bool,
     /// Its initial limit.
     pub max: CpuMax,
+    /// The utilisation clamps that bound those of its tasks.
+    pub clamp: UtilClamp,
     /// The limit and the weight as numbers of CPUs, if they were given as such.
     pub cpus: InCpus,
 }

@@ -103,6 +103,7 @@ mod tests {
             weight: GroupWeight::Weight(100),
             is_idle: false,
             max: CpuMax::UNLIMITED,
+            clamp: zerolag_model::UtilClamp::NONE,
             cpus: InCpus::default(),
         }
     }

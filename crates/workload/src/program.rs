@@ -12,7 +12,7 @@ use crate::arrivals::ArrivalSource;
 use crate::change::TimedChange;
 use crate::random::Dist;
 use std::sync::Arc;
-use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, UtilClamp};
 
 pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
@@ -86,6 +86,8 @@ pub struct TaskDef {
     pub group: Option<usize>,
     /// Its cpuset: index into [`Program::cpusets`]; `None` is the whole machine.
     pub cpuset: Option<usize>,
+    /// Its utilisation clamps.
+    pub clamp: UtilClamp,
     /// How often it runs through its phases; `None` is forever.
     pub turns: Option<u64>,
     /// The phases in order. At least one.
@@ -107,6 +109,7 @@ impl TaskDef {
             affinity: None,
             group: None,
             cpuset: None,
+            clamp: UtilClamp::NONE,
             turns: None,
         }
     }

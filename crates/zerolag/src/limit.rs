@@ -98,6 +98,7 @@ pub fn read(text: &str) -> Result<CpuMax, String> {
         weight: GroupWeight::Weight(100),
         is_idle: false,
         max: CpuMax::UNLIMITED,
+        clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
     };
     let mut program = Program { groups: vec![group], ..Program::default() };

@@ -17,7 +17,7 @@ use crate::words::life::Engaged;
 use crate::words::mode::TaskMode;
 use alloc::boxed::Box;
 use lock_api::RawMutex;
-use zerolag_model::{DlFlags, Instant, SchedAttr, TaskCounters, TaskId};
+use zerolag_model::{DlFlags, Instant, SchedAttr, TaskCounters, TaskId, UtilClamp};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Creates a task with an id that no task had before. It runs once it has been placed
@@ -76,6 +76,7 @@ impl<L: RawMutex> Scheduler<L> {
             affinity: spec.affinity,
             group: spec.group,
             cpuset: spec.cpuset,
+            clamp: UtilClamp::NONE,
             last_cpu: spec.born_on,
             is_new: true,
             mode: TaskMode::User,

@@ -11,7 +11,7 @@ use crate::words::clock::Clock;
 use crate::words::group::{GroupError, Idleness};
 use crate::words::step::Step;
 use lock_api::RawMutex;
-use zerolag_model::{GroupId, TaskId, TraceEvent};
+use zerolag_model::{GroupId, TaskId, TraceEvent, UtilClamp};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Creates a group. Its id is free again once the group is removed.
@@ -50,6 +50,15 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group does not exist or is the root.
     pub fn set_group_idle(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
         self.shared.groups.change_idleness(group, idleness)
+    }
+
+    /// Sets the utilisation clamps of a group (`cpu.uclamp.min`, `cpu.uclamp.max`): bounds on those
+    /// of its tasks. They hold from the next placement on.
+    ///
+    /// # Errors
+    /// The group does not exist or is the root.
+    pub fn set_group_clamp(&self, group: GroupId, clamp: UtilClamp) -> Result<(), GroupError> {
+        self.shared.groups.set_clamp(group, clamp)
     }
 
     /// Makes a CPU follow the weight of a group that has been [set](Self::set_group_weight), or

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use zerolag_model::settings::BandwidthControl;
-use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, Instant};
+use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, Instant, UtilClamp};
 
 /// The bit that marks an idle group in its weight.
 pub(crate) const IDLE_GROUP: u64 = 1 << 32;
@@ -29,6 +29,9 @@ struct Row<L: RawMutex> {
     generation: AtomicU32,
     /// Sum of the loads that its queues on all CPUs publish.
     load: AtomicU64,
+    /// Its utilisation clamps as set, and as bounded by those above: [`pack_clamp`].
+    clamp_set: AtomicU32,
+    clamp: AtomicU32,
     nr_tasks: AtomicU32,
     nr_children: AtomicU32,
     /// The number of its limit; 0 without one.
@@ -49,6 +52,8 @@ impl<L: RawMutex> Row<L> {
             idle: AtomicU32::default(),
             generation: AtomicU32::default(),
             load: AtomicU64::default(),
+            clamp_set: AtomicU32::new(pack_clamp(UtilClamp::NONE)),
+            clamp: AtomicU32::new(pack_clamp(UtilClamp::NONE)),
             nr_tasks: AtomicU32::default(),
             nr_children: AtomicU32::default(),
             limit: AtomicU32::default(),
@@ -57,6 +62,22 @@ impl<L: RawMutex> Row<L> {
             pool: Mutex::new(pool),
         }
     }
+}
+
+fn pack_clamp(clamp: UtilClamp) -> u32 {
+    (clamp.min() << 16 | clamp.max()) as u32
+}
+
+pub(crate) fn unpack_clamp(word: u32) -> UtilClamp {
+    UtilClamp::new(u64::from(word >> 16), u64::from(word & 0xffff)).expect("invariant: packed from valid clamps")
+}
+
+/// Returns clamps as bounded by those of the group above: neither exceeds the parent's, and the
+/// lower not the upper.
+fn bounded<L: RawMutex>(set: UtilClamp, above: &Row<L>) -> UtilClamp {
+    let above = unpack_clamp(above.clamp.load(Ordering::Relaxed));
+    let max = set.max().min(above.max());
+    UtilClamp::new(set.min().min(above.min()).min(max), max).expect("invariant: below valid clamps")
 }
 
 /// The tree of groups. Rows change under the lock; readers use atomics.
@@ -105,9 +126,35 @@ impl<L: RawMutex> GroupTable<L> {
         row.depth.store(depth, Ordering::Relaxed);
         row.weight.store(weight.value(), Ordering::Relaxed);
         row.idle.store(0, Ordering::Relaxed);
+        row.clamp_set.store(pack_clamp(UtilClamp::NONE), Ordering::Relaxed);
+        row.clamp.store(pack_clamp(bounded(UtilClamp::NONE, above)), Ordering::Relaxed);
         row.generation.fetch_add(1, Ordering::Release);
         above.nr_children.fetch_add(1, Ordering::Relaxed);
         Ok(group)
+    }
+
+    /// Sets the clamps of a group; those below follow. O(groups x depth).
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `cpu_util_update_eff`.
+    pub(crate) fn set_clamp(&self, group: GroupId, clamp: UtilClamp) -> Result<(), GroupError> {
+        let _order = self.free.lock();
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        self.row(group)?.clamp_set.store(pack_clamp(clamp), Ordering::Relaxed);
+        for depth in 1..=MAX_DEPTH {
+            for row in self.rows.iter().skip(1).filter(|row| row.depth.load(Ordering::Relaxed) as usize == depth) {
+                let above = &self.rows[row.parent.load(Ordering::Relaxed) as usize];
+                let set = unpack_clamp(row.clamp_set.load(Ordering::Relaxed));
+                row.clamp.store(pack_clamp(bounded(set, above)), Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the clamps of a group as bounded by those above, packed.
+    pub(crate) fn clamp(&self, group: GroupId) -> u32 {
+        self.rows[group.index()].clamp.load(Ordering::Relaxed)
     }
 
     pub(crate) fn remove(&self, group: GroupId) -> Result<(), GroupError> {

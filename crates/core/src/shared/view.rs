@@ -4,6 +4,7 @@ use crate::entity::pelt::Removed;
 use crate::queue::fair::averages::CpuAverages;
 use crate::queue::published;
 use crate::queue::published::{PublishedCounts, PublishedDeadlines, PublishedPrios};
+use crate::shared::groups;
 use crate::shared::state;
 use crate::shared::state::Shared;
 use crate::words::ids::{CpusetId, DomainId};
@@ -11,7 +12,7 @@ use crate::words::observe::Observer;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, CpuMask, Duration, GroupId, TaskId};
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, TaskId, UtilClamp};
 
 /// The shared state as one call sees it: every read is observed.
 pub(crate) struct View<'a, L: RawMutex> {
@@ -182,6 +183,11 @@ impl<L: RawMutex> View<'_, L> {
     /// Returns a group's weight.
     pub(crate) fn group_weight(&mut self, group: GroupId) -> u64 {
         self.observer.u64(|| self.shared.groups.weight(group))
+    }
+
+    /// Returns the utilisation clamps of a group.
+    pub(crate) fn group_clamp(&mut self, group: GroupId) -> UtilClamp {
+        groups::unpack_clamp(self.observer.u64(|| u64::from(self.shared.groups.clamp(group))) as u32)
     }
 
     /// Returns the number of a group's limit; 0 without one.

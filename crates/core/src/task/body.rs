@@ -23,7 +23,7 @@ use crate::words::mode::TaskMode;
 use crate::words::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, TaskCounters, TaskId};
+use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, TaskCounters, TaskId, UtilClamp};
 
 /// The description of a new task.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +58,8 @@ pub struct Task {
     pub(crate) affinity: Option<Arc<CpuMask>>,
     pub(crate) group: GroupId,
     pub(crate) cpuset: CpusetId,
+    /// The clamps that it asked for itself; those of its group bound them.
+    pub(crate) clamp: UtilClamp,
     pub(crate) last_cpu: CpuId,
     pub(crate) is_new: bool,
     pub(crate) mode: TaskMode,
@@ -146,6 +148,11 @@ impl Parcel {
     #[must_use]
     pub fn may_run_on(&self, cpu: CpuId) -> bool {
         self.0.may_run_on(cpu)
+    }
+
+    /// Sets its utilisation clamps (`sched_util_min`, `sched_util_max`).
+    pub fn set_clamp(&mut self, clamp: UtilClamp) {
+        self.0.clamp = clamp;
     }
 
     /// Returns its counters.

@@ -25,7 +25,7 @@
 use super::{
     BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
     Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Setting, SliceProtection,
-    Throttle, TimerGrain, TunableScaling, Value, read_duration, read_integer,
+    Throttle, TimerGrain, TunableScaling, Uclamp, Value, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -271,6 +271,9 @@ settings! {
         "features.SIS_PROP":
             "limits the search for an idle CPU in proportion to the waking CPU's average idle time (4.13 to 5.19)",
             sis_prop: bool = false, V4_15 => true, V6_1 => false;
+        /// Commits b48e16a69792, a2e7f03ed28f, 244226035a1f.
+        "uclamp": "what utilisation clamps do where CPUs differ in capacity (5.3, 6.2)",
+            uclamp: Uclamp = Uclamp::Off, V5_4 => Uclamp::Util, V6_6 => Uclamp::Hint;
         "wake_wide": "a wakee is not pulled towards a waker with many wakees (3.12)",
             wake_wide: bool = false, V4_1 => true;
         "recent_used_cpu": "the CPU that a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)",

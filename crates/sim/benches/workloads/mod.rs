@@ -124,6 +124,7 @@ fn limits(groups: u32) -> Program {
         weight: GroupWeight::Weight(100),
         is_idle: false,
         max: CpuMax { quota: Some(ms(if index.is_multiple_of(4) { 1 } else { 10 })), ..CpuMax::UNLIMITED },
+        clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
     };
     let tasks = (0..4 * groups).map(|index| {

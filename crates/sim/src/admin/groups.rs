@@ -10,7 +10,7 @@ use crate::kernel::words::{Done, Job};
 use crate::outcome::{End, SimError};
 use std::sync::Arc;
 use zerolag_core::{Idleness, Step, Weight};
-use zerolag_model::{CpuId, CpuMax, Duration, GroupId, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuMax, Duration, GroupId, TaskId, TraceEvent, UtilClamp};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{GroupWeight, Program};
 
@@ -80,6 +80,9 @@ impl Groups {
         self.lives[index] = Life::There(id); // [1]
         if def.is_idle {
             kernel.scheduler().set_group_idle(id, Idleness::Idle).expect("invariant: it was just made");
+        }
+        if def.clamp != UtilClamp::NONE {
+            kernel.scheduler().set_group_clamp(id, def.clamp).expect("invariant: it was just made");
         }
         if kernel.is_traced() {
             kernel.emit(cpu, TraceEvent::GroupNew { group: id, parent, path: path() });

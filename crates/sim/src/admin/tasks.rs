@@ -39,10 +39,11 @@ impl Groups {
         let cpuset = task.cpuset.map_or_else(CpusetId::default, cpuset::id_of);
         let spec = TaskSpec { id, attr, affinity: task.affinity.clone(), group, cpuset, born_on };
         let clock = kernel.clock(born_on);
-        let parcel = kernel
+        let mut parcel = kernel
             .scheduler()
             .create_task(clock, spec)
             .map_err(|error| SimError::Task { name: Arc::clone(&name), error })?;
+        parcel.set_clamp(task.clamp);
         let allowed = parcel.allowed();
         self.join(task.group);
         programs.add(def, instance);

@@ -246,8 +246,18 @@ impl Lower<'_> {
                 (turns, self.phases(&phases, &affinity, &mut sticky, &mut scope))
             }
         };
-        let mut task =
-            TaskDef { name: name.into(), instances, delay, attr, affinity, group, cpuset: None, turns, phases };
+        let mut task = TaskDef {
+            name: name.into(),
+            instances,
+            delay,
+            attr,
+            affinity,
+            group,
+            cpuset: None,
+            clamp: zerolag_model::UtilClamp::NONE,
+            turns,
+            phases,
+        };
         settle_own_timers(&mut task, &scope.own_timers);
         Some(task)
     }

@@ -2,7 +2,7 @@
 //!
 //! | program | keys |
 //! |---|---|
-//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.weight.nice`, `cpu.idle` |
+//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.weight.nice`, `cpu.idle`, `cpu.uclamp.min`, `cpu.uclamp.max` |
 //! | cgroup v1 | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.cfs_burst_us`, `cpu.shares` |
 //! | systemd | `CPUQuota`, `CPUQuotaPeriodSec`, `CPUWeight` |
 //! | Docker, Podman | `--cpus`, `--cpu-quota`, `--cpu-period`, `--cpu-shares` |
@@ -29,14 +29,16 @@ use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
 use crate::program::{GroupWeight, InCpus};
-use zerolag_model::{CpuMax, Duration, Nice};
+use zerolag_model::{CpuMax, Duration, Nice, UtilClamp};
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 22] = [
     "cpu.max",
     "cpu.max.burst",
     "cpu.weight",
     "cpu.weight.nice",
     "cpu.idle",
+    "cpu.uclamp.min",
+    "cpu.uclamp.max",
     "cpu.cfs_bandwidth_slice_us",
     "cpu.cfs_quota_us",
     "cpu.cfs_period_us",
@@ -53,6 +55,28 @@ const KEYS: [&str; 20] = [
     "requests.cpu",
     "oci.weight_conversion",
 ];
+
+/// Reads a utilisation clamp as cgroups write it, in percent with up to two decimals, or `max`:
+/// Linux v6.12 `kernel/sched/core.c`, `capacity_from_percent`.
+fn percent_of_capacity(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<u64> {
+    let text = match item.get_ref() {
+        Value::Integer(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        _ => string(key, item, report)?.to_owned(),
+    };
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let hundredths = (part.len() <= 2).then(|| format!("{whole}{part:0<2}").parse::<u64>().ok()).flatten();
+    match (&*text, hundredths.filter(|value| *value <= 10_000)) {
+        ("max", _) => Some(UtilClamp::FULL),
+        // Rounded to the nearest, as `DIV_ROUND_CLOSEST_ULL` does.
+        (_, Some(value)) => Some((value * UtilClamp::FULL + 5_000) / 10_000),
+        (_, None) => {
+            let message = format!("`{key}` = {text} is no percentage");
+            report.error_help(span(item), message, "write 0 to 100 with up to two decimals, or \"max\"");
+            None
+        }
+    }
+}
 
 /// A quota in its notation.
 #[derive(Clone, Copy)]
@@ -71,6 +95,8 @@ struct Said<'k> {
     burst: Option<(Duration, &'k str, Span)>,
     slice: Option<(Duration, &'k str, Span)>,
     is_idle: Option<(bool, &'k str, Span)>,
+    clamp_min: Option<(u64, &'k str, Span)>,
+    clamp_max: Option<(u64, &'k str, Span)>,
     weight: Option<(GroupWeight, &'k str, Span)>,
     /// `requests.cpu`, else `limits.cpu`, in thousandths.
     request: Option<u64>,
@@ -100,6 +126,9 @@ impl Reader<'_> {
         group.max = said.max(CpuMax::UNLIMITED, self.report).unwrap_or(CpuMax::UNLIMITED);
         group.weight = said.weight().unwrap_or(group.weight);
         group.is_idle = said.is_idle.is_some_and(|(is_idle, ..)| is_idle);
+        let bound = |said: Option<(u64, _, _)>, default| said.map_or(default, |(value, ..)| value);
+        let [min, max] = [bound(said.clamp_min, 0), bound(said.clamp_max, UtilClamp::FULL)];
+        group.clamp = UtilClamp::new(min, max).unwrap_or_default();
         group.cpus = said.in_cpus();
         said.refuse_weight(group.is_idle, self.report);
         let [from, until] = life.map(|leaf| Some((times::time(&leaf?.path, leaf?.item, self.report)?, leaf?.span)));
@@ -277,6 +306,12 @@ impl<'k> Said<'k> {
             "cpu.idle" => {
                 if let Some(value) = int(key, item, 0..=1, report) {
                     set(&mut self.is_idle, value == 1, key, at, report);
+                }
+            }
+            "cpu.uclamp.min" | "cpu.uclamp.max" => {
+                let said = if key == "cpu.uclamp.min" { &mut self.clamp_min } else { &mut self.clamp_max };
+                if let Some(value) = percent_of_capacity(key, item, report) {
+                    set(said, value, key, at, report);
                 }
             }
             "cpu.shares" | "--cpu-shares" => {

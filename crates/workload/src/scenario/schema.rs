@@ -215,6 +215,7 @@ fn task_key(key: &str) -> Value {
         }
         "nice" => int(-20, 19),
         "priority" => int(1, 99),
+        "uclamp_min" | "uclamp_max" => int(0, 1024),
         "slice" | "runtime" | "deadline" | "period" | "delay" | "until" => defined("time"),
         "flags" => json!({ "type": "array", "items": { "enum": DlFlags::ALL.map(|(_, name)| name) } }),
         "cpus" => defined("cpus"),

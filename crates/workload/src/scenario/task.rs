@@ -16,11 +16,13 @@ use crate::program::{Action, AffinityChange, Phase, ResourceKind, TaskDef, Timer
 use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
 use std::sync::Arc;
 use zerolag_model::settings::nearest;
-use zerolag_model::{DlFlags, DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr};
+use zerolag_model::{
+    DlFlags, DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr, UtilClamp,
+};
 
 pub(super) const SCHED_KEYS: [&str; 8] =
     ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags"];
-pub(super) const TASK_KEYS: [&str; 17] = [
+pub(super) const TASK_KEYS: [&str; 19] = [
     "policy",
     "priority",
     "nice",
@@ -32,6 +34,8 @@ pub(super) const TASK_KEYS: [&str; 17] = [
     "cpus",
     "cpuset",
     "group",
+    "uclamp_min",
+    "uclamp_max",
     "instances",
     "delay",
     "until",
@@ -138,7 +142,25 @@ impl Reader<'_> {
             TimerRef::Own(place) => scope.own_timers.get(place as usize)?.1.map(|(mode, _)| mode),
             TimerRef::Shared(_) => None,
         });
-        Some(TaskDef { name: entry.key.into(), instances, delay, attr, affinity, group, cpuset, turns, phases })
+        let clamp = self.clamp(table);
+        let name = entry.key.into();
+        Some(TaskDef { name, instances, delay, attr, affinity, group, cpuset, clamp, turns, phases })
+    }
+
+    /// Reads the utilisation clamps.
+    fn clamp(&mut self, table: &Table<'_, '_>) -> UtilClamp {
+        let mut bound = |key, default| {
+            let entry = table.get(key)?;
+            int(key, entry.item, 0..=UtilClamp::FULL, self.report).or(Some(default))
+        };
+        let (min, max) = (bound("uclamp_min", 0), bound("uclamp_max", UtilClamp::FULL));
+        if let (Some(min), Some(max), Some(entry)) = (min, max, table.get("uclamp_min"))
+            && min > max
+        {
+            let message = format!("`uclamp_min` {min} is above `uclamp_max` {max} (EINVAL)");
+            self.report.error(span(entry.item), message);
+        }
+        UtilClamp::new(min.unwrap_or(0), max.unwrap_or(UtilClamp::FULL)).unwrap_or_default()
     }
 
     fn origin(&mut self, name: Span, actions: Vec<Span>) {

@@ -54,7 +54,7 @@ pub(crate) fn take<L: RawMutex>(
     task: &Task,
     target: CpuId,
     cache: &Range<u32>,
-    need: Option<u64>,
+    need: Option<misfit::Need>,
 ) -> Option<CpuId> {
     let (remembers, prev) = (cx.config.settings.recent_used_cpu, task.last_cpu);
     if remembers == RecentUsedCpu::Off {

@@ -21,11 +21,18 @@
 //! The need of a task is the larger of its util and an *estimate*: its recent util at the moments
 //! when it went to sleep ([`Estimate`](crate::entity::fair::Estimate)).
 //!
+//! *Clamps* bound the util that a task is taken to have: its own, bounded by those of its group
+//! except in the root. With the rule of 6.2 a task fits where its util does, or where the upper
+//! bound is within the CPU's capacity, except on the strongest CPU without an upper bound. A CPU
+//! that is weaker than the lower bound fits only by halves ([`Fit::ButForHint`]): it is no misfit's
+//! goal, and for a waking task the second choice. With the rule of 5.3 the clamped util must fit.
+//!
 //! None of this is done on machines with equal CPUs, or without load tracking.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `fits_capacity`, `update_misfit_status`,
 //! `select_idle_capacity`, `asym_fits_cpu`, `util_est_update`; `kernel/sched/pelt.h`,
-//! `update_rq_clock_pelt`, `update_idle_rq_clock_pelt`. differs: no uclamp, no energy model, so
+//! `update_rq_clock_pelt`, `update_idle_rq_clock_pelt`; clamps: v6.12 `util_fits_cpu`, v5.15
+//! `uclamp_task_util`, `kernel/sched/core.c`, `uclamp_tg_restrict`. differs: no energy model, so
 //! tasks are not packed while the machine is not overutilised; frequencies are not modelled.
 
 use crate::class::fair::load::task_load;
@@ -38,10 +45,59 @@ use crate::task::body::Task;
 use crate::words::ids::Slot;
 use crate::words::level::FULL_CAPACITY;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, CpuMask};
+use zerolag_model::settings::Uclamp;
+use zerolag_model::{ClassId, CpuId, CpuMask, GroupId, UtilClamp};
+
+/// The capacity that a task needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    util: u64,
+    clamp: UtilClamp,
+}
+
+/// How well a CPU meets a need, from worst to best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Fit {
+    No,
+    /// The util fits, but the CPU is weaker than the lower clamp.
+    ButForHint,
+    Yes,
+}
+
+/// Returns the clamps of a task: its own, bounded by its group's (`uclamp_tg_restrict`).
+fn clamp_of<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> UtilClamp {
+    if cx.config.settings.uclamp == Uclamp::Off {
+        return UtilClamp::NONE;
+    }
+    if task.group == GroupId::ROOT {
+        return task.clamp;
+    }
+    let group = cx.view().group_clamp(task.group);
+    let within = |value: u64| value.clamp(group.min(), group.max());
+    UtilClamp::new(within(task.clamp.min()), within(task.clamp.max())).expect("invariant: within valid clamps")
+}
+
+/// Returns how well a CPU meets a need (`util_fits_cpu`).
+pub(crate) fn fit<L: RawMutex>(cx: &mut Cx<'_, L>, need: Need, cpu: CpuId) -> Fit {
+    let (left, full) = (cx.capacity_of(cpu), u64::from(cx.config.topology.capacity(cpu)));
+    let (min, max) = (need.clamp.min().min(need.clamp.max()), need.clamp.max());
+    let fits = match cx.config.settings.uclamp {
+        Uclamp::Off => asymmetric::fits(need.util, left),
+        Uclamp::Util => asymmetric::fits(need.util.clamp(min, max), left),
+        Uclamp::Hint => {
+            let is_boundless = full == FULL_CAPACITY && max == UtilClamp::FULL;
+            let is_capped = !is_boundless && max <= full;
+            if (asymmetric::fits(need.util, left) || is_capped) && need.util < min && min > full {
+                return Fit::ButForHint;
+            }
+            asymmetric::fits(need.util, left) || is_capped
+        }
+    };
+    if fits { Fit::Yes } else { Fit::No }
+}
 
 /// Returns the capacity need of a task that is not queued; `None` where CPUs are equal.
-pub(crate) fn need<L: RawMutex>(cx: &Cx<'_, L>, task: &Task) -> Option<u64> {
+pub(crate) fn need<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> Option<Need> {
     cx.config.topology.asymmetry()?;
     if !cx.config.settings.tracks_load() {
         return None;
@@ -49,12 +105,13 @@ pub(crate) fn need<L: RawMutex>(cx: &Cx<'_, L>, task: &Task) -> Option<u64> {
     let slept = cx.now.wall.since(task.last_ran);
     let average = &task.fair.average;
     let util = pelt::decay(average.util, pelt::periods(slept));
-    Some(task.fair.estimate.after(average.util, average.runnable).at_least(util))
+    let util = task.fair.estimate.after(average.util, average.runnable).at_least(util);
+    Some(Need { util, clamp: clamp_of(cx, task) })
 }
 
 /// Returns whether a task with this need fits a CPU. Every task does where CPUs are equal.
-pub(crate) fn fits_cpu<L: RawMutex>(cx: &mut Cx<'_, L>, need: Option<u64>, cpu: CpuId) -> bool {
-    need.is_none_or(|util| asymmetric::fits(util, cx.capacity_of(cpu)))
+pub(crate) fn fits_cpu<L: RawMutex>(cx: &mut Cx<'_, L>, need: Option<Need>, cpu: CpuId) -> bool {
+    need.is_none_or(|need| fit(cx, need, cpu) == Fit::Yes)
 }
 
 /// Returns the capacity need of a queued task, as of its last update. `task_util_est`.
@@ -67,7 +124,8 @@ pub(crate) fn fits_here<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot
     let q = rq.tasks[slot].fair.queue;
     rq.age_queue(q);
     rq.age_entity(q, EntityRef::Task(slot));
-    asymmetric::fits(util_of(&rq.tasks[slot]), cx.capacity_of(rq.cpu()))
+    let need = Need { util: util_of(&rq.tasks[slot]), clamp: clamp_of(cx, &rq.tasks[slot]) };
+    fit(cx, need, rq.cpu()) == Fit::Yes
 }
 
 /// Updates the clock of the averages and the misfit after a switch to another task or to idle.

@@ -275,6 +275,7 @@ fn program(cell: Cell2010) -> Program {
         weight: GroupWeight::Shares(1024),
         is_idle: false,
         max: CpuMax { quota, period, ..CpuMax::UNLIMITED },
+        clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
     };
     let affinity = is_bound.then(|| Arc::new((0..cell.cpus).map(CpuId).collect::<CpuMask>()));
