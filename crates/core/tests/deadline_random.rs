@@ -205,7 +205,7 @@ fn run(random: &mut Random<'_>) -> Result<u64, (String, String)> {
 
 fn setup(random: &mut Random<'_>) -> Setup {
     let nr_cpus = 1 + random.below(5) as u32;
-    let active = [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain];
+    let active = [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain, RtBalance::PullClaimed];
     let settings = Settings {
         rt_balance: active[random.below(3) as usize],
         enforce_dl: if random.below(2) == 0 { TimerGrain::Exact } else { TimerGrain::Tick },

@@ -327,3 +327,9 @@ fn two_cpus_pull_at_once() {
     let seen = circulate(&settings(RtBalance::PullLocked));
     assert!(seen.states >= 100, "only {} states were visited", seen.states);
 }
+
+#[test]
+fn two_cpus_pull_by_claim() {
+    let seen = circulate(&settings(RtBalance::PullClaimed));
+    assert!(seen.states >= 100, "only {} states were visited", seen.states);
+}

@@ -49,7 +49,7 @@ fn one_queue_with_64_tasks() {
 
 #[test]
 fn push_and_pull() {
-    for rt_balance in [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain] {
+    for rt_balance in [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain, RtBalance::PullClaimed] {
         let mut machine = crowded(8, settings(rt_balance));
         (0..100).for_each(|_| turn(&mut machine));
         let measured = allocation_counter::measure(|| (0..10_000).for_each(|_| turn(&mut machine)));

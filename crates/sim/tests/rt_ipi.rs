@@ -62,7 +62,7 @@ fn without_overload() -> Vec<(&'static str, Vec<TaskDef>)> {
 
 #[test]
 fn without_rt_overload_no_rt_balancing_is_charged() {
-    for rt_balance in [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain] {
+    for rt_balance in [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain, RtBalance::PullClaimed] {
         for rt_overload in [RtOverload::Queued, RtOverload::Pushable] {
             for (name, tasks) in without_overload() {
                 let settings = settings(rt_balance, rt_overload);

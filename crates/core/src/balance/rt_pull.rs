@@ -4,7 +4,9 @@
 //! `pull_locked` visits every overloaded CPU of its scope in order of number. Under both locks it
 //! takes the most urgent waiting task that is allowed here and beats the next task here, unless
 //! that task is about to preempt on its own CPU. All such tasks are taken, each beating the one
-//! before. The IPI variants ask the overloaded CPUs to push instead ([`super::rt_ipi`]).
+//! before. The IPI variants ask the overloaded CPUs to push instead ([`super::rt_ipi`]);
+//! `pull_claimed` takes the lock of one CPU, where a task waits that can come
+//! ([`super::rt_claim`]).
 //!
 //! While no CPU is overloaded, nothing happens and nothing is charged.
 //!
@@ -14,15 +16,14 @@
 //! Sources: 2007 text ("a search is made of all overloaded runqueues"); Linux v2.6.25 and v6.12
 //! `kernel/sched/rt.c`, `pull_rt_task`, `need_pull_rt_task`.
 
-use crate::balance::rt_ipi;
-use crate::lifecycle;
+use crate::balance::{rt_claim, rt_ipi, rt_take};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
-use crate::words::ids::{CpusetId, Slot};
+use crate::words::ids::CpusetId;
 use crate::words::step::{PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::settings::RtBalance;
-use zerolag_model::{CpuId, MigrateReason, Prio};
+use zerolag_model::{CpuId, Prio};
 
 /// Begins pulling from a scope if this CPU has just become less urgent than `before`.
 #[inline]
@@ -57,6 +58,10 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step
             cx.io.costs.rt_balance += 1;
             rt_ipi::start(rq, cx);
             Step::Done
+        }
+        RtBalance::PullClaimed => {
+            cx.io.costs.rt_balance += 1;
+            rt_claim::search(rq, cx, None)
         }
     }
 }
@@ -94,23 +99,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     }
     if !other.rt.has_pushable() && !other.is_rt_overloaded(cx.config) {
         cx.shared.overload(scope, other.cpu()).remove(other.cpu());
-    } else if let Some(slot) = highest_for(other, own.cpu(), cx) {
-        let prio = other.tasks[slot].prio;
-        // This holds also where the CPU idles or switches: if the task were taken away, no CPU
-        // would notify the tasks that could not come here because of it.
-        let about_to_run = prio.beats(other.current_prio());
-        if prio.beats(own.top_prio()) && !about_to_run {
-            lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
-        }
+    } else {
+        rt_take::take(own, other, cx);
     }
     next(own, cx, scope, CpuId(other.cpu().0 + 1))
-}
-
-/// Returns the most urgent task that waits on `src` and is allowed on `cpu`. O(pushable tasks that
-/// are not allowed there).
-fn highest_for<L: RawMutex>(src: &Rq, cpu: CpuId, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    src.rt.pushable.iter(&src.tasks).find(|slot| {
-        cx.io.costs.tasks_scanned += 1;
-        src.tasks[*slot].may_run_on(cpu)
-    })
 }

@@ -10,7 +10,7 @@ use crate::entry::scheduler::Scheduler;
 use crate::queue::fair::averages::CpuAverages;
 use crate::queue::published::{PublishedCounts, PublishedPrios};
 use crate::rq::run_queue::{Phase, Rq};
-use crate::shared::state::PushChain;
+use crate::shared::state::{Claim, PushChain};
 use crate::task::body::{Parcel, Task};
 use crate::words::ids::CpusetId;
 use crate::words::step::{PairCont, Step};
@@ -21,8 +21,8 @@ use core::fmt::Write;
 use core::hash::{Hash, Hasher};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
-use zerolag_model::Prio;
 use zerolag_model::settings::OverloadScope;
+use zerolag_model::{CpuId, Prio};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Checks that the published state of every CPU is true: priorities, load, running count, idle
@@ -164,11 +164,31 @@ impl<L: RawMutex> Scheduler<L> {
             highest: rq.top_prio(),
             pushable: rq.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(self.shared.nr_cpus())),
+            reaches_all: self.shared.has_reach()
+                && rq.rt.waiting(&rq.tasks).any(|slot| rq.tasks[slot].allowed.is_none()),
         };
         let counts_rt = self.config.settings.rt_balance.is_passive();
         let averages = rq.published_averages(counts_rt);
         let counts = rq.published_counts(&self.config.settings);
         (prios, averages, counts, rq.is_idle_to_others())
+    }
+
+    /// Checks that nothing pulls from a CPU at rest, and that it publishes where its pushable tasks
+    /// may run (`pull_claimed`).
+    fn check_claim(&self, rq: &Rq) -> Result<(), String> {
+        let cpu = rq.cpu();
+        if self.shared.cpus[cpu.index()].0.claim.load(Ordering::Acquire) != Claim::FREE {
+            return Err(format!("CPU {cpu} is still claimed"));
+        }
+        for slot in rq.rt.waiting(&rq.tasks).filter(|_| self.shared.has_reach()) {
+            let task = &rq.tasks[slot];
+            let lacks = |on: &CpuId| !self.shared.reaches(cpu, *on);
+            let lacking = task.allowed.as_deref().and_then(|mask| mask.iter().find(lacks));
+            if let Some(on) = lacking.filter(|_| !self.truth_of(rq).0.reaches_all) {
+                return Err(format!("task {} may move from CPU {cpu} to CPU {on}, which is not published", task.id));
+            }
+        }
+        Ok(())
     }
 
     /// Checks the invariants of a machine at rest: the published state is true, and no IPI
@@ -185,6 +205,9 @@ impl<L: RawMutex> Scheduler<L> {
             if domain.loop_start.load(Ordering::Acquire) != 0 {
                 return Err(String::from("the start of the circulating IPI is still taken"));
             }
+        }
+        for rq in rqs {
+            self.check_claim(rq)?;
         }
         for (source, chain) in self.shared.chains.iter().enumerate() {
             match *chain.lock() {
@@ -215,6 +238,9 @@ impl<L: RawMutex> Scheduler<L> {
         }
         for chain in &self.shared.chains {
             debug(&*chain.lock(), into);
+        }
+        for rq in rqs {
+            self.shared.cpus[rq.cpu().index()].0.claim.load(Ordering::Relaxed).hash(into);
         }
         for mask in self.overload_masks() {
             mask.hash(into);

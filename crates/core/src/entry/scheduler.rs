@@ -38,7 +38,7 @@
 //! [`online`]: Scheduler::online
 
 use crate::balance::fair::{distribute, newidle, periodic, select};
-use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_pull, rt_push, rt_select};
+use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_claim, rt_pull, rt_push, rt_select};
 use crate::class::fair::{boost, park};
 use crate::class::{dl, dl_server, fair, rt, rt_throttle};
 use crate::entry::ticks;
@@ -615,6 +615,7 @@ impl<L: RawMutex> Scheduler<L> {
         let step = match work {
             Work::RtPush(domain) => rt_push::begin(rq, cx, AfterPush::PassOn(domain)),
             Work::RtPushFor(source) => rt_push::begin(rq, cx, AfterPush::PassOnChain(source)),
+            Work::RtPullFrom(cpu) => rt_claim::answer(rq, cx, cpu),
             Work::IdleBalance => periodic::idle(rq, cx),
         };
         rq.publish(cx);
@@ -645,6 +646,7 @@ impl<L: RawMutex> Scheduler<L> {
         let step = match cont {
             PairCont::RtPush(push) => rt_push::resume(own, other, cx, push),
             PairCont::RtPull { scope } => rt_pull::resume(own, other, cx, scope),
+            PairCont::RtPullClaimed(pull) => rt_claim::resume(own, other, cx, pull),
             PairCont::DlPush(push) => dl_push::resume(own, other, cx, push),
             PairCont::DlPull => dl_pull::resume(own, other, cx),
             PairCont::Balance(work) => periodic::resume(own, other, cx, work),

@@ -47,11 +47,19 @@ pub(crate) struct PublishedPrios {
     pub(crate) pushable: Prio,
     /// Whether the current task is allowed to run on another CPU.
     pub(crate) current_movable: bool,
+    /// With `pull_claimed`: a pushable task may use any CPU, so that the mask of CPUs that pushable
+    /// tasks may use says nothing.
+    pub(crate) reaches_all: bool,
 }
 
 impl PublishedPrios {
-    pub(crate) const IDLE: Self =
-        Self { current: Prio::IDLE, highest: Prio::IDLE, pushable: Prio::IDLE, current_movable: true };
+    pub(crate) const IDLE: Self = Self {
+        current: Prio::IDLE,
+        highest: Prio::IDLE,
+        pushable: Prio::IDLE,
+        current_movable: true,
+        reaches_all: false,
+    };
 
     pub(crate) const fn pack(self) -> u64 {
         const fn field(prio: Prio) -> u64 {
@@ -61,6 +69,7 @@ impl PublishedPrios {
             | field(self.highest) << 16
             | field(self.pushable) << 32
             | (self.current_movable as u64) << 48
+            | (self.reaches_all as u64) << 49
     }
 
     pub(crate) const fn unpack(word: u64) -> Self {
@@ -68,7 +77,8 @@ impl PublishedPrios {
             current: Prio::from_raw(word as i16),
             highest: Prio::from_raw((word >> 16) as i16),
             pushable: Prio::from_raw((word >> 32) as i16),
-            current_movable: word >> 48 != 0,
+            current_movable: word >> 48 & 1 != 0,
+            reaches_all: word >> 49 & 1 != 0,
         }
     }
 }
@@ -116,8 +126,11 @@ mod tests {
     #[test]
     fn priorities_survive_packing() {
         for (current, highest) in [(Prio::STOP, Prio::DEADLINE), (Prio::from_raw(0), Prio::IDLE)] {
-            let prios = PublishedPrios { current, highest, pushable: Prio::from_raw(98), current_movable: false };
-            assert_eq!(PublishedPrios::unpack(prios.pack()), prios);
+            for (current_movable, reaches_all) in [(false, true), (true, false)] {
+                let pushable = Prio::from_raw(98);
+                let prios = PublishedPrios { current, highest, pushable, current_movable, reaches_all };
+                assert_eq!(PublishedPrios::unpack(prios.pack()), prios);
+            }
         }
     }
 }

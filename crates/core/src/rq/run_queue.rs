@@ -437,6 +437,22 @@ impl Rq {
             highest: self.top_prio(),
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
+            reaches_all: cx.shared.has_reach() && self.rt.waiting(&self.tasks).any(|slot| self.reaches_all(slot)),
+        }
+    }
+
+    /// Returns whether a task may use any CPU.
+    fn reaches_all(&self, slot: Slot) -> bool {
+        self.tasks[slot].allowed.is_none()
+    }
+
+    /// Publishes the CPUs that some pushable task may use (`pull_claimed`). O(pushable tasks, times
+    /// the words of a mask).
+    fn publish_reach<L: RawMutex>(&self, cx: &Cx<'_, L>) {
+        let waiting = || self.rt.waiting(&self.tasks);
+        if self.rt.has_pushable() && !waiting().any(|slot| self.reaches_all(slot)) {
+            let masks = || waiting().filter_map(|slot| self.tasks[slot].allowed.as_deref());
+            cx.shared.publish_reach(self.cpu, |word| masks().fold(0, |union, mask| union | mask.word(word)));
         }
     }
 
@@ -471,6 +487,9 @@ impl Rq {
     fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>, changed: Unpublished) {
         let cpu = self.cpu;
         if changed.has(Unpublished::PRIOS) {
+            if cx.shared.has_reach() {
+                self.publish_reach(cx); // Before the priority that makes others look at it.
+            }
             let prios = self.published_prios(cx);
             if prios != self.published.prios {
                 let had = core::mem::replace(&mut self.published.prios, prios);

@@ -19,6 +19,7 @@
 //! | load of a misfit | a stronger CPU finds no task, or one that fits, and takes none |
 //! | idle mask | two wakers choose the same idle CPU; new-idle balancing spreads them |
 //! | online mask | a task goes to a CPU that goes offline; emptying that CPU moves it on |
+//! | CPUs that pushable tasks may use | a pull finds no task; or misses one that just arrives |
 //! | RT overload masks | a pull misses a task that just becomes pushable; its own CPU pushes it |
 //!
 //! Written by others:
@@ -32,6 +33,7 @@
 //! | notes of deadline tasks | waking or changing CPU | never stale: read before each use |
 //! | notes of blocked load | waking CPU | a load is too high for a tick |
 //! | group weights and loads | changing CPU; lock holder | a group's share here is a tick late |
+//! | claims (`pull_claimed`) | pulling CPU | never stale: changed by compare-and-swap |
 //! | holders of locks | host, at lock and unlock | a waiter is parked, then sent to the holder |
 //! | home directory | CPU that moves the body | lock holder finds the slot empty and looks again |
 //!
@@ -66,7 +68,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
-use zerolag_model::settings::OverloadScope;
+use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, CpuMask, Instant, ServerKind, Settings, TaskId};
 
 /// Keeps words that different CPUs write on different cache lines (two, for the adjacent-line
@@ -108,6 +110,8 @@ pub(crate) struct CpuState {
     /// CPUs of the same round lend to each other ([`RtLimit::round`]).
     pub(crate) rt_round: AtomicU32,
     has_dl_notes: AtomicBool,
+    /// With `pull_claimed`: a [`Claim`].
+    pub(crate) claim: AtomicU32,
 }
 
 impl CpuState {
@@ -135,8 +139,21 @@ impl CpuState {
             rt_runtime,
             rt_round: AtomicU32::new(0),
             has_dl_notes,
+            claim: AtomicU32::new(Claim::FREE),
         }
     }
+}
+
+/// Whether a CPU is pulling from this one (`pull_claimed`).
+#[derive(Debug)]
+pub(crate) enum Claim {}
+
+impl Claim {
+    pub(crate) const FREE: u32 = 0;
+    /// A CPU is pulling.
+    pub(crate) const TAKEN: u32 = 1;
+    /// A CPU is pulling, and another wanted to.
+    pub(crate) const WANTED: u32 = 2;
 }
 
 /// Adds to notes. Each field saturates at its width: load 32 bits, util and runnable 16.
@@ -206,6 +223,9 @@ pub(crate) struct Shared<L: RawMutex> {
     overload: Vec<AtomicCpuMask>,
     overload_scope: OverloadScope,
     pub(crate) chains: Box<[Mutex<L, PushChain>]>,
+    /// With `pull_claimed`, per CPU the CPUs that some pushable task there may use; else empty. A
+    /// bit is in one word, so a CPU reads its own bit as of one instant.
+    reach: Box<[Box<[AtomicU64]>]>,
     pub(crate) groups: GroupTable<L>,
     /// Per CPU the load of its current task if that does not fit; empty where CPUs are equal.
     pub(crate) misfits: Box<[AtomicU64]>,
@@ -237,7 +257,7 @@ impl<L: RawMutex> Shared<L> {
     pub(crate) fn new(config: &Config) -> Self {
         let (nr_cpus, threads) = (config.topology.nr_cpus(), config.threads);
         let (domains, groups) = (config.domains.clone(), config.group_reserve);
-        let scope = if config.settings.rt_balance.is_by_ipi() {
+        let scope = if config.settings.rt_balance.is_per_root_domain() {
             OverloadScope::RootDomain
         } else {
             config.settings.overload_scope
@@ -278,6 +298,9 @@ impl<L: RawMutex> Shared<L> {
             overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus, threads)).collect(),
             overload_scope: scope,
             chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
+            reach: (0..if config.settings.rt_balance == RtBalance::PullClaimed { nr_cpus } else { 0 })
+                .map(|_| (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+                .collect(),
             groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
             misfits: (0..config.topology.asymmetry().map_or(0, |_| nr_cpus)).map(|_| AtomicU64::new(0)).collect(),
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
@@ -370,6 +393,44 @@ impl<L: RawMutex> Shared<L> {
 
     pub(crate) fn publish_prios(&self, cpu: CpuId, prios: PublishedPrios) {
         self.cpus[cpu.index()].0.prios.store(prios.pack(), Ordering::Release);
+    }
+
+    /// Returns whether CPUs publish where their pushable tasks may run.
+    #[inline]
+    pub(crate) fn has_reach(&self) -> bool {
+        !self.reach.is_empty()
+    }
+
+    /// Publishes the CPUs that some pushable task of a CPU may use, word by word.
+    pub(crate) fn publish_reach(&self, cpu: CpuId, union: impl Fn(usize) -> u64) {
+        for (index, word) in self.reach[cpu.index()].iter().enumerate() {
+            let bits = union(index);
+            if word.load(Ordering::Relaxed) != bits {
+                word.store(bits, Ordering::Release);
+            }
+        }
+    }
+
+    /// Returns whether some pushable task of `cpu` may use `on`, as of its last publication; says
+    /// nothing while one may use any CPU.
+    pub(crate) fn reaches(&self, cpu: CpuId, on: CpuId) -> bool {
+        self.reach[cpu.index()][on.index() / 64].load(Ordering::Acquire) & 1 << (on.index() % 64) != 0
+    }
+
+    /// Claims the right to pull from a CPU; if another has it, notes that it is wanted.
+    pub(crate) fn claim(&self, cpu: CpuId) -> bool {
+        let next = |claim| match claim {
+            Claim::FREE => Some(Claim::TAKEN),
+            Claim::TAKEN => Some(Claim::WANTED),
+            _ => None, // Already noted: the line is not written again.
+        };
+        let claim = &self.cpus[cpu.index()].0.claim;
+        claim.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(Claim::FREE)
+    }
+
+    /// Gives the right up; returns whether another CPU wanted it meanwhile.
+    pub(crate) fn release(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].0.claim.swap(Claim::FREE, Ordering::SeqCst) == Claim::WANTED
     }
 
     pub(crate) fn publish_averages(&self, cpu: CpuId, averages: CpuAverages) {

@@ -16,6 +16,8 @@ pub enum Work {
     RtPush(DomainId),
     /// Push the receiver's waiting RT tasks, then pass on the chain of this CPU.
     RtPushFor(CpuId),
+    /// Pull the waiting RT tasks of this CPU that can run on the receiver (`pull_claimed`).
+    RtPullFrom(CpuId),
     /// The receiver is idle: look for work.
     IdleBalance,
 }
@@ -25,7 +27,7 @@ impl Work {
     #[must_use]
     pub const fn reason(self) -> IpiReason {
         match self {
-            Self::RtPush(_) | Self::RtPushFor(_) => IpiReason::RtPush,
+            Self::RtPush(_) | Self::RtPushFor(_) | Self::RtPullFrom(_) => IpiReason::RtPush,
             Self::IdleBalance => IpiReason::IdleBalance,
         }
     }
@@ -145,6 +147,10 @@ pub struct Costs {
     pub inner_locks: u32,
     /// Atomics and locks of the root domain's IPI state that were accessed (`ipi_root_domain`).
     pub rto_accesses: u32,
+    /// Accesses to the word by which CPUs claim the right to pull from another (`pull_claimed`).
+    pub claim_accesses: u32,
+    /// The CPU whose word was accessed last: each has a cache line of its own.
+    pub claimed: Option<CpuId>,
     /// Rounds of RT balancing begun (pushes or pulls that looked for a partner). It is zero without
     /// RT overload.
     pub rt_balance: u32,
@@ -169,12 +175,14 @@ impl Costs {
             tasks_moved,
             inner_locks,
             rto_accesses,
+            claim_accesses,
+            claimed: _,
             rt_balance,
             fair_balance,
             throttles,
             pushes_given_up,
         } = *self;
-        let searched = cpus_scanned | cpus_searched | tasks_scanned | inner_locks | rto_accesses;
+        let searched = cpus_scanned | cpus_searched | tasks_scanned | inner_locks | rto_accesses | claim_accesses;
         searched | tasks_moved | rt_balance | fair_balance | throttles | pushes_given_up == 0
     }
 }

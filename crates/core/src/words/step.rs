@@ -28,7 +28,7 @@
 //! [`MAX_OPS`]: crate::MAX_OPS
 
 use crate::words::ids::{CpusetId, DomainId};
-use zerolag_model::{CpuId, GroupId, TaskId};
+use zerolag_model::{CpuId, GroupId, Prio, TaskId};
 
 /// The work that remains after an entry point.
 #[must_use = "a step that is dropped leaves a task where it should not be"]
@@ -64,6 +64,8 @@ pub enum PairCont {
         /// The scope of the overload mask that is searched.
         scope: CpusetId,
     },
+    /// Pull a waiting RT task from `other`, which `own` has claimed, to `own`.
+    RtPullClaimed(ClaimedPull),
     /// Push a waiting deadline task from `own` to `other`.
     DlPush(DlPush),
     /// Pull a waiting deadline task from `other` to `own`.
@@ -97,6 +99,23 @@ pub struct RtPush {
     pub(crate) task: Stay,
     pub(crate) tries: u8,
     pub(crate) after: AfterPush,
+}
+
+/// A pull from a CPU that the puller has claimed (`pull_claimed`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClaimedPull {
+    /// The priority that made the puller choose that CPU: the search goes on behind it.
+    pub(crate) prio: Prio,
+    pub(crate) why: ClaimedFor,
+}
+
+/// The reason for a claimed pull.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClaimedFor {
+    /// The puller has lowered its priority.
+    Itself,
+    /// The puller before it was asked for more.
+    Relay,
 }
 
 /// A deadline push that has chosen its task and its target.

@@ -222,7 +222,7 @@ impl World {
         settings.rt_balance.is_active()
             && settings.rt_balance != RtBalance::ActiveAndPassive
             && (settings.overload_scope != OverloadScope::Cpuset
-                || settings.rt_balance.is_by_ipi()
+                || settings.rt_balance.is_per_root_domain()
                 || self.setup.cpusets.is_empty())
     }
 

@@ -295,7 +295,7 @@ impl World {
         let settings = &self.setup.settings;
         let exact = self.setup.cpusets.is_empty()
             || settings.overload_scope != OverloadScope::Cpuset
-            || settings.rt_balance.is_by_ipi();
+            || settings.rt_balance.is_per_root_domain();
         if costs.rt_balance > 0 && exact {
             // By the rule of 6.7 a CPU is overloaded from the moment a task wakes there until it
             // runs.

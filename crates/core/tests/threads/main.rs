@@ -105,6 +105,11 @@ fn pull_locked_on_threads() {
 }
 
 #[test]
+fn pull_claimed_on_threads() {
+    hold_and_replay(RtBalance::PullClaimed, false, ROUNDS, BUDGET);
+}
+
+#[test]
 fn ipi_per_cpu_on_threads() {
     hold_and_replay(RtBalance::IpiPerCpu, false, ROUNDS, BUDGET);
 }

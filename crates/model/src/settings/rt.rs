@@ -21,6 +21,10 @@ switch! {
         IpiPerCpu = "ipi_per_cpu",
         /// 2017: one IPI circulates per root domain.
         IpiRootDomain = "ipi_root_domain",
+        /// Ours, in no kernel: a CPU that lowers its priority looks at what overloaded CPUs publish
+        /// of their waiting tasks, and pulls only where one can run here; one CPU at a time pulls
+        /// from an overloaded CPU.
+        PullClaimed = "pull_claimed",
     }
 }
 
@@ -30,16 +34,19 @@ impl RtBalance {
     pub const fn is_active(self) -> bool {
         match self {
             Self::Passive => false,
-            Self::ActiveAndPassive | Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => true,
+            Self::ActiveAndPassive | Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain | Self::PullClaimed => {
+                true
+            }
         }
     }
 
-    /// Returns whether overloaded CPUs are told by IPI to push.
+    /// Returns whether one mask of overloaded CPUs per root domain is kept, whatever
+    /// `overload_scope` says.
     #[must_use]
-    pub const fn is_by_ipi(self) -> bool {
+    pub const fn is_per_root_domain(self) -> bool {
         match self {
             Self::Passive | Self::ActiveAndPassive | Self::PullLocked => false,
-            Self::IpiPerCpu | Self::IpiRootDomain => true,
+            Self::IpiPerCpu | Self::IpiRootDomain | Self::PullClaimed => true,
         }
     }
 
@@ -48,7 +55,7 @@ impl RtBalance {
     pub const fn is_passive(self) -> bool {
         match self {
             Self::Passive | Self::ActiveAndPassive => true,
-            Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => false,
+            Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain | Self::PullClaimed => false,
         }
     }
 }

@@ -191,8 +191,8 @@ settings! {
                 V4_15 => RtBalance::IpiRootDomain,
                 V7_1 => RtBalance::PullLocked;
         /// The IPI modes of `rt_balance` always keep one mask per root domain, as do the kernels
-        /// that have them: the IPI belongs to the root domain.
-        "overload_scope": "where the mask of RT-overloaded CPUs is kept (the IPI modes of rt_balance: per root domain)",
+        /// that have them: the IPI belongs to the root domain. So does `pull_claimed`.
+        "overload_scope": "where the mask of RT-overloaded CPUs is kept (ipi_* and pull_claimed of rt_balance: per root domain)",
             overload_scope: OverloadScope = OverloadScope::Global, V2_6_25 => OverloadScope::RootDomain;
         "rt_overload": "what makes a CPU RT-overloaded",
             rt_overload: RtOverload = RtOverload::Queued, V6_12 => RtOverload::Pushable;

@@ -91,5 +91,9 @@ impl Kernel {
             let time = self.queue_for_rto(cpu, counts.rto_accesses);
             self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
         }
+        if let Some(of) = counts.claimed {
+            let time = self.queue_for_claim(cpu, of, counts.claim_accesses);
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+        }
     }
 }

@@ -21,6 +21,7 @@
 //! `watchdog_thresh`, the run ends with [`End::Lockup`] instead of running away.
 //!
 //! The state of a root domain's IPI is one cache line: accesses queue for it, in order of arrival.
+//! So is the word of each CPU by which others claim to pull from it.
 //!
 //! Sources: Linux v4.1 and v6.12 `kernel/irq_work.c`; `arch/x86/include/asm/irq_vectors.h`
 //! (`LOCAL_TIMER_VECTOR` is below `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose
@@ -43,7 +44,7 @@ use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TraceEvent};
 impl Kernel {
     /// Puts work on the list of a CPU, and interrupts it if that was empty.
     pub(super) fn queue_work(&mut self, from: CpuId, to: CpuId, work: Work) {
-        self.stats.rt_ipis += u64::from(matches!(work, Work::RtPush(_) | Work::RtPushFor(_)));
+        self.stats.rt_ipis += u64::from(matches!(work, Work::RtPush(_) | Work::RtPushFor(_) | Work::RtPullFrom(_)));
         let works = &mut self.cpus[to.index()].works;
         let was_empty = works.is_empty();
         works.push_back((from, work));
@@ -157,9 +158,23 @@ impl Kernel {
             self.rto_free_at.resize(domain + 1, Instant::ZERO);
         }
         let at = self.cpus[cpu.index()].busy_until;
-        let free_at = &mut self.rto_free_at[domain];
-        let done = (*free_at).max(at) + self.costs.inner_lock * u64::from(accesses);
-        *free_at = done;
-        done.since(at)
+        queue(&mut self.rto_free_at[domain], at, self.costs.inner_lock * u64::from(accesses))
     }
+
+    /// Returns how long accesses to the word by which CPUs claim to pull from `of` take, including
+    /// the wait for others.
+    pub(super) fn queue_for_claim(&mut self, cpu: CpuId, of: CpuId, accesses: u32) -> Duration {
+        if self.claim_free_at.is_empty() {
+            self.claim_free_at.resize(self.cpus.len(), Instant::ZERO);
+        }
+        let at = self.cpus[cpu.index()].busy_until;
+        queue(&mut self.claim_free_at[of.index()], at, self.costs.inner_lock * u64::from(accesses))
+    }
+}
+
+/// Queues an access to a cache line that is free from `free_at` on; returns its time with the wait.
+fn queue(free_at: &mut Instant, at: Instant, takes: Duration) -> Duration {
+    let done = (*free_at).max(at) + takes;
+    *free_at = done;
+    done.since(at)
 }

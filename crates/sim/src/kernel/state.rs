@@ -46,6 +46,8 @@ pub(crate) struct Kernel {
     pub(super) searched: Option<(CpuId, Instant)>,
     /// When the cache line of each root domain's IPI state is free.
     pub(super) rto_free_at: Vec<Instant>,
+    /// The same of the word by which others claim to pull from a CPU.
+    pub(super) claim_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
     pub(super) lends_turns: bool,
 }
@@ -85,6 +87,7 @@ impl Kernel {
             unlocked: Duration::ZERO,
             searched: None,
             rto_free_at: Vec::new(),
+            claim_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
         }
     }

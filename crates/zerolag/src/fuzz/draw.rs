@@ -112,7 +112,7 @@ const SETTINGS: [(&str, &[&str]); 26] = [
     ("features.RT_RUNTIME_SHARE", &["on", "off"]),
     ("rt_push_skip_stuck", &["on", "off"]),
     ("rt_select_on_wake", &["on", "off"]),
-    ("rt_balance", &["pull_locked", "ipi_per_cpu", "ipi_root_domain"]),
+    ("rt_balance", &["pull_locked", "ipi_per_cpu", "ipi_root_domain", "pull_claimed"]),
     ("rt_overload", &["queued", "pushable"]),
     ("features.DELAY_DEQUEUE", &["on", "off"]),
     ("proxy_exec", &["on", "off"]),

@@ -104,15 +104,16 @@ pub(crate) const FLOORS: Floors = &[
         "balance/fair/wakers",
         "balance/proxy",
         "balance/rt_ipi",
+        "balance/rt_take",
     ],
     &[
         "balance/fair/capacity_search",
         "balance/fair/imbalance",
         "balance/fair/recent_used",
-        "balance/rt_pull",
+        "balance/rt_claim",
         "balance/rt_push",
     ],
-    &["balance/dl_push", "balance/fair/newidle", "balance/fair/select"],
+    &["balance/dl_push", "balance/fair/newidle", "balance/fair/select", "balance/rt_pull"],
     &["balance/dl_pull", "balance/fair/periodic", "balance/rt_select"],
     // Entry points.
     &["entry", "entry/check_fair", "entry/ticks"],

@@ -1,4 +1,4 @@
-//! Experiment 2: three generations of pulling real-time tasks, from 4 to 4096 CPUs.
+//! Experiment 2: three generations of pulling real-time tasks and one of ours, from 4 to 4096 CPUs.
 //!
 //! One CPU is overloaded: a pinned task runs there, and another waits that may only use this CPU
 //! and the next, which is just as busy. All other CPUs run real-time tasks, and each time one of
@@ -50,11 +50,14 @@ pub enum Variant {
     IpiRootDomain,
     /// 2026: one IPI circulates, and a CPU does not forward it to itself.
     IpiSkipSelf,
+    /// Ours: one CPU at a time pulls, and only where a task waits that may run on it.
+    PullClaimed,
 }
 
 impl Variant {
     /// All, from old to new.
-    pub const ALL: [Self; 4] = [Self::PullLocked, Self::IpiPerCpu, Self::IpiRootDomain, Self::IpiSkipSelf];
+    pub const ALL: [Self; 5] =
+        [Self::PullLocked, Self::IpiPerCpu, Self::IpiRootDomain, Self::IpiSkipSelf, Self::PullClaimed];
 
     /// Returns a name for tables.
     #[must_use]
@@ -64,6 +67,7 @@ impl Variant {
             Self::IpiPerCpu => "ipi_per_cpu",
             Self::IpiRootDomain => "ipi_root_domain",
             Self::IpiSkipSelf => "... skip_self",
+            Self::PullClaimed => "pull_claimed",
         }
     }
 
@@ -71,7 +75,7 @@ impl Variant {
         match self {
             Self::PullLocked => KernelVersion::V3_2,
             Self::IpiPerCpu => KernelVersion::V4_1,
-            Self::IpiRootDomain | Self::IpiSkipSelf => KernelVersion::V4_15,
+            Self::IpiRootDomain | Self::IpiSkipSelf | Self::PullClaimed => KernelVersion::V4_15,
         }
     }
 
@@ -80,6 +84,7 @@ impl Variant {
             Self::PullLocked => RtBalance::PullLocked,
             Self::IpiPerCpu => RtBalance::IpiPerCpu,
             Self::IpiRootDomain | Self::IpiSkipSelf => RtBalance::IpiRootDomain,
+            Self::PullClaimed => RtBalance::PullClaimed,
         }
     }
 }
