@@ -4,7 +4,7 @@
 
 use crate::group::GroupWeight;
 use std::sync::Arc;
-use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, SchedAttr};
+use zerolag_model::{Activation, CpuId, CpuMask, CpuMax, Duration, SchedAttr};
 
 /// A change in the middle of the run.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +107,7 @@ pub enum Change {
         is_online: bool,
     },
     /// The parameters of the fair servers of some CPUs are set (`fair_server/cpuN/runtime`,
-    /// `period`).
+    /// `period`; of the 2023 text also `defer`).
     Server {
         /// The CPUs; `None` is every CPU.
         cpus: Option<Arc<CpuMask>>,
@@ -115,6 +115,8 @@ pub enum Change {
         runtime: Option<Duration>,
         /// The new period; `None` keeps the old one.
         period: Option<Duration>,
+        /// When the server competes from now on; `None` keeps the old rule.
+        activation: Option<Activation>,
     },
     /// The runtime of real-time tasks per CPU and period is set (`sched_rt_runtime_us`).
     RtRuntime {

@@ -4,13 +4,14 @@
 //! It is queued no earlier than its zero-laxity instant (less the millisecond by which the kernel
 //! lets it start early). Two exceptions: it resumes a job that was interrupted because it had no
 //! task to serve, and keeps the deadline of that job; or it exhausted a job and was not deferred
-//! since, then it waits for the end of that job's period.
+//! since, then it waits for the end of that job's period. A server that is set to be immediate in
+//! mid-run promises nothing until it is set back.
 //!
 //! Not applicable where no fair server is deferred. Complexity: O(1) per state of a server.
 
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
-use zerolag_model::{CpuId, Duration, Instant, Record, ServerState, TraceEvent};
+use zerolag_model::{Activation, CpuId, Duration, Instant, Record, ServerKind, ServerState, TraceEvent};
 use zerolag_trace::{IdTable, Replay};
 
 /// `dl_server_min_res`.
@@ -20,6 +21,8 @@ const EARLY: Duration = Duration::from_millis(1);
 struct ServerLaxity {
     /// Per CPU, the deadline with which its server was last queued.
     deadlines: IdTable<CpuId, Option<Instant>>,
+    /// Per CPU, whether its server was set to be immediate.
+    are_immediate: IdTable<CpuId, bool>,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -36,7 +39,14 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 
 impl Monitor for ServerLaxity {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        if let TraceEvent::ServerParams { kind: ServerKind::Fair, params } = &record.event {
+            *self.are_immediate.entry(record.cpu) = params.activation == Activation::Immediate;
+        }
         let TraceEvent::Server { state: ServerState::Queued { deadline }, .. } = &record.event else { return };
+        if *self.are_immediate.entry(record.cpu) {
+            self.deadlines.entry(record.cpu).replace(*deadline);
+            return;
+        }
         let last = self.deadlines.entry(record.cpu).replace(*deadline);
         match before.cpu(record.cpu).fair_server.unwrap_or(ServerState::Stopped) {
             ServerState::Deferred { until } if record.at.saturating_add(EARLY) >= until => {}
@@ -63,7 +73,7 @@ impl Monitor for ServerLaxity {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds, not_applicable};
-    use zerolag_model::{Instant, ServerKind, ServerState, TraceEvent};
+    use zerolag_model::{Activation, Instant, ServerKind, ServerParams, ServerState, TraceEvent};
     use zerolag_trace::script::Script;
 
     fn server(script: &mut Script, us: u64, state: ServerState) {
@@ -93,6 +103,30 @@ mod tests {
             }
         }
         not_applicable("server-laxity", &Script::new(1).end(1), "the servers are not all deferred");
+    }
+
+    #[test]
+    fn a_server_is_immediate_while_it_is_set_so() {
+        let set = |script: &mut Script, us, activation| {
+            let params = ServerParams { activation, ..ServerParams::DEFAULT };
+            script.event(us, 0, TraceEvent::ServerParams { kind: ServerKind::Fair, params });
+        };
+        for set_back in [false, true] {
+            let mut script = script();
+            set(&mut script, 1_000, Activation::Immediate);
+            server(&mut script, 1_000, ServerState::Queued { deadline: at(1_001_000) });
+            server(&mut script, 2_000, ServerState::Stopped);
+            if set_back {
+                set(&mut script, 3_000, Activation::Deferred);
+            }
+            server(&mut script, 4_000, ServerState::Queued { deadline: at(1_004_000) });
+            if set_back {
+                let says = "the fair server of cpu 0 starts a new job without having been deferred";
+                breaks("server-laxity", &script.end(1), says);
+            } else {
+                holds("server-laxity", &script.end(1));
+            }
+        }
     }
 
     #[test]

@@ -129,7 +129,10 @@ impl Admin {
                 let domain = if *is_root { cpuset::id_of(*cpuset) } else { CpusetId::default() };
                 cpuset::join_domain(kernel, cpu, domain, index)?;
             }
-            Change::Server { runtime, period, .. } => servers::set_server(kernel, cpu, *runtime, *period, index)?,
+            Change::Server { runtime, period, activation, .. } => {
+                let wanted = servers::Wanted { runtime: *runtime, period: *period, activation: *activation };
+                servers::set_server(kernel, cpu, wanted, index)?;
+            }
             Change::RtRuntime { .. } | Change::RtPeriod { .. } => servers::follow_rt_limit(kernel, cpu, index)?,
             Change::Attr { task: def, .. }
             | Change::Affinity { task: def, .. }

@@ -1,5 +1,6 @@
 //! Deadline servers and RT throttling that are set during the run: writes to
-//! `fair_server/cpuN/runtime` and `period`, and to `sched_rt_runtime_us` and `sched_rt_period_us`.
+//! `fair_server/cpuN/runtime`, `period` and the 2023 text's `defer`, and to `sched_rt_runtime_us`
+//! and `sched_rt_period_us`.
 //!
 //! Each CPU concerned sets its own, under the lock of its run queue. A write that the core refuses
 //! changes nothing, as in the kernel. The run ends with it, because the scenario asks for something
@@ -8,21 +9,26 @@
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
 use crate::outcome::{End, SimError};
-use zerolag_model::{CpuId, Duration, RtBandwidth, ServerKind, ServerParams};
+use zerolag_model::{Activation, CpuId, Duration, RtBandwidth, ServerKind, ServerParams};
 
-/// Sets the server of this CPU; parameters that are `None` stay.
-pub(crate) fn set_server(
-    kernel: &mut Kernel,
-    cpu: CpuId,
-    runtime: Option<Duration>,
-    period: Option<Duration>,
-    change: u32,
-) -> Done {
+/// The parameters of a server to be set; those that are `None` stay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) runtime: Option<Duration>,
+    pub(crate) period: Option<Duration>,
+    pub(crate) activation: Option<Activation>,
+}
+
+/// Sets the server of this CPU.
+pub(crate) fn set_server(kernel: &mut Kernel, cpu: CpuId, wanted: Wanted, change: u32) -> Done {
     let kind = ServerKind::Fair;
     let set = kernel.locked(cpu, cpu, Job::Change(change), |scheduler, rq, clock, io| {
         let (has, _, _) = rq.server(kind);
-        let params =
-            ServerParams { runtime: runtime.unwrap_or(has.runtime), period: period.unwrap_or(has.period), ..has };
+        let params = ServerParams {
+            runtime: wanted.runtime.unwrap_or(has.runtime),
+            period: wanted.period.unwrap_or(has.period),
+            activation: wanted.activation.unwrap_or(has.activation),
+        };
         scheduler.set_server(rq, clock, kind, params, io)
     })?;
     if let Err(error) = set {

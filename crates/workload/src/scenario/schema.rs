@@ -107,7 +107,11 @@ fn root(key: &str) -> Value {
             }))
         }
         "fair_server" => object(&server::KEYS, |_| {
-            let change = object(&server::CHANGE_KEYS, |key| defined(if key == "cpus" { "cpus" } else { "time" }));
+            let change = object(&server::CHANGE_KEYS, |key| match key {
+                "cpus" => defined("cpus"),
+                "defer" => json!({ "type": "boolean" }),
+                _ => defined("time"),
+            });
             json!({ "type": "array", "items": change })
         }),
         "group" => named(&flat_or_nested()),

@@ -9,11 +9,12 @@ use super::Reader;
 use super::table::{Table, span};
 use super::tree::Value;
 use crate::change::Change;
+use zerolag_model::Activation;
 
 /// Keys of the table.
 pub(super) const KEYS: [&str; 1] = ["changes"];
 /// Keys of a change.
-pub(super) const CHANGE_KEYS: [&str; 4] = ["at", "cpus", "runtime", "period"];
+pub(super) const CHANGE_KEYS: [&str; 5] = ["at", "cpus", "runtime", "period", "defer"];
 
 impl Reader<'_> {
     /// Reads `[fair_server]`.
@@ -36,13 +37,24 @@ impl Reader<'_> {
             if table.get("at").is_none() {
                 self.report.error_help(span(item), "a change has no time", "write at = \"2s\"");
             }
-            if table.get("runtime").is_none() && table.get("period").is_none() {
-                let help = "write runtime = \"20ms\", or period, or both";
+            if ["runtime", "period", "defer"].into_iter().all(|key| table.get(key).is_none()) {
+                let help = "write runtime = \"20ms\", period, defer = false, or several of them";
                 self.report.error_help(span(item), "a change changes nothing", help);
             }
+            let activation = match table.get("defer").map(|entry| entry.item) {
+                None => None,
+                Some(item) => match item.get_ref() {
+                    Value::Boolean(true) => Some(Activation::Deferred),
+                    Value::Boolean(false) => Some(Activation::Immediate),
+                    _ => {
+                        self.report.error_help(span(item), "`defer` is neither true nor false", "write defer = false");
+                        None
+                    }
+                },
+            };
             let cpus = table.get("cpus").and_then(|entry| self.cpus("cpus", entry.item));
             if let Some(at) = at {
-                self.assembly.program.change(at, Change::Server { cpus, runtime, period });
+                self.assembly.program.change(at, Change::Server { cpus, runtime, period, activation });
             }
         }
     }
