@@ -178,12 +178,19 @@ fn refuse_affinities(program: &Program, cpus: &CpuMask, refusals: &mut Vec<Refus
 
 /// Refuses system calls with given inner steps: the kernel's steps cannot be chosen.
 fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
+    for line in &program.interrupts {
+        let why = "devices and their interrupts can only be simulated".to_owned();
+        refusals.push(Refusal { subject: format!("interrupt {}", line.name), why });
+    }
     for (at, def) in program.tasks.iter().enumerate() {
         let inside = def.phases.iter().flat_map(|phase| &phase.actions).any(|action| {
             matches!(
                 action,
                 Action::SyscallEnter
                     | Action::CondResched
+                    | Action::IrqsOff(_)
+                    | Action::BhDisable
+                    | Action::PreemptDisable
                     | Action::Down { .. }
                     | Action::Up { .. }
                     | Action::Io { .. }

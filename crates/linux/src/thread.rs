@@ -350,6 +350,13 @@ impl<'w: 's, 's> Thread<'w, 's> {
             | Action::Down { .. }
             | Action::SpinLock(_)
             | Action::SpinUnlock(_)
+            | Action::PreemptDisable
+            | Action::PreemptEnable
+            | Action::IrqsOff(_)
+            | Action::BhDisable
+            | Action::BhEnable
+            | Action::Softirqs
+            | Action::SoftTimers
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => unreachable!("the plan refuses it"),

@@ -22,7 +22,7 @@ use crate::admin::changes::{Admin, Follows};
 use crate::admin::{cpuset, groups, hotplug, isolation};
 use crate::costs::Costs;
 use crate::device::arrivals::Arrivals;
-use crate::device::noise::{IrqSource, Noise};
+use crate::device::noise::{IrqSource, Left, Noise};
 use crate::kernel::path::Ahead;
 use crate::kernel::state::Kernel;
 use crate::kernel::ticks::Ticked;
@@ -76,6 +76,10 @@ impl Machine {
     /// fair servers are out of range.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
         let MachineConfig { topology, settings, costs, seed, duration } = config;
+        let program = match program.interrupts.is_empty() && !program.disables_softirqs() {
+            true => program,
+            false => Arc::new(program.with_kernel_work(settings, topology.nr_cpus())),
+        };
         let is_wrong = |cpu: &CpuId| {
             let server = settings.fair_server_params(*cpu);
             server.is_on() && !server.is_valid()
@@ -123,6 +127,8 @@ impl Machine {
         }
         programs.announce_queues(kernel);
         self.arrivals.announce(kernel, &program, self.seed);
+        kernel.use_softirq_threads(!program.kernel_work.softirq_threads.is_empty());
+        self.noise.add_lines(kernel, &program.kernel_work.lines, self.seed);
         isolation::plan_remote_ticks(kernel);
         for cpu in (0..kernel.nr_cpus()).map(CpuId::from_index) {
             kernel.update_tick(cpu);
@@ -303,7 +309,7 @@ impl Machine {
             Interrupt::Tick => Some(Job::Tick),
             Interrupt::Softirq => Some(Job::Carry { step: kernel.take_softirq(cpu), then_pick: false }),
             Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
-            Interrupt::TaskTimer(task) => self.programs.timer_fires(task),
+            Interrupt::TaskTimer(task) => self.programs.timer_due(kernel, cpu, task),
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::Rebuild => Some(Job::Rebuild),
@@ -320,7 +326,8 @@ impl Machine {
             Interrupt::PagesRead { file, window } => self.programs.pages_read(kernel, cpu, file, window),
             Interrupt::Resched => None,
             Interrupt::Source(index) => {
-                self.noise.serve(kernel, cpu, index);
+                let Left { softirq, wakes } = self.noise.serve(kernel, cpu, index);
+                self.programs.follow_interrupt(kernel, cpu, softirq, wakes);
                 None
             }
             Interrupt::Works => kernel.begin_works(cpu),

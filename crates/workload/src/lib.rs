@@ -17,6 +17,7 @@
 //! | [`diagnostic`], [`render`] | errors, warnings and notes, and how they are printed |
 //! | [`goal`] | figures that a run must reach |
 //! | [`input`] | limits of inputs |
+//! | [`interrupt`] | interrupts of devices, and the threads that they become |
 //! | [`limits`] | CPU limits and weights in the notations of Kubernetes, systemd and Docker |
 #![warn(missing_docs)]
 
@@ -30,6 +31,7 @@ pub mod generate;
 pub mod goal;
 mod group;
 pub mod input;
+pub mod interrupt;
 pub mod limits;
 pub mod nature;
 mod plan;
@@ -127,16 +129,9 @@ pub struct Scenario {
 
 impl Scenario {
     /// Returns a scenario with nothing but these warnings.
-    pub(crate) const fn empty(warnings: Diagnostics) -> Self {
+    pub(crate) fn empty(warnings: Diagnostics) -> Self {
         Self {
-            program: Program {
-                tasks: Vec::new(),
-                resources: Vec::new(),
-                sources: Vec::new(),
-                groups: Vec::new(),
-                changes: Vec::new(),
-                cpusets: Vec::new(),
-            },
+            program: Program::default(),
             machine: None,
             kernel: None,
             settings: Vec::new(),

@@ -77,7 +77,9 @@ impl Action {
     #[must_use]
     pub const fn nature(&self) -> Nature<'_> {
         match self {
-            Self::Run(time) | Self::Kernel(time) | Self::Spin { wall: time, .. } => Nature::drawn(time),
+            Self::Run(time) | Self::Kernel(time) | Self::IrqsOff(time) | Self::Spin { wall: time, .. } => {
+                Nature::drawn(time)
+            }
             Self::Sleep(time) | Self::Timer { period: time, .. } => Nature::drawn(time).sleeping(),
             Self::Lock(lock) | Self::Down { semaphore: lock, .. } => Nature::hold(Hold::Takes, *lock),
             Self::SpinLock(lock) => Nature::hold(Hold::Spins, *lock),
@@ -107,7 +109,13 @@ impl Action {
             | Self::Stamp(_)
             | Self::SyscallEnter
             | Self::SyscallExit
-            | Self::CondResched => Nature::INSTANT,
+            | Self::CondResched
+            | Self::PreemptDisable
+            | Self::PreemptEnable
+            | Self::BhDisable
+            | Self::BhEnable
+            | Self::Softirqs
+            | Self::SoftTimers => Nature::INSTANT,
         }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, UtilClamp};
 
 pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus};
+pub use crate::interrupt::{InterruptDef, KernelWork, Line, Threading};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
 
 /// A workload: tasks and the objects that they share.
@@ -32,6 +33,10 @@ pub struct Program {
     pub changes: Vec<TimedChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
     pub cpusets: Vec<CpusetDef>,
+    /// Interrupt lines of devices.
+    pub interrupts: Vec<InterruptDef>,
+    /// What these become under the settings of a run; empty until then.
+    pub kernel_work: KernelWork,
 }
 
 impl Program {
@@ -39,7 +44,9 @@ impl Program {
     /// last request.
     #[must_use]
     pub fn is_endless(&self) -> bool {
-        self.tasks.iter().any(|task| task.turns.is_none() && !self.takes_finite_requests(task))
+        let of_workload = self.kernel_work.first_task.unwrap_or(self.tasks.len());
+        let mut tasks = self.tasks[..of_workload].iter();
+        tasks.any(|task| task.turns.is_none() && !self.takes_finite_requests(task))
     }
 
     /// Returns the source of a queue.
@@ -291,6 +298,21 @@ pub enum Action {
     SpinLock(ResourceId),
     /// Releases a spinning lock.
     SpinUnlock(ResourceId),
+    /// Nothing preempts the task from now on (`preempt_disable`), under any preemption model.
+    PreemptDisable,
+    /// It can be preempted again.
+    PreemptEnable,
+    /// Computes in kernel mode with interrupts disabled, under any preemption model
+    /// (`raw_spin_lock_irqsave`).
+    IrqsOff(Dist),
+    /// No softirq runs on the CPU from now on (`local_bh_disable`).
+    BhDisable,
+    /// Softirqs can run again, and those that were raised meanwhile do.
+    BhEnable,
+    /// Does the softirqs that were raised on this CPU, as its `ksoftirqd`.
+    Softirqs,
+    /// Expires the timers of fair tasks that are due on this CPU, as its `ktimers`.
+    SoftTimers,
     /// Writes bytes to a pipe; waits while it is full, until all are written.
     PipeWrite {
         /// The pipe.

@@ -162,3 +162,44 @@ fn the_action_trace_saves_at_a_threshold_or_in_the_end() {
         "{text}"
     );
 }
+
+/// Returns the lateness of the threads of two CPUs beside a load that works in the kernel, in us:
+/// that of one in a hundred, and the largest.
+fn lateness(model: &str) -> (f64, f64) {
+    let args = format!("timerlat hist -d 4s --cpus 2 -q -E 2000 --kernel 6.12 --load kernel --set preempt={model}");
+    let text = printed(&args);
+    // Columns: interrupt and thread of each CPU.
+    let max = figures(&text, "max:");
+    let classes = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let rows: Vec<Vec<f64>> =
+        classes.map(|line| line.split_whitespace().map(|cell| cell.parse().expect("a number")).collect()).collect();
+    let all: f64 = figures(&text, "count:")[1] * 2.0;
+    let mut late = 0.0;
+    let above = rows.iter().rev().take_while(|row| {
+        late += row[2] + row[4];
+        late < all / 100.0
+    });
+    (above.last().map_or(0.0, |row| row[0]), max[1].max(max[3]))
+}
+
+#[test]
+fn the_preemption_models_have_their_known_order_under_a_load_in_the_kernel() {
+    let [rt, full, voluntary, none] = ["rt", "full", "voluntary", "none"].map(lateness);
+    let all = format!("{rt:?} {full:?} {voluntary:?} {none:?}");
+    assert!(rt.0 < full.0 && full.0 < voluntary.0 && voluntary.0 < none.0, "one in a hundred: {all}");
+    // The longest work without a place to sleep is the same for the last two.
+    assert!(rt.1 < full.1 && full.1 < voluntary.1.min(none.1), "the largest: {all}");
+}
+
+#[test]
+fn threads_of_interrupts_are_less_urgent_than_timerlat_unless_told_otherwise() {
+    let ours = printed("timerlat top -d 2s --cpus 1 -q --load kernel --set preempt=rt --set threadirqs=true");
+    let less = printed("timerlat top -d 2s --cpus 1 -q --load kernel --set preempt=rt -P f:40");
+    let worst = |text: &str| {
+        let line = text.lines().find(|line| line.contains("#")).unwrap_or_else(|| panic!("a CPU in {text}"));
+        let cells: Vec<&str> = line.rsplit('|').next().unwrap_or_default().split_whitespace().collect();
+        cells[3].parse::<f64>().expect("the maximum")
+    };
+    assert!(worst(&ours) < worst(&less), "FIFO 40 is behind `irq/eth0`: {ours}\n{less}");
+}
+

@@ -137,7 +137,8 @@ impl<L: RawMutex> Scheduler<L> {
             (Resched::Now, CpuMode::Kernel) => matches!(model, Preempt::Full | Preempt::Lazy | Preempt::Rt),
             (Resched::Now, CpuMode::KernelPoint) => !matches!(model, Preempt::None),
             (Resched::Now, CpuMode::CondResched) => true,
-            (Resched::Now, CpuMode::KernelLocked) => matches!(model, Preempt::Rt),
+            // Under `rt` too: the spinning locks that sleep there do not put a task in this mode.
+            (Resched::Now, CpuMode::KernelLocked) => false,
         }
     }
 

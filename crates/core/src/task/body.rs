@@ -132,6 +132,14 @@ impl Parcel {
         self.0.attr
     }
 
+    /// Returns whether its sleeps end in the interrupt of the timer also under PREEMPT_RT: those of
+    /// real-time and deadline tasks do (Linux v6.12 `kernel/time/hrtimer.c`,
+    /// `__hrtimer_init_sleeper`).
+    #[must_use]
+    pub const fn has_hard_timers(&self) -> bool {
+        !matches!(self.0.attr, SchedAttr::Fair { .. })
+    }
+
     /// Returns the CPU on which it last ran.
     #[must_use]
     pub const fn last_cpu(&self) -> CpuId {

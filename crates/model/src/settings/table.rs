@@ -208,6 +208,19 @@ settings! {
         "preempt": "where kernel mode can be preempted",
             preempt: Preempt = Preempt::Voluntary, V6_18 => Preempt::Lazy;
         /// `HRTICK` is on since 7.1 (commits 558c18d3fbb6, 97015376642f, 5d88e424ec1b).
+        /// A boot option, since 2.6.39 (commit 8d32a307e4fa).
+        "threadirqs": "handlers of interrupts run in threads (always with preempt = rt)",
+            threadirqs: bool = false;
+        /// A boot option. Without it an interrupt can go to any CPU, also to an isolated one.
+        "irqaffinity": "CPUs that interrupts without CPUs of their own go to; empty is all",
+            irqaffinity: CpuMask = CpuMask::new();
+        /// `ktimers`, SCHED_FIFO 1. Commit 49a17639508c, 6.13; before, `ksoftirqd` expires them.
+        "softirq.timer_threads": "with preempt = rt, timers of fair tasks expire in a real-time thread of their own",
+            softirq_timer_threads: bool = false, V6_18 => true;
+        /// Since 6.18 a build has the lock only with `PREEMPT_RT_NEEDS_BH_LOCK` (commit
+        /// 3253cb49cbad).
+        "softirq.bh_lock": "with preempt = rt, sections that disable softirqs hold a lock of their CPU",
+            softirq_bh_lock: bool = true, V6_18 => false;
         "enforce.fair": "when an exhausted fair slice takes effect",
             enforce_fair: TimerGrain = TimerGrain::Tick, V7_1 => TimerGrain::Hrtick;
         "enforce.rt": "when an exhausted RR slice takes effect",

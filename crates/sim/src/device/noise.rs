@@ -1,5 +1,6 @@
 //! [`IrqSource`]: interrupts that no task and no CPU asked for: devices, their softirqs, NMIs, the
-//! hardware itself.
+//! hardware itself. And the lines of the workload's devices, whose softirqs and threads are
+//! scheduled.
 //!
 //! A source fires at random distances and takes a random time. Both are drawn from a stream of its
 //! own, so adding a source changes no other draws. All sources do the same: they take time from
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, Duration};
 use zerolag_workload::Stream;
+use zerolag_workload::program::{Line, ResourceId};
 use zerolag_workload::random::Dist;
 
 /// A source of interrupts.
@@ -33,7 +35,16 @@ pub struct IrqSource {
     pub softirq: Option<Dist>,
 }
 
-/// The sources of a machine.
+/// What an interrupt leaves to be done after its handler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Left {
+    /// The softirq that it raises, with its work.
+    pub(crate) softirq: Option<Duration>,
+    /// The semaphore at which the thread of its line waits.
+    pub(crate) wakes: Option<ResourceId>,
+}
+
+/// The sources of a machine: those that only take time, and the lines of devices.
 #[derive(Debug, Default)]
 pub(crate) struct Noise {
     sources: Vec<Source>,
@@ -41,8 +52,28 @@ pub(crate) struct Noise {
 
 #[derive(Debug)]
 struct Source {
-    def: IrqSource,
+    what: What,
     stream: Stream,
+}
+
+#[derive(Debug)]
+enum What {
+    Source(IrqSource),
+    Line(Line),
+}
+
+impl What {
+    const fn cpu(&self) -> CpuId {
+        match self {
+            Self::Source(IrqSource { cpu, .. }) | Self::Line(Line { cpu, .. }) => *cpu,
+        }
+    }
+
+    const fn every(&self) -> &Dist {
+        match self {
+            Self::Source(IrqSource { every, .. }) | Self::Line(Line { every, .. }) => every,
+        }
+    }
 }
 
 impl Noise {
@@ -50,33 +81,57 @@ impl Noise {
     pub(crate) fn add(&mut self, kernel: &mut Kernel, def: IrqSource, seed: u64) {
         assert!(def.cpu.index() < kernel.nr_cpus(), "source `{}` interrupts a CPU of the machine", def.name);
         let stream = Stream::new(seed, &def.name, def.cpu.0, "interrupts");
+        self.push(kernel, What::Source(def), stream);
+    }
+
+    /// Adds the lines of all devices.
+    pub(crate) fn add_lines(&mut self, kernel: &mut Kernel, lines: &[Line], seed: u64) {
+        for line in lines {
+            let stream = Stream::new(seed, &line.name, line.cpu.0, "interrupts");
+            self.push(kernel, What::Line(line.clone()), stream);
+        }
+    }
+
+    fn push(&mut self, kernel: &mut Kernel, what: What, stream: Stream) {
         let index = u32::try_from(self.sources.len()).expect("invariant: fewer than 2^32 sources");
-        self.sources.push(Source { def, stream });
+        self.sources.push(Source { what, stream });
         self.arm(kernel, index);
     }
 
     fn arm(&mut self, kernel: &mut Kernel, index: u32) {
-        let source = &mut self.sources[index as usize];
+        let Source { what, stream } = &mut self.sources[index as usize];
         // A source that fires at no distance would stop time.
-        let distance = source.def.every.sample(&mut source.stream).max(Duration::from_nanos(1));
+        let distance = what.every().sample(stream).max(Duration::from_nanos(1));
         let at = kernel.now().saturating_add(distance);
-        kernel.queue_event(at, Phase::Device, source.def.cpu, Event::Source { index });
+        kernel.queue_event(at, Phase::Device, what.cpu(), Event::Source { index });
     }
 
     /// A source fires. Returns the CPU to be interrupted.
     pub(crate) fn fires(&mut self, kernel: &mut Kernel, index: u32) -> CpuId {
         self.arm(kernel, index);
-        self.sources[index as usize].def.cpu
+        self.sources[index as usize].what.cpu()
     }
 
-    /// Spends the time of a source's interrupt and of the work that it defers.
-    pub(crate) fn serve(&mut self, kernel: &mut Kernel, cpu: CpuId, index: u32) {
-        let source = &mut self.sources[index as usize];
-        let takes = source.def.takes.sample(&mut source.stream);
-        let deferred = source.def.softirq.as_ref().map(|dist| dist.sample(&mut source.stream));
-        kernel.serve(cpu, source.def.irq, takes);
-        if let Some(time) = deferred {
-            kernel.serve(cpu, Irq::Softirq, time);
+    /// Spends the time of a source's handler. Returns what it leaves to be done.
+    pub(crate) fn serve(&mut self, kernel: &mut Kernel, cpu: CpuId, index: u32) -> Left {
+        let Source { what, stream } = &mut self.sources[index as usize];
+        match what {
+            What::Source(def) => {
+                let takes = def.takes.sample(stream);
+                let deferred = def.softirq.as_ref().map(|dist| dist.sample(stream));
+                kernel.serve(cpu, def.irq, takes);
+                if let Some(time) = deferred {
+                    kernel.serve(cpu, Irq::Softirq, time);
+                }
+                Left::default()
+            }
+            What::Line(line) => {
+                let takes = line.handler.as_ref().map_or(kernel.handler_cost(), |handler| handler.sample(stream));
+                let softirq = line.softirq.as_ref().map(|dist| dist.sample(stream));
+                let wakes = line.wakes;
+                kernel.serve(cpu, Irq::Device, takes);
+                Left { softirq, wakes }
+            }
         }
     }
 }

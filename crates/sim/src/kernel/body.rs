@@ -27,6 +27,8 @@ pub(super) struct Body {
     pub(super) in_syscall: bool,
     /// Spinning locks that it holds or spins for (`preempt_count`): nothing preempts its CPU.
     pub(super) spin_locks: u32,
+    /// Sections with softirqs disabled that it is in.
+    pub(super) bh_sections: u32,
     /// The lock for whose holder it may lend its turn (`blocked_on`); only with `proxy_exec`.
     pub(super) blocked_on: Option<LockId>,
 }
@@ -42,6 +44,7 @@ impl Body {
             new_affinity: None,
             in_syscall: false,
             spin_locks: 0,
+            bh_sections: 0,
             blocked_on: None,
         }
     }

@@ -66,13 +66,19 @@ pub(super) struct Cpu {
     pub(super) pending: VecDeque<Interrupt>,
     /// The balancing that the last tick requested, while its softirq is pending.
     pub(super) softirq: Step,
+    /// Softirqs that are raised here and wait, each with its work.
+    pub(super) raised: VecDeque<Duration>,
+    /// The timers whose expiry waits for a thread.
+    pub(super) late_timers: VecDeque<TaskId>,
+    /// Since when a softirq runs at the end of an interrupt; until `busy_until`.
+    pub(super) serves_softirq: Option<Instant>,
     /// Work that other CPUs have queued here, each with its sender, until the handler takes it.
     pub(super) works: VecDeque<(CpuId, Work)>,
     /// The handler of queued work runs.
     pub(super) in_works: bool,
     pub(super) stretch: Stretch,
-    /// A path-end event is in the queue.
-    pub(super) path_end_queued: bool,
+    /// The time of the valid path-end event.
+    pub(super) path_end_at: Option<Instant>,
     /// The computation of the current task, and when it was last brought up to date.
     pub(super) segment: Segment,
     pub(super) segment_since: Instant,
@@ -113,10 +119,13 @@ impl Cpu {
             jobs: VecDeque::with_capacity(8),
             pending: VecDeque::with_capacity(8),
             softirq: Step::Done,
+            raised: VecDeque::new(),
+            late_timers: VecDeque::new(),
+            serves_softirq: None,
             works: VecDeque::new(),
             in_works: false,
             stretch: Stretch::Free,
-            path_end_queued: false,
+            path_end_at: None,
             segment: Segment::None,
             segment_since: Instant::ZERO,
             completion: 0,
@@ -240,6 +249,13 @@ impl Cpu {
         self.times.charge(layer, time);
     }
 
+    /// Shortens the kernel path by the end of an interrupt's work.
+    pub(super) fn unspend(&mut self, layer: CpuLayer, time: Duration) {
+        debug_assert!(!self.is_own_path, "no task is charged for an interrupt");
+        self.busy_until = self.busy_until - time;
+        self.times.take_back(layer, time);
+    }
+
     /// Ends the account exactly at the end of the run: takes back the kernel time beyond it.
     pub(super) fn close_account(&mut self, end: Instant) {
         if self.busy_until <= end {
@@ -248,7 +264,7 @@ impl Cpu {
         }
         // In a path, interrupts come first and the scheduler last.
         let mut beyond = self.busy_until.since(end);
-        for layer in [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware] {
+        for layer in [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware, CpuLayer::Kernel] {
             let back = (self.times.of(layer) - self.times_before.of(layer)).min(beyond);
             self.times.take_back(layer, back);
             beyond -= back;

@@ -38,6 +38,10 @@ impl Kernel {
     #[inline]
     pub(crate) fn takes_interrupt(&mut self, cpu: CpuId, what: Interrupt) -> bool {
         let place = &mut self.cpus[cpu.index()];
+        if place.serves_softirq.is_some() && place.jobs.is_empty() && self.now < place.busy_until {
+            self.interrupt_softirq(cpu);
+            return true;
+        }
         if place.is_in_kernel(self.now) {
             place.pending.push_back(what);
             if place.jobs.is_empty() {
@@ -119,9 +123,16 @@ impl Kernel {
             self.settle(cpu);
             return Ahead::Nothing;
         }
+        if place.serves_softirq.is_some() {
+            self.end_softirq(cpu);
+        }
+        let place = &mut self.cpus[cpu.index()];
         if let Some(what) = place.next_interrupt() {
             place.begin_interrupt();
             Ahead::Interrupt(what)
+        } else if self.begin_softirq(cpu) {
+            self.queue_path_end(cpu);
+            Ahead::Nothing
         } else if self.wants_switch(cpu) {
             self.cpus[cpu.index()].begin_own_path();
             Ahead::Switch
@@ -139,7 +150,12 @@ impl Kernel {
     #[inline(always)]
     fn settle(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
-        if !place.pending.is_empty() || place.rq.need_resched() != Resched::No || place.waits_for_program() {
+        let goes_on = !place.pending.is_empty()
+            || place.rq.need_resched() != Resched::No
+            || place.waits_for_program()
+            || place.serves_softirq.is_some()
+            || !place.raised.is_empty();
+        if goes_on {
             self.queue_path_end(cpu);
         } else {
             place.segment_since = place.busy_until;
@@ -147,11 +163,12 @@ impl Kernel {
         }
     }
 
-    fn queue_path_end(&mut self, cpu: CpuId) {
+    pub(super) fn queue_path_end(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
-        if !place.path_end_queued {
-            place.path_end_queued = true;
-            let at = place.busy_until;
+        let at = place.busy_until;
+        // A path can become longer, and then asks for its end again when this event comes up.
+        if place.path_end_at.is_none_or(|queued| queued > at) {
+            place.path_end_at = Some(at);
             self.queue_event(at, Phase::PathEnd, cpu, Event::PathEnd { cpu });
         }
     }
@@ -160,7 +177,10 @@ impl Kernel {
     #[inline]
     pub(crate) fn path_ends(&mut self, cpu: CpuId) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        place.path_end_queued = false;
+        if place.path_end_at != Some(self.now) {
+            return false; // The softirq that was to end here was interrupted.
+        }
+        place.path_end_at = None;
         if !place.is_in_kernel(self.now) {
             place.enter_kernel(self.now);
             return true;

@@ -50,6 +50,8 @@ pub(crate) struct Kernel {
     pub(super) claim_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
     pub(super) lends_turns: bool,
+    /// Whether threads do the softirqs that interrupts raise.
+    pub(super) has_softirq_threads: bool,
 }
 
 impl Kernel {
@@ -89,6 +91,7 @@ impl Kernel {
             rto_free_at: Vec::new(),
             claim_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
+            has_softirq_threads: false,
         }
     }
 

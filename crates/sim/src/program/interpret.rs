@@ -292,6 +292,24 @@ impl Programs {
             }
             Action::SpinLock(lock) => self.spin_lock(kernel, cpu, task, *lock),
             Action::SpinUnlock(lock) => self.spin_unlock(kernel, cpu, task, *lock),
+            Action::PreemptDisable => {
+                self.step_over(task);
+                kernel.disable_preemption(task);
+            }
+            Action::PreemptEnable => {
+                self.step_over(task);
+                kernel.enable_preemption(task);
+            }
+            Action::IrqsOff(dist) => {
+                self.step_over(task);
+                let time = self.draw(task, dist);
+                self.task_mut(task).idle_actions = 0;
+                kernel.irqs_off(cpu, time);
+            }
+            Action::BhDisable => self.bh_disable(kernel, cpu, task),
+            Action::BhEnable => self.bh_enable(kernel, cpu, task),
+            Action::Softirqs => self.do_softirq(kernel, cpu, task),
+            Action::SoftTimers => self.expire_timer(kernel, cpu, task),
             Action::PipeWrite { pipe, bytes } => self.pipe_write(kernel, cpu, task, *pipe, *bytes),
             Action::PipeRead { pipe, bytes } => self.pipe_read(kernel, cpu, task, *pipe, *bytes),
             Action::Read(read) => self.read(kernel, cpu, task, read),

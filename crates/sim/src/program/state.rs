@@ -28,6 +28,8 @@ pub(crate) struct Programs {
     pub(crate) shared: Vec<Shared>,
     /// Whether the only holder of a read-write semaphore inherits (`preempt = rt`).
     pub(super) semaphores_inherit: bool,
+    /// `preempt = rt`: sections with softirqs disabled are preempted.
+    pub(super) is_rt: bool,
     /// The number of tasks that have not ended.
     alive: usize,
 }
@@ -40,6 +42,7 @@ impl Programs {
             program: Rc::new(program),
             seed,
             semaphores_inherit: preempt == Preempt::Rt,
+            is_rt: preempt == Preempt::Rt,
             alive: 0,
         }
     }
@@ -73,7 +76,12 @@ impl Programs {
     /// Adds a task that has not started. The kernel has added its body.
     pub(crate) fn add(&mut self, def: usize, instance: u32) {
         self.tasks.push(Task::new(def, instance));
-        self.alive += 1;
+        self.alive += usize::from(!self.is_kernel_thread(def));
+    }
+
+    /// Returns whether tasks of a definition are threads of the kernel, which never end.
+    fn is_kernel_thread(&self, def: usize) -> bool {
+        self.program.kernel_work.first_task.is_some_and(|first| def >= first)
     }
 
     /// A task has ended.
@@ -200,7 +208,9 @@ impl Programs {
 
     /// Returns all waits for other tasks.
     pub(crate) fn waits(&self, kernel: &Kernel) -> Vec<Wait> {
-        (0..self.tasks.len()).filter_map(|index| self.wait_of(kernel, TaskId::from_index(index))).collect()
+        let of_workload = |index: &usize| !self.is_kernel_thread(self.tasks[*index].def);
+        let tasks = (0..self.tasks.len()).filter(of_workload);
+        tasks.filter_map(|index| self.wait_of(kernel, TaskId::from_index(index))).collect()
     }
 
     fn wait_of(&self, kernel: &Kernel, task: TaskId) -> Option<Wait> {

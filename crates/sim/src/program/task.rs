@@ -112,6 +112,8 @@ pub(crate) struct Cursor {
     pub(crate) signalled: bool,
     /// The spinning lock that it spins for.
     pub(crate) spins_for: Option<ResourceId>,
+    /// The lock of the section with softirqs disabled that it is in.
+    pub(crate) bh_lock: Option<ResourceId>,
     /// Bytes of the present write that are in the pipe.
     pub(crate) piped: u32,
     /// Where it is in a read.

@@ -290,6 +290,13 @@ impl Writer<'_> {
             | Action::Down { .. }
             | Action::SpinLock(_)
             | Action::SpinUnlock(_)
+            | Action::PreemptDisable
+            | Action::PreemptEnable
+            | Action::IrqsOff(_)
+            | Action::BhDisable
+            | Action::BhEnable
+            | Action::Softirqs
+            | Action::SoftTimers
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => {

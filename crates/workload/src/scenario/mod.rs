@@ -17,6 +17,7 @@
 //! | `change` | `[[change]]`: changes during the run |
 //! | `lives` | groups that are created and removed |
 //! | `pool` | the number of threads of a task, and pools that follow a quota |
+//! | `interrupt` | `[interrupt]`: interrupt lines of devices |
 //! | `pause` | `[pause]`: times in which no other task runs |
 //! | `schema` | the tables as JSON Schema |
 //!
@@ -26,6 +27,7 @@
 mod bandwidth;
 mod change;
 mod compose;
+mod interrupt;
 mod lives;
 mod machine;
 mod pause;
@@ -58,7 +60,7 @@ use zerolag_model::settings::nearest;
 /// one takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 27] = [
     "include",
     "parameters",
     "kernel",
@@ -82,6 +84,7 @@ const KEYS: [&str; 26] = [
     "disk",
     "file",
     "pause",
+    "interrupt",
     "task",
     "service",
     "change",
@@ -185,6 +188,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     reader.check_lives();
     reader.resize_pools();
     reader.pauses(root);
+    reader.interrupts(root);
     let goals = reader.goals(root);
     let Reader { mut assembly, report, timer_modes, .. } = reader;
     let phases = assembly.program.tasks.iter_mut().flat_map(|task| &mut task.phases);

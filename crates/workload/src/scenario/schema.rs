@@ -6,7 +6,7 @@
 //! express: names that must exist, CPUs that the machine must have, keys that a policy does not
 //! accept.
 
-use super::{change, machine, pause, pool, server, service, shared, step, task, times};
+use super::{change, interrupt, machine, pause, pool, server, service, shared, step, task, times};
 use crate::goal::Metric;
 use serde_json::{Map, Value, json};
 use zerolag_model::{DlFlags, KernelVersion, MAX_CPUS, Policy};
@@ -133,6 +133,11 @@ fn root(key: &str) -> Value {
             "cpus" => defined("cpus"),
             "delay" => defined("time"),
             _ => json!({ "type": "boolean" }),
+        })),
+        "interrupt" => named(&object(&interrupt::KEYS, |key| match key {
+            "every" | "handler" | "softirq" => defined("dist"),
+            "on_each" | "no_thread" => json!({ "type": "boolean" }),
+            other => task_key(other),
         })),
         "task" => named(&object(&task::TASK_KEYS, task_key)),
         // A group's keys may stand next to these.
@@ -270,7 +275,7 @@ fn step_schema() -> Value {
 
 fn step_value(step: &str) -> Value {
     match step {
-        "run" | "kernel" | "sleep" => defined("dist"),
+        "run" | "kernel" | "sleep" | "preempt_off" | "irqs_off" | "bh_off" => defined("dist"),
         "spin" => json!({ "anyOf": [
             defined("dist"),
             { "type": "object", "properties": { "wall": defined("dist"), "chunk": defined("time") } }

@@ -18,7 +18,7 @@ use crate::rtapp::RUNTIME_CHUNK;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-pub(super) const STEPS: [&str; 33] = [
+pub(super) const STEPS: [&str; 36] = [
     "run",
     "kernel",
     "spin",
@@ -48,6 +48,9 @@ pub(super) const STEPS: [&str; 33] = [
     "up_write",
     "spin_lock",
     "spin_unlock",
+    "preempt_off",
+    "irqs_off",
+    "bh_off",
     "pipe_write",
     "pipe_read",
     "io",
@@ -128,6 +131,10 @@ impl Reader<'_> {
                     self.syscall(entry, mode, scope, steps);
                     return;
                 }
+                if matches!(entry.key, "preempt_off" | "bh_off") {
+                    self.section(entry, mode, steps);
+                    return;
+                }
                 self.action(entry, mode, scope)
             }
             other => {
@@ -157,6 +164,20 @@ impl Reader<'_> {
             self.step(item, Mode::Kernel, scope, steps);
         }
         steps.push(Action::SyscallExit, entry.key_span);
+    }
+
+    /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`: computes without being preempted, or
+    /// without softirqs.
+    fn section(&mut self, entry: Entry<'_, '_>, mode: Mode, steps: &mut Steps) {
+        let inside = self.in_syscall(entry.key, entry.item, mode);
+        let Some(time) = times::dist(entry.key, entry.item, self.report).filter(|_| inside) else { return };
+        let (begins, ends) = match entry.key {
+            "preempt_off" => (Action::PreemptDisable, Action::PreemptEnable),
+            _ => (Action::BhDisable, Action::BhEnable),
+        };
+        for action in [begins, Action::Kernel(time), ends] {
+            steps.push(action, entry.key_span);
+        }
     }
 
     /// Reports steps that are only valid in a system call.
@@ -196,6 +217,10 @@ impl Reader<'_> {
             ("up_write", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Write }),
             ("spin_lock", _) => spin(self).map(Action::SpinLock),
             ("spin_unlock", _) => spin(self).map(Action::SpinUnlock),
+            ("irqs_off", _) => {
+                let inside = self.in_syscall(key, item, mode);
+                time(self).filter(|_| inside).map(Action::IrqsOff)
+            }
             ("pipe_write", _) => self.pipe(key, item).map(|(pipe, bytes)| Action::PipeWrite { pipe, bytes }),
             ("pipe_read", _) => self.pipe(key, item).map(|(pipe, bytes)| Action::PipeRead { pipe, bytes }),
             ("io", _) => self.io(item),

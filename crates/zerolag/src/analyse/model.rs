@@ -110,7 +110,9 @@ fn oddities(program: &Program, task: &TaskDef, say: &mut impl FnMut(Assumption, 
         let reason = format!("it takes {}: less urgent holders can delay it", locks.join(", "));
         say(Assumption::Independent, Scope::All, reason);
     }
-    if actions().any(|action| matches!(action, Action::Kernel(_) | Action::SpinLock(_) | Action::SyscallEnter)) {
+    if actions().any(|action| {
+        matches!(action, Action::Kernel(_) | Action::SpinLock(_) | Action::SyscallEnter | Action::IrqsOff(_))
+    }) {
         let reason = "it computes in kernel mode, where it may not be preempted at once".to_owned();
         say(Assumption::Preemptible, Scope::All, reason);
     }
@@ -209,7 +211,7 @@ impl Reader<'_> {
         let wait = |what: String| Err(NoModel::Depends(what));
         let name = |at: &ResourceId| self.program.resources[at.index()].name.to_string();
         match action {
-            Action::Run(dist) | Action::Kernel(dist) => {
+            Action::Run(dist) | Action::Kernel(dist) | Action::IrqsOff(dist) => {
                 self.low = self.low.saturating_add(dist.bounds().low);
                 self.high = self.high.saturating_add(dist.bounds().high);
             }
@@ -264,7 +266,13 @@ impl Reader<'_> {
             | Action::Down { .. }
             | Action::Up { .. }
             | Action::SpinLock(_)
-            | Action::SpinUnlock(_) => {}
+            | Action::SpinUnlock(_)
+            | Action::PreemptDisable
+            | Action::PreemptEnable
+            | Action::BhDisable
+            | Action::BhEnable
+            | Action::Softirqs
+            | Action::SoftTimers => {}
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use zerolag_workload::random::Dist;
 pub mod build_load;
 pub mod cyclictest;
 pub mod json;
+pub mod kernel_load;
 pub mod osnoise;
 pub mod rt_migrate;
 pub mod rtapp_log;

@@ -120,6 +120,13 @@ fn kind_of(action: &Action) -> Option<(u32, &'static str)> {
         | Action::Up { .. }
         | Action::SpinLock(_)
         | Action::SpinUnlock(_)
+        | Action::PreemptDisable
+        | Action::PreemptEnable
+        | Action::IrqsOff(_)
+        | Action::BhDisable
+        | Action::BhEnable
+        | Action::Softirqs
+        | Action::SoftTimers
         | Action::PipeRead { .. }
         | Action::PipeWrite { .. }
         | Action::Read(_)

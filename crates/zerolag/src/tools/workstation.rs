@@ -8,6 +8,7 @@
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuMask, Duration};
 use zerolag_sim::IrqSource;
+use zerolag_workload::program::{InterruptDef, Threading};
 use zerolag_workload::random::{Bounds, Dist};
 
 /// The interrupts of a CPU besides its timers.
@@ -21,7 +22,43 @@ pub enum Noise {
     Isolated,
 }
 
-/// Returns the sources of interrupts of some CPUs.
+/// Returns the interrupt lines of some CPUs whose handlers and softirqs a kernel with threads
+/// moves to threads: those of devices, and the softirqs of RCU.
+///
+/// # Panics
+/// Never: the distributions are constants.
+#[must_use]
+pub fn lines(noise: Noise, cpus: &CpuMask) -> Vec<InterruptDef> {
+    let of = |source: IrqSource| {
+        let (name, every) = (format!("{}/{}", source.name, source.cpu), source.every);
+        match source.irq {
+            Irq::Device => {
+                let line = InterruptDef::on(name, source.cpu, every, source.takes);
+                Some(InterruptDef { softirq: source.softirq, ..line })
+            }
+            // The tick raises it.
+            Irq::Softirq => {
+                let line = InterruptDef::on(name, source.cpu, every, Dist::Constant(Duration::ZERO));
+                Some(InterruptDef { threading: Threading::Never, ..line.raising(source.takes) })
+            }
+            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Nmi | Irq::Hardware => None,
+        }
+    };
+    sources(noise, cpus).into_iter().filter_map(of).collect()
+}
+
+/// Returns the sources of interrupts of some CPUs that no kernel moves: NMIs and the hardware.
+///
+/// # Panics
+/// Never: the distributions are constants.
+#[must_use]
+pub fn hard_sources(noise: Noise, cpus: &CpuMask) -> Vec<IrqSource> {
+    let mut all = sources(noise, cpus);
+    all.retain(|source| matches!(source.irq, Irq::Nmi | Irq::Hardware));
+    all
+}
+
+/// Returns the sources of interrupts of some CPUs, all as plain time.
 ///
 /// # Panics
 /// Never: the distributions are constants.

@@ -9,6 +9,7 @@ pub(crate) mod mutex;
 pub(crate) mod pipe;
 pub(crate) mod read;
 pub(crate) mod request;
+pub(crate) mod section;
 pub(crate) mod semaphore;
 pub(crate) mod spin;
 pub(crate) mod wait;

@@ -19,9 +19,10 @@ use zerolag::page::{Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::tools::build_load::BuildLoad;
 use zerolag::tools::busy_loop;
+use zerolag::tools::kernel_load;
 use zerolag::tools::osnoise;
 use zerolag::tools::timerlat;
-use zerolag::tools::workstation::{Noise, sources};
+use zerolag::tools::workstation::{Noise, hard_sources, lines};
 use zerolag::trace::{Meta, Trace};
 use zerolag::workload::Program;
 use zerolag::workload::program::TaskDef;
@@ -35,6 +36,8 @@ pub(crate) enum Load {
     Build,
     /// A fair busy loop on each CPU
     Hogs,
+    /// Tasks that work in the kernel, under locks, and a network card on each CPU
+    Kernel,
 }
 
 /// The interrupts of the CPUs besides timers.
@@ -118,7 +121,12 @@ impl SimulationArgs {
     /// Adds the load to the tool's threads.
     pub(crate) fn program(&self, threads: Vec<TaskDef>, plan: &Plan, all: &CpuMask) -> Program {
         let mut program = Program { tasks: threads, ..Program::default() };
-        let (_, free) = parted(plan, all);
+        let (isolated, free) = parted(plan, all);
+        if self.noise == NoiseArg::Workstation {
+            for (noise, cpus) in [(Noise::Workstation, &free), (Noise::Isolated, &isolated)] {
+                program.interrupts.extend(lines(noise, cpus));
+            }
+        }
         match self.load {
             Load::None => {}
             Load::Build => {
@@ -126,6 +134,12 @@ impl SimulationArgs {
                 BuildLoad { cpus: Some(free), ..BuildLoad::new(jobs) }.add_to(&mut program);
             }
             Load::Hogs => program.tasks.extend(all.iter().map(busy_loop)),
+            Load::Kernel => kernel_load::add_to(&mut program, &plan.config.topology, &free),
+        }
+        // The plan was made of nothing: what it has is `--background`.
+        if !plan.program.tasks.is_empty() {
+            program.kernel_work.first_task = Some(program.tasks.len());
+            program.tasks.extend(plan.program.tasks.iter().cloned());
         }
         program
     }
@@ -148,7 +162,7 @@ impl SimulationArgs {
         if self.noise == NoiseArg::Workstation {
             let (isolated, free) = parted(plan, all);
             for (noise, cpus) in [(Noise::Workstation, free), (Noise::Isolated, isolated)] {
-                sources(noise, &cpus).into_iter().for_each(|source| machine.add_source(source));
+                hard_sources(noise, &cpus).into_iter().for_each(|source| machine.add_source(source));
             }
         }
         let total = shape.warm_up.saturating_add(shape.duration);

@@ -1,0 +1,116 @@
+//! Softirqs: work that an interrupt leaves for later, with interrupts enabled.
+//!
+//! Without threads a CPU does it at the end of the interrupt, before it goes on with a task or
+//! switches. Other interrupts are served meanwhile. In the books of a path that is a stretch whose
+//! end moves: an interrupt takes the rest of the work out of the path, is served, and the rest
+//! follows it.
+//!
+//! ```text
+//!   handler ---> raise ---> begin ---------------------------> end ---> switch or task
+//!                             |  interrupted: the rest waits     ^
+//!                             +---> handler, its jobs -----------+
+//! ```
+//!
+//! A task in a section with softirqs disabled keeps them waiting to its end. differs: a CPU that
+//! has done softirqs for 2 ms leaves the rest to `ksoftirqd` (Linux v6.12 `kernel/softirq.c`,
+//! `MAX_SOFTIRQ_TIME`); here it goes on.
+
+use crate::kernel::state::Kernel;
+use zerolag_model::event::Irq;
+use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
+
+impl Kernel {
+    /// Softirqs are done by threads, or at the end of interrupts.
+    pub(crate) const fn use_softirq_threads(&mut self, yes: bool) {
+        self.has_softirq_threads = yes;
+    }
+
+    /// Returns the entry and exit of a handler that does no more.
+    pub(crate) const fn handler_cost(&self) -> Duration {
+        self.costs.timer_irq
+    }
+
+    /// Raises a softirq on a CPU.
+    pub(crate) fn raise(&mut self, cpu: CpuId, work: Duration) {
+        self.cpus[cpu.index()].raised.push_back(work);
+    }
+
+    /// Takes the work of the softirq that has waited longest on a CPU.
+    pub(crate) fn take_raised(&mut self, cpu: CpuId) -> Option<Duration> {
+        self.cpus[cpu.index()].raised.pop_front()
+    }
+
+    /// Leaves the expiry of a task's timer to a thread.
+    pub(crate) fn defer_timer(&mut self, cpu: CpuId, task: TaskId) {
+        self.cpus[cpu.index()].late_timers.push_back(task);
+    }
+
+    /// Takes the timer that has waited longest on a CPU.
+    pub(crate) fn take_late_timer(&mut self, cpu: CpuId) -> Option<TaskId> {
+        self.cpus[cpu.index()].late_timers.pop_front()
+    }
+
+    /// Returns whether the timers of a task expire in the interrupt under every preemption model.
+    pub(crate) fn has_hard_timers(&self, task: TaskId) -> bool {
+        // A task that sleeps and is still queued is of the fair class: none other is left queued.
+        self.bodies[task.index()].parcel.as_ref().is_some_and(zerolag_core::Parcel::has_hard_timers)
+    }
+
+    /// The current task enters a section with softirqs disabled.
+    pub(crate) fn disable_softirqs(&mut self, task: TaskId) {
+        self.bodies[task.index()].bh_sections += 1;
+    }
+
+    /// The current task leaves it.
+    pub(crate) fn enable_softirqs(&mut self, task: TaskId) {
+        self.bodies[task.index()].bh_sections -= 1;
+    }
+
+    /// The current task computes with interrupts disabled: as a part of its kernel path, in which
+    /// interrupts wait.
+    pub(crate) fn irqs_off(&mut self, cpu: CpuId, time: Duration) {
+        let place = &mut self.cpus[cpu.index()];
+        self.scheduler.enter_kernel(&mut place.rq);
+        place.spend(CpuLayer::Kernel, time);
+    }
+
+    /// Begins the next softirq at the end of an interrupt. Returns whether one was waiting that
+    /// this CPU does now.
+    #[inline(always)]
+    pub(super) fn begin_softirq(&mut self, cpu: CpuId) -> bool {
+        !self.cpus[cpu.index()].raised.is_empty() && !self.has_softirq_threads && self.begin_raised(cpu)
+    }
+
+    fn begin_raised(&mut self, cpu: CpuId) -> bool {
+        let place = &mut self.cpus[cpu.index()];
+        if place.current.is_some_and(|task| self.bodies[task.index()].bh_sections > 0) {
+            return false;
+        }
+        let Some(work) = place.raised.pop_front() else { return false };
+        place.begin_interrupt();
+        place.spend(CpuLayer::Softirq, work);
+        place.serves_softirq = Some(self.now);
+        if !work.is_zero() {
+            self.emit(cpu, TraceEvent::IrqEnter { irq: Irq::Softirq });
+        }
+        true
+    }
+
+    /// A softirq is done.
+    pub(super) fn end_softirq(&mut self, cpu: CpuId) {
+        let since = self.cpus[cpu.index()].serves_softirq.take();
+        if since.is_some_and(|since| since < self.now) {
+            self.emit(cpu, TraceEvent::IrqExit { irq: Irq::Softirq });
+        }
+    }
+
+    /// An interrupt reaches a CPU in a softirq: the rest of the work waits for the end of its
+    /// handler.
+    pub(super) fn interrupt_softirq(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        let rest = place.busy_until.since(self.now);
+        place.unspend(CpuLayer::Softirq, rest);
+        place.raised.push_front(rest);
+        self.end_softirq(cpu);
+    }
+}

@@ -1,0 +1,111 @@
+//! Sections with softirqs disabled, and the threads that do softirqs.
+//!
+//! Such a section is not preempted; under `preempt = rt` it is, and can hold a lock of its CPU
+//! instead, whose holder inherits from the tasks that wait for it
+//! ([`interrupt`](zerolag_workload::interrupt)). It gives back the lock that it took, also on
+//! another CPU. differs: the kernel keeps a task on its CPU in such a section (`migrate_disable`).
+
+use crate::kernel::state::Kernel;
+use crate::kernel::words::Job;
+use crate::program::shared::Shared;
+use crate::program::state::Programs;
+use crate::program::task::State;
+use zerolag_model::{CpuId, CpuLayer, Duration, TaskId};
+use zerolag_workload::program::ResourceId;
+
+impl Programs {
+    pub(crate) fn bh_disable(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+        if !self.is_rt {
+            self.step_over(task);
+            kernel.disable_preemption(task);
+            kernel.disable_softirqs(task);
+            return;
+        }
+        let Some(first) = self.program.kernel_work.bh_locks else {
+            self.step_over(task);
+            return;
+        };
+        // It waits for the lock of the CPU on which it first asked.
+        let lock = *self.task_mut(task).cursor.bh_lock.get_or_insert(ResourceId(first.0 + cpu.0));
+        if self.take_mutex(kernel, cpu, task, lock) {
+            self.step_over(task);
+        }
+    }
+
+    pub(crate) fn bh_enable(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+        self.step_over(task);
+        if !self.is_rt {
+            kernel.enable_softirqs(task);
+            kernel.enable_preemption(task);
+        } else if let Some(lock) = self.task_mut(task).cursor.bh_lock.take() {
+            self.drop_mutex(kernel, cpu, task, lock);
+        }
+    }
+
+    /// Begins the next softirq of the CPU of a thread; there is none, it goes on.
+    pub(crate) fn do_softirq(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+        match kernel.take_raised(cpu) {
+            None => self.step_over(task),
+            Some(Duration::ZERO) => {}
+            Some(work) => {
+                self.task_mut(task).idle_actions = 0;
+                kernel.compute(cpu, task, work, CpuLayer::Kernel);
+            }
+        }
+    }
+
+    /// Wakes the next task of the CPU of a thread whose timer is due; there is none, it goes on.
+    pub(crate) fn expire_timer(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+        match kernel.take_late_timer(cpu) {
+            None => self.step_over(task),
+            Some(due) => {
+                let job = self.timer_fires(due);
+                kernel.push_jobs(cpu, job);
+            }
+        }
+    }
+
+    /// The timer of a task is due. Returns the job that lets the task begin or go on, if the
+    /// interrupt does that itself.
+    pub(crate) fn timer_due(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) -> Option<Job> {
+        let thread = self.program.kernel_work.timer_threads.get(cpu.index()).copied();
+        let Some(thread) = thread.filter(|_| self.task(task).state != State::Unborn && !kernel.has_hard_timers(task))
+        else {
+            return self.timer_fires(task);
+        };
+        kernel.defer_timer(cpu, task);
+        self.signal(kernel, cpu, thread);
+        None
+    }
+
+    /// Does what the handler of a device leaves to be done: raises its softirq, wakes its thread.
+    pub(crate) fn follow_interrupt(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: CpuId,
+        softirq: Option<Duration>,
+        wakes: Option<ResourceId>,
+    ) {
+        if let Some(work) = softirq {
+            kernel.raise(cpu, work);
+            if let Some(thread) = self.program.kernel_work.softirq_threads.get(cpu.index()).copied() {
+                self.signal(kernel, cpu, thread);
+            }
+        }
+        if let Some(thread) = wakes {
+            self.signal(kernel, cpu, thread);
+        }
+    }
+
+    /// Wakes a thread of the kernel, or has it look once more.
+    fn signal(&mut self, kernel: &mut Kernel, cpu: CpuId, id: ResourceId) {
+        let Shared::Semaphore { count, waiters } = &mut self.shared[id.index()] else {
+            unreachable!("threads of the kernel wait at semaphores")
+        };
+        if waiters.is_empty() {
+            *count = 1;
+        } else {
+            self.wake_waiters(kernel, cpu, id, 1);
+        }
+    }
+}
