@@ -17,10 +17,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
+mod faults;
 mod isolation;
 mod nearest;
 mod table;
 
+pub use faults::{Fault, Release};
 pub use nearest::nearest;
 
 /// Joins names for help texts.

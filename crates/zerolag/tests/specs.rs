@@ -35,3 +35,16 @@ fn every_spec_names_its_source() {
         );
     }
 }
+
+#[test]
+fn the_spec_of_every_known_fault_names_its_setting() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
+    for fault in zerolag::model::Settings::FAULTS {
+        let text =
+            std::fs::read_to_string(root.join(fault.spec)).unwrap_or_else(|error| panic!("{}: {error}", fault.spec));
+        // Its name, its former name, or a kernel that has it.
+        let short = fault.setting.trim_start_matches("fault.");
+        let words = [fault.setting, short, short.trim_start_matches("fair_server_"), "kernel = "];
+        assert!(words.iter().any(|word| text.contains(word)), "{} does not show {}", fault.spec, fault.name());
+    }
+}

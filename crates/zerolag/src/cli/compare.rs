@@ -64,9 +64,9 @@ pub(crate) fn run(args: &Args) -> Done {
         None
     };
     let text = || match (&bisection, args.bisect) {
-        (Some(bisection), _) => format!("{compared}\n{bisection}"),
+        (Some(bisection), _) => format!("{compared}{}\n{bisection}", compared.faults_text()),
         (None, true) => format!("{compared}\nnothing to explain: no figure has changed, or no setting differs\n"),
-        (None, false) => compared.to_string(),
+        (None, false) => compared.to_string() + &compared.faults_text(),
     };
     let json = || {
         let json = match args.bisect {

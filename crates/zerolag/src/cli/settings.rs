@@ -5,7 +5,8 @@ use super::{Done, code, options};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
-use zerolag::model::KernelVersion;
+use zerolag::model::settings::{Fault, Release};
+use zerolag::model::{KernelVersion, Settings};
 use zerolag::results::{self, Document};
 
 /// Arguments of `zerolag settings`.
@@ -14,6 +15,9 @@ pub(crate) struct Args {
     /// The kernel whose values to show
     #[arg(long, value_name = "VERSION", value_parser = options::kernel, default_value = "6.12")]
     kernel: KernelVersion,
+    /// Lists the known scheduler bugs that presets reproduce: commits, versions, presets with each
+    #[arg(long)]
+    faults: bool,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -34,6 +38,33 @@ struct KernelSettings {
     kernels: Vec<&'static str>,
     /// The settings, in the order of the table.
     settings: Vec<KernelSetting>,
+    /// The known bugs that presets reproduce.
+    faults: Vec<KnownFault>,
+}
+
+/// A scheduler bug that presets reproduce.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct KnownFault {
+    /// The setting that has it.
+    key: &'static str,
+    /// The value of kernels with the bug.
+    wrong: &'static str,
+    /// What goes wrong.
+    effect: &'static str,
+    /// The release that began it.
+    since: &'static str,
+    /// The commit that began it; null if it came with its mechanism.
+    since_commit: Option<&'static str>,
+    /// The release with the fix; null if it is not fixed.
+    fixed: Option<&'static str>,
+    /// The commit of the fix.
+    fixed_commit: Option<&'static str>,
+    /// The presets that have it.
+    presets: Vec<&'static str>,
+    /// Whether the shown kernel has it.
+    has: bool,
+    /// The spec that shows it, below `specs/`.
+    spec: &'static str,
 }
 
 /// A setting of the scheduler.
@@ -54,7 +85,8 @@ struct KernelSetting {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
-    args.json.publish(|| text(args.kernel), || json(args.kernel))?;
+    let shown = |kernel| if args.faults { faults_text() } else { text(kernel) };
+    args.json.publish(|| shown(args.kernel), || json(args.kernel))?;
     Ok(code::OK)
 }
 
@@ -76,9 +108,51 @@ fn text(kernel: KernelVersion) -> String {
     text
 }
 
-fn json(kernel: KernelVersion) -> String {
+/// Lists the known bugs: one paragraph each.
+fn faults_text() -> String {
+    let release = |release: Release| match release.commit {
+        Some(commit) => format!("{} ({commit})", release.version),
+        None => release.version.to_owned(),
+    };
+    let mut text = String::new();
+    for fault in Settings::FAULTS {
+        let fixed = fault.fixed.map_or_else(|| "not fixed".to_owned(), |fixed| format!("fixed in {}", release(fixed)));
+        let presets: Vec<&str> = fault.presets().iter().map(|preset| preset.name()).collect();
+        let presets = if presets.is_empty() { "no preset".to_owned() } else { presets.join(" ") };
+        writeln!(
+            text,
+            "{}\n    {}\n    since {}, {fixed}; presets with it: {presets}\n    specs/{}",
+            fault.name(),
+            fault.effect,
+            release(fault.since),
+            fault.spec
+        )
+        .expect("invariant: a string takes everything");
+    }
+    writeln!(text, "\n{} faults", Settings::FAULTS.len()).expect("invariant: a string takes everything");
+    text
+}
+
+fn faults(kernel: KernelVersion) -> Vec<KnownFault> {
     let settings = kernel.settings();
-    let settings = settings.entries().map(|(row, value)| KernelSetting {
+    let known = |fault: &Fault| KnownFault {
+        key: fault.setting,
+        wrong: fault.wrong,
+        effect: fault.effect,
+        since: fault.since.version,
+        since_commit: fault.since.commit,
+        fixed: fault.fixed.map(|fixed| fixed.version),
+        fixed_commit: fault.fixed.and_then(|fixed| fixed.commit),
+        presets: fault.presets().iter().map(|preset| preset.name()).collect(),
+        has: fault.is_in(kernel, &settings),
+        spec: fault.spec,
+    };
+    Settings::FAULTS.iter().map(known).collect()
+}
+
+fn json(kernel: KernelVersion) -> String {
+    let of_kernel = kernel.settings();
+    let settings = of_kernel.entries().map(|(row, value)| KernelSetting {
         key: row.name,
         number: value.parse().ok(),
         value,
@@ -90,5 +164,6 @@ fn json(kernel: KernelVersion) -> String {
         kernel: kernel.name(),
         kernels: kernels(),
         settings: settings.collect(),
+        faults: faults(kernel),
     })
 }

@@ -23,7 +23,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use zerolag_model::Duration;
+use zerolag_model::settings::Fault;
+use zerolag_model::{Duration, Settings};
 use zerolag_report::frame::{Frame, Values};
 use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table};
@@ -62,6 +63,8 @@ struct Compared<'a> {
     variants: Vec<ComparedVariant<'a>>,
     /// The figures, in the order of the table.
     rows: Vec<ComparedRow<'a>>,
+    /// The known bugs that not all variants have.
+    faults: Vec<ComparedFault<'a>>,
     /// With `--bisect`: the settings behind the largest change; null if there is nothing to
     /// explain.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +80,15 @@ struct ComparedVariant<'a> {
     values: BTreeMap<&'a str, &'a str>,
     /// Its figures by `OWNER.FIGURE`, which ends in the unit.
     figures: BTreeMap<String, Range>,
+}
+
+/// A known bug that not all variants have.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ComparedFault<'a> {
+    /// Its name, as in `zerolag settings --faults`.
+    name: &'a str,
+    /// The variants that have it.
+    variants: Vec<&'a str>,
 }
 
 /// A figure of all variants.
@@ -155,6 +167,8 @@ pub struct Comparison {
     pub seed: u64,
     /// All figures.
     pub rows: Vec<Row>,
+    /// The known bugs that not all variants have, each with the variants that have it.
+    pub faults: Vec<(String, Vec<usize>)>,
 }
 
 /// A figure of a task: its name in tables and in JSON, its unit, and its value over several
@@ -251,8 +265,20 @@ pub fn run(
         }
     }
     rows.retain(|row| row.values.iter().any(|range| range.max != 0.0));
+    let faults = differing_faults(variants);
     let variants = variants.iter().map(|variant| variant.label.clone()).collect();
-    Ok(Comparison { variants, runs, seed, rows })
+    Ok(Comparison { variants, runs, seed, rows, faults })
+}
+
+/// Returns the known bugs that some of the variants have and others have not.
+fn differing_faults(variants: &[Variant]) -> Vec<(String, Vec<usize>)> {
+    let having = |fault: &Fault| -> Vec<usize> {
+        let plan = |index: usize| &variants[index].plan;
+        let has = |index: &usize| fault.is_in(plan(*index).kernel, &plan(*index).config.settings);
+        (0..variants.len()).filter(has).collect()
+    };
+    let all = Settings::FAULTS.iter().map(|fault| (fault.name(), having(fault)));
+    all.filter(|(_, having)| !having.is_empty() && having.len() < variants.len()).collect()
 }
 
 impl Unit {
@@ -351,12 +377,17 @@ impl Comparison {
             unit: row.unit.name(),
             changed: row.has_changed(),
         });
+        let fault = |(name, having): &'a (String, Vec<usize>)| ComparedFault {
+            name,
+            variants: having.iter().map(|index| self.variants[*index].name.as_str()).collect(),
+        };
         Compared {
             schema: SCHEMA,
             runs: self.runs,
             seed: self.seed,
             variants: variants.collect(),
             rows: rows.collect(),
+            faults: self.faults.iter().map(fault).collect(),
             bisection,
         }
     }
@@ -384,6 +415,27 @@ impl Comparison {
             .with("min", number(|range| range.min))
             .with("max", number(|range| range.max))
             .with("changed", Values::Bool(cells.iter().map(|(row, ..)| row.has_changed()).collect()))
+    }
+}
+
+impl Comparison {
+    /// Returns the known bugs that not all variants have, a line per set of variants; empty if
+    /// there are none.
+    #[must_use]
+    pub fn faults_text(&self) -> String {
+        let mut sets: Vec<(&[usize], Vec<&str>)> = Vec::new();
+        for (name, having) in &self.faults {
+            match sets.iter_mut().find(|(known, _)| known == having) {
+                Some((_, names)) => names.push(name),
+                None => sets.push((having.as_slice(), vec![name.as_str()])),
+            }
+        }
+        let name = |index: &usize| self.variants[*index].name.as_str();
+        let line = |(having, names): &(&[usize], Vec<&str>)| {
+            let having: Vec<&str> = having.iter().map(name).collect();
+            format!("known faults of {} only: {}\n", having.join(", "), names.join(", "))
+        };
+        sets.iter().map(line).collect()
     }
 }
 

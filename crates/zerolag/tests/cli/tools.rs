@@ -111,3 +111,27 @@ fn cyclictest_prints_what_the_tool_prints() {
         assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn known_faults_are_listed_with_commits_versions_and_specs() {
+    let all = zerolag(&["settings", "--faults"]);
+    assert_eq!(all.code, Some(0), "{}", all.stderr);
+    let faults = zerolag::model::Settings::FAULTS;
+    assert!(all.stdout.ends_with(&format!("\n{} faults\n", faults.len())), "{}", all.stdout);
+    for fault in faults {
+        assert!(all.stdout.contains(&format!("{}\n    {}\n", fault.name(), fault.effect)), "{}", fault.name());
+        assert!(super::workspace().join("specs").join(fault.spec).is_file(), "{}", fault.spec);
+    }
+    let one = "since 6.12 (fd03c5b85855), not fixed; presets with it: 6.12 6.18 6.19 7.0 7.1 7.2\n";
+    assert!(all.stdout.contains(one), "{}", all.stdout);
+}
+
+#[test]
+fn two_kernels_that_differ_in_a_known_fault_are_told() {
+    let compared =
+        zerolag(&["compare", "examples/web-service-limit.toml", "--kernel", "4.15", "--kernel", "5.4", "-d", "200ms"]);
+    assert_eq!(compared.code, Some(0), "{}", compared.stderr);
+    assert!(compared.stdout.contains("known faults of 4.15 only: "), "{}", compared.stdout);
+    assert!(compared.stdout.contains("cfs_bandwidth_expiry"), "{}", compared.stdout);
+    assert!(compared.stdout.ends_with("known faults of 5.4 only: isolcpus_conflict = off\n"), "{}", compared.stdout);
+}

@@ -1,0 +1,275 @@
+//! [`Fault`]: the scheduler bugs that were fixed upstream and that presets reproduce.
+//!
+//! A bug is a setting with a value that is wrong. Most have a setting of their own (`fault.*`);
+//! some are one value of a setting that has had several, each with a bug of its own
+//! (`fair_server.wakeup`), and some a rule that later kernels replaced because it did harm. Which
+//! kernels have a bug follows from their presets, so it is not stated here once more; the versions
+//! below are those of the commits, and can lie between two presets or in a stable kernel.
+
+use super::{KernelVersion, Settings};
+use alloc::string::ToString as _;
+use alloc::vec::Vec;
+
+/// A bug of kernels, its commits, and the setting that has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The setting.
+    pub setting: &'static str,
+    /// Its value in kernels with the bug.
+    pub wrong: &'static str,
+    /// What goes wrong.
+    pub effect: &'static str,
+    /// The release, and its commit if one began it.
+    pub since: Release,
+    /// The release with the fix, and its commit; `None` if it is not fixed.
+    pub fixed: Option<Release>,
+    /// The spec that shows the timelines with and without it.
+    pub spec: &'static str,
+}
+
+/// A release and a commit in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Release {
+    /// The release, as `6.14`.
+    pub version: &'static str,
+    /// The first twelve digits of the commit, if one is known.
+    pub commit: Option<&'static str>,
+}
+
+/// A release whose commit is known.
+const fn by(version: &'static str, commit: &'static str) -> Release {
+    Release { version, commit: Some(commit) }
+}
+
+/// A release as a whole: the bug came with its mechanism.
+const fn with(version: &'static str) -> Release {
+    Release { version, commit: None }
+}
+
+impl Settings {
+    /// The known bugs, by the area of the scheduler.
+    pub const FAULTS: &'static [Fault] = &[
+        Fault {
+            setting: "fault.rt_period_timer_lost",
+            wrong: "on",
+            effect: "a real-time busy loop that runs when a limit is first set is throttled forever",
+            since: with("2.6.25"),
+            fixed: Some(by("5.17", "9b58e976b3b3")),
+            spec: "rt-throttling/timer-lost.md",
+        },
+        Fault {
+            setting: "features.RT_RUNTIME_SHARE",
+            wrong: "on",
+            effect: "a real-time loop borrows the runtime of other CPUs and starves the fair tasks of its own",
+            since: with("2.6.25"),
+            fixed: Some(by("5.10", "2586af1ac187")),
+            spec: "rt-throttling/share.md",
+        },
+        Fault {
+            setting: "rt_balance",
+            wrong: "ipi_per_cpu",
+            effect: "every CPU that lowers its priority sends a chain of IPIs of its own; they pile up on one CPU",
+            since: by("4.1", "b6366f048e0c"),
+            fixed: Some(by("4.15", "4bdced5c9a29")),
+            spec: "ipi/chain-start.md",
+        },
+        Fault {
+            setting: "rt_overload",
+            wrong: "queued",
+            effect: "a CPU whose waiting tasks are all pinned counts as overloaded, and is sent IPIs for nothing",
+            since: with("2.6.25"),
+            fixed: Some(by("6.7", "612f769edd06")),
+            spec: "ipi/overload-pushable.md",
+        },
+        Fault {
+            setting: "rt_ipi_skip_self",
+            wrong: "off",
+            effect: "the root domain's IPI is sent by a CPU to itself",
+            since: by("4.15", "4bdced5c9a29"),
+            fixed: Some(by("7.0", "94894c9c477e")),
+            spec: "ipi/root-skip-self.md",
+        },
+        Fault {
+            setting: "fault.fair_server_resched_lost",
+            wrong: "on",
+            effect: "if a switch finds the fair server exhausted, the fair task keeps the CPU although others wait",
+            since: by("6.12", "fd03c5b85855"),
+            fixed: None,
+            spec: "server/resched-lost.md",
+        },
+        Fault {
+            setting: "fair_server.scaled",
+            wrong: "on",
+            effect: "the fair server runs longer on a slow CPU than its runtime says",
+            since: with("6.12"),
+            fixed: Some(by("6.16", "fc975cfb3639")),
+            spec: "server/scaled-by-capacity.md",
+        },
+        Fault {
+            setting: "fair_server.stop",
+            wrong: "empty",
+            effect: "fair tasks that sleep often start and stop the server's timer each time",
+            since: with("6.12"),
+            fixed: Some(by("6.17", "cccb45d7c429")),
+            spec: "server/stop.md",
+        },
+        Fault {
+            setting: "fair_server.wakeup",
+            wrong: "stuck",
+            effect: "a server that is started late begins a new period and runs at once, before real-time tasks",
+            since: with("6.12"),
+            fixed: Some(by("6.12.69", "115135422562")),
+            spec: "server/wakeup.md",
+        },
+        Fault {
+            setting: "fair_server.wakeup",
+            wrong: "new_period",
+            effect: "a server that is started before its deadline is deferred by a whole period",
+            since: by("6.12.69", "115135422562"),
+            fixed: Some(by("6.12.83", "14a857056466")),
+            spec: "server/wakeup.md",
+        },
+        Fault {
+            setting: "fair_server.wakeup",
+            wrong: "revised_always",
+            effect: "a server that is started before its deadline runs although its tasks have not starved",
+            since: by("6.12.83", "14a857056466"),
+            fixed: Some(by("6.12.103", "1842bf97af10")),
+            spec: "server/wakeup.md",
+        },
+        Fault {
+            setting: "fault.cfs_bandwidth_offline_loss",
+            wrong: "on",
+            effect: "tasks that are throttled on a CPU that goes offline stay there",
+            since: with("3.2"),
+            fixed: Some(by("3.17", "0e59bdaea75f")),
+            spec: "bandwidth/offline-loss.md",
+        },
+        Fault {
+            setting: "fault.cfs_bandwidth_hotplug_bypass",
+            wrong: "on",
+            effect: "a CPU that goes offline or online unthrottles the groups on all other CPUs",
+            since: with("3.2"),
+            fixed: Some(by("6.14", "af98d8a36a96")),
+            spec: "bandwidth/hotplug-bypass.md",
+        },
+        Fault {
+            setting: "cfs_bandwidth_expiry",
+            wrong: "on",
+            effect: "a group with threads on many CPUs is throttled although it uses less than its quota",
+            since: with("3.2"),
+            fixed: Some(by("5.4", "de53fd7aedb1")),
+            spec: "bandwidth/expiry.md",
+        },
+        Fault {
+            setting: "cfs_bandwidth_interleave",
+            wrong: "off",
+            effect: "the period timers of all limited groups fire at the same instant",
+            since: with("3.2"),
+            fixed: Some(by("6.4", "41abdba93747")),
+            spec: "bandwidth/interleave.md",
+        },
+        Fault {
+            setting: "cfs_bandwidth_zero_start",
+            wrong: "on",
+            effect: "a new limit gives a CPU no runtime, so that it can be throttled while a group above is unthrottled",
+            since: with("3.2"),
+            fixed: Some(by("6.18", "956dfda6a708")),
+            spec: "bandwidth/zero-start.md",
+        },
+        Fault {
+            setting: "recent_used_cpu",
+            wrong: "prev_unchecked",
+            effect: "an idle CPU that a task remembers is passed over: the affinity of another CPU is checked",
+            since: by("5.15", "89aafd67f28c"),
+            fixed: Some(by("6.5", "ae2ad293d6be")),
+            spec: "fair/recent-used-cpu.md",
+        },
+        Fault {
+            setting: "newidle_cost_bump",
+            wrong: "on",
+            effect: "a failed new-idle search raises its recorded cost, so that an idle CPU stops looking for work",
+            since: by("6.17", "155213a2aed4"),
+            fixed: Some(by("6.19", "d206fbad9328")),
+            spec: "fair/new-idle-cost.md",
+        },
+        Fault {
+            setting: "yield_forfeits",
+            wrong: "off",
+            effect: "a task that yields alone is picked again and again; its deadline runs away, and it starves later",
+            since: with("6.6"),
+            fixed: Some(by("6.18", "79104becf42b")),
+            spec: "fair/yield.md",
+        },
+        Fault {
+            setting: "isolcpus_conflict",
+            wrong: "off",
+            effect: "a cpuset with isolated CPUs can be a partition, whose CPUs are not balanced",
+            since: with("5.0"),
+            fixed: Some(by("6.7", "4a74e418881f")),
+            spec: "machine/isolcpus-partition.md",
+        },
+    ];
+}
+
+impl Fault {
+    /// Returns whether a kernel with these settings has it. A kernel from before the bug has not,
+    /// also if its setting has that value: the mechanism is another one there.
+    #[must_use]
+    pub fn is_in(&self, kernel: KernelVersion, settings: &Settings) -> bool {
+        let has_value = || settings.entries().any(|(row, value)| row.name == self.setting && value == self.wrong);
+        number(kernel.name()) >= number(self.since.version) && has_value()
+    }
+
+    /// Returns the presets that have it.
+    #[must_use]
+    pub fn presets(&self) -> Vec<KernelVersion> {
+        KernelVersion::ALL.iter().copied().filter(|kernel| self.is_in(*kernel, &kernel.settings())).collect()
+    }
+
+    /// Returns its name: that of its setting, with the value unless it is a switch that is on.
+    #[must_use]
+    pub fn name(&self) -> alloc::string::String {
+        match self.wrong {
+            "on" => self.setting.to_string(),
+            wrong => alloc::format!("{} = {wrong}", self.setting),
+        }
+    }
+}
+
+/// Returns the numbers of a release: two, and before 3.0 the third.
+fn number(release: &str) -> [u32; 3] {
+    let mut parts = release.split('.').map(|part| part.parse().unwrap_or(0));
+    let [first, second, third] = core::array::from_fn(|_| parts.next().unwrap_or(0));
+    [first, second, if first < 3 { third } else { 0 }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_a_value_of_a_setting() {
+        for fault in Settings::FAULTS {
+            let mut settings = KernelVersion::V6_18.settings();
+            settings.set(fault.setting, fault.wrong).unwrap_or_else(|error| panic!("{}: {error}", fault.name()));
+            assert!(fault.is_in(KernelVersion::V7_2, &settings), "{}", fault.name());
+            assert!(!fault.is_in(KernelVersion::V2_6_23, &settings), "{}", fault.name());
+            let commits = [Some(fault.since), fault.fixed].into_iter().flatten().filter_map(|release| release.commit);
+            for commit in commits {
+                assert!(commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{commit}");
+            }
+        }
+    }
+
+    #[test]
+    fn presets_since_the_fix_do_not_have_it() {
+        for fault in Settings::FAULTS {
+            for kernel in fault.presets() {
+                let fixed = fault.fixed.map(|fix| number(fix.version));
+                let is_before = fixed.is_none_or(|fixed| number(kernel.name()) < fixed);
+                assert!(is_before, "{kernel} has {}", fault.name());
+            }
+        }
+    }
+}
