@@ -5,6 +5,7 @@
 //! `default` is a current x86 server; each entry names its origin. A file has the same keys; keys
 //! that it does not set have their values from `default`.
 
+use crate::sketch::Sketch;
 use serde::Deserialize;
 use zerolag_model::{Distance, Duration};
 
@@ -59,6 +60,10 @@ pub struct Costs {
     pub idle_states: Vec<IdleState>,
     /// Speed of each of two SMT siblings when both run, in percent of running alone.
     pub smt_speed_percent: u64,
+    /// How much later than it is due the interrupt of a task's timer comes, drawn for each; empty
+    /// is not at all. Draws do not depend on each other: a host that stands still for long delays
+    /// many timers at once, which this does not show.
+    pub timer_late: Sketch,
 }
 
 /// A state of an idle CPU (`cpuidle`).
@@ -173,6 +178,7 @@ impl Costs {
             idle_exit: Duration::ZERO,
             idle_states: Vec::new(),
             smt_speed_percent: 100,
+            timer_late: Sketch::default(),
         }
     }
 
@@ -219,6 +225,7 @@ impl Costs {
             idle_exit: ns(1_500),
             idle_states: Vec::new(),
             smt_speed_percent: 65,
+            timer_late: Sketch::default(),
         }
     }
 
@@ -265,6 +272,17 @@ impl Show for ByDistance {
     fn show(&self) -> String {
         let Self { smt, llc, socket, remote } = self;
         format!("sibling {smt}, cache {llc}, socket {socket}, remote {remote}")
+    }
+}
+
+impl Show for Sketch {
+    fn show(&self) -> String {
+        let quantile = |(place, time): &(u64, Duration)| format!("{}.{:04}% {time}", place / 10_000, place % 10_000);
+        if self.is_zero() {
+            "none".to_owned()
+        } else {
+            self.quantiles().iter().map(quantile).collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
@@ -326,6 +344,7 @@ file! {
     idle_exit: Duration = "some_duration",
     idle_states: Vec<IdleState> = "some",
     smt_speed_percent: u64 = "some_percent",
+    timer_late: Sketch = "some",
 }
 
 /// The longest cost of one operation; a longer one is a mistake in the profile.

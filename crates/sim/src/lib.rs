@@ -2,7 +2,7 @@
 //!
 //! | module | holds | may use |
 //! |---|---|---|
-//! | [`costs`], [`outcome`], `queue`, `trace` | costs of operations; how a run ended; events in total order; records in order of time | - |
+//! | [`costs`], [`sketch`], [`outcome`], `queue`, `trace` | costs of operations; how a run ended; events in total order; records in order of time | - |
 //! | `kernel` | CPUs, run-queue locks, IPIs, timers, kernel paths, the bodies of tasks; hosts the core | these |
 //! | `device` | sources of interrupts and of requests, disks | these |
 //! | `program` | where each task is in its program, what it waits for, what tasks share | these |
@@ -18,6 +18,7 @@ mod machine;
 pub mod outcome;
 mod program;
 mod queue;
+pub mod sketch;
 mod trace;
 
 pub use costs::Costs;

@@ -112,6 +112,7 @@ impl Machine {
     fn boot(&mut self) -> Result<(), SimError> {
         let Self { kernel, programs, admin, .. } = self;
         let program = Arc::clone(&programs.program);
+        kernel.draw_lateness(self.seed);
         admin.groups.announce(kernel)?;
         cpuset::announce_domains(kernel);
         admin.plan(kernel);

@@ -39,6 +39,7 @@ use zerolag_linux::probe::{self, Beside, Woken};
 use zerolag_model::{CpuId, Duration, KernelVersion, Mark, Record, TaskId, Topology, TraceEvent};
 use zerolag_sim::Costs;
 use zerolag_sim::costs::{ByDistance, IdleState};
+use zerolag_sim::sketch::Sketch;
 use zerolag_workload::{LoadOptions, Scenario, Stream, load};
 
 /// The number of rounds of every measurement.
@@ -267,6 +268,8 @@ pub struct Calibration {
     pub compared: Vec<Compared>,
     /// The direct measurements.
     pub direct: Direct,
+    /// With [`Noise::Recorded`]: the lateness of a timer, sorted, in nanoseconds.
+    pub late: Vec<u64>,
     /// Omissions, with their reasons.
     pub notes: Vec<String>,
 }
@@ -287,7 +290,7 @@ impl std::error::Error for CalibrateError {}
 ///
 /// # Errors
 /// The process may use no CPU, a thread cannot be created, or the run was interrupted.
-pub fn calibrate(interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration, CalibrateError> {
+pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration, CalibrateError> {
     let host = zerolag_linux::Host::look();
     let mut allowed = host.cpus.iter();
     let first = allowed.next().ok_or_else(|| CalibrateError("the process may use no CPU".to_owned()))?;
@@ -349,7 +352,43 @@ pub fn calibrate(interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration,
         let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(Entry::key);
         compared.push(Compared { name: probe.name, fitted, host: samples, rounds, simulated });
     }
-    Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, notes })
+    let mut late = Vec::new();
+    if noise == Noise::Recorded {
+        late = record_lateness(first, interrupted)?;
+        let probe = Kind::Cyclictest(LATENESS_PERIOD);
+        let punctual = simulate(&probe.scenario(fit.pipe_io)?, probe, &fit.costs, fit.kernel)?;
+        fit.costs.timer_late = Sketch::of(&late, punctual);
+    }
+    Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late, notes })
+}
+
+/// Whether the host's noise is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noise {
+    /// It is not: every cost is one number.
+    Ignored,
+    /// A minute of the lateness of a FIFO thread's timer, whatever its cause: other programs,
+    /// interrupts, firmware, a hypervisor that has taken the CPU away.
+    Recorded,
+}
+
+/// The period of the timer whose lateness is recorded: that of cyclictest.
+const LATENESS_PERIOD: Duration = Duration::from_millis(1);
+/// Its expiries in a part of the recording, a second, and the parts.
+const LATENESS_PART: u32 = 1_000;
+const LATENESS_PARTS: u32 = 60;
+
+/// Records a minute of a timer's lateness; returns the samples sorted.
+fn record_lateness(cpu: CpuId, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Vec<u64>, CalibrateError> {
+    let mut late = Vec::new();
+    for _ in 0..LATENESS_PARTS {
+        late.extend(probe::timer(cpu, Beside::Idle, LATENESS_PERIOD, LATENESS_PART).map_err(CalibrateError)?.samples);
+        if interrupted() {
+            return Err(CalibrateError("interrupted".to_owned()));
+        }
+    }
+    late.sort_unstable();
+    Ok(late)
 }
 
 /// Returns the samples of all rounds, sorted.
@@ -631,6 +670,15 @@ impl Calibration {
             ));
         }
         text.push_str("]\n");
+        if !costs.timer_late.is_zero() {
+            let quantile = |(place, time): &(u64, Duration)| format!("[{place}, \"{}ns\"]", time.as_nanos());
+            let quantiles: Vec<String> = costs.timer_late.quantiles().iter().map(quantile).collect();
+            text.push_str(&format!(
+                "\n# recorded: how late a timer of {LATENESS_PERIOD} was beyond that, {} samples; places in millionths\ntimer_late = [{}]\n",
+                self.late.len(),
+                quantiles.join(", ")
+            ));
+        }
         text
     }
 }
@@ -674,7 +722,7 @@ mod tests {
             Compared { name: probe.name, fitted, rounds: host.clone(), host, simulated }
         };
         let compared = probes().into_iter().map(compare).collect();
-        Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, notes: Vec::new() }
+        Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late: Vec::new(), notes: Vec::new() }
     }
 
     #[test]

@@ -42,6 +42,7 @@
 //! | [`knob`] | parts of a program that can be set after its file was read |
 //! | [`limit`] | limits and weights of groups as Kubernetes, systemd, Docker and the kernel write them |
 //! | [`manifest`] | limits from Kubernetes manifests and Compose files |
+//! | [`background`] | the kernel's own threads beside a workload |
 //! | [`variant`] | the name and the values of a variant |
 //! | [`results`] | the published form of every JSON result |
 //! | `host` | a workload on the host's own kernel (Linux only) |
@@ -61,6 +62,7 @@
 
 pub mod advise;
 pub mod analyse;
+pub mod background;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;

@@ -2,6 +2,8 @@
 //! output.
 
 use std::process::{Command, Output};
+use zerolag::model::Duration;
+use zerolag::{Simulation, Workload};
 
 fn zerolag(args: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_zerolag"))
@@ -203,3 +205,18 @@ fn threads_of_interrupts_are_less_urgent_than_timerlat_unless_told_otherwise() {
     assert!(worst(&ours) < worst(&less), "FIFO 40 is behind `irq/eth0`: {ours}\n{less}");
 }
 
+/// Returns the share of the kernel's own threads beside a FIFO loop, in percent of one CPU.
+fn share_of_kernel_threads(simulation: Simulation) -> f64 {
+    let result = simulation.duration(Duration::from_secs(10)).run().expect("it runs");
+    let threads = result.summary().tasks.iter().filter(|task| !task.name.starts_with("loop"));
+    threads.map(|task| task.run.as_nanos() as f64).sum::<f64>() / 1e8
+}
+
+#[test]
+fn the_kernels_own_threads_take_a_small_part_of_each_cpu() {
+    let text = "[machine]\ncpus = 2\n[task.loop]\ncpus = \"0\"\nsteps = [{ run = \"10ms\" }]\n";
+    let simulation = || Simulation::new(Workload::toml(text));
+    assert_eq!(share_of_kernel_threads(simulation()), 0.0);
+    let both = share_of_kernel_threads(simulation().with_kernel_threads());
+    assert!((0.1..0.8).contains(&both), "measured: 0.3 % of two CPUs together, without kdamond; {both}");
+}

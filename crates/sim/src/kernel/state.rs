@@ -18,6 +18,7 @@ use crate::trace::Tracer;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, Io, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
+use zerolag_workload::Stream;
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
 pub(crate) type InnerLock = spin::Mutex<()>;
@@ -50,6 +51,8 @@ pub(crate) struct Kernel {
     pub(super) claim_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
     pub(super) lends_turns: bool,
+    /// How late timers of tasks are, if they are ever late.
+    pub(super) lateness: Option<Stream>,
     /// Whether threads do the softirqs that interrupts raise.
     pub(super) has_softirq_threads: bool,
 }
@@ -91,6 +94,7 @@ impl Kernel {
             rto_free_at: Vec::new(),
             claim_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
+            lateness: None,
             has_softirq_threads: false,
         }
     }

@@ -7,8 +7,10 @@
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Event;
+use crate::sketch::WHOLE;
 use zerolag_core::{GroupTimer, RqTimer};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, TaskId};
+use zerolag_workload::Stream;
 
 impl Kernel {
     /// Arms a timer of a run queue.
@@ -76,8 +78,18 @@ impl Kernel {
         self.group_timers.forget(group);
     }
 
+    /// Draws from a stream of this seed how late the timers of tasks are, if the costs say so.
+    pub(crate) fn draw_lateness(&mut self, seed: u64) {
+        let is_ever_late = !self.costs.timer_late.is_zero();
+        self.lateness = is_ever_late.then(|| Stream::new(seed, "timers", 0, "lateness"));
+    }
+
     /// Arms the timer of a task on a CPU.
     pub(crate) fn arm_task_timer(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
+        let at = match &mut self.lateness {
+            Some(stream) if at > self.now => at.saturating_add(self.costs.timer_late.at(stream.below(WHOLE))),
+            _ => at,
+        };
         self.queue.arm(at, Event::TaskTimer { cpu, task });
     }
 }

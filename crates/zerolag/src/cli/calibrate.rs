@@ -8,7 +8,7 @@ use super::{Done, code, output};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
-use zerolag::calibrate::{Calibration, Compared, calibrate};
+use zerolag::calibrate::{Calibration, Compared, Noise, calibrate};
 use zerolag::linux::figures::quantile;
 use zerolag::model::Duration;
 use zerolag::report::human::Human;
@@ -22,6 +22,10 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     json: JsonArgs,
+    /// Also record the host's noise for a minute: how late timers are, as quantiles that
+    /// simulations draw from
+    #[arg(long)]
+    noise: bool,
     /// Exit with code 99 if a predicted median is off by more than this
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(i64).range(1..=1000))]
     within: Option<i64>,
@@ -32,7 +36,8 @@ pub(crate) fn run(args: &Args) -> Done {
     output::check_target(&args.file)?;
     args.json.check()?;
     catch_interrupts();
-    let made = match calibrate(&interrupted) {
+    let noise = if args.noise { Noise::Recorded } else { Noise::Ignored };
+    let made = match calibrate(noise, &interrupted) {
         Ok(made) => made,
         Err(_) if interrupted() => return Ok(code::INTERRUPTED),
         Err(error) => return Err(Failure::Failed(error.to_string())),

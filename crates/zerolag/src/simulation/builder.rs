@@ -82,6 +82,7 @@ pub struct Simulation {
     costs: Option<Profile>,
     seed: Option<u64>,
     duration: Option<Duration>,
+    has_kernel_threads: bool,
     observe: Observe,
     kept: Kept,
     cancel: Cancel,
@@ -218,6 +219,7 @@ impl Simulation {
             costs: None,
             seed: None,
             duration: None,
+            has_kernel_threads: false,
             observe: Observe { histograms: Histograms::On, ..Observe::default() },
             kept: Kept::default(),
             cancel: Cancel::default(),
@@ -296,6 +298,14 @@ impl Simulation {
     #[must_use]
     pub const fn keep(mut self, kept: Kept) -> Self {
         self.kept = kept;
+        self
+    }
+
+    /// Adds the kernel's own threads of the fair class
+    /// ([`background`](crate::background)).
+    #[must_use]
+    pub const fn with_kernel_threads(mut self) -> Self {
+        self.has_kernel_threads = true;
         self
     }
 
@@ -415,6 +425,11 @@ impl Simulation {
         }
         let partitions = plan.invalid_partitions();
         notes.extend(partitions.into_iter().map(|cpuset| Note::InvalidPartition { cpuset: cpuset.to_owned() }));
+        if self.has_kernel_threads {
+            let mut program = (*plan.program).clone();
+            crate::background::add_to(&mut program, plan.config.topology.nr_cpus());
+            plan.program = Arc::new(program);
+        }
         if plan.config.duration.is_none() && plan.is_endless() {
             notes.push(Note::DefaultDuration);
             plan = plan.for_duration(DEFAULT_DURATION);

@@ -4,6 +4,7 @@
 use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
+    &["sketch"],
     &["costs", "outcome", "queue", "trace"],
     // The kernel.
     &["kernel/words", "kernel/group_timers", "kernel/ticking"],

@@ -6,7 +6,7 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     &["document"],
-    &["error", "goals", "knob", "variant"],
+    &["background", "error", "goals", "knob", "variant"],
     &["limit"],
     &["manifest", "source", "values"],
     // Simulations.

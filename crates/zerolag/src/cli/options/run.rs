@@ -1,7 +1,7 @@
 //! The machine, its scheduler, and how long it runs.
 
 use crate::cli::failure::Failure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use zerolag::Simulation;
 use zerolag::manifest::Manifest;
@@ -46,8 +46,20 @@ pub(crate) struct SimArgs {
     /// Seed of all random numbers [default: the file's, else 0]
     #[arg(help_heading = MACHINE, long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
+    /// Threads of the kernel besides the workload: `kernel` adds kworker, ksoftirqd and rcu_preempt
+    #[arg(help_heading = MACHINE, long, value_enum, value_name = "THREADS", default_value = "none")]
+    pub(crate) background: Background,
     #[command(flatten)]
     pub(crate) quiet: QuietArgs,
+}
+
+/// The threads besides a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Background {
+    /// None
+    None,
+    /// The kernel's own of the fair class, as measured on a loaded machine
+    Kernel,
 }
 
 impl SimArgs {

@@ -40,6 +40,7 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["osnoise"], "period", "rtla's own: of samples"),
     (&["timerlat"], "period", "rtla's own: of a timer"),
     (&["cyclictest"], "priority", "the tool's own: a number"),
+    (&["calibrate"], "noise", "recorded on this host; that of the tools is simulated"),
     (&["timerlat", "osnoise"], "priority", "rtla's own: a policy too"),
     (&["validate"], "runs", "on this host, which has no seed"),
     (&["advise"], "seeds", "of the search, and as many others; fuzz has scenarios"),
