@@ -1,4 +1,4 @@
-//! [`Table`]: columns of text, each as wide as its widest cell.
+//! [`Table`]: columns of text, each as wide as its widest cell; [`Titled`]: one under a heading.
 //!
 //! No borders and no colours: two spaces between columns, a head, rows. The output is stable, so a
 //! changed table is a changed result. Cells are counted in characters, not in display width.
@@ -40,10 +40,46 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Names a column. Text leaves out names that its cells make clear; a page has room for them.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    #[must_use]
+    pub fn name(mut self, column: usize, name: &str) -> Self {
+        name.clone_into(&mut self.columns[column].0);
+        self
+    }
+
+    /// Returns the head and the rows, for pages.
+    #[must_use]
+    pub fn to_rows(&self) -> Vec<Vec<String>> {
+        let head = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        [head].into_iter().chain(self.rows.iter().cloned()).collect()
+    }
+
     /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+}
+
+/// A table under a heading.
+#[derive(Clone, Debug)]
+pub struct Titled {
+    /// The heading.
+    pub title: String,
+    /// Sentences below the heading; can be empty.
+    pub text: String,
+    /// The table.
+    pub table: Table,
+}
+
+impl Titled {
+    /// Puts a table under a heading.
+    #[must_use]
+    pub fn new(title: impl Into<String>, text: impl Into<String>, table: Table) -> Self {
+        Self { title: title.into(), text: text.into(), table }
     }
 }
 
@@ -94,6 +130,8 @@ mod tests {
         table.push(["a".to_owned(), "10.0ms".to_owned(), "é".to_owned()]);
         table.push(["longer".to_owned(), "1s".to_owned()]);
         assert_eq!(table.to_string(), "task       run\na       10.0ms  é\nlonger      1s\n");
+        assert_eq!(table.to_rows()[2], ["longer", "1s", ""]);
+        assert_eq!(table.clone().name(2, "note").to_rows()[0], ["task", "run", "note"]);
         assert_eq!(shorten("abcdef", 4), "abc~");
         assert_eq!(shorten("abcd", 4), "abcd");
     }

@@ -21,7 +21,7 @@ pub fn costs(name: &str) -> Result<Costs, Error> {
     if !path.exists() && !name.contains(['/', '.']) {
         let near = nearest(name, ["zero", "default"].into_iter());
         let help = near.map_or_else(
-            || "known are `zero` and `default`; anything else is the path of a TOML file".to_owned(),
+            || "known are `zero`, `default` and `xeon-e7-4s`; anything else is the path of a TOML file".to_owned(),
             |near| format!("did you mean `{near}`?"),
         );
         return Err(Error::input_help(format!("costs: there is no profile or file `{name}`"), help));

@@ -37,10 +37,12 @@ enum Experiment {
     RtIpi(RtIpiArgs),
     /// 2023: deadline servers against starvation, next to RT throttling
     DlServer(DlServerArgs),
+    /// All of them, with every table and plot of docs/experiments: some ten minutes of two CPUs
+    All(AllArgs),
 }
 
 /// How an experiment is run, and the place of its results.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 struct Work {
     /// Number of worker threads [default: one per CPU of this host]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -67,6 +69,9 @@ struct RtBalanceArgs {
     /// The first test's seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Beside the test, a fair task on each CPU is in the kernel for up to this many microseconds
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    kernel_load: Option<u64>,
     #[command(flatten)]
     work: Work,
 }
@@ -82,6 +87,12 @@ struct RtIpiArgs {
     /// Leave out machines with more CPUs than this
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(4..=4096))]
     max_cpus: u32,
+    /// Only machines with this many CPUs
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    cpus: Vec<u32>,
+    /// The cost profile
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = ["default", "xeon-e7-4s"])]
+    costs: String,
     /// The seed of every run
     #[arg(long, value_name = "N", default_value_t = 2017)]
     seed: u64,
@@ -110,6 +121,12 @@ struct DlServerArgs {
     work: Work,
 }
 
+#[derive(Debug, clap::Args)]
+struct AllArgs {
+    #[command(flatten)]
+    work: Work,
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     match &args.experiment {
@@ -119,7 +136,8 @@ pub(crate) fn run(args: &Args) -> Done {
                  bandwidth   2010: a limit enforced by a pool, by hard limits, and by pinning to as many CPUs\n\
                  inversion   2012: tasks throttled while they hold what others wait for, and four cures\n\
                  rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n\
-                 dl-server   2023: deadline servers against starvation, next to RT throttling\n",
+                 dl-server   2023: deadline servers against starvation, next to RT throttling\n\
+                 all         every table and plot of docs/experiments\n",
             )?;
             Ok(code::OK)
         }
@@ -128,8 +146,36 @@ pub(crate) fn run(args: &Args) -> Done {
         Some(Experiment::Inversion(args)) => inversion(args),
         Some(Experiment::RtIpi(args)) => rt_ipi(args),
         Some(Experiment::DlServer(args)) => dl_server(args),
+        Some(Experiment::All(args)) => all(args),
     }
 }
+
+/// Runs every experiment as its page quotes it.
+fn all(args: &AllArgs) -> Done {
+    let work = || args.work.clone();
+    let balance = |tests, kernel_load| RtBalanceArgs { tests, seed: 0, kernel_load, work: work() };
+    let ipi =
+        |cpus, costs: &str| RtIpiArgs { max_cpus: 4_096, cpus, costs: costs.to_owned(), seed: 2_017, work: work() };
+    let runs: [&dyn Fn() -> Done; 7] = [
+        &|| rt_balance(&balance(6_500, None)),
+        &|| rt_balance(&balance(40, Some(KERNEL_LOAD))),
+        &|| bandwidth(&BandwidthArgs { work: work() }),
+        &|| inversion(&InversionArgs { seeds: 10, work: work() }),
+        &|| rt_ipi(&ipi(Vec::new(), "default")),
+        &|| rt_ipi(&ipi(vec![80, 120], "xeon-e7-4s")),
+        &|| dl_server(&DlServerArgs { minutes: 10, seed: 0, work: work() }),
+    ];
+    for run in runs {
+        let code = run()?;
+        if code != code::OK {
+            return Ok(code);
+        }
+    }
+    Ok(code::OK)
+}
+
+/// The load beside the test of 2007 in docs/experiments, in microseconds.
+const KERNEL_LOAD: u64 = 3_000;
 
 /// Progress that several threads report; a thread that finds it locked does not wait.
 struct Told(Mutex<Progress>);
@@ -229,6 +275,18 @@ fn rt_ipi(args: &RtIpiArgs) -> Done {
     let mut experiment = RtIpi2017 { seed: args.seed, threads: args.work.threads(), ..RtIpi2017::default() };
     experiment.cpus.retain(|cpus| *cpus <= args.max_cpus);
     experiment.sensitivity.retain(|cpus| *cpus <= args.max_cpus);
+    if let Some(wrong) = args.cpus.iter().find(|cpus| !experiment.cpus.contains(cpus)) {
+        let known = experiment.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let message = format!("--cpus {wrong} is not a machine of the experiment");
+        return Err(Failure::input_help(message, format!("known are {known}")));
+    }
+    if !args.cpus.is_empty() {
+        experiment.cpus.retain(|cpus| args.cpus.contains(cpus));
+        experiment.sensitivity.retain(|cpus| args.cpus.contains(cpus));
+    }
+    if args.costs != experiment.profile {
+        experiment.profile = "xeon-e7-4s";
+    }
     make_room(&args.work)?;
     let told = Told::begin(experiment.runs().len() as u64, "runs");
     let results = experiment.run_all(|run| told.at(run));
@@ -241,7 +299,9 @@ fn rt_ipi(args: &RtIpiArgs) -> Done {
 
 fn rt_balance(args: &RtBalanceArgs) -> Done {
     let threads = args.work.threads();
-    let experiment = RtBalance2007 { tests: args.tests, seed: args.seed, threads, ..RtBalance2007::default() };
+    let kernel_load = args.kernel_load.map(Duration::from_micros);
+    let experiment =
+        RtBalance2007 { tests: args.tests, seed: args.seed, kernel_load, threads, ..RtBalance2007::default() };
     make_room(&args.work)?;
     let told = Told::begin(args.tests * Mode::ALL.len() as u64, "tests");
     let mut modes = Vec::new();

@@ -24,6 +24,8 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{Preempt, Throttle};
 use zerolag_model::{Duration, Instant, Record, TraceEvent};
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
+use zerolag_report::table::{Align, Table, Titled};
 use zerolag_sim::costs::IdleState;
 use zerolag_sim::{Sink, Tracing};
 use zerolag_workload::{LoadOptions, load};
@@ -200,6 +202,14 @@ impl Case {
         plan
     }
 
+    /// Returns its name in tables: the throttling mode, or the change.
+    fn name(&self) -> String {
+        match self.change {
+            None => self.throttle.to_string(),
+            Some((key, value)) => format!("{key}={value}"),
+        }
+    }
+
     /// Runs once.
     #[must_use]
     pub fn run(&self, seed: u64) -> ReadTimes {
@@ -278,6 +288,20 @@ impl Row {
     fn both(&self) -> [Option<Spread>; 2] {
         [self.spread(|run| run.limited), self.spread(|run| run.free)]
     }
+
+    fn texts(&self) -> [String; 2] {
+        self.both().map(|spread| spread.map_or_else(|| "not done".to_owned(), |spread| spread.to_string()))
+    }
+
+    /// Returns the published time of this row, if there is one.
+    fn published(&self) -> Option<Spread> {
+        let (mean, deviation) = match (self.case.preempt, self.case.throttle, self.case.change) {
+            (Preempt::Voluntary, Throttle::Immediate, None) => PUBLISHED[0],
+            (Preempt::Voluntary, Throttle::BoostOnWakeup, None) => PUBLISHED[1],
+            _ => return None,
+        };
+        Some(Spread { mean, deviation })
+    }
 }
 
 /// The file of `zerolag repro inversion`.
@@ -354,6 +378,100 @@ impl Results {
     }
 }
 
+impl Results {
+    /// Returns the answer in one sentence.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let of = |throttle| {
+            let row = self.of(throttle, Preempt::Voluntary)?;
+            Some(format!("{} s (published {})", row.texts()[0], row.published()?))
+        };
+        let text = |throttle| of(throttle).unwrap_or_else(|| "not run".to_owned());
+        format!(
+            "The limited reader takes {} if it is throttled at once, {} if it is spared.",
+            text(Throttle::Immediate),
+            text(Throttle::BoostOnWakeup)
+        )
+    }
+
+    /// Returns plots of both readers' times: by throttling mode and preemption model.
+    #[must_use]
+    pub fn plots(&self) -> Vec<Plot> {
+        let is_mode = |row: &&Row| row.case.change.is_none_or(|(key, _)| key == "proxy_exec");
+        let rows: Vec<&Row> = self.rows.iter().filter(is_mode).collect();
+        let mut names: Vec<String> = Vec::new();
+        let mut preempts: Vec<Preempt> = Vec::new();
+        for row in &rows {
+            if !names.contains(&row.case.name()) {
+                names.push(row.case.name());
+            }
+            if !preempts.contains(&row.case.preempt) {
+                preempts.push(row.case.preempt);
+            }
+        }
+        // The full names, which the table has, leave no room for each other.
+        let shorter =
+            |name: &String| name.replace("boost_", "").replace("_user_", "_").replace("_exec=on", "").replace('_', " ");
+        let shown: Vec<String> = names.iter().map(shorter).collect();
+        let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+        let seconds = |ms: u64| ms as f64 * 1e6;
+        let titles = [("Reader of the limited group", 0), ("Reader of the free group", 1)];
+        let plot = |(title, which): (&str, usize)| {
+            let mut plot =
+                Plot::new(title, Axis::categories("throttling", &shown), Axis::linear("read time", Unit::Nanos));
+            for preempt in &preempts {
+                let of = rows.iter().filter(|row| row.case.preempt == *preempt);
+                let found = of.filter_map(|row| {
+                    let place = names.iter().position(|name| *name == row.case.name())? as f64;
+                    let Spread { mean, deviation } = row.both()[which]?;
+                    let range = (seconds(mean.saturating_sub(deviation)), seconds(mean + deviation));
+                    Some(((place, seconds(mean)), range))
+                });
+                let (points, spread): (Vec<_>, Vec<_>) = found.unzip();
+                plot = plot.with_spread(&preempt.to_string(), Mark::Bars, points, spread);
+            }
+            let published = rows.iter().filter_map(|row| {
+                let place = names.iter().position(|name| *name == row.case.name())? as f64;
+                Some((place, seconds(row.published()?.mean)))
+            });
+            plot.with("published, voluntary", Mark::Dashed, published.collect())
+        };
+        titles.map(plot).into()
+    }
+
+    /// Returns the figures as tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Titled> {
+        let runs = self.rows.first().map_or(0, |row| row.runs.len());
+        let (changed, modes): (Vec<&Row>, Vec<&Row>) =
+            self.rows.iter().partition(|row| row.case.change.is_some_and(|(key, _)| key != "proxy_exec"));
+        let text = format!(
+            "A file of 1 GB read by a limited group (10 % of a CPU, with busy loops) and by a free one: seconds, mean and \
+             deviation of {runs} seeds. Disk and copying are fitted on 8.42 s."
+        );
+        let changes = "Throttled at once, under voluntary preemption, with one change.";
+        let modes = Titled::new("Read times", text, Self::table("throttling", &modes));
+        let changes = Titled::new("Sensitivity", changes, Self::table("change", &changed));
+        [modes].into_iter().chain((!changes.table.is_empty()).then_some(changes)).collect()
+    }
+
+    fn table(what: &str, rows: &[&Row]) -> Table {
+        let mut table = Table::new(&[
+            ("preempt", Align::Left),
+            (what, Align::Left),
+            ("limited reader", Align::Right),
+            ("free reader", Align::Right),
+            ("published, both", Align::Right),
+        ]);
+        for row in rows {
+            let [limited, free] = row.texts();
+            let published = row.published().map_or_else(|| "-".to_owned(), |spread| spread.to_string());
+            table.push([row.case.preempt.to_string(), row.case.name(), limited, free, published]);
+        }
+        table
+    }
+}
+
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |ms: u64| format!("{}.{:02}", ms / 1_000, ms % 1_000 / 10);
@@ -374,20 +492,10 @@ impl fmt::Display for Results {
             "\npreempt    throttle                 limited reader (s)      free reader (s)   published (both)"
         )?;
         for row in &self.rows {
-            let [limited, free] =
-                row.both().map(|spread| spread.map_or_else(|| "not done".to_owned(), |s| s.to_string()));
-            let name = match row.case.change {
-                None => row.case.throttle.to_string(),
-                Some((key, value)) => format!("{key}={value}"),
-            };
-            let published = match (row.case.preempt, row.case.throttle, row.case.change) {
-                (Preempt::Voluntary, Throttle::Immediate, None) => Some(PUBLISHED[0]),
-                (Preempt::Voluntary, Throttle::BoostOnWakeup, None) => Some(PUBLISHED[1]),
-                _ => None,
-            };
-            let published =
-                published.map_or_else(String::new, |(mean, deviation)| Spread { mean, deviation }.to_string());
-            writeln!(f, "{:<10} {name:<24} {limited:>18} {free:>20}   {published:>16}", row.case.preempt.to_string())?;
+            let [limited, free] = row.texts();
+            let published = row.published().map_or_else(String::new, |spread| spread.to_string());
+            let (preempt, name) = (row.case.preempt.to_string(), row.case.name());
+            writeln!(f, "{preempt:<10} {name:<24} {limited:>18} {free:>20}   {published:>16}")?;
         }
         writeln!(f, "\nDisk and copying are fitted on 8.42 s. Rows with KEY=VALUE: `immediate` with that change.")
     }

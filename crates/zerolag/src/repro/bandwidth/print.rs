@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
-use zerolag_report::table::{Align, Table};
+use zerolag_report::table::{Align, Table, Titled};
 
 /// The file of `zerolag repro bandwidth`.
 pub(crate) const DOCUMENT: Document = Document::of::<BandwidthCells>(SCHEMA, "repro bandwidth");
@@ -143,7 +143,7 @@ impl Results {
         }
         for method in Method::ALL {
             let points = cells(method).filter_map(|cell| Some((f64::from(cell.cpus), published(cell)?))).collect();
-            plot = plot.with(&format!("text, {}", method.name()), Mark::Dashed, points);
+            plot = plot.with(&format!("published, {}", method.name()), Mark::Dashed, points);
         }
         plot
     }
@@ -178,6 +178,32 @@ impl Results {
             cells: cells.collect(),
             summary: summary.into(),
         })
+    }
+
+    /// Returns the answer in one sentence.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let mean = |method: Method| {
+            let errors = self.errors(method, None, None)?;
+            Some(format!("{} {:.1} % (declared {:.0})", method.name(), errors.mean, method.band().mean))
+        };
+        let means: Vec<String> = Method::ALL.into_iter().filter_map(mean).collect();
+        format!("Mean error against the published cells: {}.", means.join(", "))
+    }
+
+    /// Returns the figures as tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Titled> {
+        let text = "In percent of the published value; 16 CPUs, limits of 1 to 16 CPUs, costs default.";
+        let errors = Titled::new("Errors against the text", text, self.summary());
+        let graphs = self.graphs().into_iter().map(|(workload, period)| {
+            let (title, what) = match workload {
+                Workload::Loops => ("Busy loops", "while(1) x 16: percent of the machine that is busy."),
+                Workload::Primes => ("Primes", "Primes on 16 threads: seconds to completion."),
+            };
+            Titled::new(format!("{title}, {period} ms"), what, self.table(workload, period))
+        });
+        [errors].into_iter().chain(graphs).collect()
     }
 
     fn table(&self, workload: Workload, period: u64) -> Table {

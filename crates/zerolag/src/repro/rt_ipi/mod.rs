@@ -12,7 +12,7 @@
 //!   lowers its priority some 4000 times a second. The question: can the overloaded CPU keep up?
 //!
 //! The scheduler decides, and the simulated machine charges its operations; this module computes no
-//! wait and no load. Machines are those of [`shape`]. Costs are profile `default`, frozen before;
+//! wait and no load. Machines are those of [`shape`]. Costs are a named profile, frozen before;
 //! the factor of a run multiplies the costs of an IPI.
 //!
 //! Sources: 2017 text ("On a 80 CPU box, I measured over 200us of processing IPIs", "when I tested
@@ -176,6 +176,8 @@ pub struct RtIpi2017 {
     pub stress: Duration,
     /// The threshold that replaces the watchdog's 10 s in a run of milliseconds.
     pub threshold: Duration,
+    /// The name of the cost profile.
+    pub profile: &'static str,
     /// Seed of every run.
     pub seed: u64,
     /// Number of worker threads on the host.
@@ -191,6 +193,7 @@ impl Default for RtIpi2017 {
             waves: 5,
             stress: Duration::from_millis(20),
             threshold: Duration::from_millis(5),
+            profile: "default",
             seed: 2017,
             threads: 1,
         }
@@ -230,7 +233,7 @@ impl RtIpi2017 {
     /// Returns the plan of a run.
     ///
     /// # Panics
-    /// If [`shape`] has no machine with that number of CPUs.
+    /// If [`shape`] has no machine with that number of CPUs, or the cost profile is unknown.
     #[must_use]
     pub fn plan(&self, run: Run) -> Plan {
         let machine = shape(run.cpus);
@@ -246,6 +249,7 @@ impl RtIpi2017 {
         plan.config.settings.rt_balance = run.variant.balance();
         plan.config.settings.rt_ipi_skip_self = run.variant == Variant::IpiSkipSelf;
         plan.config.settings.watchdog_thresh = self.threshold;
+        plan.config.costs = Costs::named(self.profile).expect("invariant: a known profile");
         dearer_ipis(&mut plan.config.costs, run.factor);
         plan
     }

@@ -9,13 +9,13 @@ use serde_json::Value;
 use zerolag_model::Duration;
 use zerolag_report::human::Human;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
-use zerolag_report::table::{Align, Table};
+use zerolag_report::table::{Align, Table, Titled};
 
 /// The file of `zerolag repro rt-ipi`.
 pub(crate) const DOCUMENT: Document = Document::of::<RtIpiRuns>(SCHEMA, "repro rt-ipi");
 const SCHEMA: &str = "zerolag.repro.rt-ipi.v1";
 
-/// Three ways to pull real-time tasks, on machines of many sizes.
+/// Four ways to pull real-time tasks, on machines of many sizes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct RtIpiRuns {
     /// The name and version of this form.
@@ -23,6 +23,8 @@ struct RtIpiRuns {
     schema: &'static str,
     /// The name of the experiment.
     experiment: &'static str,
+    /// The cost profile.
+    costs: &'static str,
     /// The seed of every run.
     seed: u64,
     /// The number of waves of the scene `wave`.
@@ -101,13 +103,14 @@ impl Results {
     /// CPUs. Runs without an end are separate points, where they were cut off.
     #[must_use]
     pub fn stretch_plot(&self) -> Plot {
-        let plot = self.plot("Wave: longest time that a CPU is in IPI and lock work", |finding| finding.stretch);
+        let title = "Wave: longest time that a CPU is in IPI and lock work";
+        let plot = self.plot(title, "longest IPI and lock work", |finding| finding.stretch);
         let text = (f64::from(PUBLISHED_CPUS), nanos(PUBLISHED));
         let cut = self.findings.iter().filter(|finding| {
             finding.run.scene == Scene::Wave && finding.run.factor == 1 && finding.locked_up.is_some()
         });
         let cut = cut.map(|finding| (f64::from(finding.run.cpus), nanos(finding.stretch))).collect();
-        let plot = plot.with("text, 2015's on 80 CPUs", Mark::Dashed, vec![text]);
+        let plot = plot.with("published, 2015, 80 CPUs", Mark::Dashed, vec![text]);
         plot.with("no end: cut off", Mark::Points, cut)
     }
 
@@ -115,16 +118,19 @@ impl Results {
     /// Only runs with an end: a run that is cut off has no worst latency.
     #[must_use]
     pub fn latency_plot(&self) -> Plot {
-        self.plot("Wave: worst latency of a FIFO 99 task, where the run has an end", |finding| finding.latency)
+        let title = "Wave: worst latency of a FIFO 99 task, where the run has an end";
+        self.plot(title, "worst latency", |finding| finding.latency)
     }
 
-    fn plot(&self, title: &str, value: impl Fn(&Finding) -> Duration) -> Plot {
-        let mut plot = Plot::new(title, Axis::log("CPUs", Unit::Number), Axis::log("time", Unit::Nanos));
+    fn plot(&self, title: &str, y: &str, value: impl Fn(&Finding) -> Duration) -> Plot {
+        let mut plot = Plot::new(title, Axis::log("CPUs", Unit::Number), Axis::log(y, Unit::Nanos));
         for variant in Variant::ALL {
             let of = |cpus: &u32| self.of(Scene::Wave, variant, *cpus, 1);
             let points = self.experiment.cpus.iter().filter_map(of).filter(|finding| finding.locked_up.is_none());
             let points = points.map(|finding| (f64::from(finding.run.cpus), nanos(value(finding)))).collect();
-            plot = plot.with(variant.name(), Mark::Line, points);
+            // Tables name it below the variant that it adds to.
+            let name = variant.name().replace("... ", "ipi_root_domain, ");
+            plot = plot.with(&name, Mark::Line, points);
         }
         plot
     }
@@ -135,6 +141,7 @@ impl Results {
         document::value(&RtIpiRuns {
             schema: SCHEMA,
             experiment: "rt-ipi",
+            costs: self.experiment.profile,
             seed: self.experiment.seed,
             waves: self.experiment.waves,
             stress_ns: self.experiment.stress.as_nanos(),
@@ -193,6 +200,43 @@ impl Results {
         table
     }
 
+    /// Returns the answer in one sentence.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let met = |factor: &&u32| self.observed(**factor).iter().all(|observed| *observed == Some(true));
+        let factors: Vec<String> =
+            self.experiment.factors.iter().filter(met).map(|factor| format!("x{factor}")).collect();
+        match &factors[..] {
+            [] => "No cost of an IPI that was run gives all three published observations.".to_owned(),
+            factors => format!("All three published observations are met with IPI costs of {}.", factors.join(", ")),
+        }
+    }
+
+    /// Returns the figures as tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Titled> {
+        let RtIpi2017 { waves, stress, threshold, seed, profile, .. } = &self.experiment;
+        let scene = |scene: Scene| {
+            let what = match scene {
+                Scene::Wave => format!("{waves} times all lower their priority at about the same time"),
+                Scene::Stress => format!("each lowers its priority about 4000 times a second, for {stress}"),
+            };
+            let text = format!(
+                "One overloaded CPU; of the others {what}. Seed {seed}, costs {profile}. A run ends when a CPU does not leave IPI \
+                 and lock work for {threshold} (the kernel's watchdog: 10s)."
+            );
+            Titled::new(capital(scene.name()), text, self.scene_table(scene))
+        };
+        let sensitivity = |scene: Scene| {
+            let title = format!("{} by the cost of an IPI", capital(scene.name()));
+            Titled::new(title, "The longest IPI and lock work on one CPU.", self.sensitivity_table(scene))
+        };
+        let observed =
+            Titled::new("Published observations", "In either scene, by the cost of an IPI.", self.observations());
+        let scenes = [Scene::Wave, Scene::Stress];
+        [observed].into_iter().chain(scenes.map(scene)).chain(scenes.map(sensitivity)).collect()
+    }
+
     /// Lists which published observations are reproduced, by the cost of an IPI.
     fn observations(&self) -> Table {
         let mut table = Table::new(&[
@@ -237,8 +281,8 @@ impl Results {
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RtIpi2017 { waves, stress, threshold, seed, .. } = &self.experiment;
-        writeln!(f, "rt-ipi: one overloaded CPU, all others lower their priority; seed {seed}, costs default")?;
+        let RtIpi2017 { waves, stress, threshold, seed, profile, .. } = &self.experiment;
+        writeln!(f, "rt-ipi: one overloaded CPU, all others lower their priority; seed {seed}, costs {profile}")?;
         writeln!(
             f,
             "runs end when a CPU does not leave IPI and lock work for {threshold} (the kernel's watchdog: 10s)"
@@ -252,6 +296,11 @@ impl fmt::Display for Results {
         writeln!(f, "published observations, in either scene\n")?;
         write!(f, "{}", self.observations())
     }
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn finding_data(finding: &Finding) -> RtIpiRun {

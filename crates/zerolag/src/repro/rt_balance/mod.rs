@@ -14,22 +14,21 @@
 //!
 //! Source: Rostedt 2007, *New RT Task Balancing -v2*.
 
+mod print;
+
+pub(crate) use print::DOCUMENT;
+
 use super::spread;
-use crate::document::{self, Document};
 use crate::simulation::Plan;
-use crate::tools::rt_migrate::{Edition, Printed, Row, RtMigrate};
+use crate::tools::rt_migrate::{Edition, Row, RtMigrate};
 use core::cmp::Reverse;
-use core::fmt;
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{OverloadScope, RtBalance};
-use zerolag_model::{CpuId, Duration, KernelVersion, Settings, Topology};
-use zerolag_report::plot::{Axis, Mark, Plot, Unit};
-use zerolag_report::table::{Align, Table};
+use zerolag_model::{CpuId, Duration, KernelVersion, SchedAttr, Settings, Topology};
 use zerolag_sim::{Outcome, Stats, Tracing};
 use zerolag_workload::Stream;
+use zerolag_workload::program::{Action, TaskDef};
+use zerolag_workload::random::{Bounds, Dist};
 
 /// A balancing mode of real-time tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,13 +114,16 @@ pub struct RtBalance2007 {
     pub cpus: u32,
     /// Threads.
     pub tasks: u32,
+    /// The longest stay in the kernel of a fair task on each CPU beside the test; without it the
+    /// CPUs are free for the test.
+    pub kernel_load: Option<Duration>,
     /// Number of worker threads on the host.
     pub threads: usize,
 }
 
 impl Default for RtBalance2007 {
     fn default() -> Self {
-        Self { tests: 6_500, wakeups: 50, seed: 0, cpus: 4, tasks: 5, threads: 1 }
+        Self { tests: 6_500, wakeups: 50, seed: 0, cpus: 4, tasks: 5, kernel_load: None, threads: 1 }
     }
 }
 
@@ -237,11 +239,6 @@ impl Findings {
     }
 }
 
-/// The text's listing of the old kernel, and the first of the patched one: times to the start in
-/// microseconds.
-const BEFORE: [u32; 5] = [36, 33, 20_041, 39, 33];
-const PATCHED: [u32; 5] = [20_060, 61, 55, 56, 61];
-
 /// Mean interval of the kernel's own work on a CPU.
 const NOISE: Duration = Duration::from_millis(20);
 
@@ -275,7 +272,10 @@ impl RtBalance2007 {
     pub fn plan(&self, mode: Mode, test: u64) -> Plan {
         let machine = Topology::flat(self.cpus).expect("invariant: the machine was checked");
         let spec = self.test(test);
-        let program = spec.program(self.cpus as usize);
+        let mut program = spec.program(self.cpus as usize);
+        if let Some(longest) = self.kernel_load {
+            program.tasks.extend((0..self.cpus).map(|cpu| kernel_load(CpuId(cpu), longest)));
+        }
         let mut plan = Plan::of_program(program, machine, mode.kernel()).with_seed(self.seed.wrapping_add(test));
         plan.config.duration = spec.duration();
         plan.config.settings = mode.settings();
@@ -302,6 +302,16 @@ impl RtBalance2007 {
     }
 }
 
+/// A fair task of one CPU that computes for 1 ms on average and then is in the kernel for up to
+/// `longest`, where these kernels preempt no task.
+fn kernel_load(cpu: CpuId, longest: Duration) -> TaskDef {
+    let bounds = Bounds { low: Duration::from_micros(10), high: Duration::from_millis(10) };
+    let user = Dist::exponential(Duration::from_millis(1), bounds).expect("invariant: valid bounds");
+    let kernel = Dist::uniform(Duration::from_micros(1), longest).expect("invariant: checked when it was set");
+    let actions = vec![Action::Run(user), Action::Kernel(kernel)];
+    TaskDef::looping(format!("load{cpu}"), SchedAttr::NORMAL, actions).on(cpu)
+}
+
 /// The results of all modes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Results {
@@ -309,169 +319,4 @@ pub struct Results {
     pub experiment: RtBalance2007,
     /// Per mode.
     pub modes: Vec<(Mode, Findings)>,
-}
-
-impl Results {
-    /// Plots the worst time to the start per thread and mode, next to the iterations listed in the
-    /// text.
-    #[must_use]
-    pub fn plot(&self) -> Plot {
-        let names: Vec<String> = (0..self.experiment.tasks).map(|task| format!("FIFO {}", task + 2)).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let title = format!(
-            "rt-migrate-test, {} threads on {} CPUs: worst of {} wakeups",
-            self.experiment.tasks,
-            self.experiment.cpus,
-            self.experiment.tests * u64::from(self.experiment.wakeups)
-        );
-        let mut plot = Plot::new(
-            &title,
-            Axis::categories("thread", &names),
-            Axis::log("from the barrier to running", Unit::Nanos),
-        );
-        for (mode, found) in &self.modes {
-            let points = found.worst.iter().enumerate();
-            // The axis is logarithmic: less than a microsecond is drawn as one.
-            let points = points.map(|(task, us)| (task as f64, (*us).max(1) as f64 * 1_000.0)).collect();
-            plot = plot.with(mode.name(), Mark::Bars, points);
-        }
-        for (name, starts) in [("text, before", BEFORE), ("text, patched", PATCHED)] {
-            let points = starts.iter().enumerate().map(|(task, us)| (task as f64, f64::from(*us) * 1_000.0));
-            plot = plot.with(name, Mark::Dashed, points.collect());
-        }
-        plot
-    }
-}
-
-/// The file of `zerolag repro rt-balance`.
-pub(crate) const DOCUMENT: Document = Document::of::<RtBalanceModes>(SCHEMA, "repro rt-balance");
-const SCHEMA: &str = "zerolag.repro.rt-balance.v1";
-
-/// Push and pull of real-time tasks against the periodic balancer.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct RtBalanceModes {
-    /// The name and version of this form.
-    #[schemars(extend("const" = SCHEMA))]
-    schema: &'static str,
-    /// The name of the experiment.
-    experiment: &'static str,
-    /// The tests of each mode.
-    tests: u64,
-    /// The wakeups of each test.
-    wakeups: u32,
-    /// The seed of the first test; each further test adds 1.
-    seed: u64,
-    /// The number of CPUs.
-    cpus: u32,
-    /// The number of threads, of which the first is the least urgent.
-    threads: u32,
-    /// The modes, from old to new.
-    modes: Vec<RtBalanceMode>,
-}
-
-/// The tests under one mode of balancing.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct RtBalanceMode {
-    /// The setting `rt_balance`.
-    rt_balance: &'static str,
-    /// The kernel.
-    kernel: &'static str,
-    /// The number of completed tests.
-    tests: u64,
-    /// The number of iterations.
-    iterations: u64,
-    /// The number of iterations in which a more urgent thread waited for a less urgent one.
-    failures: u64,
-    /// The number of tests with such an iteration.
-    failed_tests: u64,
-    /// The longest time to the start of each thread.
-    start_max_us: Vec<u64>,
-    /// The mean time to the start of each thread, rounded down.
-    start_mean_us: Vec<u64>,
-    /// The published result, as text.
-    published: &'static str,
-    /// The number of tests that did not end with their last iteration.
-    broken: u64,
-}
-
-impl Results {
-    /// Returns all modes as JSON.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let RtBalance2007 { tests, wakeups, seed, cpus, tasks, .. } = self.experiment;
-        let modes = self.modes.iter().map(|(mode, found)| RtBalanceMode {
-            rt_balance: mode.name(),
-            kernel: mode.kernel().name(),
-            tests: found.tests,
-            iterations: found.iterations,
-            failures: found.failures,
-            failed_tests: found.failed_tests,
-            start_max_us: found.worst.clone(),
-            start_mean_us: found.total.iter().map(|total| total.checked_div(found.iterations).unwrap_or(0)).collect(),
-            published: mode.published(),
-            broken: found.broken,
-        });
-        document::value(&RtBalanceModes {
-            schema: SCHEMA,
-            experiment: "rt-balance",
-            tests,
-            wakeups,
-            seed,
-            cpus,
-            threads: tasks,
-            modes: modes.collect(),
-        })
-    }
-}
-
-impl fmt::Display for Results {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RtBalance2007 { tests, wakeups, seed, cpus, tasks, .. } = self.experiment;
-        writeln!(f, "rt-balance: rt-migrate-test, {tasks} threads FIFO 2..{} on {cpus} CPUs, 20ms run", tasks + 1)?;
-        writeln!(f, "{tests} tests of {wakeups} wakeups per mode, seeds from {seed}, costs default\n")?;
-        let mut table = Table::new(&[
-            ("rt_balance", Align::Left),
-            ("kernel", Align::Left),
-            ("wakeups", Align::Right),
-            ("failures", Align::Right),
-            ("failed tests", Align::Right),
-            ("worst, FIFO 3..", Align::Right),
-            ("published", Align::Left),
-        ]);
-        for (mode, found) in &self.modes {
-            table.push([
-                mode.name().to_owned(),
-                mode.kernel().name().to_owned(),
-                found.iterations.to_string(),
-                found.failures.to_string(),
-                found.failed_tests.to_string(),
-                format!("{} us", found.worst_of_others()),
-                mode.published().to_owned(),
-            ]);
-        }
-        write!(f, "{table}")?;
-        writeln!(f, "\nworst and mean time to the start, us, by thread")?;
-        let mut head = vec![("rt_balance", Align::Left)];
-        let names: Vec<String> = (0..tasks).map(|task| format!("FIFO {}", task + 2)).collect();
-        head.extend(names.iter().map(|name| (name.as_str(), Align::Right)));
-        let mut table = Table::new(&head);
-        for (mode, found) in &self.modes {
-            let mean = |total: &u64| total.checked_div(found.iterations).unwrap_or(0);
-            let cells = found.worst.iter().zip(&found.total).map(|(worst, total)| format!("{worst} / {}", mean(total)));
-            table.push([mode.name().to_owned()].into_iter().chain(cells));
-        }
-        write!(f, "{table}")?;
-        for (mode, found) in &self.modes {
-            let examples = [
-                (&found.failure, "a more urgent thread waits"),
-                (&found.sneaked, "the least urgent thread is first and is preempted: actually fine"),
-            ];
-            for (example, what) in examples {
-                if let Some(Example { test, iteration, row }) = example {
-                    writeln!(f, "\n{}: {what} (test {test})\n\n{}", mode.name(), Printed(*iteration, row))?;
-                }
-            }
-        }
-        Ok(())
-    }
 }

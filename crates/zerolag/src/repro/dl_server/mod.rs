@@ -17,20 +17,18 @@
 //!
 //! Source: de Oliveira 2023, *SCHED_DEADLINE server infrastructure*, v4.
 
+mod print;
+
+pub(crate) use print::DOCUMENT;
+
 use super::spread;
-use crate::document::{self, Document};
 use crate::simulation::Plan;
 use crate::tools::build_load::BuildLoad;
 use crate::tools::busy_loop;
-use crate::tools::json::{OsnoiseCpu, osnoise_cpus};
 use crate::tools::osnoise::{self, Osnoise};
 use crate::tools::rtla::Latencies;
 use crate::tools::timerlat::{self, Timerlat};
 use crate::tools::workstation::{Noise, sources};
-use core::fmt;
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{FairServer, Preempt, ServerStart, TimerGrain};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, SchedAttr, Settings, Topology};
@@ -62,6 +60,17 @@ impl Setup {
             Self::Immediate => "servers of 50 ms in 1 s, immediate",
             Self::Mixed => "servers of 50 ms in 1 s, deferred on CPUs 0-4, immediate on 5-7",
             Self::Immediate950 => "servers of 950 ms in 1 s, immediate: the text's words",
+        }
+    }
+
+    /// Returns its name in plots and headings.
+    #[must_use]
+    pub const fn short(self) -> &'static str {
+        match self {
+            Self::RtThrottling => "RT throttling",
+            Self::Immediate => "immediate servers",
+            Self::Mixed => "deferred on CPUs 0-4",
+            Self::Immediate950 => "servers of 950 ms",
         }
     }
 
@@ -294,177 +303,5 @@ impl DlServer2023 {
         let mut collector = test.collector(10, None);
         machine.run(&mut collector);
         collector
-    }
-}
-
-impl Results {
-    /// Returns the share of samples that a CPU lost, in 1/1000 of a percent: ours and published.
-    #[must_use]
-    pub fn lost(&self, setup: usize, cpu: usize) -> (u64, Option<u64>) {
-        let lost =
-            |count: u64, seconds: u64| (seconds * 1_000).saturating_sub(count) * 100_000 / (seconds * 1_000).max(1);
-        let seconds = self.experiment.duration.as_nanos() / 1_000_000_000;
-        let published = PUBLISHED.get(setup).map(|rows| lost(rows[cpu].count, PUBLISHED_SECONDS[setup]));
-        (lost(self.timerlat[setup].rows[cpu].count, seconds), published)
-    }
-}
-
-/// The file of `zerolag repro dl-server`.
-pub(crate) const DOCUMENT: Document = Document::of::<DlServerRuns>(SCHEMA, "repro dl-server");
-const SCHEMA: &str = "zerolag.repro.dl-server.v1";
-
-/// Deadline servers against starvation, next to RT throttling.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct DlServerRuns {
-    /// The name and version of this form.
-    #[schemars(extend("const" = SCHEMA))]
-    schema: &'static str,
-    /// The name of the experiment.
-    experiment: &'static str,
-    /// The simulated time of each run.
-    duration_ns: u64,
-    /// The seed of every run.
-    seed: u64,
-    /// timerlat next to a build, under each protection against starvation.
-    timerlat: Vec<DlServerSetup>,
-    /// osnoise with deferred servers, by how the runtime is enforced.
-    osnoise: Vec<DlServerGrain>,
-}
-
-/// timerlat under one protection.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct DlServerSetup {
-    /// The protection.
-    setup: &'static str,
-    /// CPUs 0 to 7.
-    cpus: Vec<DlServerCpu>,
-}
-
-/// The threads of a CPU, simulated and published.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct DlServerCpu {
-    /// The simulated figures.
-    simulated: DlServerFigures,
-    /// The published figures; null if there are none.
-    published: Option<DlServerFigures>,
-}
-
-/// The figures of timerlat on a CPU.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-struct DlServerFigures {
-    /// The number of samples.
-    count: u64,
-    /// The share of samples that the thread missed.
-    lost_percent: f64,
-    /// The mean lateness of the timer's interrupt.
-    irq_avg_us: u64,
-    /// The largest lateness of the timer's interrupt.
-    irq_max_us: u64,
-    /// The mean lateness of the thread.
-    thread_avg_us: u64,
-    /// The largest lateness of the thread.
-    thread_max_us: u64,
-    /// The mean lateness of the return to user mode.
-    user_avg_us: u64,
-    /// The largest lateness of the return to user mode.
-    user_max_us: u64,
-}
-
-/// osnoise with the runtime of servers enforced in one way.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct DlServerGrain {
-    /// The setting `enforce_dl`.
-    enforce_dl: String,
-    /// The measured CPUs.
-    cpus: Vec<OsnoiseCpu>,
-}
-
-impl DlServerFigures {
-    fn of(row: &Row, lost: u64) -> Self {
-        let [irq, thread, user] = row.latencies;
-        Self {
-            count: row.count,
-            lost_percent: lost as f64 / 1e3,
-            irq_avg_us: irq.0,
-            irq_max_us: irq.1,
-            thread_avg_us: thread.0,
-            thread_max_us: thread.1,
-            user_avg_us: user.0,
-            user_max_us: user.1,
-        }
-    }
-}
-
-impl Results {
-    /// Returns all figures as JSON.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let cpu = |setup: usize, cpu: usize, row: &Row| {
-            let (lost, was_lost) = self.lost(setup, cpu);
-            let published = PUBLISHED.get(setup).map(|rows| &rows[cpu]).zip(was_lost);
-            DlServerCpu {
-                simulated: DlServerFigures::of(row, lost),
-                published: published.map(|(row, lost)| DlServerFigures::of(row, lost)),
-            }
-        };
-        let timerlat = Setup::ALL.into_iter().zip(&self.timerlat).enumerate().map(|(at, (setup, measured))| {
-            let cpus = measured.rows.iter().enumerate();
-            DlServerSetup { setup: setup.name(), cpus: cpus.map(|(index, row)| cpu(at, index, row)).collect() }
-        });
-        let osnoise = self.osnoise.iter().map(|(grain, collector)| DlServerGrain {
-            enforce_dl: grain.to_string(),
-            cpus: osnoise_cpus(collector, None),
-        });
-        document::value(&DlServerRuns {
-            schema: SCHEMA,
-            experiment: "dl-server",
-            duration_ns: self.experiment.duration.as_nanos(),
-            seed: self.experiment.seed,
-            timerlat: timerlat.collect(),
-            osnoise: osnoise.collect(),
-        })
-    }
-}
-
-impl fmt::Display for Results {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "timerlat -u on 8 CPUs beside a build, {} each, seed {}",
-            self.experiment.duration, self.experiment.seed
-        )?;
-        for (index, (setup, measured)) in Setup::ALL.into_iter().zip(&self.timerlat).enumerate() {
-            writeln!(f, "\n{}\n\n{}", setup.name(), measured.table)?;
-            let published = PUBLISHED.get(index);
-            writeln!(f, "                 ours                                     published")?;
-            writeln!(f, "CPU   lost   thread avg     max   user max      lost   thread avg     max   user max  (us)")?;
-            for (cpu, ours) in measured.rows.iter().enumerate() {
-                let (lost, was_lost) = self.lost(index, cpu);
-                let percent = |lost: u64| format!("{}.{:02}%", lost / 1_000, lost % 1_000 / 10);
-                let [_, thread, user] = ours.latencies;
-                write!(f, "{cpu:3} {:>6} {:>12} {:>7} {:>10}", percent(lost), thread.0, thread.1, user.1)?;
-                if let Some((row, lost)) = published.map(|rows| rows[cpu]).zip(was_lost) {
-                    let [_, thread, user] = row.latencies;
-                    write!(f, "    {:>6} {:>12} {:>7} {:>10}", percent(lost), thread.0, thread.1, user.1)?;
-                }
-                writeln!(f)?;
-            }
-        }
-        writeln!(f, "\nosnoise -P f:1 on CPUs 2, 3 (isolated), 8, 9, servers deferred, a fair busy loop on 3 and 9")?;
-        for (grain, collector) in &self.osnoise {
-            writeln!(f, "\nruntime enforced: {grain}\n\n{}", osnoise::top(collector, self.experiment.duration))?;
-            writeln!(f, "CPU  available  longest gap    published: available  longest gap (us)")?;
-            for (row, (cpu, setup, available, gap, _)) in collector.rows().iter().zip(PUBLISHED_OSNOISE) {
-                let ours = row.runtime.saturating_sub(row.noise.total) * 10_000_000 / row.runtime.max(1);
-                let percent = |parts: u64| format!("{}.{:05}%", parts / 100_000, parts % 100_000);
-                let (ours, theirs) = (percent(ours), percent(available));
-                writeln!(
-                    f,
-                    "{cpu:3} {ours:>10} {:>12}              {theirs:>10} {gap:>12}  {setup}",
-                    row.noise.max_single
-                )?;
-            }
-        }
-        Ok(())
     }
 }
