@@ -15,6 +15,7 @@ use std::fmt::Write;
 use zerolag_model::{Instant, TaskId};
 use zerolag_report::explain::Explanation;
 use zerolag_report::human::Human;
+use zerolag_report::plot::Room;
 
 /// The page's script: its parts in one function, in order.
 const SCRIPT: &str = concat!(
@@ -336,9 +337,10 @@ fn write_section(out: &mut String, section: &Section, plots: &mut Vec<serde_json
                 plots.push(plain_json(figure.plot.to_json()));
                 writeln!(
                     out,
-                    "<figure data-plot=\"{number}\"><h3>{}</h3>\n{}<figcaption>{}</figcaption></figure>",
+                    "<figure data-plot=\"{number}\"><h3>{}</h3>\n{}{}<figcaption>{}</figcaption></figure>",
                     escape(&figure.title),
-                    figure.plot.to_inline_svg(&figure.says),
+                    figure.plot.to_inline_svg(Room::Wide, &figure.says),
+                    figure.plot.to_inline_svg(Room::Narrow, &figure.says),
                     escape(&figure.says)
                 )
                 .expect(INFALLIBLE);
@@ -375,7 +377,7 @@ fn plain_json(value: serde_json::Value) -> serde_json::Value {
 
 fn write_table(out: &mut String, label: &str, rows: &[Vec<String>]) {
     let Some((head, rows)) = rows.split_first() else { return };
-    let is_number = |text: &str| text == "-" || text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let is_number = |text: &str| text == "-" || text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
     let right: Vec<bool> = (0..head.len())
         .map(|column| rows.iter().all(|row| row.get(column).is_none_or(|text| is_number(text))))
         .collect();

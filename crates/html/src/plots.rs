@@ -70,6 +70,24 @@ pub fn distributions(runs: &[(&str, &[Bucket])]) -> Vec<Figure> {
     figures
 }
 
+/// Returns distributions that are known as counts: the shares that are not exceeded, and the
+/// histogram. Of more than five, those with the highest 99th percentiles are drawn.
+#[must_use]
+pub fn of_counts(title: &str, lines: &[(String, Counts)]) -> Vec<Figure> {
+    let mut lines: Vec<&(String, Counts)> = lines.iter().filter(|(_, counts)| !counts.is_empty()).collect();
+    let more = lines.len().saturating_sub(LINES);
+    if more > 0 {
+        lines.sort_by(|a, b| quantile(&b.1, 0.99).total_cmp(&quantile(&a.1, 0.99)).then(a.0.cmp(&b.0)));
+        lines.truncate(LINES);
+    }
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let rest = if more > 0 { format!("; {more} with a smaller 99th percentile are left out") } else { String::new() };
+    let lines: Vec<(String, &Counts)> = lines.into_iter().map(|(name, counts)| (name.clone(), counts)).collect();
+    vec![cumulative(title, &lines, &rest), histogram(&format!("{title}: histogram"), &lines)]
+}
+
 fn cumulative(title: &str, lines: &[(String, &Counts)], rest: &str) -> Figure {
     let y = Axis::linear("share of all that took at most this long", Unit::Percent).from_to(0.0, 100.0);
     let mut plot = Plot::new(title, Axis::log("latency", Unit::Nanos), y);
@@ -271,6 +289,17 @@ mod tests {
         let sum: f64 = figures[1].plot.series[0].points.iter().map(|(_, share)| share).sum();
         assert!((sum - 100.0).abs() < 1e-9);
         assert!(figures[0].says.contains("w p50 10.0us, p99 20.0us"), "{}", figures[0].says);
+    }
+
+    #[test]
+    fn of_many_counts_the_worst_are_drawn() {
+        let counts = |us: f64| vec![(us * 1e3, 4)];
+        let lines: Vec<(String, Counts)> = (1..8).map(|n| (format!("t{n}"), counts(f64::from(n)))).collect();
+        let figures = of_counts("Latency", &lines);
+        let names: Vec<&str> = figures[0].plot.series.iter().map(|series| &*series.name).collect();
+        assert_eq!(names, ["t7", "t6", "t5", "t4", "t3"]);
+        assert!(figures[0].says.ends_with("; 2 with a smaller 99th percentile are left out."), "{}", figures[0].says);
+        assert!(of_counts("Latency", &[("none".to_owned(), Vec::new())]).is_empty());
     }
 
     #[test]

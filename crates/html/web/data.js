@@ -3,11 +3,14 @@
 /**
  * @typedef {{ name: string, prefix: string, start: number, end: number, records: number, slices: number[],
  *   tasks: string[], groups: string[], note: string | null, rows?: number[] }} RunHead
- * @typedef {{ label: string, unit: string, log: boolean, low: number, high: number, from: number, to: number,
- *   names: string[] }} PlotAxis
+ * @typedef {{ label: string, unit: string, log: boolean, low: number, high: number, wide: [number, number],
+ *   narrow: [number, number], names: string[] }} SentAxis
+ * `wide` and `narrow` are where the axis is in the two drawings of a plot; `from` and `to` where it is in the shown one.
+ * @typedef {SentAxis & { from: number, to: number }} PlotAxis
  * @typedef {{ name: string, mark: string, x: number[], y: number[], spread: [number, number][] }} PlotSeries
  * @typedef {{ x: PlotAxis, y: PlotAxis, series: PlotSeries[] }} PlotData
- * @typedef {{ runs: RunHead[], plots: PlotData[], note?: string | null }} PageHead
+ * @typedef {{ x: SentAxis, y: SentAxis, series: PlotSeries[] }} SentPlot
+ * @typedef {{ runs: RunHead[], plots: SentPlot[], note?: string | null }} PageHead
  * @typedef {(from: number, to: number, signal: AbortSignal) => Promise<{ head: PageHead, columns: Columns }>} Ask
  */
 

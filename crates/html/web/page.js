@@ -2,9 +2,9 @@
 
 const VIEW = "#view:";
 
-/** Reads a view from the address. @returns {URLSearchParams | null} */
-function readView() {
-  return location.hash.startsWith(VIEW) ? new URLSearchParams(location.hash.slice(VIEW.length).replaceAll(",", "&")) : null;
+/** Reads a view from an address. @param {string} hash @returns {URLSearchParams | null} */
+function readView(hash) {
+  return hash.startsWith(VIEW) ? new URLSearchParams(hash.slice(VIEW.length).replaceAll(",", "&")) : null;
 }
 
 async function start() {
@@ -20,7 +20,7 @@ async function start() {
   const timeline = new Timeline(home, head.runs, columns, () => {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      own = `${VIEW}run=${timeline.index},from=${Math.round(timeline.from)},to=${Math.round(timeline.to)}`;
+      own = VIEW + timeline.place();
       try {
         history.replaceState(null, "", own);
       } catch {
@@ -30,11 +30,27 @@ async function start() {
     }, 250);
   }, typeof askServer === "function" ? askServer : null);
   const apply = () => {
-    const view = readView();
-    if (!view || location.hash === own) return;
-    const index = Number(view.get("run")), from = Number(view.get("from")), to = Number(view.get("to"));
-    if (index !== timeline.index && head.runs[index]) timeline.choose(index);
-    if (to > from) timeline.show(from, to);
+    const view = readView(location.hash);
+    if (view && location.hash !== own) timeline.go(view);
+  };
+  // The page around a frame keeps the view of its link.
+  addEventListener("message", ({ source, data }) => {
+    const view = source === parent && source !== window && typeof data?.view === "string" ? readView(data.view) : null;
+    if (view) timeline.go(view);
+  });
+  /** Explained waits by run, task and end. @type {Map<string, HTMLDetailsElement>} */
+  const explained = new Map();
+  for (const button of document.querySelectorAll("button.jump")) {
+    const details = button.closest("details");
+    if (details) explained.set(["run", "task", "to"].map((key) => button.getAttribute("data-" + key)).join(), details);
+  }
+  timeline.explain = (run, task, to) => {
+    const details = explained.get([run, task, to].join());
+    return details ? () => {
+      details.open = true;
+      details.scrollIntoView({ block: "center" });
+      details.querySelector("summary")?.focus({ preventScroll: true });
+    } : null;
   };
   apply();
   addEventListener("hashchange", apply);
@@ -45,6 +61,7 @@ async function start() {
       timeline.jump(number("run"), task, number("from"), number("to"));
     });
   }
+  if (parent !== window) parent.postMessage({ zerolag: "ready" }, "*");
   // For tests: what the timeline shows, and how long it took to draw.
   Object.defineProperty(window, "zerolag", { value: { timeline } });
 }

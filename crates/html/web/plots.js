@@ -49,51 +49,61 @@ function plotLines(plot, place) {
 function bindPlots(head) {
   for (const figure of document.querySelectorAll("figure[data-plot]")) {
     const plot = head.plots[Number(figure.getAttribute("data-plot"))];
-    const svg = figure.querySelector("svg");
-    if (!plot || !svg) continue;
+    if (!plot) continue;
     const line = document.createElement("div");
     line.className = "hair";
     line.hidden = true;
     figure.append(line);
-    const move = (/** @type {number} */ place, /** @type {number} */ y) => {
-      const box = svg.getBoundingClientRect();
-      const scale = box.width / svg.viewBox.baseVal.width;
-      place = Math.min(plot.x.to, Math.max(plot.x.from, place));
-      line.hidden = false;
-      const own = figure.getBoundingClientRect();
-      line.style.left = box.left - own.left + place * scale + "px";
-      line.style.top = box.top - own.top + plot.y.to * scale + "px";
-      line.style.height = (plot.y.from - plot.y.to) * scale + "px";
-      showTip(plotLines(plot, place), box.left + place * scale, y);
-      return place;
-    };
-    const leave = () => {
-      line.hidden = true;
-      hideTip();
-    };
-    figure.addEventListener("pointermove", (event) => {
-      const box = svg.getBoundingClientRect();
-      const pointer = /** @type {PointerEvent} */ (event);
-      move((pointer.clientX - box.left) / box.width * svg.viewBox.baseVal.width, pointer.clientY);
-    });
-    figure.addEventListener("pointerleave", leave);
-    // With the keyboard: arrows step through the plot.
-    svg.setAttribute("tabindex", "0");
-    let place = (plot.x.from + plot.x.to) / 2;
-    const step = (/** @type {number} */ by) => {
-      const box = svg.getBoundingClientRect();
-      place = move(place + by, box.top + box.height / 3);
-    };
-    svg.addEventListener("focus", () => step(0));
-    svg.addEventListener("blur", leave);
-    svg.addEventListener("keydown", (event) => {
-      const by = event.key === "ArrowRight" ? 8 : event.key === "ArrowLeft" ? -8 : 0;
-      if (event.key === "Escape") leave();
-      if (!by) return;
-      event.preventDefault();
-      step(event.shiftKey ? by * 5 : by);
-    });
+    for (const svg of figure.querySelectorAll("svg")) bindPlot(plot, figure, svg, line);
   }
+}
+
+/** One of the two drawings of a plot; the style sheet shows the one that fits. @param {SentPlot} all @param {Element} figure
+ * @param {SVGSVGElement} svg @param {HTMLElement} line */
+function bindPlot(all, figure, svg, line) {
+  const frame = (/** @type {SentAxis} */ axis) => {
+    const [from, to] = svg.classList.contains("narrow") ? axis.narrow : axis.wide;
+    return { ...axis, from, to };
+  };
+  const plot = { ...all, x: frame(all.x), y: frame(all.y) };
+  const move = (/** @type {number} */ place, /** @type {number} */ y) => {
+    const box = svg.getBoundingClientRect();
+    const scale = box.width / svg.viewBox.baseVal.width;
+    place = Math.min(plot.x.to, Math.max(plot.x.from, place));
+    line.hidden = false;
+    const own = figure.getBoundingClientRect();
+    line.style.left = box.left - own.left + place * scale + "px";
+    line.style.top = box.top - own.top + plot.y.to * scale + "px";
+    line.style.height = (plot.y.from - plot.y.to) * scale + "px";
+    showTip(plotLines(plot, place), box.left + place * scale, y);
+    return place;
+  };
+  const leave = () => {
+    line.hidden = true;
+    hideTip();
+  };
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const pointer = /** @type {PointerEvent} */ (event);
+    move((pointer.clientX - box.left) / box.width * svg.viewBox.baseVal.width, pointer.clientY);
+  });
+  svg.addEventListener("pointerleave", leave);
+  // With the keyboard: arrows step through the plot.
+  svg.setAttribute("tabindex", "0");
+  let place = (plot.x.from + plot.x.to) / 2;
+  const step = (/** @type {number} */ by) => {
+    const box = svg.getBoundingClientRect();
+    place = move(place + by, box.top + box.height / 3);
+  };
+  svg.addEventListener("focus", () => step(0));
+  svg.addEventListener("blur", leave);
+  svg.addEventListener("keydown", (event) => {
+    const by = event.key === "ArrowRight" ? 8 : event.key === "ArrowLeft" ? -8 : 0;
+    if (event.key === "Escape") leave();
+    if (!by) return;
+    event.preventDefault();
+    step(event.shiftKey ? by * 5 : by);
+  });
 }
 
 /** Shows lines of text at a place of the window. @param {string[]} lines @param {number} x @param {number} y */

@@ -4,6 +4,8 @@
 const BLOCKED = 1, ENDED = 2, OPEN = 3, WOKEN = 4, NEW = 8, PREEMPTED = 12, MERGED = 16;
 const THROTTLED = 0, RT_THROTTLED = 1, SERVER = 2, SPIN = 3, IRQ = 4, OFFLINE = 5, BOOSTED = 6, HOLDS = 7, WANTS = 8, NO_BUDGET = 9,
   TASK_THROTTLED = 10;
+/** How many slices a sentence about a wait reads. */
+const MEANWHILE = 4000;
 const IPI = 0, MIGRATE = 1, REPLENISH = 2, OVERRUN = 3, LATE = 4, DROP = 5;
 const IRQ_NAMES = ["tick", "timer", "IPI", "device", "softirq", "hardware", "NMI"];
 const IPI_NAMES = ["reschedule", "push real-time tasks", "balance", "hand the running task over"];
@@ -250,9 +252,43 @@ class Run {
     if (cause) {
       const word = cause === WOKEN ? "woken" : cause === NEW ? "created" : "preempted";
       lines.push(`waited ${showTime(wait)} after it was ${word}${this.wakerText(slice)}`);
+      if (wait > 0) lines.push(...this.meanwhile(slice));
     }
     const end = how & 3;
     lines.push(end === BLOCKED ? "then it blocked" : end === ENDED ? "then it ended" : end === OPEN ? "until the end of the trace" : "then it was preempted");
+    return lines;
+  }
+
+  /** What was recorded during the wait before a slice: of its CPU, and of its task. @param {number} slice @returns {string[]} */
+  meanwhile(slice) {
+    const cpu = this.cpu(slice), to = this.from[slice], from = to - this.wait[slice];
+    /** @type {Map<number, number>} */
+    const ran = new Map();
+    let busy = 0;
+    const first = this.endsAfter(this.rows[cpu], from);
+    // Of a wait with very many slices the sums say how long others ran, but not which.
+    for (let at = Math.max(first, slice - MEANWHILE); at < slice; at++) {
+      if (!(this.how[at] & MERGED)) ran.set(this.task[at], (ran.get(this.task[at]) ?? 0) + this.to[at] - Math.max(this.from[at], from));
+    }
+    if (first < slice) busy = this.sum[slice] - this.sum[first] - Math.max(0, from - this.from[first]);
+    const most = [...ran].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 3);
+    const rest = busy - most.reduce((sum, [, time]) => sum + time, 0);
+    const others = most.map(([task, time]) => `${this.head.tasks[task]} for ${showTime(time)}`);
+    if (rest >= 1) others.push(`others for ${showTime(rest)}`);
+    const idle = this.wait[slice] - busy, parts = others.length ? [`ran ${others.join(", ")}`] : [];
+    if (idle >= 1) parts.push(`was idle for ${showTime(idle)}`);
+    const lines = parts.length ? [`meanwhile cpu ${cpu} ${parts.join(" and ")}`] : [];
+    const own = this.rows.find((one) => one.kind === "task" && one.id === this.task[slice]);
+    /** @type {Map<string, number>} */
+    const states = new Map();
+    for (const [row, kinds] of /** @type {[Row | undefined, number[]][]} */ ([[this.rows[cpu], [THROTTLED, RT_THROTTLED]], [own, [TASK_THROTTLED, NO_BUDGET, WANTS]]])) {
+      if (!row) continue;
+      this.eachSpan(row, from, to, (span) => {
+        const time = Math.min(this.spans.to[span], to) - Math.max(this.spans.from[span], from), text = this.spanText(span);
+        if (time > 0 && kinds.includes(this.spans.kind[span])) states.set(text, (states.get(text) ?? 0) + time);
+      });
+    }
+    for (const [text, time] of states) lines.push(`${text}: ${showTime(time)} of it`);
     return lines;
   }
 

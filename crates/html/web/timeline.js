@@ -8,6 +8,7 @@ const KEYS = [
 const MARKS = [
   ["run", "runs"], ["wait", "waits"], ["throttle", "throttled, no budget"], ["server", "fair server competes"], ["defer", "fair server deferred"],
   ["boost", "boosted"], ["lock", "holds or wants a lock"], ["irq", "interrupt"], ["spin", "spins for a run queue"],
+  ["wake", "from the waker to the woken"], ["ipi", "IPI, move to another CPU"], ["point", "new budget; red: late, overrun, queue full"],
 ];
 
 /** @template {keyof HTMLElementTagNameMap} K @param {K} kind @param {Record<string, string>} [attributes] @param {...(Node | string)} children */
@@ -16,6 +17,13 @@ function make(kind, attributes = {}, ...children) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   element.append(...children);
   return element;
+}
+
+/** A name with at most so many letters. Its end stays: instances differ there. @param {string} name @param {number} letters */
+function shorten(name, letters) {
+  if (name.length <= letters) return name;
+  const end = name.match(/[^\w]?\d+$/)?.[0].slice(-5) ?? "";
+  return name.slice(0, Math.max(1, letters - 1 - end.length)) + "…" + end;
 }
 
 class Timeline {
@@ -64,6 +72,8 @@ class Timeline {
     this.frame = 0;
     /** Milliseconds that the last frames took to draw. @type {number[]} */
     this.times = [];
+    /** Opens the explanation of a wait, if the page has it. @type {(run: number, task: number, to: number) => (() => void) | null} */
+    this.explain = () => null;
     this.theme = themeOf(matchMedia("(prefers-color-scheme: dark)").matches);
     this.build();
     this.choose(0);
@@ -283,7 +293,7 @@ class Timeline {
       context.restore();
       context.fillStyle = row.kind === "cpu" ? theme.ink : theme.quiet;
       const letters = Math.floor((view.left - 12) / 6.6);
-      context.fillText(row.label.length > letters ? row.label.slice(0, letters - 1) + "…" : row.label, 6, y + tall / 2 + 0.5);
+      context.fillText(shorten(row.label, letters), 6, y + tall / 2 + 0.5);
     }
     this.marks(view);
     if (isExact) this.arrows(view);
@@ -620,7 +630,38 @@ class Timeline {
   select(slice, lines) {
     this.selected = slice;
     this.say(slice < 0 ? lines : this.run.sliceText(slice));
+    const open = slice < 0 ? null : this.explain(this.index, this.run.task[slice], this.run.from[slice]);
+    if (open) {
+      const button = make("button", { type: "button" }, "Explain this wait");
+      button.addEventListener("click", open);
+      this.panel.append(" ", button);
+    }
     this.redraw();
+    this.changed();
+  }
+
+  /** The view as the address keeps it: run, time, row, and the start of the chosen slice. */
+  place() {
+    const row = this.rows[this.current], parts = [`run=${this.index}`, `from=${Math.round(this.from)}`, `to=${Math.round(this.to)}`];
+    if (row) parts.push(`row=${row.kind}${row.id}`);
+    if (this.selected >= 0) parts.push(`slice=${this.run.cpu(this.selected)}@${this.run.from[this.selected]}`);
+    return parts.join(",");
+  }
+
+  /** Shows a view that `place` gave. @param {URLSearchParams} view */
+  go(view) {
+    const index = Number(view.get("run")), from = Number(view.get("from")), to = Number(view.get("to"));
+    if (index !== this.index && this.heads[index]) this.choose(index);
+    if (to > from) this.show(from, to);
+    const i = this.rows.findIndex((row) => row.kind + row.id === view.get("row"));
+    if (i >= 0) {
+      this.current = i;
+      this.reveal(i);
+    }
+    const [cpu, start] = (view.get("slice") ?? "").split("@").map(Number);
+    const slice = view.has("slice") ? this.run.running(cpu, start) : -1;
+    if (slice >= 0 && this.run.from[slice] === start) this.select(slice, []);
+    else if (i >= 0) this.say([`${this.rows[i].label}: ${this.rows[i].hi - this.rows[i].lo} slices`]);
   }
 
   /** @param {string[]} lines */
@@ -673,6 +714,7 @@ class Timeline {
       this.selected = -1;
       if (chosen) this.say([`${chosen.label}: ${chosen.hi - chosen.lo} slices`]);
       this.redraw();
+      this.changed();
     };
     const step = (/** @type {number} */ by) => {
       if (!row) return;

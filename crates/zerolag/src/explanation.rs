@@ -126,10 +126,12 @@ impl Answer {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.found, f)?;
-        match &self.changed {
-            Some((change, after)) => difference(f, &change.name, &self.found, after),
-            None => Ok(()),
-        }
+        let Some((change, _)) = &self.changed else { return Ok(()) };
+        // The head of the two columns stands behind the first line.
+        let heads = [format!(": {AS_IT_IS}, with {}", change.name)].into_iter().chain(std::iter::repeat(String::new()));
+        self.changes().into_iter().zip(heads).try_for_each(|(Change { was, is, what }, head)| {
+            writeln!(f, "{:>10} {:>10}  {what}{head}", Human(was).to_string(), Human(is).to_string())
+        })
     }
 }
 
@@ -153,8 +155,27 @@ fn simulate(plan: &Plan, options: Options) -> Result<Explanation, Error> {
     Ok(listener.0.finish(outcome.end))
 }
 
-/// Writes the effect of a change on each kind of cause, the largest difference first.
-fn difference(f: &mut fmt::Formatter<'_>, change: &str, before: &Explanation, after: &Explanation) -> fmt::Result {
+/// A time without and with a change.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// Without it.
+    pub(crate) was: Duration,
+    /// With it.
+    pub(crate) is: Duration,
+    /// The time.
+    pub(crate) what: String,
+}
+
+impl Answer {
+    /// Returns the effect of the change: on the longest wait, on all, and on each kind of cause,
+    /// the largest difference first. None if nothing was changed.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let changed = self.changed.as_ref();
+        changed.map(|(_, after)| difference(&self.found, after)).unwrap_or_default()
+    }
+}
+
+fn difference(before: &Explanation, after: &Explanation) -> Vec<Change> {
     let time = |of: &Explanation, kind: &str| of.totals.get(kind).copied().unwrap_or(Duration::ZERO);
     let kinds: BTreeSet<&String> = before.totals.keys().chain(after.totals.keys()).collect();
     let mut rows: Vec<(Duration, Duration, &String)> =
@@ -162,16 +183,20 @@ fn difference(f: &mut fmt::Formatter<'_>, change: &str, before: &Explanation, af
     rows.sort_by_key(|(was, is, _)| core::cmp::Reverse(if was > is { *was - *is } else { *is - *was }));
     let longest = |of: &Explanation| of.waits.first().map_or(Duration::ZERO, Explained::length);
     let sum = |of: &Explanation| of.totals.values().copied().sum::<Duration>();
-    let mut line = |was: Duration, is: Duration, what: &str| {
-        writeln!(f, "{:>10} {:>10}  {what}", Human(was).to_string(), Human(is).to_string())
-    };
-    line(longest(before), longest(after), &format!("longest wait: {AS_IT_IS}, with {change}"))?;
-    line(sum(before), sum(after), "all waits, of which")?;
-    rows.into_iter().filter(|(was, is, _)| was != is).take(SHOWN).try_for_each(|(was, is, kind)| line(was, is, kind))
+    let change = |was, is, what: String| Change { was, is, what };
+    let mut changes = vec![
+        change(longest(before), longest(after), LONGEST.to_owned()),
+        change(sum(before), sum(after), "all waits, of which".to_owned()),
+    ];
+    let causes = rows.into_iter().filter(|(was, is, _)| was != is).take(SHOWN);
+    changes.extend(causes.map(|(was, is, kind)| change(was, is, kind.clone())));
+    changes
 }
 
 /// The name of the workload without the change.
 const AS_IT_IS: &str = "as it is";
+
+const LONGEST: &str = "longest wait";
 
 /// How many kinds of causes the difference lists.
 const SHOWN: usize = 20;

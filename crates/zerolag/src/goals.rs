@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zerolag_model::Duration;
 use zerolag_report::frame::{Frame, Values};
 use zerolag_report::human::Human;
+use zerolag_report::plot;
 use zerolag_report::summary::TaskSummary;
 use zerolag_report::{RequestTimes, ServiceSummary, Summary};
 use zerolag_workload::goal::{Goal, Measure, Metric, Relation, Subject};
@@ -94,6 +95,15 @@ impl fmt::Display for Figure {
 #[must_use]
 pub fn judge(goals: &[Goal], summary: &Summary) -> Vec<Verdict> {
     goals.iter().map(|goal| verdict(goal, summary)).collect()
+}
+
+/// Returns how figures of a goal are drawn: the unit of the axis, and the factor to it.
+pub(crate) fn drawn(goal: &Goal) -> (plot::Unit, f64) {
+    match goal.metric.measure() {
+        Measure::Time => (plot::Unit::Nanos, 1.0),
+        Measure::Count => (plot::Unit::Number, 1.0),
+        Measure::Share => (plot::Unit::Percent, 1e-4),
+    }
 }
 
 /// Returns verdicts as a frame: `goal`, `met`, `figure` (in the unit of `unit`: `ns`, `count` or

@@ -129,10 +129,27 @@ fn every_command_has_a_page() {
             "<h3>5.15</h3>",
             "<h3>6.12</h3>",
             "<h2>Figures</h2>",
+            ">figure</th>",
         ],
     );
     let swept = page(&room, &["sweep", "-q", &web, "--set", "kernel=6.12,5.15", "--runs", "2", "-d", "1s"]);
     has(&swept, &["id=\"answer\"", "over the seeds", ">5.15</text>", ">6.12</text>", "<h2>Figures</h2>"]);
+    let limited = page(
+        &room,
+        &["sweep", "-q", &example("web-service-limit.toml"), "--set", "burst=0s,200ms", "--runs", "2", "-d", "5s"],
+    );
+    has(
+        &limited,
+        &[
+            "request_latency.p99 &lt;= 40ms is met in ",
+            "met with every seed in ",
+            ">goal</text>",
+            "<h2>Figures</h2>",
+            "<th scope=\"col\" class=\"n\">burst</th>",
+            "<h2>Settings</h2>",
+            "<h2>Costs</h2>",
+        ],
+    );
     let advised = page(
         &room,
         &["advise", "-q", &example("web-service-limit.toml"), "-d", "2s", "--seeds", "2", "--goal", "p99 <= 40ms"],
@@ -145,35 +162,198 @@ fn every_command_has_a_page() {
             "request_latency.p99 &lt;= 40ms",
             "as it is",
             "goal",
-            "<h2>Figures</h2>",
-            "other seeds",
+            "<h2>Alternatives</h2>",
+            "2 runs each",
+            ">choice</th>",
+            "other seeds</th>",
+            "<td>chosen</td>",
         ],
     );
+    assert!(!advised.contains("<pre"), "tables, no text of a terminal");
     std::fs::write(
         room.0.join("cpu.stat"),
         "0\nusage_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n\
          10\nusage_usec 5000000\nnr_periods 100\nnr_throttled 20\nthrottled_usec 1000000\n",
     )
     .expect("writable");
-    has(&page(&room, &["advise", "cpu.stat", "--now", "1"]), &["Set cpu.max to", "Counters cannot tell"]);
+    let counted = page(&room, &["advise", "cpu.stat", "--now", "1"]);
+    has(
+        &counted,
+        &[
+            "Set cpu.max to",
+            "<h3>Used CPUs</h3>",
+            ">limit</text>",
+            "<h3>Throttled periods</h3>",
+            "<td>used, mean</td>",
+            "0.50 CPUs</td>",
+            "<h2>Counters cannot tell</h2>",
+        ],
+    );
+    assert!(!counted.contains("<pre"), "tables, no text of a terminal");
     let explained = page(&room, &["explain", "-q", &web, "-d", "1s", "--what-if", "hz=100"]);
-    has(&explained, &["With hz=100 the longest wait", "<h3>as it is</h3>", "<h3>hz=100</h3>", "<h2>Difference</h2>"]);
-    has(&page(&room, &["cyclictest", "-q", "-l", "50"]), &["<h2>Timeline</h2>", "<h2>Output</h2>", "T: 0"]);
     has(
-        &page(&room, &["timerlat", "hist", "-q", "-d", "1s", "--cpus", "1"]),
-        &["<h2>Timeline</h2>", "<h2>Output</h2>", "Index"],
+        &explained,
+        &[
+            "With hz=100 the longest wait",
+            ">hz=100</text>",
+            "<h3>as it is</h3>",
+            "<h3>hz=100</h3>",
+            "<h2>Difference</h2>",
+            ">with hz=100</th>",
+            "<td>longest wait</td>",
+            "<td>all waits, of which</td>",
+        ],
     );
-    has(&page(&room, &["osnoise", "top", "-q", "-d", "1s", "--cpus", "1"]), &["<h2>Timeline</h2>", "<h2>Output</h2>"]);
+    assert!(!explained.contains("<pre"), "tables, no text of a terminal");
+    let case = examples().join("../conformance").display().to_string();
+    let validated = page(&room, &["validate", "-q", &case]);
     has(
-        &page(&room, &["rt-migrate-test", "-q", "-l", "2", "3", "--cpus", "2"]),
-        &["<h2>Timeline</h2>", "<h2>Output</h2>"],
+        &validated,
+        &[
+            " comparisons with recorded kernels are inside their bands.",
+            "<h3>Shares</h3>",
+            ">equal</text>",
+            "<h3>Errors</h3>",
+            "<h2>Figures</h2>",
+            "<th scope=\"col\" class=\"n\">recorded</th>",
+            "<h2>Outside their bands</h2>",
+        ],
     );
-    let repeated = page(&room, &["repro", "rt-balance", "--tests", "1", "--out", "r"]);
-    has(&repeated, &["id=\"answer\"", "<h2>Plots</h2>", "<svg", "<h2>Figures</h2>"]);
+    assert!(!validated.contains("<pre"), "tables, no text of a terminal");
     let traced = zerolag(&room, &["run", "-q", &web, "-d", "1s", "--trace", "t.zlt"]);
     assert!(matches!(traced.status.code(), Some(0 | 99)));
     has(&page(&room, &["report", "t.zlt"]), &["<h2>Latency</h2>", "<h2>Timeline</h2>", "<h2>Longest waits</h2>"]);
     has(&page(&room, &["explain", "t.zlt", "--worst", "2"]), &["The 2 longest of"]);
+}
+
+#[test]
+fn tools_have_tables_and_plots() {
+    let room = Room::new("tools");
+    let timeline = "<h2>Timeline</h2>";
+    let cases: [(&[&str], &[&str]); 5] = [
+        (
+            &["cyclictest", "-q", "-l", "50", "-t", "2", "-p", "80", "-h", "40"],
+            &[
+                "In 100 cycles a thread wakes at most ",
+                "<h2>Figures</h2>",
+                ">thread 1</text>",
+                "<h3>Latency by thread</h3>",
+                timeline,
+                "<h2>Latency by thread</h2>",
+                ">beyond the histogram</th>",
+                "<td>FIFO:80</td>",
+            ],
+        ),
+        (
+            &["timerlat", "hist", "-q", "-u", "-d", "1s", "--cpus", "2"],
+            &[
+                "a thread is back in user mode at most ",
+                "<h3>Timer latency: histogram</h3>",
+                ">return to user mode</text>",
+                "<h3>Largest latency by CPU</h3>",
+                timeline,
+                "<h2>Timer latency by CPU</h2>",
+                ">interrupt, max</th>",
+            ],
+        ),
+        (
+            &["osnoise", "top", "-q", "-d", "2s", "--cpus", "2"],
+            &["of its CPU (CPU ", "<h3>Gaps</h3>", timeline, "<h2>Noise by CPU</h2>", ">longest gap</th>"],
+        ),
+        (
+            &["rt-migrate-test", "-q", "-l", "2", "3", "--cpus", "2"],
+            &[
+                "In none of 2 iterations a more urgent thread waits",
+                "<h3>Time to the start</h3>",
+                timeline,
+                "<h2>Iterations</h2>",
+                "<td class=\"n\">1</td><td>loops</td>",
+            ],
+        ),
+        (
+            &["compare", "-q", &example("."), "--kernel", "5.15", "--kernel", "6.12", "--runs", "2", "-d", "200ms"],
+            &["of 14 workloads differ between 5.15 and 6.12", "<h2>Changes</h2>", ">workload</th>"],
+        ),
+    ];
+    for (args, texts) in cases {
+        let page = page(&room, args);
+        has(&page, texts);
+        assert!(!page.contains("<pre"), "{args:?}: tables, no text of a terminal");
+    }
+    let file = example("web-service-limit.toml");
+    let search =
+        ["--smallest", "cpu.max.burst", "--such-that", "request_latency.p99 <= 60ms", "--runs", "2", "-d", "2s"];
+    let args: Vec<&str> = ["sweep", "-q", &file].into_iter().chain(search).collect();
+    let searched = page(&room, &args);
+    has(
+        &searched,
+        &[
+            "The smallest cpu.max.burst is ",
+            ">worst run</text>",
+            ">goal</text>",
+            "<h2>Tried values</h2>",
+            ">goals</th>",
+        ],
+    );
+    assert!(!searched.contains("<pre"), "tables, no text of a terminal");
+}
+
+#[test]
+fn experiments_have_tables_and_plots() {
+    let room = Room::new("repro");
+    let cases: [(&[&str], &[&str]); 4] = [
+        (
+            &["repro", "rt-balance", "--tests", "1", "--out", "r"],
+            &[
+                "a more urgent thread waits for a less urgent one: ",
+                "<h2>Plots</h2>",
+                ">pull_locked</text>",
+                "<h2>Failures</h2>",
+                ">failed tests</th>",
+                "<h2>Time to the start by thread</h2>",
+                ">FIFO 6</th>",
+            ],
+        ),
+        (
+            &["repro", "rt-ipi", "--cpus", "4", "--out", "r"],
+            &[
+                "published observations",
+                ">ipi_root_domain, skip_self</text>",
+                "<h2>Published observations</h2>",
+                "<h2>Wave</h2>",
+                ">worst latency</th>",
+                "<h2>Stress by the cost of an IPI</h2>",
+            ],
+        ),
+        (
+            &["repro", "inversion", "--seeds", "1", "--out", "r"],
+            &[
+                "The limited reader takes ",
+                "(published 40.03 +- 7.04)",
+                "<h3>Reader of the limited group</h3>",
+                ">published, voluntary</text>",
+                "<h2>Read times</h2>",
+                "<h2>Sensitivity</h2>",
+                "<td>loops=1</td>",
+            ],
+        ),
+        (
+            &["repro", "dl-server", "--minutes", "1", "--out", "r"],
+            &[
+                "Samples that a real-time thread misses",
+                "<h3>Worst latency</h3>",
+                ">immediate servers</text>",
+                "<h2>Deferred on CPUs 0-4</h2>",
+                ">published: lost</th>",
+                "<h2>osnoise, enforced: tick</h2>",
+            ],
+        ),
+    ];
+    for (args, texts) in cases {
+        let page = page(&room, args);
+        has(&page, texts);
+        assert!(!page.contains("<pre"), "{args:?}: tables, no text of a terminal");
+    }
 }
 
 #[test]

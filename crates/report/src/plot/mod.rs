@@ -8,7 +8,10 @@
 //! which a style sheet replaces them (`STYLE` in files, the page's own in pages).
 //!
 //! * A line's name stands at its end, so that no legend has to be searched. Names that would
-//!   overlap move apart.
+//!   overlap move apart; a dotted line leads to a name that is not beside its line's end.
+//! * In narrow columns, and where a name is too long for the margin, names stand above the plot
+//!   instead: there they can be whole.
+//! * A horizontal axis of numbers begins and ends with the data.
 //! * Colours are those of Okabe and Ito, which colour-blind readers can tell apart; series also
 //!   differ by marker, and published values are dashed.
 //! * Of lines that coincide, the one drawn first is wider, so that it shows on both sides.
@@ -71,11 +74,6 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Returns whether its name stands at its end.
-    const fn is_labelled_directly(self) -> bool {
-        !matches!(self, Self::Bars)
-    }
-
     const fn name(self) -> &'static str {
         match self {
             Self::Line => "line",
@@ -114,30 +112,33 @@ impl Plot {
     /// Draws the plot as a file, 760 x 420 pixels. Complexity: O(points).
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let mut svg = Svg::file(WIDTH, HEIGHT, STYLE);
+        let frame = Frame::of(self, TITLE, Room::File);
+        let mut svg = Svg::file(frame.size.0, frame.size.1, STYLE);
         svg.text((LEFT_OF_TEXT, 24.0), Anchor::Start, 15.0, "t", &self.title);
-        self.draw(&mut svg, 30.0);
+        self.draw(&mut svg, TITLE, &frame);
         svg.finish()
     }
 
     /// Draws the plot for an HTML page, which has its own style sheet and heading: without the
-    /// title, with `description` as its text for readers that do not see it.
+    /// title, with `description` as its text for readers that do not see it. A page shows
+    /// [`Room::Wide`] or [`Room::Narrow`], by the width that it has.
     #[must_use]
-    pub fn to_inline_svg(&self, description: &str) -> String {
-        let mut svg = Svg::inline(INLINE_WIDTH, INLINE_HEIGHT, description);
-        self.draw(&mut svg, 0.0);
+    pub fn to_inline_svg(&self, room: Room, description: &str) -> String {
+        let frame = Frame::of(self, 0.0, room);
+        let mut svg = Svg::inline(frame.size.0, frame.size.1, room.class(), description);
+        self.draw(&mut svg, 0.0, &frame);
         svg.finish()
     }
 
-    /// Returns the values and the places of the axes in the drawing of
+    /// Returns the values, and the places of the axes in both drawings of
     /// [`to_inline_svg`](Self::to_inline_svg), so that a page can show the values under a pointer.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let frame = Frame::of(self, 0.0, (INLINE_WIDTH, INLINE_HEIGHT));
-        let axis = |axis: &Axis, scaled: &Scaled, from: f64, to: f64| {
+        let (frame, narrow) = (Frame::of(self, 0.0, Room::Wide), Frame::of(self, 0.0, Room::Narrow));
+        let axis = |axis: &Axis, scaled: &Scaled, wide: [f64; 2], narrow: [f64; 2]| {
             let (low, high) = scaled.bounds();
             json!({ "label": axis.label, "unit": axis.unit.name(), "log": axis.scale == Scale::Log, "low": low,
-                "high": high, "from": from, "to": to, "names": axis.names() })
+                "high": high, "wide": wide, "narrow": narrow, "names": axis.names() })
         };
         let series: Vec<Value> = self
             .series
@@ -147,12 +148,12 @@ impl Plot {
                 json!({ "name": one.name, "mark": one.mark.name(), "x": x, "y": y, "spread": one.spread })
             })
             .collect();
-        json!({ "x": axis(&self.x, &frame.x, frame.left, frame.right), "y": axis(&self.y, &frame.y, frame.bottom, frame.top),
-            "series": series })
+        let (across, up) = (|of: &Frame| [of.left, of.right], |of: &Frame| [of.bottom, of.top]);
+        json!({ "x": axis(&self.x, &frame.x, across(&frame), across(&narrow)),
+            "y": axis(&self.y, &frame.y, up(&frame), up(&narrow)), "series": series })
     }
 
-    fn draw(&self, svg: &mut Svg, top: f64) {
-        let frame = Frame::of(self, top, svg.size());
+    fn draw(&self, svg: &mut Svg, top: f64, frame: &Frame) {
         svg.text((LEFT_OF_TEXT, top + 16.0), Anchor::Start, 12.0, "q", &self.y.label);
         frame.draw_axes(svg, self);
         let bars = self.series.iter().filter(|series| series.mark == Mark::Bars).count();
@@ -167,11 +168,16 @@ impl Plot {
                 continue;
             }
             let above = self.series[index + 1..].iter().filter(|other| coincide(series, other)).count();
-            frame.draw_line(svg, series, index, above);
+            // Between the names of bars there is nothing that a line could show.
+            let between = if bars > 0 && self.x.has_categories() { Between::Nothing } else { Between::Lines };
+            frame.draw_line(svg, series, index, above, between);
             let last = series.points.iter().rev().find_map(|point| frame.at(*point));
-            names.extend(last.map(|(_, y)| (y, index)));
+            names.extend(last.map(|end| (end, index)));
         }
+        frame.draw_keys(svg, self);
         if self.series.len() > 1 {
+            let is_free = |index: usize| frame.keys.iter().all(|key| key.series != index);
+            names.retain(|(_, index)| is_free(*index) && !self.series[*index].name.is_empty());
             frame.draw_names(svg, self, names);
         }
     }
@@ -189,34 +195,95 @@ fn coincide(one: &Series, other: &Series) -> bool {
     same * 2 > one.points.len()
 }
 
+/// The room that a drawing has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Room {
+    /// A file of its own: 760 x 420 pixels.
+    File,
+    /// A column of a page.
+    Wide,
+    /// A phone, or one of two pages side by side.
+    Narrow,
+}
+
+impl Room {
+    const fn size(self) -> (f64, f64) {
+        match self {
+            Self::File => (760.0, 420.0),
+            Self::Wide => (580.0, 330.0),
+            Self::Narrow => (360.0, 260.0),
+        }
+    }
+
+    /// Returns the class by which a style sheet shows it or the other.
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Narrow => "plot narrow",
+            Self::File | Self::Wide => "plot",
+        }
+    }
+}
+
+/// A name above the plot, next to a sample of its series.
+struct Key {
+    series: usize,
+    name: String,
+    at: (f64, f64),
+}
+
+/// What is drawn between the points of a dashed series.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Between {
+    Lines,
+    Nothing,
+}
+
 /// The positions of the parts on the page.
 struct Frame {
+    size: (f64, f64),
     left: f64,
     right: f64,
     top: f64,
     bottom: f64,
     x: Scaled,
     y: Scaled,
+    keys: Vec<Key>,
+    /// The rows of the horizontal axis's labels.
+    label_rows: usize,
 }
 
 impl Frame {
-    fn of(plot: &Plot, top: f64, (width, height): (f64, f64)) -> Self {
+    fn of(plot: &Plot, top: f64, room: Room) -> Self {
+        let (width, height) = room.size();
         let has_bars = plot.series.iter().any(|series| matches!(series.mark, Mark::Bars | Mark::Area));
+        let is_barred = plot.series.iter().any(|series| series.mark == Mark::Bars);
         let x = Scaled::of(
             &plot.x,
             plot.series.iter().flat_map(|one| &one.points).map(|point| point.0),
-            scale::Zero::AsItComes,
+            // A bar reaches beyond its value.
+            if is_barred { scale::Zero::AsItComes } else { scale::Zero::Tight },
         );
         let zero = if has_bars { scale::Zero::Included } else { scale::Zero::IfNear };
         let ends = |one: &Series| one.spread.iter().flat_map(|(low, high)| [*low, *high]).collect::<Vec<f64>>();
         let values = plot.series.iter().flat_map(|one| one.points.iter().map(|point| point.1).chain(ends(one)));
         let y = Scaled::of(&plot.y, values, zero);
-        let named = plot.series.iter().filter(|one| plot.series.len() > 1 && one.mark.is_labelled_directly());
-        let names = named.map(|one| text_width(&shorten(&one.name))).fold(0.0, f64::max);
-        let has_keys = plot.series.len() > 1 && plot.series.iter().any(|one| one.mark == Mark::Bars);
+        let is_long = |one: &Series| one.mark != Mark::Bars && one.name.chars().count() > NAME_MAX;
+        let all_above = room == Room::Narrow || plot.series.iter().any(is_long);
+        let (above, at_ends): (Vec<_>, Vec<_>) = (0..plot.series.len())
+            .filter(|index| plot.series.len() > 1 && !plot.series[*index].name.is_empty())
+            .partition(|index| all_above || plot.series[*index].mark == Mark::Bars);
+        let names = at_ends.iter().map(|index| text_width(&plot.series[*index].name)).fold(0.0, f64::max);
+        let (keys, rows) = place_keys(plot, &above, width, top);
         let left = 16.0 + y.ticks().map(|(_, label)| text_width(label)).fold(36.0, f64::max);
-        let top = top + if has_keys { 52.0 } else { 32.0 };
-        Self { left, right: width - 24.0 - names, top, bottom: height - 46.0, x, y }
+        // The drawing grows by the rows of names behind the first.
+        let height = height + KEY_ROW * (rows.max(1) - 1) as f64;
+        let top = top + if rows == 0 { 32.0 } else { 34.0 + KEY_ROW * rows as f64 };
+        let right = width - 24.0 - names;
+        let fits = |rows| place_labels(&x, (left, right), rows).len() == x.ticks().count();
+        let label_rows = if plot.x.has_categories() && !fits(1) { 2 } else { 1 };
+        let below = KEY_ROW * (label_rows - 1) as f64;
+        let (size, bottom) = ((width, height + below), height - 46.0);
+        Self { size, left, right, top, bottom, x, y, keys, label_rows }
     }
 
     fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
@@ -230,21 +297,18 @@ impl Frame {
             svg.line((self.left, y), (self.right, y), "g");
             svg.text((self.left - 8.0, y + 4.0), Anchor::End, 12.0, "q", label);
         }
-        let mut free_from = f64::NEG_INFINITY;
-        for (place, label) in self.x.ticks() {
-            let x = self.left + place * (self.right - self.left);
-            let half = text_width(label) / 2.0;
-            // A label that would touch the one before it is left out; its tick stays.
-            if !plot.x.has_categories() {
+        if !plot.x.has_categories() {
+            for (place, _) in self.x.ticks() {
+                let x = self.left + place * (self.right - self.left);
                 svg.line((x, self.bottom), (x, self.bottom + 4.0), "a");
             }
-            if x - half > free_from {
-                svg.text((x, self.bottom + 18.0), Anchor::Middle, 12.0, "q", label);
-                free_from = x + half + 6.0;
-            }
+        }
+        for (x, row, label) in place_labels(&self.x, (self.left, self.right), self.label_rows) {
+            svg.text((x, self.bottom + 18.0 + KEY_ROW * row as f64), Anchor::Middle, 12.0, "q", label);
         }
         svg.line((self.left, self.bottom), (self.right, self.bottom), "a");
-        svg.text((self.right, self.bottom + 37.0), Anchor::End, 12.0, "q", &plot.x.label);
+        let below = 37.0 + KEY_ROW * (self.label_rows - 1) as f64;
+        svg.text((self.right, self.bottom + below), Anchor::End, 12.0, "q", &plot.x.label);
         if plot.series.iter().all(|series| series.points.iter().all(|point| self.at(*point).is_none())) {
             let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
             svg.text(middle, Anchor::Middle, 13.0, "q", "no data");
@@ -260,7 +324,7 @@ impl Frame {
         svg.polygon(&outline, index, svg::Paint::Tint);
     }
 
-    fn draw_line(&self, svg: &mut Svg, series: &Series, index: usize, above: usize) {
+    fn draw_line(&self, svg: &mut Svg, series: &Series, index: usize, above: usize, between: Between) {
         let points: Vec<(f64, f64)> = series.points.iter().filter_map(|point| self.at(*point)).collect();
         let spread = series.points.iter().zip(&series.spread);
         let spread: Vec<((f64, f64), (f64, f64))> =
@@ -275,9 +339,9 @@ impl Frame {
         let width = 2.0 + 3.0 * above as f64;
         match series.mark {
             Mark::Line => svg.path(&points, index, svg::Stroke::Solid, width),
-            Mark::Dashed => svg.path(&points, index, svg::Stroke::Dashed, width),
+            Mark::Dashed if between == Between::Lines => svg.path(&points, index, svg::Stroke::Dashed, width),
             Mark::Steps | Mark::Area => svg.path(&corners(&points), index, svg::Stroke::Solid, width),
-            Mark::Points | Mark::Bars => {}
+            Mark::Dashed | Mark::Points | Mark::Bars => {}
         }
         let fill = if series.mark == Mark::Dashed { svg::Fill::Hollow } else { svg::Fill::Full };
         // The markers of a dense series would merge into blots.
@@ -306,20 +370,33 @@ impl Frame {
         }
     }
 
-    /// Names lines at their ends, and bars in a row above them.
-    fn draw_names(&self, svg: &mut Svg, plot: &Plot, mut ends: Vec<(f64, usize)>) {
-        let mut x = self.left;
-        for (index, series) in plot.series.iter().enumerate().filter(|(_, one)| one.mark == Mark::Bars) {
-            let name = shorten(&series.name);
-            svg.rectangle((x, self.top - 23.0), (10.0, 10.0), index);
-            svg.text((x + 15.0, self.top - 14.0), Anchor::Start, 12.0, "n", &name);
-            x += 31.0 + text_width(&name);
+    /// Writes the names above the plot, each behind a sample of its series.
+    fn draw_keys(&self, svg: &mut Svg, plot: &Plot) {
+        for Key { series: index, name, at: (x, y) } in &self.keys {
+            let mark = plot.series[*index].mark;
+            let (from, to, middle) = ((*x, y - 4.0), (x + 14.0, y - 4.0), (x + 7.0, y - 4.0));
+            match mark {
+                Mark::Bars => svg.rectangle((*x, y - 9.0), (10.0, 10.0), *index),
+                Mark::Dashed => svg.path(&[from, to], *index, svg::Stroke::Dashed, 2.0),
+                Mark::Line | Mark::Steps | Mark::Area => svg.path(&[from, to], *index, svg::Stroke::Solid, 2.0),
+                Mark::Points => {}
+            }
+            match mark {
+                Mark::Dashed => svg.marker(middle, *index, svg::Fill::Hollow),
+                Mark::Line | Mark::Points => svg.marker(middle, *index, svg::Fill::Full),
+                Mark::Bars | Mark::Steps | Mark::Area => {}
+            }
+            svg.text((x + KEY_SAMPLE, *y), Anchor::Start, 12.0, "n", name);
         }
-        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+
+    /// Names lines at their ends.
+    fn draw_names(&self, svg: &mut Svg, plot: &Plot, mut ends: Vec<((f64, f64), usize)>) {
+        ends.sort_by(|a, b| a.0.1.total_cmp(&b.0.1).then(a.1.cmp(&b.1)));
         let mut free_from = self.top - LINE;
         let mut places: Vec<f64> = ends
             .iter()
-            .map(|(y, _)| {
+            .map(|((_, y), _)| {
                 free_from = y.max(free_from + LINE);
                 free_from
             })
@@ -330,10 +407,44 @@ impl Frame {
             *place = place.min(free_to - LINE);
             free_to = *place;
         }
-        for ((_, index), y) in ends.iter().zip(places) {
-            svg.name((self.right + 8.0, y + 4.0), *index, &shorten(&plot.series[*index].name));
+        for (((end_x, end_y), index), y) in ends.iter().zip(places) {
+            if self.right - end_x > 12.0 || (y - end_y).abs() > 5.0 {
+                svg.leader((end_x + 5.0, *end_y), (self.right + 6.0, y), *index);
+            }
+            svg.name((self.right + 8.0, y + 4.0), *index, &plot.series[*index].name);
         }
     }
+}
+
+/// Returns the labels of the horizontal axis, each with its middle and its row: the first that is
+/// free there. A label that would touch another one in each row is left out; its tick stays.
+fn place_labels(x: &Scaled, (left, right): (f64, f64), rows: usize) -> Vec<(f64, usize, &str)> {
+    let mut free_from = vec![f64::NEG_INFINITY; rows];
+    let mut placed = Vec::new();
+    for (place, label) in x.ticks() {
+        let (middle, half) = (left + place * (right - left), text_width(label) / 2.0);
+        let Some(row) = free_from.iter().position(|free| middle - half > *free) else { continue };
+        free_from[row] = middle + half + 6.0;
+        placed.push((middle, row, label));
+    }
+    placed
+}
+
+/// Returns the places of names above a plot, and how many rows they fill.
+fn place_keys(plot: &Plot, above: &[usize], width: f64, top: f64) -> (Vec<Key>, usize) {
+    let (mut keys, mut x, mut row) = (Vec::new(), LEFT_OF_TEXT, 0);
+    for index in above.iter().copied() {
+        let longest = ((width - LEFT_OF_TEXT - KEY_SAMPLE) / LETTER) as usize;
+        let name = shorten(&plot.series[index].name, longest);
+        let wide = KEY_SAMPLE + text_width(&name);
+        if x > LEFT_OF_TEXT && x + wide > width {
+            (x, row) = (LEFT_OF_TEXT, row + 1);
+        }
+        keys.push(Key { series: index, name, at: (x, top + 38.0 + KEY_ROW * row as f64) });
+        x += wide + 16.0;
+    }
+    let rows = if keys.is_empty() { 0 } else { row + 1 };
+    (keys, rows)
 }
 
 /// Returns the corners of a line that is level until each next point.
@@ -342,25 +453,30 @@ fn corners(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     inner.chain(points.last().copied()).collect()
 }
 
-/// Returns a name cut to the width that there is for names.
-fn shorten(name: &str) -> String {
-    if name.chars().count() <= NAME_MAX {
+/// Returns a name of at most so many letters.
+fn shorten(name: &str, letters: usize) -> String {
+    if name.chars().count() <= letters {
         return name.to_owned();
     }
-    name.chars().take(NAME_MAX - 1).chain(['…']).collect()
+    name.chars().take(letters - 1).chain(['…']).collect()
 }
 
 /// Returns about how wide a text of 12 pixels is; fonts differ.
 fn text_width(text: &str) -> f64 {
-    text.chars().count() as f64 * 6.8
+    text.chars().count() as f64 * LETTER
 }
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 420.0;
-const INLINE_WIDTH: f64 = 580.0;
-const INLINE_HEIGHT: f64 = 330.0;
+/// The room that a title takes.
+const TITLE: f64 = 30.0;
 const LEFT_OF_TEXT: f64 = 12.0;
 const LINE: f64 = 15.0;
+/// The width of a letter, with some to spare.
+const LETTER: f64 = 6.8;
+/// The distance of names above each other.
+const KEY_ROW: f64 = 18.0;
+/// The width of the sample before a name.
+const KEY_SAMPLE: f64 = 19.0;
+/// The most letters of a name at the end of its line.
 const NAME_MAX: usize = 26;
 const MARKERS_MAX: usize = 64;
 /// The colour of texts, as that of a series.
@@ -470,8 +586,67 @@ mod tests {
         let values = latency().to_json();
         assert_eq!(values["series"][0]["y"][0], 10_000.0);
         assert_eq!((&values["x"]["log"], &values["y"]["unit"]), (&json!(true), &json!("ns")));
-        let (from, to) = (values["x"]["from"].as_f64().unwrap(), values["x"]["to"].as_f64().unwrap());
-        assert!(from > 0.0 && to > from && to < WIDTH);
-        assert!(latency().to_inline_svg("<x>").contains("aria-label=\"&lt;x&gt;\""));
+        let (from, to) = (values["x"]["wide"][0].as_f64().unwrap(), values["x"]["wide"][1].as_f64().unwrap());
+        assert!(from > 0.0 && to > from && to < 580.0);
+        assert!(latency().to_inline_svg(Room::Wide, "<x>").contains("aria-label=\"&lt;x&gt;\""));
+    }
+
+    #[test]
+    fn names_stand_above_whole_where_there_is_no_room_at_the_ends() {
+        let long = "a service with a name of forty letters!!";
+        let plot = latency().with(long, Mark::Line, vec![(4.0, 1e5), (4096.0, 1e5)]);
+        for (room, plot) in [(Room::Wide, &plot), (Room::Narrow, &plot), (Room::Narrow, &latency())] {
+            let svg = plot.to_inline_svg(room, "");
+            let (width, _) = room.size();
+            for series in &plot.series {
+                let name = svg::escape(&series.name);
+                let line = svg.lines().find(|line| line.contains(&format!(">{name}</text>"))).unwrap();
+                let x: f64 = line.split("x=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+                assert!(x + text_width(&series.name) <= width, "{line}");
+            }
+            assert!(baselines(&svg).is_empty(), "none at the ends");
+        }
+        assert_eq!(baselines(&latency().to_inline_svg(Room::Wide, "")).len(), 3);
+    }
+
+    #[test]
+    fn a_horizontal_axis_of_numbers_begins_and_ends_with_the_data() {
+        let plot = Plot::new("", Axis::linear("", Unit::Number), Axis::linear("", Unit::Number));
+        let points = vec![(1.0, 1.0), (16.0, 2.0)];
+        let of = |mark| plot.clone().with("", mark, points.clone()).to_json()["x"].clone();
+        assert_eq!((&of(Mark::Line)["low"], &of(Mark::Line)["high"]), (&json!(1.0), &json!(16.0)));
+        assert_eq!(of(Mark::Bars)["high"], 20.0, "bars reach beyond their values");
+        assert_eq!(latency().to_json()["x"]["high"], 4096.0);
+    }
+
+    #[test]
+    fn names_of_categories_that_would_touch_stand_on_two_rows() {
+        let names = ["immediate", "boost_on_wakeup", "boost_in_kernel", "at_user_return"];
+        let svg = |names: &[&str]| {
+            let plot = Plot::new("", Axis::categories("mode", names), Axis::linear("", Unit::Number));
+            let points = (0..names.len()).map(|place| (place as f64, 1.0)).collect();
+            plot.with("", Mark::Bars, points).to_inline_svg(Room::Narrow, "")
+        };
+        let row = |svg: &str, name: &str| {
+            let line =
+                svg.lines().find(|line| line.contains(&format!(">{name}</text>"))).expect("it is drawn").to_owned();
+            line.split("y=\"").nth(1).and_then(|rest| rest.split('"').next()?.parse::<f64>().ok()).expect("a place")
+        };
+        let (long, short) = (svg(&names), svg(&["a", "b"]));
+        let rows = names.map(|name| row(&long, name));
+        assert_eq!((rows[0] + KEY_ROW, rows[0]), (rows[1], rows[2]), "{rows:?}");
+        assert!(row(&long, "mode") > rows[1], "the label of the axis is below both");
+        assert_eq!(row(&short, "a"), row(&short, "b"));
+        assert!(long.contains("0 0 360 278") && short.contains("0 0 360 260"));
+    }
+
+    #[test]
+    fn a_dotted_line_leads_to_a_name_that_is_not_at_its_lines_end() {
+        let axis = || Axis::linear("", Unit::Number);
+        let leaders = |last: f64| {
+            let plot = Plot::new("", axis(), axis()).with("a", Mark::Line, vec![(0.0, 1.0), (9.0, 9.0)]);
+            plot.with("b", Mark::Line, vec![(0.0, 2.0), (last, 2.0)]).to_svg().matches("class=\"l ").count()
+        };
+        assert_eq!((leaders(9.0), leaders(5.0)), (0, 1));
     }
 }

@@ -67,6 +67,15 @@ pub(super) enum Zero {
     IfNear,
     /// Only if a value is zero.
     AsItComes,
+    /// Only if a value is zero, and the axis begins and ends with the values.
+    Tight,
+}
+
+impl Zero {
+    /// Returns whether an axis ends with its values. A short logarithmic one would have no tick.
+    fn is_tight(self, range: Range, is_log: bool) -> bool {
+        self == Self::Tight && range.low < range.high && (!is_log || range.high >= range.low * 5.0)
+    }
 }
 
 impl Axis {
@@ -155,7 +164,7 @@ impl Scaled {
             Scale::Log if zero == Zero::Included && range.is_none() => {
                 Self::log(axis.unit, Range { low: fitted.low / 2.0, ..fitted }, false)
             }
-            Scale::Log => Self::log(axis.unit, fitted, range.is_some()),
+            Scale::Log => Self::log(axis.unit, fitted, range.is_some() || zero.is_tight(fitted, is_log)),
             Scale::Linear => {
                 // A range that starts near zero is easier to judge if it includes zero.
                 let is_near = zero == Zero::IfNear && fitted.low > 0.0 && fitted.low < fitted.high * 0.5;
@@ -164,7 +173,8 @@ impl Scaled {
                 } else {
                     fitted.low
                 };
-                let mut scaled = Self::linear(axis.unit, Range { low, high: fitted.high }, range.is_some());
+                let is_fixed = range.is_some() || zero.is_tight(fitted, is_log);
+                let mut scaled = Self::linear(axis.unit, Range { low, high: fitted.high }, is_fixed);
                 scaled.slots = slots.max(1);
                 scaled
             }

@@ -2,7 +2,7 @@
 //!
 //! Every shape has a class. `k0` to `k6` are the colours of series, `k9` is ink; those that end in
 //! `s` colour lines. `t` and `n` are texts, `q` quiet ones, `g` the grid, `a` axes, `b` the
-//! background, `w` whiskers, `h` the inside of hollow markers.
+//! background, `w` whiskers, `l` lines to names, `h` the inside of hollow markers.
 
 use crate::human::is_hidden;
 use core::fmt::Write;
@@ -10,7 +10,6 @@ use core::fmt::Write;
 /// A page of SVG.
 pub(super) struct Svg {
     out: String,
-    size: (f64, f64),
 }
 
 /// The anchor of a text.
@@ -66,24 +65,19 @@ impl Svg {
              <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\" class=\"b\"/>"
         )
         .expect(INFALLIBLE);
-        Self { out, size: (width, height) }
+        Self { out }
     }
 
     /// Begins a drawing inside a page.
-    pub(super) fn inline(width: f64, height: f64, description: &str) -> Self {
+    pub(super) fn inline(width: f64, height: f64, class: &str, description: &str) -> Self {
         let mut out = String::new();
         let description = escape(description);
         writeln!(
             out,
-            "<svg class=\"plot\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{description}\">"
+            "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{description}\">"
         )
         .expect(INFALLIBLE);
-        Self { out, size: (width, height) }
-    }
-
-    /// Returns width and height.
-    pub(super) const fn size(&self) -> (f64, f64) {
-        self.size
+        Self { out }
     }
 
     /// Draws a line of the grid (`g`) or of an axis (`a`).
@@ -128,6 +122,16 @@ impl Svg {
         self.out.push_str("<polygon points=\"");
         self.points(points);
         writeln!(self.out, "\" fill=\"{colour}\" fill-opacity=\"0.16\" class=\"k{class}\"/>").expect(INFALLIBLE);
+    }
+
+    /// Draws a dotted line from the end of a series to its name.
+    pub(super) fn leader(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), series: usize) {
+        let (colour, class) = look(series);
+        writeln!(
+            self.out,
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" stroke-dasharray=\"1 3\" class=\"l k{class}s\"/>"
+        )
+        .expect(INFALLIBLE);
     }
 
     /// Draws the range of a value: a line with ends.
@@ -215,7 +219,7 @@ impl Svg {
 
 /// Escapes XML markup, and drops characters that XML does not allow, and those that hide or reorder
 /// text.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -22,7 +22,8 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 use zerolag_model::CpuMax;
-use zerolag_report::table::{Align, Table};
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
+use zerolag_report::table::{Align, Table, Titled};
 use zerolag_workload::limits::milli_text;
 
 /// The result of `zerolag advise` for counters.
@@ -72,6 +73,7 @@ struct BoundedDemand {
 /// The counters of one interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Interval {
+    at: f64,
     seconds: f64,
     usage_us: f64,
     periods: f64,
@@ -80,6 +82,15 @@ struct Interval {
 }
 
 impl Interval {
+    fn part(&self, start: f64) -> Part {
+        Part {
+            at: self.at - start,
+            seconds: self.seconds,
+            used_cpus: self.usage_us / self.seconds / 1e6,
+            throttled: self.throttled / self.periods.max(1.0),
+        }
+    }
+
     /// Returns the largest mean demand of its throttled periods, in microseconds.
     fn bound_us(&self, max: Known) -> Option<f64> {
         if self.throttled <= 0.0 {
@@ -132,6 +143,21 @@ pub struct Demand {
     /// The burst in microseconds that covers the same with the present quota; none if the mean
     /// demand is above the quota, or if it would be larger than the quota.
     pub burst_us: Option<f64>,
+    /// The used intervals, in order of time.
+    pub parts: Vec<Part>,
+}
+
+/// The counters of an interval as shares.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Part {
+    /// Its beginning, in seconds from the first sample.
+    pub at: f64,
+    /// Its length in seconds.
+    pub seconds: f64,
+    /// Used CPUs.
+    pub used_cpus: f64,
+    /// The share of its active periods that were throttled.
+    pub throttled: f64,
 }
 
 /// Bounds the demand behind a limit.
@@ -208,6 +234,7 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
         quota_us,
         quota_sure_us,
         burst_us,
+        parts: intervals.iter().map(|interval| interval.part(samples[0].at)).collect(),
     })
 }
 
@@ -220,6 +247,7 @@ fn interval(before: &Sample, after: &Sample) -> Option<Interval> {
     };
     let seconds = after.at - before.at;
     Some(Interval {
+        at: before.at,
         seconds: (seconds > 0.0).then_some(seconds)?,
         usage_us: grown(|sample| sample.usage_us)?,
         periods: grown(|sample| sample.periods)?,
@@ -297,14 +325,50 @@ impl Demand {
     }
 }
 
-impl fmt::Display for Demand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Demand {
+    /// Returns the figures, and what counters cannot tell, as tables.
+    #[must_use]
+    pub fn titled(&self) -> Vec<Titled> {
         let (used, left_out) = self.intervals;
-        write!(f, "{used} intervals, {:.0} s in all, under cpu.max {}", self.seconds, self.max)?;
-        match left_out {
-            0 => writeln!(f, "\n")?,
-            left_out => writeln!(f, "; {left_out} left out: a counter went back or is missing\n")?,
+        let mut text = format!("{used} intervals, {:.0} s in all, under cpu.max {}.", self.seconds, self.max);
+        if left_out > 0 {
+            text.push_str(&format!(" {left_out} more are left out: a counter went back or is missing."));
         }
+        let mut unknown = Table::new(&[("not known", Align::Left)]);
+        UNKNOWN.iter().for_each(|what| unknown.push([(*what).to_owned()]));
+        let record = "Record the machine for these: zerolag record --print-cmd perf.";
+        vec![
+            Titled::new("Figures", text, self.table().name(0, "figure").name(1, "value")),
+            Titled::new("Counters cannot tell", record, unknown),
+        ]
+    }
+
+    /// Returns plots over time: used CPUs next to the limit, and the share of throttled periods.
+    #[must_use]
+    pub fn plots(&self) -> Vec<Plot> {
+        let Some(last) = self.parts.last() else { return Vec::new() };
+        let end = (last.at + last.seconds) * 1e9;
+        let axis = || Axis::linear("time", Unit::Nanos).from_to(0.0, end);
+        let steps = |of: fn(&Part) -> f64| {
+            let points = self.parts.iter().map(|part| (part.at * 1e9, of(part)));
+            points.chain([(end, of(last))]).collect::<Vec<_>>()
+        };
+        let quota = self.max.quota.map_or(0.0, |quota| quota.as_nanos() as f64 / self.max.period.as_nanos() as f64);
+        vec![
+            Plot::new("Used CPUs", axis(), Axis::linear("CPUs, mean of each interval", Unit::Number))
+                .with("used", Mark::Area, steps(|part| part.used_cpus))
+                .with("limit", Mark::Dashed, vec![(0.0, quota), (end, quota)]),
+            Plot::new(
+                "Throttled periods",
+                axis(),
+                Axis::linear("of the active periods", Unit::Percent).from_to(0.0, 100.0),
+            )
+            .with("throttled", Mark::Area, steps(|part| part.throttled * 100.0))
+            .with("wanted", Mark::Dashed, vec![(0.0, self.wanted * 100.0), (end, self.wanted * 100.0)]),
+        ]
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new(&[("", Align::Left), ("", Align::Right)]);
         let mut row = |what: &str, value: String| table.push([what.to_owned(), value]);
         let (periods, throttled) = self.periods;
@@ -325,7 +389,19 @@ impl fmt::Display for Demand {
             "or a burst with the present quota",
             self.burst_us.map_or_else(|| "is not enough, or not known".to_owned(), |us| format!("{:.0} us", us.ceil())),
         );
-        for line in table.to_string().lines().skip(1) {
+        table
+    }
+}
+
+impl fmt::Display for Demand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (used, left_out) = self.intervals;
+        write!(f, "{used} intervals, {:.0} s in all, under cpu.max {}", self.seconds, self.max)?;
+        match left_out {
+            0 => writeln!(f, "\n")?,
+            left_out => writeln!(f, "; {left_out} left out: a counter went back or is missing\n")?,
+        }
+        for line in self.table().to_string().lines().skip(1) {
             writeln!(f, "{}", line.trim_end())?;
         }
         writeln!(f, "\nCounters cannot tell:")?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 use zerolag_report::human::Human;
-use zerolag_report::table::{Align, Table};
+use zerolag_report::table::{Align, Table, Titled};
 use zerolag_workload::limits::milli_text;
 
 /// The result of `zerolag advise` for a workload or a trace.
@@ -164,6 +164,69 @@ impl Advice {
         )
     }
 
+    /// Returns the alternatives with their names, and what a reader must know of them.
+    #[must_use]
+    pub fn titled(&self) -> Titled {
+        let mut text = vec![
+            format!("{} runs each; the figures are those of the worst run.", self.seeds),
+            "\u{201c}Other seeds\u{201d} took no part in the search: their misses are the risk. \u{201c}At most\u{201d} is \
+             what the group can take from others within one period."
+                .to_owned(),
+        ];
+        text.extend(self.not_enough_text());
+        text.extend(self.base_error_text());
+        Titled::new("Alternatives", text.join(" "), self.table("chosen").name(0, "choice").name(1, "change"))
+    }
+
+    /// Returns the alternatives; `chosen` marks the chosen one.
+    fn table(&self, chosen: &str) -> Table {
+        let has_workers = self.alternatives.iter().any(|alternative| alternative.workers.is_some());
+        let goals: Vec<&str> = self.goals.iter().map(|goal| &*goal.text).collect();
+        let mut heads =
+            vec![("", Align::Left), ("", Align::Left), ("cpu.max", Align::Left), ("limits.cpu", Align::Right)];
+        if has_workers {
+            heads.push(("workers", Align::Right));
+        }
+        heads.extend(goals.iter().map(|goal| (*goal, Align::Right)));
+        heads.extend([("missed", Align::Right), ("other seeds", Align::Right), ("at most", Align::Right)]);
+        let mut table = Table::new(&heads);
+        for (at, alternative) in self.alternatives.iter().enumerate() {
+            let limit = alternative.limit.as_ref().filter(|limit| limit.quota_us.is_some());
+            let mut row = vec![
+                if self.choice == Some(at) { chosen } else { "" }.to_owned(),
+                alternative.change.name().to_owned(),
+                limit.map_or_else(|| "max".to_owned(), |limit| limit.cpu_max.clone()),
+                limit.and_then(|limit| limit.limits_cpu_milli).map_or_else(|| "-".to_owned(), milli_text),
+            ];
+            if has_workers {
+                row.push(alternative.workers.map_or_else(|| "-".to_owned(), |count| count.to_string()));
+            }
+            let is_unknown = alternative.is_below_base_error;
+            row.extend(alternative.searched.worst.iter().map(Verdict::figure_text));
+            row.push(if is_unknown {
+                "cannot tell".to_owned()
+            } else {
+                format!("{} of {}", alternative.searched.missed, alternative.searched.runs)
+            });
+            row.push(format!("{} of {}", alternative.others.missed, alternative.others.runs));
+            row.push(format!("{:.1} CPUs", alternative.peak_cpus(self.nr_cpus)));
+            table.push(row);
+        }
+        table
+    }
+
+    fn not_enough_text(&self) -> Option<String> {
+        let names: Vec<&str> = self.not_enough.iter().map(|change| change.name()).collect();
+        (!names.is_empty()).then(|| format!("Not enough alone, at any value: {}.", names.join(", ")))
+    }
+
+    fn base_error_text(&self) -> Option<String> {
+        let base = self.base_error? * 100.0;
+        Some(format!(
+            "The base error of this import is {base:.0} %: a change whose figures differ by less is \"cannot tell\"."
+        ))
+    }
+
     /// Returns the advice as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -205,53 +268,17 @@ impl fmt::Display for Advice {
             Some(duration) => writeln!(f, ", {} simulated\n", Human(duration))?,
             None => writeln!(f, "\n")?,
         }
-        let has_workers = self.alternatives.iter().any(|alternative| alternative.workers.is_some());
-        let mut heads =
-            vec![("", Align::Left), ("", Align::Left), ("cpu.max", Align::Left), ("limits.cpu", Align::Right)];
-        if has_workers {
-            heads.push(("workers", Align::Right));
-        }
-        heads.extend(goals.iter().map(|goal| (*goal, Align::Right)));
-        heads.extend([("missed", Align::Right), ("other seeds", Align::Right), ("at most", Align::Right)]);
-        let mut table = Table::new(&heads);
-        for (at, alternative) in self.alternatives.iter().enumerate() {
-            let limit = alternative.limit.as_ref().filter(|limit| limit.quota_us.is_some());
-            let mut row = vec![
-                if self.choice == Some(at) { "=>" } else { "" }.to_owned(),
-                alternative.change.name().to_owned(),
-                limit.map_or_else(|| "max".to_owned(), |limit| limit.cpu_max.clone()),
-                limit.and_then(|limit| limit.limits_cpu_milli).map_or_else(|| "-".to_owned(), milli_text),
-            ];
-            if has_workers {
-                row.push(alternative.workers.map_or_else(|| "-".to_owned(), |count| count.to_string()));
-            }
-            let is_unknown = alternative.is_below_base_error;
-            row.extend(alternative.searched.worst.iter().map(Verdict::figure_text));
-            row.push(if is_unknown {
-                "cannot tell".to_owned()
-            } else {
-                format!("{} of {}", alternative.searched.missed, alternative.searched.runs)
-            });
-            row.push(format!("{} of {}", alternative.others.missed, alternative.others.runs));
-            row.push(format!("{:.1} CPUs", alternative.peak_cpus(self.nr_cpus)));
-            table.push(row);
-        }
-        writeln!(f, "{table}")?;
-        if !self.not_enough.is_empty() {
-            let names: Vec<&str> = self.not_enough.iter().map(|change| change.name()).collect();
-            writeln!(f, "Not enough alone, at any value: {}.", names.join(", "))?;
+        writeln!(f, "{}", self.table("=>"))?;
+        if let Some(names) = self.not_enough_text() {
+            writeln!(f, "{names}")?;
         }
         writeln!(
             f,
             "The figures are those of the worst run. \"other seeds\" took no part in the search: their misses are the risk. \"at most\":\n\
              what the group can take from others within one period."
         )?;
-        if let Some(base) = self.base_error {
-            writeln!(
-                f,
-                "The base error of this import is {:.0} %: a change whose figures differ by less is \"cannot tell\".",
-                base * 100.0
-            )?;
+        if let Some(base) = self.base_error_text() {
+            writeln!(f, "{base}")?;
         }
         writeln!(f, "\n{}", self.ticket())
     }

@@ -163,7 +163,7 @@ fn of_counters(args: &Args) -> Done {
     let cpus = args.run.sim.machine.topology().map(|machine| u32::try_from(machine.nr_cpus()).unwrap_or(u32::MAX));
     let found = demand(&samples.all(), now, cpus, args.throttled)?;
     let about = || HtmlArgs::about(args.workload.file.display());
-    args.html.publish(|| Ok(page::of_text(&found.ticket(), Vec::new(), &found.to_string(), &about())))?;
+    args.html.publish(|| Ok(page::of_tables(&found.ticket(), found.plots(), &found.titled(), &about())))?;
     args.json.publish(|| found.to_string(), || format!("{:#}\n", found.to_json()))?;
     Ok(code::OK)
 }

@@ -126,9 +126,7 @@ fn run_suite(args: &Args) -> Done {
         }
     }
     let about = || HtmlArgs::about(dir.display());
-    args.html.publish(|| {
-        Ok(page::of_text("Changes beyond the spread of the seeds", Vec::new(), &suite.to_string(), &about()))
-    })?;
+    args.html.publish(|| Ok(page::of_tables(&suite.answer(), Vec::new(), &suite.titled(), &about())))?;
     args.json.publish(|| suite.to_string(), || format!("{:#}\n", suite.to_json()))?;
     if interrupted() {
         eprintln_lossy("interrupted: the workloads that were done are printed");

@@ -22,6 +22,7 @@ use zerolag::results::{self, Document};
 use zerolag::simulation::DEFAULT_DURATION;
 use zerolag::tools::cyclictest::{Cyclictest, Latencies, Line, Overall, Unit, histogram};
 use zerolag::tools::json::Simulated;
+use zerolag::tools::shown;
 use zerolag::workload::{self, Program};
 
 /// Arguments of `zerolag cyclictest`.
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let (collector, pictured) = args.tool.collect(&plan, trace, test.collector(), &steps)?;
     let threads = collector.into_threads();
     let lines = printed(args, &test, &threads);
-    args.tool.publish_page("cyclictest", &lines, &plan, pictured.as_ref())?;
+    args.tool.publish_page("cyclictest", || shown::of_cyclictest(&test, &threads), &plan, pictured.as_ref())?;
     match &args.histfile {
         Some(path) if test.histogram.is_some() => {
             output::write_text(path, &lines)?;

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use zerolag::model::Duration;
 use zerolag::page;
 use zerolag::report::plot::Plot;
+use zerolag::report::table::Titled;
 use zerolag::repro::bandwidth::Bandwidth2010;
 use zerolag::repro::dl_server::DlServer2023;
 use zerolag::repro::inversion::Inversion2012;
@@ -211,13 +212,19 @@ fn make_room(work: &Work) -> Result<(), Failure> {
     std::fs::create_dir_all(&work.out).map_err(|error| Failure::writing(&work.out, &error))
 }
 
+/// The page of an experiment.
+struct Shown {
+    answer: String,
+    plots: Vec<Plot>,
+    tables: Vec<Titled>,
+}
+
 /// Writes the results: `text` to standard output and to `NAME.txt`, the other files next to that,
-/// and a page with the plots if it is wanted.
-fn publish(work: &Work, name: &str, text: &str, mut files: Vec<(String, String)>, plots: Vec<Plot>) -> Done {
+/// and a page if it is wanted.
+fn publish(work: &Work, name: &str, text: &str, mut files: Vec<(String, String)>, shown: Shown) -> Done {
     let out: &Path = &work.out;
     let about = || HtmlArgs::about(format_args!("repro {name}"));
-    let answer = text.lines().next().unwrap_or_default();
-    work.html.publish(|| Ok(page::of_text(answer, plots, text, &about())))?;
+    work.html.publish(|| Ok(page::of_tables(&shown.answer, shown.plots, &shown.tables, &about())))?;
     files.push((format!("{name}.txt"), text.to_owned()));
     for (file, content) in &files {
         output::write_text(&out.join(file), content)?;
@@ -241,7 +248,8 @@ fn dl_server(args: &DlServerArgs) -> Done {
     make_room(&args.work)?;
     catch_interrupts();
     let Some(results) = experiment.run(|_| go_on()) else { return Ok(code::INTERRUPTED) };
-    publish(&args.work, "dl-server", &results.to_string(), vec![json("dl-server", &results.to_json())], Vec::new())
+    let shown = Shown { answer: results.answer(), plots: results.plots(), tables: results.tables() };
+    publish(&args.work, "dl-server", &results.to_string(), vec![json("dl-server", &results.to_json())], shown)
 }
 
 fn inversion(args: &InversionArgs) -> Done {
@@ -251,7 +259,8 @@ fn inversion(args: &InversionArgs) -> Done {
     let results = experiment.run(|run| told.at(run));
     told.finish();
     let Some(results) = results else { return Ok(code::INTERRUPTED) };
-    publish(&args.work, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())], Vec::new())
+    let shown = Shown { answer: results.answer(), plots: results.plots(), tables: results.tables() };
+    publish(&args.work, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())], shown)
 }
 
 fn bandwidth(args: &BandwidthArgs) -> Done {
@@ -268,7 +277,8 @@ fn bandwidth(args: &BandwidthArgs) -> Done {
         files.push((name, plot.to_svg()));
         plots.push(plot);
     }
-    publish(&args.work, "bandwidth", &results.to_string(), files, plots)
+    let shown = Shown { answer: results.answer(), plots, tables: results.tables() };
+    publish(&args.work, "bandwidth", &results.to_string(), files, shown)
 }
 
 fn rt_ipi(args: &RtIpiArgs) -> Done {
@@ -291,10 +301,13 @@ fn rt_ipi(args: &RtIpiArgs) -> Done {
     let told = Told::begin(experiment.runs().len() as u64, "runs");
     let results = experiment.run_all(|run| told.at(run));
     told.finish();
-    let plots = [("rt-ipi-stretch.svg", results.stretch_plot()), ("rt-ipi-latency.svg", results.latency_plot())];
-    let mut files = vec![json("rt-ipi", &results.to_json())];
-    files.extend(plots.iter().map(|(name, plot)| ((*name).to_owned(), plot.to_svg())));
-    publish(&args.work, "rt-ipi", &results.to_string(), files, plots.map(|(_, plot)| plot).into())
+    let name = if results.experiment.profile == "default" { "rt-ipi" } else { "rt-ipi-xeon-e7-4s" };
+    let plots = [("stretch", results.stretch_plot()), ("latency", results.latency_plot())];
+    let mut files = vec![json(name, &results.to_json())];
+    files.extend(plots.iter().map(|(what, plot)| (format!("{name}-{what}.svg"), plot.to_svg())));
+    let plots = plots.map(|(_, plot)| plot).into();
+    let shown = Shown { answer: results.answer(), plots, tables: results.tables() };
+    publish(&args.work, name, &results.to_string(), files, shown)
 }
 
 fn rt_balance(args: &RtBalanceArgs) -> Done {
@@ -310,11 +323,8 @@ fn rt_balance(args: &RtBalanceArgs) -> Done {
     }
     told.finish();
     let results = Results { experiment, modes };
-    publish(
-        &args.work,
-        "rt-balance",
-        &results.to_string(),
-        vec![json("rt-balance", &results.to_json()), ("rt-balance.svg".to_owned(), results.plot().to_svg())],
-        vec![results.plot()],
-    )
+    let name = if args.kernel_load.is_some() { "rt-balance-load" } else { "rt-balance" };
+    let files = vec![json(name, &results.to_json()), (format!("{name}.svg"), results.plot().to_svg())];
+    let shown = Shown { answer: results.answer(), plots: vec![results.plot()], tables: results.tables() };
+    publish(&args.work, name, &results.to_string(), files, shown)
 }

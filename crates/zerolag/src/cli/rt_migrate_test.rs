@@ -19,6 +19,7 @@ use zerolag::model::Duration;
 use zerolag::results::{self, Document};
 use zerolag::tools::json::Simulated;
 use zerolag::tools::rt_migrate::{Edition, Printed, Row, RtMigrate, Totals};
+use zerolag::tools::shown;
 
 /// Arguments of `zerolag rt-migrate-test`.
 #[derive(Debug, clap::Args)]
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Done {
         rows.truncate(at + 1);
     }
     let text = printed(args, &test, &rows, failed.is_some());
-    args.tool.publish_page("rt-migrate-test", &text, &plan, pictured.as_ref())?;
+    args.tool.publish_page("rt-migrate-test", || shown::of_rt_migrate(&test, &rows), &plan, pictured.as_ref())?;
     output::print(&text)?;
     if let Some(path) = &args.json {
         let text = json_text(&plan, &test, &rows, failed.is_some());

@@ -197,7 +197,7 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
             format!("{}: {}", args.workload.file.display(), grid.figures.first().map_or("", |first| &first.name));
         output::write_text(path, &grid.to_svg(&title))?;
     }
-    args.html.publish(|| Ok(page::of_grid(&grid, &HtmlArgs::about(args.workload.file.display()))))?;
+    args.html.publish(|| Ok(page::of_grid(&grid, plans.first(), &HtmlArgs::about(args.workload.file.display()))))?;
     let look = args.draw.look().filter(|_| !args.run.sim.is_quiet());
     let drawn = || look.zip(grid.plot(0, "")).map(|(look, plot)| format!("\n{}", terminal::bars(&plot, look)));
     args.json.publish(|| grid.to_string() + &drawn().unwrap_or_default(), || grid.to_json())?;
@@ -229,14 +229,7 @@ fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
         search => search.map_err(|error| Failure::of(error, "--such-that"))?,
     };
     let about = || HtmlArgs::about(args.workload.file.display());
-    args.html.publish(|| {
-        Ok(page::of_text(
-            search.to_string().lines().next().unwrap_or_default(),
-            Vec::new(),
-            &search.to_string(),
-            &about(),
-        ))
-    })?;
+    args.html.publish(|| Ok(page::of_tables(&search.answer(), search.plots(), &[search.titled()], &about())))?;
     args.json.publish(|| search.to_string(), || format!("{:#}\n", search.to_json()))?;
     Ok(if search.found.least.is_some() { code::OK } else { code::GOAL_MISSED })
 }

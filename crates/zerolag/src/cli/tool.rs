@@ -14,6 +14,7 @@ use serde::Serialize;
 use zerolag::model::{Duration, Instant, Topology};
 use zerolag::page::{self, Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
+use zerolag::tools::shown::Shown;
 use zerolag::workload::{Program, default_machine};
 use zerolag::{Plan, Workload};
 
@@ -91,16 +92,16 @@ impl ToolArgs {
 }
 
 impl ToolArgs {
-    /// Writes the page of a run, if it is wanted: with what the tool printed.
+    /// Writes the page of a run, if it is wanted: with the tool's figures.
     pub(crate) fn publish_page(
         &self,
         tool: &str,
-        text: &str,
+        shown: impl FnOnce() -> Shown,
         plan: &Plan,
         pictured: Option<&Pictured>,
     ) -> Result<(), Failure> {
         let Some(pictured) = pictured else { return Ok(()) };
-        self.html.publish(|| Ok(page::of_tool(text, plan, pictured, &HtmlArgs::about(tool))))
+        self.html.publish(|| Ok(page::of_tool(shown(), plan, pictured, &HtmlArgs::about(tool))))
     }
 }
 

@@ -441,10 +441,8 @@ impl Comparison {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
-        let seeds = if self.runs == 1 { format!("seed {}", self.seed) } else { format!("seeds {}..{last}", self.seed) };
         let names: Vec<&str> = self.variants.iter().map(|label| label.name.as_str()).collect();
-        writeln!(f, "{}: {} runs each, {seeds}\n", names.join(" against "), self.runs)?;
+        writeln!(f, "{}: {}\n", names.join(" against "), self.seeds_text())?;
         let changed: Vec<&Row> = self.rows.iter().filter(|row| row.has_changed()).collect();
         let mut columns = vec![("task", Align::Left), ("figure", Align::Left)];
         columns.extend(names.iter().map(|name| (*name, Align::Right)));
@@ -467,6 +465,15 @@ impl fmt::Display for Comparison {
     }
 }
 
+impl Comparison {
+    /// Returns which runs a value is the mean of.
+    pub(crate) fn seeds_text(&self) -> String {
+        let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
+        let seeds = if self.runs == 1 { format!("seed {}", self.seed) } else { format!("seeds {}..{last}", self.seed) };
+        format!("{} runs each, {seeds}", self.runs)
+    }
+}
+
 /// Returns a value as tables show it.
 pub(crate) fn value(unit: Unit, value: f64) -> String {
     match unit {
@@ -478,7 +485,7 @@ pub(crate) fn value(unit: Unit, value: f64) -> String {
 
 /// Returns the change from the first variant to the last: points of a percentage, else a factor or
 /// percent.
-fn change(row: &Row) -> String {
+pub(crate) fn change(row: &Row) -> String {
     let (Some(first), Some(last)) = (row.values.first(), row.values.last()) else { return String::new() };
     let (before, after) = (first.mean, last.mean);
     match row.unit {

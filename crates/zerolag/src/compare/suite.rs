@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::Settings;
-use zerolag_report::table::{Align, Table};
+use zerolag_report::table::{Align, Table, Titled};
 
 /// The result of `zerolag compare` of a directory.
 pub(crate) const DOCUMENT: Document = Document::of::<ComparedSuite<'_>>(SCHEMA, "compare of a directory");
@@ -115,47 +115,105 @@ impl Suite {
     }
 }
 
-impl fmt::Display for Suite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// What a suite shows.
+struct Shown<'a> {
+    names: Vec<&'a str>,
+    runs: u64,
+    table: Table,
+    /// Figures that changed too, but less.
+    left_out: usize,
+    /// Workloads without a figure beyond the spread of the seeds.
+    same: Vec<&'a str>,
+    /// Workloads without a comparison, and why.
+    not_run: Vec<(&'a str, &'a str)>,
+}
+
+impl Suite {
+    fn shown(&self) -> Shown<'_> {
         let first = self.workloads.iter().find_map(|(_, compared)| compared.as_ref().ok());
         let names: Vec<&str> =
             first.map(|compared| compared.variants.iter().map(|label| &*label.name).collect()).unwrap_or_default();
-        let runs = first.map_or(0, |compared| compared.runs);
-        writeln!(f, "{}: {} workloads, {runs} runs each\n", names.join(" against "), self.workloads.len())?;
         let mut columns = vec![("workload", Align::Left), ("task", Align::Left), ("figure", Align::Left)];
         columns.extend(names.iter().map(|name| (*name, Align::Right)));
         columns.push(("change", Align::Right));
-        let mut table = Table::new(&columns);
-        let (mut same, mut left_out) = (Vec::new(), 0);
+        let mut shown = Shown {
+            runs: first.map_or(0, |compared| compared.runs),
+            table: Table::new(&columns),
+            left_out: 0,
+            same: Vec::new(),
+            not_run: Vec::new(),
+            names,
+        };
         for (name, compared) in &self.workloads {
-            let Ok(compared) = compared else { continue };
+            let compared = match compared {
+                Ok(compared) => compared,
+                Err(why) => {
+                    shown.not_run.push((name, why));
+                    continue;
+                }
+            };
             let mut changed: Vec<&Row> =
                 compared.rows.iter().filter(|row| row.has_changed() && row.owner != "all").collect();
             changed.sort_by(|a, b| change(b).total_cmp(&change(a)));
             if changed.is_empty() {
-                same.push(&**name);
+                shown.same.push(name);
             }
-            left_out += changed.len().saturating_sub(ROWS_SHOWN);
-            let mut shown = &**name;
+            shown.left_out += changed.len().saturating_sub(ROWS_SHOWN);
+            let mut label = &**name;
             for row in changed.into_iter().take(ROWS_SHOWN) {
-                let mut cells = vec![shown.to_owned(), row.owner.clone(), row.figure.to_owned()];
+                let mut cells = vec![label.to_owned(), row.owner.clone(), row.figure.to_owned()];
                 cells.extend(row.values.iter().map(|range| super::value(row.unit, range.mean)));
                 cells.push(super::change(row));
-                table.push(cells);
-                shown = "";
+                shown.table.push(cells);
+                label = "";
             }
         }
-        writeln!(f, "{table}")?;
-        if left_out > 0 {
-            writeln!(f, "({left_out} more figures that changed less; --json has all)")?;
+        shown
+    }
+
+    /// Returns the answer in one sentence.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let Shown { names, same, not_run, .. } = self.shown();
+        let compared = self.workloads.len() - not_run.len();
+        format!(
+            "{} of {compared} workloads differ between {} by more than seeds do.",
+            compared - same.len(),
+            names.join(" and ")
+        )
+    }
+
+    /// Returns the changes, and the workloads without one, as tables.
+    #[must_use]
+    pub fn titled(&self) -> Vec<Titled> {
+        let shown = self.shown();
+        let mut text = format!("Means of {} runs; figures that differ by more than seeds do.", shown.runs);
+        if shown.left_out > 0 {
+            text.push_str(&format!(" {} more changed less and are left out.", shown.left_out));
         }
-        if !same.is_empty() {
-            writeln!(f, "no figure beyond the spread of the seeds: {}", same.join(", "))?;
+        let mut others = Table::new(&[("workload", Align::Left), ("why", Align::Left)]);
+        shown.same.iter().for_each(|name| others.push([(*name).to_owned(), "no figure differs".to_owned()]));
+        shown.not_run.iter().for_each(|(name, why)| others.push([(*name).to_owned(), format!("not run: {why}")]));
+        let others = Titled::new("Workloads without a change", "", others);
+        let changes = Titled::new("Changes", text, shown.table);
+        [changes].into_iter().chain((!others.table.is_empty()).then_some(others)).collect()
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.shown();
+        let names = shown.names.join(" against ");
+        writeln!(f, "{names}: {} workloads, {} runs each\n", self.workloads.len(), shown.runs)?;
+        writeln!(f, "{}", shown.table)?;
+        if shown.left_out > 0 {
+            writeln!(f, "({} more figures that changed less; --json has all)", shown.left_out)?;
         }
-        for (name, compared) in &self.workloads {
-            if let Err(why) = compared {
-                writeln!(f, "not run: {name}: {why}")?;
-            }
+        if !shown.same.is_empty() {
+            writeln!(f, "no figure beyond the spread of the seeds: {}", shown.same.join(", "))?;
+        }
+        for (name, why) in shown.not_run {
+            writeln!(f, "not run: {name}: {why}")?;
         }
         Ok(())
     }

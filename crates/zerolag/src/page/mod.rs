@@ -11,7 +11,7 @@
 //! | `picture` | [`Picture`], [`Portrait`]: follow a run and keep what a page shows of it |
 //! | `served` | [`Served`]: the page of a run that a server gives, with its parts |
 //! | `run` | [`of_run`], [`of_trace`], [`of_tool`], [`of_explanation`]: the page of one run |
-//! | `several` | [`of_comparison`], [`of_grid`], [`of_advice`], [`of_text`]: the page of several runs |
+//! | `several` | [`of_comparison`], [`of_grid`], [`of_advice`], [`of_validation`], [`of_tables`]: the page of several runs |
 //! | `tables` | the figures as tables |
 //!
 //! A page contains everything that the text output does, so that it can be sent instead of it.
@@ -25,7 +25,7 @@ mod tables;
 pub use picture::{Picture, Pictured, Portrait};
 pub use run::{of_explanation, of_run, of_tool, of_trace};
 pub use served::Served;
-pub use several::{of_advice, of_comparison, of_grid, of_text};
+pub use several::{of_advice, of_comparison, of_grid, of_tables, of_validation};
 
 /// What a page says about where it comes from.
 #[derive(Clone, Debug)]

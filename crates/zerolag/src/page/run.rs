@@ -1,13 +1,16 @@
 //! The page of one run.
 
+use super::several::titled;
 use super::tables::{conditions, figures};
 use super::{About, Pictured};
-use crate::explanation::Answer;
+use crate::explanation::{Answer, Change};
 use crate::goals::Verdict as Goal;
 use crate::simulation::{Plan, RunResult, verdicts};
+use crate::tools::shown::Shown;
+use std::cmp::Ordering;
 use zerolag_check::Report;
 use zerolag_html::page::{Body, Page, Section, Verdict};
-use zerolag_html::plots::{distributions, over_time};
+use zerolag_html::plots::{Figure, distributions, of_counts, over_time};
 use zerolag_report::Summary;
 use zerolag_report::explain::Explanation;
 use zerolag_report::human::{Human, Percent};
@@ -29,10 +32,8 @@ pub(super) fn run_page<'p>(result: &RunResult, plan: &Plan, pictured: &'p Pictur
     if let Some(checks) = &result.report().checks {
         notes.push(verdicts::line(checks).trim_end().to_owned());
         if !checks.is_clean() {
-            page.details.insert(
-                0,
-                Section::new("Checks", "Rules of scheduling that the run breaks.", Body::Text(verdicts::text(checks))),
-            );
+            let text = "The rules of scheduling, checked during the run.";
+            page.details.insert(0, Section::new("Checks", text, Body::Table(verdicts::table(checks).to_rows())));
         }
     }
     (page.verdict, page.answer, page.goals, page.notes) = (verdict, answer, goals, notes);
@@ -57,18 +58,23 @@ pub(super) fn trace_page<'p>(pictured: &'p Pictured, checks: Option<&Report>, ab
         page.notes.push(verdicts::line(checks).trim_end().to_owned());
         page.notes.extend(checks.unseen.map(|unseen| unseen.to_string()));
         let text = "The rules of scheduling, checked against the trace, with the parts that a rule could not judge.";
-        page.details.insert(0, Section::new("Checks", text, Body::Text(verdicts::text(checks))));
+        page.details.insert(0, Section::new("Checks", text, Body::Table(verdicts::table(checks).to_rows())));
     }
     page
 }
 
-/// Returns the page of a tool's run, with what the tool printed.
+/// Returns the page of a tool's run: the tool's figures before those of the run.
 #[must_use]
-pub fn of_tool(printed: &str, plan: &Plan, pictured: &Pictured, about: &About) -> String {
+pub fn of_tool(shown: Shown, plan: &Plan, pictured: &Pictured, about: &About) -> String {
     let mut page = page_of(pictured, about, &plan.meta(), Some(plan));
-    page.answer = what_was(&pictured.summary, &pictured.waits);
-    let text = format!("What {} prints.", about.title);
-    page.details.insert(0, Section::new("Output", &text, Body::Text(printed.to_owned())));
+    page.notes = vec![what_was(&pictured.summary, &pictured.waits)];
+    page.answer = shown.answer;
+    let mut figures = of_counts(&shown.title, &shown.distributions);
+    figures.extend(shown.plots.into_iter().map(Figure::of));
+    if !figures.is_empty() {
+        page.sections.insert(0, Section::new("Figures", "", Body::Figures(figures)));
+    }
+    page.details.splice(0..0, shown.tables.iter().map(titled));
     page.to_html()
 }
 
@@ -90,18 +96,39 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
         let mut run = changed.run(change.name.clone());
         run.waits = after;
         page.runs.push(run);
-        let text = "The longest waits by cause, and all waits without and with the change.";
-        page.details.insert(0, Section::new("Difference", text, Body::Text(answer.to_string())));
+        let overlaid = distributions(&[("as it is", &first.buckets), (&change.name, &changed.buckets)]);
+        if let Some(latency) = page.sections.iter_mut().find(|section| section.title == LATENCY) {
+            latency.body = Body::Figures(overlaid);
+        }
+        let text = "Waiting times without and with the change; the causes by their difference, the largest first.";
+        page.details.insert(0, Section::new("Difference", text, Body::Table(differences(answer, &change.name))));
     }
     page.to_html()
 }
+
+/// Returns the times that a change made longer or shorter.
+fn differences(answer: &Answer, change: &str) -> Vec<Vec<String>> {
+    let mut rows = vec![["time", "as it is", &format!("with {change}"), "change"].map(str::to_owned).to_vec()];
+    rows.extend(answer.changes().into_iter().map(|Change { was, is, what }| {
+        let by = if was > is { was - is } else { is - was };
+        let change = match was.cmp(&is) {
+            Ordering::Greater => format!("-{}", Human(by)),
+            Ordering::Equal => "-".to_owned(),
+            Ordering::Less => format!("+{}", Human(by)),
+        };
+        vec![what, Human(was).to_string(), Human(is).to_string(), change]
+    }));
+    rows
+}
+
+const LATENCY: &str = "Latency";
 
 /// Returns the parts that the page of every run has.
 fn page_of<'p>(pictured: &'p Pictured, about: &About, meta: &Meta, plan: Option<&Plan>) -> Page<'p> {
     let latency = distributions(&[("", &pictured.buckets)]);
     let mut sections = Vec::new();
     if !latency.is_empty() {
-        sections.push(Section::new("Latency", "", Body::Figures(latency)));
+        sections.push(Section::new(LATENCY, "", Body::Figures(latency)));
     }
     let load = over_time(&pictured.timeline, &pictured.summary);
     sections.push(Section::new("Load over time", "", Body::Figures(load)));

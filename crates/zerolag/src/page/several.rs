@@ -3,14 +3,18 @@
 use super::tables::conditions;
 use super::{About, Pictured};
 use crate::advise::Advice;
-use crate::compare::{Comparison, Variant};
+use crate::compare::{Comparison, Row, Variant, change, value};
 use crate::error::Error;
+use crate::goals;
+use crate::simulation::Plan;
 use crate::sweep::Grid;
+use crate::validate;
 use zerolag_html::page::{Body, Page, Section};
 use zerolag_html::plots::{Figure, distributions};
 use zerolag_report::human::Human;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
-use zerolag_workload::goal::{Goal, Measure};
+use zerolag_report::table::Titled;
+use zerolag_workload::goal::Goal;
 
 /// Runs each variant once more, with its first seed, and returns the page of a comparison:
 /// distributions overlaid, and a timeline of each.
@@ -31,7 +35,7 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
         [row, ..] => {
             let values = row.values.first().zip(row.values.last());
             let shown = values.map_or_else(String::new, |(first, last)| {
-                let text = |value: f64| crate::compare::value(row.unit, value);
+                let text = |of: f64| value(row.unit, of);
                 format!(", for example {} of {}: {} and {}", row.figure, row.owner, text(first.mean), text(last.mean))
             });
             format!("{} of {} figures differ{names} by more than seeds do{shown}.", changed.len(), compared.rows.len())
@@ -45,8 +49,12 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
     }
     let mut details = vec![Section::new(
         "Figures",
-        "Means of all runs; `!` marks differences that exceed those between seeds.",
-        Body::Text(compared.to_string()),
+        &format!(
+            "Means of {} with the figures that differ by more than 2 % and by more than seeds do; {} do not.",
+            compared.seeds_text(),
+            compared.rows.len() - changed.len()
+        ),
+        Body::Table(differing(compared, &changed)),
     )];
     if let Some(first) = variants.first() {
         details.extend(conditions(about, &first.plan.meta(), Some(&first.plan)));
@@ -55,17 +63,90 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
     Ok(Page { title: about.title.clone(), answer, sections, runs, details, ..Page::default() }.to_html())
 }
 
-/// Returns the page of a sweep: a plot per figure, with the range over the seeds.
+/// Returns the figures that differ, a row each.
+fn differing(compared: &Comparison, changed: &[&Row]) -> Vec<Vec<String>> {
+    let names = compared.variants.iter().map(|label| label.name.clone());
+    let head = ["task", "figure"].map(str::to_owned).into_iter().chain(names).chain(["change".to_owned()]);
+    let row = |row: &&Row| {
+        let values = row.values.iter().map(|range| value(row.unit, range.mean));
+        [row.owner.clone(), row.figure.to_owned()].into_iter().chain(values).chain([change(row)]).collect()
+    };
+    [head.collect()].into_iter().chain(changed.iter().map(row)).collect()
+}
+
+/// Returns the page of a sweep: a plot per figure, with the range over the seeds,
+/// and the goals for them. `plan` is that of the first cell.
 #[must_use]
-pub fn of_grid(grid: &Grid, about: &About) -> String {
-    let plots = grid.figures.iter().enumerate().filter_map(|(index, figure)| grid.plot(index, &figure.name));
+pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
+    let goals = plan.map(|plan| &*plan.goals).unwrap_or_default();
+    let plots = grid.figures.iter().enumerate().filter_map(|(index, figure)| match figure.goal(goals) {
+        Some(goal) => grid.plot_with_goal(index, &figure.name, goal),
+        None => grid.plot(index, &figure.name),
+    });
     let plots: Vec<Plot> = plots.collect();
-    let answer = plots.first().and_then(range_of).unwrap_or_else(|| format!("{} cells were run.", grid.cells.len()));
+    let range = plots.first().and_then(range_of).unwrap_or_else(|| format!("{} cells were run.", grid.cells.len()));
+    let all = grid.cells.len();
+    let judged = grid.figures.iter().enumerate().filter_map(|(index, figure)| {
+        let goal = figure.goal(goals)?;
+        Some((grid.meeting(index, goal), goal))
+    });
+    let judged: Vec<(usize, &Goal)> = judged.collect();
+    let answer = match &judged[..] {
+        [] => range,
+        [(met, goal), ..] => format!("{goal} is met in {met} of {all} cells. {range}"),
+    };
+    let verdicts =
+        judged.iter().map(|(met, goal)| (*met == all, format!("{goal}: met with every seed in {met} of {all} cells")));
     let text = match grid.runs {
         1 => format!("One run per point, seed {}.", grid.seed),
         runs => format!("Means of {runs} runs per point; the bands and whiskers are the range over the seeds."),
     };
-    of_plots(answer, plots, &text, &grid.to_string(), about)
+    let figures = Section::new(
+        "Figures",
+        &format!("A row per cell: {}.", grid.seeds_text()),
+        Body::Table(grid.table().to_rows()),
+    );
+    let details = match plan {
+        // What the cells have in common, and the first one's values of the axes.
+        Some(plan) => [figures].into_iter().chain(conditions(about, &plan.meta(), Some(plan))).collect(),
+        None => vec![figures, command(about)],
+    };
+    let sections = plots_section(plots, &text).into_iter().collect();
+    Page { title: about.title.clone(), answer, goals: verdicts.collect(), sections, details, ..Page::default() }
+        .to_html()
+}
+
+/// Returns the page of comparisons with recorded kernels.
+#[must_use]
+pub fn of_validation(answer: &str, comparisons: &[validate::Comparison], about: &About) -> String {
+    let table = validate::table(comparisons);
+    let last = table.to_rows()[0].len() - 1;
+    let figures =
+        Section::new("Figures", &validate::total(comparisons), Body::Table(table.name(last, "verdict").to_rows()));
+    let reasons: Vec<Vec<String>> = validate::reasons(comparisons).map(|reason| vec![reason]).collect();
+    let outside = (!reasons.is_empty()).then(|| {
+        let rows = [vec!["reason".to_owned()]].into_iter().chain(reasons).collect();
+        Section::new("Outside their bands", "", Body::Table(rows))
+    });
+    let note = "Each point is a task or a group; the bands were declared before the first run.";
+    of_plots(
+        answer.to_owned(),
+        validate::plots(comparisons),
+        note,
+        [figures].into_iter().chain(outside).collect(),
+        about,
+    )
+}
+
+/// Returns the page of figures without a timeline: an answer, plots and tables.
+#[must_use]
+pub fn of_tables(answer: &str, plots: Vec<Plot>, tables: &[Titled], about: &About) -> String {
+    of_plots(answer.to_owned(), plots, "", tables.iter().map(titled).collect(), about)
+}
+
+/// Returns a table as a section.
+pub(super) fn titled(table: &Titled) -> Section {
+    Section::new(&table.title, &table.text, Body::Table(table.table.to_rows()))
 }
 
 /// Returns the page of advice: the figure of each alternative next to its goal.
@@ -74,11 +155,7 @@ pub fn of_advice(advice: &Advice, about: &About) -> String {
     // The table has the values: longer names would leave no room for each other.
     let names: Vec<&str> = advice.alternatives.iter().map(|alternative| alternative.change.name()).collect();
     let plot = |(at, goal): (usize, &Goal)| {
-        let (unit, scale) = match goal.metric.measure() {
-            Measure::Time => (Unit::Nanos, 1.0),
-            Measure::Count => (Unit::Number, 1.0),
-            Measure::Share => (Unit::Percent, 1e-4),
-        };
+        let (unit, scale) = goals::drawn(goal);
         let figures = advice.alternatives.iter().enumerate().filter_map(|(place, alternative)| {
             let figure = alternative.searched.worst.get(at)?.figure?;
             Some((place as f64, figure as f64 * scale))
@@ -91,35 +168,34 @@ pub fn of_advice(advice: &Advice, about: &About) -> String {
     let plots = advice.goals.iter().enumerate().map(plot).collect();
     let note =
         "The worst run of each alternative, and the goal. An alternative without a value had nothing to measure.";
-    of_plots(advice.ticket(), plots, note, &advice.to_string(), about)
+    of_plots(advice.ticket(), plots, note, vec![titled(&advice.titled())], about)
 }
 
-/// Returns the page of a tool that prints text and has plots.
-#[must_use]
-pub fn of_text(answer: &str, plots: Vec<Plot>, text: &str, about: &About) -> String {
-    of_plots(answer.to_owned(), plots, "", text, about)
+fn of_plots(answer: String, plots: Vec<Plot>, note: &str, mut details: Vec<Section>, about: &About) -> String {
+    let sections = plots_section(plots, note).into_iter().collect();
+    details.push(command(about));
+    Page { title: about.title.clone(), answer, sections, details, ..Page::default() }.to_html()
 }
 
-fn of_plots(answer: String, plots: Vec<Plot>, note: &str, text: &str, about: &About) -> String {
-    let mut sections = Vec::new();
-    if !plots.is_empty() {
-        sections.push(Section::new("Plots", note, Body::Figures(plots.into_iter().map(Figure::of).collect())));
-    }
+fn plots_section(plots: Vec<Plot>, note: &str) -> Option<Section> {
+    let figures: Vec<Figure> = plots.into_iter().map(Figure::of).collect();
+    (!figures.is_empty()).then(|| Section::new("Plots", note, Body::Figures(figures)))
+}
+
+/// Returns where a page without a run comes from.
+fn command(about: &About) -> Section {
     let facts = vec![
         ("command".to_owned(), about.command.clone()),
         ("version".to_owned(), format!("zerolag {}", env!("CARGO_PKG_VERSION"))),
     ];
-    let details = vec![
-        Section::new("Figures", "", Body::Text(text.to_owned())),
-        Section::new("Conditions", "", Body::Facts(facts)),
-    ];
-    Page { title: about.title.clone(), answer, sections, details, ..Page::default() }.to_html()
+    Section::new("Conditions", "", Body::Facts(facts))
 }
 
 /// Returns the lowest and the highest mean of a plot in one sentence.
 fn range_of(plot: &Plot) -> Option<String> {
-    let points =
-        || plot.series.iter().flat_map(|series| series.points.iter().map(move |point| (point.1, &series.name)));
+    // A goal is no mean.
+    let means = || plot.series.iter().filter(|series| series.mark == Mark::Line);
+    let points = || means().flat_map(|series| series.points.iter().map(move |point| (point.1, &series.name)));
     let low = points().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let high = points().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = |value: f64| match plot.y.unit {

@@ -1,10 +1,11 @@
-//! The verdicts of monitors, as text and as JSON.
+//! The verdicts of monitors, as text, as a table and as JSON.
 
 use crate::document::{self, Document};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
 use zerolag_check::{Report, Verdict};
+use zerolag_report::table::{Align, Table};
 
 /// The verdict of a monitor.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -110,6 +111,43 @@ pub fn line(report: &Report) -> String {
     format!("checks: {held} held, {broken} broken, {idle} not applicable\n")
 }
 
+/// Returns the verdict in a few words.
+fn short(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Held => "ok".to_owned(),
+        Verdict::NotApplicable(reason) => format!("not applicable: {reason}"),
+        Verdict::Broken(found) if found.total() == 1 => "1 violation".to_owned(),
+        Verdict::Broken(found) => format!("{} violations", found.total()),
+    }
+}
+
+/// Returns the lines below a verdict: the first violations, and the parts that were not judged.
+fn below(report: &Report, name: &str, verdict: &Verdict) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Verdict::Broken(found) = verdict {
+        lines.extend(found.first().iter().map(ToString::to_string));
+        let hidden = found.total().saturating_sub(found.first().len() as u64);
+        if hidden > 0 {
+            lines.push(format!("and {hidden} more"));
+        }
+    }
+    lines.extend(report.not_judged_by(name).map(|part| part.to_string()));
+    lines
+}
+
+/// Returns the monitors' verdicts as a table: a row each, and one per line below.
+#[must_use]
+pub fn table(report: &Report) -> Table {
+    let mut table = Table::new(&[("rule", Align::Left), ("verdict", Align::Left)]);
+    for (name, verdict) in &report.verdicts {
+        table.push([(*name).to_owned(), short(verdict)]);
+        for line in below(report, name, verdict) {
+            table.push([String::new(), line]);
+        }
+    }
+    table
+}
+
 /// Returns the monitors' verdicts, a line each, with the first violations below.
 ///
 /// # Panics
@@ -118,24 +156,9 @@ pub fn line(report: &Report) -> String {
 pub fn text(report: &Report) -> String {
     let mut text = report.unseen.map_or_else(String::new, |unseen| format!("{unseen}\n"));
     for (name, verdict) in &report.verdicts {
-        let line = match verdict {
-            Verdict::Held => "ok".to_owned(),
-            Verdict::NotApplicable(reason) => format!("not applicable: {reason}"),
-            Verdict::Broken(found) if found.total() == 1 => "1 violation".to_owned(),
-            Verdict::Broken(found) => format!("{} violations", found.total()),
-        };
-        writeln!(text, "{name:<15} {line}").expect("invariant: a string takes everything");
-        if let Verdict::Broken(found) = verdict {
-            for violation in found.first() {
-                writeln!(text, "  {violation}").expect("invariant: a string takes everything");
-            }
-            let hidden = found.total().saturating_sub(found.first().len() as u64);
-            if hidden > 0 {
-                writeln!(text, "  and {hidden} more").expect("invariant: a string takes everything");
-            }
-        }
-        for part in report.not_judged_by(name) {
-            writeln!(text, "  {part}").expect("invariant: a string takes everything");
+        writeln!(text, "{name:<15} {}", short(verdict)).expect("invariant: a string takes everything");
+        for line in below(report, name, verdict) {
+            writeln!(text, "  {line}").expect("invariant: a string takes everything");
         }
     }
     text

@@ -78,6 +78,11 @@ impl Figure {
         goals::judge(&[goal], summary).first().and_then(|verdict| verdict.figure)
     }
 
+    /// Returns the goal that is about it, if one is.
+    pub(crate) fn goal<'g>(&self, goals: &'g [Goal]) -> Option<&'g Goal> {
+        goals.iter().find(|goal| goal.metric == self.metric && goal.task == self.whose)
+    }
+
     /// Returns its name with its unit, as in JSON.
     #[must_use]
     pub fn key(&self) -> String {

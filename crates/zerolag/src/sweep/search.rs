@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use zerolag_report::table::{Align, Table};
+use zerolag_report::plot::{Axis, Mark, Plot};
+use zerolag_report::table::{Align, Table, Titled};
 use zerolag_workload::goal::Goal;
 
 /// The result of `zerolag sweep --smallest`.
@@ -165,9 +166,87 @@ impl Search {
     }
 }
 
+impl Search {
+    /// Returns the answer in one sentence.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        self.found.least.as_ref().map_or_else(
+            || format!("No {} meets the goals.", self.key),
+            |least| format!("The smallest {} is {}.", self.key, least.written),
+        )
+    }
+
+    /// Returns the tried values under a heading.
+    #[must_use]
+    pub fn titled(&self) -> Titled {
+        let table = self.table();
+        // Behind the value, and the limit that it gives if there is one.
+        let column = table.to_rows()[0].iter().position(String::is_empty).unwrap_or(1);
+        let table = table.name(column, "goals");
+        let limits = self.found.least.iter().flat_map(|least| &least.limits).map(|limit| format!(" Limit of {limit}."));
+        let how = self.how();
+        let how = [how[..1].to_uppercase(), how[1..].to_owned(), ".".to_owned()].concat();
+        Titled::new("Tried values", [how].into_iter().chain(limits).collect::<String>(), table)
+    }
+
+    /// Returns a plot per goal: the worst run of each tried value.
+    #[must_use]
+    pub fn plots(&self) -> Vec<Plot> {
+        let trials = &self.found.trials;
+        let goals = trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
+        let names: Vec<&str> = trials.iter().map(|trial| &*trial.written).collect();
+        let plot = |(at, verdict): (usize, &Verdict)| {
+            let goal = &verdict.goal;
+            let (unit, scale) = goals::drawn(goal);
+            let figure = |trial: &Trial| Some(trial.verdicts.get(at)?.figure? as f64 * scale);
+            let figures: Vec<(f64, f64)> =
+                trials.iter().enumerate().filter_map(|(place, trial)| Some((place as f64, figure(trial)?))).collect();
+            let all = || figures.iter().map(|(_, figure)| *figure).chain([goal.value as f64 * scale]);
+            let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+            // The search begins far from the goal.
+            let is_wide = least > 0.0 && most > 20.0 * least;
+            let axis = if is_wide { Axis::log("worst run", unit) } else { Axis::linear("worst run", unit) };
+            let line = (0..names.len()).map(|place| (place as f64, goal.value as f64 * scale)).collect();
+            Plot::new(&goal.text, Axis::categories(&self.key, &names), axis)
+                .with("worst run", Mark::Points, figures)
+                .with("goal", Mark::Dashed, line)
+        };
+        goals.iter().enumerate().map(plot).collect()
+    }
+
+    fn how(&self) -> String {
+        let (tried, runs) = (self.found.trials.len(), self.runs);
+        format!(
+            "{tried} values tried, {runs} runs each; the worst run decides; the search assumes that a larger value is never worse"
+        )
+    }
+
+    fn table(&self) -> Table {
+        let found = &self.found;
+        let goals = found.trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
+        // Searches for `cpu.max` have it already.
+        let limit_of = |trial: &Trial| match &trial.limits[..] {
+            [only] if only.cpu_max != trial.written && only.quota_us.is_some() => Some(only.cpu_max.clone()),
+            _ => None,
+        };
+        let has_limit = found.trials.iter().any(|trial| limit_of(trial).is_some());
+        let limit = has_limit.then_some(("cpu.max", Align::Left));
+        let heads = [(&*self.key, Align::Left)].into_iter().chain(limit).chain([("", Align::Left)]);
+        let heads = heads.chain(goals.iter().map(|verdict| (&*verdict.goal.text, Align::Right)));
+        let mut table = Table::new(&heads.collect::<Vec<_>>());
+        for trial in &found.trials {
+            let met = if trial.is_met() { "met" } else { "missed" };
+            let figures = trial.verdicts.iter().map(Verdict::figure_text);
+            let limit = has_limit.then(|| limit_of(trial).unwrap_or_default());
+            table.push([trial.written.clone()].into_iter().chain(limit).chain([met.to_owned()]).chain(figures));
+        }
+        table
+    }
+}
+
 impl fmt::Display for Search {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, runs, found, .. } = self;
+        let Self { key, found, .. } = self;
         match &found.least {
             Some(least) => {
                 writeln!(f, "the smallest {key} is {}", least.written)?;
@@ -178,28 +257,7 @@ impl fmt::Display for Search {
             }
             None => writeln!(f, "no {key} meets the goals\n")?,
         }
-        let goals = found.trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
-        // Searches for `cpu.max` have it already.
-        let limit_of = |trial: &Trial| match &trial.limits[..] {
-            [only] if only.cpu_max != trial.written && only.quota_us.is_some() => Some(only.cpu_max.clone()),
-            _ => None,
-        };
-        let has_limit = found.trials.iter().any(|trial| limit_of(trial).is_some());
-        let limit = has_limit.then_some(("cpu.max", Align::Left));
-        let heads = [(&**key, Align::Left)].into_iter().chain(limit).chain([("", Align::Left)]);
-        let heads = heads.chain(goals.iter().map(|verdict| (&*verdict.goal.text, Align::Right)));
-        let mut table = Table::new(&heads.collect::<Vec<_>>());
-        for trial in &found.trials {
-            let met = if trial.is_met() { "met" } else { "missed" };
-            let figures = trial.verdicts.iter().map(Verdict::figure_text);
-            let limit = has_limit.then(|| limit_of(trial).unwrap_or_default());
-            table.push([trial.written.clone()].into_iter().chain(limit).chain([met.to_owned()]).chain(figures));
-        }
-        let tried = found.trials.len();
-        writeln!(
-            f,
-            "{table}\n{tried} values tried, {runs} runs each; the worst run decides; the search assumes that a larger value is never worse"
-        )
+        writeln!(f, "{}\n{}", self.table(), self.how())
     }
 }
 

@@ -13,7 +13,7 @@ use zerolag_model::Duration;
 use zerolag_report::human::Human;
 use zerolag_report::plot::{self, Mark, Plot};
 use zerolag_report::table::{Align, Table};
-use zerolag_workload::goal::Measure;
+use zerolag_workload::goal::{Goal, Measure};
 
 /// The result of `zerolag sweep` and `zerolag merge`.
 pub(crate) const DOCUMENT: Document = Document::of::<SweptGrid<'_>>(SCHEMA, "sweep, merge");
@@ -67,12 +67,26 @@ struct SweptRun<'a> {
 
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} cells, {}\n", self.cells.len(), self.seeds_text())?;
+        write!(f, "{}", self.table())
+    }
+}
+
+/// The number of groups whose limits are shown.
+const LIMITS_SHOWN: usize = 4;
+
+impl Grid {
+    /// Returns which runs a cell stands for.
+    pub(crate) fn seeds_text(&self) -> String {
         let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
-        let seeds = match self.runs {
+        match self.runs {
             1 => format!("one run each, seed {}", self.seed),
             runs => format!("means of {runs} runs, seeds {}..={last}", self.seed),
-        };
-        writeln!(f, "{} cells, {seeds}\n", self.cells.len())?;
+        }
+    }
+
+    /// Returns a row per cell: its values, its limits, its figures.
+    pub(crate) fn table(&self) -> Table {
         let axes = self.axes.iter().map(|axis| (&*axis.key, Align::Right));
         let limits = self.limit_columns();
         let limited = limits.iter().map(|(head, _)| (&**head, Align::Right));
@@ -85,12 +99,9 @@ impl fmt::Display for Grid {
                 figures.map(|(figure, range)| range.map_or_else(|| "-".to_owned(), |range| text(figure, range)));
             table.push(cell.values.iter().cloned().chain(limits).chain(figures));
         }
-        write!(f, "{table}")
+        table
     }
 }
-
-/// The number of groups whose limits are shown.
-const LIMITS_SHOWN: usize = 4;
 
 fn text(figure: &Figure, range: Range) -> String {
     match figure.measure() {
@@ -203,11 +214,7 @@ impl Grid {
         let (axis, index) = (self.axes.first()?, figure);
         let figure = self.figures.get(index)?;
         let (x, places) = x_axis(&axis.key, &axis.values);
-        let (unit, scale) = match figure.measure() {
-            Measure::Time => (plot::Unit::Nanos, 1.0),
-            Measure::Count => (plot::Unit::Number, 1.0),
-            Measure::Share => (plot::Unit::Percent, 1e-4),
-        };
+        let (unit, scale) = unit_of(figure.measure());
         let of = |cell: &Cell| *cell.figures.get(index)?;
         let highest = self.cells.iter().filter_map(of).map(|range| range.max as f64 * scale);
         let y = plot::Axis::linear(&figure.name, unit);
@@ -227,6 +234,35 @@ impl Grid {
             drawn = drawn.with_spread(&names.collect::<Vec<_>>().join(", "), Mark::Line, points, spread);
         }
         Some(drawn)
+    }
+
+    /// Returns the plot of a figure with a goal for it as a dashed line.
+    pub(crate) fn plot_with_goal(&self, figure: usize, title: &str, goal: &Goal) -> Option<Plot> {
+        let mut plot = self.plot(figure, title)?;
+        let value = goal.value as f64 * unit_of(goal.metric.measure()).1;
+        let places = || plot.series.iter().flat_map(|one| &one.points).map(|point| point.0);
+        let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(f64::NEG_INFINITY, f64::max));
+        // A goal far above all values would press them to the axis.
+        if let Some(range) = plot.y.range.filter(|range| value > range.high && value < range.high * 2.5) {
+            plot.y.range = Some(plot::Range { high: value * 1.05, ..range });
+        }
+        Some(plot.with("goal", Mark::Dashed, vec![(low, value), (high, value)]))
+    }
+
+    /// Returns in how many cells a goal for a figure is met with every seed.
+    pub(crate) fn meeting(&self, figure: usize, goal: &Goal) -> usize {
+        let holds = |value: &Option<u64>| value.is_some_and(|value| goal.relation.holds(value, goal.value));
+        let is_met = |cell: &&Cell| cell.runs.iter().all(|run| run.get(figure).is_some_and(holds));
+        self.cells.iter().filter(is_met).count()
+    }
+}
+
+/// Returns the unit of a figure on an axis, and the factor to it.
+const fn unit_of(measure: Measure) -> (plot::Unit, f64) {
+    match measure {
+        Measure::Time => (plot::Unit::Nanos, 1.0),
+        Measure::Count => (plot::Unit::Number, 1.0),
+        Measure::Share => (plot::Unit::Percent, 1e-4),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod rt_migrate;
 pub mod rtapp_log;
 pub mod rtapp_marks;
 pub mod rtla;
+pub mod shown;
 pub mod timerlat;
 pub mod workstation;
 

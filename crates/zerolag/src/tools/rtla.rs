@@ -1,7 +1,9 @@
 //! The common parts of rtla's tools: sums and classes of latencies, and the table of `hist`.
 
 use core::fmt::Write as _;
+use std::collections::BTreeMap;
 use zerolag_model::Duration;
+use zerolag_report::distribution::Counts;
 
 /// The classes of a histogram (`-b`, `-E`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +69,22 @@ impl Latencies {
     pub fn avg(&self) -> u64 {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
+}
+
+/// Returns the distribution of latencies of several CPUs, in nanoseconds: the middle of each class.
+/// Of samples beyond the last class only the largest is known, so all are counted there.
+#[must_use]
+pub fn together<'a>(all: impl Iterator<Item = &'a Latencies>, histogram: Histogram) -> Counts {
+    let mut places: BTreeMap<u64, u64> = BTreeMap::new();
+    for latencies in all {
+        for (class, count) in (0..).zip(&latencies.classes).filter(|(_, count)| **count > 0) {
+            *places.entry((2 * class + 1) * histogram.bucket * histogram.unit / 2).or_default() += count;
+        }
+        if latencies.over > 0 {
+            *places.entry(latencies.max * histogram.unit).or_default() += latencies.over;
+        }
+    }
+    places.into_iter().map(|(value, count)| (value as f64, count)).collect()
 }
 
 /// Returns the elapsed time in rtla's format.

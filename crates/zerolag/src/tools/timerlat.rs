@@ -134,6 +134,14 @@ impl Collector {
         self.hit = None;
     }
 
+    /// Adds a sample of a CPU, in the unit of the output.
+    #[cfg(test)]
+    pub(super) fn add(&mut self, cpu: CpuId, irq: u64, late: u64) {
+        let thread = self.threads.iter_mut().find(|thread| thread.cpu == cpu).expect("a measured CPU");
+        thread.irq.add(irq, thread.histogram);
+        thread.thread.add(late, thread.histogram);
+    }
+
     fn unit(&self) -> u64 {
         self.threads.first().and_then(|thread| thread.histogram).map_or(1_000, |histogram| histogram.unit)
     }

@@ -24,7 +24,8 @@ mod table;
 pub use case::{Band, Begins, Case, CaseError, Recording};
 pub use measure::Measure;
 pub use sequence::{Sequence, Turn};
-pub use table::{markdown, text};
+pub use table::{markdown, plots, text};
+pub(crate) use table::{reasons, table, total};
 
 use crate::simulation::{Plan, PlanError};
 use std::collections::{BTreeMap, BTreeSet};

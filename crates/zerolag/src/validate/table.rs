@@ -1,12 +1,15 @@
-//! Comparisons as text for a terminal and as Markdown for the documentation.
+//! Comparisons as text for a terminal, as Markdown for the documentation, and as tables and plots
+//! for pages.
 
 use super::{Comparison, Figure};
 use std::fmt::Write;
+use zerolag_model::KernelVersion;
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table};
 
-/// Returns a table of all figures, and the number of figures inside their bands.
+/// Returns a table of all figures.
 #[must_use]
-pub fn text(comparisons: &[Comparison]) -> String {
+pub(crate) fn table(comparisons: &[Comparison]) -> Table {
     let columns = [
         ("case", Align::Left),
         ("kernel", Align::Right),
@@ -26,17 +29,59 @@ pub fn text(comparisons: &[Comparison]) -> String {
                 .chain([if figure.is_inside() { String::new() } else { "outside".to_owned() }]),
         );
     }
-    let mut text = table.to_string();
-    for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
-        if let Some(because) = &comparison.because {
-            put(
-                &mut text,
-                format_args!("\n{} on {}: {because}", comparison.name(), comparison.recording.kernel.name()),
-            );
-        }
-    }
+    table
+}
+
+/// Returns why comparisons are outside their bands, as far as it is known.
+pub(crate) fn reasons(comparisons: &[Comparison]) -> impl Iterator<Item = String> {
+    comparisons.iter().filter(|comparison| !comparison.is_inside()).filter_map(|comparison| {
+        let because = comparison.because.as_ref()?;
+        Some(format!("{} on {}: {because}", comparison.name(), comparison.recording.kernel.name()))
+    })
+}
+
+/// Returns a table of all figures, and the number of figures inside their bands.
+#[must_use]
+pub fn text(comparisons: &[Comparison]) -> String {
+    let mut text = table(comparisons).to_string();
+    reasons(comparisons).for_each(|reason| put(&mut text, format_args!("\n{reason}")));
     put(&mut text, format_args!("\n{}\n", total(comparisons)));
     text
+}
+
+/// How large errors the plot shows, in percent of their bands: the table has the others.
+const ERRORS_TO: f64 = 200.0;
+
+/// Returns plots: recorded and simulated shares, and how much of their bands the errors use.
+#[must_use]
+pub fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
+    let is_recorded = |kernel: &&KernelVersion| comparisons.iter().any(|one| one.recording.kernel == **kernel);
+    let of = |kernel: KernelVersion| figures(comparisons).filter(move |(one, _)| one.recording.kernel == kernel);
+    let percent = |label: &str| Axis::linear(label, Unit::Percent);
+    let mut shares = Plot::new("Shares", percent("recorded share of a CPU"), percent("simulated share of a CPU"));
+    let mut errors = Plot::new(
+        "Errors",
+        percent("error, in percent of its band; a figure above 100% is outside").from_to(0.0, ERRORS_TO),
+        percent("share of the figures with at most this error").from_to(0.0, 100.0),
+    );
+    for kernel in KernelVersion::ALL.iter().filter(is_recorded) {
+        let points = of(*kernel).filter(|(_, figure)| figure.name.starts_with("share."));
+        let (points, spread): (Vec<_>, Vec<_>) =
+            points.map(|(_, figure)| ((figure.recorded, figure.ours), figure.range)).unzip();
+        shares = shares.with_spread(kernel.name(), Mark::Points, points, spread);
+        let used = of(*kernel).filter(|(_, figure)| figure.band.of(figure.recorded) > 0.0);
+        let mut used: Vec<f64> =
+            used.map(|(_, figure)| figure.error().abs() / figure.band.of(figure.recorded) * 100.0).collect();
+        used.sort_by(f64::total_cmp);
+        let count = used.len().max(1) as f64;
+        let steps = used.iter().enumerate().map(|(at, error)| (*error, (at + 1) as f64 / count * 100.0));
+        let mut steps: Vec<(f64, f64)> = steps.take_while(|(error, _)| *error <= ERRORS_TO).collect();
+        steps.extend(steps.last().map(|last| (ERRORS_TO, last.1)));
+        errors = errors.with(kernel.name(), Mark::Steps, steps);
+    }
+    let values = shares.series.iter().flat_map(|one| &one.points).flat_map(|(x, y)| [*x, *y]);
+    let most = values.fold(0.0, f64::max);
+    vec![shares.with("equal", Mark::Dashed, vec![(0.0, 0.0), (most, most)]), errors]
 }
 
 /// Returns the same as Markdown, with a heading.
@@ -142,7 +187,7 @@ fn number(value: f64) -> String {
     if value >= 100.0 || value == 0.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-fn total(comparisons: &[Comparison]) -> String {
+pub(crate) fn total(comparisons: &[Comparison]) -> String {
     let all = figures(comparisons).count();
     let inside = figures(comparisons).filter(|(_, figure)| figure.is_inside()).count();
     let mut shares: Vec<f64> = figures(comparisons)

@@ -18,8 +18,8 @@ pub(crate) const FLOORS: Floors = &[
     // Several simulations, and other hosts.
     &["analyse", "compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
     &["advise", "calibrate", "repro", "schedulability"],
-    &["page"],
     &["validate"],
+    &["page"],
     &["results"],
     &["lib"],
     // The program.

@@ -1,13 +1,12 @@
 //! `--draw`: plots of letters below the tables, for people at a terminal.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use zerolag::report::distribution::{Counts, owners, quantile};
 use zerolag::report::frame::Bucket;
 use zerolag::report::load::Load;
 use zerolag::report::plot::terminal::{self, Colours, Letters, Look};
 use zerolag::sim::Sink;
-use zerolag::tools::rtla::{Histogram, Latencies};
+use zerolag::tools::rtla::{Histogram, Latencies, together};
 use zerolag::tools::timerlat;
 use zerolag_model::Record;
 
@@ -82,19 +81,8 @@ pub(crate) fn latencies(buckets: &[Bucket]) -> (&'static str, Vec<(String, Count
 /// Draws the latencies of `timerlat`, those of all CPUs together; the last kind, for which users
 /// look, is the tall one.
 pub(crate) fn of_timerlat(collector: &timerlat::Collector, histogram: Histogram, look: Look) -> String {
-    let together = |kind: fn(&timerlat::Thread) -> &Latencies| -> Counts {
-        let mut places: BTreeMap<u64, u64> = BTreeMap::new();
-        for latencies in collector.threads().iter().map(kind) {
-            for (class, count) in (0..).zip(&latencies.classes).filter(|(_, count)| **count > 0) {
-                *places.entry((2 * class + 1) * histogram.bucket * histogram.unit / 2).or_default() += count;
-            }
-            // What is beyond the last class is known by its highest value only.
-            if latencies.over > 0 {
-                *places.entry(latencies.max * histogram.unit).or_default() += latencies.over;
-            }
-        }
-        places.into_iter().map(|(value, count)| (value as f64, count)).collect()
-    };
+    let together =
+        |kind: fn(&timerlat::Thread) -> &Latencies| together(collector.threads().iter().map(kind), histogram);
     let mut lines = vec![("thread".to_owned(), together(|t| &t.thread)), ("irq".to_owned(), together(|t| &t.irq))];
     if collector.is_user() {
         lines.insert(0, ("user".to_owned(), together(|t| &t.user)));

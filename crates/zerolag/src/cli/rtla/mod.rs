@@ -27,6 +27,7 @@ use zerolag::model::{Duration, SchedAttr};
 use zerolag::tools::json;
 use zerolag::tools::osnoise::{self, Osnoise};
 use zerolag::tools::rtla::{Histogram, TableOptions};
+use zerolag::tools::shown;
 use zerolag::tools::timerlat::{self, HistOptions, Timerlat};
 
 /// How latencies are shown.
@@ -97,7 +98,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
             timerlat::hist(&collector, ran, classes, options)
         }
     };
-    ended.publish_page(&args.simulation, "timerlat", &text, &plan)?;
+    ended.publish_page(&args.simulation, "timerlat", || shown::of_timerlat(&collector, classes), &plan)?;
     let json = &args.simulation.json;
     let look = args.draw.look().filter(|_| !args.simulation.is_quiet());
     let drawn = || look.map(|look| format!("\n{}", of_timerlat(&collector, classes, look)));
@@ -137,7 +138,7 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
         Mode::Top => osnoise::top(&collector, ran),
         Mode::Hist => osnoise::hist(&collector, ran, classes, options(given)),
     };
-    ended.publish_page(&args.simulation, "osnoise", &text, &plan)?;
+    ended.publish_page(&args.simulation, "osnoise", || shown::of_osnoise(&collector, classes), &plan)?;
     let json = &args.simulation.json;
     json.publish(|| text, || json::osnoise(&collector, classes, ran, &plan))?;
     ended.save("osnoise", &shape.saves, &plan, json)

@@ -21,6 +21,7 @@ use zerolag::tools::build_load::BuildLoad;
 use zerolag::tools::busy_loop;
 use zerolag::tools::kernel_load;
 use zerolag::tools::osnoise;
+use zerolag::tools::shown::Shown;
 use zerolag::tools::timerlat;
 use zerolag::tools::workstation::{Noise, hard_sources, lines};
 use zerolag::trace::{Meta, Trace};
@@ -216,10 +217,10 @@ impl Ended {
         &self,
         args: &SimulationArgs,
         tool: &str,
-        text: &str,
+        shown: impl FnOnce() -> Shown,
         plan: &Plan,
     ) -> Result<(), Failure> {
-        args.tool.publish_page(tool, text, plan, self.pictured.as_ref())
+        args.tool.publish_page(tool, shown, plan, self.pictured.as_ref())
     }
 
     /// Reports that a threshold was passed, saves the requested traces, and returns the exit code.

@@ -6,10 +6,10 @@ use crate::cli::options;
 use crate::cli::output::HtmlArgs;
 use crate::cli::progress::{Progress, catch_interrupts, interrupted};
 use crate::cli::{Done, code};
-use std::fmt::Write;
 use std::ops::ControlFlow;
 use zerolag::page;
-use zerolag::report::table::{Align, Table};
+use zerolag::report::plot::{Axis, Mark, Plot, Unit};
+use zerolag::report::table::{Align, Table, Titled};
 use zerolag::validate::Case;
 use zerolag::validate::json::live_json;
 use zerolag::validate::live::{LiveComparison, LiveFigure, LiveOptions, run_live};
@@ -31,8 +31,12 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
     let inside = comparisons.iter().filter(|comparison| comparison.is_inside()).count();
     let answer = format!("{inside} of {} cases on this host are inside their bands.", comparisons.len());
     let about = || HtmlArgs::about("validate --live");
-    args.html.publish(|| Ok(page::of_text(&answer, Vec::new(), &as_text(&comparisons), &about())))?;
-    args.json.publish(|| as_text(&comparisons), || live_json(&comparisons, &live))?;
+    let table = table(&comparisons);
+    args.html.publish(|| {
+        let figures = Titled::new("Figures", total(&comparisons), table.clone());
+        Ok(page::of_tables(&answer, vec![plot(&comparisons)], &[figures], &about()))
+    })?;
+    args.json.publish(|| format!("{table}\n{}\n", total(&comparisons)), || live_json(&comparisons, &live))?;
     if interrupted() {
         return Ok(code::INTERRUPTED);
     }
@@ -52,7 +56,7 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
     Ok(if comparisons.iter().all(LiveComparison::is_inside) { code::OK } else { code::GOAL_MISSED })
 }
 
-fn as_text(comparisons: &[LiveComparison]) -> String {
+fn table(comparisons: &[LiveComparison]) -> Table {
     let mut table = Table::new(&[
         ("case", Align::Left),
         ("figure", Align::Left),
@@ -80,13 +84,26 @@ fn as_text(comparisons: &[LiveComparison]) -> String {
             if figure.is_inside() { String::new() } else { "outside".to_owned() },
         ]);
     }
+    table
+}
+
+/// Plots the host's shares over the simulated ones, with the range over its runs.
+fn plot(comparisons: &[LiveComparison]) -> Plot {
+    let shares = figures(comparisons).filter(|(_, figure)| figure.name.starts_with("share."));
+    let (points, spread): (Vec<_>, Vec<_>) =
+        shares.map(|(_, figure)| ((figure.ours, figure.mean()), figure.spread())).unzip();
+    let most = points.iter().flat_map(|(x, y): &(f64, f64)| [*x, *y]).fold(0.0, f64::max);
+    let percent = |label: &str| Axis::linear(label, Unit::Percent);
+    Plot::new("Shares", percent("simulated share of a CPU"), percent("share of a CPU on this host"))
+        .with_spread("this host", Mark::Points, points, spread)
+        .with("equal", Mark::Dashed, vec![(0.0, 0.0), (most, most)])
+}
+
+fn total(comparisons: &[LiveComparison]) -> String {
     let inside = figures(comparisons).filter(|(_, figure)| figure.is_inside()).count();
     let all = figures(comparisons).count();
     let ran = comparisons.iter().filter(|comparison| comparison.skipped.is_none()).count();
-    let mut text = table.to_string();
-    writeln!(text, "\n{inside} of {all} figures of {ran} cases are inside their bands, or the host's own spread.")
-        .expect("invariant: a string takes everything");
-    text
+    format!("{inside} of {all} figures of {ran} cases are inside their bands, or the host's own spread.")
 }
 
 fn figures(comparisons: &[LiveComparison]) -> impl Iterator<Item = (&LiveComparison, &LiveFigure)> {

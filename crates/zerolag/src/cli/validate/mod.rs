@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let inside = comparisons.iter().filter(|comparison| comparison.is_inside()).count();
     let answer = format!("{inside} of {} comparisons with recorded kernels are inside their bands.", comparisons.len());
     let text = || validate::text(&comparisons);
-    args.html.publish(|| Ok(page::of_text(&answer, Vec::new(), &text(), &HtmlArgs::about("validate"))))?;
+    args.html.publish(|| Ok(page::of_validation(&answer, &comparisons, &HtmlArgs::about("validate"))))?;
     if args.markdown {
         output::print(&validate::markdown(&comparisons))?;
     } else {
