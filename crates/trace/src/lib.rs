@@ -11,13 +11,15 @@
 //! | `perfetto` | protobuf of Perfetto | yes | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //! | `perf_data` | `perf.data` of perf | yes | no |
+//! | `trace_dat` | `trace.dat` of trace-cmd | yes | no |
 //!
 //! [`script`] builds traces by hand. [`Replay`] computes which task runs, waits and sleeps at every
 //! moment; [`fn@open`] and [`Trace::from_bytes`] recognise the format and unpack xz, gzip and zstd
 //! archives.
 //!
-//! Without the feature `recordings`, which is on by default, the readers of archives, `perf.data`
-//! and Perfetto are left out, and with them every dependency: for programs that only write traces.
+//! Without the feature `recordings`, which is on by default, the readers of archives, `perf.data`,
+//! `trace.dat` and Perfetto are left out, and with them every dependency: for programs that only
+//! write traces.
 #![warn(missing_docs)]
 
 mod container;
@@ -35,6 +37,8 @@ pub mod perfetto;
 pub mod replay;
 pub mod script;
 mod table;
+#[cfg(feature = "recordings")]
+mod trace_dat;
 pub mod zlt;
 
 pub use container::Trace;

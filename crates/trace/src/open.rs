@@ -7,7 +7,7 @@ use crate::error::ReadError;
 use crate::zlt::{self, TraceReader, TraceWriter};
 use crate::{ftrace, packed};
 #[cfg(feature = "recordings")]
-use crate::{perf_data, perfetto};
+use crate::{perf_data, perfetto, trace_dat};
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
@@ -30,6 +30,8 @@ const FORMATS: &[Format] = &[
     },
     #[cfg(feature = "recordings")]
     Format { name: "perf.data", is: perf_data::is, read: perf_data::read },
+    #[cfg(feature = "recordings")]
+    Format { name: "trace.dat of trace-cmd", is: trace_dat::is, read: trace_dat::read },
     Format {
         name: "the text of tracefs, perf script and trace-cmd report",
         is: |bytes| text(bytes).is_some_and(|text| ftrace::is_trace(&text)),
@@ -44,7 +46,8 @@ const FORMATS: &[Format] = &[
 const FOREIGN: &[(&[u8], &str, &str)] = &[
     #[cfg(not(feature = "recordings"))]
     (b"PERFILE2", "perf.data", WITHOUT_RECORDINGS),
-    (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", "convert it with `trace-cmd report -t -R`"),
+    #[cfg(not(feature = "recordings"))]
+    (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", WITHOUT_RECORDINGS),
     (b"{", "JSON", "export the trace as ftrace text"),
     (b"\x7fELF", "a program", "a trace is wanted"),
 ];
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn foreign_formats_are_named_with_the_way_out() {
-        assert!(refused(b"\x17\x08\x44tracing7").contains("trace-cmd report -t -R"));
+        assert!(refused(b"\x7fELF").contains("this is a program"));
         assert!(open(Path::new("does/not/exist")).is_err());
         assert!(refused(b"").starts_with("this is no trace; it begins with ``. Known are zerolag's own"));
     }
@@ -162,10 +165,17 @@ mod tests {
     #[test]
     #[cfg(not(feature = "recordings"))]
     fn a_program_without_the_readers_names_the_format_and_the_feature() {
-        for archive in [&include_bytes!("../tests/data/hello.xz")[..], b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PERFILE2"] {
+        for archive in [
+            &include_bytes!("../tests/data/hello.xz")[..],
+            b"\x1f\x8b",
+            b"\x28\xb5\x2f\xfd",
+            b"PERFILE2",
+            b"\x17\x08\x44tracing7\0",
+        ] {
             let error = refused(archive);
             assert!(
-                error.contains("recordings") && (error.contains("archive") || error.contains("perf.data")),
+                error.contains("recordings")
+                    && ["archive", "perf.data", "trace.dat"].iter().any(|what| error.contains(what)),
                 "{error}"
             );
         }

@@ -118,6 +118,76 @@ fn plain_events_new_threads_and_lost_events_are_read() {
     assert_eq!(again.expect("a trace"), trace);
 }
 
+/// A phone: `RenderThread` of a process named by its package, a waking by an interrupt.
+fn compact() -> CompactSched {
+    CompactSched {
+        switch_timestamp: vec![1000, 500, 700, 300],
+        switch_prev_state: vec![0, 0, 1, 1],
+        switch_next_pid: vec![1201, 1300, 1201, 0],
+        switch_next_prio: vec![110, 97, 110, 120],
+        intern_table: vec!["ndroid.settings".to_owned(), "RenderThread".to_owned(), "swapper".to_owned()],
+        switch_next_comm_index: vec![0, 1, 0, 2],
+        waking_timestamp: vec![1400],
+        waking_pid: vec![1300],
+        waking_target_cpu: vec![0],
+        waking_prio: vec![97],
+        waking_comm_index: vec![1],
+        waking_common_flags: vec![0x8],
+    }
+}
+
+fn of_compact(sched: CompactSched) -> Packet {
+    let Packet { ftrace_events, .. } = bundle(0, None, Vec::new());
+    let bundle = ftrace_events.map(|bundle| Bundle { compact_sched: Some(sched), ..bundle });
+    Packet { ftrace_events: bundle, ..Packet::default() }
+}
+
+#[test]
+fn compact_switches_of_a_phone_name_their_threads_and_processes() {
+    // Written by Perfetto's own schema, the same arrays as above.
+    let trace = Trace::from_bytes(include_bytes!("../../tests/data/compact-phone.pftrace")).expect("a trace");
+    let ours = read(&file(&[of_compact(compact())])).expect("a trace");
+    assert_eq!(switches(&ours), switches(&trace));
+    // The first switch only tells which thread runs from then on.
+    assert_eq!(
+        switches(&trace),
+        [
+            (1500, 0, "ndroid.settings".to_owned(), "RenderThread".to_owned(), PrevState::Runnable),
+            (2200, 0, "RenderThread".to_owned(), "ndroid.settings".to_owned(), PrevState::Blocked),
+            (2500, 0, "ndroid.settings".to_owned(), "idle".to_owned(), PrevState::Blocked),
+        ]
+    );
+    let render = trace.meta.recorded.threads.iter().find(|thread| thread.tid == 1300).expect("it is known");
+    assert_eq!((render.pid, render.process.as_deref()), (Some(1201), Some("ndroid.settings")));
+    assert!(trace.meta.recorded.gaps.is_empty(), "{:?}", trace.meta.recorded.gaps);
+}
+
+#[test]
+fn arrays_of_different_lengths_and_impossible_values_are_survived() {
+    type Change = fn(&mut CompactSched);
+    let changes: [Change; 8] = [
+        |sched| sched.switch_next_pid.truncate(3),
+        |sched| sched.switch_timestamp = vec![u64::MAX, u64::MAX, 1, 1],
+        |sched| sched.switch_next_comm_index = vec![99; 4],
+        |sched| sched.switch_next_prio = vec![i32::MIN, i32::MAX, -2, 141],
+        |sched| sched.switch_next_pid = vec![-1, i32::MIN, i32::MAX, 0],
+        |sched| sched.waking_target_cpu = vec![i32::MAX],
+        |sched| sched.waking_common_flags.clear(),
+        |sched| sched.intern_table = vec!["\u{1b}]0;x\u{7}".to_owned(); 3],
+    ];
+    for change in changes {
+        let mut sched = compact();
+        change(&mut sched);
+        if let Ok(trace) = read(&file(&[of_compact(sched)])) {
+            let named = |record: &Record| match &record.event {
+                TraceEvent::TaskNew { name, .. } => name.chars().any(char::is_control),
+                _ => false,
+            };
+            assert!(!trace.records.iter().any(named), "a control character in a name");
+        }
+    }
+}
+
 #[test]
 fn a_file_that_ends_anywhere_or_is_damaged_is_survived() {
     let bytes = written(&recorded());

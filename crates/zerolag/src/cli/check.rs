@@ -11,7 +11,7 @@ use zerolag::trace::open;
 /// Arguments of `zerolag check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A trace: `perf.data`, Perfetto's, the text of `perf script`, tracefs or
+    /// A trace: `perf.data`, `trace.dat`, Perfetto's, the text of `perf script`, tracefs or
     /// `trace-cmd report`, or zerolag's own (.zlt)
     trace: PathBuf,
     #[command(flatten)]

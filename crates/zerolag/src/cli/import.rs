@@ -11,7 +11,7 @@ use zerolag::workload::scenario::SCENARIO_MAX;
 /// Arguments of `zerolag import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A trace: `perf.data`, Perfetto's, the text of `perf script`, tracefs or
+    /// A trace: `perf.data`, `trace.dat`, Perfetto's, the text of `perf script`, tracefs or
     /// `trace-cmd report`, or zerolag's own (.zlt); xz, gzip and zstd are unpacked
     trace: PathBuf,
     /// The file to write [default: the standard output]

@@ -81,7 +81,8 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
     save(&mut out, "after")?;
     let file = match args.print_cmd {
         Recorder::Perf => "perf.data",
-        Recorder::Tracefs | Recorder::TraceCmd => "trace.txt",
+        Recorder::Tracefs => "trace.txt",
+        Recorder::TraceCmd => "trace.dat",
         Recorder::Perfetto => "trace.pftrace",
     };
     writeln!(out, "# then: zerolag report {file}; zerolag import {file} -o workload.toml")?;
@@ -124,8 +125,7 @@ fn trace_cmd(out: &mut String, seconds: u32) -> core::fmt::Result {
     for event in EVENTS {
         write!(out, " \\\n  -e sched:{event}")?;
     }
-    writeln!(out, " \\\n  sleep {seconds}")?;
-    writeln!(out, "trace-cmd report -t -R trace.dat > trace.txt")
+    writeln!(out, " \\\n  sleep {seconds}")
 }
 
 fn perfetto(out: &mut String, seconds: u32) -> core::fmt::Result {

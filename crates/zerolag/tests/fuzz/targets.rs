@@ -30,6 +30,7 @@ pub(crate) const TABLE: &[Target] = &[
     Target { name: "zlt", inputs: 1_500, corpus: archives, run: trace },
     Target { name: "ftrace", inputs: 1_500, corpus: texts, run: trace },
     Target { name: "perf-data", inputs: 600, corpus: perf_data, run: trace },
+    Target { name: "trace-dat", inputs: 300, corpus: trace_dat, run: trace },
     Target { name: "perfetto", inputs: 600, corpus: packets, run: trace },
     Target { name: "machine", inputs: 600, corpus: workloads, run: machine },
 ];
@@ -95,6 +96,14 @@ fn perf_data() -> Vec<Vec<u8>> {
     let archives = files("crates/trace/tests/data", "gz");
     let unpack = |bytes: Vec<u8>| Trace::unpack(&bytes).expect("an archive").into_owned();
     archives.into_iter().map(unpack).filter(|bytes| bytes.starts_with(b"PERFILE2") && bytes.len() < 100_000).collect()
+}
+
+/// Recordings of trace-cmd, unpacked.
+fn trace_dat() -> Vec<Vec<u8>> {
+    let archives = files("crates/trace/tests/data", "gz");
+    let unpack = |bytes: Vec<u8>| Trace::unpack(&bytes).expect("an archive").into_owned();
+    let is_small = |bytes: &Vec<u8>| bytes.starts_with(b"\x17\x08\x44tracing") && bytes.len() < 150_000;
+    archives.into_iter().map(unpack).filter(is_small).collect()
 }
 
 fn packets() -> Vec<Vec<u8>> {

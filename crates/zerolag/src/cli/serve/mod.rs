@@ -49,7 +49,7 @@ pub(crate) struct Args {
     run: RunArgs,
 }
 
-const FILE: &str = "The trace (perf.data, Perfetto's, the text of perf script, tracefs or trace-cmd report, \
+const FILE: &str = "The trace (perf.data, trace.dat, Perfetto's, the text of perf script, tracefs or trace-cmd report, \
                     zerolag's own), or a workload to run: scenario TOML, rt-app JSON or a CSV task set";
 
 /// How many connections are open at a time; a browser has six.

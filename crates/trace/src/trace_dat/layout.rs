@@ -1,0 +1,525 @@
+//! Where in a file what is: versions 6 and 7.
+
+use super::damaged;
+use super::ring::Page;
+use crate::error::ReadError;
+use crate::kernel::raw::{ByteOrder, text_of};
+use crate::kernel::tracing_data::{Cursor, Decoders};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::Read;
+use zerolag_model::{Instant, MAX_CPUS};
+
+/// What a file contains.
+pub(super) struct File<'a> {
+    pub(super) order: ByteOrder,
+    pub(super) decoders: Decoders,
+    pub(super) kernel: String,
+    pub(super) cpus: u32,
+    /// Lost events by the statistics of the buffers.
+    pub(super) lost: u64,
+    /// Factor, shift and offset of ticks of the TSC.
+    pub(super) tsc: Option<(u32, u32, u64)>,
+    /// Added to every time.
+    pub(super) offset: i64,
+    /// The top instance first.
+    pub(super) contents: Vec<Contents<'a>>,
+}
+
+/// An instance.
+pub(super) enum Contents<'a> {
+    Buffer(Buffer<'a>),
+    /// The text of tracefs, which trace-cmd stores for latency tracers.
+    Text(Cow<'a, [u8]>),
+}
+
+/// The pages of an instance.
+pub(super) struct Buffer<'a> {
+    pub(super) clock: String,
+    pub(super) page: Page,
+    pub(super) parts: Vec<Part<'a>>,
+}
+
+/// The pages of a CPU.
+pub(super) struct Part<'a> {
+    pub(super) cpu: u32,
+    /// Their place in the file.
+    pub(super) at: usize,
+    pub(super) is_packed: bool,
+    pub(super) bytes: Cow<'a, [u8]>,
+}
+
+/// Reads everything but events.
+///
+/// # Errors
+/// The file is damaged, cut off or of another version.
+pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, ReadError> {
+    let mut cursor = Cursor::new(bytes);
+    let (version, _) = cursor.begin().map_err(|reason| damaged(cursor.at, reason))?;
+    let mut reader = Reader { bytes, file: File::new(cursor.order), unpacked: 0, packing: Packing::None };
+    match version {
+        b"6\0" => reader.version_6()?,
+        b"7\0" => reader.version_7(cursor)?,
+        other => {
+            let other = text_of(other).chars().take(8).collect::<String>().escape_debug().to_string();
+            let reason = format!("it has version `{other}`; 6 and 7 are read: `trace-cmd convert --file-version 7`");
+            return Err(damaged(10, &reason));
+        }
+    }
+    Ok(reader.file)
+}
+
+impl File<'_> {
+    const fn new(order: ByteOrder) -> Self {
+        Self {
+            order,
+            decoders: Decoders::new(),
+            kernel: String::new(),
+            cpus: 0,
+            lost: 0,
+            tsc: None,
+            offset: 0,
+            contents: Vec::new(),
+        }
+    }
+
+    /// Returns how times of a clock are read.
+    ///
+    /// # Errors
+    /// The clock does not count time.
+    pub(super) fn clock(&self, name: &str) -> Result<Clock, ReadError> {
+        let scale = match name {
+            "x86-tsc" => Some(self.tsc.ok_or_else(|| no_time(name))?),
+            "counter" | "uptime" => return Err(no_time(name)),
+            _ => None,
+        };
+        Ok(Clock { scale, offset: self.offset })
+    }
+}
+
+fn no_time(clock: &str) -> ReadError {
+    damaged(0, &format!("its clock is `{clock}`, whose unit is unknown: record with `-C mono`"))
+}
+
+/// From times of a buffer to those of the trace.
+pub(super) struct Clock {
+    scale: Option<(u32, u32, u64)>,
+    offset: i64,
+}
+
+impl Clock {
+    pub(super) fn time(&self, raw: u64) -> Instant {
+        let nanos = match self.scale {
+            None => raw,
+            Some((factor, shift, offset)) => {
+                let scaled = (u128::from(raw) * u128::from(factor)).checked_shr(shift).unwrap_or(0);
+                u64::try_from(scaled).unwrap_or(u64::MAX).saturating_add(offset)
+            }
+        };
+        Instant::from_nanos(nanos.saturating_add_signed(self.offset))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Packing {
+    None,
+    Zlib,
+    Zstd,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    file: File<'a>,
+    /// The bytes that were unpacked until now.
+    unpacked: u64,
+    packing: Packing,
+}
+
+impl<'a> Reader<'a> {
+    fn cursor(&self, at: usize) -> Cursor<'a> {
+        let mut cursor = Cursor::with(self.file.order, self.bytes);
+        cursor.at = at;
+        cursor
+    }
+
+    fn version_6(&mut self) -> Result<(), ReadError> {
+        let mut cursor = Cursor::new(self.bytes);
+        let description = cursor.description().map_err(|reason| damaged(cursor.at, reason))?;
+        self.file.decoders = description.decoders;
+        let page = page(&description.header_page, description.page_size, cursor.at)?;
+        let done = self.rest_of_6(&mut cursor, page);
+        done.map_err(|error| error.at(cursor.at))
+    }
+
+    /// The error is a reason at the place of the cursor, or one with its own place.
+    fn rest_of_6(&mut self, cursor: &mut Cursor<'a>, page: Page) -> Result<(), Failed> {
+        // Symbols, formats of printk, names of threads.
+        for size in [4, 4, 8] {
+            cursor.sized(size)?;
+        }
+        let cpus = cursor.u32()?;
+        if cpus as usize > MAX_CPUS {
+            return Err(Failed::Here("it is of more than 4096 CPUs"));
+        }
+        self.file.cpus = cpus;
+        let mut instances = Vec::new();
+        let mut clock = String::new();
+        let mut kind = cursor.take(10)?;
+        if kind == b"options  \0" {
+            loop {
+                let id = cursor.number(2)?;
+                if id == DONE {
+                    break;
+                }
+                let option = cursor.sized(4)?;
+                match id {
+                    BUFFER => instances.push(self.file.order.u64(option, 0).unwrap_or(u64::MAX)),
+                    TRACE_CLOCK => clock = chosen(text_of(option)).to_owned(),
+                    _ => self.option(id, option),
+                }
+            }
+            kind = cursor.take(10)?;
+        }
+        self.instance_of_6(cursor, kind, &clock, page)?;
+        for at in instances {
+            *cursor = self.cursor(usize::try_from(at).unwrap_or(usize::MAX));
+            let kind = cursor.take(10)?;
+            self.instance_of_6(cursor, kind, &clock, page)?;
+        }
+        Ok(())
+    }
+
+    fn instance_of_6(&mut self, cursor: &mut Cursor<'a>, kind: &[u8], clock: &str, page: Page) -> Result<(), Failed> {
+        match kind {
+            b"latency  \0" => self.file.contents.push(Contents::Text(Cow::Borrowed(&self.bytes[cursor.at..]))),
+            b"flyrecord\0" => {
+                let mut parts = Vec::new();
+                for cpu in 0..self.file.cpus {
+                    let (at, size) = (cursor.number(8)?, cursor.number(8)?);
+                    let range = self.range(at, size, cursor.at)?;
+                    let (at, bytes) = (range.start, Cow::Borrowed(&self.bytes[range]));
+                    parts.push(Part { cpu, at, is_packed: false, bytes });
+                }
+                self.file.contents.push(Contents::Buffer(Buffer { clock: clock.to_owned(), page, parts }));
+            }
+            _ => return Err(Failed::Here("it has neither pages (flyrecord) nor text (latency) here")),
+        }
+        Ok(())
+    }
+
+    fn version_7(&mut self, mut cursor: Cursor<'a>) -> Result<(), ReadError> {
+        let (packing, first) = head_of_7(&mut cursor).map_err(|reason| damaged(cursor.at, reason))?;
+        self.packing = match packing {
+            b"none" => Packing::None,
+            b"zlib" => Packing::Zlib,
+            b"zstd" => Packing::Zstd,
+            other => {
+                let other = String::from_utf8_lossy(other).chars().take(16).collect::<String>();
+                let known = "none, zlib and zstd are read: `trace-cmd convert --compression none`";
+                return Err(damaged(18, &format!("it is packed by `{}`; {known}", other.escape_debug())));
+            }
+        };
+        let mut buffers = Vec::new();
+        let mut header_page = None;
+        let (mut next, mut seen) = (first, BTreeSet::new());
+        while next != 0 {
+            let at = usize::try_from(next).unwrap_or(usize::MAX);
+            if !seen.insert(at) {
+                return Err(damaged(at, "its lists of options form a circle"));
+            }
+            let section = self.section(at, OPTIONS)?;
+            let mut options = Cursor::with(self.file.order, &section);
+            loop {
+                let wrong = |reason: &str| damaged(at, reason);
+                let (Ok(id), Ok(option)) = (options.number(2), options.sized(4)) else {
+                    return Err(wrong("the list of options in this section is cut off"));
+                };
+                let place = || usize::try_from(self.file.order.u64(option, 0)?).ok();
+                match id {
+                    DONE => {
+                        next = self.file.order.u64(option, 0).unwrap_or(0);
+                        break;
+                    }
+                    BUFFER | BUFFER_TEXT => buffers.push((id, option.to_vec(), at)),
+                    HEADER_INFO => {
+                        let at = place().ok_or_else(|| wrong("an option has no place"))?;
+                        let section = self.section(at, HEADER_INFO)?;
+                        let headers = Cursor::with(self.file.order, &section).headers();
+                        header_page = Some(headers.map_err(|reason| damaged(at, reason))?);
+                    }
+                    EVENT_FORMATS => {
+                        let at = place().ok_or_else(|| wrong("an option has no place"))?;
+                        let section = self.section(at, EVENT_FORMATS)?;
+                        let mut formats = Cursor::with(self.file.order, &section);
+                        formats.systems(&mut self.file.decoders).map_err(|reason| damaged(at, reason))?;
+                    }
+                    _ => self.option(id, option),
+                }
+            }
+        }
+        // The top instance has no name.
+        buffers.sort_by_key(|(_, option, _)| option.get(8) != Some(&0));
+        for (id, option, at) in buffers {
+            let place = usize::try_from(self.file.order.u64(&option, 0).unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+            if id == BUFFER_TEXT {
+                let text = self.section(place, BUFFER_TEXT)?.into_owned();
+                self.file.contents.push(Contents::Text(Cow::Owned(text)));
+                continue;
+            }
+            let header_page = header_page.as_deref().ok_or_else(|| damaged(at, "it does not describe its pages"))?;
+            self.instance_of_7(place, &option, header_page, at)?;
+        }
+        Ok(())
+    }
+
+    fn instance_of_7(&mut self, place: usize, option: &[u8], header: &str, at: usize) -> Result<(), ReadError> {
+        let head = self.cursor(place);
+        let is_packed = self.section_head(head)?.is_packed;
+        let mut cursor = Cursor::with(self.file.order, option);
+        let mut list = || {
+            cursor.take(8)?;
+            cursor.text()?;
+            let clock = chosen(text_of(cursor.text()?)).to_owned();
+            let (size, count) = (cursor.u32()?, cursor.u32()?);
+            let mut cpus = Vec::new();
+            for _ in 0..count {
+                cpus.push((cursor.u32()?, cursor.number(8)?, cursor.number(8)?));
+            }
+            Ok((clock, size, cpus))
+        };
+        let (clock, size, cpus) =
+            list().map_err(|_: &str| damaged(at, "the list of pages in this section is cut off"))?;
+        let page = page(header, size, at)?;
+        let mut parts = Vec::new();
+        for (cpu, offset, size) in cpus {
+            let range = self.range(offset, size, at)?;
+            let at = range.start;
+            let bytes = match is_packed && !range.is_empty() {
+                true => Cow::Owned(self.chunks(range)?),
+                false => Cow::Borrowed(&self.bytes[range]),
+            };
+            parts.push(Part { cpu, at, is_packed, bytes });
+        }
+        self.file.contents.push(Contents::Buffer(Buffer { clock, page, parts }));
+        Ok(())
+    }
+
+    /// Takes what is used of an option that both versions have.
+    fn option(&mut self, id: u64, option: &[u8]) {
+        let order = self.file.order;
+        match id {
+            // `Linux host 6.12.95 x86_64`
+            UNAME => {
+                let release = text_of(option).split_ascii_whitespace().nth(2).unwrap_or_default();
+                self.file.kernel = release.chars().take(64).collect();
+            }
+            CPU_COUNT => {
+                let cpus = order.u32(option, 0).unwrap_or(0);
+                self.file.cpus = if cpus as usize <= MAX_CPUS { cpus } else { self.file.cpus };
+            }
+            CPU_STAT => {
+                for line in text_of(option).lines() {
+                    let Some((key, number)) = line.split_once(": ") else { continue };
+                    if ["overrun", "commit overrun", "dropped events"].contains(&key) {
+                        self.file.lost = self.file.lost.saturating_add(number.trim().parse().unwrap_or(0));
+                    }
+                }
+            }
+            OFFSET => self.file.offset = text_of(option).trim().parse().unwrap_or(0),
+            TSC_TO_NS => {
+                if let (Some(factor), Some(shift), Some(offset)) =
+                    (order.u32(option, 0), order.u32(option, 4), order.u64(option, 8))
+                {
+                    self.file.tsc = Some((factor, shift, offset));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns a part of the file, whose place is stated at `at`.
+    fn range(&self, offset: u64, size: u64, at: usize) -> Result<core::ops::Range<usize>, ReadError> {
+        let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
+        let range = range.and_then(|(start, size)| Some(start..start.checked_add(size)?));
+        let end = offset.saturating_add(size);
+        range.filter(|range| range.end <= self.bytes.len()).ok_or_else(|| match size {
+            0 => damaged(at, "a place is beyond the end of the file"),
+            _ => damaged(self.bytes.len(), &format!("it is cut off: it has events up to byte {end}")),
+        })
+    }
+
+    fn section_head(&self, mut cursor: Cursor<'a>) -> Result<Section, ReadError> {
+        let start = cursor.at;
+        let mut head =
+            || Ok::<_, &'static str>((cursor.number(2)?, cursor.number(2)?, cursor.u32()?, cursor.number(8)?));
+        let (id, flags, _, size) = head().map_err(|_| {
+            let end = self.bytes.len();
+            damaged(end, &format!("it is cut off: it has a section at byte {start}"))
+        })?;
+        Ok(Section { id, is_packed: flags & 1 == 1, at: cursor.at, size })
+    }
+
+    /// Returns the bytes of a section, unpacked.
+    fn section(&mut self, at: usize, id: u64) -> Result<Cow<'a, [u8]>, ReadError> {
+        let section = self.section_head(self.cursor(at))?;
+        if section.id != id {
+            return Err(damaged(at, &format!("here is a section of kind {}, not {id}", section.id)));
+        }
+        let range = self.range(section.at as u64, section.size, at)?;
+        if !section.is_packed {
+            return Ok(Cow::Borrowed(&self.bytes[range]));
+        }
+        self.chunk(&mut self.cursor(range.start)).map(Cow::Owned)
+    }
+
+    /// Returns the unpacked pages of a CPU.
+    fn chunks(&mut self, range: core::ops::Range<usize>) -> Result<Vec<u8>, ReadError> {
+        let mut cursor = self.cursor(range.start);
+        let count = cursor.u32().map_err(|reason| damaged(cursor.at, reason))?;
+        let mut pages = Vec::new();
+        for _ in 0..count {
+            if cursor.at >= range.end {
+                return Err(damaged(cursor.at, "packed pages end too early"));
+            }
+            pages.append(&mut self.chunk(&mut cursor)?);
+        }
+        Ok(pages)
+    }
+
+    /// Unpacks a part behind its packed and its unpacked size.
+    fn chunk(&mut self, cursor: &mut Cursor<'a>) -> Result<Vec<u8>, ReadError> {
+        let at = cursor.at;
+        let mut head = || {
+            let (packed, size) = (cursor.u32()?, cursor.u32()?);
+            Ok::<_, &'static str>((cursor.take(packed as usize)?, size))
+        };
+        let (packed, size) = head().map_err(|_| damaged(at, "a packed part is cut off"))?;
+        self.unpacked = self.unpacked.saturating_add(u64::from(size));
+        if self.unpacked > UNPACKED_MAX {
+            return Err(damaged(at, &format!("it unpacks to more than {} GiB", UNPACKED_MAX >> 30)));
+        }
+        let mut unpacked = Vec::new();
+        let limit = u64::from(size) + 1;
+        let done = match self.packing {
+            Packing::None => return Err(damaged(at, "a part is packed in a file that says it is not")),
+            Packing::Zlib => flate2::read::ZlibDecoder::new(packed).take(limit).read_to_end(&mut unpacked),
+            Packing::Zstd => match ruzstd::decoding::StreamingDecoder::new(packed) {
+                Ok(reader) => reader.take(limit).read_to_end(&mut unpacked),
+                Err(error) => return Err(damaged(at, &format!("a packed part is damaged: {error}"))),
+            },
+        };
+        done.map_err(|error| damaged(at, &format!("a packed part is damaged: {error}")))?;
+        match unpacked.len() as u64 == u64::from(size) {
+            true => Ok(unpacked),
+            false => Err(damaged(at, "a packed part has another size than it says")),
+        }
+    }
+}
+
+struct Section {
+    id: u64,
+    is_packed: bool,
+    /// The place and size of its bytes.
+    at: usize,
+    size: u64,
+}
+
+/// A mistake at the place of a cursor, or one that knows its place.
+enum Failed {
+    Here(&'static str),
+    There(ReadError),
+}
+
+impl Failed {
+    fn at(self, place: usize) -> ReadError {
+        match self {
+            Self::Here(reason) => damaged(place, reason),
+            Self::There(error) => error,
+        }
+    }
+}
+
+impl From<&'static str> for Failed {
+    fn from(_: &'static str) -> Self {
+        Self::Here("it is cut off")
+    }
+}
+
+impl From<ReadError> for Failed {
+    fn from(error: ReadError) -> Self {
+        Self::There(error)
+    }
+}
+
+/// Returns the packing and the place of the first section of options.
+fn head_of_7<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], u64), &'static str> {
+    let packing = cursor.text()?;
+    cursor.text()?;
+    Ok((packing.strip_suffix(b"\0").unwrap_or(packing), cursor.number(8)?))
+}
+
+fn page(header: &str, size: u32, at: usize) -> Result<Page, ReadError> {
+    Page::of(header, size).ok_or_else(|| damaged(at, "the description of its pages is impossible"))
+}
+
+/// Returns the chosen word of `local [mono] boot`; the text itself if none is marked.
+fn chosen(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(chosen, _)| chosen)
+}
+
+/// The most bytes that packed parts may unpack to.
+const UNPACKED_MAX: u64 = 4 << 30;
+
+const OPTIONS: u64 = 0;
+const DONE: u64 = 0;
+const CPU_STAT: u64 = 2;
+const BUFFER: u64 = 3;
+const TRACE_CLOCK: u64 = 4;
+const UNAME: u64 = 5;
+const OFFSET: u64 = 7;
+const CPU_COUNT: u64 = 8;
+const TSC_TO_NS: u64 = 14;
+const HEADER_INFO: u64 = 16;
+const EVENT_FORMATS: u64 = 18;
+const BUFFER_TEXT: u64 = 22;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Unpacks what follows its two sizes.
+    fn unpacked(packing: Packing, packed: &[u8], size: u32) -> Result<Vec<u8>, String> {
+        let mut bytes = u32::try_from(packed.len()).expect("short").to_le_bytes().to_vec();
+        bytes.extend(size.to_le_bytes());
+        bytes.extend(packed);
+        let mut reader = Reader { bytes: &bytes, file: File::new(ByteOrder::Little), unpacked: 0, packing };
+        reader.chunk(&mut reader.cursor(0)).map_err(|error| error.to_string())
+    }
+
+    /// trace-cmd 3.1 of Debian has no zlib, others do.
+    #[test]
+    fn parts_packed_by_zlib_are_unpacked_and_bounded() {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(&[7; 100_000]).expect("memory takes it");
+        let packed = encoder.finish().expect("memory takes it");
+        assert_eq!(unpacked(Packing::Zlib, &packed, 100_000), Ok(vec![7; 100_000]));
+        for (packing, packed, size) in [
+            (Packing::Zlib, &packed[..], 99_999),
+            (Packing::Zlib, &packed[..], 100_001),
+            (Packing::Zlib, &packed[..20], 100_000),
+            (Packing::Zstd, &packed[..], 100_000),
+            (Packing::None, &packed[..], 100_000),
+            (Packing::Zstd, b"", 0),
+        ] {
+            let error = unpacked(packing, packed, size).expect_err("refused");
+            assert!(error.contains("at byte 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_chosen_clock_is_in_brackets() {
+        assert_eq!(chosen("local [mono] boot\n"), "mono");
+        assert_eq!(chosen("mono"), "mono");
+    }
+}
