@@ -20,6 +20,9 @@ pub struct ArrivalSource {
     pub queue: ResourceId,
     /// The distances between requests.
     pub arrivals: Arrivals,
+    /// How many times as often requests arrive, in thousandths: distances and times are divided by
+    /// it. At least 1.
+    pub load_milli: u32,
     /// Time from the start of the run to which the first distance is added.
     pub delay: Duration,
     /// No request arrives from this time on; `None` is no end.
@@ -68,6 +71,15 @@ impl ArrivalSource {
         }
     }
 
+    /// Returns a distance under the load of this source, rounded down.
+    fn scaled(&self, distance: Duration) -> Duration {
+        if self.load_milli == 1000 {
+            return distance;
+        }
+        let nanos = u128::from(distance.as_nanos()) * 1000 / u128::from(self.load_milli.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// Returns the stream from which the demand of a request is drawn: its own, whichever worker
     /// handles it.
     #[must_use]
@@ -104,19 +116,19 @@ impl Iterator for Schedule {
             return None;
         }
         let at = match &self.source.arrivals {
-            Arrivals::Every(dist) => self.last.saturating_add(dist.sample(&mut self.stream)),
+            Arrivals::Every(dist) => self.last.saturating_add(self.source.scaled(dist.sample(&mut self.stream))),
             Arrivals::Bursts { size, every, apart } => {
                 if self.count.is_multiple_of(u64::from((*size).max(1))) {
-                    self.burst = self.burst.saturating_add(every.sample(&mut self.stream));
+                    self.burst = self.burst.saturating_add(self.source.scaled(every.sample(&mut self.stream)));
                     // A burst that lasts longer than the distance to the next one delays it.
                     self.burst.max(self.last)
                 } else {
-                    self.last.saturating_add(apart.sample(&mut self.stream))
+                    self.last.saturating_add(self.source.scaled(apart.sample(&mut self.stream)))
                 }
             }
             Arrivals::Times(times) => {
                 let place = usize::try_from(self.count).unwrap_or(usize::MAX);
-                self.source.delay.saturating_add(*times.get(place)?)
+                self.source.delay.saturating_add(self.source.scaled(*times.get(place)?))
             }
         };
         if self.source.until.is_some_and(|until| at >= until) {
@@ -139,7 +151,16 @@ mod tests {
 
     fn source(arrivals: Arrivals) -> ArrivalSource {
         let (name, queue) = ("web".into(), ResourceId(0));
-        ArrivalSource { name, queue, arrivals, delay: ms(10), until: None, requests: None, cpus: None }
+        ArrivalSource {
+            name,
+            queue,
+            arrivals,
+            load_milli: 1000,
+            delay: ms(10),
+            until: None,
+            requests: None,
+            cpus: None,
+        }
     }
 
     fn times(source: &ArrivalSource, count: usize) -> Vec<u64> {
@@ -152,6 +173,16 @@ mod tests {
         assert_eq!(times(&fixed, 3), [15, 20, 25]);
         assert_eq!(times(&ArrivalSource { until: Some(ms(25)), ..fixed.clone() }, 9), [15, 20]);
         assert_eq!(times(&ArrivalSource { requests: Some(1), ..fixed }, 9), [15]);
+    }
+
+    #[test]
+    fn a_load_brings_requests_more_often() {
+        let at_load = |load_milli, arrivals| ArrivalSource { load_milli, ..source(arrivals) };
+        assert_eq!(times(&at_load(2000, Arrivals::Every(ms(6).into())), 3), [13, 16, 19]);
+        assert_eq!(times(&at_load(500, Arrivals::Every(ms(6).into())), 3), [22, 34, 46]);
+        assert_eq!(times(&at_load(1500, Arrivals::Times([ms(3), ms(6)].into())), 3), [12, 14]);
+        let bursts = Arrivals::Bursts { size: 2, every: ms(10).into(), apart: ms(2).into() };
+        assert_eq!(times(&at_load(2000, bursts), 4), [15, 16, 20, 21]);
     }
 
     #[test]

@@ -191,6 +191,7 @@ fn service_key(key: &str) -> Value {
         "queue" | "requests" => int(1, i64::from(u32::MAX)),
         "until" => defined("time"),
         "irq_cpus" => defined("cpus"),
+        "load" => json!({ "type": "number", "minimum": 0.001, "maximum": 1000 }),
         _ => task_key(key),
     }
 }

@@ -33,9 +33,9 @@ use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
 /// Keys of a service: its own, and those of its threads.
-pub(super) const KEYS: [&str; 20] = [
-    "arrivals", "workers", "queue", "requests", "until", "irq_cpus", "policy", "priority", "nice", "slice", "runtime",
-    "deadline", "period", "flags", "cpus", "cpuset", "group", "delay", "steps", "phase",
+pub(super) const KEYS: [&str; 21] = [
+    "arrivals", "load", "workers", "queue", "requests", "until", "irq_cpus", "policy", "priority", "nice", "slice",
+    "runtime", "deadline", "period", "flags", "cpus", "cpuset", "group", "delay", "steps", "phase",
 ];
 
 /// The kinds of arrivals.
@@ -97,6 +97,7 @@ impl Reader<'_> {
         let queue = self.assembly.resource(entry.key, ResourceKind::Queue { capacity });
         // A step can have named it already.
         self.assembly.program.resources[queue.index()].kind = ResourceKind::Queue { capacity };
+        let load_milli = table.get("load").map_or(Some(1000), |found| load(found.item, self.report)).unwrap_or(1000);
         let delay = table.time("delay", self.report).unwrap_or_default();
         let until = table.time("until", self.report);
         if until.is_some_and(|until| until <= delay)
@@ -111,7 +112,16 @@ impl Reader<'_> {
         self.wrap_in_request(queue);
         let Some(arrivals) = arrivals else { return };
         let name: Arc<str> = entry.key.into();
-        self.assembly.program.sources.push(ArrivalSource { name, queue, arrivals, delay, until, requests, cpus });
+        self.assembly.program.sources.push(ArrivalSource {
+            name,
+            queue,
+            arrivals,
+            load_milli,
+            delay,
+            until,
+            requests,
+            cpus,
+        });
     }
 
     /// Returns the queue of the service that a step sends requests to.
@@ -313,6 +323,29 @@ fn times_of(text: &str) -> Result<Vec<Duration>, (usize, String)> {
         times.push(at.saturating_sub(first));
     }
     if times.is_empty() { Err((1, "it contains no time".to_owned())) } else { Ok(times) }
+}
+
+/// Reads `load = 1.5`, in thousandths.
+fn load(item: Item<'_, '_>, report: &mut Report) -> Option<u32> {
+    let help = "write load = 1.5 for half as many requests again";
+    let text = match item.get_ref() {
+        Value::Float(number) => number.as_str(),
+        Value::Integer(number) => number.as_str(),
+        // `--set load=1.5` of a parameter gives a text.
+        Value::String(text) => text.clone(),
+        other => {
+            report.error_help(span(item), format!("`load` is a number, not {}", kind(other)), help);
+            return None;
+        }
+    };
+    match text.parse::<f64>() {
+        Ok(number) if (0.001..=1000.0).contains(&number) => Some((number * 1000.0).round() as u32),
+        _ => {
+            let text: String = text.chars().take(20).collect();
+            report.error_help(span(item), format!("`load` = {text} is not a number from 0.001 to 1000"), help);
+            None
+        }
+    }
 }
 
 /// Reads a rate as the mean distance of its events: `"200/s"`, `"0.5/ms"`, `"90/m"`.

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
+use zerolag_model::Duration;
 use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table, Titled};
 use zerolag_workload::limits::milli_text;
@@ -111,7 +112,7 @@ impl Advice {
         let goals: Vec<&str> = self.goals.iter().map(|goal| &*goal.text).collect();
         let goals = goals.join(" and ");
         let of = self.group.as_deref().unwrap_or("the workload");
-        let simulated = self.duration.map_or_else(String::new, |duration| format!(" of {duration}"));
+        let simulated = self.duration.map_or_else(String::new, |duration| format!(" of {}", length(duration)));
         let seen = |tally: &Tally| format!("{} of {}", tally.missed, tally.runs);
         let Some(chosen) = self.chosen() else {
             if self.is_not_the_limit() {
@@ -281,5 +282,21 @@ impl fmt::Display for Advice {
             writeln!(f, "{base}")?;
         }
         writeln!(f, "\n{}", self.ticket())
+    }
+}
+
+/// Returns the length of runs for a sentence: that of an import has nanoseconds that say nothing.
+fn length(duration: Duration) -> String {
+    if duration.as_nanos().is_multiple_of(1_000_000) { duration.to_string() } else { Human(duration).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_short() {
+        assert_eq!(length(Duration::from_secs(60)), "60s");
+        assert_eq!(length(Duration::from_nanos(7_998_123_433)), "8.00s");
     }
 }

@@ -1,6 +1,7 @@
 //! `zerolag advise`: what to set for a stated goal.
 
 use super::failure::{Failure, eprintln_lossy};
+use super::import::GroupArgs;
 use super::options::{RunArgs, WorkloadArgs};
 use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{notes, simulation_of_workload};
@@ -44,13 +45,8 @@ pub(crate) struct Args {
     /// The group whose limit is to be chosen, if there are several
     #[arg(long = "of", value_name = "/PATH")]
     of: Option<String>,
-    /// The group of a process or thread of this name, and of what it forks, on the recorded
-    /// machine: `redis-server=/db`; may be repeated
-    #[arg(long = "group", value_name = "NAME=/PATH", value_parser = super::import::group)]
-    groups: Vec<(String, String)>,
-    /// The limit of a group on the recorded machine: `/db=50000 100000`; may be repeated
-    #[arg(long = "limit", value_name = "/PATH=CPU.MAX", value_parser = super::import::limit)]
-    limits: Vec<(String, String)>,
+    #[command(flatten)]
+    groups: GroupArgs,
     /// The present limit (counters only): `200000 100000`, `2`, `750m` or `75%`
     #[arg(long, value_name = "LIMIT", value_parser = limit::read)]
     now: Option<CpuMax>,
@@ -99,13 +95,11 @@ pub(crate) fn run(args: &Args) -> Done {
         let (workload, base) = of_trace(args)?;
         (workload, Some(base))
     } else {
-        for (option, is_given) in [("--group", !args.groups.is_empty()), ("--limit", !args.limits.is_empty())] {
-            if is_given {
-                return Err(Failure::input_help(
-                    format!("{option} is for traces"),
-                    "a workload has its groups in it; --set changes their limits",
-                ));
-            }
+        if let Some(option) = args.groups.given() {
+            return Err(Failure::input_help(
+                format!("{option} is for traces"),
+                "a workload has its groups in it; --set changes their limits",
+            ));
         }
         (args.workload.workload()?, None)
     };
@@ -172,8 +166,7 @@ fn of_counters(args: &Args) -> Done {
 fn of_trace(args: &Args) -> Result<(Workload, f64), Failure> {
     let path = &args.workload.file;
     let trace: Trace = zerolag::trace::open(path).map_err(|error| Failure::trace(path, &error))?;
-    let kernel = args.run.kernel.kernel;
-    let options = import::Options { groups: args.groups.clone(), limits: args.limits.clone(), kernel };
+    let options = args.groups.options(args.run.kernel.kernel)?;
     let (scenario, base) = import::to_advise(&trace, &path.display().to_string(), &options)?;
     if !args.run.sim.is_quiet() {
         eprintln_lossy(base.to_string().trim_end());

@@ -4,7 +4,9 @@ use super::failure::{Failure, eprintln_lossy};
 use super::options::KernelArgs;
 use super::{Done, code, output};
 use std::path::PathBuf;
-use zerolag::import::{ImportError, Options, base_error, import};
+use zerolag::import::{Form, GroupTree, ImportError, Options, base_error, import};
+use zerolag::manifest::Manifest;
+use zerolag::model::KernelVersion;
 use zerolag::trace::open;
 use zerolag::workload::scenario::SCENARIO_MAX;
 
@@ -17,6 +19,29 @@ pub(crate) struct Args {
     /// The file to write [default: the standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// `exact` repeats the recorded demands in their order; `fitted` makes services with arrival
+    /// processes and distributions, whose load can be set: `zerolag run FILE --set load=1.5`
+    #[arg(long, value_name = "FORM", default_value = "exact")]
+    form: FormArg,
+    /// With `--form fitted`: `load` multiplies the requests of this process or thread, instead of
+    /// those of all; may be repeated
+    #[arg(long = "service", value_name = "NAME")]
+    services: Vec<String>,
+    #[command(flatten)]
+    groups: GroupArgs,
+    #[command(flatten)]
+    kernel: KernelArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum FormArg {
+    Exact,
+    Fitted,
+}
+
+/// The groups of the recorded machine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GroupArgs {
     /// The group of a process or thread of this name, and of what it forks, on the recorded
     /// machine: `redis-server=/db`; may be repeated
     #[arg(long = "group", value_name = "NAME=/PATH", value_parser = group)]
@@ -24,11 +49,47 @@ pub(crate) struct Args {
     /// The limit of a group on the recorded machine: `/db=50000 100000`; may be repeated
     #[arg(long = "limit", value_name = "/PATH=CPU.MAX", value_parser = limit)]
     limits: Vec<(String, String)>,
-    #[command(flatten)]
-    kernel: KernelArgs,
+    /// Take the limits of groups from a Kubernetes manifest or a Compose file; a container's group
+    /// is the one whose path ends in its name
+    #[arg(long = "limits", value_name = "FILE.yaml")]
+    limits_file: Option<PathBuf>,
+    /// Take groups with their limits, weights and members from a saved cgroup directory (v1 or v2),
+    /// as `zerolag record --cgroup` prints commands for; may be repeated: earlier ones count first
+    #[arg(long = "cgroup-tree", value_name = "DIR")]
+    trees: Vec<PathBuf>,
 }
 
-pub(super) fn group(text: &str) -> Result<(String, String), String> {
+impl GroupArgs {
+    /// Returns the first given option, to refuse it.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--group", !self.groups.is_empty()),
+            ("--limit", !self.limits.is_empty()),
+            ("--limits", self.limits_file.is_some()),
+            ("--cgroup-tree", !self.trees.is_empty()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
+    /// Reads the files that are named.
+    pub(super) fn options(&self, kernel: Option<KernelVersion>) -> Result<Options, Failure> {
+        let mut tree = GroupTree::default();
+        for path in &self.trees {
+            tree.merge(GroupTree::directory(path)?);
+        }
+        let manifest = self.limits_file.as_deref().map(Manifest::file).transpose()?;
+        Ok(Options {
+            groups: self.groups.clone(),
+            limits: self.limits.clone(),
+            tree,
+            manifest,
+            kernel,
+            ..Options::default()
+        })
+    }
+}
+
+fn group(text: &str) -> Result<(String, String), String> {
     let (name, path) = text.rsplit_once('=').ok_or("a name, `=`, and the path of its group: `web=/site`")?;
     if !path.starts_with('/') {
         return Err(format!("the path of a group begins with `/`: `{name}=/{path}`"));
@@ -36,7 +97,7 @@ pub(super) fn group(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), path.to_owned()))
 }
 
-pub(super) fn limit(text: &str) -> Result<(String, String), String> {
+fn limit(text: &str) -> Result<(String, String), String> {
     let (path, max) = text.split_once('=').ok_or("a group, `=`, and what cpu.max holds: `/web=50000 100000`")?;
     if !path.starts_with('/') {
         return Err(format!("the path of a group begins with `/`: `/{path}={max}`"));
@@ -51,7 +112,14 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
     let origin = args.trace.file_name().unwrap_or_default().to_string_lossy();
-    let options = Options { groups: args.groups.clone(), limits: args.limits.clone(), kernel: args.kernel.kernel };
+    let form = match args.form {
+        FormArg::Exact => Form::Exact,
+        FormArg::Fitted => Form::Fitted,
+    };
+    if form == Form::Exact && !args.services.is_empty() {
+        return Err(Failure::input_help("--service is for the fitted form", "add --form fitted"));
+    }
+    let options = Options { form, services: args.services.clone(), ..args.groups.options(args.kernel.kernel)? };
     let imported = import(&trace, &origin, &options);
     if imported.scenario.len() > SCENARIO_MAX {
         let size = imported.scenario.len() >> 20;
@@ -64,7 +132,10 @@ pub(crate) fn run(args: &Args) -> Done {
             "record for a shorter time",
         ));
     }
-    imported.check_names(&args.trace.display().to_string())?;
+    imported.check_names(&args.trace.display().to_string(), &options)?;
+    for name in &imported.unused {
+        eprintln_lossy(&format!("note: no group of the import is named `{name}`: its limits are left out"));
+    }
     if imported.tasks.is_empty() {
         return Err(Failure::input(format!("{}: no task computes in this trace", args.trace.display())));
     }

@@ -12,7 +12,9 @@ pub(crate) struct Args {
     /// Print the commands for this recorder
     #[arg(long, value_name = "RECORDER", required = true)]
     print_cmd: Recorder,
-    /// Also save limits and counters of this group, below /sys/fs/cgroup, before and after
+    /// Also save this group, below /sys/fs/cgroup (of cgroup v1: below /sys/fs/cgroup/cpu), and the
+    /// groups above and below it, before and after: limits, weights, counters and members, for
+    /// `zerolag import --cgroup-tree`; `/` is all groups
     #[arg(long, value_name = "PATH", value_parser = cgroup)]
     cgroup: Option<String>,
     /// Record for this many seconds
@@ -46,14 +48,44 @@ const EVENTS: [&str; 9] = [
     "sched_stat_runtime",
 ];
 
-/// The path of a group in a command line: nothing that a shell would read.
+/// The path of a group in a command line: nothing that a shell would read. Empty for all groups.
 fn cgroup(path: &str) -> Result<String, String> {
-    let path = path.trim_start_matches("/sys/fs/cgroup").trim_matches('/');
+    let below = path.strip_prefix("/sys/fs/cgroup").map(|below| below.strip_prefix("/cpu/").unwrap_or(below));
+    let is_all = below.unwrap_or(path) == "/";
+    let path = below.unwrap_or(path).trim_matches('/');
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
-    match path.split('/').any(|part| part == "..") || !path.chars().all(is_plain) || path.is_empty() {
-        true => Err("a path below /sys/fs/cgroup, of letters, digits and ._-:@".to_owned()),
+    let is_odd = path.split('/').any(|part| part == ".." || part.starts_with('-'));
+    match is_odd || !path.chars().all(is_plain) || path.is_empty() && !is_all {
+        true => Err("a path below /sys/fs/cgroup, of letters, digits and ._-:@, or `/`".to_owned()),
         false => Ok(path.to_owned()),
     }
+}
+
+/// The files of a group that a recording needs: of cgroup v2, then of v1.
+const CGROUP_FILES: &str = "cpu.max cpu.max.burst cpu.weight cpu.idle cgroup.threads cpu.cfs_quota_us \
+     cpu.cfs_period_us cpu.cfs_burst_us cpu.shares tasks cgroup.procs cpu.stat";
+
+/// Writes a function that copies a group's files into a directory, also those of the groups around
+/// it.
+fn save_groups(out: &mut String, path: &str) -> core::fmt::Result {
+    writeln!(
+        out,
+        "groups() {{ # copies the groups around {} into a directory",
+        if path.is_empty() { "/" } else { path }
+    )?;
+    writeln!(out, "  root=/sys/fs/cgroup; [ ! -e $root/cpu/cpu.shares ] || root=$root/cpu; to=$PWD/$1")?;
+    let above: Vec<&str> = path.match_indices('/').map(|(at, _)| &path[..at]).collect();
+    let start = if path.is_empty() { "." } else { path };
+    let list = match above.is_empty() {
+        true => format!("find {start} -type d"),
+        false => format!("{{ printf '%s\\n' {}; find {start} -type d; }}", above.join(" ")),
+    };
+    writeln!(out, "  (cd $root && {list} | while read -r group; do mkdir -p \"$to/$group\"")?;
+    writeln!(out, "    for file in {CGROUP_FILES}; do")?;
+    writeln!(
+        out,
+        "      [ ! -e \"$group/$file\" ] || cat \"$group/$file\" > \"$to/$group/$file\" 2> /dev/null || :; done; done); }}"
+    )
 }
 
 /// Runs the subcommand.
@@ -64,13 +96,13 @@ pub(crate) fn run(args: &Args) -> Done {
 
 fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
     let mut out = String::from("# as root\n");
-    let save = |out: &mut String, when: &str| match &args.cgroup {
-        Some(path) => writeln!(
-            out,
-            "(cd /sys/fs/cgroup/{path} && grep . cpu.max cpu.max.burst cpu.weight cpu.stat cgroup.procs) > cgroup.{when}"
-        ),
+    let save = |out: &mut String, when: &str| match args.cgroup {
+        Some(_) => writeln!(out, "groups cgroup.{when}"),
         None => Ok(()),
     };
+    if let Some(path) = &args.cgroup {
+        save_groups(&mut out, path)?;
+    }
     save(&mut out, "before")?;
     match args.print_cmd {
         Recorder::Perf => perf(&mut out, args.seconds)?,
@@ -85,7 +117,8 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
         Recorder::TraceCmd => "trace.dat",
         Recorder::Perfetto => "trace.pftrace",
     };
-    writeln!(out, "# then: zerolag report {file}; zerolag import {file} -o workload.toml")?;
+    let tree = if args.cgroup.is_some() { " --cgroup-tree cgroup.before" } else { "" };
+    writeln!(out, "# then: zerolag report {file}; zerolag import {file}{tree} -o workload.toml")?;
     Ok(out)
 }
 
@@ -161,7 +194,9 @@ mod tests {
             for event in &EVENTS[..8] {
                 assert!(recipe.contains(event), "{event}\n{recipe}");
             }
-            assert_eq!(recipe.matches("/sys/fs/cgroup/system.slice/web.service && grep").count(), 2, "{recipe}");
+            assert!(recipe.contains("groups cgroup.before\n") && recipe.contains("groups cgroup.after\n"), "{recipe}");
+            let list = "{ printf '%s\\n' system.slice; find system.slice/web.service -type d; }";
+            assert!(recipe.contains(list) && recipe.contains("--cgroup-tree cgroup.before"), "{recipe}");
             assert!(
                 (recipe.contains("sleep 5") || recipe.contains("duration_ms: 5000"))
                     && recipe.contains("zerolag report "),
@@ -172,9 +207,11 @@ mod tests {
 
     #[test]
     fn a_path_that_a_shell_would_read_is_refused() {
-        for path in ["a;b", "$(x)", "a b", "../x", "", "/", "a\nb"] {
+        for path in ["a;b", "$(x)", "a b", "../x", "", "a\nb", "-rf", "a/-b"] {
             assert!(cgroup(path).is_err(), "{path}");
         }
         assert_eq!(cgroup("/sys/fs/cgroup/a.slice/b@1.service/").as_deref(), Ok("a.slice/b@1.service"));
+        assert_eq!(cgroup("/sys/fs/cgroup/cpu/a").as_deref(), Ok("a"));
+        assert_eq!(cgroup("/").as_deref(), Ok(""));
     }
 }

@@ -29,16 +29,25 @@ pub struct TaskError {
 }
 
 impl BaseError {
-    /// Compares the recorded figures of tasks with the simulated ones, whose tasks have this order.
+    /// Compares the recorded figures of tasks with the simulated ones, whose tasks have this order,
+    /// each with the tasks that it stands for. `services` are their names if they are services.
     #[must_use]
-    pub fn of(recorded: &Summary, simulated: &Summary, tasks: &[TaskId]) -> Self {
-        let pair = |(index, id): (usize, &TaskId)| {
-            let ours = simulated.task(TaskId::from_index(index));
-            recorded.task(*id).map(|task| error(recorded.label(*id), task, ours))
+    pub fn of(recorded: &Summary, simulated: &Summary, tasks: &[Vec<TaskId>], services: &[String]) -> Self {
+        let label = |at: usize, ids: &[TaskId]| match services.get(at) {
+            Some(name) => name.clone(),
+            None => ids.first().map_or_else(String::new, |id| recorded.label(*id)),
         };
-        let mut tasks: Vec<TaskError> = tasks.iter().enumerate().filter_map(pair).collect();
-        tasks.sort_by_key(|task| core::cmp::Reverse(task.run.0));
-        Self { tasks }
+        // The threads of a service are simulated tasks, one after the other.
+        let mut first = 0;
+        let mut pairs = Vec::new();
+        for (at, ids) in tasks.iter().enumerate() {
+            let ours = (first..first + ids.len()).filter_map(|index| simulated.task(TaskId::from_index(index)));
+            let theirs = ids.iter().filter_map(|id| recorded.task(*id));
+            pairs.push(error(label(at, ids), &theirs.collect::<Vec<_>>(), &ours.collect::<Vec<_>>()));
+            first += ids.len();
+        }
+        pairs.sort_by_key(|task| core::cmp::Reverse(task.run.0));
+        Self { tasks: pairs }
     }
 
     /// Returns the recorded CPU time of all tasks, and the sum of the differences.
@@ -88,14 +97,27 @@ fn distance(a: Duration, b: Duration) -> Duration {
     a.saturating_sub(b).max(b.saturating_sub(a))
 }
 
-fn error(name: String, recorded: &TaskSummary, simulated: Option<&TaskSummary>) -> TaskError {
-    let of = |time: fn(&TaskSummary) -> Duration| (time(recorded), simulated.map_or(Duration::ZERO, time));
-    let latencies = recorded.latency.zip(simulated.and_then(|task| task.latency));
+fn error(name: String, recorded: &[&TaskSummary], simulated: &[&TaskSummary]) -> TaskError {
+    let sum = |tasks: &[&TaskSummary], time: fn(&TaskSummary) -> Duration| {
+        tasks.iter().fold(Duration::ZERO, |sum, task| sum.saturating_add(time(task)))
+    };
+    let of = |time: fn(&TaskSummary) -> Duration| (sum(recorded, time), sum(simulated, time));
+    // Of several threads the mean of their medians, by number of wakeups.
+    let median = |tasks: &[&TaskSummary]| {
+        let (mut whole, mut count) = (0_u128, 0_u64);
+        for latency in tasks.iter().filter_map(|task| task.latency) {
+            whole += u128::from(latency.p50.as_nanos()) * u128::from(latency.count);
+            count += latency.count;
+        }
+        let mean = whole.checked_div(u128::from(count)).and_then(|mean| u64::try_from(mean).ok());
+        mean.map(|mean| (Duration::from_nanos(mean), count))
+    };
+    let latencies = median(recorded).zip(median(simulated));
     TaskError {
         name,
         run: of(|task| task.run),
         wait: of(|task| task.wait),
-        latency: latencies.map(|(recorded, simulated)| ((recorded.p50, simulated.p50), recorded.count)),
+        latency: latencies.map(|((recorded, count), (simulated, _))| ((recorded, simulated), count)),
     }
 }
 

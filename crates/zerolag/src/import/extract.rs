@@ -1,6 +1,6 @@
 //! From records to what each task did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::attr::SchedAttr;
 use zerolag_model::{CpuId, Duration, Instant, PrevState, Record, TaskId, TraceEvent};
@@ -13,12 +13,22 @@ pub(super) enum Step {
     Run(Duration),
     /// Wakes a task.
     Wake(TaskId),
-    /// Sleeps until a task wakes it.
-    Wait,
+    /// Sleeps until this task wakes it, which took so long.
+    Wait(TaskId, Duration),
     /// Sleeps until something outside of all tasks wakes it.
     Sleep(Duration),
     /// Waits for the next expiry of its timer.
     Timer(Duration),
+}
+
+/// The work of a task between two sleeps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Job {
+    /// When it was woken; the start of the trace for the first one of a task that ran then.
+    pub(super) at: Instant,
+    /// The task that woke it; `None` for a timer, a device, or if the trace does not show it.
+    pub(super) by: Option<TaskId>,
+    pub(super) demand: Duration,
 }
 
 /// A task of the trace.
@@ -32,6 +42,7 @@ pub(super) struct Task {
     /// From the start of the trace until its first step.
     pub(super) delay: Duration,
     pub(super) steps: Vec<Step>,
+    pub(super) jobs: Vec<Job>,
     /// The times at which something outside of all tasks woke it.
     expiries: Vec<Instant>,
 }
@@ -50,7 +61,23 @@ pub(super) fn extract(trace: &Trace) -> Vec<Task> {
     for record in &trace.records {
         extractor.take(record);
     }
-    extractor.finish(trace.meta.end)
+    let mut tasks = extractor.finish(trace.meta.end);
+    wait_for_used(&mut tasks);
+    tasks
+}
+
+/// Makes sleeps of waits for tasks that are left out: nothing would ever end them.
+fn wait_for_used(tasks: &mut [Task]) {
+    let used: BTreeSet<TaskId> = tasks.iter().filter(|task| task.is_used()).map(|task| task.id).collect();
+    for task in tasks {
+        for step in &mut task.steps {
+            if let Step::Wait(waker, slept) = step
+                && !used.contains(waker)
+            {
+                *step = Step::Sleep(*slept);
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -79,6 +106,7 @@ struct Doing {
     ran: Duration,
     delay: Duration,
     steps: Vec<Step>,
+    jobs: Vec<Job>,
     expiries: Vec<Instant>,
     /// A waking while it runs: the waker and the place of its step. It counts if the task then
     /// blocks.
@@ -109,6 +137,13 @@ impl Doing {
         let ran = core::mem::take(&mut self.ran);
         if !ran.is_zero() {
             self.steps.push(Step::Run(ran));
+            if self.jobs.is_empty() {
+                let at = Instant::from_nanos(at.as_nanos().saturating_sub(ran.as_nanos()));
+                self.jobs.push(Job { at, by: None, demand: Duration::ZERO });
+            }
+            if let Some(job) = self.jobs.last_mut() {
+                job.demand = job.demand.saturating_add(ran);
+            }
         }
     }
 }
@@ -183,9 +218,10 @@ impl Extractor {
             self.wakes(waker, task, at);
         }
         let doing = self.tasks.entry(task);
+        doing.jobs.push(Job { at, by: waker, demand: Duration::ZERO });
         let is_first = doing.steps.is_empty();
         match waker {
-            Some(_) => doing.steps.push(Step::Wait),
+            Some(waker) => doing.steps.push(Step::Wait(waker, at.since(since))),
             None => {
                 let slept = at.since(since);
                 doing.expiries.push(at);
@@ -227,8 +263,9 @@ impl Extractor {
                 match doing.early.take() {
                     None => {}
                     Some(waker) => {
-                        if waker.is_some() {
-                            doing.steps.push(Step::Wait);
+                        doing.jobs.push(Job { at, by: waker.map(|(waker, _)| waker), demand: Duration::ZERO });
+                        if let Some((waker, _)) = waker {
+                            doing.steps.push(Step::Wait(waker, Duration::ZERO));
                         }
                         doing.state = State::Waits;
                     }
@@ -269,10 +306,10 @@ impl Extractor {
             let attr = doing.attr.unwrap_or(SchedAttr::NORMAL);
             let steps: Vec<Step> =
                 doing.steps.iter().copied().filter(|step| *step != Step::Run(Duration::ZERO)).collect();
-            let expiries = doing.expiries.clone();
+            let (jobs, expiries) = (doing.jobs.clone(), doing.expiries.clone());
             let parent = doing.parent;
             let mut task =
-                Task { id, name: Arc::clone(&doing.name), attr, parent, delay: doing.delay, steps, expiries };
+                Task { id, name: Arc::clone(&doing.name), attr, parent, delay: doing.delay, steps, jobs, expiries };
             task.recognise_timer();
             task
         };
@@ -283,7 +320,7 @@ impl Extractor {
 impl Task {
     /// Makes a timer of sleeps that end at even distances.
     fn recognise_timer(&mut self) {
-        if self.expiries.len() < TIMER_MIN || self.steps.contains(&Step::Wait) {
+        if self.expiries.len() < TIMER_MIN || self.steps.iter().any(|step| matches!(step, Step::Wait(..))) {
             return;
         }
         let mut distances: Vec<u64> = self.expiries.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos()).collect();

@@ -22,13 +22,19 @@
 
 mod error;
 mod extract;
+mod fitted;
+mod groups;
+mod tree;
 mod write;
 
 pub use error::{BaseError, Pair, TaskError};
+pub use tree::GroupTree;
 
 use crate::error::Error;
+use crate::manifest::Manifest;
 use crate::simulation::{Observe, Plan, PlanError};
 use extract::Task;
+use groups::Groups;
 use zerolag_model::{KernelVersion, TaskId};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
@@ -42,8 +48,27 @@ pub struct Options {
     pub groups: Vec<(String, String)>,
     /// The limits of groups: their path, and what `cpu.max` holds.
     pub limits: Vec<(String, String)>,
+    /// The groups of the recorded machine, their limits, weights and members.
+    pub tree: GroupTree,
+    /// The limits of containers. A container's group is the one whose path ends in its name.
+    pub manifest: Option<Manifest>,
     /// The kernel, instead of the one that the trace names.
     pub kernel: Option<KernelVersion>,
+    /// Whether demands are repeated or drawn.
+    pub form: Form,
+    /// Of the fitted form, the processes or threads whose arrivals a load multiplies; all but the
+    /// kernel's if there is none.
+    pub services: Vec<String>,
+}
+
+/// How an imported workload repeats what was recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Form {
+    /// The recorded demands in their order.
+    #[default]
+    Exact,
+    /// Services with arrival processes and distributions of demands, for other loads.
+    Fitted,
 }
 
 /// An imported workload.
@@ -51,22 +76,37 @@ pub struct Options {
 pub struct Import {
     /// The scenario, as TOML.
     pub scenario: String,
-    /// The task of the trace that each task of the scenario is, in its order.
-    pub tasks: Vec<TaskId>,
+    /// The tasks of the trace that each task of the scenario stands for, in its order: one in the
+    /// exact form, the workers of a service in the fitted one.
+    pub tasks: Vec<Vec<TaskId>>,
+    /// The names of services, in their order; none in the exact form.
+    services: Vec<String>,
     /// The kernel whose settings the scenario has.
     pub kernel: KernelVersion,
     /// Names of [`Options::groups`] that no process and no thread has.
     pub unknown: Vec<String>,
+    /// The groups.
+    groups: Groups,
+    /// The containers of the manifest that no group belongs to, if some do.
+    pub unused: Vec<String>,
 }
 
-/// Returns the workload of a trace, in the exact form. O(records).
+/// Returns the workload of a trace. O(records); the fitted form also O(classes of threads squared).
 #[must_use]
 pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let tasks: Vec<Task> = extract::extract(trace).into_iter().filter(Task::is_used).collect();
     let kernel = options.kernel.unwrap_or_else(|| nearest(&trace.meta.kernel));
-    let scenario = write::scenario(trace, &tasks, kernel, origin, options);
+    let groups = Groups::new(trace, &tasks, options);
+    let (scenario, services) = match options.form {
+        Form::Exact => (write::scenario(trace, &tasks, kernel, origin, &groups), Vec::new()),
+        Form::Fitted => fitted::scenario(trace, &tasks, kernel, origin, &groups, options),
+    };
     let unknown = write::unknown(trace, &tasks, options);
-    Import { scenario, tasks: tasks.iter().map(|task| task.id).collect(), kernel, unknown }
+    let unused = groups.unused.clone();
+    let exact = || tasks.iter().map(|task| vec![task.id]).collect();
+    let (services, members): (Vec<String>, Vec<Vec<TaskId>>) = services.into_iter().unzip();
+    let tasks = if services.is_empty() { exact() } else { members };
+    Import { scenario, tasks, services, kernel, unknown, groups, unused }
 }
 
 /// Returns the preset that is nearest to a kernel's release: the last that is not later. The
@@ -115,15 +155,17 @@ impl core::error::Error for ImportError {}
 /// The scenario is not accepted, which is a bug of the import, or too large.
 pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportError> {
     let simulated = simulate(&import.scenario)?;
-    Ok(BaseError::of(&Metrics::of(trace), &simulated, &import.tasks))
+    Ok(BaseError::of(&Metrics::of(trace), &simulated, &import.tasks, &import.services))
 }
 
 impl Import {
-    /// Refuses groups of names that the trace does not have. `trace` is its name, for messages.
+    /// Refuses groups of names that the trace does not have, and a manifest that limits none of
+    /// the groups. `trace` is its name, for messages.
     ///
     /// # Errors
-    /// The names that are not in the trace.
-    pub fn check_names(&self, trace: &str) -> Result<(), Error> {
+    /// The names that are not in the trace, or those of the containers.
+    pub fn check_names(&self, trace: &str, options: &Options) -> Result<(), Error> {
+        self.groups.check(options)?;
         let [first, ..] = &self.unknown[..] else { return Ok(()) };
         Err(Error::input_help(
             format!("{trace}: no process or thread is named {}", self.unknown.join(", ")),
@@ -142,7 +184,7 @@ impl Import {
 pub fn to_advise(trace: &Trace, name: &str, options: &Options) -> Result<(String, BaseError), Error> {
     let origin = std::path::Path::new(name).file_name().unwrap_or_default().to_string_lossy();
     let imported = import(trace, &origin, options);
-    imported.check_names(name)?;
+    imported.check_names(name, options)?;
     if imported.tasks.is_empty() {
         return Err(Error::input(format!("{name}: no task computes in this trace")));
     }

@@ -27,8 +27,8 @@ fn demands_and_wakers_are_extracted() {
     let (a, b, c) = (TaskId(0), TaskId(1), TaskId(2));
     let steps = |task: TaskId| tasks.iter().find(|found| found.id == task).expect("extracted").steps.clone();
     assert_eq!(tasks[0].delay, us(1000));
-    assert_eq!(steps(a), [Step::Run(us(3000)), Step::Wake(b), Step::Wait, Step::Run(us(1000))]);
-    assert_eq!(steps(b), [Step::Wait, Step::Run(us(2000)), Step::Wake(a)]);
+    assert_eq!(steps(a), [Step::Run(us(3000)), Step::Wake(b), Step::Wait(b, us(3000)), Step::Run(us(1000))]);
+    assert_eq!(steps(b), [Step::Wait(a, us(4000)), Step::Run(us(2000)), Step::Wake(a)]);
     // It waited at the start of the trace; a timer wakes it after 3 ms of sleep.
     assert_eq!(steps(c), [Step::Run(us(1000)), Step::Sleep(us(3000)), Step::Run(us(500))]);
 }
@@ -49,6 +49,19 @@ fn a_waking_that_cancels_a_sleep_is_no_semaphore() {
     script.event(1000, 1, waking(a)).preempt(2000, 0, a, b);
     let tasks = extract(&script.end(5000));
     assert!(tasks.iter().all(|task| task.steps.iter().all(|step| matches!(step, Step::Run(_)))), "{tasks:?}");
+}
+
+#[test]
+fn a_sleep_that_a_stopper_ends_does_not_last_for_good() {
+    let mut script = Script::new(1);
+    let (a, stopper) = (script.fair("a"), script.fair("migration/0"));
+    script.meta.source = Source::Text;
+    script.run(0, 0, None, Some(a)).run(1000, 0, Some(a), Some(stopper));
+    script.wake(3000, 0, a).run(3000, 0, Some(stopper), Some(a)).run(4000, 0, Some(a), None);
+    let trace = script.end(5000);
+    assert_eq!(extract(&trace)[0].steps, [Step::Run(us(1000)), Step::Sleep(us(2000)), Step::Run(us(1000))]);
+    let base = base_error(&trace, &import(&trace, "x", &Options::default())).expect("a scenario");
+    assert!(base.run().1 < us(100), "{base}");
 }
 
 #[test]
@@ -99,7 +112,8 @@ fn limits_and_odd_names_are_written_as_toml() {
     }
     let pair = |a: &str, b: &str| vec![(a.to_owned(), b.to_owned())];
     let kernel = KernelVersion::from_name("6.1");
-    let options = Options { groups: pair("b", "/x/y"), limits: pair("/x/y", "50000 100000"), kernel };
+    let options =
+        Options { groups: pair("b", "/x/y"), limits: pair("/x/y", "50000 100000"), kernel, ..Options::default() };
     let import = import(&trace, "x", &options);
     assert!(import.scenario.contains("[group.\"/x/y\"]\n\"cpu.max\" = \"50000 100000\""), "{}", import.scenario);
     assert_eq!(import.scenario.matches("\ngroup = \"/x/y\"").count(), 1, "{}", import.scenario);
@@ -115,4 +129,140 @@ fn the_nearest_kernel_is_not_later() {
         assert_eq!(nearest(release).name(), kernel, "{release}");
     }
     assert_eq!(nearest(""), KernelVersion::default());
+}
+
+/// Requests of a timer: `front` computes 1 ms, wakes `back` and sleeps; `back` computes 2 ms and
+/// wakes it; it computes 0.5 ms.
+fn requests(count: u64) -> Trace {
+    let mut script = Script::new(2);
+    let (front, back) = (script.fair("front"), script.fair("back"));
+    script.meta.source = Source::Text;
+    for turn in 0..count {
+        let at = 1000 + turn * 10_000 + turn % 3 * 100;
+        script.wake(at, 0, front).run(at, 0, None, Some(front));
+        script.wake(at + 1000, 0, back).run(at + 1000, 0, Some(front), Some(back));
+        script.wake(at + 3000, 0, front).run(at + 3000, 0, Some(back), Some(front));
+        script.run(at + 3500, 0, Some(front), None);
+    }
+    script.end(1000 + count * 10_000)
+}
+
+fn fitted(trace: &Trace) -> Import {
+    import(trace, "x", &Options { form: Form::Fitted, ..Options::default() })
+}
+
+/// The CPU time of all tasks at a load.
+fn run_at(scenario: &str, load: &str) -> Duration {
+    let text = scenario.replace("load = 1\n", &format!("load = {load}\n"));
+    let summary = simulate(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (0..3)
+        .filter_map(|at| summary.task(TaskId::from_index(at)))
+        .fold(Duration::ZERO, |sum, task| sum.saturating_add(task.run))
+}
+
+#[test]
+fn a_request_that_waits_for_another_thread_is_a_call() {
+    let fitted = fitted(&requests(40));
+    let scenario = &fitted.scenario;
+    assert!(
+        scenario.contains("[service.\"front\"]\nworkers = 1\nload = \"${load}\"\ndelay = \"1000000ns\"\narrivals = "),
+        "{scenario}"
+    );
+    assert!(
+        scenario.contains("steps = [\n  { run = { choice = [{ time = \"1000000ns\", weight = 1 },"),
+        "the demand before the answer: {scenario}"
+    );
+    assert_eq!(
+        scenario.matches("{ call = \"back\" },\n  { run = { choice = [{ time = \"500000ns\"").count(),
+        1,
+        "{scenario}"
+    );
+    let back = scenario.split("[service.\"back\"]").nth(1).expect("it is a service");
+    assert!(!back.contains("arrivals") && !back.contains("front"), "{back}");
+    assert_eq!(fitted.tasks, [vec![TaskId(0)], vec![TaskId(1)]]);
+}
+
+#[test]
+fn a_fitted_workload_demands_as_much_and_follows_the_load() {
+    let trace = requests(200);
+    let fitted = fitted(&trace);
+    let base = base_error(&trace, &fitted).expect("a scenario");
+    let (all, apart) = base.run();
+    assert!(apart.as_nanos() * 50 <= all.as_nanos(), "CPU time: at most 2 % apart\n{base}");
+    let at_one = run_at(&fitted.scenario, "1").as_nanos() as f64;
+    for load in [0.5, 1.5] {
+        let share = run_at(&fitted.scenario, &load.to_string()).as_nanos() as f64 / at_one / load;
+        assert!((0.97..1.03).contains(&share), "{load}: {share}");
+    }
+}
+
+#[test]
+fn of_a_client_and_its_server_the_older_one_is_the_server() {
+    let mut script = Script::new(2);
+    let (server, client) = (script.fair("server"), script.fair("client"));
+    script.meta.source = Source::Text;
+    script.wake(0, 0, client).run(0, 0, None, Some(client));
+    for turn in 0..50 {
+        let at = 1000 + turn * 3000;
+        script.wake(at, 0, server).run(at, 0, Some(client), Some(server));
+        script.wake(at + 2000, 0, client).run(at + 2000, 0, Some(server), Some(client));
+    }
+    let trace = script.end(160_000);
+    let scenario = fitted(&trace).scenario;
+    let of = |name: &str| {
+        scenario.split(&format!("[service.\"{name}\"]")).nth(1).expect(name).split("[service").next().map(str::to_owned)
+    };
+    let (server, client) = (of("server").expect("text"), of("client").expect("text"));
+    assert!(server.contains("arrivals = { every = ") && server.contains("{ send = \"client\" }"), "{scenario}");
+    assert!(!client.contains("arrivals") && !client.contains("send"), "{scenario}");
+    assert!(base_error(&trace, &fitted(&trace)).is_ok(), "{scenario}");
+}
+
+#[test]
+fn groups_come_from_names_then_from_a_saved_tree_then_from_the_parent() {
+    let mut trace = ping_pong();
+    let thread = |tid| zerolag_trace::Thread { tid, pid: Some(tid), process: None, charged: None };
+    trace.meta.recorded.threads = vec![thread(10), thread(20), thread(30)];
+    let root = std::env::temp_dir().join(format!("zerolag-import-tree-{}", std::process::id()));
+    for (file, text) in [
+        ("pod/cpu.max", "90000 100000"),
+        ("pod/web/cpu.max", "50000 100000"),
+        ("pod/web/cpu.weight", "79"),
+        ("pod/web/cgroup.procs", "10\n20\n"),
+        ("other/cpu.max", "1000 100000"),
+        ("cgroup.procs", "30\n"),
+    ] {
+        let path = root.join(file);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("a directory");
+        std::fs::write(path, text).expect("a file");
+    }
+    let tree = GroupTree::directory(&root).expect("a tree");
+    drop(std::fs::remove_dir_all(&root));
+    let of_tree = import(&trace, "x", &Options { tree: tree.clone(), ..Options::default() }).scenario;
+    assert_eq!(of_tree.matches("\ngroup = \"/pod/web\"").count(), 2, "{of_tree}");
+    assert!(of_tree.contains("[group.\"/pod\"]\n\"cpu.max\" = \"90000 100000\""), "the group above: {of_tree}");
+    assert!(of_tree.contains("\"cpu.max\" = \"50000 100000\"\n\"cpu.weight\" = 79"), "{of_tree}");
+    assert!(!of_tree.contains("/other"), "no member is in the trace: {of_tree}");
+    // A name, and a limit, overrule it.
+    let pair = |a: &str, b: &str| vec![(a.to_owned(), b.to_owned())];
+    let options = Options {
+        tree: tree.clone(),
+        groups: pair("a", "/else"),
+        limits: pair("/pod/web", "max"),
+        ..Options::default()
+    };
+    let overruled = import(&trace, "x", &options).scenario;
+    assert_eq!(overruled.matches("\ngroup = \"/pod/web\"").count(), 1, "{overruled}");
+    assert!(overruled.contains("\"cpu.weight\" = 79\n\"cpu.max\" = \"max\""), "{overruled}");
+    // So does a manifest, whose container is the last part of the path.
+    let pod = "kind: Pod\nspec: {containers: [{name: web, resources: {limits: {cpu: 750m}}}, {name: log, resources: {limits: {cpu: 1}}}]}";
+    let manifest = Manifest::text("pod.yaml", pod.as_bytes()).expect("a pod");
+    let options = Options { tree, manifest: Some(manifest.clone()), ..Options::default() };
+    let limited = import(&trace, "x", &options);
+    assert!(limited.scenario.contains("[group.\"/pod/web\"]\n\"limits.cpu\" = \"750m\"\n"), "{}", limited.scenario);
+    assert_eq!(limited.unused, ["log"]);
+    assert!(limited.check_names("x", &options).is_ok() && base_error(&trace, &limited).is_ok());
+    let options = Options { manifest: Some(manifest), ..Options::default() };
+    let error = import(&trace, "x", &options).check_names("x", &options).expect_err("no group").to_string();
+    assert!(error.contains("no group of the import belongs to web, log; it has none"), "{error}");
 }

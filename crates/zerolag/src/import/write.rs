@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::extract::{Step, Task};
+use super::groups::Groups;
 use core::fmt::Write;
 use std::collections::BTreeMap;
 use zerolag_model::attr::{FairPolicy, RtPolicy, SchedAttr};
@@ -9,15 +10,9 @@ use zerolag_model::{Duration, KernelVersion, TaskId};
 use zerolag_trace::Trace;
 
 /// Returns the scenario.
-pub(super) fn scenario(
-    trace: &Trace,
-    tasks: &[Task],
-    kernel: KernelVersion,
-    origin: &str,
-    options: &Options,
-) -> String {
+pub(super) fn scenario(trace: &Trace, tasks: &[Task], kernel: KernelVersion, origin: &str, groups: &Groups) -> String {
     let mut out = String::new();
-    write(&mut out, trace, tasks, kernel, origin, options).expect("invariant: writing to a String cannot fail");
+    write(&mut out, trace, tasks, kernel, origin, groups).expect("invariant: writing to a String cannot fail");
     out
 }
 
@@ -27,38 +22,11 @@ fn write(
     tasks: &[Task],
     kernel: KernelVersion,
     origin: &str,
-    options: &Options,
+    groups: &Groups,
 ) -> core::fmt::Result {
-    let origin: String = origin.chars().filter(|c| !c.is_control()).collect();
-    writeln!(out, "# Imported from {origin} by zerolag {}: exact replay.", env!("CARGO_PKG_VERSION"))?;
-    writeln!(
-        out,
-        "# `run` is CPU time, however long the task waited for it; a semaphore stands for each wakeup by a task."
-    )?;
-    writeln!(out, "# Not in a recording: affinities (but of kernel threads), limits, parameters of deadline tasks.")?;
-    if !trace.meta.kernel.is_empty() {
-        writeln!(
-            out,
-            "# Recorded on Linux {}.",
-            trace.meta.kernel.chars().filter(|c| !c.is_control()).collect::<String>()
-        )?;
-    }
-    let gaps = &trace.meta.recorded.gaps;
-    if !gaps.is_empty() {
-        writeln!(out, "# Events were lost in {} gaps: demands and wakeups there are guesses.", gaps.len())?;
-    }
-    writeln!(out, "kernel = {}", quoted(kernel.name()))?;
-    writeln!(out, "duration = {}", time(trace.meta.end.since(trace.meta.start)))?;
+    head(out, trace, kernel, origin, "exact replay")?;
     writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
-    let groups = groups(trace, tasks, options);
-    let mut paths: BTreeMap<&str, Option<&str>> = groups.values().map(|path| (*path, None)).collect();
-    paths.extend(options.limits.iter().map(|(path, max)| (path.as_str(), Some(max.as_str()))));
-    for (path, max) in paths {
-        writeln!(out, "\n[group.{}]", quoted(path))?;
-        if let Some(max) = max {
-            writeln!(out, "\"cpu.max\" = {}", quoted(max))?;
-        }
-    }
+    write_groups(out, groups)?;
     let names = names(trace, tasks);
     let nr_cpus = trace.meta.machine.nr_cpus();
     for task in tasks {
@@ -67,7 +35,7 @@ fn write(
         if let Some(cpu) = cpu_of(&task.name).filter(|cpu| (*cpu as usize) < nr_cpus) {
             writeln!(out, "cpus = \"{cpu}\"")?;
         }
-        if let Some(path) = groups.get(&task.id) {
+        if let Some(path) = groups.of.get(&task.id) {
             writeln!(out, "group = {}", quoted(path))?;
         }
         if !task.delay.is_zero() {
@@ -78,7 +46,7 @@ fn write(
             match step {
                 Step::Run(demand) => writeln!(out, "  {{ run = {} }},", time(*demand))?,
                 Step::Sleep(length) => writeln!(out, "  {{ sleep = {} }},", time(*length))?,
-                Step::Wait => writeln!(out, "  {{ sem_wait = {} }},", quoted(&names[&task.id]))?,
+                Step::Wait(..) => writeln!(out, "  {{ sem_wait = {} }},", quoted(&names[&task.id]))?,
                 Step::Timer(period) => {
                     writeln!(out, "  {{ timer = {{ period = {}, mode = \"absolute\" }} }},", time(*period))?;
                 }
@@ -93,6 +61,32 @@ fn write(
         writeln!(out, "]")?;
     }
     Ok(())
+}
+
+/// Writes the remarks at the start of the file, the kernel and the duration.
+pub(super) fn head(
+    out: &mut String,
+    trace: &Trace,
+    kernel: KernelVersion,
+    origin: &str,
+    form: &str,
+) -> core::fmt::Result {
+    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
+    writeln!(out, "# Imported from {} by zerolag {}: {form}.", plain(origin), env!("CARGO_PKG_VERSION"))?;
+    writeln!(
+        out,
+        "# `run` is CPU time, however long the task waited for it; a semaphore or a service stands for wakeups by a task."
+    )?;
+    writeln!(out, "# Not in a recording: affinities (but of kernel threads), groups, parameters of deadline tasks.")?;
+    if !trace.meta.kernel.is_empty() {
+        writeln!(out, "# Recorded on Linux {}.", plain(&trace.meta.kernel))?;
+    }
+    let gaps = &trace.meta.recorded.gaps;
+    if !gaps.is_empty() {
+        writeln!(out, "# Events were lost in {} gaps: demands and wakeups there are guesses.", gaps.len())?;
+    }
+    writeln!(out, "kernel = {}", quoted(kernel.name()))?;
+    writeln!(out, "duration = {}", time(trace.meta.end.since(trace.meta.start)))
 }
 
 /// Returns a unique name per task: its name and its thread id.
@@ -124,23 +118,22 @@ pub(super) fn unknown(trace: &Trace, tasks: &[Task], options: &Options) -> Vec<S
     options.groups.iter().map(|(name, _)| name).filter(|name| !is_known(name)).cloned().collect()
 }
 
-/// Returns the groups of tasks: by the name of thread or process, else that of the parent.
-fn groups<'o>(trace: &Trace, tasks: &[Task], options: &'o Options) -> BTreeMap<TaskId, &'o str> {
-    let mut groups: BTreeMap<TaskId, &str> = BTreeMap::new();
-    // Parents have lower ids: a task is created after the task that forks it.
-    for task in tasks {
-        let process = trace.meta.recorded.thread(task.id).and_then(|thread| thread.process.as_deref());
-        let is_named = |name: &str| name == &*task.name || Some(name) == process;
-        let named = options.groups.iter().find(|(name, _)| is_named(name)).map(|(_, path)| path.as_str());
-        let inherited = || task.parent.and_then(|parent| groups.get(&parent).copied());
-        if let Some(path) = named.or_else(inherited) {
-            groups.insert(task.id, path);
+/// Writes the tables of groups.
+pub(super) fn write_groups(out: &mut String, groups: &Groups) -> core::fmt::Result {
+    for (path, keys) in &groups.keys {
+        writeln!(out, "\n[group.{}]", quoted(path))?;
+        for (key, value) in keys {
+            // A number stays one, but `cpu.max` is a text, also without a period.
+            match value.parse::<i64>().ok().filter(|_| *key != "cpu.max") {
+                Some(number) => writeln!(out, "{} = {number}", quoted(key))?,
+                None => writeln!(out, "{} = {}", quoted(key), quoted(value))?,
+            }
         }
     }
-    groups
+    Ok(())
 }
 
-fn attributes(out: &mut String, attr: SchedAttr) -> core::fmt::Result {
+pub(super) fn attributes(out: &mut String, attr: SchedAttr) -> core::fmt::Result {
     match attr {
         SchedAttr::Fair { policy, nice, .. } => {
             match policy {
@@ -174,7 +167,7 @@ fn attributes(out: &mut String, attr: SchedAttr) -> core::fmt::Result {
 }
 
 /// Returns the CPU of a kernel thread that has one: `ksoftirqd/1`, `kworker/1:2-events`.
-fn cpu_of(name: &str) -> Option<u32> {
+pub(super) fn cpu_of(name: &str) -> Option<u32> {
     let (kind, rest) = name.split_once('/')?;
     let bound = ["kworker", "ksoftirqd", "cpuhp", "idle_inject", "irq_work", "ktimers", "rcuc", "stopper", "watchdog"];
     if !bound.contains(&kind) || rest.starts_with('u') {
@@ -183,12 +176,12 @@ fn cpu_of(name: &str) -> Option<u32> {
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-fn time(time: Duration) -> String {
+pub(super) fn time(time: Duration) -> String {
     format!("\"{}ns\"", time.as_nanos())
 }
 
 /// Returns a string of TOML.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for char in text.chars() {
         match char {

@@ -1,0 +1,328 @@
+//! The fitted form: what a recorded machine's services do, as distributions, for other loads.
+//!
+//! The exact form repeats demands in their order and ends with them, so it cannot say what more
+//! requests would do. This form keeps only what a request is:
+//!
+//! ```text
+//! threads ─► classes: those of one process, name and attributes are the workers of a service
+//! jobs    ─► the work between a wakeup and the next sleep; its waker decides what it is
+//!
+//!  a job woken by          is
+//!  a timer, a device       a request of an arrival process
+//!  another class           a request that the other class sends, if that wakes most of its jobs
+//!  a class that it sends   the rest of the request that waited for the answer: `call`
+//!  its own class           a part of the same request
+//! ```
+//!
+//! 1. A class is *sent to* by the class that wakes at least 80 % of its jobs. It gets so many
+//!    requests per request of its sender as it had, rounded; its demand makes up for the rounding.
+//! 2. Two classes that wake each other are a server and its client, and nothing in the trace says
+//!    which. The one whose thread is older is the server. Its arrival process is that of the
+//!    client's wakeups: an open loop also where the client waited for answers, for only then a load
+//!    can be asked for.
+//! 3. Every other class has an arrival process: the distances between its requests. A class with
+//!    few jobs gets their times.
+//!
+//! Demands and distances are kept as up to 32 means of equally many samples, so their mean is exact
+//! and their tail is the mean of the last part. Differs from the machine: distances and demands are
+//! drawn independently, so bursts that follow a rhythm lose it, and a thread that handles several
+//! requests in one job counts as one request.
+
+use super::Options;
+use super::extract::{Job, Task};
+use super::groups::Groups;
+use super::write::{attributes, cpu_of, head, quoted, time, write_groups};
+use core::fmt::Write;
+use std::collections::BTreeMap;
+use zerolag_model::{Duration, Instant, KernelVersion, TaskId};
+use zerolag_trace::Trace;
+
+/// Threads that do the same.
+#[derive(Debug)]
+struct Class<'a> {
+    /// The name of its service.
+    name: String,
+    process: Option<&'a str>,
+    tasks: Vec<&'a Task>,
+    /// The lowest thread id: the oldest thread.
+    oldest: u32,
+    /// All jobs in order of time, with the classes of their wakers.
+    jobs: Vec<(&'a Job, Option<usize>)>,
+    /// The class that sends its requests, and how many per request of it.
+    sender: Option<(usize, u32)>,
+    /// A class that it waits for within a request.
+    calls: Option<usize>,
+}
+
+impl Class<'_> {
+    /// Returns the jobs that begin a request.
+    fn requests(&self, own: usize) -> impl Iterator<Item = &Job> {
+        let is_first = move |by: Option<usize>| by != Some(own) && (by.is_none() || by != self.calls);
+        self.jobs.iter().filter(move |(_, by)| is_first(*by)).map(|(job, _)| *job)
+    }
+
+    /// Returns the share of the jobs that a class wakes.
+    fn share_of(&self, waker: usize) -> f64 {
+        self.jobs.iter().filter(|(_, by)| *by == Some(waker)).count() as f64 / self.jobs.len().max(1) as f64
+    }
+}
+
+/// A class of the scenario: the name of its service, and its tasks.
+pub(super) type Service = (String, Vec<TaskId>);
+
+/// Returns the scenario, and its services in their order.
+pub(super) fn scenario(
+    trace: &Trace,
+    tasks: &[Task],
+    kernel: KernelVersion,
+    origin: &str,
+    groups: &Groups,
+    options: &Options,
+) -> (String, Vec<Service>) {
+    let mut classes = classes(trace, tasks, groups);
+    link(&mut classes);
+    let mut out = String::new();
+    write(&mut out, trace, &classes, (kernel, origin), groups, options)
+        .expect("invariant: writing to a String cannot fail");
+    let service = |class: &Class<'_>| (class.name.clone(), class.tasks.iter().map(|task| task.id).collect());
+    (out, classes.iter().map(service).collect())
+}
+
+/// What the tasks of a class share: process, name, attributes as text (they have no order), group.
+type Key<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
+
+fn classes<'a>(trace: &'a Trace, tasks: &'a [Task], groups: &Groups) -> Vec<Class<'a>> {
+    let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    let mut of: BTreeMap<TaskId, usize> = BTreeMap::new();
+    let mut classes: Vec<Class<'a>> = Vec::new();
+    for task in tasks {
+        let thread = trace.meta.recorded.thread(task.id);
+        let process = thread.and_then(|thread| thread.process.as_deref());
+        let tid = thread.map_or(task.id.0, |thread| thread.tid);
+        let attr = format!("{:?}", task.attr);
+        let place = *places.entry((process, &*task.name, attr, groups.of.get(&task.id))).or_insert_with(|| {
+            let name = task.name.to_string();
+            let known = classes.iter().filter(|class| class.tasks[0].name == task.name).count();
+            let name = if known == 0 { name } else { format!("{name}:{}", known + 1) };
+            classes.push(Class {
+                name,
+                process,
+                tasks: Vec::new(),
+                oldest: tid,
+                jobs: Vec::new(),
+                sender: None,
+                calls: None,
+            });
+            classes.len() - 1
+        });
+        classes[place].tasks.push(task);
+        classes[place].oldest = classes[place].oldest.min(tid);
+        of.insert(task.id, place);
+    }
+    for class in &mut classes {
+        let jobs = class.tasks.iter().flat_map(|task| &task.jobs);
+        class.jobs = jobs.map(|job| (job, job.by.and_then(|waker| of.get(&waker).copied()))).collect();
+        class.jobs.sort_by_key(|(job, _)| job.at);
+    }
+    classes
+}
+
+/// Decides which class sends the requests of which.
+fn link(classes: &mut [Class<'_>]) {
+    let most = |at: usize| {
+        let class = &classes[at];
+        let sender = (0..classes.len()).filter(|other| *other != at && classes[*other].jobs.len() >= FEW);
+        let best =
+            sender.map(|other| (class.share_of(other), other)).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        best.filter(|(share, _)| *share >= MOSTLY && class.jobs.len() >= FEW).map(|(_, other)| other)
+    };
+    let mut senders: Vec<Option<usize>> = (0..classes.len()).map(most).collect();
+    // The oldest of a circle is fed from outside: by the class that would send to it.
+    let mut fed_by: Vec<Option<usize>> = vec![None; classes.len()];
+    for start in 0..classes.len() {
+        let mut path = vec![start];
+        while let Some(next) = senders[*path.last().expect("invariant: it has a start")] {
+            if let Some(at) = path.iter().position(|known| *known == next) {
+                let oldest = path[at..].iter().copied().min_by_key(|class| (classes[*class].oldest, *class));
+                let root = oldest.expect("invariant: a circle has a class");
+                (fed_by[root], senders[root]) = (senders[root], None);
+                break;
+            }
+            path.push(next);
+        }
+    }
+    for at in 0..classes.len() {
+        let answers = |other: usize| senders[other] == Some(at) && fed_by[at] != Some(other);
+        let called = (0..classes.len()).filter(|other| answers(*other)).find(|other| {
+            let woken = classes[at].jobs.iter().filter(|(_, by)| *by == Some(*other)).count();
+            woken as f64 >= MOSTLY * classes[*other].jobs.len() as f64
+        });
+        classes[at].calls = called;
+    }
+    for at in 0..classes.len() {
+        let Some(sender) = senders[at] else { continue };
+        let ratio = classes[at].requests(at).count() as f64 / classes[sender].requests(sender).count().max(1) as f64;
+        // A request that is sent with less than every other one has times of its own.
+        if ratio >= 0.5 {
+            classes[at].sender = Some((sender, (ratio.round() as u32).clamp(1, SENT_MAX)));
+        } else {
+            for class in classes.iter_mut().filter(|class| class.calls == Some(at)) {
+                class.calls = None;
+            }
+        }
+    }
+}
+
+fn write(
+    out: &mut String,
+    trace: &Trace,
+    classes: &[Class<'_>],
+    (kernel, origin): (KernelVersion, &str),
+    groups: &Groups,
+    options: &Options,
+) -> core::fmt::Result {
+    head(out, trace, kernel, origin, "fitted: demands and distances are drawn from the recorded ones")?;
+    writeln!(out, "\n[parameters]\n# How many times as often requests arrive: --set load=1.5\nload = 1")?;
+    writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
+    write_groups(out, groups)?;
+    for (at, class) in classes.iter().enumerate() {
+        let requests: Vec<&Job> = class.requests(at).collect();
+        writeln!(out, "\n[service.{}]", quoted(&class.name))?;
+        attributes(out, class.tasks[0].attr)?;
+        if let Some(cpu) = cpu_of(&class.tasks[0].name).filter(|cpu| (*cpu as usize) < trace.meta.machine.nr_cpus()) {
+            writeln!(out, "cpus = \"{cpu}\"")?;
+        }
+        if let Some(path) = groups.of.get(&class.tasks[0].id) {
+            writeln!(out, "group = {}", quoted(path))?;
+        }
+        writeln!(out, "workers = {}", class.tasks.len())?;
+        if class.sender.is_none() {
+            arrivals(out, class, &requests, trace.meta.start, options)?;
+        }
+        steps(out, classes, at, &requests)?;
+    }
+    Ok(())
+}
+
+fn arrivals(
+    out: &mut String,
+    class: &Class<'_>,
+    requests: &[&Job],
+    start: Instant,
+    options: &Options,
+) -> core::fmt::Result {
+    let is_named = |name: &String| *class.tasks[0].name == **name || class.process == Some(name.as_str());
+    let is_scaled = match options.services.is_empty() {
+        true => !is_kernels(&class.tasks[0].name),
+        false => options.services.iter().any(is_named),
+    };
+    if is_scaled && requests.len() >= FEW {
+        writeln!(out, "load = \"${{load}}\"")?;
+    }
+    if requests.len() < FEW {
+        let times: Vec<String> = requests.iter().map(|job| time(job.at.since(start))).collect();
+        return writeln!(out, "arrivals = {{ times = [{}] }}", times.join(", "));
+    }
+    let first = requests[0].at.since(start);
+    if !first.is_zero() {
+        writeln!(out, "delay = {}", time(first))?;
+    }
+    let distances = requests.windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
+    writeln!(out, "arrivals = {{ every = {} }}", distribution(distances, 1.0))
+}
+
+/// Writes the work of one request.
+fn steps(out: &mut String, classes: &[Class<'_>], at: usize, requests: &[&Job]) -> core::fmt::Result {
+    let class = &classes[at];
+    // Requests that the sender sends too few or too many of do more or less work each.
+    let sent = class.sender.map_or(requests.len() as f64, |(sender, count)| {
+        classes[sender].requests(sender).count() as f64 * f64::from(count)
+    });
+    let demand_of = |is_answer: bool| {
+        let jobs = class.jobs.iter().filter(|(_, by)| (by.is_some() && *by == class.calls) == is_answer);
+        jobs.fold(0.0, |sum, (job, _)| sum + job.demand.as_nanos() as f64)
+    };
+    let drawn = |demands: Vec<Duration>, whole: f64| {
+        let mean = demands.iter().fold(0.0, |sum, demand| sum + demand.as_nanos() as f64) / demands.len().max(1) as f64;
+        let scale = if mean > 0.0 && sent > 0.0 { whole / sent / mean } else { 1.0 };
+        distribution(demands, scale)
+    };
+    writeln!(out, "steps = [")?;
+    writeln!(out, "  {{ run = {} }},", drawn(requests.iter().map(|job| job.demand).collect(), demand_of(false)))?;
+    if let Some(called) = class.calls {
+        let count = classes[called].sender.map_or(1, |(_, count)| count);
+        for _ in 0..count {
+            writeln!(out, "  {{ call = {} }},", quoted(&classes[called].name))?;
+        }
+        let answers = class.jobs.iter().filter(|(_, by)| *by == Some(called)).map(|(job, _)| job.demand).collect();
+        writeln!(out, "  {{ run = {} }},", drawn(answers, demand_of(true)))?;
+    }
+    for (other, receiver) in classes.iter().enumerate() {
+        if let Some((sender, count)) = receiver.sender
+            && sender == at
+            && class.calls != Some(other)
+        {
+            for _ in 0..count {
+                writeln!(out, "  {{ send = {} }},", quoted(&receiver.name))?;
+            }
+        }
+    }
+    writeln!(out, "]")
+}
+
+/// Returns a distribution of at most [`PARTS`] values with the mean of the samples, times a factor.
+fn distribution(mut samples: Vec<Duration>, factor: f64) -> String {
+    samples.sort_unstable();
+    let parts = samples.len().min(PARTS);
+    let part = |at: usize| {
+        let range = at * samples.len() / parts..(at + 1) * samples.len() / parts;
+        let sum: f64 = samples[range.clone()].iter().map(|sample| sample.as_nanos() as f64).sum();
+        (Duration::from_nanos((sum * factor / range.len() as f64).round() as u64), range.len())
+    };
+    match parts {
+        0 => time(Duration::ZERO),
+        1 => time(part(0).0),
+        _ => {
+            let values: Vec<String> = (0..parts)
+                .map(part)
+                .map(|(value, weight)| format!("{{ time = {}, weight = {weight} }}", time(value)))
+                .collect();
+            format!("{{ choice = [{}] }}", values.join(", "))
+        }
+    }
+}
+
+/// Returns whether a thread is the kernel's: their load does not follow that of requests.
+fn is_kernels(name: &str) -> bool {
+    let first = name.split(['/', ':']).next().unwrap_or(name);
+    KNOWN.contains(&first)
+}
+
+/// Fewer jobs say nothing about a distribution.
+const FEW: usize = 16;
+/// The share that is most.
+const MOSTLY: f64 = 0.8;
+/// The most requests that one sends.
+const SENT_MAX: u32 = 16;
+/// The most values of a distribution.
+const PARTS: usize = 32;
+/// Names of kernel threads, up to the first `/` or `:`.
+const KNOWN: [&str; 17] = [
+    "kworker",
+    "ksoftirqd",
+    "migration",
+    "cpuhp",
+    "rcu_preempt",
+    "rcu_sched",
+    "rcuc",
+    "rcub",
+    "kswapd0",
+    "kcompactd0",
+    "khugepaged",
+    "kthreadd",
+    "jbd2",
+    "ktimers",
+    "kauditd",
+    "oom_reaper",
+    "watchdogd",
+];

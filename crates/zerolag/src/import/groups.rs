@@ -1,0 +1,122 @@
+//! [`Groups`]: the groups of an imported workload: which task is in which, and their limits.
+//!
+//! A recording has no groups. They come, the first one that says something counting, from the names
+//! that the user gives (`--group`), from a saved cgroup directory, or from the parent of a task.
+//! Limits come from the user (`--limit`), from a manifest, or from the directory.
+
+use super::Options;
+use super::extract::Task;
+use crate::error::Error;
+use crate::manifest::Container;
+use std::collections::{BTreeMap, BTreeSet};
+use zerolag_model::TaskId;
+use zerolag_trace::Trace;
+use zerolag_workload::limits::milli_text;
+
+/// The groups of an imported workload.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Groups {
+    /// The path of the group of each task that is in one.
+    pub(super) of: BTreeMap<TaskId, String>,
+    /// The keys of each group, as a scenario has them.
+    pub(super) keys: BTreeMap<String, Vec<(&'static str, String)>>,
+    /// Containers of the manifest that no group has the name of.
+    pub(super) unused: Vec<String>,
+}
+
+impl Groups {
+    /// Returns the groups of the tasks of a trace, in order of task.
+    pub(super) fn new(trace: &Trace, tasks: &[Task], options: &Options) -> Self {
+        let mut groups = Self::default();
+        // Parents have lower ids: a task is created after the task that forks it.
+        for task in tasks {
+            let thread = trace.meta.recorded.thread(task.id);
+            let process = thread.and_then(|thread| thread.process.as_deref());
+            let is_named = |name: &str| name == &*task.name || Some(name) == process;
+            let named = options.groups.iter().find(|(name, _)| is_named(name)).map(|(_, path)| path.clone());
+            let (tid, pid) = (thread.map_or(0, |thread| thread.tid), thread.and_then(|thread| thread.pid));
+            let path = named.or_else(|| match options.tree.lists(tid, pid) {
+                true => options.tree.group_of(tid, pid).map(str::to_owned),
+                false => task.parent.and_then(|parent| groups.of.get(&parent).cloned()),
+            });
+            if let Some(path) = path {
+                groups.of.insert(task.id, path);
+            }
+        }
+        groups.limits(options);
+        groups
+    }
+
+    fn limits(&mut self, options: &Options) {
+        // With members, or above such: a whole machine has hundreds of others.
+        let mut paths: BTreeSet<String> = BTreeSet::new();
+        for path in self.of.values().chain(options.limits.iter().map(|(path, _)| path)) {
+            let above = path.match_indices('/').map(|(at, _)| &path[..at]).filter(|above| !above.is_empty());
+            // A group above matters only if it is limited or weighted.
+            paths.extend(above.filter(|above| options.tree.keys.contains_key(*above)).map(str::to_owned));
+            paths.insert(path.clone());
+        }
+        let of_tree = |path: &String| (path.clone(), options.tree.keys.get(path).cloned().unwrap_or_default());
+        self.keys = paths.iter().map(of_tree).collect();
+        if let Some(manifest) = &options.manifest {
+            for container in manifest.containers() {
+                self.container(container, manifest.containers().len());
+            }
+        }
+        for (path, max) in &options.limits {
+            self.set(path, vec![("cpu.max", max.clone())], &LIMITS);
+        }
+    }
+
+    /// Sets the limit of a container's group: the one whose path ends in its name, or the only one.
+    fn container(&mut self, container: &Container, nr_containers: usize) {
+        let is_named = |path: &&String| path.rsplit('/').next() == Some(&*container.name);
+        let mut paths: Vec<String> = self.keys.keys().filter(is_named).cloned().collect();
+        if paths.is_empty() && nr_containers == 1 && self.keys.len() == 1 {
+            paths.extend(self.keys.keys().cloned());
+        }
+        if paths.is_empty() {
+            self.unused.push(container.name.clone());
+        }
+        let mut keys: Vec<(&str, String)> = Vec::new();
+        keys.extend(container.limit_milli.map(|milli| ("limits.cpu", milli_text(milli))));
+        keys.extend(
+            container
+                .request_milli
+                .filter(|_| container.shares.is_none())
+                .map(|milli| ("requests.cpu", milli_text(milli))),
+        );
+        keys.extend(container.shares.map(|shares| ("cpu.shares", shares.to_string())));
+        for path in paths {
+            self.set(&path, keys.clone(), &[&LIMITS[..], &WEIGHTS].concat());
+        }
+    }
+
+    /// Sets keys of a group, in place of others.
+    fn set(&mut self, path: &str, keys: Vec<(&'static str, String)>, instead: &[&str]) {
+        let known = self.keys.entry(path.to_owned()).or_default();
+        known.retain(|(key, _)| !instead.contains(key));
+        known.extend(keys);
+    }
+
+    /// Refuses a manifest of which no container belongs to a group.
+    ///
+    /// # Errors
+    /// The names on both sides.
+    pub(super) fn check(&self, options: &Options) -> Result<(), Error> {
+        let Some(manifest) = &options.manifest else { return Ok(()) };
+        if self.unused.len() < manifest.containers().len() {
+            return Ok(());
+        }
+        let paths: Vec<&str> = self.keys.keys().map(String::as_str).collect();
+        let groups = if paths.is_empty() { "it has none".to_owned() } else { format!("it has {}", paths.join(", ")) };
+        Err(Error::input_help(
+            format!("no group of the import belongs to {}; {groups}", self.unused.join(", ")),
+            format!("name the process of the container: --group NAME=/{}", self.unused[0]),
+        ))
+    }
+}
+
+const LIMITS: [&str; 6] =
+    ["cpu.max", "cpu.max.burst", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "limits.cpu"];
+const WEIGHTS: [&str; 4] = ["cpu.weight", "cpu.shares", "cpu.idle", "requests.cpu"];

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Imports the recordings of scripts/what-if.sh, simulates the change and compares it with the recording of the change.
+
+    scripts/what-if.py DIRECTORY [NAME ...]
+
+Prints a table for docs/lab: per workload the recorded run, its simulation under the same settings, the simulated change, and the recorded
+change. ZEROLAG is the program. Files that are written: NAME.toml, NAME*.sim.txt.
+"""
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/release/zerolag"))
+# Base, change, what is set for it, the group whose figures are compared, its threads, the threads whose end is the end of the work.
+CASES = [
+    ("bursts", "bursts-60", ["/zl/server:cpu.max=60000 100000"], "server", r"worker|source", None),
+    ("bursts", "bursts-burst", ["/zl/server:cpu.max.burst=30000"], "server", r"worker|source", None),
+    ("bursts-clock", None, [], "server", r"worker|source", None),
+    ("build", "build-100", ["/zl/client:cpu.max=100000 100000"], "client", r"make|gcc|cc1|as|sh|bash", r"make"),
+    ("hackbench", "hackbench-75", ["/zl/client:cpu.max=75000 100000"], "client", r"hackbench", r"hackbench"),
+    ("redis", "redis-30", ["/zl/server:cpu.max=30000 100000"], "server", r"redis-server", r"redis-benchmark"),
+    ("web", "web-40", ["/zl/server:cpu.max=40000 100000"], "server", r"nginx", r"ab"),
+]
+
+
+def run(*words):
+    done = subprocess.run([ZEROLAG, *words], capture_output=True, text=True)
+    if done.returncode not in (0, 99):
+        sys.exit(f"{' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+def stat(path):
+    """The cpu.stat of a group, v1 or v2: periods, throttled periods, throttled time in ms."""
+    found = dict(line.split() for line in open(path))
+    time = int(found["throttled_time"]) / 1e6 if "throttled_time" in found else int(found["throttled_usec"]) / 1e3
+    return int(found["nr_throttled"]), time, int(found.get("nr_bursts", 0))
+
+
+def plain(name):
+    """The recorded name of a simulated thread: `worker` of `worker:31462-0`."""
+    return re.sub(r"(#\d+|(:\d+)+(-\d+)?)$", "", name)
+
+
+def member(task, names):
+    return re.fullmatch(names, plain(task["name"]))
+
+
+def figures(report, names):
+    tasks = [task for task in report["tasks"] if member(task, names)]
+    total = lambda key: sum(task[key] for task in tasks) / 1e6
+    longest = max((task["wait_ns_max"] for task in tasks), default=0) / 1e6
+    return {"run ms": total("run_ns"), "preempted": sum(task["preemptions"] for task in tasks), "wait ms": total("wait_ns"), "longest wait ms": longest}
+
+
+def span(path, names):
+    """From the first to the last switch to threads of these names, in seconds."""
+    times = []
+    opened = gzip.open(path, "rt", errors="replace") if path.endswith(".gz") else open(path, errors="replace")
+    for line in opened:
+        found = re.search(r" ([\d.]+): sched_switch: .*next_comm=(\S+) next_pid", line)
+        if found and re.fullmatch(names, plain(found[2])):
+            times.append(float(found[1]))
+    return times[-1] - times[0] if times else 0
+
+
+def measured(directory, name, group, names, client):
+    out = figures(json.loads(run("report", "--json", f"{directory}/{name}.txt.gz")), names)
+    (a, at, ab), (b, bt, bb) = (stat(f"{directory}/{name}.{when}/zl/{group}/cpu.stat") for when in ("before", "after"))
+    out.update({"throttled periods": b - a, "throttled ms": bt - at, "bursts": bb - ab})
+    if client:
+        out["seconds"] = span(f"{directory}/{name}.txt.gz", client)
+    return out
+
+
+def simulated(directory, name, what, sets, group, names, client):
+    trace = f"{directory}/{what}.sim.txt"
+    words = [word for one in sets for word in ("--set", one)]
+    duration = ["-d", "20s"] if client else []
+    report = json.loads(run("run", f"{directory}/{name}.toml", *duration, *words, "--trace", trace, "--json"))
+    out = figures(report, names)
+    groups = {one["path"]: one for one in report["groups"]}
+    found = groups[f"/zl/{group}"]["cpu.stat"]
+    out.update({"throttled periods": found["nr_throttled"], "throttled ms": found["throttled_usec"] / 1e3, "bursts": found.get("nr_bursts", 0)})
+    if client:
+        out["seconds"] = span(trace, client)
+    return out
+
+
+def timehist(directory, name, names):
+    """The run time of threads by perf sched timehist, by ours, and what the kernel charged."""
+    text = subprocess.run(["perf", "sched", "timehist", "-s", "-i", f"{directory}/{name}.data"], capture_output=True, text=True).stdout
+    theirs = {}
+    for line in text.splitlines():
+        found = re.match(r"\s*(.+?)\[(\d+)(?:/\d+)?\]\s+-?\d+\s+(\d+)\s+([\d.]+)", line)
+        if found:
+            theirs[int(found[2])] = float(found[4])
+    report = json.loads(run("report", "--json", f"{directory}/{name}.data"))
+    rows = [(task["run_ns"] / 1e6, (task["recorded"]["charged_ns"] or 0) / 1e6, theirs.get(task["recorded"]["tid"], 0)) for task in report["tasks"] if member(task, names)]
+    every = [(task["run_ns"] / 1e6, (task["recorded"]["charged_ns"] or 0) / 1e6, theirs.get(task["recorded"]["tid"], 0)) for task in report["tasks"]]
+    add = lambda rows: tuple(sum(row[at] for row in rows) for at in range(3))
+    return add(rows), add(every), len(report["gaps"])
+
+
+directory, *wanted = sys.argv[1:]
+base_errors = {}
+seen = set()
+for base, change, sets, group, names, client in CASES:
+    if wanted and base not in wanted or not os.path.exists(f"{directory}/{base}.txt.gz"):
+        continue
+    if base not in seen:
+        seen.add(base)
+        said = run("import", f"{directory}/{base}.txt.gz", "--cgroup-tree", f"{directory}/{base}.before", "-o", f"{directory}/{base}.toml")
+        print(f"\n## {base}\n" + "\n".join(said.splitlines()[:4]))
+        own, every, gaps = timehist(directory, base, names)
+        print("CPU time ms of its threads: report {:.1f}, charged {:.1f}, timehist {:.1f}; of all: {:.1f}, {:.1f}, {:.1f}; perf gaps {}".format(*own, *every, gaps))
+    columns = {"recorded": measured(directory, base, group, names, client), "simulated": simulated(directory, base, base, [], group, names, client)}
+    if change:
+        columns["**predicted**"] = simulated(directory, base, change, sets, group, names, client)
+        columns["**measured**"] = measured(directory, change, group, names, client)
+    print(f"\n{base} -> {change}: {' '.join(sets)}\n| figure | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
+    for key in columns["recorded"]:
+        print(f"| {key} | " + " | ".join(f"{column[key]:.4g}" for column in columns.values()) + " |")
