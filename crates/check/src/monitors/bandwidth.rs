@@ -18,7 +18,8 @@
 //!
 //! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
 //!   It must repay that time before it is unthrottled; until then the bound is higher by it. A CPU
-//!   that is unthrottled because its last fair task changes its class or group repays later.
+//!   that is unthrottled because its last fair task blocks or changes its class or group repays
+//!   later.
 //! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
 //!   answers, the time is used, and repaid later: the bound is higher by it.
 //! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its
@@ -48,7 +49,9 @@ use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
 use zerolag_model::settings::TimerGrain;
-use zerolag_model::{ClassId, CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{
+    ClassId, CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent,
+};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
@@ -64,6 +67,9 @@ struct Bandwidth {
     is_divided: bool,
     /// When a task last changed its class, group or turn.
     changed_at: Option<Instant>,
+    /// Of each CPU the last unthrottling, until its next switch: it is one of an empty queue if the
+    /// running task blocks.
+    unthrottled: IdTable<CpuId, Vec<Unthrottled>>,
     /// Whether handlers that borrow quota take time that is charged to no task.
     has_costly_grants: bool,
     has_bypass: bool,
@@ -80,6 +86,15 @@ struct Throttled {
     refreshes: u64,
     /// What its CPUs had repaid before that of the time that they ran while throttled.
     repaid: Duration,
+}
+
+/// A group that was unthrottled on a CPU.
+#[derive(Clone, Copy)]
+struct Unthrottled {
+    group: GroupId,
+    at: Instant,
+    /// What it had run there while it was throttled.
+    overrun: Duration,
 }
 
 /// The use of one limited group.
@@ -140,6 +155,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         has_bypass: context.settings().bandwidth_hotplug_bypass,
         is_divided,
         changed_at: None,
+        unthrottled: IdTable::default(),
         has_costly_grants: is_divided
             && context.settings().enforce_fair == TimerGrain::Exact
             && !context.path().is_zero(),
@@ -157,7 +173,12 @@ impl Monitor for Bandwidth {
                 self.charge(before, *task, record, found);
                 self.changed_at = Some(record.at);
             }
-            TraceEvent::Switch { prev, next, next_prio, .. } => {
+            TraceEvent::Switch { prev, prev_state, next, next_prio } => {
+                for last in core::mem::take(self.unthrottled.entry(record.cpu)) {
+                    if *prev_state != PrevState::Runnable && record.at.since(last.at) <= self.path {
+                        self.used.entry(last.group).or_default().unanswered += last.overrun;
+                    }
+                }
                 if let Some(prev) = prev {
                     self.charge(before, *prev, record, found);
                 }
@@ -200,11 +221,13 @@ impl Monitor for Bandwidth {
             TraceEvent::Unthrottle { group } => {
                 self.charge_running(before, record, found);
                 let account = self.used.entry(*group).or_default();
+                let overrun = account.overrun.remove(&record.cpu).unwrap_or_default();
                 if self.changed_at == Some(record.at) {
                     // Its last fair task left: the CPU repays later.
-                    account.unanswered += account.overrun.remove(&record.cpu).unwrap_or_default();
+                    account.unanswered += overrun;
                 } else {
-                    account.overrun.remove(&record.cpu);
+                    let at = record.at;
+                    self.unthrottled.entry(record.cpu).push(Unthrottled { group: *group, at, overrun });
                 }
                 if let Some(throttled) = self.throttled_at.remove(&(*group, record.cpu)) {
                     self.used.entry(*group).or_default().throttled += record.at.since(throttled.since);
@@ -525,6 +548,24 @@ mod tests {
         let says =
             "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
         breaks("bandwidth", &unthrottled_at(32_500), says);
+    }
+
+    /// The task blocks in the kernel: its CPU is unthrottled, and the group still owes the 20 ms.
+    #[test]
+    fn a_cpu_whose_last_task_blocks_has_not_repaid() {
+        let unthrottled_at = |us: u64| {
+            let (mut script, a) = limited();
+            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
+            script.switch(32_000, 0, Some(a), PrevState::Blocked, None);
+            script.wake(33_000, 0, a).run(33_000, 0, None, Some(a));
+            script.switch(34_000, 0, Some(a), PrevState::Blocked, None);
+            script.end(35_000)
+        };
+        holds("bandwidth", &unthrottled_at(32_000));
+        let says =
+            "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &unthrottled_at(31_900), says);
     }
 
     /// With hard limits a CPU can have borrowed a whole quota at the end of a period.

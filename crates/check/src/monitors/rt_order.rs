@@ -11,6 +11,9 @@
 //! used up while it picks runs the picked task all the same. Such a violation names the bug, and
 //! does not fail a run.
 //!
+//! A queued task that may no longer run there is being moved away: another CPU has taken it, and
+//! records that at the end of its own path.
+//!
 //! Not judged: a CPU that is offline. It leaves its runnable tasks, which other CPUs then take.
 //!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
@@ -76,7 +79,7 @@ impl RtOrder {
     fn has_waited_and_beats(&self, before: &Replay, task: TaskId, record: &Record, next_prio: Prio) -> bool {
         let Some(view) = before.task(task) else { return false };
         let TaskState::Queued { here_since, .. } = view.state else { return false };
-        view.prio.beats(next_prio) && record.at.since(here_since) > self.settle
+        view.prio.beats(next_prio) && view.may_run_on(record.cpu) && record.at.since(here_since) > self.settle
     }
 }
 
@@ -136,6 +139,19 @@ mod tests {
         );
         moved.migrate(20, high, 0, 1, zerolag_model::MigrateReason::Affinity).preempt(20, 0, high, low);
         holds("rt-order", &moved.end(20));
+    }
+
+    #[test]
+    fn a_queued_task_that_is_moved_away_is_not_waited_for() {
+        let idles = |cpus: &str| {
+            let mut script = Script::new(2);
+            let (a, high) = (script.fair("a"), script.fifo("high", 5));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, high).affinity(18, high, cpus);
+            script.run(20, 0, Some(a), None).migrate(21, high, 0, 1, zerolag_model::MigrateReason::Affinity).end(22)
+        };
+        holds("rt-order", &idles("1"));
+        let says = "cpu 0 switches to the idle task of priority 140, but high (task 1) of priority 94 is queued there";
+        breaks("rt-order", &idles("0-1"), says);
     }
 
     #[test]

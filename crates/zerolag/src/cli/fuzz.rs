@@ -7,15 +7,15 @@ use super::{Done, code, output};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zerolag::fuzz::{Draft, Finding, Judged, draw, is_judging, judge, shrink};
+use zerolag::fuzz::{Draft, Finding, Judged, draw, is_judging, judge_draft, shrink};
 use zerolag::model::KernelVersion;
 
 /// Arguments of `zerolag fuzz`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A scenario is a function of seed and number: `--seed S --from N --count 1` repeats it. A finding is a panic, a rule that \
-breaks without a fault that the kernel has, a second run with other bytes, or a run without a trace that does something \
-else. It is shrunk, and written as a scenario that `zerolag run` takes.")]
+breaks without a fault that the kernel has, a second run with other bytes, a run without a trace that does something \
+else, or a twin that does: other names of tasks, other costs. It is shrunk, and written as a scenario that `zerolag run` takes.")]
 pub(crate) struct Args {
     /// The seed of all scenarios
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -116,7 +116,7 @@ fn search(args: &Args) -> Tally {
             if !numbers(args).contains(&number) || interrupted() {
                 return;
             }
-            let judged = judge(&draw(args.seed, number, args.kernel).to_string());
+            let judged = judge_draft(&draw(args.seed, number, args.kernel));
             let mut tally = tally.lock().expect("nobody panics with it");
             match judged {
                 Judged::Fine(events) => tally.events += events,
@@ -141,7 +141,7 @@ fn search(args: &Args) -> Tally {
 
 /// Shrinks a finding, prints it and writes its scenario.
 fn write_finding(args: &Args, number: u64, finding: &Finding) -> Result<(), Failure> {
-    let shows = |draft: &Draft| match judge(&draft.to_string()) {
+    let shows = |draft: &Draft| match judge_draft(draft) {
         Judged::Wrong(other) => finding.is_like(&other).then_some(other),
         Judged::Refused(_) | Judged::Fine(_) => None,
     };

@@ -1,5 +1,6 @@
 //! [`Draft`]: a scenario as parts that can be taken away.
 
+use super::twin::Twin;
 use std::fmt;
 
 /// A line of a scenario.
@@ -29,6 +30,24 @@ impl Block {
         self
     }
 
+    /// Returns the value of a line `key = value`.
+    pub(super) fn value(&self, key: &str) -> Option<&str> {
+        self.lines.iter().find_map(|line| match line {
+            Line::Text(text) => text.strip_prefix(key)?.strip_prefix(" = "),
+            Line::List(..) => None,
+        })
+    }
+
+    /// Replaces the value of a line, or adds the line.
+    pub(super) fn set(&mut self, key: &str, value: &str) {
+        let text = format!("{key} = {value}");
+        let is_it = |line: &&mut Line| matches!(line, Line::Text(text) if text.starts_with(&format!("{key} = ")));
+        match self.lines.iter_mut().find(is_it) {
+            Some(line) => *line = Line::Text(text),
+            None => self.lines.push(Line::Text(text)),
+        }
+    }
+
     pub(super) fn list(&mut self, key: &'static str, items: Vec<String>) -> &mut Self {
         self.lines.push(Line::List(key, items));
         self
@@ -39,6 +58,20 @@ impl Block {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Draft {
     pub(super) blocks: Vec<Block>,
+    /// What it is compared with.
+    pub(super) twin: Option<Twin>,
+}
+
+impl Draft {
+    /// Changes every text of a line or an item of a list.
+    pub(super) fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
+        for line in self.blocks.iter_mut().flat_map(|block| &mut block.lines) {
+            match line {
+                Line::Text(text) => change(text),
+                Line::List(_, items) => items.iter_mut().for_each(&mut *change),
+            }
+        }
+    }
 }
 
 impl fmt::Display for Draft {

@@ -5,6 +5,7 @@ use super::changes::changes;
 use super::dice::Dice;
 use super::draft::{Block, Draft};
 use super::tasks::{services, tasks};
+use super::twin::Twin;
 use zerolag_model::KernelVersion;
 
 /// What tasks and changes of a scenario can refer to.
@@ -31,7 +32,8 @@ pub(super) struct World {
 pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     let dice = &mut Dice::new(seed, number);
     let kernel = kernel.unwrap_or_else(|| dice.pick(KernelVersion::ALL));
-    let mut draft = Draft::default();
+    let twin = [Some(Twin::Names), Some(Twin::Costs)][(number % 2) as usize];
+    let mut draft = Draft { twin, ..Draft::default() };
     let (machine, nr_cpus) = machine(dice);
     let length = if nr_cpus > 16 { dice.of(20, 80) } else { dice.of(60, 500) } * 1_000;
     let hz = dice.pick(&[100, 250, 250, 1000]);

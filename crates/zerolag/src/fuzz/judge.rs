@@ -1,5 +1,7 @@
 //! [`judge`](fn@judge): runs a scenario, and finds what must not be.
 
+use super::draft::Draft;
+use super::twin::{Twin, compare};
 use crate::simulation::Plan;
 use std::cell::Cell;
 use std::fmt;
@@ -8,7 +10,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use zerolag_check::{Checker, Options};
 use zerolag_model::{Instant, Record};
-use zerolag_sim::{NoTrace, Sink, Stats, Tracing};
+use zerolag_sim::{End, NoTrace, Sink, Stats, Tracing};
 use zerolag_trace::TraceWriter;
 use zerolag_workload::{LoadOptions, load};
 
@@ -16,7 +18,7 @@ use zerolag_workload::{LoadOptions, load};
 const EVENTS_MAX: u64 = 150_000;
 
 /// What is wrong with a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Finding {
     /// It panicked, with this message.
     Panic(String),
@@ -26,6 +28,10 @@ pub enum Finding {
     NotTheSame,
     /// A run without a trace did something else; both counts.
     TraceMatters(String),
+    /// A twin that must do the same did not; the difference.
+    TwinDiffers(Twin, String),
+    /// It ended before its time, in a way that no valid scenario does.
+    Ended(End),
 }
 
 impl Finding {
@@ -34,6 +40,8 @@ impl Finding {
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Broken(one, _), Self::Broken(other, _)) => one == other,
+            (Self::TwinDiffers(one, _), Self::TwinDiffers(other, _)) => one == other,
+            (Self::Ended(one), Self::Ended(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
             (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
         }
     }
@@ -45,13 +53,22 @@ impl fmt::Display for Finding {
             Self::Panic(message) => write!(f, "panic: {message}"),
             Self::Broken(monitor, violation) => write!(f, "{monitor}: {violation}"),
             Self::NotTheSame => f.write_str("a second run gives another trace"),
+            Self::TwinDiffers(twin, how) => {
+                let what = match twin {
+                    Twin::Names => "other names of tasks change the run",
+                    Twin::Cpus => "CPUs that no task may use change the run",
+                    Twin::Costs => "costs change what happens at set times",
+                };
+                write!(f, "{what}: {how}")
+            }
+            Self::Ended(end) => write!(f, "the run ended early: {end}"),
             Self::TraceMatters(counts) => write!(f, "a run without a trace does something else: {counts}"),
         }
     }
 }
 
 /// The result of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Judged {
     /// The scenario is not valid, for this reason: it was not run, or the kernel refused a change.
     Refused(String),
@@ -76,12 +93,24 @@ pub fn is_judging() -> bool {
 /// A panic is caught; its message goes to the panic hook as well.
 #[must_use]
 pub fn judge(text: &str) -> Judged {
+    guarded(|| run(text))
+}
+
+/// As [`judge`](fn@judge), and compares the scenario with its twin.
+#[must_use]
+pub fn judge_draft(draft: &Draft) -> Judged {
+    guarded(|| match run(&draft.to_string())? {
+        Judged::Fine(events) => Ok(compare(draft).map_or(Judged::Fine(events), Judged::Wrong)),
+        other => Ok(other),
+    })
+}
+
+fn guarded(run: impl FnOnce() -> Result<Judged, Judged>) -> Judged {
     JUDGES.set(true);
-    let judged = catch_unwind(AssertUnwindSafe(|| run(text)));
+    let judged = catch_unwind(AssertUnwindSafe(run));
     JUDGES.set(false);
     match judged {
-        Ok(Ok(judged)) => judged,
-        Ok(Err(refused)) => Judged::Refused(refused),
+        Ok(Ok(judged) | Err(judged)) => judged,
         Err(with) => {
             let said = with.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let said = said.or_else(|| with.downcast_ref::<String>().cloned());
@@ -90,23 +119,33 @@ pub fn judge(text: &str) -> Judged {
     }
 }
 
-fn run(text: &str) -> Result<Judged, String> {
-    let scenario = load("fuzz.toml", text.as_bytes(), &LoadOptions::default()).map_err(|error| error.to_string())?;
-    let plan = Plan::new(scenario).map_err(|error| error.to_string())?;
+fn refused(why: impl fmt::Display) -> Judged {
+    Judged::Refused(why.to_string())
+}
+
+/// An error is a judgement too: that of a run that did not come to its end.
+fn run(text: &str) -> Result<Judged, Judged> {
+    let scenario = load("fuzz.toml", text.as_bytes(), &LoadOptions::default()).map_err(refused)?;
+    let plan = Plan::new(scenario).map_err(refused)?;
     let traced = |checks| {
         let meta = plan.meta();
         let checker = matches!(checks, Checks::On).then(|| Checker::new(&meta, &Options::default()));
-        let writer = TraceWriter::new(Hash::default(), &meta).map_err(|error| error.to_string())?;
+        let writer = TraceWriter::new(Hash::default(), &meta).map_err(refused)?;
         let mut watch = Watch { writer, checker };
-        let mut machine = plan.build(Tracing::On).map_err(|error| error.to_string())?;
+        let mut machine = plan.build(Tracing::On).map_err(refused)?;
         let outcome = machine.run_with(&mut watch, enough);
-        if !outcome.why.is_ok() && !matches!(outcome.why, zerolag_sim::End::Interrupted) {
-            return Err(outcome.why.to_string());
+        match &outcome.why {
+            End::Duration | End::Finished | End::Interrupted => {}
+            // A change that the kernel refuses.
+            End::Failed(_) => return Err(refused(&outcome.why)),
+            // A drawn program takes no two locks in different orders and waits for nothing that
+            // does not come, so these are faults of the core or of the simulator.
+            early => return Err(Judged::Wrong(Finding::Ended(early.clone()))),
         }
-        let Hash(hash) = watch.writer.finish(outcome.end, 0).map_err(|error| error.to_string())?;
+        let Hash(hash) = watch.writer.finish(outcome.end, 0).map_err(refused)?;
         let report = watch.checker.map(|checker| checker.finish(outcome.end));
         let is_whole = outcome.why.is_ok();
-        Ok::<_, String>((hash, report, outcome.stats, is_whole))
+        Ok::<_, Judged>((hash, report, outcome.stats, is_whole))
     };
     let (first, report, stats, is_whole) = traced(Checks::On)?;
     let report = report.expect("it was asked for");
@@ -121,7 +160,7 @@ fn run(text: &str) -> Result<Judged, String> {
     if !is_whole {
         return Ok(Judged::Fine(stats.events)); // It was ended between two events: no event says which.
     }
-    let mut machine = plan.build(Tracing::Off).map_err(|error| error.to_string())?;
+    let mut machine = plan.build(Tracing::Off).map_err(refused)?;
     // A completion that is superseded is an event more; without a trace there are fewer of them.
     let silent = Stats { events: stats.events, ..machine.run_with(&mut NoTrace, enough).stats };
     if silent != stats {
@@ -130,7 +169,7 @@ fn run(text: &str) -> Result<Judged, String> {
     Ok(Judged::Fine(stats.events))
 }
 
-fn enough(_: Instant, stats: &Stats) -> ControlFlow<()> {
+pub(super) fn enough(_: Instant, stats: &Stats) -> ControlFlow<()> {
     if stats.events < EVENTS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
@@ -157,7 +196,7 @@ impl Sink for Watch {
 
 /// FNV-1a of the bytes that are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Hash(u64);
+pub(super) struct Hash(u64);
 
 impl Default for Hash {
     fn default() -> Self {

@@ -5,7 +5,8 @@
 //! groups with limits, partitions, tasks of all policies, locks, system calls, services, and
 //! changes of all of them in mid-run, many at awkward instants (ticks, ends of periods).
 //! [`judge`](fn@judge) runs it, and finds a panic, a broken rule, a second run with other bytes, or
-//! a run without a trace that does something else. [`shrink`](fn@shrink) takes away what the
+//! a run without a trace that does something else; [`compare`](fn@compare) runs it beside a twin
+//! that must do the same. [`shrink`](fn@shrink) takes away what the
 //! finding does not need.
 //!
 //! | file | holds |
@@ -13,7 +14,8 @@
 //! | [`draft`](Draft) | a scenario as parts that can be taken away |
 //! | `dice` | random numbers |
 //! | `draw`, `tasks`, `changes` | the generator: the world, its tasks, and what changes in mid-run |
-//! | `judge` | the oracles |
+//! | `judge` | the oracles that look at one run |
+//! | `twin` | the oracles that compare two |
 //! | `shrink` | the search for a smaller scenario with the same finding |
 //!
 //! A scenario is a function of seed and number, so a finding is repeated by its number on any
@@ -26,9 +28,11 @@ mod draw;
 mod judge;
 mod shrink;
 mod tasks;
+mod twin;
 
 pub use dice::Dice;
 pub use draft::Draft;
 pub use draw::draw;
-pub use judge::{Finding, Judged, is_judging, judge};
+pub use judge::{Finding, Judged, is_judging, judge, judge_draft};
 pub use shrink::shrink;
+pub use twin::{Twin, compare};

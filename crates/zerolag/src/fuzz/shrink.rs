@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_not_needed_goes() {
-        let mut draft = Draft { blocks: vec![Block::new("")] };
+        let mut draft = Draft { blocks: vec![Block::new("")], ..Draft::default() };
         for nth in 0..9 {
             let mut block = Block::new(format!("[task.t{nth}]"));
             block
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn tries_are_bounded() {
-        let mut draft = Draft { blocks: vec![Block::new("")] };
+        let mut draft = Draft { blocks: vec![Block::new("")], ..Draft::default() };
         draft.blocks.extend((0..100).map(|nth| Block::new(format!("[task.t{nth}]"))));
         let mut tries = 0;
         let _ = shrink(&draft, 10, |_| {
