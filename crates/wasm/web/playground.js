@@ -6,7 +6,7 @@
  * @typedef {{ name: string, title: string, text: string }} Example
  * @typedef {{ title: string, tells: string, asks: string, text: string, choices?: string[], right?: number, because?: string }} Lesson
  * @typedef {{ name: string, file: File } | { name: string, text: string, values: string }} Shown
- * @typedef {{ text: string, kernel: string, cpus: string, seed: string, duration: string, set: string }} State
+ * @typedef {{ text: string, kernel: string, cpus: string, seed: string, duration: string, set: string, view?: string }} State
  */
 
 /** @template {HTMLElement} T @param {string} id @param {{ new (): T }} Kind @returns {T} */
@@ -89,7 +89,11 @@ const lessons = JSON.parse(stored("data-lessons"));
 let simulator;
 /** @type {string[]} */
 let words = [];
+/** The grammar of scenarios, as JSON schema. @type {any} */
+let grammar = {};
 let lesson = -1;
+/** What the timeline of the shown page shows, as its address would keep it. */
+let view = "";
 /** Where the trace of the shown page comes from. @type {Shown | null} */
 let shown = null;
 
@@ -316,7 +320,7 @@ async function openInPerfetto() {
 
 /** @returns {State} */
 function state() {
-  return { text: editor.value, kernel: controls.kernel.value, cpus: controls.cpus.value, seed: controls.seed.value, duration: controls.duration.value, set: controls.set.value };
+  return { text: editor.value, kernel: controls.kernel.value, cpus: controls.cpus.value, seed: controls.seed.value, duration: controls.duration.value, set: controls.set.value, view };
 }
 
 async function share() {
@@ -343,7 +347,10 @@ async function openLink() {
     const found = JSON.parse(new TextDecoder().decode(bytes));
     editor.value = String(found.text ?? "");
     for (const [key, control] of Object.entries(controls)) control.value = String(found[/** @type {keyof State} */ (key)] ?? "");
+    view = /^#view:[\w=,@]+$/.test(found.view ?? "") ? String(found.view) : "";
     status.textContent = "opened from the link";
+    // A link with a view was made from a run: its reader wants to see it.
+    if (view) setTimeout(run);
     return true;
   } catch {
     status.textContent = "the link is damaged: its scenario cannot be read";
@@ -353,6 +360,7 @@ async function openLink() {
 
 /** @param {string} text */
 function load(text) {
+  view = "";
   editor.value = text;
   for (const control of Object.values(controls)) control.value = "";
   checkSoon();
@@ -407,12 +415,61 @@ function answerByRun(found) {
   verdict.className = missed ? "verdict wrong" : "verdict right";
 }
 
-/** The words of the grammar that begin with the word before the caret. */
+/** The parts of the grammar that a part stands for: its alternatives, without references. @param {any} schema @returns {any[]} */
+function forms(schema) {
+  if (!schema || typeof schema !== "object") return [];
+  if (schema.$ref) return forms(grammar.$defs?.[schema.$ref.split("/").pop()]);
+  return [schema, ...[...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])].flatMap(forms)];
+}
+
+/** The parts of the grammar below a key, or in a list. @param {any[]} parts @param {string} key */
+function below(parts, key) {
+  return parts.flatMap((part) => part.properties?.[key] ? forms(part.properties[key])
+    : typeof part.additionalProperties === "object" ? forms(part.additionalProperties) : []);
+}
+
+/** The words that can stand behind a text of a scenario: keys of its table, or values of its key. @param {string} before @returns {string[]} */
+function wordsAt(before) {
+  const header = [...before.matchAll(/^[ \t]*\[\[?([^\]\n]*)\]/gm)].pop();
+  const path = header ? [...header[1].matchAll(/"([^"]*)"|([^.\s"]+)/g)].map((part) => part[1] ?? part[2]) : [];
+  let parts = forms(grammar);
+  for (const key of path) parts = below(parts, key).flatMap((part) => part.type === "array" ? forms(part.items) : [part]);
+  const body = before.slice(header ? (header.index ?? 0) + header[0].length : 0).replace(/#.*$/gm, "");
+  const line = body.slice(body.lastIndexOf("\n") + 1);
+  const value = line.match(/^\s*([\w.-]+)\s*=(.*)$/);
+  const inside = before.match(/^[ \t]*\[\[?[^\]\n]*$/m) && !line.includes("]");
+  if (inside && /^\s*\[/.test(line)) return Object.keys(grammar.properties ?? {});
+  if (!value) return parts.flatMap((part) => Object.keys(part.properties ?? {}));
+  parts = below(parts, value[1]);
+  // Within braces and brackets: the keys of each `{` that is open.
+  const open = [];
+  for (const token of value[2].matchAll(/[[{}\]]|([\w.-]+)\s*=/g)) {
+    if (token[0] === "{" || token[0] === "[") open.push("");
+    else if (token[0] === "}" || token[0] === "]") open.pop();
+    else if (open.length) open[open.length - 1] = token[1];
+  }
+  let isKey = false;
+  for (const key of open) {
+    parts = parts.flatMap((part) => part.type === "array" || part.items ? forms(part.items) : [part]);
+    isKey = true;
+    if (key && /=[^,{}]*$/.test(value[2])) {
+      parts = below(parts, key);
+      isKey = false;
+    }
+  }
+  const last = value[2].match(/([{,=])\s*"?[\w.-]*$/)?.[1];
+  if (isKey || last === "{" || last === ",") return parts.flatMap((part) => Object.keys(part.properties ?? {}));
+  return parts.flatMap((part) => [...(part.enum ?? []), ...(part.const ? [part.const] : [])]).filter((word) => typeof word === "string");
+}
+
+/** The words that begin with the word before the caret: those of its place, else any of the grammar. */
 function complete() {
   const list = byId("words", HTMLElement);
   const before = editor.value.slice(0, editor.selectionStart);
   const start = before.match(/[\w.-]*$/)?.[0] ?? "";
-  const found = words.filter((word) => word.startsWith(start) && word !== start).slice(0, 12);
+  const fits = (/** @type {string} */ word) => word.startsWith(start) && word !== start;
+  const here = [...new Set(wordsAt(before))].filter(fits).sort();
+  const found = (here.length ? here : words.filter(fits)).slice(0, 12);
   list.hidden = !found.length;
   list.replaceChildren(...found.map((word) => {
     const button = document.createElement("button");
@@ -448,7 +505,8 @@ async function begin() {
   controls.kernel.append(...about.kernels.map((/** @type {string} */ kernel) => new Option(kernel, kernel)));
   controls.kernel.options[0].text = `the file's, else ${about.default}`;
   byId("settings", HTMLDataListElement).append(...about.settings.map((/** @type {string} */ key) => new Option(`${key}=`)));
-  words = [...collect(about.schema, new Set())].sort();
+  grammar = about.schema;
+  words = [...collect(grammar, new Set())].sort();
   const example = byId("example", HTMLSelectElement);
   example.append(...gallery.map((one) => new Option(`${one.name}: ${one.title}`, one.name)));
   example.addEventListener("change", () => {
@@ -494,6 +552,13 @@ async function begin() {
   byId("unpin", HTMLButtonElement).addEventListener("click", unpin);
   byId("share", HTMLButtonElement).addEventListener("click", share);
   byId("perfetto", HTMLButtonElement).addEventListener("click", openInPerfetto);
+  addEventListener("message", ({ source, data }) => {
+    const frame = results.querySelector("iframe:not(.pinned)");
+    if (!(frame instanceof HTMLIFrameElement) || source !== frame.contentWindow) return;
+    if (data?.zerolag === "view") view = String(data.view);
+    // A link keeps the view of the run that it was made with, and a run that of the run before it.
+    if (data?.zerolag === "ready" && view) frame.contentWindow?.postMessage({ view }, "*");
+  });
   addEventListener("hashchange", async () => { if (await openLink()) checkSoon(); });
   document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", async (event) => {
