@@ -58,20 +58,20 @@ pub(crate) fn settle(tasks: impl IntoIterator<Item = Arc<Task>>) {
     let mut pending: Vec<_> = tasks.into_iter().collect();
     for _ in 0..CHAIN_MAX {
         let Some(task) = pending.pop() else { return };
-        if !task.upkeep.lock().begin() {
+        if !task.ties().upkeep.lock().begin() {
             continue;
         }
         loop {
-            task.engine.lift(&task);
-            task.engine.inherit(&task, task.inherits());
-            let waits_for = task.waits_for.lock().clone();
+            task.engine().lift(&task);
+            task.engine().inherit(&task, task.inherits());
+            let waits_for = task.ties().waits_for.lock().clone();
             if !waits_for.is_empty()
-                && let Some(lends) = task.engine.lends(&task)
+                && let Some(lends) = task.engine().lends(&task)
             {
                 let changed = waits_for.iter().filter(|line| line.lends_anew(&task, lends));
                 pending.extend(changed.filter_map(|line| line.holder()));
             }
-            if task.upkeep.lock().end() {
+            if task.ties().upkeep.lock().end() {
                 break;
             }
         }

@@ -26,6 +26,9 @@ use zerolag_core::{
 };
 use zerolag_model::{CpuId, Duration, Instant, TaskId};
 
+/// How many wakeups share a lock at most: a CPU waits some 10 us for them.
+const TOGETHER: usize = 32;
+
 /// The buffers for the results of calls; a thread passes them from one caller to the next.
 struct Buffers {
     io: Io,
@@ -54,6 +57,9 @@ pub(crate) struct Caller<'e> {
     /// Tasks that are not allowed to stay on their CPU; they are placed elsewhere once that CPU has
     /// switched away from them.
     displaced: Vec<Parcel>,
+    /// The CPU time of the CPU's previous thread, if the last call of `leave` was the first one of
+    /// a new thread.
+    pub(crate) had: Option<Duration>,
 }
 
 impl Drop for Caller<'_> {
@@ -69,7 +75,7 @@ impl<'e> Caller<'e> {
         let kept = KEPT.try_with(Cell::take).ok().flatten();
         let kept = kept.filter(|kept| kept.io.is_tracing() == engine.trace.is_some());
         let buffers = Some(kept.unwrap_or_else(|| Box::new(Buffers::new(tracing))));
-        Self { engine, cpu, buffers, hand: None, displaced: Vec::new() }
+        Self { engine, cpu, buffers, hand: None, displaced: Vec::new(), had: None }
     }
 
     fn buffers(&mut self) -> &mut Buffers {
@@ -197,12 +203,19 @@ impl<'e> Caller<'e> {
 
     /// Places the task in `hand`.
     pub(crate) fn place(&mut self, task: TaskId, why: Placement) {
-        let by = self.cpu;
-        let Ok(Answer::Cpu(cpu)) = self.call(Call::Select { task, by, why }) else {
-            unreachable!("invariant: a task in hand has a CPU")
-        };
+        let cpu = self.select(task, why);
         let queue = self.engine.cpus[cpu.index()].queue.lock();
         self.place_on(cpu, queue, task, why);
+    }
+
+    /// Returns the CPU for the task in `hand`. It can be asked under the lock of a run queue.
+    fn select(&mut self, task: TaskId, why: Placement) -> CpuId {
+        let by = self.cpu;
+        let now = Clock::at(self.engine.now());
+        match self.perform(Rqs::None(now), Call::Select { task, by, why }) {
+            Ok(Answer::Cpu(cpu)) => cpu,
+            Ok(_) | Err(_) => unreachable!("invariant: a task in hand has a CPU"),
+        }
     }
 
     /// Places the task in `hand` on the CPU of this thread, if that runs nothing but the task that
@@ -217,7 +230,7 @@ impl<'e> Caller<'e> {
         }
     }
 
-    fn place_on(&mut self, cpu: CpuId, mut queue: MutexGuard<'e, Queue>, task: TaskId, why: Placement) {
+    pub(crate) fn place_on(&mut self, cpu: CpuId, mut queue: MutexGuard<'e, Queue>, task: TaskId, why: Placement) {
         let (engine, by) = (self.engine, self.cpu);
         let step = {
             engine.task(task).body.lock().at = Place::Queued; // [1], [3]
@@ -240,27 +253,71 @@ impl<'e> Caller<'e> {
         self.wake_at(task, Self::place_here);
     }
 
+    /// Wakes tasks, which are sorted for it: those that sleep and are placed on the same CPU one
+    /// after the other share its lock, [`TOGETHER`] at most.
+    ///
+    /// With a lock for each, the thread of the clock woke 100,000 tasks in 0.3 s: each time, it had
+    /// to wait for a lock that a CPU had just taken to run the task before.
+    pub(crate) fn wake_all(&mut self, tasks: &mut Vec<Arc<Task>>) {
+        tasks.sort_by_key(|task| task.cpu());
+        let mut locked: Option<(CpuId, MutexGuard<'e, Queue>)> = None;
+        let mut count = 0;
+        for task in tasks.drain(..) {
+            self.cpu = task.cpu();
+            let taken = task.body.lock().take();
+            let Some((parcel, why)) = taken else {
+                self.unlock(locked.take(), Step::Done);
+                self.wake(&task);
+                continue;
+            };
+            self.hand = Some(parcel);
+            let cpu = self.select(task.id, why);
+            if count == TOGETHER || locked.as_ref().is_some_and(|(other, _)| *other != cpu) {
+                self.unlock(locked.take(), Step::Done);
+                count = 0;
+            }
+            let engine = self.engine;
+            let (_, queue) = locked.get_or_insert_with(|| (cpu, engine.cpus[cpu.index()].queue.lock()));
+            count += 1;
+            task.body.lock().at = Place::Queued; // [1]
+            let by = self.cpu;
+            let step = self.under(queue, Call::Wake { cpu, task: task.id, by, why });
+            let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
+            if step != Step::Done || !self.buffers().ipis.is_empty() {
+                self.unlock(locked.take(), step);
+            }
+        }
+        self.unlock(locked, Step::Done);
+    }
+
+    /// Releases the lock of a run queue, and carries out what the calls under it have left to do.
+    fn unlock(&mut self, locked: Option<(CpuId, MutexGuard<'e, Queue>)>, step: Step) {
+        drop(locked);
+        self.notify();
+        self.carry(step);
+    }
+
     fn wake_at(&mut self, task: &Arc<Task>, place: impl Fn(&mut Self, TaskId, Placement)) {
         let (engine, id) = (self.engine, task.id);
         loop {
             let mut body = task.body.lock();
+            if let Some((parcel, why)) = body.take() {
+                drop(body);
+                self.hand = Some(parcel);
+                return place(self, id, why);
+            }
             if body.detached.is_some() || body.is_leaving {
                 body.is_notified = true;
                 return;
             }
-            match std::mem::replace(&mut body.at, Place::OnItsWay) {
-                Place::Parked(parcel) => {
-                    let is_new = std::mem::take(&mut body.is_new);
-                    body.is_notified = !is_new; // [4]
-                    drop(body);
-                    self.hand = Some(parcel);
-                    return place(self, id, if is_new { Placement::Fork } else { Placement::Wakeup });
+            if !matches!(body.at, Place::Delayed) {
+                body.is_notified = true;
+                let is_relaying = body.is_relaying;
+                drop(body);
+                if is_relaying {
+                    engine.kick(task.cpu());
                 }
-                Place::Delayed => body.at = Place::Delayed,
-                other => {
-                    (body.at, body.is_notified) = (other, true);
-                    return;
-                }
+                return;
             }
             drop(body);
             // The task sleeps on a run queue: look the queue up, lock it, and check again.
@@ -357,6 +414,7 @@ impl<'e> Caller<'e> {
         let mut queue = engine.cpus[cpu.index()].queue.lock();
         let wall = engine.now();
         let had = queue.meter.run_by_this_thread(wall);
+        self.had = had;
         let Some(task) = task else {
             let left = self.under_at(&mut queue, wall, Call::Leave { cpu, why });
             debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
@@ -494,6 +552,7 @@ pub(crate) mod tests {
             blocking_max: 1,
             reactor: Reactor::default(),
             hooks: Hooks::default(),
+            is_measuring: false,
         };
         Arc::new(Engine::new(scheduler, parts))
     }

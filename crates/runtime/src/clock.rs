@@ -6,8 +6,9 @@
 //! CPU's own thread, which can be in the middle of a poll.
 
 use crate::caller::Caller;
+use crate::coop;
 use crate::engine::Engine;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{AtomicU64, Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,21 +67,28 @@ impl TimeSource {
     }
 }
 
-/// The key of a timer in the queue: its expiry, and a number that makes it unique.
+/// The key of a timer in its queue: its expiry, and a number that makes it unique.
 pub(crate) type Key = (Instant, u64);
 
-#[derive(Debug)]
+/// How many sleeping tasks are woken at most before ticks and timers of the scheduler are served
+/// again.
+const SLEEPS_MAX: usize = 256;
+
+/// A timer of the scheduler.
+#[derive(Clone, Copy, Debug)]
 enum Due {
     Rq(CpuId, RqTimer),
     /// A group timer that was rearmed stays in the queue and expires without effect: the core
     /// compares the time.
     Group(GroupId, GroupTimer),
-    Sleep(Waker),
 }
 
+/// The scheduler's timers are apart from the sleeps, of which there can be a hundred thousand: a
+/// limit ends at its time also while many tasks wake.
 #[derive(Debug)]
 struct Timers {
     queue: BTreeMap<Key, Due>,
+    sleeps: BTreeMap<Key, Waker>,
     /// Per CPU and timer: its key in the queue.
     armed: Vec<[Option<Key>; RqTimer::ALL.len()]>,
     count: u64,
@@ -88,17 +96,47 @@ struct Timers {
     is_ticking: bool,
 }
 
+/// The timers that are due.
+#[derive(Debug, Default)]
+struct Expired {
+    timers: Vec<Due>,
+    sleeps: Vec<Waker>,
+}
+
+impl Expired {
+    const fn is_empty(&self) -> bool {
+        self.timers.is_empty() && self.sleeps.is_empty()
+    }
+}
+
 impl Timers {
-    /// Removes the timers that are due.
-    fn take_due(&mut self, now: Instant) -> Vec<Due> {
-        let mut due = Vec::new();
+    /// Returns the next key.
+    const fn key(&mut self, at: Instant) -> Key {
+        self.count += 1;
+        (at, self.count)
+    }
+
+    /// Returns the earliest expiry.
+    fn first(&self) -> Option<Instant> {
+        let (timer, sleep) = (self.queue.first_key_value(), self.sleeps.first_key_value());
+        timer.map(|(key, _)| key.0).into_iter().chain(sleep.map(|(key, _)| key.0)).min()
+    }
+
+    /// Removes the timers that are due; of the sleeps the first [`SLEEPS_MAX`].
+    fn take_due(&mut self, now: Instant) -> Expired {
+        let mut due = Expired::default();
         while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= now) {
             let (key, what) = entry.remove_entry();
             if let Due::Rq(cpu, timer) = what {
                 let armed = &mut self.armed[cpu.index()][timer.index()];
                 *armed = armed.filter(|armed| *armed != key);
             }
-            due.push(what);
+            due.timers.push(what);
+        }
+        while due.sleeps.len() < SLEEPS_MAX
+            && let Some(entry) = self.sleeps.first_entry().filter(|entry| entry.key().0 <= now)
+        {
+            due.sleeps.push(entry.remove());
         }
         due
     }
@@ -109,22 +147,29 @@ impl Timers {
 pub(crate) struct Timeline {
     timers: Mutex<Timers>,
     changed: Condvar,
+    /// No sleep that ends before this time, in nanoseconds, is in the queue.
+    passed: AtomicU64,
 }
 
 impl Timeline {
     pub(crate) fn new(nr_cpus: usize) -> Self {
         let armed = vec![[None; RqTimer::ALL.len()]; nr_cpus];
-        let timers = Timers { queue: BTreeMap::new(), armed, count: 0, is_ticking: false };
-        Self { timers: Mutex::new(timers), changed: Condvar::new() }
+        let (queue, sleeps) = (BTreeMap::new(), BTreeMap::new());
+        let timers = Timers { queue, sleeps, armed, count: 0, is_ticking: false };
+        Self { timers: Mutex::new(timers), changed: Condvar::new(), passed: AtomicU64::new(0) }
+    }
+
+    /// Wakes the thread if a timer that is added is the first one.
+    fn announce(&self, timers: &Timers, at: Instant) {
+        if timers.first().is_none_or(|first| at < first) {
+            self.changed.notify_one();
+        }
     }
 
     fn insert(&self, timers: &mut Timers, at: Instant, due: Due) -> Key {
-        let key = (at, timers.count);
-        timers.count += 1;
+        self.announce(timers, at);
+        let key = timers.key(at);
         timers.queue.insert(key, due);
-        if timers.queue.first_key_value().is_some_and(|(first, _)| *first == key) {
-            self.changed.notify_one();
-        }
         key
     }
 
@@ -149,12 +194,30 @@ impl Timeline {
 
     /// Calls a waker at a given time, unless `forget` is called before.
     pub(crate) fn remember(&self, at: Instant, waker: Waker) -> Key {
-        self.insert(&mut self.timers.lock(), at, Due::Sleep(waker))
+        let mut timers = self.timers.lock();
+        self.announce(&timers, at);
+        let key = timers.key(at);
+        timers.sleeps.insert(key, waker);
+        key
     }
 
+    /// Forgets a sleep. One that has expired is not looked for: a hundred thousand tasks that wake
+    /// at once would do so one after the other.
     pub(crate) fn forget(&self, key: Key) {
-        // Its waker is dropped without the lock.
-        let _due = self.timers.lock().queue.remove(&key);
+        if key.0.as_nanos() >= self.passed.load(Ordering::Acquire) {
+            // Its waker is dropped without the lock.
+            let _waker = self.timers.lock().sleeps.remove(&key);
+        }
+    }
+
+    /// Removes the timers that are due. The caller holds the lock.
+    fn take_due(&self, timers: &mut Timers, now: Instant) -> Expired {
+        let due = timers.take_due(now);
+        if !due.sleeps.is_empty() {
+            let passed = timers.sleeps.first_key_value().map_or(now, |(key, _)| key.0.min(now));
+            self.passed.fetch_max(passed.as_nanos(), Ordering::Release);
+        }
+        due
     }
 
     /// Starts the ticks: a CPU runs a task.
@@ -187,13 +250,12 @@ pub(crate) fn run(engine: &Arc<Engine>) {
                     return;
                 }
                 let now = engine.now();
-                let due = timers.take_due(now);
+                let due = engine.timeline.take_due(&mut timers, now);
                 if timers.is_ticking && next_tick <= now || !due.is_empty() {
                     break (now, due);
                 }
-                let first = timers.queue.first_key_value().map(|(key, _)| key.0);
                 let tick_at = timers.is_ticking.then_some(next_tick);
-                match first.into_iter().chain(tick_at).min() {
+                match timers.first().into_iter().chain(tick_at).min() {
                     Some(at) => {
                         let until = engine.time.as_std(at);
                         engine.timeline.changed.wait_until(&mut timers, until);
@@ -202,9 +264,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
                 }
             }
         };
-        for what in due {
-            fire(engine, what);
-        }
+        fire_all(engine, due);
         if next_tick <= now {
             next_tick = (now + tick).round_down_to(tick);
             tick_all(engine);
@@ -212,9 +272,19 @@ pub(crate) fn run(engine: &Arc<Engine>) {
     }
 }
 
+/// Fires timers that are due. The tasks that they wake are placed together.
+fn fire_all(engine: &Arc<Engine>, due: Expired) {
+    due.timers.into_iter().for_each(|timer| fire(engine, timer));
+    if due.sleeps.is_empty() {
+        return;
+    }
+    let wake = || due.sleeps.into_iter().for_each(|waker| engine.contain(|| waker.wake()));
+    let mut tasks = coop::gathering(wake);
+    Caller::new(engine, CpuId(0)).wake_all(&mut tasks);
+}
+
 fn fire(engine: &Arc<Engine>, due: Due) {
     match due {
-        Due::Sleep(waker) => engine.contain(|| waker.wake()),
         Due::Rq(cpu, timer) => Caller::new(engine, cpu).make(Call::Timer { cpu, timer }),
         Due::Group(group, timer) => {
             let by = CpuId(0);
@@ -230,12 +300,12 @@ pub(crate) fn step(engine: &Arc<Engine>) {
         let due = {
             let mut timers = engine.timeline.timers.lock();
             let now = engine.now();
-            timers.take_due(now)
+            engine.timeline.take_due(&mut timers, now)
         };
         if due.is_empty() {
             break;
         }
-        due.into_iter().for_each(|what| fire(engine, what));
+        fire_all(engine, due);
     }
     tick_all(engine);
 }

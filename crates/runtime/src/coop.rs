@@ -33,6 +33,8 @@ crate::sync::thread_local! {
     static OWNER: Cell<Option<usize>> = const { Cell::new(None) };
     /// This thread was slowed down for good.
     static IS_WORN_OUT: Cell<bool> = const { Cell::new(false) };
+    /// The wakeups that this thread gathers, to make them together.
+    static GATHERED: RefCell<Option<Vec<Arc<Task>>>> = const { RefCell::new(None) };
     /// How the task that returns from its poll leaves its CPU.
     static GIVES: Cell<Option<Leave>> = const { Cell::new(None) };
 }
@@ -54,6 +56,26 @@ pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, is_lost: Arc<AtomicBool
 /// Notes which runtime has started this thread.
 pub(crate) fn join_runtime(owner: usize) {
     OWNER.with(|place| place.set(Some(owner)));
+}
+
+/// Runs a function on a thread of the runtime, and returns the tasks of the runtime that it woke
+/// and that [`gather`] has taken: they are still to be woken.
+pub(crate) fn gathering(run: impl FnOnce()) -> Vec<Arc<Task>> {
+    GATHERED.with(|place| *place.borrow_mut() = Some(Vec::new()));
+    run();
+    GATHERED.with(|place| place.borrow_mut().take()).unwrap_or_default()
+}
+
+/// Adds a wakeup to those that this thread gathers; returns whether it does.
+pub(crate) fn gather(task: &Arc<Task>) -> bool {
+    let add = |gathered: &RefCell<Option<Vec<Arc<Task>>>>| match &mut *gathered.borrow_mut() {
+        Some(tasks) if task.engine().owns_this_thread() => {
+            tasks.push(Arc::clone(task));
+            true
+        }
+        Some(_) | None => false,
+    };
+    GATHERED.try_with(add).unwrap_or(false)
 }
 
 /// Notes that this thread has nice 19 and serves no further CPU.

@@ -4,7 +4,7 @@ use crate::blocking::Blocking;
 use crate::caller::Caller;
 use crate::clock::{TimeSource, Timeline, std_now};
 use crate::coop;
-use crate::group::GroupState;
+use crate::group::{Group, GroupState};
 use crate::hold_back::{Adrift, HeldBack};
 use crate::meter::Meter;
 use crate::pool::Pool;
@@ -95,6 +95,10 @@ pub(crate) struct Engine {
     pub(crate) census: Census,
     reactor: Reactor,
     pub(crate) hooks: Hooks,
+    /// Waits and polls are counted ([`latency`](crate::latency)).
+    pub(crate) is_measuring: bool,
+    /// The root group, which lives as long as the runtime.
+    pub(crate) root: std::sync::OnceLock<Weak<GroupState>>,
     /// The groups that live, except the root.
     groups: Mutex<BTreeMap<GroupId, Weak<GroupState>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -120,6 +124,7 @@ pub(crate) struct Parts {
     pub(crate) blocking_max: usize,
     pub(crate) reactor: Reactor,
     pub(crate) hooks: Hooks,
+    pub(crate) is_measuring: bool,
 }
 
 impl Engine {
@@ -156,6 +161,8 @@ impl Engine {
             census: Census::default(),
             reactor: parts.reactor,
             hooks: parts.hooks,
+            is_measuring: parts.is_measuring,
+            root: std::sync::OnceLock::new(),
             groups: Mutex::default(),
             threads: Mutex::default(),
             stray_panics: AtomicU64::new(0),
@@ -204,7 +211,19 @@ impl Engine {
             task.body.lock().is_notified = true;
             return;
         }
-        if !coop::polling_cpu(self).is_some_and(|cpu| self.postpone(cpu, task)) {
+        if self.is_measuring
+            && let Some(ready_at) = task.ready_at()
+        {
+            // The first of several wakeups counts.
+            let now = self.now().as_nanos();
+            let _ = ready_at.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        let is_left = match coop::polling_cpu(self) {
+            Some(cpu) => self.postpone(cpu, task),
+            // A task with a priority does not wait for others.
+            None => task.is_fair && coop::gather(task),
+        };
+        if !is_left {
             Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu())).wake(task);
         }
     }
@@ -212,7 +231,14 @@ impl Engine {
     /// Leaves the wakeup of a task to the end of the poll that this thread is in. Until then the
     /// task sleeps, and others can wake it. Returns whether it does.
     fn postpone(&self, cpu: CpuId, task: &Arc<Task>) -> bool {
-        if !task.is_fair || task.is_bound || task.has_borrowed_class() || !task.body.lock().sleeps() {
+        if !task.is_fair || task.is_bound || task.has_borrowed_class() {
+            return false;
+        }
+        let can_wait = {
+            let body = task.body.lock();
+            body.sleeps() || body.is_relaying
+        };
+        if !can_wait {
             return false;
         }
         let mut next = self.cpus[cpu.index()].next.lock();
@@ -285,6 +311,16 @@ impl Engine {
         self.groups.lock().values().filter_map(Weak::upgrade).collect()
     }
 
+    /// Returns the live groups by path; the first one is the root, `/`.
+    pub(crate) fn groups(self: &Arc<Self>) -> Vec<(String, Group)> {
+        let groups = self.live_groups().into_iter().map(|state| Group { state });
+        let mut groups: Vec<_> = groups.map(|group| (group.state.path(), group)).collect();
+        let root = self.root.get().and_then(Weak::upgrade);
+        groups.extend(root.map(|state| ("/".to_owned(), Group { state })));
+        groups.sort_by(|(one, _), (other, _)| one.cmp(other));
+        groups
+    }
+
     /// Returns the live tasks, by id. O([`Builder::tasks`](crate::Builder::tasks)).
     pub(crate) fn live_tasks(&self) -> Vec<Arc<Task>> {
         self.tasks.iter().filter_map(|slot| slot.lock().clone()).collect()
@@ -294,8 +330,12 @@ impl Engine {
     /// without waiters. One thread at a time calls it for a task
     /// ([`settle`](crate::boost::settle)).
     pub(crate) fn inherit(self: &Arc<Self>, task: &Task, from: Option<Lent>) {
-        if std::mem::replace(&mut *task.inherited.lock(), from) == from {
-            return;
+        {
+            let mut inherited = task.ties().inherited.lock();
+            if std::mem::replace(&mut *inherited, from) == from {
+                return;
+            }
+            task.is_inheriting.store(from.is_some(), Ordering::Release);
         }
         let mut caller = Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu()));
         let by = caller.cpu;
@@ -308,6 +348,9 @@ impl Engine {
                         let done = caller.call(Call::InheritParked { task: task.id, from, by });
                         debug_assert!(done.is_ok(), "nothing is refused");
                         body.at = Place::Parked(caller.hand.take().expect("invariant: it stays in hand"));
+                        if body.is_leaving {
+                            self.kick(task.cpu()); // It can be a runner (relay).
+                        }
                         return;
                     }
                     Place::Dead => {
@@ -318,7 +361,11 @@ impl Engine {
                 }
             }
             if let Some(Answer::Step(step)) = caller.call_at_home(task, |cpu, task| Call::Inherit { cpu, task, from }) {
-                return caller.carry(step);
+                caller.carry(step);
+                if task.body.lock().is_relaying {
+                    self.kick(task.cpu());
+                }
+                return;
             }
             // The task is on its way from one thread to another.
             thread::yield_now();
@@ -350,7 +397,7 @@ impl Engine {
             let task = slot.lock().take();
             if let Some(task) = task {
                 task.cancel();
-                task.outcome.announce();
+                task.announce();
                 self.census.remove();
             }
         }
@@ -361,7 +408,7 @@ impl Engine {
     pub(crate) fn bury(&self, task: &Task, body: Parcel) {
         let _gone = self.tasks[task.id.index()].lock().take();
         self.give_back(task.id, Some(body));
-        task.outcome.announce();
+        task.announce();
         self.census.remove();
     }
 
@@ -374,7 +421,13 @@ impl Engine {
 
     /// Counts a panic that no handle reports.
     pub(crate) fn note_panic(&self, with: Box<dyn Any + Send>) {
-        self.stray_panics.fetch_add(1, Ordering::Relaxed);
+        // A subscriber is code of the users as well.
+        if let Err(logged) = catch_unwind(AssertUnwindSafe(|| crate::span::log_stray_panic(&*with))) {
+            std::mem::forget(logged);
+            self.stray_panics.fetch_add(1, Ordering::Release);
+        }
+        // After it is logged: a reader of the count finds the event in the log.
+        self.stray_panics.fetch_add(1, Ordering::Release);
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(with))) {
             // Dropping what a panic carries panics as well: it is leaked.
             std::mem::forget(again);

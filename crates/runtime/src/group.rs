@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::coop;
 use crate::engine::Engine;
+use crate::latency::Latency;
 use crate::meter::Measured;
 use crate::spare::Spared;
 use crate::spawn::{SpawnError, TaskBuilder};
@@ -23,12 +24,14 @@ pub(crate) struct GroupState {
     pub(crate) id: GroupId,
     name: String,
     pub(crate) parent: Option<Arc<GroupState>>,
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// The CPU time of its tasks and those of its children, in nanoseconds.
     used: AtomicU64,
     /// The time for which they were polled without a processor, in nanoseconds.
     lost: AtomicU64,
     is_limited: AtomicBool,
+    /// Counted only if the runtime was built to.
+    pub(crate) latency: Option<Box<Latency>>,
     pub(crate) spared: Mutex<Spared>,
     /// The CPU time that ended tasks owe, in nanoseconds; the next task of the group is charged.
     debt: AtomicU64,
@@ -43,7 +46,8 @@ impl GroupState {
     fn new(id: GroupId, name: String, parent: Option<Arc<Self>>, engine: Arc<Engine>) -> Self {
         let [used, lost, debt] = [0; 3].map(AtomicU64::new);
         let is_limited = AtomicBool::new(false);
-        Self { id, name, parent, engine, used, lost, is_limited, spared: Mutex::default(), debt }
+        let latency = engine.is_measuring.then(Box::default);
+        Self { id, name, parent, engine, used, lost, is_limited, latency, spared: Mutex::default(), debt }
     }
 
     /// Returns the innermost group from here upwards that has a limit. O(depth).
@@ -65,7 +69,6 @@ impl GroupState {
     }
 
     /// Returns whether ended tasks of the group owe CPU time.
-    #[cfg(feature = "tower")]
     pub(crate) fn owes(&self) -> bool {
         self.debt.load(Ordering::Relaxed) > 0
     }

@@ -67,7 +67,7 @@ impl Engine {
             || task.group.parent.is_none()
             || !task.is_fair
             || task.is_in_kernel()
-            || task.inherited.lock().is_some()
+            || task.is_inheriting.load(Ordering::Acquire)
             || task.holds_locks()
         {
             return false;

@@ -96,10 +96,12 @@
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
 //! | `meter` | the clock that tasks are charged by: CPU time of threads |
 //! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
+//! | `relay` | a task that blocks passes its turn on to the task that it has woken |
 //! | `hold_back` | tasks whose group has a processor already, for a poll that has lost its CPU |
 //! | `clock` | timers and ticks |
 //! | `confine` | the limit of the container |
 //! | `task`, `spawn`, `group` | the handles of the users |
+//! | `job` | the future of a task, and then its result |
 //! | `mutex`, `boost`, `spare` | locks that boost, the loans of their holders, and holders whose group has no quota |
 //! | `coop`, `time` | futures and functions that tasks call |
 //! | `blocking` | functions that block or compute, on threads beside the CPUs |
@@ -107,7 +109,9 @@
 //! | `report` | tasks by name and place, polls that were too long |
 //! | `reactor` | the tokio runtime beside this one |
 //! | `tower` | requests in the groups of their tenants |
+//! | `latency` | histograms of waits and polls, per group |
 //! | `metrics` | figures of groups and tasks for a recorder |
+//! | `span` | the `tracing` span of a task |
 //! | `sync` | locks, atomics and threads: of the system, or of the model checker in unit tests |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
@@ -121,6 +125,8 @@ mod coop;
 mod engine;
 mod group;
 mod hold_back;
+mod job;
+mod latency;
 mod meter;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -131,10 +137,12 @@ mod patience;
 mod pool;
 mod reactor;
 mod record;
+mod relay;
 mod report;
 mod runtime;
 mod set;
 mod shutdown;
+mod span;
 mod spare;
 mod spawn;
 mod sync;
@@ -146,6 +154,7 @@ mod worker;
 
 pub use coop::{checkpoint, should_yield, yield_now};
 pub use group::{Group, GroupBuilder, GroupSetError, Usage};
+pub use latency::{Histogram, Latencies};
 pub use mutex::{Guard, Lock, Mutex};
 pub use record::{Diverged, Recording};
 pub use report::{Overrun, TaskInfo, TaskState};

@@ -66,14 +66,14 @@ enum Came {
 }
 
 impl State {
-    /// Gives the lock to a task. Returns `false` if the task is in a poll that is too slow to hold
-    /// a lock.
-    fn grant(&mut self, line: &Arc<Line>, task: Option<&Arc<Task>>) -> bool {
+    /// Gives the lock to a task, which is taken. Returns `false` if the task is in a poll
+    /// that is too slow to hold a lock.
+    fn grant(&mut self, line: &Arc<Line>, task: &mut Option<Arc<Task>>) -> bool {
         debug_assert!(!self.is_held, "a lock has one holder");
-        if task.is_some_and(|task| !add(&task.held, line, task)) {
+        if task.as_ref().is_some_and(|task| !add(&task.ties().held, line, task)) {
             return false;
         }
-        (self.is_held, self.holder) = (true, task.cloned());
+        (self.is_held, self.holder) = (true, task.take());
         true
     }
 
@@ -104,7 +104,7 @@ fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
 
 /// Returns the locks that a task holds, or those that it waits for.
 fn list_of(task: &Task, holds: bool) -> &RawMutex<Vec<Arc<Line>>> {
-    if holds { &task.held } else { &task.waits_for }
+    if holds { &task.ties().held } else { &task.ties().waits_for }
 }
 
 fn is_same(one: Option<&Arc<Task>>, other: Option<&Arc<Task>>) -> bool {
@@ -130,8 +130,8 @@ impl Line {
         state.waiters.iter().filter(|waiter| !waiter.is_granted).map(|waiter| waiter.task.clone()).collect()
     }
 
-    /// Takes the lock if it is free.
-    fn try_take(self: &Arc<Self>, task: Option<&Arc<Task>>) -> bool {
+    /// Takes the lock if it is free; then `task` is taken as well.
+    fn try_take(self: &Arc<Self>, task: &mut Option<Arc<Task>>) -> bool {
         let mut state = self.state.lock();
         if state.is_held {
             return false;
@@ -141,18 +141,18 @@ impl Line {
 
     /// Takes the lock if it is free, and queues up behind the holder otherwise.
     fn take_or_queue_up(self: &Arc<Self>, task: Option<&Arc<Task>>, waker: &Waker) -> Came {
-        let lends = task.and_then(|task| task.engine.lends(task));
+        let lends = task.and_then(|task| task.engine().lends(task));
         let lends = lends.unwrap_or(Lent::Prio(Prio::from_nice(Nice::ZERO)));
         let waker = waker.clone();
         let (ticket, holder) = {
             let mut state = self.state.lock();
             if !state.is_held {
                 // It was released since the caller looked.
-                return if state.grant(self, task) { Came::Holds } else { Came::TooSlow };
+                return if state.grant(self, &mut task.cloned()) { Came::Holds } else { Came::TooSlow };
             }
             let ticket = TaskId(state.tickets);
             state.tickets = state.tickets.wrapping_add(1);
-            if task.is_some_and(|task| !add(&task.waits_for, self, task)) {
+            if task.is_some_and(|task| !add(&task.ties().waits_for, self, task)) {
                 return Came::TooSlow;
             }
             state.queue.push_lender(ticket, lends);
@@ -207,64 +207,65 @@ impl Line {
             let Some(place) = state.place_of(ticket) else { return };
             let gone = state.waiters.swap_remove(place);
             if let Some(task) = gone.task.as_ref().filter(|_| !gone.is_granted) {
-                strike(&task.waits_for, self);
+                strike(&task.ties().waits_for, self);
             }
             (gone, state.holder.clone())
         };
         if gone.is_granted {
-            return self.release(gone.task.as_ref());
+            return self.release();
         }
         settle(holder);
     }
 
-    /// Releases the lock of a holder.
-    fn release(self: &Arc<Self>, holder: Option<&Arc<Task>>) {
-        let was_wanted = self.pass_on(holder);
-        if let Some(task) = holder {
+    /// Releases the lock in the name of its holder.
+    fn release(self: &Arc<Self>) {
+        let (was_wanted, holder) = self.pass_on();
+        if let Some(task) = &holder {
             // Without waiters the holder has no loan from this lock: a waiter that has left since
             // settles it.
-            if was_wanted || task.is_lifted.load(Ordering::Relaxed) || task.inherited.lock().is_some() {
+            if was_wanted || task.is_lifted.load(Ordering::Relaxed) || task.is_inheriting.load(Ordering::Acquire) {
                 settle([Arc::clone(task)]);
             }
             if task.is_in_kernel() && !task.holds_locks() {
                 // The limit of the task's group can have waited for this.
-                task.engine.kick(task.cpu());
+                task.engine().kick(task.cpu());
             }
         }
     }
 
     /// Hands the lock to the most urgent waiter, which inherits from the remaining waiters. Returns
-    /// whether there was one.
-    fn pass_on(self: &Arc<Self>, from: Option<&Arc<Task>>) -> bool {
-        let (task, waker) = {
+    /// whether there was one, and the former holder.
+    fn pass_on(self: &Arc<Self>) -> (bool, Option<Arc<Task>>) {
+        let (task, waker, from) = {
             let mut state = self.state.lock();
-            debug_assert!(state.is_held && is_same(state.holder.as_ref(), from), "the holder releases it");
-            if let Some(from) = from {
-                strike(&from.held, self);
+            debug_assert!(state.is_held, "the holder releases it");
+            let from = state.holder.take();
+            if let Some(from) = &from {
+                strike(&from.ties().held, self);
             }
-            (state.is_held, state.holder) = (false, None);
-            let Some(ticket) = state.queue.pop() else { return false };
+            state.is_held = false;
+            let Some(ticket) = state.queue.pop() else { return (false, from) };
             let place = state.place_of(ticket).expect("invariant: a ticket in the queue has a waiter");
             let next = &mut state.waiters[place];
             next.is_granted = true;
             let (task, waker) = (next.task.clone(), next.waker.take());
-            let is_granted = state.grant(self, task.as_ref());
+            let is_granted = state.grant(self, &mut task.clone());
             assert!(is_granted, "invariant: the poll of a task that waits for a lock is not slowed down");
             if let Some(task) = &task {
-                strike(&task.waits_for, self);
+                strike(&task.ties().waits_for, self);
             }
-            (task, waker)
+            (task, waker, from)
         };
-        let engine = task.as_ref().map(|task| Arc::clone(&task.engine)).or_else(coop::current_engine);
+        let engine = task.as_ref().map(|task| Arc::clone(task.engine())).or_else(coop::current_engine);
         settle(task);
-        let Some(waker) = waker else { return true };
+        let Some(waker) = waker else { return (true, from) };
         match engine {
             Some(engine) => engine.contain(|| waker.wake()),
             // No runtime is concerned that could count a panic. The panic of a waiter's waker is
             // not the panic of the holder.
             None => std::mem::forget(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
         }
-        true
+        (true, from)
     }
 
     /// Updates the loan of a waiter after its priority has changed; returns whether it differs.
@@ -334,13 +335,12 @@ impl<T> Mutex<T> {
     /// Takes the lock if it is free. A poll that has lost its CPU and runs on at nice 19 gets no
     /// lock before it ends.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let task = coop::current_task();
-        self.line.try_take(task.as_ref()).then(|| self.guard(task))
+        self.line.try_take(&mut coop::current_task()).then(|| self.guard())
     }
 
-    fn guard(&self, holder: Option<Arc<Task>>) -> Guard<'_, T> {
+    fn guard(&self) -> Guard<'_, T> {
         let value = self.value.lock().take();
-        Guard { mutex: self, holder, value: Some(value.expect("invariant: whoever has the lock has the value")) }
+        Guard { mutex: self, value: Some(value.expect("invariant: whoever has the lock has the value")) }
     }
 }
 
@@ -362,7 +362,7 @@ impl<'a, T> Future for Lock<'a, T> {
     type Output = Guard<'a, T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<'a, T>> {
-        let (mutex, task) = (self.mutex, coop::current_task());
+        let (mutex, mut task) = (self.mutex, coop::current_task());
         if task.as_ref().is_some_and(|task| task.is_slow.load(Ordering::Relaxed)) {
             // The next poll is on another thread.
             cx.waker().wake_by_ref();
@@ -370,13 +370,13 @@ impl<'a, T> Future for Lock<'a, T> {
         }
         let came = match self.ticket {
             Some(ticket) => mutex.line.come_for(ticket, task.as_ref(), cx.waker()),
-            None if mutex.line.try_take(task.as_ref()) => Came::Holds,
+            None if mutex.line.try_take(&mut task) => Came::Holds,
             None => mutex.line.take_or_queue_up(task.as_ref(), cx.waker()),
         };
         match came {
             Came::Holds => {
                 self.ticket = None;
-                Poll::Ready(mutex.guard(task))
+                Poll::Ready(mutex.guard())
             }
             Came::Waits(ticket) => {
                 self.ticket = Some(ticket);
@@ -401,7 +401,6 @@ impl<T> Drop for Lock<'_, T> {
 /// A held [`Mutex`]; dropping it hands the lock to the next waiter.
 pub struct Guard<'a, T> {
     mutex: &'a Mutex<T>,
-    holder: Option<Arc<Task>>,
     value: Option<Box<T>>,
 }
 
@@ -428,7 +427,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         *self.mutex.value.lock() = self.value.take();
-        self.mutex.line.release(self.holder.as_ref());
+        self.mutex.line.release();
     }
 }
 
@@ -450,20 +449,20 @@ mod tests {
         let root = Group { state: GroupState::root(&engine) };
         let [first, second] = [(); 2].map(|()| root.spawn(async {}).expect("room").task.clone());
         let line = Arc::<Line>::default();
-        assert!(line.try_take(None));
+        assert!(line.try_take(&mut None));
         let Came::Waits(ticket) = line.take_or_queue_up(Some(&first), Waker::noop()) else {
             unreachable!("it is held")
         };
         second.is_slow.store(true, Ordering::Relaxed);
         assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::TooSlow));
-        line.release(None);
-        assert_eq!((first.held.lock().len(), second.held.lock().len()), (1, 0));
+        line.release();
+        assert_eq!((first.ties().held.lock().len(), second.ties().held.lock().len()), (1, 0));
         assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::TooSlow));
         second.is_slow.store(false, Ordering::Relaxed);
         assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::Holds));
-        assert_eq!((first.held.lock().len(), second.held.lock().len()), (0, 1));
-        line.release(Some(&second));
-        assert!(line.try_take(None));
+        assert_eq!((first.ties().held.lock().len(), second.ties().held.lock().len()), (0, 1));
+        line.release();
+        assert!(line.try_take(&mut None));
         engine.end();
     }
 }

@@ -295,8 +295,8 @@ fn locks_are_exclusive_and_loans_end() {
             assert!(lock.try_lock().is_some());
         }
         for task in all {
-            assert_eq!(*task.inherited.lock(), None);
-            assert!(task.held.lock().is_empty() && task.waits_for.lock().is_empty());
+            assert_eq!(*task.ties().inherited.lock(), None);
+            assert!(task.ties().held.lock().is_empty() && task.ties().waits_for.lock().is_empty());
         }
     });
 }
@@ -335,7 +335,7 @@ fn a_lock_future_can_move() {
         join(&rt, second);
         join(&rt, contends);
         assert_eq!(*lock.try_lock().expect("all have released it"), 4);
-        assert!(holder.held.lock().is_empty() && holder.waits_for.lock().is_empty());
+        assert!(holder.ties().held.lock().is_empty() && holder.ties().waits_for.lock().is_empty());
     });
 }
 
@@ -564,5 +564,78 @@ fn a_wakeup_at_the_end_of_a_poll_is_not_lost() {
         let waker = thread::spawn(move || outside.ring());
         join(&rt, [sleeps.expect("room"), wakes.expect("room")]);
         waker.join().expect("no panic");
+    });
+}
+
+/// Tasks pass one turn on to each other, and to tasks that they start, while another thread wakes
+/// them, one is aborted, and a task that computes wants the CPU as well. The clock does not
+/// advance.
+#[test]
+fn a_relay_loses_no_wakeup() {
+    explore(600, || {
+        let rt = build(two_cpus().cpus(1));
+        let bells = [(); 2].map(|()| Arc::new(Bell::default()));
+        let root = rt.root().clone();
+        let tasks = [0, 1].map(|n| {
+            let (own, next, root) = (Arc::clone(&bells[n]), Arc::clone(&bells[1 - n]), root.clone());
+            let task = rt.spawn(async move {
+                for _ in 0..3 {
+                    next.ring();
+                    own.wait().await;
+                    root.spawn(async {}).expect("room").await.expect("a result");
+                }
+            });
+            task.expect("room")
+        });
+        let never = Arc::new(Bell::default());
+        let (rings, waits) = (Arc::clone(&never), Arc::clone(&bells[0]));
+        let aborted = rt.spawn(async move {
+            waits.ring();
+            rings.wait().await;
+        });
+        let aborted = aborted.expect("room");
+        let computes = rt.spawn(async {
+            for _ in 0..2 {
+                thread::yield_now();
+                yield_now().await;
+            }
+        });
+        let outside = Arc::clone(&bells[1]);
+        let waker = thread::spawn(move || outside.ring());
+        aborted.abort();
+        assert!(matches!(rt.block_on(aborted), Err(JoinError::Aborted)));
+        join(&rt, tasks);
+        join(&rt, computes);
+        waker.join().expect("no panic");
+        assert!(rt.tasks().is_empty());
+    });
+}
+
+/// The runner of a relay does not end its poll: its CPU is handed over, and the owner of the turn
+/// runs when it is woken.
+#[test]
+fn a_runner_that_loses_its_cpu_is_not_lost() {
+    explore(300, || {
+        let rt = build(two_cpus().cpus(1).hand_off_after(Some(Duration::from_millis(1))).detached_max(2));
+        let clock = start_clock(&rt);
+        let (bell, is_over) = (Arc::new(Bell::default()), Arc::new(AtomicBool::new(false)));
+        let (waits, ends) = (Arc::clone(&bell), Arc::clone(&is_over));
+        let root = rt.root().clone();
+        let owner = rt.spawn(async move {
+            let runner = root.spawn(async move {
+                while !ends.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                yield_now().await;
+            });
+            waits.wait().await;
+            is_over.store(true, Ordering::SeqCst);
+            runner.expect("room").await.expect("a result");
+        });
+        let waker = thread::spawn(move || bell.ring());
+        join(&rt, owner);
+        waker.join().expect("no panic");
+        clock.stop();
+        assert_eq!(rt.engine.detached.load(Ordering::SeqCst), 0);
     });
 }

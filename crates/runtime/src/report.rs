@@ -113,17 +113,18 @@ fn call(hook: Option<&Hook>) {
 
 impl Task {
     pub(crate) fn info(&self) -> TaskInfo {
-        let state = if self.engine.polls(self) {
+        let state = if self.engine().polls(self) {
             TaskState::Polled
         } else {
             let body = self.body.lock();
             match body.at {
                 Place::Parked(_) | Place::Delayed if body.detached.is_none() => TaskState::Asleep,
+                Place::Queued if body.is_relaying && !body.is_notified => TaskState::Asleep,
                 _ if body.detached.is_some() => TaskState::Polled,
                 _ => TaskState::Runnable,
             }
         };
-        let (id, name, group) = (self.id, Arc::clone(&self.name), self.group.path());
+        let (id, name, group) = (self.id, self.name(), self.group.path());
         TaskInfo { id, name, group, spawned_at: self.spawned_at, state }
     }
 }
@@ -144,6 +145,7 @@ impl Engine {
         let Some((_, hook)) = &self.hooks.overrun else { return };
         let length = crate::to_std(self.now().since(began));
         let overrun = Overrun { task: TaskInfo { state: TaskState::Polled, ..task.info() }, length };
+        self.contain(|| crate::span::log_overrun(&overrun));
         self.contain(|| hook(&overrun));
     }
 }

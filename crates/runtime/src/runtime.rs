@@ -40,6 +40,7 @@ pub struct Builder {
     is_traced: bool,
     reactor: Reactor,
     hooks: Hooks,
+    is_measuring: bool,
 }
 
 /// The reason why a runtime cannot be built.
@@ -94,6 +95,7 @@ impl Builder {
             is_traced: false,
             reactor: Reactor::default(),
             hooks: Hooks::default(),
+            is_measuring: false,
         }
     }
 
@@ -208,6 +210,13 @@ impl Builder {
         self
     }
 
+    /// Counts how long the tasks of each group wait for a CPU, and how long their polls are
+    /// ([`Group::latencies`]). Each poll reads the clock once or twice more for it, some 50 ns.
+    pub fn latencies(mut self) -> Self {
+        self.is_measuring = true;
+        self
+    }
+
     /// Records the first `calls` calls of the scheduler ([`Runtime::into_recording`]). While the
     /// runtime records, CPUs call the scheduler one at a time.
     pub fn record(mut self, calls: usize) -> Self {
@@ -262,9 +271,11 @@ impl Builder {
             blocking_max: self.blocking_max,
             reactor: self.reactor,
             hooks: self.hooks,
+            is_measuring: self.is_measuring,
         };
         let engine = Arc::new(Engine::new(scheduler, parts));
         let root = Group { state: GroupState::root(&engine) };
+        let _ = engine.root.set(Arc::downgrade(&root.state));
         let runtime = Runtime { engine: Arc::clone(&engine), root, is_over: false };
         for cpu in engine.scheduler.config().topology().cpus() {
             worker::start(&engine, cpu).map_err(BuildError::Thread)?;
@@ -342,7 +353,7 @@ impl Runtime {
     /// panic ends nothing but the code in which it arose.
     #[must_use]
     pub fn stray_panics(&self) -> u64 {
-        self.engine.stray_panics.load(Ordering::Relaxed)
+        self.engine.stray_panics.load(Ordering::Acquire)
     }
 
     /// Returns the live tasks, by id. O([`Builder::tasks`]): it is for people and their tools.
@@ -354,11 +365,13 @@ impl Runtime {
     /// Returns the usage of every group, by path; the first one is the root, `/`.
     #[must_use]
     pub fn usage(&self) -> Vec<(String, Usage)> {
-        let groups = self.engine.live_groups().into_iter().map(|state| Group { state });
-        let mut usage: Vec<_> = groups.map(|group| (group.state.path(), group.usage())).collect();
-        usage.push(("/".to_owned(), self.root.usage()));
-        usage.sort_by(|(one, _), (other, _)| one.cmp(other));
-        usage
+        self.groups().into_iter().map(|(path, group)| (path, group.usage())).collect()
+    }
+
+    /// Returns every group, by path; the first one is the root, `/`.
+    #[must_use]
+    pub fn groups(&self) -> Vec<(String, Group)> {
+        self.engine.groups()
     }
 
     /// Runs a function that blocks or computes on a thread of its own, in the root group. See

@@ -49,7 +49,7 @@ impl<T> DerefMut for AbortOnDrop<T> {
     }
 }
 
-impl<T> Future for AbortOnDrop<T> {
+impl<T: 'static> Future for AbortOnDrop<T> {
     type Output = Result<T, JoinError>;
 
     /// # Panics
@@ -93,21 +93,21 @@ pub struct JoinSet<T> {
 
 impl<T> fmt::Debug for JoinSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinSet").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("JoinSet").field("len", &self.tasks.len()).finish_non_exhaustive()
     }
 }
 
 impl<T> Default for JoinSet<T> {
     fn default() -> Self {
-        Self::new()
+        Self { tasks: FuturesUnordered::new() }
     }
 }
 
-impl<T> JoinSet<T> {
+impl<T: 'static> JoinSet<T> {
     /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
-        Self { tasks: FuturesUnordered::new() }
+        Self::default()
     }
 
     /// Starts a task and adds it.

@@ -107,7 +107,7 @@ impl Standing {
 /// Returns whether a task from outside of a group waits for a task: for a lock that it holds, or
 /// through a chain of locks.
 fn is_wanted(task: &Task, group: &Arc<GroupState>, depth: u32) -> bool {
-    let held = task.held.lock().clone();
+    let held = task.ties().held.lock().clone();
     held.iter().any(|line| {
         line.waiters().into_iter().any(|waiter| match waiter {
             None => true,

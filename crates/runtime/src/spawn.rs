@@ -4,8 +4,8 @@ use crate::blocking;
 use crate::caller::Caller;
 use crate::coop;
 use crate::group::Group;
-use crate::sync::{AtomicBool, AtomicU32, Mutex};
-use crate::task::{Body, Shared, Task};
+use crate::job;
+use crate::task::{NewTask, Task};
 use crate::{JoinHandle, to_model};
 use std::fmt;
 use std::future::Future;
@@ -13,10 +13,9 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use zerolag_core::call::Place;
 use zerolag_core::call::Refused;
 use zerolag_core::{CpusetId, TaskError, TaskSpec};
-use zerolag_model::{ClassId, CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
+use zerolag_model::{CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
 
 /// A task that has not been started yet.
 #[derive(Clone, Debug)]
@@ -134,32 +133,21 @@ impl TaskBuilder {
         let (attr, group, name) = (self.attr, self.group.state.id, self.name);
         let named = Arc::clone(&name);
         engine.emit(|| TraceEvent::TaskNew { task: id, name: named, parent: None, attr, group });
-        let shared = Arc::new(Shared::new(&engine));
-        let result = Arc::clone(&shared);
-        let task = Arc::new(Task {
+        let new = NewTask {
             id,
             name,
             spawned_at: Location::caller(),
-            engine: Arc::clone(&engine),
             group: self.group.state,
-            body: Mutex::new(Body::new(Place::Parked(parcel))),
-            job: Mutex::new(Some(Box::pin(async move { result.set(Ok(future.await)) }))),
-            outcome: Arc::clone(&shared) as _,
-            is_aborted: AtomicBool::new(false),
-            is_slow: AtomicBool::new(false),
-            is_fair: attr.class() == ClassId::Fair,
+            parcel,
+            job: job::of(future),
+            attr,
             is_bound,
-            is_in_kernel: AtomicBool::new(false),
-            is_lifted: AtomicBool::new(false),
-            last_cpu: AtomicU32::new(born_on.0),
-            held: Mutex::default(),
-            waits_for: Mutex::default(),
-            inherited: Mutex::default(),
-            upkeep: Mutex::default(),
-        });
+            born_on,
+        };
+        let task = Arc::new(Task::new(new));
         engine.admit(Arc::clone(&task));
         engine.wake(&task);
-        Ok(JoinHandle { task, shared })
+        Ok(JoinHandle::new(task))
     }
 
     /// Runs a function that blocks or computes on a thread beside the CPUs. It starts when the

@@ -28,24 +28,25 @@ use crate::boost::{Upkeep, settle};
 use crate::coop;
 use crate::engine::Engine;
 use crate::group::GroupState;
+use crate::job::{self, Job};
 use crate::mutex::Line;
 use crate::report::TaskInfo;
 use crate::set::AbortOnDrop;
-use crate::sync::{AtomicBool, AtomicU32, Mutex};
+use crate::span::TaskSpan;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard};
+use futures_util::task::ArcWake;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 use zerolag_core::call::Place;
-use zerolag_core::{Lent, most_urgent};
-use zerolag_model::{ClassId, CpuId, Duration, Instant, Prio, RtPriority, TaskId};
-
-/// The work of a task, including the delivery of its result to the handle.
-pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+use zerolag_core::{Lent, Parcel, Placement, most_urgent};
+use zerolag_model::{ClassId, CpuId, Duration, Instant, Prio, RtPriority, SchedAttr, TaskId};
 
 #[derive(Debug)]
 pub(crate) struct Body {
@@ -54,13 +55,26 @@ pub(crate) struct Body {
     pub(crate) is_notified: bool,
     /// It has left for the scheduler, but its CPU has not switched away from it yet.
     pub(crate) is_leaving: bool,
+    /// It has passed its turn on ([`relay`](crate::relay)): it is current for the scheduler, and
+    /// asleep.
+    pub(crate) is_relaying: bool,
     /// Its CPU was taken from it in the middle of a poll that still runs. The task cannot be woken
     /// before that poll ends.
-    pub(crate) detached: Option<Detached>,
+    pub(crate) detached: Option<Box<Detached>>,
     /// The CPU time that it has used on a CPU that was no longer its own.
     pub(crate) debt: Duration,
     /// It has not been placed on a CPU yet.
     pub(crate) is_new: bool,
+    /// The waker of the task that waits for its end.
+    waiter: Option<Waker>,
+    /// A task whose wakeup can be left to the end of a poll waits ([`Engine::wake`]).
+    is_awaited_by_task: bool,
+    /// The job has the result, and the handle has not taken it.
+    has_result: bool,
+    /// The handle was dropped: results are dropped where they arise.
+    is_unjoined: bool,
+    /// The task has ended and its place is free.
+    is_over: bool,
 }
 
 /// A poll that continues without a CPU of the scheduler.
@@ -79,7 +93,31 @@ pub(crate) struct Detached {
 
 impl Body {
     pub(crate) const fn new(at: Place) -> Self {
-        Self { at, is_notified: false, is_leaving: false, detached: None, debt: Duration::ZERO, is_new: true }
+        Self {
+            at,
+            is_notified: false,
+            is_leaving: false,
+            is_relaying: false,
+            detached: None,
+            debt: Duration::ZERO,
+            is_new: true,
+            waiter: None,
+            is_awaited_by_task: false,
+            has_result: false,
+            is_unjoined: false,
+            is_over: false,
+        }
+    }
+
+    /// Takes the parcel of a task that sleeps out, to place it. \[4\]
+    pub(crate) fn take(&mut self) -> Option<(Parcel, Placement)> {
+        if !self.sleeps() {
+            return None;
+        }
+        let Place::Parked(parcel) = std::mem::replace(&mut self.at, Place::OnItsWay) else { return None };
+        let is_new = std::mem::take(&mut self.is_new);
+        self.is_notified = !is_new;
+        Some((parcel, if is_new { Placement::Fork } else { Placement::Wakeup }))
     }
 
     /// Returns whether it sleeps, and a wakeup has to place it.
@@ -88,31 +126,54 @@ impl Body {
     }
 }
 
+/// A task of the runtime. Servers have a hundred thousand that sleep, so what most tasks do without
+/// is behind a pointer: names, spans, locks.
 pub(crate) struct Task {
     pub(crate) id: TaskId,
-    pub(crate) name: Arc<str>,
     /// The place in the source that started it.
     pub(crate) spawned_at: &'static Location<'static>,
-    pub(crate) engine: Arc<Engine>,
     pub(crate) group: Arc<GroupState>,
     pub(crate) body: Mutex<Body>,
-    /// `None` during a poll, and once the future is done or dropped.
-    pub(crate) job: Mutex<Option<Job>>,
-    pub(crate) outcome: Arc<dyn Outcome>,
+    /// Locked during a poll. The lock of the body is taken inside this one, never around it.
+    pub(crate) job: Mutex<Pin<Box<dyn Job>>>,
     pub(crate) is_aborted: AtomicBool,
     /// Its poll continues at nice 19: it gets no lock before the poll ends. Set under the locks of
     /// `body`, `held` and `waits_for`.
     pub(crate) is_slow: AtomicBool,
     /// It is a fair task by its own parameters.
     pub(crate) is_fair: bool,
+    /// It is a fair task of nice 0 by its own parameters.
+    pub(crate) is_plain: bool,
     /// It is not allowed on all CPUs.
     pub(crate) is_bound: bool,
+    /// A poll of it on the turn of another task was seen at two ticks; `false` again after a poll
+    /// on its own turn that was seen at none.
+    pub(crate) is_long: AtomicBool,
+    /// It has inherited a loan: `inherited` is not `None`. Set under the lock of `inherited`.
+    pub(crate) is_inheriting: AtomicBool,
     /// It left its CPU in kernel mode since it is spared ([`spare`](crate::spare)).
     pub(crate) is_in_kernel: AtomicBool,
     /// It has borrowed a real-time priority since it is spared.
     pub(crate) is_lifted: AtomicBool,
     /// The CPU where it ran last. Threads outside the runtime wake it in the name of this CPU.
     pub(crate) last_cpu: AtomicU32,
+    /// Most tasks have none: no name, no lock, no subscriber that wants their span.
+    more: OnceLock<Box<More>>,
+}
+
+/// What few tasks have.
+#[derive(Default)]
+struct More {
+    name: Arc<str>,
+    span: TaskSpan,
+    /// When it was woken, or its last poll ended, in nanoseconds; 0 once it is polled.
+    ready_at: AtomicU64,
+    ties: Ties,
+}
+
+/// What a task has to do with locks.
+#[derive(Default)]
+pub(crate) struct Ties {
     /// The locks that it holds and that others can wait for.
     pub(crate) held: Mutex<Vec<Arc<Line>>>,
     /// The locks that it waits for: several if it polls several futures.
@@ -122,6 +183,19 @@ pub(crate) struct Task {
     pub(crate) upkeep: Mutex<Upkeep>,
 }
 
+/// A task that is about to be started.
+pub(crate) struct NewTask {
+    pub(crate) id: TaskId,
+    pub(crate) name: Arc<str>,
+    pub(crate) spawned_at: &'static Location<'static>,
+    pub(crate) group: Arc<GroupState>,
+    pub(crate) parcel: Parcel,
+    pub(crate) job: Pin<Box<dyn Job>>,
+    pub(crate) attr: SchedAttr,
+    pub(crate) is_bound: bool,
+    pub(crate) born_on: CpuId,
+}
+
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task").field("id", &self.id).field("body", &self.body).finish_non_exhaustive()
@@ -129,35 +203,165 @@ impl fmt::Debug for Task {
 }
 
 impl Task {
+    pub(crate) fn new(new: NewTask) -> Self {
+        let NewTask { id, name, spawned_at, group, parcel, job, attr, is_bound, born_on } = new;
+        let span = TaskSpan::new(&name, &group, spawned_at);
+        let more = OnceLock::new();
+        if !name.is_empty() || !span.is_disabled() || group.engine.is_measuring {
+            let _ = more.set(Box::new(More { name, span, ..More::default() }));
+        }
+        Self {
+            id,
+            spawned_at,
+            group,
+            body: Mutex::new(Body::new(Place::Parked(parcel))),
+            job: Mutex::new(job),
+            is_aborted: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
+            is_fair: attr.class() == ClassId::Fair,
+            is_plain: attr == SchedAttr::NORMAL,
+            is_bound,
+            is_long: AtomicBool::new(false),
+            is_inheriting: AtomicBool::new(false),
+            is_in_kernel: AtomicBool::new(false),
+            is_lifted: AtomicBool::new(false),
+            last_cpu: AtomicU32::new(born_on.0),
+            more,
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.group.engine
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.more.get().map_or_else(Arc::default, |more| Arc::clone(&more.name))
+    }
+
+    /// Runs a poll, or the drop of the future, inside the span of the task.
+    pub(crate) fn around<T>(&self, run: impl FnOnce() -> T) -> T {
+        match self.more.get() {
+            Some(more) => more.span.around(run),
+            None => run(),
+        }
+    }
+
+    pub(crate) fn ties(&self) -> &Ties {
+        &self.more.get_or_init(Box::default).ties
+    }
+
+    /// Returns when it was woken or its last poll ended, in nanoseconds, or 0; `None` unless waits
+    /// are counted.
+    pub(crate) fn ready_at(&self) -> Option<&AtomicU64> {
+        self.more.get().map(|more| &more.ready_at)
+    }
+
     pub(crate) fn is_in_kernel(&self) -> bool {
         self.is_in_kernel.load(Ordering::Relaxed)
     }
 
     /// Returns whether it runs in another class than its own.
     pub(crate) fn has_borrowed_class(&self) -> bool {
-        self.is_fair && self.inherited.lock().is_some_and(|lent| lent.prio().class() != ClassId::Fair)
+        self.is_fair
+            && self.is_inheriting.load(Ordering::Acquire)
+            && self.ties().inherited.lock().is_some_and(|lent| lent.prio().class() != ClassId::Fair)
     }
 
     /// Returns whether it holds a lock.
     pub(crate) fn holds_locks(&self) -> bool {
-        !self.held.lock().is_empty()
+        self.more.get().is_some_and(|more| !more.ties.held.lock().is_empty())
     }
 
     /// Returns the most urgent loan: of the waiters for its locks; a task that is aborted or lifted
     /// also gets the lowest real-time priority, so that no limit stops it.
     pub(crate) fn inherits(&self) -> Option<Lent> {
-        let held = self.held.lock().clone();
+        let held = self.ties().held.lock().clone();
         let is_hurried = self.is_aborted.load(Ordering::Acquire) || self.is_lifted.load(Ordering::Relaxed);
         let own = is_hurried.then_some(Lent::Prio(Prio::from_rt(RtPriority::MIN)));
         most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(own))
     }
 
-    /// Drops the future.
+    /// Drops the future, if there is one.
     pub(crate) fn cancel(&self) {
-        let job = self.job.lock().take();
-        match catch_unwind(AssertUnwindSafe(|| drop(job))) {
-            Ok(()) => self.outcome.fail(JoinError::Aborted),
-            Err(with) => self.outcome.fail(JoinError::Panicked(with)),
+        let job = self.job.lock();
+        if job.is_running() {
+            let dropped =
+                |dropped: std::thread::Result<()>| dropped.map_or_else(JoinError::Panicked, |()| JoinError::Aborted);
+            self.fail(job, dropped);
+        }
+    }
+
+    /// Polls the future; returns whether the task is over. It has its result then.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut job = self.job.lock();
+        if !job.is_running() {
+            return Poll::Ready(());
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.around(|| job.as_mut().poll(cx)))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => {}
+            Err(with) => {
+                // The destructors can panic as well; of two panics the first is the one that is
+                // reported.
+                self.fail(job, |dropped| {
+                    dropped.unwrap_or_else(|again| self.engine().note_panic(again));
+                    JoinError::Panicked(with)
+                });
+                return Poll::Ready(());
+            }
+        }
+        self.deliver(job);
+        Poll::Ready(())
+    }
+
+    /// Drops the future without the lock, and makes an error the result of the task.
+    fn fail(
+        &self,
+        mut locked: MutexGuard<'_, Pin<Box<dyn Job>>>,
+        error: impl FnOnce(std::thread::Result<()>) -> JoinError,
+    ) {
+        let mut job = job::take_out(&mut locked);
+        drop(locked);
+        let dropped = catch_unwind(AssertUnwindSafe(|| self.around(|| job.as_mut().cancel())));
+        job.as_mut().fail(error(dropped));
+        let mut locked = self.job.lock();
+        *locked = job;
+        self.deliver(locked);
+    }
+
+    /// Tells the handle of the result, which the job has.
+    ///
+    /// It is announced once the task has left its CPU. A task that waits for it is woken before
+    /// that, if the wakeup can be left to the end of this poll: then it runs next on this CPU,
+    /// which does not idle in between. If it is polled too early, on another CPU, it waits again.
+    fn deliver(&self, mut job: MutexGuard<'_, Pin<Box<dyn Job>>>) {
+        let can_wait = self.engine().can_postpone();
+        let (is_wanted, waiter) = {
+            let mut body = self.body.lock();
+            debug_assert!(!body.has_result && !body.is_over, "a task has one result");
+            body.has_result = !body.is_unjoined;
+            let is_due = body.has_result && can_wait && body.is_awaited_by_task;
+            (body.has_result, if is_due { body.waiter.take() } else { None })
+        };
+        let unwanted = (!is_wanted).then(|| job::take_out(&mut job));
+        drop(job);
+        if let Some(mut job) = unwanted {
+            self.engine().contain(|| job.as_mut().discard(self.engine()));
+        }
+        if let Some(waiter) = waiter {
+            self.engine().contain(|| waiter.wake());
+        }
+    }
+
+    /// Announces that the task has ended and its place is free: wakes its waiter.
+    pub(crate) fn announce(&self) {
+        let waiter = {
+            let mut body = self.body.lock();
+            body.is_over = true;
+            body.waiter.take()
+        };
+        if let Some(waiter) = waiter {
+            self.engine().contain(|| waiter.wake());
         }
     }
 
@@ -165,8 +369,8 @@ impl Task {
     pub(crate) fn abort(self: &Arc<Self>) {
         self.is_aborted.store(true, Ordering::Release);
         settle([Arc::clone(self)]);
-        self.engine.wake(self);
-        self.engine.kick(self.cpu());
+        self.engine().wake(self);
+        self.engine().kick(self.cpu());
     }
 
     pub(crate) fn cpu(&self) -> CpuId {
@@ -174,13 +378,10 @@ impl Task {
     }
 }
 
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.engine.wake(self);
+/// Not `std::task::Wake`: a poll borrows its waker from the task, and counts no reference.
+impl ArcWake for Task {
+    fn wake_by_ref(task: &Arc<Self>) {
+        task.engine().wake(task);
     }
 }
 
@@ -209,92 +410,10 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// The end of a task as its waiters see it, whatever the type of its result.
-pub(crate) trait Outcome: Send + Sync {
-    /// Sets an error as the result, if there is no result yet.
-    fn fail(&self, error: JoinError);
-
-    /// Announces that the task has ended and its place is free: wakes its waiter.
-    fn announce(&self);
-}
-
-/// The result of a task on the way to its [`JoinHandle`].
-pub(crate) struct Shared<T> {
-    engine: Arc<Engine>,
-    state: Mutex<State<T>>,
-}
-
-struct State<T> {
-    result: Option<Result<T, JoinError>>,
-    is_over: bool,
-    /// The handle was dropped: results are dropped where they arise.
-    is_unjoined: bool,
-    waker: Option<Waker>,
-    /// A task whose wakeup can be left to the end of a poll waits ([`Engine::wake`]).
-    is_awaited_by_task: bool,
-}
-
-impl<T> Shared<T> {
-    pub(crate) fn new(engine: &Arc<Engine>) -> Self {
-        let state = State { result: None, is_over: false, is_unjoined: false, waker: None, is_awaited_by_task: false };
-        Self { engine: Arc::clone(engine), state: Mutex::new(state) }
-    }
-
-    /// Sets the result; only the first one counts.
-    ///
-    /// It is announced once the task has left its CPU. A task that waits for it is woken before
-    /// that, if the wakeup can be left to the end of this poll: then it runs next on this CPU,
-    /// which does not idle in between. If it is polled too early, on another CPU, it waits again.
-    pub(crate) fn set(&self, result: Result<T, JoinError>) {
-        let can_wait = self.engine.can_postpone();
-        let (surplus, waker) = {
-            let mut state = self.state.lock();
-            if state.is_over || state.is_unjoined || state.result.is_some() {
-                (Some(result), None)
-            } else {
-                state.result = Some(result);
-                (None, if can_wait && state.is_awaited_by_task { state.waker.take() } else { None })
-            }
-        };
-        if let Some(waker) = waker {
-            self.engine.contain(|| waker.wake());
-        }
-        if let Some(result) = surplus {
-            self.discard(result);
-        }
-    }
-
-    /// Drops a result that no handle will return. The value of a task is dropped in its last poll,
-    /// which catches a panic.
-    fn discard(&self, result: Result<T, JoinError>) {
-        match result {
-            Err(JoinError::Panicked(with)) => self.engine.note_panic(with),
-            Ok(_) | Err(JoinError::Aborted) => {}
-        }
-    }
-}
-
-impl<T: Send> Outcome for Shared<T> {
-    fn fail(&self, error: JoinError) {
-        self.set(Err(error));
-    }
-
-    fn announce(&self) {
-        let waker = {
-            let mut state = self.state.lock();
-            state.is_over = true;
-            state.waker.take()
-        };
-        if let Some(waker) = waker {
-            self.engine.contain(|| waker.wake());
-        }
-    }
-}
-
 /// A future of the result of a task. The task continues if the handle is dropped.
 pub struct JoinHandle<T> {
     pub(crate) task: Arc<Task>,
-    pub(crate) shared: Arc<Shared<T>>,
+    result: PhantomData<fn() -> T>,
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
@@ -305,19 +424,25 @@ impl<T> fmt::Debug for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let (result, waker) = {
-            let mut state = self.shared.state.lock();
-            state.is_unjoined = true;
-            (state.result.take(), state.waker.take())
+        let task = &self.task;
+        let (has_result, waiter) = {
+            let mut body = task.body.lock();
+            body.is_unjoined = true;
+            (std::mem::take(&mut body.has_result), body.waiter.take())
         };
-        self.shared.engine.contain(|| drop(waker));
-        if let Some(result) = result {
-            self.shared.engine.contain(|| self.shared.discard(result));
+        task.engine().contain(|| drop(waiter));
+        if has_result {
+            let mut job = job::take_out(&mut task.job.lock());
+            task.engine().contain(|| job.as_mut().discard(task.engine()));
         }
     }
 }
 
 impl<T> JoinHandle<T> {
+    pub(crate) const fn new(task: Arc<Task>) -> Self {
+        Self { task, result: PhantomData }
+    }
+
     /// Drops the task's future when it is polled next, if it has not ended by then; its result is
     /// [`JoinError::Aborted`]. Until then it has the lowest real-time priority: the end of a task
     /// does not wait for the quota of its group. A poll in progress is asked to yield.
@@ -339,7 +464,7 @@ impl<T> JoinHandle<T> {
     /// Returns whether the task has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.shared.state.lock().is_over
+        self.task.body.lock().is_over
     }
 
     /// Returns the id of the task in traces. Ids of ended tasks are reused.
@@ -349,21 +474,26 @@ impl<T> JoinHandle<T> {
     }
 }
 
-impl<T> Future for JoinHandle<T> {
+impl<T: 'static> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     /// # Panics
     /// If it is polled again after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = cx.waker().clone();
-        let is_awaited_by_task = coop::polls_fair_task(&self.shared.engine);
+        let is_awaited_by_task = coop::polls_fair_task(self.task.engine());
         let _replaced = {
-            let mut state = self.shared.state.lock();
-            if state.is_over {
-                return Poll::Ready(state.result.take().expect("the result of a task is taken once"));
+            let mut body = self.task.body.lock();
+            if !body.is_over {
+                body.is_awaited_by_task = is_awaited_by_task;
+                body.waiter.replace(waker)
+            } else {
+                body.has_result = false;
+                drop(body);
+                let (mut job, mut result) = (job::take_out(&mut self.task.job.lock()), None::<Self::Output>);
+                job.as_mut().take(&mut result);
+                return Poll::Ready(result.expect("the result of a task is taken once"));
             }
-            state.is_awaited_by_task = is_awaited_by_task;
-            state.waker.replace(waker)
         };
         Poll::Pending
     }

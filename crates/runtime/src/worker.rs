@@ -29,14 +29,15 @@ use crate::engine::Engine;
 use crate::hold_back::{Adrift, COUNTS_FOR};
 use crate::meter::{Measured, ThreadClock};
 use crate::patience::{Request, Sample};
+use crate::relay;
 use crate::spare::Standing;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{AtomicBool, park};
-use crate::task::{Detached, JoinError, Task};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::task::{Detached, Task};
+use futures_util::task::waker_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
 
@@ -66,7 +67,12 @@ pub(crate) struct Seat {
 #[derive(Debug)]
 struct Polling {
     task: Arc<Task>,
-    began: Instant,
+    /// The task on whose turn it is polled, if that is another one ([`relay`]).
+    owner: Option<Arc<Task>>,
+    /// When it began; in a relay `None` until a tick has seen it.
+    began: Option<Instant>,
+    /// It was seen at a tick.
+    is_seen: bool,
     /// The CPU time of its thread at the last tick.
     seen: Option<Duration>,
     /// Set when the poll is first seen to ignore a request to yield.
@@ -150,7 +156,7 @@ fn set_free(engine: &Engine) {
     engine.detached.fetch_sub(1, Ordering::AcqRel);
 }
 
-fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>>) {
+fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachment>) {
     let is_lost = {
         let mut seat = engine.cpus[cpu.index()].seat.lock();
         if seat.turn != turn {
@@ -164,8 +170,26 @@ fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>>)
     coop::stand_up();
 }
 
-fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>>) {
-    let mut running = detached.and_then(|task| schedule(engine, cpu, Some(task), Leave::Block));
+/// A task whose CPU is handed over, and the owner of its turn if that is another one.
+struct Detachment {
+    task: Arc<Task>,
+    owner: Option<Arc<Task>>,
+}
+
+impl Detachment {
+    /// Takes the task off its CPU, and switches to the next.
+    fn leave(self, engine: &Arc<Engine>, cpu: CpuId) -> Option<Arc<Task>> {
+        match self.owner {
+            None => schedule(engine, cpu, Some(self.task), Leave::Block),
+            Some(owner) => relay::leave_behind(engine, cpu, owner, &self.task),
+        }
+    }
+}
+
+fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachment>) {
+    let mut running = detached.and_then(|detachment| detachment.leave(engine, cpu));
+    // The task on whose turn the running one is polled, if that is another one.
+    let mut owner: Option<Arc<Task>> = None;
     loop {
         if engine.is_stopping.load(Ordering::Acquire) {
             return;
@@ -175,7 +199,10 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>
             settle([Arc::clone(task)]);
         }
         if engine.cpus[cpu.index()].is_kicked.load(Ordering::SeqCst) {
-            running = schedule(engine, cpu, running, Leave::Preempted);
+            running = match (owner.take(), &running) {
+                (Some(owner), Some(runner)) => relay::part(engine, cpu, owner, runner),
+                (None | Some(_), _) => schedule(engine, cpu, running, Leave::Preempted),
+            };
             // The switch itself can ask for another one: a task whose group has no quota left is
             // switched to and left again.
             continue;
@@ -184,43 +211,69 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>
             rest(engine, cpu);
             continue;
         };
-        if engine.holds_back(&task) {
+        if owner.is_none() && engine.holds_back(&task) {
             running = schedule(engine, cpu, Some(task), Leave::Block);
             continue;
         }
-        let Some(polled) = poll(engine, cpu, turn, &task) else { return };
+        let Some((polled, still)) = poll(engine, cpu, turn, &task, owner.take()) else { return };
         let leaves = match polled {
             Polled::Over => Some(Leave::Exit),
             Polled::Pending => match coop::take_gives() {
                 Some(how) => Some(how),
-                None if task.body.lock().is_notified => None,
+                // A relay looks itself.
+                None if still.is_none() && task.body.lock().is_notified => None,
                 None => Some(Leave::Block),
             },
         };
-        if coop::take_postponed() {
-            wake_next(engine, cpu, leaves);
+        if engine.is_measuring
+            && !matches!(leaves, Some(Leave::Block | Leave::Exit))
+            && let Some(ready_at) = task.ready_at()
+        {
+            ready_at.store(engine.now().as_nanos(), Ordering::Relaxed);
         }
-        running = match leaves {
-            Some(why) => schedule(engine, cpu, Some(task), why),
-            None => Some(task),
+        let next = coop::take_postponed().then(|| engine.cpus[cpu.index()].next.lock().take()).flatten();
+        (running, owner) = match (still, leaves) {
+            (Some(owner), Some(why @ (Leave::Block | Leave::Exit))) => {
+                relay::go_on(engine, cpu, owner, task, why, next)
+            }
+            (None, Some(Leave::Block))
+                if next.as_ref().is_some_and(|next| relay::pass_on(engine, cpu, &task, next)) =>
+            {
+                (next, Some(task))
+            }
+            (owner, leaves) => {
+                if let Some(next) = next {
+                    wake_next(engine, cpu, leaves, &next);
+                }
+                match (owner, leaves) {
+                    (owner, None) => (Some(task), owner),
+                    (None, Some(why)) => (schedule(engine, cpu, Some(task), why), None),
+                    (Some(owner), Some(_)) => (relay::part(engine, cpu, owner, &task), None),
+                }
+            }
         };
     }
 }
 
-/// Makes the wakeup that the last poll has left to its end; the clock can have made it meanwhile.
-/// The task runs next here if the polled one sleeps or ends.
-fn wake_next(engine: &Arc<Engine>, cpu: CpuId, leaves: Option<Leave>) {
-    let next = engine.cpus[cpu.index()].next.lock().take();
-    let Some(next) = next else { return };
+/// Makes the wakeup that the last poll has left to its end. The task runs next here if the polled
+/// one sleeps or ends.
+fn wake_next(engine: &Arc<Engine>, cpu: CpuId, leaves: Option<Leave>, next: &Arc<Task>) {
     match leaves {
-        Some(Leave::Block | Leave::Exit) => Caller::new(engine, cpu).wake_here(&next),
-        Some(_) | None => engine.wake(&next),
+        Some(Leave::Block | Leave::Exit) => Caller::new(engine, cpu).wake_here(next),
+        Some(_) | None => engine.wake(next),
     }
 }
 
 /// Leaves a task, unless it was woken before it could block, and switches to the next.
-fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: Leave) -> Option<Arc<Task>> {
-    let Switched::To(next) = Caller::new(engine, cpu).switch(running.as_ref(), why) else { return running };
+pub(crate) fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: Leave) -> Option<Arc<Task>> {
+    match Caller::new(engine, cpu).switch(running.as_ref(), why) {
+        Switched::Stays => running,
+        Switched::To(next) => note_switch(engine, cpu, next),
+    }
+}
+
+/// Notes whether the CPU runs a task after a switch.
+pub(crate) fn note_switch(engine: &Arc<Engine>, cpu: CpuId, next: Option<Arc<Task>>) -> Option<Arc<Task>> {
     // Only this thread writes it: most switches are between tasks, and write nothing.
     let is_busy = &engine.cpus[cpu.index()].is_busy;
     let was_busy = is_busy.load(Ordering::SeqCst);
@@ -245,26 +298,54 @@ fn rest(engine: &Engine, cpu: CpuId) {
 
 /// Polls a task once. Returns `None` if the seat was taken meanwhile; then nothing remains to be
 /// done for the task.
-fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option<Polled> {
+/// Otherwise returns the owner of the turn with the result, if that is another task.
+fn poll(
+    engine: &Arc<Engine>,
+    cpu: CpuId,
+    turn: u64,
+    task: &Arc<Task>,
+    owner: Option<Arc<Task>>,
+) -> Option<(Polled, Option<Arc<Task>>)> {
     let seat = &engine.cpus[cpu.index()].seat;
-    task.body.lock().is_notified = false;
-    let began = match engine.cpus[cpu.index()].began.swap(0, Ordering::Relaxed) {
-        0 => engine.now(),
-        at => Instant::from_nanos(at),
-    };
+    if owner.is_none() {
+        task.body.lock().is_notified = false; // A relay has done so.
+    }
+    // Polls of a relay are short, mostly: their clock is read at ticks.
+    let began = (owner.is_none() || engine.is_measuring).then(|| {
+        match engine.cpus[cpu.index()].began.swap(0, Ordering::Relaxed) {
+            0 => engine.now(),
+            at => Instant::from_nanos(at),
+        }
+    });
+    let latency = task.group.latency.as_deref().zip(began);
+    if let Some((latency, began)) = latency
+        && let Some(ready_at) = task.ready_at()
+        && let ready @ 1.. = ready_at.swap(0, Ordering::Relaxed)
+    {
+        latency.add_wait(Instant::from_nanos(ready), began);
+    }
     let standing = Standing::of(task);
     let had = standing.is_timed().then(own_cpu_time);
-    seat.lock().polling = Some(Polling { task: Arc::clone(task), began, seen: None, asked: None, is_long: false });
+    let polling =
+        Polling { task: Arc::clone(task), owner, began, is_seen: false, seen: None, asked: None, is_long: false };
+    seat.lock().polling = Some(polling);
     coop::begin(Arc::clone(task));
     let polled = poll_job(task);
     coop::end();
+    if let Some((latency, began)) = latency {
+        latency.add_poll(began, engine.now());
+    }
     {
         let mut seat = seat.lock();
         if seat.turn == turn {
             let polling = seat.polling.take();
             drop(seat);
             engine.let_go(&task.group);
-            if polling.is_some_and(|polling| polling.is_long) {
+            let Some(polling) = polling else { unreachable!("invariant: a seat that was not taken has its poll") };
+            if polling.owner.is_none() && !polling.is_seen && task.is_long.load(Ordering::Relaxed) {
+                task.is_long.store(false, Ordering::Relaxed);
+            }
+            if let Some(began) = polling.began.filter(|_| polling.is_long) {
                 engine.report_overrun(task, began);
             }
             if let Some(had) = had {
@@ -274,7 +355,7 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
                 let debt = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
                 task.group.owe(debt);
             }
-            return Some(polled);
+            return Some((polled, polling.owner));
         }
     }
     // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
@@ -285,7 +366,10 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
         // The CPU has another thread, which does not know of it.
         engine.wake_postponed(cpu);
     }
-    if engine.overrun_after().is_some_and(|after| engine.now().since(began) >= after) {
+    let began = began.or_else(|| task.body.lock().detached.as_ref().map(|detached| detached.since));
+    if let Some(began) = began
+        && engine.overrun_after().is_some_and(|after| engine.now().since(began) >= after)
+    {
         engine.report_overrun(task, began);
     }
     let is_awake = {
@@ -314,21 +398,10 @@ fn poll_job(task: &Arc<Task>) -> Polled {
     if task.is_aborted.load(Ordering::Acquire) {
         task.cancel();
     }
-    let Some(mut future) = task.job.lock().take() else { return Polled::Over };
-    let waker = Waker::from(Arc::clone(task));
-    match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker)))) {
-        Ok(Poll::Pending) => {
-            *task.job.lock() = Some(future);
-            return Polled::Pending;
-        }
-        Ok(Poll::Ready(())) => task.engine.contain(|| drop(future)),
-        Err(with) => {
-            // The destructors can panic as well; the first panic is the one that is reported.
-            task.engine.contain(|| drop(future));
-            task.outcome.fail(JoinError::Panicked(with));
-        }
+    match task.poll(&mut Context::from_waker(&waker_ref(task))) {
+        Poll::Pending => Polled::Pending,
+        Poll::Ready(()) => Polled::Over,
     }
-    Polled::Over
 }
 
 impl Engine {
@@ -343,11 +416,12 @@ impl Engine {
     pub(crate) fn look_after(self: &Arc<Self>, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
         let tick = self.scheduler.config().settings().tick_period();
-        let (polled, sleeps) = {
+        let (current, sleeps) = {
             let mut seat = place.seat.lock();
-            (seat.polling.as_ref().map(|polling| Arc::clone(&polling.task)), seat.sleeps(tick))
+            let current = seat.polling.as_ref().map(|polling| polling.owner.as_ref().unwrap_or(&polling.task));
+            (current.cloned(), seat.sleeps(tick))
         };
-        if let Some(task) = polled {
+        if let Some(task) = current {
             let mut queue = place.queue.lock();
             if queue.rq.current() == Some(task.id) {
                 task.group.add_usage(queue.meter.take());
@@ -370,8 +444,12 @@ impl Engine {
                 }
             }
             if let Some(polling) = &mut seat.polling {
-                polling.is_long |= self.overrun_after().is_some_and(|after| now.since(polling.began) >= after);
-                let (task, running) = (&polling.task, now.since(polling.began));
+                let began = *polling.began.get_or_insert(now);
+                if std::mem::replace(&mut polling.is_seen, true) && polling.owner.is_some() {
+                    polling.task.is_long.store(true, Ordering::Relaxed);
+                }
+                polling.is_long |= self.overrun_after().is_some_and(|after| now.since(began) >= after);
+                let (task, running) = (&polling.task, now.since(began));
                 let is_spared = task.is_in_kernel() || task.is_lifted.load(Ordering::Relaxed);
                 if is_spared && !self.spares(task, running) {
                     // Whether it can run without that is decided when it has yielded.
@@ -416,7 +494,7 @@ impl Engine {
             };
             detached.look_at = now + SLOW_AGAIN;
             let tid = detached.tid;
-            let (held, waits_for) = (task.held.lock(), task.waits_for.lock());
+            let (held, waits_for) = (task.ties().held.lock(), task.ties().waits_for.lock());
             if used >= after && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
                 // [3] If the kernel refuses, the thread competes at its old priority.
                 task.is_slow.store(true, Ordering::Relaxed);
@@ -450,22 +528,29 @@ pub(crate) fn slow(tid: rustix::thread::Pid) {
 /// Takes the seat of a thread if its poll is still overdue, and serves the CPU. Returns whether it
 /// took the seat.
 fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
-    let (task, turn) = {
+    let (detachment, turn) = {
         let mut seat = engine.cpus[cpu.index()].seat.lock();
         let now = engine.now();
         if !seat.is_overdue(engine, now) {
             return false;
         }
         let Some(tid) = seat.tid.take() else { return false };
-        let Some(Polling { task, .. }) = seat.polling.take() else { return false };
+        let Some(Polling { task, owner, .. }) = seat.polling.take() else { return false };
         let look_at = now + SLOW_AGAIN;
-        task.body.lock().detached = Some(Detached { since: now, tid, had: None, look_at, has_left: false }); // [1]
+        {
+            let mut body = task.body.lock();
+            let detached = Detached { since: now, tid, had: None, look_at, has_left: false };
+            body.detached = Some(Box::new(detached)); // [1]
+            if owner.is_some() {
+                relay::detach(body);
+            }
+        }
         engine.adrift.lock().push(Adrift { task: Arc::clone(&task), counts: true });
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
         seat.turn += 1;
-        (task, seat.turn)
+        (Detachment { task, owner }, seat.turn)
     };
-    run(engine, cpu, turn, Some(task));
+    run(engine, cpu, turn, Some(detachment));
     true
 }
 

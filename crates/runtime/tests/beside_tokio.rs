@@ -98,3 +98,57 @@ fn a_current_thread_runtime_drives_it_too() {
     });
     assert_eq!(tokio.block_on(task.expect("room")).expect("a result"), 7);
 }
+
+/// Eight clients of a group with a limit of 0.2 CPUs, each of which sends its next request after an
+/// answer: together they want more than the limit, so they wait, but for some periods and not for
+/// seconds. The clients block in system calls, as slow networks make them.
+#[test]
+fn clients_of_a_limited_group_do_not_stall() {
+    use std::io::{Read, Write};
+    let tokio = tokio_with(1);
+    let rt = beside(&tokio);
+    let tenant = rt.group("tenant").quota(0.2).period(Duration::from_millis(20)).create().expect("a group");
+    let (send, at) = std::sync::mpsc::channel();
+    let serves = tenant.clone().spawn(async move {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        send.send(listener.local_addr().expect("an address")).expect("the test waits");
+        let mut connections = Vec::new();
+        for _ in 0..8 {
+            let (mut socket, _) = listener.accept().await.expect("a client");
+            let serve = tenant.spawn(async move {
+                let mut byte = [0];
+                while socket.read_exact(&mut byte).await.is_ok() {
+                    let mut sum = 0_u64;
+                    for n in 0..400_000_u64 {
+                        sum = std::hint::black_box(sum.wrapping_add(n));
+                    }
+                    socket.write_all(&byte).await.expect("the client reads");
+                }
+            });
+            connections.push(serve.expect("room"));
+        }
+        for connection in connections {
+            connection.await.expect("a result");
+        }
+    });
+    let at = at.recv().expect("an address");
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut socket = std::net::TcpStream::connect(at).expect("a server");
+                socket.set_nodelay(true).expect("a socket");
+                socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
+                for n in 0..60_u8 {
+                    socket.write_all(&[n]).expect("the server reads");
+                    let mut byte = [0];
+                    socket.read_exact(&mut byte).expect("an answer within 2 s");
+                    assert_eq!(byte, [n]);
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().expect("it did not stall");
+    }
+    rt.block_on(serves.expect("room")).expect("a result");
+}

@@ -1,0 +1,204 @@
+//! Relays: a task that blocks passes its turn on to the one task that it has woken.
+//!
+//! Two tasks that work in turns (a request and its answer, a channel with room for one, a task and
+//! the one that waits for its end) switched the CPU at every message: the woken task was placed,
+//! the other one left, the scheduler picked, and published each of the three. The decision was the
+//! same every time: of the two tasks exactly one could run, and no other task was concerned.
+//!
+//! So the scheduler is not asked. The task that blocks, the *owner*, stays current for the
+//! scheduler, and the woken task, the *runner*, is polled on the owner's turn. A runner that blocks
+//! passes the turn on again: to the owner, which then runs on its own turn, or to a third task. The
+//! turn is charged to the owner, and ends when the scheduler says so.
+//!
+//! ```text
+//!              blocks, has woken a task [1]                 blocks, has woken a third [2]
+//!                                                               +---------+
+//!   owner runs ---------------------------> runner is polled ---+         |
+//!        ^                                   |  |  |       ^--------------+
+//!        |  blocks, has woken the owner [3]  |  |  |
+//!        +-----------------------------------+  |  | kicked, yields: it takes a turn of its own,
+//!        |  blocks or ends, has woken nothing:  |  | and the owner blocks [5]
+//!        |  the owner blocks [4]                |  +----------------------> the scheduler picks
+//!        +-- unless it was woken meanwhile -----+-------------------------> the scheduler picks
+//! ```
+//!
+//! Rules:
+//!
+//! * Both are fair tasks of nice 0 in the same group, without loans, without debts. So no limit, no
+//!   weight and no class sees a difference; of two tasks of one group, one is charged for both.
+//! * A relay lasts as long as the turn: at most a time slice if other tasks wait for the CPU.
+//! * A thread that wakes the owner, or changes the loan of either, kicks the CPU \[5\].
+//! * A task whose poll was seen at two ticks is no runner before it has had a shorter one on a turn
+//!   of its own: a woken owner would wait for it.
+//! * A runner that ends was never on a run queue in this relay: it ends there
+//!   ([`Call::ExitParked`]).
+//! * There are no relays while a trace is kept, which has every switch by name.
+//!
+//! The places of both: the owner is `Queued` with `is_relaying`; the runner is `Parked` and leaving
+//! ([`task`](crate::task)), so a wakeup only sets `is_notified`.
+
+use crate::caller::{Caller, Switched};
+use crate::engine::Engine;
+use crate::sync::MutexGuard;
+use crate::task::{Body, Task};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerolag_core::call::{Call, Place};
+use zerolag_core::{Leave, Placement};
+use zerolag_model::CpuId;
+
+/// The task that a CPU polls next, and the owner of the turn if that is another one.
+pub(crate) type Running = (Option<Arc<Task>>, Option<Arc<Task>>);
+
+impl Task {
+    /// Returns whether it can take part in a relay, by what does not change while it is polled.
+    fn can_relay(&self) -> bool {
+        self.is_plain && !self.is_inheriting.load(Ordering::Acquire) && !self.is_in_kernel()
+    }
+}
+
+impl Engine {
+    fn can_relay(&self) -> bool {
+        self.trace.is_none() && self.detached.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// Makes a task the runner of a turn, if it sleeps and is like the owner.
+fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
+    if !runner.can_relay()
+        || runner.is_bound
+        || runner.is_long.load(Ordering::Relaxed)
+        || !Arc::ptr_eq(&owner.group, &runner.group)
+        || runner.group.owes()
+    {
+        return false;
+    }
+    let mut body = runner.body.lock();
+    if !body.sleeps() || !body.debt.is_zero() {
+        return false;
+    }
+    (body.is_leaving, body.is_notified) = (true, false);
+    drop(body);
+    runner.last_cpu.store(cpu.0, Ordering::Relaxed);
+    true
+}
+
+/// Lets a task that blocks pass its turn on to `next`; returns whether it has. \[1\]
+pub(crate) fn pass_on(engine: &Engine, cpu: CpuId, owner: &Task, next: &Task) -> bool {
+    if !engine.can_relay() || !owner.can_relay() {
+        return false;
+    }
+    {
+        let mut body = owner.body.lock();
+        if body.is_notified {
+            return false;
+        }
+        body.is_relaying = true;
+    }
+    let is_passed = takes(cpu, owner, next);
+    if !is_passed {
+        owner.body.lock().is_relaying = false;
+    }
+    is_passed
+}
+
+/// Goes on after a runner that has blocked, or ended; `next` is the task that its poll has woken.
+pub(crate) fn go_on(
+    engine: &Arc<Engine>,
+    cpu: CpuId,
+    owner: Arc<Task>,
+    runner: Arc<Task>,
+    why: Leave,
+    next: Option<Arc<Task>>,
+) -> Running {
+    if why == Leave::Exit {
+        exit(engine, cpu, &runner);
+    } else {
+        let mut body = runner.body.lock();
+        if std::mem::take(&mut body.is_notified) {
+            drop(body);
+            if let Some(next) = next {
+                engine.wake(&next);
+            }
+            return (Some(runner), Some(owner));
+        }
+        body.is_leaving = false;
+    }
+    match next {
+        Some(next) if Arc::ptr_eq(&next, &owner) => {
+            owner.body.lock().is_relaying = false; // [3]
+            return (Some(owner), None);
+        }
+        Some(next) if takes(cpu, &owner, &next) => return (Some(next), Some(owner)), // [2]
+        Some(next) => {
+            owner.body.lock().is_relaying = false;
+            Caller::new(engine, cpu).wake_here(&next);
+        }
+        None => owner.body.lock().is_relaying = false,
+    }
+    // [4] It stays if it was woken.
+    (crate::worker::schedule(engine, cpu, Some(owner), Leave::Block), None)
+}
+
+/// Ends a runner whose future is done.
+fn exit(engine: &Arc<Engine>, cpu: CpuId, runner: &Arc<Task>) {
+    let mut caller = Caller::new(engine, cpu);
+    {
+        let mut body = runner.body.lock();
+        body.is_leaving = false;
+        let Place::Parked(parcel) = std::mem::replace(&mut body.at, Place::Dead) else {
+            unreachable!("invariant: a runner is parked")
+        };
+        caller.hand = Some(parcel);
+    }
+    caller.make(Call::ExitParked { task: runner.id });
+    let body = caller.hand.take().expect("invariant: it stays in hand");
+    drop(caller);
+    engine.bury(runner, body);
+}
+
+/// Gives a runner that is awake a turn of its own, and lets the scheduler pick. \[5\]
+pub(crate) fn part(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Arc<Task>) -> Option<Arc<Task>> {
+    let mut caller = Caller::new(engine, cpu);
+    let queue = engine.cpus[cpu.index()].queue.lock();
+    let why = {
+        let mut body = runner.body.lock();
+        body.is_leaving = false;
+        let Place::Parked(parcel) = std::mem::replace(&mut body.at, Place::OnItsWay) else {
+            unreachable!("invariant: a runner is parked")
+        };
+        caller.hand = Some(parcel);
+        if std::mem::take(&mut body.is_new) { Placement::Fork } else { Placement::Wakeup }
+    };
+    caller.place_on(cpu, queue, runner.id, why);
+    drop(caller);
+    let why = {
+        let mut body = owner.body.lock();
+        body.is_relaying = false;
+        if body.is_notified { Leave::Preempted } else { Leave::Block }
+    };
+    crate::worker::schedule(engine, cpu, Some(owner), why)
+}
+
+/// Marks a runner whose CPU is handed over: it sleeps for the scheduler, and is in the middle of
+/// its poll.
+pub(crate) fn detach(mut runner: MutexGuard<'_, Body>) {
+    runner.is_leaving = false;
+}
+
+/// Makes the owner leave after its CPU was handed over in the middle of a runner's poll, and
+/// switches to the next task. What the runner's thread uses from here on is the runner's debt.
+pub(crate) fn leave_behind(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Task) -> Option<Arc<Task>> {
+    owner.body.lock().is_relaying = false;
+    let mut caller = Caller::new(engine, cpu);
+    let switched = caller.switch(Some(&owner), Leave::Block);
+    let had = caller.had;
+    drop(caller);
+    if let Some(detached) = &mut runner.body.lock().detached {
+        (detached.has_left, detached.had) = (true, had);
+    }
+    match switched {
+        Switched::Stays => Some(owner),
+        Switched::To(next) => crate::worker::note_switch(engine, cpu, next),
+    }
+}
