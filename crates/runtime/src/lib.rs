@@ -112,6 +112,7 @@
 //! | `latency` | histograms of waits and polls, per group |
 //! | `metrics` | figures of groups and tasks for a recorder |
 //! | `span` | the `tracing` span of a task |
+//! | `socket` | figures for `zerolag top` |
 //! | `sync` | locks, atomics and threads: of the system, or of the model checker in unit tests |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
@@ -142,6 +143,8 @@ mod report;
 mod runtime;
 mod set;
 mod shutdown;
+#[cfg(feature = "socket")]
+pub mod socket;
 mod span;
 mod spare;
 mod spawn;

@@ -36,6 +36,8 @@ mod settings;
 mod spec;
 mod sweep;
 mod tool;
+#[cfg(unix)]
+mod top;
 mod tracing;
 mod validate;
 
@@ -101,6 +103,9 @@ enum Command {
     Report(report::Args),
     /// Serve the page of a trace or a run, of any length, to a browser on this machine
     Serve(serve::Args),
+    /// Show the groups of a running process that uses the runtime, live
+    #[cfg(unix)]
+    Top(top::Args),
     /// Check a trace against the scheduling invariants
     Check(check::Args),
     /// Compare simulation results with recorded kernels
@@ -156,6 +161,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
+        #[cfg(unix)]
+        Command::Top(args) => top::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Validate(args) => validate::run(&args),
         #[cfg(target_os = "linux")]

@@ -6,6 +6,8 @@ mod schema;
 #[cfg(target_os = "linux")]
 mod serve;
 mod tools;
+#[cfg(target_os = "linux")]
+mod top;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
