@@ -94,6 +94,8 @@ pub(crate) struct Engine {
     pub(crate) blocking: Blocking,
     pub(crate) census: Census,
     reactor: Reactor,
+    /// The process that started the threads.
+    pid: u32,
     pub(crate) hooks: Hooks,
     /// Waits and polls are counted ([`latency`](crate::latency)).
     pub(crate) is_measuring: bool,
@@ -160,6 +162,7 @@ impl Engine {
             blocking: Blocking::new(parts.blocking_max),
             census: Census::default(),
             reactor: parts.reactor,
+            pid: std::process::id(),
             hooks: parts.hooks,
             is_measuring: parts.is_measuring,
             root: std::sync::OnceLock::new(),
@@ -453,6 +456,12 @@ impl Engine {
         threads.retain(|thread| !is_finished(thread));
         threads.push(thread);
         Ok(())
+    }
+
+    /// Returns whether this process is a fork of the one that started the threads, which exist only
+    /// there. Their locks can be held for good here. One system call.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.pid
     }
 
     /// Tells runtimes apart.

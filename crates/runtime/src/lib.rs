@@ -168,7 +168,7 @@ pub use spawn::{SpawnError, TaskBuilder};
 pub use task::{JoinError, JoinHandle};
 pub use time::{Elapsed, Interval, Sleep, Timeout, interval, sleep, timeout};
 #[cfg(feature = "tower")]
-pub use tower::{GroupFuture, GroupLayer, GroupService, Shed, ShedReason};
+pub use tower::{GroupFuture, GroupLayer, GroupService, Shed, ShedReason, deadline_in};
 pub use zerolag_model as model;
 pub use zerolag_trace as trace;
 

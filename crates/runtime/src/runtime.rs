@@ -332,9 +332,10 @@ impl Runtime {
     /// Waits for a future on this thread, which must not belong to the runtime.
     ///
     /// # Panics
-    /// If a task calls it.
+    /// If a task calls it; and in a fork of the process that built the runtime.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(coop::current_task().is_none(), "a task that blocks its thread keeps a CPU from the others: await");
+        assert!(!self.engine.is_forked(), "the process was forked: the threads of the runtime are in its parent");
         let _within = coop::Within::enter(&self.engine);
         let _entered = self.engine.enter_reactor();
         let waker = Waker::from(Arc::new(Unpark(current())));
@@ -398,6 +399,9 @@ impl Runtime {
     pub fn shutdown(mut self, limit: Duration) -> Shutdown {
         assert!(!self.engine.owns_this_thread(), "a task cannot wait for the end of its own runtime");
         self.is_over = true;
+        if self.engine.is_forked() {
+            return Shutdown { is_complete: false, unfinished: Vec::new() };
+        }
         self.engine.shut_down(limit)
     }
 
@@ -423,7 +427,8 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !self.is_over {
+        // In a fork there is no thread to wait for, and a lock can be held for good.
+        if !self.is_over && !self.engine.is_forked() {
             self.engine.end();
         }
     }

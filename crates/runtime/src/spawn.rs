@@ -35,6 +35,8 @@ pub enum SpawnError {
     Full,
     /// The runtime has ended.
     Ended,
+    /// This process is a fork of the one that built the runtime, whose threads exist there only.
+    Forked,
     /// The scheduler refuses the task: its reservation does not fit, or its CPUs do not exist.
     Refused(TaskError),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for SpawnError {
         match self {
             Self::Full => f.write_str("there is no room for another task"),
             Self::Ended => f.write_str("the runtime has ended"),
+            Self::Forked => f.write_str("the process was forked: the threads of the runtime are in its parent"),
             Self::Refused(error) => fmt::Display::fmt(error, f),
         }
     }
@@ -96,8 +99,8 @@ impl TaskBuilder {
     /// Starts the task.
     ///
     /// # Errors
-    /// The runtime has no room for another task, the scheduler does not admit it, or the runtime
-    /// has ended.
+    /// The runtime has no room for another task, the scheduler does not admit it, the runtime has
+    /// ended, or this process is a fork of the one that built it.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
@@ -105,6 +108,10 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         let engine = Arc::clone(self.group.engine());
+        // A thread of the runtime is in its process.
+        if coop::owner().is_none() && engine.is_forked() {
+            return Err(SpawnError::Forked);
+        }
         let _open = engine.door.read();
         if engine.is_closed.load(Ordering::Acquire) {
             return Err(SpawnError::Ended);

@@ -41,6 +41,13 @@ impl fmt::Debug for Sleep {
 }
 
 impl Sleep {
+    /// Waits for `length` from now, on any thread.
+    #[cfg(feature = "tower")]
+    pub(crate) fn within(engine: &Arc<Engine>, length: std::time::Duration) -> Self {
+        let at = engine.now().saturating_add(crate::to_model(length));
+        Self { engine: Arc::clone(engine), at, key: None }
+    }
+
     /// Returns the following sleep: it ends `length` after the planned end of this one, however
     /// late this one ended. Periodic work does not drift this way.
     pub fn then(&self, length: std::time::Duration) -> Self {

@@ -16,21 +16,23 @@
 //!
 //! At most `concurrency` requests of a tenant are tasks at a time \[3\]; others wait in the order
 //! of their arrival \[2\], since tasks of a group that share a small quota would all be late. At
-//! most `queue` wait; further ones are shed with an estimate of when to retry \[4\]. A caller that
-//! drops the response future leaves the queue, or aborts the task.
+//! most `queue` wait; further ones are shed with an estimate of when to retry \[4\], and so are
+//! those whose deadline passes \[5\]. A caller that drops the response future leaves the queue, or
+//! aborts the task.
 //!
 //! Groups that had no request for a while are removed when a request of another tenant needs a new
 //! group, or by [`GroupLayer::collect`].
 
 use crate::sync::Mutex;
 use crate::{Group, GroupBuilder, JoinError, TaskBuilder, Usage, to_model, to_std};
+use futures_util::future::{Either, select};
 use http::header::{HeaderValue, RETRY_AFTER};
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, ready};
 use std::panic::resume_unwind;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -38,7 +40,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_layer::Layer;
 use tower_service::Service;
-use zerolag_model::Instant;
+use zerolag_model::{Instant, Nice};
 
 /// The longest time after which a client is told to retry.
 const RETRY_MAX: Duration = Duration::from_secs(60);
@@ -53,6 +55,8 @@ pub enum ShedReason {
     Tenants,
     /// The tenant's group, or the task, was refused, with this reason.
     Refused(String),
+    /// The deadline of the request has passed, or would have passed before it got a slot.
+    Deadline,
     /// The runtime has ended.
     Ended,
 }
@@ -135,11 +139,15 @@ impl Tenant {
 /// Sets the properties of what is to be created, by something.
 type Setup<By, T> = Box<dyn Fn(&By, T) -> T + Send + Sync>;
 
+/// Returns how long after its arrival a request has to be answered.
+type Within<Req> = Box<dyn Fn(&Req) -> Option<Duration> + Send + Sync>;
+
 struct Shared<Req, Res, K> {
     parent: Group,
     key: Box<dyn Fn(&Req) -> K + Send + Sync>,
     group: Setup<K, GroupBuilder>,
     task: Setup<Req, TaskBuilder>,
+    deadline: Option<Within<Req>>,
     shed: Box<dyn Fn(&Shed) -> Res + Send + Sync>,
     limits: Limits,
     tenants: Mutex<BTreeMap<K, Arc<Tenant>>>,
@@ -270,6 +278,7 @@ impl<Req, Res, K> GroupLayer<Req, Res, K> {
             key: Box::new(key),
             group: Box::new(|_, group| group),
             task: Box::new(|_, task| task),
+            deadline: None,
             shed: Box::new(shed),
             limits,
             tenants: Mutex::default(),
@@ -297,6 +306,19 @@ impl<Req, Res, K> GroupLayer<Req, Res, K> {
     #[must_use]
     pub fn task(self, task: impl Fn(&Req, TaskBuilder) -> TaskBuilder + Send + Sync + 'static) -> Self {
         self.change(|shared| shared.task = Box::new(task))
+    }
+
+    /// Sets how long after its arrival a request has to be answered, if its client says so: see
+    /// [`deadline_in`] for headers. Such a request
+    ///
+    /// * is shed at once if the queue of its tenant is longer than that, by the mean time of a
+    ///   request, and when its time has passed: its client is gone by then;
+    /// * gets a nice value by its time, so within its tenant the urgent run first: -15 below 20 ms,
+    ///   -10 below 100 ms, -5 below 500 ms, 5 above 10 s. It gets no priority and no reservation: a
+    ///   client could pass its tenant's limit by a header.
+    #[must_use]
+    pub fn deadline(self, deadline: impl Fn(&Req) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.change(|shared| shared.deadline = Some(Box::new(deadline)))
     }
 
     /// Sets how many requests of a tenant are served at a time, at least 1; the default is 64.
@@ -342,6 +364,33 @@ impl<Req, Res, K: Ord + Clone> GroupLayer<Req, Res, K> {
         let tenants = self.shared.tenants.lock();
         tenants.iter().map(|(key, tenant)| (key.clone(), tenant.group.usage())).collect()
     }
+}
+
+/// Returns the time in a header of a request, in milliseconds: `x-deadline-ms: 250`. `None` if it
+/// has no such header, or no number in it.
+///
+/// ```
+/// # use zerolag_runtime::deadline_in;
+/// # use std::time::Duration;
+/// let request = http::Request::builder().header("x-deadline-ms", "250").body(())?;
+/// assert_eq!(deadline_in(request.headers(), "x-deadline-ms"), Some(Duration::from_millis(250)));
+/// # Ok::<(), http::Error>(())
+/// ```
+#[must_use]
+pub fn deadline_in(headers: &HeaderMap, name: &str) -> Option<Duration> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok().map(Duration::from_millis)
+}
+
+/// Returns the nice value of a request that has to be answered within a time.
+fn nice_of(within: Duration) -> Nice {
+    let nice = match within.as_millis() {
+        0..20 => -15,
+        20..100 => -10,
+        100..500 => -5,
+        500..=10_000 => 0,
+        _ => 5,
+    };
+    Nice::new(nice).expect("it is in range")
 }
 
 impl<S, Req, Res, K> Layer<S> for GroupLayer<Req, Res, K> {
@@ -396,8 +445,9 @@ where
         let copy = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, copy);
         let shared = Arc::clone(&self.shared);
-        match shared.tenant(&request).and_then(|tenant| shared.arrive(tenant)) {
-            Ok(place) => Box::pin(async move { shared.serve(inner, request, place).await }),
+        let within = shared.deadline.as_ref().and_then(|deadline| deadline(&request));
+        match shared.tenant(&request).and_then(|tenant| shared.arrive(tenant, within)) {
+            Ok(place) => Box::pin(async move { shared.serve_within(inner, request, place, within).await }),
             Err(shed) => Box::pin(ready(Ok((shared.shed)(&shed)))), // [4]
         }
     }
@@ -410,16 +460,50 @@ enum Place {
 }
 
 impl<Req, Res, K> Shared<Req, Res, K> {
-    fn arrive(&self, tenant: Arc<Tenant>) -> Result<Place, Shed> {
+    fn arrive(&self, tenant: Arc<Tenant>, within: Option<Duration>) -> Result<Place, Shed> {
         if let Ok(slot) = Arc::clone(&tenant.slots).try_acquire_owned() {
             return Ok(Place::Slot(tenant, slot));
         }
         let Limits { queue, concurrency, .. } = self.limits;
+        let wait = tenant.retry_after(concurrency);
+        if within.is_some_and(|within| wait > within) {
+            return Err(Shed::new(ShedReason::Deadline, wait));
+        }
         let waits = tenant.wait(queue).map(Place::Queue);
         waits.ok_or_else(|| Shed::new(ShedReason::Queue, tenant.retry_after(concurrency)))
     }
 
-    async fn serve<S>(&self, mut inner: S, request: Req, place: Place) -> Result<Res, S::Error>
+    /// Serves a request until its deadline. \[5\]
+    async fn serve_within<S>(
+        &self,
+        inner: S,
+        request: Req,
+        place: Place,
+        within: Option<Duration>,
+    ) -> Result<Res, S::Error>
+    where
+        S: Service<Req, Response = Res> + Send + 'static,
+        S::Future: Send,
+        S::Error: Send + 'static,
+        Req: Send + 'static,
+        Res: Send + 'static,
+    {
+        let Some(within) = within else { return self.serve(inner, request, place, None).await };
+        let ends = crate::time::Sleep::within(self.parent.engine(), within);
+        let served = pin!(self.serve(inner, request, place, Some(within)));
+        match select(served, ends).await {
+            Either::Left((served, _)) => served,
+            Either::Right(((), _)) => Ok((self.shed)(&Shed::soon(ShedReason::Deadline))),
+        }
+    }
+
+    async fn serve<S>(
+        &self,
+        mut inner: S,
+        request: Req,
+        place: Place,
+        within: Option<Duration>,
+    ) -> Result<Res, S::Error>
     where
         S: Service<Req, Response = Res> + Send + 'static,
         S::Future: Send,
@@ -434,7 +518,9 @@ impl<Req, Res, K> Shared<Req, Res, K> {
                 (Arc::clone(&waits.0), slot.expect("invariant: nobody closes the semaphore"))
             }
         };
-        let task = (self.task)(&request, tenant.group.task());
+        let task = tenant.group.task();
+        let task = within.map_or(task.clone(), |within| task.nice(nice_of(within)));
+        let task = (self.task)(&request, task);
         let began = self.parent.engine().now();
         let spawned = task.spawn(async move {
             let _until_the_end = slot;

@@ -243,3 +243,66 @@ fn an_ended_runtime_and_a_wrong_group_shed() {
     assert_eq!(ended.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(began.elapsed() < Duration::from_secs(10));
 }
+
+/// A request says how long its client waits: it is shed at once if the queue is longer, its task is
+/// aborted when the time has passed, and an urgent one runs at a better nice value.
+#[test]
+fn deadlines_shed_and_order() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let layer = tenants(&rt).concurrency(1).queue(8).deadline(|request| (request.0.0 != "patient").then(|| ms(30)));
+    let service = serve(&layer);
+    rt.block_on(async {
+        // It does not end by itself.
+        let late = service.clone().oneshot((Of("a"), Gate::new())).await.expect("a response");
+        assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+        // Its slot is free again once its task has been dropped.
+        let next = service.clone().oneshot((Of("a"), open())).await.expect("a response");
+        assert_eq!(next.status(), StatusCode::OK);
+        let gate = Gate::new();
+        let mut patient = Box::pin(service.clone().oneshot((Of("patient"), gate.clone())));
+        assert!(futures_util::poll!(patient.as_mut()).is_pending());
+        std::thread::sleep(ms(40));
+        assert!(futures_util::poll!(patient.as_mut()).is_pending(), "no deadline, no end");
+        gate.open();
+        assert_eq!(patient.await.expect("a response").status(), StatusCode::OK);
+    });
+    // A request takes 100 ms in its slot, by the mean so far: one behind it is not served in 30 ms.
+    let layer = tenants(&rt).concurrency(1).queue(8).deadline(|_| Some(ms(5_000)));
+    let slow = layer.layer(service_fn(|_: Request| async {
+        std::thread::sleep(ms(100));
+        Ok::<_, Infallible>(Response::new(String::new()))
+    }));
+    rt.block_on(slow.oneshot((Of("slow"), open()))).expect("a response");
+    let urgent = tenants(&rt).concurrency(1).queue(8);
+    let urgent = urgent.deadline(|request| if request.1.is_open() { Some(ms(30)) } else { None });
+    let service = urgent.layer(service_fn(|(_, gate): Request| async move {
+        pass(gate).await;
+        Ok::<_, Infallible>(Response::new(String::new()))
+    }));
+    rt.block_on(async {
+        let first = Gate::new();
+        let held = first.clone();
+        let mut slot = Box::pin(service.clone().oneshot((Of("b"), held)));
+        assert!(futures_util::poll!(slot.as_mut()).is_pending());
+        std::thread::sleep(ms(150));
+        first.open();
+        slot.await.expect("a response");
+        let second = Gate::new();
+        let mut slot = Box::pin(service.clone().oneshot((Of("b"), second.clone())));
+        assert!(futures_util::poll!(slot.as_mut()).is_pending());
+        let began = Instant::now();
+        let shed = service.clone().oneshot((Of("b"), open())).await.expect("a response");
+        assert_eq!(shed.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(began.elapsed() < ms(30), "it did not wait for its deadline");
+        second.open();
+        slot.await.expect("a response");
+    });
+}
+
+#[test]
+fn a_deadline_in_a_header() {
+    let request = |value: &str| http::Request::builder().header("x-deadline-ms", value).body(()).expect("a request");
+    let read = |value: &str| zerolag_runtime::deadline_in(request(value).headers(), "x-deadline-ms");
+    assert_eq!((read("250"), read(" 7 "), read("soon"), read("-1")), (Some(ms(250)), Some(ms(7)), None, None));
+    assert_eq!(zerolag_runtime::deadline_in(request("1").headers(), "x-other"), None);
+}
