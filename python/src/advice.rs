@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use zerolag::advise::samples::Samples;
 use zerolag::advise::{Question, counters};
 use zerolag::error::ValueError;
+use zerolag::page::{self, About};
 use zerolag::{Error, limit};
 
 /// The smallest limit, burst and number of workers for a goal.
@@ -58,6 +59,11 @@ impl Advice {
     /// Returns the advice as JSON, as `zerolag advise --json` prints it.
     fn to_json(&self) -> String {
         format!("{:#}\n", self.0.to_json())
+    }
+
+    /// Returns the page that `zerolag advise --html` writes.
+    fn to_html(&self, title: String, command: String) -> String {
+        page::of_advice(&self.0, &About { title, command })
     }
 
     fn __str__(&self) -> String {

@@ -34,7 +34,7 @@ impl Bounds {
     /// A row per task.
     #[getter]
     fn table(&self) -> Table {
-        Table(self.0.frame())
+        self.0.frame().into()
     }
 
     /// Whether every deadline is kept by a bound of which no assumption is broken.
@@ -127,6 +127,6 @@ pub(crate) fn schedulability(
     });
     match raised {
         Some(error) => Err(error),
-        None => found.map(|points| Table(zerolag::schedulability::frame(&points))).map_err(|error| raise(py, &error)),
+        None => found.map(|points| zerolag::schedulability::frame(&points).into()).map_err(|error| raise(py, &error)),
     }
 }

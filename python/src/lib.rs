@@ -6,7 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `spec` | a simulation as Python describes it |
-//! | `table` | frames as tables that speak the Arrow PyCapsule interface |
+//! | `table` | frames as tables that speak the Arrow PyCapsule interface (`zerolag-arrow` has the structs) |
 //! | `run` | a run and its result |
 //! | `trace` | recorded traces |
 //! | `study` | comparisons, sweeps and searches |
@@ -53,6 +53,7 @@ fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(study::validate, module)?)?;
     module.add_function(wrap_pyfunction!(study::usual_figures, module)?)?;
     module.add_function(wrap_pyfunction!(study::figure_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(study::read_goals, module)?)?;
     module.add_function(wrap_pyfunction!(study::run_rows, module)?)?;
     module.add_function(wrap_pyfunction!(study::sweep_table, module)?)?;
     Ok(())

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use zerolag::model::KernelVersion;
+use zerolag::page::{self, About, Pictured};
 use zerolag::simulation::{Prepared, Progress, RunResult};
 use zerolag::values;
 
@@ -103,7 +104,7 @@ impl Result {
 
     /// Returns a table by its name.
     fn table(&self, name: &str) -> PyResult<Table> {
-        self.result.table(name).map(Table).ok_or_else(|| {
+        self.result.table(name).map(Table::from).ok_or_else(|| {
             let all: Vec<&str> = RunResult::TABLES.into_iter().chain(RunResult::ROWS).collect();
             let reason = if RunResult::ROWS.contains(&name) {
                 format!("the run kept no {name}; run it with keep=[\"{name}\"]")
@@ -117,6 +118,15 @@ impl Result {
     /// Returns the result as JSON, as `zerolag run --json` prints it.
     fn to_json(&self) -> String {
         self.result.to_json()
+    }
+
+    /// Returns the page that `zerolag run --html` writes. The run kept no events, so it runs again.
+    fn to_html(&self, py: Python<'_>, title: String, command: String) -> PyResult<String> {
+        let page = py.detach(|| {
+            let pictured = Pictured::of_plan(&self.prepared.plan)?;
+            Ok(page::of_run(&self.result, &self.prepared.plan, &pictured, &About { title, command }))
+        });
+        page.map_err(|error: zerolag::Error| raise(py, &error))
     }
 
     fn __str__(&self) -> String {

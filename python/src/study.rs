@@ -9,9 +9,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag::Error;
 use zerolag::compare::Variant;
+use zerolag::error::ValueError;
+use zerolag::page::{self, About};
 use zerolag::report::frame::{Frame, Values};
 use zerolag::simulation::Plan;
 use zerolag::sweep::{self, Figure};
+use zerolag::workload::goal::{Goal, Relation};
 
 /// Asks Python for signals now and then; what it raised ends the work.
 pub(crate) fn signals(raised: &mut Option<PyErr>) -> ControlFlow<()> {
@@ -26,7 +29,10 @@ pub(crate) fn signals(raised: &mut Option<PyErr>) -> ControlFlow<()> {
 
 /// One workload under several values.
 #[pyclass(frozen, module = "zerolag")]
-pub(crate) struct Comparison(zerolag::compare::Comparison);
+pub(crate) struct Comparison {
+    compared: zerolag::compare::Comparison,
+    variants: Vec<Variant>,
+}
 
 /// Compares the values of a key.
 #[pyfunction]
@@ -34,11 +40,12 @@ pub(crate) fn compare(py: Python<'_>, spec: Spec, key: &str, of: Vec<String>, ru
     let mut raised = None;
     let compared = py.detach(|| {
         let variants = Variant::per_value(&spec.simulation()?, key, of.iter().map(String::as_str))?;
-        zerolag::compare::run(&variants, runs, |_| signals(&mut raised))
+        let compared = zerolag::compare::run(&variants, runs, |_| signals(&mut raised))?;
+        Ok(Comparison { compared, variants })
     });
     match raised {
         Some(error) => Err(error),
-        None => compared.map(Comparison).map_err(|error| raise(py, &error)),
+        None => compared.map_err(|error: Error| raise(py, &error)),
     }
 }
 
@@ -47,16 +54,23 @@ impl Comparison {
     /// A row per figure and variant.
     #[getter]
     fn table(&self) -> Table {
-        Table(self.0.frame())
+        self.compared.frame().into()
     }
 
     /// Returns the comparison as JSON, as `zerolag compare --json` prints it.
     fn to_json(&self) -> String {
-        format!("{:#}\n", self.0.to_json())
+        format!("{:#}\n", self.compared.to_json())
+    }
+
+    /// Returns the page that `zerolag compare --html` writes. Each variant runs once more for it.
+    fn to_html(&self, py: Python<'_>, title: String, command: String) -> PyResult<String> {
+        let about = About { title, command };
+        let page = py.detach(|| page::of_comparison(&self.compared, &self.variants, &about));
+        page.map_err(|error| raise(py, &error))
     }
 
     fn __str__(&self) -> String {
-        self.0.to_string()
+        self.compared.to_string()
     }
 }
 
@@ -125,6 +139,35 @@ pub(crate) fn figure_keys(names: Vec<String>) -> PyResult<Vec<String>> {
 
 /// The seed of a run, its figures in the order of their names, and why there are none.
 type Row = (Option<u64>, Option<Vec<Option<u64>>>, Option<String>);
+
+/// The name of a goal's figure, that name with its unit, and the range of values that meet the goal.
+type ReadGoal = (String, String, Option<u64>, Option<u64>);
+
+/// Reads goals.
+#[pyfunction]
+pub(crate) fn read_goals(py: Python<'_>, goals: Vec<String>) -> PyResult<Vec<ReadGoal>> {
+    let mut wrong = Vec::new();
+    let mut found = Vec::new();
+    for text in &goals {
+        match Goal::parse(text) {
+            Ok(goal) => {
+                let name = text.split(['<', '>']).next().unwrap_or_default().trim().to_owned();
+                let key = figures(std::slice::from_ref(&name))?.iter().map(Figure::key).collect();
+                let (least, most) = match goal.relation {
+                    Relation::Below => (None, Some(goal.value.saturating_sub(1))),
+                    Relation::AtMost => (None, Some(goal.value)),
+                    Relation::Above => (Some(goal.value.saturating_add(1)), None),
+                    Relation::AtLeast => (Some(goal.value), None),
+                };
+                found.push((name, key, least, most));
+            }
+            Err((reason, help)) => {
+                wrong.push(ValueError { help, ..ValueError::new("goals", text, reason) });
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(found) } else { Err(raise(py, &Error::Values(wrong))) }
+}
 
 /// Runs one simulation per row: values of the keys, and a number that is added to the seed. On all CPUs, or on the caller's
 /// thread. Never fails because of one row: that row has its error instead of figures.
@@ -215,5 +258,5 @@ pub(crate) fn sweep_table(
     }
     let errors = found.iter().map(|(.., error)| Arc::from(error.as_deref().unwrap_or_default())).collect();
     let known = found.iter().map(|(.., error)| error.is_some()).collect();
-    Ok(Table(frame.with_some("error", Values::Text(errors), known)))
+    Ok(frame.with_some("error", Values::Text(errors), known).into())
 }

@@ -1,13 +1,7 @@
 //! [`Table`]: a frame that speaks the Arrow PyCapsule interface, so that pandas, polars, pyarrow
 //! and DuckDB read it without knowing zerolag.
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
-};
-use arrow_schema::ffi::FFI_ArrowSchema;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
-use pyo3::exceptions::{PyKeyError, PyRuntimeError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use std::sync::Arc;
@@ -15,46 +9,11 @@ use zerolag::report::frame::{Column, Frame, Values};
 
 /// A table of named columns.
 #[pyclass(frozen, module = "zerolag")]
-pub(crate) struct Table(pub(crate) Frame);
+pub(crate) struct Table(Arc<Frame>);
 
-fn failed(error: &ArrowError) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
-}
-
-impl Table {
-    fn schema(&self) -> Schema {
-        let field = |column: &Column| {
-            let data_type = match column.values() {
-                Values::U64(_) => DataType::UInt64,
-                Values::I64(_) => DataType::Int64,
-                Values::F64(_) => DataType::Float64,
-                Values::Bool(_) => DataType::Boolean,
-                _ => DataType::Utf8,
-            };
-            // Always nullable: the type of a column does not depend on the run.
-            Field::new(column.name(), data_type, true)
-        };
-        Schema::new(self.0.columns().iter().map(field).collect::<Vec<_>>())
-    }
-
-    fn batch(&self) -> Result<RecordBatch, ArrowError> {
-        let array = |column: &Column| -> ArrayRef {
-            let nulls = column.known().map(|known| known.to_vec().into());
-            match column.values() {
-                Values::U64(values) => Arc::new(UInt64Array::new(values.clone().into(), nulls)),
-                Values::I64(values) => Arc::new(Int64Array::new(values.clone().into(), nulls)),
-                Values::F64(values) => Arc::new(Float64Array::new(values.clone().into(), nulls)),
-                Values::Bool(values) => Arc::new(BooleanArray::new(values.clone().into(), nulls)),
-                Values::Text(values) => Arc::new(match column.known() {
-                    None => values.iter().map(|text| Some(&**text)).collect::<StringArray>(),
-                    Some(known) => {
-                        values.iter().zip(known).map(|(text, known)| known.then_some(&**text)).collect::<StringArray>()
-                    }
-                }),
-                _ => Arc::new(StringArray::new_null(self.0.rows())),
-            }
-        };
-        RecordBatch::try_new(Arc::new(self.schema()), self.0.columns().iter().map(array).collect())
+impl From<Frame> for Table {
+    fn from(frame: Frame) -> Self {
+        Self(Arc::new(frame))
     }
 }
 
@@ -96,11 +55,10 @@ impl Table {
 
     /// The schema, as a capsule of the Arrow C data interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(self.schema()).map_err(|error| failed(&error))?;
-        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+        PyCapsule::new_with_value(py, zerolag_arrow::schema(&self.0), c"arrow_schema")
     }
 
-    /// The table, as a capsule of the Arrow C stream interface.
+    /// The table, as a capsule of the Arrow C stream interface. Its numbers are not copied.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -109,9 +67,6 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // A producer may ignore the request: then the consumer casts.
         drop(requested_schema);
-        let batch = self.batch().map_err(|error| failed(&error))?;
-        let schema = batch.schema();
-        let reader = RecordBatchIterator::new([Ok(batch)], schema);
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+        PyCapsule::new_with_value(py, zerolag_arrow::stream(Arc::clone(&self.0)), c"arrow_array_stream")
     }
 }

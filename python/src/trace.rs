@@ -10,16 +10,17 @@ use std::sync::{Arc, OnceLock};
 use zerolag::Error;
 use zerolag::check::{Report, Verdict};
 use zerolag::explanation::Answer;
+use zerolag::page::{self, About, Pictured};
 use zerolag::report::explain::Options;
 use zerolag::report::frame::{self, Bucket, Follower, Frame, Rows, Values};
 use zerolag::report::{Metrics, Summary, json, text};
-use zerolag::simulation::verdicts;
+use zerolag::simulation::{Plan, verdicts};
 
 /// A recorded trace.
 #[pyclass(frozen, module = "zerolag")]
 pub(crate) struct Trace {
     name: String,
-    trace: zerolag::trace::Trace,
+    trace: Arc<zerolag::trace::Trace>,
     summary: Summary,
     histograms: Vec<Bucket>,
     /// A row per event: made when it is first asked for.
@@ -35,7 +36,7 @@ pub(crate) fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<Trace> {
         trace.records.iter().for_each(|record| metrics.observe(record));
         let (summary, histograms) = metrics.finish_with_buckets(trace.meta.end);
         let name = path.display().to_string();
-        Ok(Trace { name, trace, summary, histograms, rows: OnceLock::new() })
+        Ok(Trace { name, trace: Arc::new(trace), summary, histograms, rows: OnceLock::new() })
     });
     read.map_err(|error| raise(py, &error))
 }
@@ -68,7 +69,7 @@ impl Trace {
         let kernel = kernel.map_err(|why| {
             raise(py, &Error::Values(vec![zerolag::error::ValueError::new("kernel", kernel_text, why)]))
         })?;
-        let options = zerolag::import::Options { groups, limits, kernel };
+        let options = zerolag::import::Options { groups, limits, kernel, ..Default::default() };
         let found = py.detach(|| zerolag::import::to_advise(&self.trace, &self.name, &options));
         found.map(|(scenario, base)| (scenario, base.wait_share())).map_err(|error| raise(py, &error))
     }
@@ -91,7 +92,7 @@ impl Trace {
 
     /// Returns a table by its name.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        Ok(Table(match name {
+        Ok(Table::from(match name {
             "tasks" => frame::summary::tasks(&self.summary),
             "cpus" => frame::summary::cpus(&self.summary),
             "groups" => frame::summary::groups(&self.summary),
@@ -116,7 +117,13 @@ impl Trace {
     /// Explains the longest waits.
     #[pyo3(signature = (worst, task=None))]
     fn explain(&self, py: Python<'_>, worst: usize, task: Option<String>) -> Explanation {
-        Explanation(py.detach(|| Answer::of_trace(&self.trace, Options { worst, task })))
+        let answer = py.detach(|| Answer::of_trace(&self.trace, Options { worst, task }));
+        Explanation { answer, of: Explained::Trace(Arc::clone(&self.trace)) }
+    }
+
+    /// Returns the page that `zerolag report --html` writes.
+    fn to_html(&self, py: Python<'_>, title: String, command: String) -> String {
+        py.detach(|| page::of_trace(&Pictured::of(&self.trace), None, &About { title, command }))
     }
 
     /// Returns the figures as JSON, as `zerolag report --json` prints them.
@@ -163,7 +170,7 @@ impl Checks {
             Verdict::NotApplicable(reason) => reason.to_string(),
         };
         let known = rows.iter().map(|(_, verdict)| !matches!(verdict, Verdict::Held)).collect();
-        Table(
+        Table::from(
             Frame::new("checks", rows.len())
                 .with("monitor", Values::Text(rows.iter().map(|(name, _)| Arc::from(*name)).collect()))
                 .with("verdict", texts(&|verdict| word(verdict).to_owned()))
@@ -179,17 +186,41 @@ impl Checks {
 
 /// Why the longest waits were long.
 #[pyclass(frozen, module = "zerolag")]
-pub(crate) struct Explanation(Answer);
+pub(crate) struct Explanation {
+    answer: Answer,
+    of: Explained,
+}
+
+/// Where the waits are from: for the page, which shows the events around them.
+enum Explained {
+    Trace(Arc<zerolag::trace::Trace>),
+    Plans(Box<Plan>, Option<Box<Plan>>),
+}
 
 #[pymethods]
 impl Explanation {
     /// Returns the explanation as JSON, as `zerolag explain --json` prints it.
     fn to_json(&self) -> String {
-        format!("{:#}\n", self.0.to_json())
+        format!("{:#}\n", self.answer.to_json())
+    }
+
+    /// Returns the page that `zerolag explain --html` writes.
+    fn to_html(&self, py: Python<'_>, title: String, command: String) -> PyResult<String> {
+        let page = py.detach(|| {
+            let (first, changed) = match &self.of {
+                Explained::Trace(trace) => (Pictured::of(trace), None),
+                Explained::Plans(first, changed) => {
+                    let changed = changed.as_ref().map(|plan| Pictured::of_plan(plan)).transpose()?;
+                    (Pictured::of_plan(first)?, changed)
+                }
+            };
+            Ok(page::of_explanation(&self.answer, &first, changed.as_ref(), &About { title, command }))
+        });
+        page.map_err(|error: Error| raise(py, &error))
     }
 
     fn __str__(&self) -> String {
-        self.0.to_string()
+        self.answer.to_string()
     }
 }
 
@@ -206,11 +237,16 @@ pub(crate) fn explain(
     let options = Options { worst, task };
     let answered = py.detach(|| {
         let simulation = spec.simulation()?;
-        let answer = Answer::of(&simulation.plan()?, options.clone())?;
-        match what_if {
-            None => Ok(answer),
-            Some((key, value)) => answer.what_if(&key, &value, &simulation.set(&key, &value).plan()?, options),
-        }
+        let first = simulation.plan()?;
+        let answer = Answer::of(&first, options.clone())?;
+        let (answer, changed) = match what_if {
+            None => (answer, None),
+            Some((key, value)) => {
+                let changed = simulation.set(&key, &value).plan()?;
+                (answer.what_if(&key, &value, &changed, options)?, Some(Box::new(changed.plan)))
+            }
+        };
+        Ok(Explanation { answer, of: Explained::Plans(Box::new(first.plan), changed) })
     });
-    answered.map(Explanation).map_err(|error| raise(py, &error))
+    answered.map_err(|error: Error| raise(py, &error))
 }

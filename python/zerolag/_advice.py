@@ -9,7 +9,7 @@ from typing import Mapping, Optional, Sequence, Union
 from . import _zerolag
 from ._errors import InputError
 from ._results import Advice, Demand, Trace
-from ._spec import Value, Workload, spec_of
+from ._spec import Value, Workload, call_of, spec_of
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -51,7 +51,8 @@ def advise(
     )
     if name is not None:
         spec = replace(spec, name=name)
-    return Advice(_zerolag.advise(spec, wanted, seeds, risk, group, base))
+    advice = Advice(_zerolag.advise(spec, wanted, seeds, risk, group, base))
+    return advice._named(spec.name, lambda: call_of("advise", spec, goals=wanted, seeds=seeds))
 
 
 def advise_counters(

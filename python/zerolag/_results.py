@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import json
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, TypeVar
 
 from . import _zerolag
-from ._errors import Diagnostic, InputError
+from ._errors import Diagnostic, InputError, RunError
 
 if TYPE_CHECKING:
     import pandas
@@ -108,7 +108,60 @@ class _Printed:
         return f"<pre>{html.escape(self._text())}</pre>"
 
 
-class _Tables(_Printed):
+_PAGE_MOST = 8 << 20
+"""A longer page is not put into a notebook, which would contain it twice."""
+_SWITCHES_MOST = 2_000_000
+"""A run with more switches is not run again for its page without being asked to: that takes seconds."""
+
+
+_Self = TypeVar("_Self", bound="_Paged")
+
+
+class _Paged(_Printed):
+    """A result with a page of HTML, which is what a notebook shows."""
+
+    _title: str = ""
+    _written: Callable[[], str] = str
+    _page: Optional[str] = None
+
+    def _named(self: _Self, title: str, call: Callable[[], str]) -> _Self:
+        # A call is written when a page asks for it: most results have none.
+        self._title, self._written = title, call
+        return self
+
+    @property
+    def _call(self) -> str:
+        return self._written()
+
+    def _made(self) -> str:
+        raise NotImplementedError
+
+    def _is_quick(self) -> bool:
+        return True
+
+    def to_html(self) -> str:
+        """Returns the page that `--html` writes: one file that needs no network. It is made once."""
+        if self._page is None:
+            self._page = self._made()
+        return self._page
+
+    def _repr_html_(self) -> str:
+        if not self._is_quick():
+            return f"{super()._repr_html_()}<p>{_LONG}</p>"
+        page = self.to_html()
+        if len(page) > _PAGE_MOST:
+            return f"{super()._repr_html_()}<p>{_LONG}</p>"
+        # A document of its own: neither its style nor its scripts reach the notebook.
+        return (
+            f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(self._title)}" '
+            'style="width:100%;height:640px;border:1px solid #e1e4e8"></iframe>'
+        )
+
+
+_LONG = "The report with its timeline is large: <code>to_html()</code> returns it."
+
+
+class _Tables(_Paged):
     """A result with the tables of a run or a trace."""
 
     def _of(self) -> Callable[[str], _zerolag.Table]:
@@ -176,6 +229,14 @@ class Result(_Tables):
     def _of(self) -> Callable[[str], _zerolag.Table]:
         return self._native.table
 
+    def _made(self) -> str:
+        if self.interrupted:
+            raise RunError("the run was interrupted: a page shows a whole run")
+        return self._native.to_html(self._title, self._call)
+
+    def _is_quick(self) -> bool:
+        return not self.interrupted and sum(self.cpus["switches"]) <= _SWITCHES_MOST
+
     def _text(self) -> str:
         return str(self._native)
 
@@ -242,9 +303,16 @@ class Trace(_Tables):
 
     def __init__(self, native: _zerolag.Trace) -> None:
         self._native = native
+        self._named(native.name, lambda: f"zerolag.read_trace({native.name!r})")
 
     def _of(self) -> Callable[[str], _zerolag.Table]:
         return self._native.table
+
+    def _made(self) -> str:
+        return self._native.to_html(self._title, self._call)
+
+    def _is_quick(self) -> bool:
+        return len(self) <= _SWITCHES_MOST
 
     def _text(self) -> str:
         return str(self._native)
@@ -285,7 +353,8 @@ class Trace(_Tables):
 
     def explain(self, *, worst: int = 3, task: Optional[str] = None) -> "Explanation":
         """Explains the longest waits of tasks whose name begins with `task`."""
-        return Explanation(self._native.explain(worst, task))
+        found = Explanation(self._native.explain(worst, task))
+        return found._named(self.name, lambda: f"zerolag.read_trace({self.name!r}).explain(worst={worst}, task={task!r})")
 
     def to_json(self) -> str:
         """Returns the JSON of `zerolag report --json`."""
@@ -319,11 +388,14 @@ class Checks(_Printed):
         return Table(self._native.table)
 
 
-class Explanation(_Printed):
+class Explanation(_Paged):
     """Why the longest waits were long. `str(explanation)` is what `zerolag explain` prints."""
 
     def __init__(self, native: _zerolag.Explanation) -> None:
         self._native = native
+
+    def _made(self) -> str:
+        return self._native.to_html(self._title, self._call)
 
     def _text(self) -> str:
         return str(self._native)
@@ -337,11 +409,14 @@ class Explanation(_Printed):
         return json.loads(self.to_json())
 
 
-class Comparison(_Printed):
+class Comparison(_Paged):
     """A workload under several values. `str(comparison)` is what `zerolag compare` prints."""
 
     def __init__(self, native: _zerolag.Comparison) -> None:
         self._native = native
+
+    def _made(self) -> str:
+        return self._native.to_html(self._title, self._call)
 
     def _text(self) -> str:
         return str(self._native)
@@ -383,11 +458,14 @@ class Search(_Printed):
         return json.loads(self.to_json())
 
 
-class Advice(_Printed):
+class Advice(_Paged):
     """What to set for a goal. `str(advice)` is what `zerolag advise` prints."""
 
     def __init__(self, native: _zerolag.Advice) -> None:
         self._native = native
+
+    def _made(self) -> str:
+        return self._native.to_html(self._title, self._call)
 
     def _text(self) -> str:
         return str(self._native)
