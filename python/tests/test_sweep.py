@@ -118,10 +118,10 @@ def kill_self() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of other systems")
-def test_a_lost_worker_of_a_pool_is_an_error_and_costs_only_what_was_not_done(web: str, tmp_path: pathlib.Path) -> None:
+def test_an_executor_that_cannot_be_replaced_is_an_error_and_what_was_done_is_kept(web: str, tmp_path: pathlib.Path) -> None:
     log = tmp_path / "rows.jsonl"
     whole = zerolag.sweep(web, SPACE, **OPTIONS).to_dict()
-    with pytest.raises(zerolag.RunError, match="a worker was lost, and 5 of 8 runs are missing"):
+    with pytest.raises(zerolag.RunError, match="the executor is broken, and 5 of 8 runs are missing"):
         zerolag.sweep(web, SPACE, executor=Killer(), resume=log, **OPTIONS)
     with processes() as pool:
         assert zerolag.sweep(web, SPACE, executor=pool, resume=log, **OPTIONS).to_dict() == whole

@@ -14,18 +14,22 @@ from __future__ import annotations
 import os
 from typing import Callable, Mapping, Optional, Sequence, Union
 
-from . import _zerolag
+from . import _zerolag, executors
 from ._advice import advise, advise_counters
 from ._bounds import TaskSets, analyse, schedulability
 from ._errors import Diagnostic, InputError, RunError, SettingError, WorkloadError, ZerolagError
 from ._results import Advice, Bounds, Checks, Comparison, Demand, Explanation, Result, Search, Table, Trace
-from ._spec import Value, Workload, key_of, spec_of, written
+from ._spec import Value, Workload, call_of, key_of, spec_of, written
+from ._space import Between, sobol
 from ._sweep import sweep
+from ._tune import Trial, Tuned, cheapest
+from ._until import Until
 from ._workload import Group, Machine, Scenario, Service, Task
 from ._zerolag import __version__
 
 __all__ = [
     "Advice",
+    "Between",
     "Bounds",
     "Checks",
     "Comparison",
@@ -45,6 +49,9 @@ __all__ = [
     "Task",
     "TaskSets",
     "Trace",
+    "Trial",
+    "Tuned",
+    "Until",
     "Value",
     "Workload",
     "WorkloadError",
@@ -53,8 +60,10 @@ __all__ = [
     "advise",
     "advise_counters",
     "analyse",
+    "cheapest",
     "check",
     "compare",
+    "executors",
     "explain",
     "kernels",
     "read_trace",
@@ -62,6 +71,7 @@ __all__ = [
     "schedulability",
     "settings",
     "smallest",
+    "sobol",
     "sweep",
 ]
 
@@ -107,7 +117,7 @@ def run(
         worst_waits=worst_waits,
         keep=keep,
     )
-    return Result(_zerolag.run(spec, progress))
+    return Result(_zerolag.run(spec, progress))._named(spec.name, lambda: call_of("run", spec))
 
 
 def read_trace(path: _Path) -> Trace:
@@ -148,7 +158,8 @@ def explain(
         workload, kernel=kernel, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings
     )
     changed = None if what_if is None else (key_of(what_if[0]), written(what_if[1]))
-    return Explanation(_zerolag.explain(spec, worst, task, changed))
+    explanation = Explanation(_zerolag.explain(spec, worst, task, changed))
+    return explanation._named(spec.name, lambda: call_of("explain", spec, worst=worst, task=task, what_if=what_if))
 
 
 def compare(
@@ -172,7 +183,8 @@ def compare(
     if len(values) < 2:
         raise InputError(f"`{key}`: two values or more are wanted")
     spec = spec_of(workload, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings)
-    return Comparison(_zerolag.compare(spec, key, [written(value) for value in values], runs))
+    comparison = Comparison(_zerolag.compare(spec, key, [written(value) for value in values], runs))
+    return comparison._named(spec.name, lambda: call_of("compare", spec, kernels=kernels, vary=vary, runs=runs))
 
 
 def _one_key(vary: Mapping[str, Sequence[Value]]) -> tuple[str, list[Value]]:

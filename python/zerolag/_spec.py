@@ -120,3 +120,12 @@ def _source(workload: Workload) -> tuple[str, Optional[bytes]]:
         return ("<text>", workload.encode()) if "\n" in workload else (workload, None)
     kind = type(workload).__name__
     raise InputError(f"a workload is a path, a text, a dict or a Scenario, not a {kind}")
+
+
+def call_of(function: str, spec: Spec, **more: object) -> str:
+    """Returns the call that made a result, as its page shows it."""
+    given = {key: getattr(spec, key) for key in ("kernel", "cpus", "machine", "costs", "seed", "duration")}
+    options = [f"{key}={value!r}" for key, value in {**more, **given}.items() if value is not None]
+    if spec.values:
+        options.append(f"set={dict(spec.values)!r}")
+    return f"zerolag.{function}({', '.join([repr(spec.name), *options])})"

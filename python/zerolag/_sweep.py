@@ -6,29 +6,27 @@ number. So the result is the same whatever runs them, in which order, and whiche
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import math
 import os
 import time
-from concurrent.futures import Executor, Future, as_completed
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from typing import Callable, Iterator, Mapping, Optional, Sequence, Union
 
 from . import _zerolag
+from ._crew import Crew
 from ._errors import InputError, RunError
 from ._results import Table
-from ._spec import Spec, Value, Workload, key_of, spec_of, written
+from ._space import Space, points_of
+from ._spec import Spec, Value, Workload, spec_of
+from ._store import PART_ROWS, Dataset, Found, Log, Row, Store, identity
+from ._until import Until
 
-Row = tuple[list[str], int]
-"""The values of a point, and the number of the run."""
-Found = tuple[Optional[int], Optional[list[Optional[int]]], Optional[str]]
-"""The seed, the figures, and why there are none."""
-Space = Union[Mapping[str, Iterable[Value]], Sequence[Mapping[str, Value]]]
-"""Values per key, of which every combination is run; or a list of points."""
-
+_Path = Union[str, "os.PathLike[str]"]
 _RESERVED = ("run", "error")
-_CHUNKS_LEAST = 8
+_CHUNK_PART = 8
+_CHUNK_LEAST = 32
+"""On an executor a chunk is at most the first part of the rows that are left, so that the last ones are small and workers
+end together; but no less than the second part of all, so that there are few. Threads share the rows of a chunk."""
 _ROWS_MOST = 10_000_000
 
 
@@ -43,14 +41,16 @@ def sweep(
     *,
     figures: Optional[Sequence[str]] = None,
     runs: int = 3,
+    until: Optional[Until] = None,
     executor: Optional[Executor] = None,
-    resume: "Optional[Union[str, os.PathLike[str]]]" = None,
+    resume: Optional[_Path] = None,
+    out: Optional[_Path] = None,
     progress: Optional[Callable[[int, int], object]] = None,
     chunk_seconds: float = 2.0,
     kernel: Optional[str] = None,
     cpus: Optional[int] = None,
     machine: Optional[str] = None,
-    costs: "Optional[Union[str, os.PathLike[str]]]" = None,
+    costs: Optional[_Path] = None,
     seed: Optional[int] = None,
     duration: Optional[str] = None,
     set: Optional[Mapping[str, Value]] = None,
@@ -60,63 +60,89 @@ def sweep(
 
     Returns a table with a row per run: the values of the point, `run`, `seed`, a column per figure (named as in
     goals, with its unit), and `error`: a run that fails is a row with its reason, and not the end of the sweep.
+    `until` adds seeds to the points whose mean is not known well enough after `runs`.
 
-    `executor` runs the rows, in chunks that take about `chunk_seconds`: one of `concurrent.futures`, Dask's
-    `Client.get_executor()`, or any other of that protocol. Without one, all CPUs of this machine are used by threads.
+    `executor` runs the rows, in chunks that take about `chunk_seconds`: one of `zerolag.executors` or
+    `concurrent.futures`, Dask's `Client.get_executor()`, or any other of that protocol. Without one, all CPUs of this
+    machine are used by threads. The rows of a worker that is lost are run again.
 
-    `resume` names a file to which finished chunks are added: a sweep that was ended begins where it stopped.
-    `progress` is called with the numbers of finished rows and of all rows.
+    `resume` names a file to which finished chunks are added, `out` a directory that becomes a Parquet dataset (needs
+    pyarrow): a sweep that was ended begins where it stopped. `progress` is called with the numbers of finished rows
+    and of all rows that are wanted so far.
     """
-    keys, points = _points(space)
+    keys, points = points_of(space)
+    most = runs if until is None else max(runs, until.most)
     if not 1 <= runs <= 10_000:
         raise InputError(f"runs: expected 1 to 10000, not {runs}")
-    if len(points) * runs > _ROWS_MOST:
-        raise InputError(f"these are {len(points) * runs} runs; at most {_ROWS_MOST} are possible")
+    if len(points) * most > _ROWS_MOST:
+        raise InputError(f"these are {len(points) * most} runs; at most {_ROWS_MOST} are possible")
+    if resume is not None and out is not None:
+        raise InputError("give `resume` or `out`: a dataset goes on where it stopped, too")
     spec = spec_of(
         workload, kernel=kernel, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings
     ).embedded()
     names = _distinct(_zerolag.usual_figures(spec) if figures is None else figures)
+    if until is not None and until.figure not in names:
+        names.append(until.figure)
     columns = _zerolag.figure_keys(names)
     clash = [key for key in keys if key in _RESERVED or key in columns]
     if clash:
         raise InputError(f"`{clash[0]}` is the name of a column of the result, so it cannot be varied")
-    rows: list[Row] = [(values, run) for values in points for run in range(runs)]
-    found: list[Optional[Found]] = [None] * len(rows)
-    log = None if resume is None else _Log(resume, spec, keys, names, rows)
+
+    def row(number: int) -> Row:
+        return points[number // most], number % most
+
+    def table(numbers: Sequence[int], found: Sequence[Found]) -> _zerolag.Table:
+        return _zerolag.sweep_table(keys, columns, [row(number) for number in numbers], found)
+
+    store: Optional[Store] = None
+    if resume is not None or out is not None:
+        sweep_is = identity(spec, keys, names, points, runs if until is None else [runs, repr(until)])
+        if resume is not None:
+            store = Log(resume, sweep_is)
+        elif out is not None:
+            store = Dataset(out, sweep_is, table, columns, len(points) * runs if until is None else None)
+    found: dict[int, Found] = {}
+    work = _Work(spec, keys, names, row, found, executor, chunk_seconds, store, progress)
+    is_over = False
     try:
-        if log is not None:
-            for at, row in log.known():
-                found[at] = row
-        _run(spec, keys, names, rows, found, executor, chunk_seconds, log, progress)
+        if store is not None:
+            found.update(store.known())
+        wanted = [point * most + run for point in range(len(points)) for run in range(runs)]
+        while wanted:
+            work.run([number for number in wanted if number not in found], len(wanted))
+            more = [] if until is None else list(_more(until, names.index(until.figure), found, wanted, most))
+            wanted = sorted([*wanted, *more]) if more else []
+        if store is not None:
+            work.kept(store.finish)
+        is_over = True
     finally:
-        if log is not None:
-            log.close()
-    return Table(_zerolag.sweep_table(keys, columns, rows, [row for row in found if row is not None]))
+        work.close(is_over)
+        if store is not None:
+            store.close()
+    numbers = sorted(found)
+    return Table(table(numbers, [found[number] for number in numbers]))
 
 
-def _points(space: Space) -> tuple[list[str], list[list[str]]]:
-    if isinstance(space, Mapping):
-        axes = {key_of(key): _values(key, values) for key, values in space.items()}
-        if not axes:
-            raise InputError("nothing to vary: give values for at least one key")
-        return list(axes), [list(point) for point in itertools.product(*axes.values())]
-    points = [{key_of(key): written(value) for key, value in point.items()} for point in space]
-    if not points:
-        raise InputError("nothing to vary: give at least one point")
-    keys = list(points[0])
-    for at, point in enumerate(points):
-        if list(point) != keys:
-            raise InputError(f"point {at} has the keys {', '.join(point) or 'none'}; point 0 has {', '.join(keys)}")
-    return keys, [list(point.values()) for point in points]
+def _more(until: Until, at: int, found: Mapping[int, Found], wanted: Sequence[int], most: int) -> Iterator[int]:
+    """Returns the rows that points need beyond those that they have."""
+    per_point: dict[int, list[Optional[int]]] = {}
+    for number in wanted:
+        figures = found[number][1]
+        per_point.setdefault(number // most, []).append(None if figures is None else figures[at])
+    for point, values in per_point.items():
+        first = point * most + len(values)
+        yield from range(first, first + until.more(values))
 
 
-def _values(key: str, values: object) -> list[str]:
-    if isinstance(values, (str, bytes, int, float)) or not isinstance(values, Iterable):
-        raise InputError(f"`{key}`: expected a list of values, as in [{values!r}]")
-    listed: list[str] = [written(value) for value in values]
-    if not listed:
-        raise InputError(f"`{key}`: the list of values is empty")
-    return listed
+def _chunks(numbers: list[int], most: int, parts: int) -> Iterator[list[int]]:
+    """Divides rows into chunks of at most `most`, large ones first, the last no smaller than one of `parts`."""
+    least = math.ceil(len(numbers) / parts)
+    at = 0
+    while at < len(numbers):
+        size = max(1, min(most, max(math.ceil((len(numbers) - at) / _CHUNK_PART), least)))
+        yield numbers[at : at + size]
+        at += size
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -125,114 +151,83 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _run(
-    spec: Spec,
-    keys: list[str],
-    names: list[str],
-    rows: list[Row],
-    found: list[Optional[Found]],
-    executor: Optional[Executor],
-    chunk_seconds: float,
-    log: "Optional[_Log]",
-    progress: Optional[Callable[[int, int], object]],
-) -> None:
-    pending = [at for at, row in enumerate(found) if row is None]
-
-    def done(chunk: list[int], results: list[Found]) -> None:
-        for at, result in zip(chunk, results):
-            found[at] = result
-        if log is not None:
-            log.add(chunk, results)
-        if progress is not None:
-            progress(sum(row is not None for row in found), len(rows))
-
-    if not pending:
-        return
-    # One row tells how many make a chunk.
-    first, rest = pending[:1], pending[1:]
-    began = time.perf_counter()
-    done(first, run_chunk(spec, keys, names, [rows[at] for at in first]))
-    each = max(time.perf_counter() - began, 1e-5)
-    width = 1 if executor is not None else os.cpu_count() or 1
-    size = max(1, min(int(chunk_seconds * width / each), math.ceil(len(rest) / _CHUNKS_LEAST)))
-    chunks = [rest[at : at + size] for at in range(0, len(rest), size)]
-    if executor is None:
-        for chunk in chunks:
-            done(chunk, _zerolag.run_rows(spec, keys, names, [rows[at] for at in chunk], True))
-        return
-    futures: dict[Future[list[Found]], list[int]] = {}
-    try:
-        for chunk in chunks:
-            futures[executor.submit(run_chunk, spec, keys, names, [rows[at] for at in chunk])] = chunk
-        for future in as_completed(futures):
-            done(futures[future], future.result())
-    except (OSError, RuntimeError) as error:
-        # BrokenProcessPool and its relatives: a worker died, and the executor does not replace it.
-        left = sum(row is None for row in found)
-        kept = "they are run again" if log is None else f"run it again: {log.path} has the others"
-        raise RunError(f"a worker was lost, and {left} of {len(rows)} runs are missing ({kept}): {error}") from error
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-class _Log:
-    """Finished rows, a line of JSON per chunk, below a line that names the sweep."""
-
-    SCHEMA = "zerolag.sweep.rows.v1"
+class _Work:
+    """Runs rows by number, and keeps their results."""
 
     def __init__(
-        self, path: "Union[str, os.PathLike[str]]", spec: Spec, keys: list[str], names: list[str], rows: list[Row]
+        self,
+        spec: Spec,
+        keys: list[str],
+        names: list[str],
+        row: Callable[[int], Row],
+        found: dict[int, Found],
+        executor: Optional[Executor],
+        chunk_seconds: float,
+        store: Optional[Store],
+        progress: Optional[Callable[[int, int], object]],
     ) -> None:
-        self.path = os.fspath(path)
-        described = json.dumps([repr(spec), keys, names, rows, _zerolag.__version__])
-        head = {"schema": self.SCHEMA, "sweep": hashlib.sha256(described.encode()).hexdigest()}
-        try:
-            self._file = open(self.path, "a+b")  # noqa: SIM115 (closed by `close`)
-        except OSError as error:
-            raise InputError(f"cannot write `{self.path}`: {error.strerror}") from None
-        self._lines: list[Any] = []
-        whole = self._read()
-        if not self._lines:
-            self._file.truncate(0)
-            self._write(head)
-        elif self._lines[0] != head:
-            self._file.close()
-            raise InputError(
-                f"`{self.path}` belongs to another sweep: the workload, its values, or the version of zerolag differ",
-                help="name another file, or remove this one",
-            )
-        else:
-            # The last line is cut off if the process was killed while it wrote it.
-            self._file.truncate(whole)
+        self._spec, self._keys, self._names, self._row = spec, keys, names, row
+        self._found, self._store, self._progress = found, store, progress
+        self._seconds = chunk_seconds
+        self._each: Optional[float] = None
+        self._total = 0
+        self._crew: Optional[Crew] = None
+        if executor is not None:
+            width = getattr(executor, "_max_workers", 0) if isinstance(executor, ProcessPoolExecutor) else 0
+            self._crew = Crew(executor, self._send, width)
 
-    def _read(self) -> int:
-        self._file.seek(0)
-        whole = 0
-        for line in self._file:
-            if not line.endswith(b"\n"):
-                break
+    def _rows(self, chunk: list[int]) -> list[Row]:
+        return [self._row(number) for number in chunk]
+
+    def _send(self, executor: Executor, chunk: list[int]) -> "Future[list[Found]]":
+        return executor.submit(run_chunk, self._spec, self._keys, self._names, self._rows(chunk))
+
+    def run(self, numbers: list[int], total: int) -> None:
+        """Runs rows; `total` are wanted with those that are known."""
+        self._total = total
+        if not numbers:
+            return
+        if self._each is None:
+            # One row tells how many make a chunk.
+            first, numbers = numbers[:1], numbers[1:]
+            began = time.perf_counter()
+            self._done(first, run_chunk(self._spec, self._keys, self._names, self._rows(first)))
+            self._each = max(time.perf_counter() - began, 1e-5)
+        width = 1 if self._crew is not None else os.cpu_count() or 1
+        most = min(int(self._seconds * width / self._each), PART_ROWS)
+        chunks = list(_chunks(numbers, most, _CHUNK_PART if self._crew is None else _CHUNK_LEAST))
+        if self._crew is not None:
             try:
-                self._lines.append(json.loads(line))
-            except ValueError:
-                self._lines = self._lines or [None]
-                break
-            whole += len(line)
-        return whole
+                self._crew.run(chunks, self._done)
+            except (BrokenExecutor, CancelledError) as error:
+                left = total - len(self._found)
+                kept = "they are run again" if self._store is None else f"run it again: {self._store.path} has the others"
+                why = str(error) or type(error).__name__
+                raise RunError(f"the executor is broken, and {left} of {total} runs are missing ({kept}): {why}") from error
+            return
+        for chunk in chunks:
+            self._done(chunk, _zerolag.run_rows(self._spec, self._keys, self._names, self._rows(chunk), True))
 
-    def known(self) -> Iterable[tuple[int, Found]]:
-        """Returns the rows of an earlier run."""
-        return ((at, (seed, figures, error)) for line in self._lines[1:] for at, seed, figures, error in line["rows"])
+    def _done(self, chunk: list[int], results: list[Found]) -> None:
+        store = self._store
+        if store is not None:
+            self.kept(lambda: store.add(chunk, results))
+        self._found.update(zip(chunk, results))
+        if self._progress is not None:
+            self._progress(len(self._found), self._total)
 
-    def add(self, chunk: list[int], results: list[Found]) -> None:
-        """Adds finished rows."""
-        self._write({"rows": [[at, *result] for at, result in zip(chunk, results)]})
+    def kept(self, write: Callable[[], object]) -> None:
+        """Writes to the store, and says what a failure leaves."""
+        try:
+            write()
+        except OSError as error:
+            path = "" if self._store is None else self._store.path
+            raise RunError(
+                f"cannot write `{path}`: {error.strerror or error}; {len(self._found)} of {self._total} runs are kept there",
+                help="the same call goes on from there",
+            ) from error
 
-    def _write(self, line: object) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+    def close(self, is_over: bool) -> None:
+        """Ends what is running."""
+        if self._crew is not None:
+            self._crew.close(is_over)

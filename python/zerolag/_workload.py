@@ -67,6 +67,8 @@ class Task(_Scheduled):
     """A task: `instances` threads that repeat the same steps."""
 
     instances: Optional[Union[int, str, Mapping[str, Any]]] = None
+    uclamp_min: Optional[int] = None
+    uclamp_max: Optional[int] = None
     loop: Optional[Union[int, str]] = None
 
 
@@ -75,6 +77,7 @@ class Service(_Scheduled):
     """A service: requests arrive, and `workers` take them from a queue. The steps are those of one request."""
 
     arrivals: Optional[Mapping[str, Any]] = None
+    load: Optional[float] = None
     workers: Optional[Union[int, str, Mapping[str, Any]]] = None
     requests: Optional[int] = None
     queue: Optional[int] = None
