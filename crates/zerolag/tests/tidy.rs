@@ -254,6 +254,52 @@ fn nothing_is_left_to_do_and_no_place_is_named() {
     wrong.none();
 }
 
+/// What a registry shows of a crate, and what a user of it may do.
+#[test]
+fn every_crate_can_be_published() {
+    let mut wrong = Wrong::default();
+    let manifests: Vec<Source> =
+        files("crates").into_iter().filter(|file| file.name.ends_with("/Cargo.toml")).collect();
+    let is_published = |manifest: &&Source| !manifest.text.contains("\npublish = false");
+    assert!(manifests.iter().filter(is_published).count() >= 12, "the crates are found");
+    for manifest in manifests.iter().filter(is_published) {
+        for key in ["description", "keywords", "categories", "version.", "license.", "repository.", "rust-version."] {
+            if !manifest.text.lines().any(|line| line.starts_with(key)) {
+                wrong.say(&manifest.name, 1, format_args!("no `{key}`"));
+            }
+        }
+        for (name, same) in [("LICENSE-MIT", true), ("LICENSE-APACHE", true), ("README.md", false)] {
+            let own = std::fs::read_to_string(root().join(&manifest.name).with_file_name(name)).unwrap_or_default();
+            let text = std::fs::read_to_string(root().join(name)).expect("it is in the root, too");
+            if own.is_empty() || (same && own != text) {
+                wrong.say(&manifest.name, 1, format_args!("no {name} beside it, or another one than in the root"));
+            }
+        }
+        // A published crate finds the others by version: those of the workspace's table have both.
+        for (number, line) in manifest.text.lines().enumerate() {
+            if line.contains("path = \"..") {
+                wrong.say(&manifest.name, number + 1, "a path without a version: use the workspace's table");
+            }
+        }
+    }
+    wrong.none();
+}
+
+/// The oldest compiler that manifests promise is the one that every test runs with.
+#[test]
+fn the_oldest_compiler_is_the_pinned_one() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("a file of the root");
+    let quoted = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key)).expect("the key is there").to_owned();
+        line.split('"').nth(1).expect("a quoted value").to_owned()
+    };
+    let pinned = quoted(&read("rust-toolchain.toml"), "channel");
+    for manifest in ["Cargo.toml", "python/Cargo.toml", "python/arrow/Cargo.toml"] {
+        let promised = quoted(&read(manifest), "rust-version");
+        assert!(pinned.starts_with(&format!("{promised}.")), "{manifest} promises {promised}, tested is {pinned}");
+    }
+}
+
 #[test]
 fn the_directory_of_specs_holds_specs_only() {
     let mut wrong = Wrong::default();
