@@ -2,10 +2,12 @@
 //! CPU.
 
 use crate::engine::Engine;
+use crate::marks::{Marks, Pair, Signals, Site};
 use crate::sync::AtomicBool;
 use crate::task::Task;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +20,8 @@ struct Here {
     engine: Arc<Engine>,
     cpu: CpuId,
     is_kicked: Arc<AtomicBool>,
-    /// Another thread has the CPU now.
-    is_lost: Arc<AtomicBool>,
+    signals: Arc<Signals>,
+    marks: Marks,
     task: RefCell<Option<Arc<Task>>>,
     /// The poll has left a wakeup to its end.
     has_postponed: Cell<bool>,
@@ -40,13 +42,14 @@ crate::sync::thread_local! {
 }
 
 /// Makes this thread the thread of a CPU.
-pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, is_lost: Arc<AtomicBool>) {
+pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, signals: Arc<Signals>) {
     let is_kicked = Arc::clone(&engine.cpus[cpu.index()].is_kicked);
     let here = Here {
         engine: Arc::clone(engine),
         cpu,
         is_kicked,
-        is_lost,
+        signals,
+        marks: Marks::default(),
         task: RefCell::new(None),
         has_postponed: Cell::new(false),
     };
@@ -109,7 +112,9 @@ pub(crate) fn polls(task: &Arc<Task>) -> bool {
 /// Returns the CPU on which this thread polls a task of a runtime, unless it has lost the CPU.
 pub(crate) fn polling_cpu(engine: &Arc<Engine>) -> Option<CpuId> {
     let is_ours = |here: &&Here| {
-        Arc::ptr_eq(&here.engine, engine) && here.task.borrow().is_some() && !here.is_lost.load(Ordering::Acquire)
+        Arc::ptr_eq(&here.engine, engine)
+            && here.task.borrow().is_some()
+            && !here.signals.is_lost.load(Ordering::Acquire)
     };
     HERE.try_with(|here| here.borrow().as_ref().filter(is_ours).map(|here| here.cpu)).ok().flatten()
 }
@@ -166,7 +171,12 @@ impl Drop for Within {
 /// Marks the start of a poll on this thread.
 pub(crate) fn begin(task: Arc<Task>) {
     GIVES.with(|place| place.set(None));
-    HERE.with(|here| here.borrow().as_ref().and_then(|here| here.task.replace(Some(task))));
+    HERE.with(|here| {
+        here.borrow().as_ref().and_then(|here| {
+            here.marks.begin();
+            here.task.replace(Some(task))
+        })
+    });
 }
 
 /// Marks its end.
@@ -174,19 +184,38 @@ pub(crate) fn end() {
     HERE.with(|here| here.borrow().as_ref().and_then(|here| here.task.take()));
 }
 
+/// The poll on this thread passes a place in the source.
+pub(crate) fn mark(site: Site) {
+    let pass = |here: &Here| here.marks.pass(site, &here.signals);
+    let _ = HERE.try_with(|here| here.borrow().as_ref().map(pass));
+}
+
+/// Returns the places between which the poll that has ended on this thread became too long.
+pub(crate) fn long_between() -> Pair {
+    HERE.with(|here| here.borrow().as_ref().map(|here| here.marks.of_long_poll()).unwrap_or_default())
+}
+
 /// Takes how the polled task asked to leave its CPU; `None` if it did not ask.
 pub(crate) fn take_gives() -> Option<Leave> {
     GIVES.with(Cell::take)
 }
 
-/// Returns whether the calling task is asked to yield its CPU. Costs two relaxed loads; `false`
+/// Returns whether the calling task is asked to yield its CPU. Costs three relaxed loads; `false`
 /// outside the tasks of a runtime.
 ///
 /// It is for loops that compute and cannot `await`: they can end early, or return a part of their
-/// work.
+/// work. Reports of long polls name the calls around the slow code ([`Overrun`](crate::Overrun)).
 #[must_use]
+#[track_caller]
 pub fn should_yield() -> bool {
-    let is_asked = |here: &Here| here.is_kicked.load(Ordering::Relaxed) || here.is_lost.load(Ordering::Relaxed);
+    should_yield_at(Location::caller())
+}
+
+fn should_yield_at(site: Site) -> bool {
+    let is_asked = |here: &Here| {
+        here.marks.pass(site, &here.signals);
+        here.is_kicked.load(Ordering::Relaxed) || here.signals.is_lost.load(Ordering::Relaxed)
+    };
     HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_asked)).unwrap_or(false)
 }
 
@@ -195,32 +224,37 @@ pub fn should_yield() -> bool {
 ///
 /// A task that computes for a long time has to call it every few hundred microseconds: only there
 /// can it be preempted. It keeps its place among the other tasks ([`Leave::Preempted`]).
-pub async fn checkpoint() {
-    if should_yield() {
-        Give(Some(Leave::Preempted)).await;
-    }
+#[track_caller]
+pub fn checkpoint() -> impl Future<Output = ()> + Send + Sync + Unpin {
+    Give { how: Leave::Preempted, site: Location::caller(), has_left: false }
 }
 
 /// Yields the CPU to other tasks of the same class and group, as `sched_yield` does.
-pub async fn yield_now() {
-    Give(Some(Leave::Yield)).await;
+#[track_caller]
+pub fn yield_now() -> impl Future<Output = ()> + Send + Sync + Unpin {
+    Give { how: Leave::Yield, site: Location::caller(), has_left: false }
 }
 
-/// A future that is pending once.
-struct Give(Option<Leave>);
+/// A future that is pending once, unless it is a checkpoint at which nothing is asked.
+#[must_use = "a task yields when it awaits this"]
+struct Give {
+    how: Leave,
+    site: Site,
+    has_left: bool,
+}
 
 impl Future for Give {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match self.0.take() {
-            Some(how) => {
-                GIVES.with(|place| place.set(Some(how)));
-                // A combinator between this future and the task can wait for its own wakeup.
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            None => Poll::Ready(()),
+        let is_asked = should_yield_at(self.site);
+        if self.has_left || self.how == Leave::Preempted && !is_asked {
+            return Poll::Ready(());
         }
+        self.has_left = true;
+        GIVES.with(|place| place.set(Some(self.how)));
+        // A combinator between this future and the task can wait for its own wakeup.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }

@@ -21,11 +21,12 @@
 
 use crate::engine::{Cpu, Engine};
 use crate::group::GroupState;
+use crate::marks::Signals;
 use crate::sync::{AtomicUsize, Mutex};
 use crate::task::Task;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_model::Duration;
+use zerolag_model::{Duration, Instant};
 
 /// The CPU time for which a poll without a CPU counts.
 pub(crate) const COUNTS_FOR: Duration = Duration::from_millis(100);
@@ -36,6 +37,9 @@ pub(crate) struct Adrift {
     pub(crate) task: Arc<Task>,
     /// It keeps tasks of its group back.
     pub(crate) counts: bool,
+    /// When its poll began, if that is known, and where it is told that it is too long.
+    pub(crate) began: Option<Instant>,
+    pub(crate) signals: Arc<Signals>,
 }
 
 /// The tasks that are held back. Its lock is taken before those of seats and of the list of polls

@@ -15,13 +15,21 @@
 use crate::engine::Engine;
 use crate::task::JoinError;
 use pin_project_lite::pin_project;
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// See the [module](self).
 pub(crate) trait Job: Send {
+    /// Returns the type of the future.
+    fn name(&self) -> &'static str;
+
+    /// Returns a job without a future and a result, for a place from which this one is taken. It
+    /// takes no memory.
+    fn nothing(&self) -> Pin<Box<dyn Job>>;
+
     /// Returns whether there is a future.
     fn is_running(&self) -> bool;
 
@@ -51,10 +59,18 @@ pin_project! {
     }
 }
 
-/// The job of a task whose result has been taken. It takes no memory.
-struct Nothing;
+/// The job of a task whose result has been taken.
+struct Nothing<F>(PhantomData<fn() -> F>);
 
-impl Job for Nothing {
+impl<F: 'static> Job for Nothing<F> {
+    fn name(&self) -> &'static str {
+        type_name::<F>()
+    }
+
+    fn nothing(&self) -> Pin<Box<dyn Job>> {
+        Box::pin(Self(PhantomData))
+    }
+
     fn is_running(&self) -> bool {
         false
     }
@@ -74,7 +90,8 @@ impl Job for Nothing {
 
 /// Takes a job out, so that its future or its result can be dropped without the lock.
 pub(crate) fn take_out(job: &mut Pin<Box<dyn Job>>) -> Pin<Box<dyn Job>> {
-    std::mem::replace(job, Box::pin(Nothing))
+    let nothing = job.nothing();
+    std::mem::replace(job, nothing)
 }
 
 /// Returns the job of a future.
@@ -91,6 +108,14 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    fn name(&self) -> &'static str {
+        type_name::<F>()
+    }
+
+    fn nothing(&self) -> Pin<Box<dyn Job>> {
+        Box::pin(Nothing::<F>(PhantomData))
+    }
+
     fn is_running(&self) -> bool {
         matches!(self, Self::Running { .. })
     }

@@ -106,7 +106,7 @@
 //! | `coop`, `time` | futures and functions that tasks call |
 //! | `blocking` | functions that block or compute, on threads beside the CPUs |
 //! | `set`, `shutdown` | tasks that do not outlive their owner; the end of a runtime |
-//! | `report` | tasks by name and place, polls that were too long |
+//! | `report`, `marks` | tasks by name and place; polls that were too long, and where |
 //! | `reactor` | the tokio runtime beside this one |
 //! | `tower` | requests in the groups of their tenants |
 //! | `latency` | histograms of waits and polls, per group |
@@ -128,6 +128,7 @@ mod group;
 mod hold_back;
 mod job;
 mod latency;
+mod marks;
 mod meter;
 #[cfg(feature = "metrics")]
 mod metrics;

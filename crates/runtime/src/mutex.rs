@@ -12,12 +12,13 @@
 
 use crate::boost::settle;
 use crate::coop;
+use crate::marks::Site;
 use crate::sync::Mutex as RawMutex;
 use crate::task::Task;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -328,8 +329,9 @@ impl<T> Mutex<T> {
     }
 
     /// Waits for the lock. Dropping the future gives up its place in the queue.
+    #[track_caller]
     pub fn lock(&self) -> Lock<'_, T> {
-        Lock { mutex: self, ticket: None }
+        Lock { mutex: self, ticket: None, site: Location::caller() }
     }
 
     /// Takes the lock if it is free. A poll that has lost its CPU and runs on at nice 19 gets no
@@ -350,6 +352,7 @@ pub struct Lock<'a, T> {
     mutex: &'a Mutex<T>,
     /// Its place in the queue.
     ticket: Option<TaskId>,
+    site: Site,
 }
 
 impl<T> fmt::Debug for Lock<'_, T> {
@@ -363,6 +366,7 @@ impl<'a, T> Future for Lock<'a, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<'a, T>> {
         let (mutex, mut task) = (self.mutex, coop::current_task());
+        coop::mark(self.site);
         if task.as_ref().is_some_and(|task| task.is_slow.load(Ordering::Relaxed)) {
             // The next poll is on another thread.
             cx.waker().wake_by_ref();

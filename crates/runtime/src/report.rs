@@ -1,7 +1,9 @@
 //! What a runtime reports about its tasks: [`TaskInfo`], polls that were too long ([`Overrun`]),
 //! and the functions of the user that are told ([`Hooks`]).
 
+use crate::coop;
 use crate::engine::Engine;
+use crate::marks::Pair;
 use crate::task::Task;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -56,13 +58,39 @@ impl fmt::Display for TaskState {
 }
 
 /// A poll that was longer than allowed.
+///
+/// `from` and `to` are calls of [`checkpoint`](crate::checkpoint),
+/// [`should_yield`](crate::should_yield), [`yield_now`](crate::yield_now), [`sleep`](crate::sleep),
+/// [`timeout`](crate::timeout), [`Interval::tick`](crate::Interval::tick) or
+/// [`Mutex::lock`](crate::Mutex::lock) that the poll passed. Code that calls none of them, such as
+/// a handler that awaits nothing but tokio's types, is known by its future and by the name of its
+/// task: below [`GroupLayer`](crate::GroupLayer) `task` can name it after the route.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Overrun {
     /// The task that was polled.
     pub task: TaskInfo,
+    /// The type of its future, with the path of the function that made it.
+    pub future: &'static str,
+    /// The last such call before the poll became too long; `None` if there was none in the poll.
+    pub from: Option<&'static Location<'static>>,
+    /// The next such call; `None` if the poll ended without one.
+    pub to: Option<&'static Location<'static>>,
     /// The real time from the start of the poll to its end.
     pub length: Duration,
+}
+
+impl fmt::Display for Overrun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a poll of {:?}, ", self.length)?;
+        match (self.from, self.to) {
+            (None, None) => write!(f, "in {}", self.future)?,
+            (Some(from), None) => write!(f, "after {from}")?,
+            (None, Some(to)) => write!(f, "before {to}")?,
+            (Some(from), Some(to)) => write!(f, "between {from} and {to}")?,
+        }
+        write!(f, ": {}", self.task)
+    }
 }
 
 type OverrunHook = Arc<dyn Fn(&Overrun) + Send + Sync>;
@@ -140,11 +168,12 @@ impl Engine {
         self.hooks.overrun.as_ref().map(|(after, _)| *after)
     }
 
-    /// Reports a poll that has just ended.
+    /// Reports a poll that has just ended on this thread.
     pub(crate) fn report_overrun(&self, task: &Task, began: Instant) {
         let Some((_, hook)) = &self.hooks.overrun else { return };
         let length = crate::to_std(self.now().since(began));
-        let overrun = Overrun { task: TaskInfo { state: TaskState::Polled, ..task.info() }, length };
+        let (future, Pair { from, to }) = (task.job.lock().name(), coop::long_between());
+        let overrun = Overrun { task: TaskInfo { state: TaskState::Polled, ..task.info() }, future, from, to, length };
         self.contain(|| crate::span::log_overrun(&overrun));
         self.contain(|| hook(&overrun));
     }

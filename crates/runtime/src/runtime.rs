@@ -191,7 +191,8 @@ impl Builder {
     }
 
     /// Calls a function after every poll that was longer than `after` (real time), with the task,
-    /// the place that started it, and the length. Polls are checked at ticks, so one that is longer
+    /// the place that started it, the places between which the poll became too long
+    /// ([`Overrun::from`]), and the length. Polls are checked at ticks, so one that is longer
     /// by less than a tick can be missed. The function runs on the thread of the poll.
     pub fn on_overrun(mut self, after: Duration, call: impl Fn(&Overrun) + Send + Sync + 'static) -> Self {
         self.hooks.overrun = Some((to_model(after), Arc::new(call)));

@@ -72,7 +72,15 @@ impl TaskSpan {
 /// Logs a poll that was longer than [`Builder::on_overrun`](crate::Builder::on_overrun) allows.
 #[cfg(feature = "tracing")]
 pub(crate) fn log_overrun(overrun: &crate::Overrun) {
-    tracing::warn!(target: "zerolag", length = ?overrun.length, task = %overrun.task, "a poll was too long");
+    tracing::warn!(
+        target: "zerolag",
+        length = ?overrun.length,
+        task = %overrun.task,
+        future = overrun.future,
+        from = overrun.from.map(tracing::field::display),
+        to = overrun.to.map(tracing::field::display),
+        "a poll was too long"
+    );
 }
 
 #[cfg(not(feature = "tracing"))]

@@ -3,9 +3,11 @@
 use crate::clock::Key;
 use crate::coop;
 use crate::engine::Engine;
+use crate::marks::Site;
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,10 +19,11 @@ use zerolag_model::Instant;
 ///
 /// # Panics
 /// Outside of a runtime's tasks and of [`Runtime::block_on`](crate::Runtime::block_on).
+#[track_caller]
 pub fn sleep(length: std::time::Duration) -> Sleep {
     let engine = coop::current_engine().expect("`sleep` is called by a task of a runtime");
     let at = engine.now().saturating_add(crate::to_model(length));
-    Sleep { engine, at, key: None }
+    Sleep { engine, at, key: None, site: Location::caller() }
 }
 
 /// The end of the clock: a sleep until then does not end.
@@ -32,6 +35,7 @@ pub struct Sleep {
     engine: Arc<Engine>,
     at: Instant,
     key: Option<Key>,
+    site: Site,
 }
 
 impl fmt::Debug for Sleep {
@@ -43,15 +47,18 @@ impl fmt::Debug for Sleep {
 impl Sleep {
     /// Waits for `length` from now, on any thread.
     #[cfg(feature = "tower")]
+    #[track_caller]
     pub(crate) fn within(engine: &Arc<Engine>, length: std::time::Duration) -> Self {
         let at = engine.now().saturating_add(crate::to_model(length));
-        Self { engine: Arc::clone(engine), at, key: None }
+        Self { engine: Arc::clone(engine), at, key: None, site: Location::caller() }
     }
 
     /// Returns the following sleep: it ends `length` after the planned end of this one, however
     /// late this one ended. Periodic work does not drift this way.
+    #[track_caller]
     pub fn then(&self, length: std::time::Duration) -> Self {
-        Self { engine: Arc::clone(&self.engine), at: self.at.saturating_add(crate::to_model(length)), key: None }
+        let at = self.at.saturating_add(crate::to_model(length));
+        Self { engine: Arc::clone(&self.engine), at, key: None, site: Location::caller() }
     }
 }
 
@@ -59,6 +66,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        coop::mark(self.site);
         if let Some(key) = self.key.take() {
             self.engine.timeline.forget(key);
         }
@@ -85,6 +93,7 @@ impl Drop for Sleep {
 ///
 /// # Panics
 /// Outside of a runtime's tasks and of [`Runtime::block_on`](crate::Runtime::block_on).
+#[track_caller]
 pub fn timeout<F: Future>(length: std::time::Duration, future: F) -> Timeout<F> {
     Timeout { future, ends: sleep(length) }
 }
@@ -117,6 +126,7 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        coop::mark(this.ends.site);
         match this.future.poll(cx) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending => Pin::new(this.ends).poll(cx).map(|()| Err(Elapsed)),
@@ -129,6 +139,7 @@ impl<F: Future> Future for Timeout<F> {
 /// # Panics
 /// If the period is zero; and outside of a runtime's tasks and of
 /// [`Runtime::block_on`](crate::Runtime::block_on).
+#[track_caller]
 pub fn interval(period: std::time::Duration) -> Interval {
     assert!(!period.is_zero(), "ticks without a distance: the period is zero");
     Interval { next: sleep(period), period }
@@ -147,12 +158,16 @@ pub struct Interval {
 impl Interval {
     /// Waits for the next tick. Returns how many ticks passed without a call since the last one: 0,
     /// unless the task was late. A dropped wait loses no tick.
-    pub async fn tick(&mut self) -> u64 {
-        (&mut self.next).await;
-        let (period, late) = (crate::to_model(self.period), self.next.engine.now().since(self.next.at));
-        let missed = late.as_nanos() / period.as_nanos();
-        let at = self.next.at.saturating_add(period);
-        self.next.at = at.saturating_add(zerolag_model::Duration::from_nanos(period.as_nanos() * missed));
-        missed
+    #[track_caller]
+    pub fn tick(&mut self) -> impl Future<Output = u64> + Send + '_ {
+        self.next.site = Location::caller();
+        async {
+            (&mut self.next).await;
+            let (period, late) = (crate::to_model(self.period), self.next.engine.now().since(self.next.at));
+            let missed = late.as_nanos() / period.as_nanos();
+            let at = self.next.at.saturating_add(period);
+            self.next.at = at.saturating_add(zerolag_model::Duration::from_nanos(period.as_nanos() * missed));
+            missed
+        }
     }
 }

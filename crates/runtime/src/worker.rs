@@ -27,12 +27,13 @@ use crate::caller::{Caller, Switched};
 use crate::coop;
 use crate::engine::Engine;
 use crate::hold_back::{Adrift, COUNTS_FOR};
+use crate::marks::Signals;
 use crate::meter::{Measured, ThreadClock};
 use crate::patience::{Request, Sample};
 use crate::relay;
 use crate::spare::Standing;
+use crate::sync::park;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{AtomicBool, park};
 use crate::task::{Detached, Task};
 use futures_util::task::waker_ref;
 use std::sync::Arc;
@@ -58,9 +59,8 @@ pub(crate) struct Seat {
     /// The thread's id in the kernel.
     tid: Option<rustix::thread::Pid>,
     polling: Option<Polling>,
-    /// Set when the seat is taken from its thread: the poll of that thread is asked to yield for
-    /// good.
-    is_lost: Arc<AtomicBool>,
+    /// What the thread is told.
+    signals: Arc<Signals>,
 }
 
 /// A poll in progress.
@@ -157,15 +157,15 @@ fn set_free(engine: &Engine) {
 }
 
 fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachment>) {
-    let is_lost = {
+    let signals = {
         let mut seat = engine.cpus[cpu.index()].seat.lock();
         if seat.turn != turn {
             return;
         }
         (seat.thread, seat.tid) = (Some(thread::current()), Some(rustix::thread::gettid()));
-        Arc::clone(&seat.is_lost)
+        Arc::clone(&seat.signals)
     };
-    coop::sit_down(engine, cpu, is_lost);
+    coop::sit_down(engine, cpu, signals);
     serve(engine, cpu, turn, detached);
     coop::stand_up();
 }
@@ -339,6 +339,9 @@ fn poll(
         let mut seat = seat.lock();
         if seat.turn == turn {
             let polling = seat.polling.take();
+            if polling.as_ref().is_some_and(|polling| polling.is_long) {
+                seat.signals.is_long.store(false, Ordering::Relaxed);
+            }
             drop(seat);
             engine.let_go(&task.group);
             let Some(polling) = polling else { unreachable!("invariant: a seat that was not taken has its poll") };
@@ -431,7 +434,7 @@ impl Engine {
             }
         }
         let is_overdue = {
-            let mut seat = place.seat.lock();
+            let seat = &mut *place.seat.lock();
             let now = self.now();
             let tid = seat.tid;
             if self.hand_off_after.is_some()
@@ -448,7 +451,10 @@ impl Engine {
                 if std::mem::replace(&mut polling.is_seen, true) && polling.owner.is_some() {
                     polling.task.is_long.store(true, Ordering::Relaxed);
                 }
-                polling.is_long |= self.overrun_after().is_some_and(|after| now.since(began) >= after);
+                if !polling.is_long && self.overrun_after().is_some_and(|after| now.since(began) >= after) {
+                    polling.is_long = true;
+                    seat.signals.is_long.store(true, Ordering::Relaxed);
+                }
                 let (task, running) = (&polling.task, now.since(began));
                 let is_spared = task.is_in_kernel() || task.is_lifted.load(Ordering::Relaxed);
                 if is_spared && !self.spares(task, running) {
@@ -484,8 +490,11 @@ impl Engine {
     pub(crate) fn slow_down(self: &Arc<Self>) {
         let adrift = self.adrift.lock().clone();
         let after = slow_after(adrift.len());
-        for Adrift { task, counts } in adrift {
+        for Adrift { task, counts, began, signals } in adrift {
             let now = self.now();
+            if self.overrun_after().is_some_and(|after| began.is_some_and(|began| now.since(began) >= after)) {
+                signals.is_long.store(true, Ordering::Relaxed);
+            }
             let mut body = task.body.lock();
             let Some(detached) = body.detached.as_mut().filter(|detached| detached.look_at <= now) else { continue };
             let used = match (detached.had, ThreadClock::of(detached.tid).read()) {
@@ -535,7 +544,7 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
             return false;
         }
         let Some(tid) = seat.tid.take() else { return false };
-        let Some(Polling { task, owner, .. }) = seat.polling.take() else { return false };
+        let Some(Polling { task, owner, began, .. }) = seat.polling.take() else { return false };
         let look_at = now + SLOW_AGAIN;
         {
             let mut body = task.body.lock();
@@ -545,8 +554,9 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
                 relay::detach(body);
             }
         }
-        engine.adrift.lock().push(Adrift { task: Arc::clone(&task), counts: true });
-        std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
+        let signals = std::mem::take(&mut seat.signals);
+        signals.is_lost.store(true, Ordering::Release);
+        engine.adrift.lock().push(Adrift { task: Arc::clone(&task), counts: true, began, signals });
         seat.turn += 1;
         (Detachment { task, owner }, seat.turn)
     };

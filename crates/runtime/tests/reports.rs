@@ -9,7 +9,7 @@ use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use zerolag_runtime::{Builder, JoinError, Overrun, TaskState, sleep};
+use zerolag_runtime::{Builder, JoinError, Overrun, TaskState, checkpoint, sleep, timeout, yield_now};
 
 #[test]
 fn tasks_have_names_groups_and_places() {
@@ -58,6 +58,73 @@ fn long_polls_are_reported() {
         assert_eq!(long.len(), 1, "{reports:?}");
         assert!(long[0].length >= ms(30), "{long:?}");
         assert_eq!((long[0].task.spawned_at.file(), long[0].task.spawned_at.line()), (file!(), line));
+    }
+}
+
+fn compute(length: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
+/// A report says where the poll was when it became too long: between two calls of the runtime. The
+/// poll passes others before and after, loses its CPU or keeps it, and the slow part is before the
+/// first call, between two, or after the last.
+#[test]
+fn a_report_names_the_place_of_the_long_poll() {
+    let text = |place: Option<&'static std::panic::Location<'static>>| place.map(|place| (place.file(), place.line()));
+    for after in [None, Some(ms(2))] {
+        let reports = Arc::new(Mutex::new(Vec::<Overrun>::new()));
+        let there = Arc::clone(&reports);
+        let report = move |overrun: &Overrun| there.lock().expect("nobody panics").push(overrun.clone());
+        let rt = Builder::new().cpus(1).hand_off_after(after).on_overrun(ms(10), report).build().expect("threads");
+        // Without another task no request to yield comes, and the CPU stays.
+        let other = rt.spawn(async {
+            for _ in 0..1_000 {
+                sleep(ms(1)).await;
+            }
+        });
+        let lines = line!();
+        let tasks = [
+            rt.task().name("first").spawn(async {
+                compute(ms(40));
+                sleep(ms(1)).await; // lines + 4
+            }),
+            rt.task().name("between").spawn(async {
+                sleep(ms(1)).await;
+                let lock = zerolag_runtime::Mutex::new(());
+                let _held = lock.lock().await; // lines + 9
+                compute(ms(40));
+                checkpoint().await; // lines + 11
+                compute(ms(1));
+                yield_now().await;
+            }),
+            rt.task().name("last").spawn(async {
+                let _ = zerolag_runtime::should_yield();
+                timeout(ms(5), pending::<()>()).await.expect_err("it is pending"); // lines + 17
+                compute(ms(40));
+            }),
+        ];
+        for task in tasks {
+            rt.block_on(task.expect("room")).expect("a result");
+        }
+        drop((rt, other));
+        let reports = reports.lock().expect("nobody panics");
+        let of = |name: &str| {
+            let mut found = reports.iter().filter(|overrun| &*overrun.task.name == name);
+            let first = found.next().unwrap_or_else(|| panic!("{name}: {reports:?}"));
+            assert!(first.future.contains("a_report_names_the_place_of_the_long_poll"), "{first:?}");
+            (text(first.from), text(first.to), first.to_string())
+        };
+        let at = |line: u32| Some((file!(), lines + line));
+        let (first, between, last) = (of("first"), of("between"), of("last"));
+        assert_eq!((first.0, first.1), (None, at(4)));
+        assert_eq!((between.0, between.1), (at(9), at(11)));
+        assert_eq!((last.0, last.1), (at(17), None));
+        let file = file!();
+        let place = format!("between {file}:{}:", lines + 9);
+        assert!(between.2.contains(&place) && between.2.contains("between"), "{}", between.2);
     }
 }
 
