@@ -354,8 +354,8 @@ impl<'e> Caller<'e> {
         let next = loop {
             match self.pick(queue, wall) {
                 None => break None,
-                Some((locked, next)) => {
-                    if self.begin(locked, &next) {
+                Some((locked, next, picked)) => {
+                    if self.begin(locked, &next, picked) {
                         break Some(next);
                     }
                     let left = self.leave(Some(&next), Leave::Preempted);
@@ -413,6 +413,7 @@ impl<'e> Caller<'e> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
         let wall = engine.now();
+        queue.meter.pass_over(engine.cpus[cpu.index()].rounds.beside(wall), wall);
         let had = queue.meter.run_by_this_thread(wall);
         self.had = had;
         let Some(task) = task else {
@@ -450,12 +451,12 @@ impl<'e> Caller<'e> {
         Some((queue, left, wall))
     }
 
-    /// Picks the next task of the CPU. `wall` was read under the lock.
+    /// Picks the next task of the CPU, and returns when. `wall` was read under the lock.
     fn pick(
         &mut self,
         mut queue: MutexGuard<'e, Queue>,
         mut wall: Instant,
-    ) -> Option<(MutexGuard<'e, Queue>, Arc<Task>)> {
+    ) -> Option<(MutexGuard<'e, Queue>, Arc<Task>, Instant)> {
         let (engine, cpu) = (self.engine, self.cpu);
         loop {
             let Ok(Answer::Next(next)) = self.under_at(&mut queue, wall, Call::Pick { cpu }) else {
@@ -470,7 +471,7 @@ impl<'e> Caller<'e> {
                 Next::Run(id) => {
                     let task = engine.task(id);
                     task.last_cpu.store(cpu.0, Ordering::Relaxed);
-                    return Some((queue, task));
+                    return Some((queue, task, wall));
                 }
             };
             drop(queue);
@@ -487,10 +488,12 @@ impl<'e> Caller<'e> {
     /// Starts a picked task: its debt is charged, and it returns to user mode unless it is spared.
     /// Returns whether it can run; it cannot if its group has used up its quota, or might have by
     /// paying.
-    fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>) -> bool {
+    fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>, picked: Instant) -> bool {
         let cpu = self.cpu;
-        // The time of the switch itself is charged to no task: the clock is read again.
+        // The time of the switch itself is charged to no task: the clock is read again. The core
+        // charges from the pick on.
         let wall = self.engine.now();
+        queue.meter.pass_over(wall.since(picked), wall);
         self.engine.cpus[cpu.index()].began.store(wall.as_nanos(), Ordering::Relaxed);
         let Ok(Answer::Step(step)) = self.under_at(&mut queue, wall, Call::Switched { cpu }) else {
             unreachable!("invariant: a CPU that has picked has switched")

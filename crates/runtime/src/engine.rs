@@ -6,7 +6,7 @@ use crate::clock::{TimeSource, Timeline, std_now};
 use crate::coop;
 use crate::group::{Group, GroupState};
 use crate::hold_back::{Adrift, HeldBack};
-use crate::meter::Meter;
+use crate::meter::{Meter, Rounds};
 use crate::pool::Pool;
 use crate::reactor::Reactor;
 use crate::record::Recorder;
@@ -50,6 +50,7 @@ pub(crate) struct Cpu {
     pub(crate) is_busy: AtomicBool,
     /// When the task was switched to that is polled next, in nanoseconds; 0 once it is polled.
     pub(crate) began: AtomicU64,
+    pub(crate) rounds: Rounds,
     /// A task whose wakeup the poll in progress has left to its end ([`Engine::wake`]).
     pub(crate) next: Mutex<Option<Arc<Task>>>,
     pub(crate) seat: Mutex<Seat>,
@@ -136,6 +137,7 @@ impl Engine {
             is_kicked: Arc::new(AtomicBool::new(false)),
             is_busy: AtomicBool::new(false),
             began: AtomicU64::new(0),
+            rounds: Rounds::default(),
             next: Mutex::default(),
             seat: Mutex::new(Seat::default()),
         };

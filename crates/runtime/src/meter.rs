@@ -18,10 +18,15 @@
 //!    (wall time)  <-------------------- no task is runnable [3] --------------------- thread
 //! ```
 
+use crate::sync::AtomicU64;
+use std::sync::atomic::Ordering;
 use zerolag_model::{Duration, Instant};
 
 /// The wall time after which a thread's clock is read again.
 const GRAIN: Duration = Duration::from_micros(50);
+
+/// The most CPU time that the host's work around a poll takes.
+const OWN_WORK: Duration = Duration::from_micros(5);
 
 /// The clock of a thread of this process: its CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,9 +48,10 @@ impl ThreadClock {
         OWN.with(|own| *own)
     }
 
-    /// Reads it; `None` if the thread has ended. Threads of unit tests are none of the kernel's.
+    /// Reads it; `None` if the thread has ended. Threads of unit tests are none of the kernel's,
+    /// and those of Miri have no such clock.
     pub(crate) fn read(self) -> Option<Duration> {
-        if cfg!(test) {
+        if cfg!(any(test, miri)) {
             return None;
         }
         let used = nix::time::ClockId::from_raw(self.0).now().ok()?;
@@ -60,6 +66,51 @@ pub(crate) struct Measured {
     pub(crate) ran: Duration,
     /// Wall time in which the thread did not run.
     pub(crate) lost: Duration,
+}
+
+/// The host's own work in the turn of a task: between the switch to it and its poll, between two
+/// polls, and from the last poll on. Of a poll of 0.1 ms it is 1 %, which tasks with a limit are
+/// not charged. Only the thread of the CPU uses it.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    /// The work so far, in nanoseconds.
+    beside: AtomicU64,
+    /// When the last poll ended, in nanoseconds; 0 in a poll, and if polls are not timed.
+    outside: AtomicU64,
+}
+
+impl Rounds {
+    /// A poll begins; `switched` is when the task was switched to, if this is its first poll since.
+    pub(crate) fn begin(&self, now: Instant, switched: Option<Instant>) {
+        let since = match self.outside.swap(0, Ordering::Relaxed) {
+            0 => switched.unwrap_or(now),
+            outside => Instant::from_nanos(outside),
+        };
+        let beside = self.beside.load(Ordering::Relaxed) + now.since(since).as_nanos();
+        self.beside.store(beside, Ordering::Relaxed);
+    }
+
+    /// A poll ends.
+    pub(crate) fn end(&self, now: Instant) {
+        self.outside.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns the work in the turn that ends.
+    pub(crate) fn beside(&self, now: Instant) -> Duration {
+        let outside = self.outside.load(Ordering::Relaxed);
+        let beside = Duration::from_nanos(self.beside.load(Ordering::Relaxed));
+        if outside == 0 && beside.is_zero() {
+            return Duration::ZERO;
+        }
+        self.forget();
+        beside + if outside == 0 { Duration::ZERO } else { now.since(Instant::from_nanos(outside)) }
+    }
+
+    /// The turn goes on without the task that was polled: it is not known any more what is work.
+    pub(crate) fn forget(&self) {
+        self.outside.store(0, Ordering::Relaxed);
+        self.beside.store(0, Ordering::Relaxed);
+    }
 }
 
 /// See the [module](self).
@@ -130,6 +181,20 @@ impl Meter {
         (self.wall, self.task, self.thread) = (wall, self.told, None);
     }
 
+    /// The last `length` until `wall` were the host's own work, around a poll or between two: the
+    /// clock stands still for them.
+    ///
+    /// The CPU time of the thread contains the work as well. Of a longer time most was a wait for
+    /// the processor, or for a lock.
+    pub(crate) fn pass_over(&mut self, length: Duration, wall: Instant) {
+        if let Some((_, used)) = &mut self.thread {
+            self.wall = (self.wall + length).min(wall);
+            if let Some(used) = used {
+                *used += length.min(OWN_WORK);
+            }
+        }
+    }
+
     /// Advances the task clock by CPU time that was used elsewhere.
     pub(crate) fn skip(&mut self, time: Duration) {
         (self.task, self.told) = (self.task + time, self.told + time);
@@ -182,6 +247,21 @@ mod tests {
         assert_eq!(told(&mut meter, 1_050, 520), at(1_040));
         assert_eq!(told(&mut meter, 1_100, 570), at(1_070));
         assert_eq!(meter.take().ran, us(70));
+    }
+
+    #[test]
+    fn the_hosts_own_work_is_not_charged() {
+        let mut meter = running();
+        assert_eq!(told(&mut meter, 1_030, 500), at(1_030));
+        // A switch of 2 us, and 80 us of the next task; the clock of the thread counts both.
+        meter.pass_over(us(2), at(1_032));
+        assert_eq!(told(&mut meter, 1_032, 500), at(1_030));
+        assert_eq!(told(&mut meter, 1_112, 612), at(1_110));
+        assert_eq!(meter.take(), Measured { ran: us(110), lost: us(0) });
+        // A switch in which the thread was preempted for 3 ms.
+        meter.pass_over(us(3_000), at(4_112));
+        assert_eq!(told(&mut meter, 4_212, 713), at(1_206));
+        assert_eq!(meter.take(), Measured { ran: us(96), lost: us(4) });
     }
 
     #[test]

@@ -317,6 +317,14 @@ fn poll(
             at => Instant::from_nanos(at),
         }
     });
+    // Its own poll is what a task with a limit is charged.
+    let rounds = task.group.limited().map(|_| &engine.cpus[cpu.index()].rounds);
+    let rounds = rounds.filter(|rounds| {
+        if owner.is_some() {
+            rounds.forget();
+        }
+        owner.is_none()
+    });
     let latency = task.group.latency.as_deref().zip(began);
     if let Some((latency, began)) = latency
         && let Some(ready_at) = task.ready_at()
@@ -330,7 +338,11 @@ fn poll(
         Polling { task: Arc::clone(task), owner, began, is_seen: false, seen: None, asked: None, is_long: false };
     seat.lock().polling = Some(polling);
     coop::begin(Arc::clone(task));
+    if let Some(rounds) = rounds {
+        rounds.begin(engine.now(), began);
+    }
     let polled = poll_job(task);
+    let ended = rounds.map(|_| engine.now());
     coop::end();
     if let Some((latency, began)) = latency {
         latency.add_poll(began, engine.now());
@@ -344,6 +356,9 @@ fn poll(
             }
             drop(seat);
             engine.let_go(&task.group);
+            if let Some((rounds, ended)) = rounds.zip(ended) {
+                rounds.end(ended);
+            }
             let Some(polling) = polling else { unreachable!("invariant: a seat that was not taken has its poll") };
             if polling.owner.is_none() && !polling.is_seen && task.is_long.load(Ordering::Relaxed) {
                 task.is_long.store(false, Ordering::Relaxed);
@@ -529,7 +544,7 @@ fn slow_after(threads: usize) -> Duration {
 
 /// Gives a thread nice 19; those of unit tests are none of the kernel's.
 pub(crate) fn slow(tid: rustix::thread::Pid) {
-    if !cfg!(test) {
+    if !cfg!(any(test, miri)) {
         let _ = rustix::process::setpriority_process(Some(tid), 19);
     }
 }
