@@ -4,7 +4,8 @@
     scripts/what-if.py DIRECTORY [NAME ...]
 
 Prints a table for docs/lab: per workload the recorded run, its simulation under the same settings, the simulated change, and the recorded
-change. ZEROLAG is the program. Files that are written: NAME.toml, NAME*.sim.txt.
+change. ZEROLAG is the program. SESSIONS are further groups for the import, `NAME=/PATH ...`: sessions of others, which are groups of their own where
+`kernel.sched_autogroup_enabled` is 1. Files that are written: NAME.toml, NAME*.sim.txt.
 """
 import gzip
 import json
@@ -14,16 +15,19 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SESSIONS = [word for group in os.environ.get("SESSIONS", "").split() for word in ("--group", group)]
 ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/release/zerolag"))
-# Base, change, what is set for it, the group whose figures are compared, its threads, the threads whose end is the end of the work.
+# Base, change, what is set for it, the group whose figures are compared, its threads, the threads whose end is the end of the work. `nice NAME=N`
+# edits the nice level of these threads in the imported file; `fitted` imports the model for other loads.
 CASES = [
     ("bursts", "bursts-60", ["/zl/server:cpu.max=60000 100000"], "server", r"worker|source", None),
     ("bursts", "bursts-burst", ["/zl/server:cpu.max.burst=30000"], "server", r"worker|source", None),
     ("bursts-clock", None, [], "server", r"worker|source", None),
     ("build", "build-100", ["/zl/client:cpu.max=100000 100000"], "client", r"make|gcc|cc1|as|sh|bash", r"make"),
-    ("hackbench", "hackbench-75", ["/zl/client:cpu.max=75000 100000"], "client", r"hackbench", r"hackbench"),
+    ("hackbench", "hackbench-nice", ["nice hackbench=-5"], "client", r"hackbench", r"hackbench"),
     ("redis", "redis-30", ["/zl/server:cpu.max=30000 100000"], "server", r"redis-server", r"redis-benchmark"),
-    ("web", "web-40", ["/zl/server:cpu.max=40000 100000"], "server", r"nginx", r"ab"),
+    ("web", "web-40", ["/zl/server:cpu.max=40000 100000"], "server", r"nginx", r"wrk"),
+    ("workers", "workers-2", ["fitted", "worker:workers=2"], "server", r"worker", None),
 ]
 
 
@@ -43,7 +47,7 @@ def stat(path):
 
 def plain(name):
     """The recorded name of a simulated thread: `worker` of `worker:31462-0`."""
-    return re.sub(r"(#\d+|(:\d+)+(-\d+)?)$", "", name)
+    return re.sub(r"(#\d+|(:\d+)+(-\d+)?|-\d+)$", "", name)
 
 
 def member(task, names):
@@ -58,14 +62,31 @@ def figures(report, names):
 
 
 def span(path, names):
-    """From the first to the last switch to threads of these names, in seconds."""
-    times = []
+    """The first and last switch to threads of these names, in seconds from the start of the trace."""
+    start, times = None, []
     opened = gzip.open(path, "rt", errors="replace") if path.endswith(".gz") else open(path, errors="replace")
     for line in opened:
+        if start is None and (found := re.search(r"\] \S+ +([\d.]+): ", line)):
+            start = float(found[1])
         found = re.search(r" ([\d.]+): sched_switch: .*next_comm=(\S+) next_pid", line)
         if found and re.fullmatch(names, plain(found[2])):
             times.append(float(found[1]))
-    return times[-1] - times[0] if times else 0
+    return (times[0] - start, times[-1] - start) if times else (0, 0)
+
+
+def with_nice(source, to, name, nice):
+    """Writes the imported file with another nice level of the threads of a name."""
+    out, inside = [], False
+    for line in open(source):
+        if line.startswith("["):
+            inside = line.startswith(f'[task."{name}:')
+        if inside and line.startswith("nice ="):
+            continue
+        out.append(line)
+        if inside and line.startswith("["):
+            out.append(f"nice = {nice}\n")
+    open(to, "w").writelines(out)
+    return to
 
 
 def measured(directory, name, group, names, client):
@@ -73,21 +94,27 @@ def measured(directory, name, group, names, client):
     (a, at, ab), (b, bt, bb) = (stat(f"{directory}/{name}.{when}/zl/{group}/cpu.stat") for when in ("before", "after"))
     out.update({"throttled periods": b - a, "throttled ms": bt - at, "bursts": bb - ab})
     if client:
-        out["seconds"] = span(f"{directory}/{name}.txt.gz", client)
+        first, last = span(f"{directory}/{name}.txt.gz", client)
+        out["seconds"] = last - first
     return out
 
 
 def simulated(directory, name, what, sets, group, names, client):
     trace = f"{directory}/{what}.sim.txt"
-    words = [word for one in sets for word in ("--set", one)]
+    source = f"{directory}/{name}.fitted.toml" if "fitted" in sets else f"{directory}/{name}.toml"
+    for one in sets:
+        if one.startswith("nice "):
+            source = with_nice(source, f"{directory}/{what}.toml", *one.removeprefix("nice ").split("="))
+    words = [word for one in sets if one != "fitted" and not one.startswith("nice ") for word in ("--set", one)]
     duration = ["-d", "20s"] if client else []
-    report = json.loads(run("run", f"{directory}/{name}.toml", *duration, *words, "--trace", trace, "--json"))
+    report = json.loads(run("run", source, *duration, *words, "--trace", trace, "--json"))
     out = figures(report, names)
     groups = {one["path"]: one for one in report["groups"]}
     found = groups[f"/zl/{group}"]["cpu.stat"]
     out.update({"throttled periods": found["nr_throttled"], "throttled ms": found["throttled_usec"] / 1e3, "bursts": found.get("nr_bursts", 0)})
     if client:
-        out["seconds"] = span(trace, client)
+        # A simulated thread has its last name from the start, also before it becomes the program.
+        out["seconds"] = span(trace, client)[1] - span(f"{directory}/{name}.txt.gz", client)[0]
     return out
 
 
@@ -114,11 +141,16 @@ for base, change, sets, group, names, client in CASES:
         continue
     if base not in seen:
         seen.add(base)
-        said = run("import", f"{directory}/{base}.txt.gz", "--cgroup-tree", f"{directory}/{base}.before", "-o", f"{directory}/{base}.toml")
+        of = ("import", f"{directory}/{base}.txt.gz", "--cgroup-tree", f"{directory}/{base}.before", *SESSIONS)
+        if "fitted" in sets:
+            said = run(*of, "--form", "fitted", "-o", f"{directory}/{base}.fitted.toml")
+        else:
+            said = run(*of, "-o", f"{directory}/{base}.toml")
         print(f"\n## {base}\n" + "\n".join(said.splitlines()[:4]))
         own, every, gaps = timehist(directory, base, names)
         print("CPU time ms of its threads: report {:.1f}, charged {:.1f}, timehist {:.1f}; of all: {:.1f}, {:.1f}, {:.1f}; perf gaps {}".format(*own, *every, gaps))
-    columns = {"recorded": measured(directory, base, group, names, client), "simulated": simulated(directory, base, base, [], group, names, client)}
+    form = [one for one in sets if one == "fitted"]
+    columns = {"recorded": measured(directory, base, group, names, client), "simulated": simulated(directory, base, base, form, group, names, client)}
     if change:
         columns["**predicted**"] = simulated(directory, base, change, sets, group, names, client)
         columns["**measured**"] = measured(directory, change, group, names, client)

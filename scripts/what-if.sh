@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records real workloads under two settings each, for docs/lab/2026-11-24-predicted-and-measured.md. As root, on a machine with cgroup v1 or v2.
 #
-#   scripts/what-if.sh DIRECTORY [build|hackbench|web|redis|bursts ...]
+#   scripts/what-if.sh DIRECTORY [build|hackbench|web|redis|workers|bursts ...]
 #
 # Every workload runs in groups of its own below /zl, on loopback, for a few seconds. A recording is made with the commands of
 # `zerolag record --print-cmd perf --cgroup zl`: DIRECTORY/NAME.data (perf), NAME.txt.gz (tracefs), NAME.before and NAME.after (the groups), NAME.out (what the client says).
@@ -9,7 +9,7 @@
 set -euo pipefail
 out=$(mkdir -p "${1:?a directory}" && cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- build hackbench web redis bursts
+[ $# -gt 0 ] || set -- build hackbench web redis workers bursts
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ZEROLAG=${ZEROLAG:-$here/../target/release/zerolag}
 work=$(mktemp -d)
@@ -60,6 +60,8 @@ begin() {
     [ $v1 = 1 ] || echo +cpu > "$root/zl/cgroup.subtree_control"
     local group
     for group in "${groups[@]}"; do mkdir -p "$root/zl/$group"; done
+    # What else the machine does gets a twentieth while these work: it is another in every recording.
+    if [ $v1 = 1 ]; then echo 20480 > $root/zl/cpu.shares; else echo 2000 > $root/zl/cpu.weight; fi
 }
 end() {
     local group pid
@@ -88,15 +90,21 @@ build() {
     record "$name" 5
     wait $!
 }
+# hackbench beside two loops, all in one group; its nice level is what changes.
 hackbench_() {
     have hackbench || return 0
-    limit client "$2"
-    in_group client hackbench -g 1 -f 5 -l 15000 > "$out/$1.out" 2>&1 &
-    record "$1" 4
-    wait $!
+    limit client -1
+    local loop loops=()
+    for loop in 1 2; do
+        in_group client timeout 5 sh -c 'while :; do :; done' &
+        loops+=($!)
+    done
+    in_group client nice -n "$2" hackbench -g 1 -f 5 -l 15000 > "$out/$1.out" 2>&1 &
+    record "$1" 5
+    wait $! "${loops[@]}" || true
 }
 web() {
-    have nginx ab || return 0
+    have nginx wrk || return 0
     mkdir -p "$work/www"
     head -c 20000 /dev/zero | tr '\0' x > "$work/www/index.html"
     cat > "$work/nginx.conf" <<CONF
@@ -108,7 +116,7 @@ CONF
     limit server "$2"
     in_group server nginx -c "$work/nginx.conf" &
     sleep 2
-    in_group client ab -q -c 8 -n 12000 -H 'Accept-Encoding: gzip' http://127.0.0.1:8089/index.html > "$out/$1.out" 2>&1 &
+    in_group client wrk -t 1 -c 8 -d 4s --latency -H 'Accept-Encoding: gzip' http://127.0.0.1:8089/index.html > "$out/$1.out" 2>&1 &
     local client=$!
     record "$1" 6
     wait $client
@@ -140,10 +148,11 @@ for workload; do
     begin
     case $workload in
         build) build build 150000; build build-100 100000 ;;
-        hackbench) hackbench_ hackbench 150000; hackbench_ hackbench-75 75000 ;;
+        hackbench) hackbench_ hackbench 0; hackbench_ hackbench-nice -5 ;;
         web) web web 20000 2; web web-40 40000 2 ;;
         redis) redis redis 60000 0; redis redis-30 30000 0 ;;
-        bursts) bursts bursts 30000; bursts bursts-60 60000; bursts bursts-burst 30000 30000; bursts bursts-load 30000 0 133; bursts bursts-2 30000 0 200 2; bursts bursts-clock 30000 0 200 4 clock ;;
+        workers) bursts workers 30000; bursts workers-2 30000 0 200 2 ;;
+        bursts) bursts bursts 30000; bursts bursts-60 60000; bursts bursts-burst 30000 30000; bursts bursts-load 30000 0 133; bursts bursts-clock 30000 0 200 4 clock ;;
         *) echo "unknown: $workload" >&2; exit 2 ;;
     esac
     end
