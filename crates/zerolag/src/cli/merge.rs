@@ -1,8 +1,9 @@
 //! `zerolag merge`: puts the parts of a sweep together.
 
+use super::Done;
 use super::failure::Failure;
 use super::output::{self, JsonArgs};
-use super::{Done, code};
+use super::sweep::code_of;
 use std::path::PathBuf;
 use zerolag::sweep::shard::{Shard, merge};
 
@@ -35,5 +36,5 @@ pub(crate) fn run(args: &Args) -> Done {
         output::write_text(path, &grid.to_svg(title))?;
     }
     args.json.publish(|| grid.to_string(), || grid.to_json())?;
-    Ok(code::OK)
+    Ok(code_of(&grid))
 }

@@ -16,7 +16,7 @@ use zerolag::simulation::{Histograms, Note, Plan, Simulation};
 use zerolag::sweep::resume::Kept;
 use zerolag::sweep::search::Search;
 use zerolag::sweep::shard::{Part, Shard};
-use zerolag::sweep::{self, Axis, Figure, RunError};
+use zerolag::sweep::{self, Axis, Figure, Grid, RunError};
 
 /// Arguments of `zerolag sweep`.
 #[derive(Debug, clap::Args)]
@@ -164,7 +164,9 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
             Err(RunError::Interrupted) => return Ok(say_interrupted()),
             shard => shard.map_err(Error::from)?,
         };
-        args.json.publish(|| format!("part {part}: {} runs\n", shard.len()), || shard.to_json())?;
+        let failed = if shard.failed() == 0 { String::new() } else { format!(", of which {} failed", shard.failed()) };
+        args.json.publish(|| format!("part {part}: {} runs{failed}\n", shard.len()), || shard.to_json())?;
+        // The part is whole; `merge` says what failed.
         return Ok(code::OK);
     }
     let mut kept = Kept::new(axes, &figures, &plans, args.runs.runs);
@@ -210,7 +212,12 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         eprintln_lossy(&format!("interrupted: {done} of {all} runs are done; {how}"));
         return Ok(code::INTERRUPTED);
     }
-    Ok(code::OK)
+    Ok(code_of(&grid))
+}
+
+/// Returns the exit code of a grid: that of a failure if a run failed.
+pub(super) fn code_of(grid: &Grid) -> u8 {
+    if grid.failed().next().is_some() { code::FAILURE } else { code::OK }
 }
 
 fn figure(name: &str) -> Result<Figure, Failure> {

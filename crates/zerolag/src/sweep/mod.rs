@@ -7,6 +7,9 @@
 //!
 //! Runs share nothing, so they use all CPUs of the host, and the results are put in the order of
 //! the grid: they do not depend on the number of CPUs.
+//!
+//! A run that fails (a deadlock of the workload with these values) ends no sweep: its row has no
+//! figures, and the reason. Values that cannot be set are refused before anything runs.
 
 pub mod histogram;
 pub mod resume;
@@ -16,13 +19,14 @@ pub(crate) mod view;
 
 pub use crate::knob::{self, Knob};
 
-use crate::error::Error;
+use crate::error::{Error, ValueError};
 use crate::goals;
 use crate::limit::Limit;
 use crate::simulation::{Histograms, Observe, Plan, Prepared, Report, Simulation};
 use histogram::Distribution;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -133,6 +137,7 @@ impl Range {
 
 /// A point of the grid.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Cell {
     /// A value per axis.
     pub values: Vec<String>,
@@ -142,12 +147,26 @@ pub struct Cell {
     pub limits: Vec<Limit>,
     /// The figures of each run, in the order of seeds.
     pub runs: Vec<Vec<Option<u64>>>,
+    /// Why a run failed, by its place in `runs`. It has no figures.
+    pub failed: Failed,
     /// The distributions of each run, if they were asked for.
     pub histograms: Vec<Vec<Distribution>>,
 }
 
+/// Runs that failed: by their number, why.
+pub type Failed = BTreeMap<usize, String>;
+
+/// What the runs of a grid gave, in its order.
+struct Rows<'r> {
+    figures: &'r [Vec<Option<u64>>],
+    /// None, if they were not asked for.
+    histograms: &'r [Vec<Distribution>],
+    failed: &'r Failed,
+}
+
 /// A workload under every combination of values.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Grid {
     /// The axes; the first varies slowest.
     pub axes: Vec<Axis>,
@@ -175,7 +194,7 @@ impl Grid {
     /// number of completed runs and can end it.
     ///
     /// # Errors
-    /// A run that failed, with its values; or `progress` ended it.
+    /// `progress` ended it.
     ///
     /// # Panics
     /// If the number of plans is not the number of combinations.
@@ -186,8 +205,7 @@ impl Grid {
         runs: u64,
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, RunError> {
-        let combinations = combinations(&axes);
-        assert_eq!(plans.len(), combinations.len(), "a plan per combination");
+        assert_eq!(plans.len(), combinations(&axes).len(), "a plan per combination");
         let seed = plans.first().map_or(0, |plan| plan.config.seed);
         let seeded: Vec<Plan> = plans
             .iter()
@@ -196,13 +214,24 @@ impl Grid {
         let measure =
             |summary: &Summary| -> Vec<Option<u64>> { figures.iter().map(|figure| figure.of(summary)).collect() };
         let measured = run_all(&seeded, measure, progress)?;
-        let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
-        let values = combinations.iter().flat_map(|values| core::iter::repeat_n(values, per_cell));
-        let row = |(outcome, values): (Result<_, String>, &Vec<String>)| {
-            outcome.map_err(|why| RunError::Failed { values: values.join(", "), why })
-        };
-        let rows: Vec<Vec<Option<u64>>> = measured.into_iter().zip(values).map(row).collect::<Result<_, _>>()?;
-        Ok(Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows, &[]))
+        let mut failed = Failed::new();
+        let mut rows = Vec::with_capacity(measured.len());
+        for (number, outcome) in measured.into_iter().enumerate() {
+            rows.push(outcome.unwrap_or_else(|why| {
+                failed.insert(number, why);
+                vec![None; figures.len()]
+            }));
+        }
+        let rows = Rows { figures: &rows, histograms: &[], failed: &failed };
+        Ok(Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows))
+    }
+
+    /// Returns the runs that failed: the values of each, its seed, and why.
+    pub fn failed(&self) -> impl Iterator<Item = (&[String], u64, &str)> {
+        self.cells.iter().flat_map(|cell| {
+            let seed = |run: usize| self.seed.wrapping_add(run as u64);
+            cell.failed.iter().map(move |(run, why)| (&*cell.values, seed(*run), &**why))
+        })
     }
 
     /// Returns the grid of the figures of every run, in its order.
@@ -212,19 +241,21 @@ impl Grid {
         runs: u64,
         seed: u64,
         limits: &[Vec<Limit>],
-        rows: &[Vec<Option<u64>>],
-        histograms: &[Vec<Distribution>],
+        rows: &Rows<'_>,
     ) -> Self {
         let size = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
-        let per_cell = rows.chunks(size);
-        // None, if they were not asked for.
-        let mut distributions = histograms.chunks(size);
+        let per_cell = rows.figures.chunks(size).enumerate();
+        let mut distributions = rows.histograms.chunks(size);
         let mut cells = Vec::new();
-        for ((values, of_runs), limits) in combinations(&axes).into_iter().zip(per_cell).zip(limits) {
+        for ((values, (at, of_runs)), limits) in combinations(&axes).into_iter().zip(per_cell).zip(limits) {
             let of_figure = |at: usize| of_runs.iter().map(|row| row[at]).collect::<Vec<_>>();
             let ranges = (0..figures.len()).map(|at| Range::of(&of_figure(at))).collect();
             let histograms = distributions.next().unwrap_or_default().to_vec();
-            cells.push(Cell { values, figures: ranges, limits: limits.clone(), runs: of_runs.to_vec(), histograms });
+            let first = at * size;
+            let failed = rows.failed.range(first..first + of_runs.len());
+            let failed = failed.map(|(number, why)| (number - first, why.clone())).collect();
+            let (limits, runs) = (limits.clone(), of_runs.to_vec());
+            cells.push(Cell { values, figures: ranges, limits, runs, failed, histograms });
         }
         Self { axes, figures, runs, seed, cells }
     }
@@ -239,14 +270,27 @@ fn limits_of(plans: &[Plan]) -> Vec<Vec<Limit>> {
 /// [`Simulation::set`]; a workload's file is read once.
 ///
 /// # Errors
-/// A value is wrong, or the workload; the first combination that has a mistake is reported.
+/// Values are wrong: all of them; or the workload, as the first combination reads it.
 pub fn prepare(simulation: &Simulation, axes: &[Axis]) -> Result<Vec<Prepared>, Error> {
     let simulation = simulation.clone().read()?;
     let with = |values: Vec<String>| {
         let set = |simulation: Simulation, (axis, value): (&Axis, String)| simulation.set(&axis.key, value);
         axes.iter().zip(values).fold(simulation.clone(), set).plan()
     };
-    combinations(axes).into_iter().map(with).collect()
+    let mut wrong: Vec<ValueError> = Vec::new();
+    let mut found = Vec::new();
+    for values in combinations(axes) {
+        match with(values) {
+            Ok(prepared) => found.push(prepared),
+            // A value that several combinations have is one mistake.
+            Err(Error::Values(these)) => {
+                let new: Vec<_> = these.into_iter().filter(|error| !wrong.contains(error)).collect();
+                wrong.extend(new);
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if wrong.is_empty() { Ok(found) } else { Err(Error::Values(wrong)) }
 }
 
 impl Grid {
@@ -267,7 +311,7 @@ impl Grid {
     /// ```
     ///
     /// # Errors
-    /// A wrong value or workload; a run that failed; `progress` ended it.
+    /// A wrong value or workload; `progress` ended it.
     pub fn of(
         simulation: &Simulation,
         axes: Vec<Axis>,

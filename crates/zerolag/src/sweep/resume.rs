@@ -5,7 +5,7 @@
 
 use super::histogram::Distribution;
 use super::shard::{Head, are_whole, difference};
-use super::{Axis, Figure, Grid, RunError, combinations, measure, observe, run_until};
+use super::{Axis, Failed, Figure, Grid, Rows, RunError, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
 use crate::simulation::{Histograms, Plan, Report};
@@ -25,6 +25,9 @@ pub struct Kept {
     head: Head,
     /// A value per figure of each run, in the order of the grid; null if the run is not done.
     rows: Vec<Option<Vec<Option<u64>>>>,
+    /// Why runs failed, by their place in `rows`.
+    #[serde(default, skip_serializing_if = "Failed::is_empty")]
+    failed: Failed,
     /// With `--histograms`: the distributions of each row; none if the run is not done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     histograms: Vec<Vec<Distribution>>,
@@ -39,7 +42,7 @@ impl Kept {
     pub fn new(axes: Vec<Axis>, figures: &[Figure], plans: &[Plan], runs: u64) -> Self {
         let all = plans.len().saturating_mul(usize::try_from(runs).unwrap_or(usize::MAX));
         let head = Head::of(axes, figures, plans, runs);
-        Self { schema: SCHEMA.to_owned(), head, rows: vec![None; all], histograms: Vec::new() }
+        Self { schema: SCHEMA.to_owned(), head, rows: vec![None; all], failed: Failed::new(), histograms: Vec::new() }
     }
 
     /// Returns it so that the distributions of runs are kept too.
@@ -74,10 +77,14 @@ impl Kept {
                 self.rows.len()
             )));
         }
+        if kept.failed.last_key_value().is_some_and(|(place, _)| *place >= kept.rows.len()) {
+            return Err(Error::input(format!("{name}: a run that failed is not one of its runs")));
+        }
         if !are_whole(&self.head, &kept.histograms, kept.rows.len()) {
             return Err(Error::input(format!("{name}: its histograms do not fit its runs")));
         }
         self.rows = kept.rows;
+        self.failed = kept.failed;
         self.histograms = kept.histograms;
         Ok(())
     }
@@ -91,7 +98,7 @@ impl Kept {
     /// Runs what is not done. `progress` gets the number of all runs that are done.
     ///
     /// # Errors
-    /// A run that failed, with its values; or `progress` ended it: what was done is kept.
+    /// `progress` ended it: what was done is kept.
     pub fn run(
         &mut self,
         figures: &[Figure],
@@ -109,8 +116,6 @@ impl Kept {
         let observe = observe(self.head.histograms());
         let measure = |report: &Report| measure(figures, report);
         let found = run_until(&wanted, observe, measure, |done| progress(before + done));
-        let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
-        let mut failed = None;
         for (at, outcome) in open.into_iter().zip(found) {
             match outcome {
                 Some(Ok((row, distributions))) => {
@@ -120,17 +125,13 @@ impl Kept {
                     }
                 }
                 Some(Err(why)) => {
-                    let values = combinations(self.head.axes()).get(at / per_cell).map(|values| values.join(", "));
-                    failed = failed.or(Some(RunError::Failed { values: values.unwrap_or_default(), why }));
+                    self.rows[at] = Some(vec![None; figures.len()]);
+                    self.failed.insert(at, why);
                 }
                 None => {}
             }
         }
-        match failed {
-            Some(failed) => Err(failed),
-            None if self.rows.iter().all(Option::is_some) => Ok(()),
-            None => Err(RunError::Interrupted),
-        }
+        if self.rows.iter().all(Option::is_some) { Ok(()) } else { Err(RunError::Interrupted) }
     }
 
     /// Returns the grid of the cells whose runs are all done.
@@ -140,7 +141,8 @@ impl Kept {
         let rows: Vec<Vec<Option<u64>>> =
             self.rows.iter().map(|row| row.clone().unwrap_or_else(|| zeros.clone())).collect();
         let (axes, runs, seed, limits) = self.head.parts();
-        let mut grid = Grid::assemble(axes.to_vec(), figures, runs, seed, limits, &rows, &self.histograms);
+        let rows = Rows { figures: &rows, histograms: &self.histograms, failed: &self.failed };
+        let mut grid = Grid::assemble(axes.to_vec(), figures, runs, seed, limits, &rows);
         let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
         let is_done: Vec<bool> = self.rows.chunks(per_cell).map(|rows| rows.iter().all(Option::is_some)).collect();
         let mut at = 0;

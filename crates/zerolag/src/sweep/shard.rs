@@ -10,7 +10,7 @@
 //! the number of runs and a fingerprint of its first plan, and [`merge`] compares them.
 
 use super::histogram::Distribution;
-use super::{Axis, Figure, Grid, RunError, combinations, measure, observe, run_until};
+use super::{Axis, Failed, Figure, Grid, Rows, RunError, combinations, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
 use crate::limit::Limit;
@@ -106,10 +106,6 @@ impl Head {
         self.figures.len()
     }
 
-    pub(super) fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
     /// Returns the parts of a grid: axes, runs per cell, first seed, limits per cell.
     pub(super) fn parts(&self) -> (&[Axis], u64, u64, &[Vec<Limit>]) {
         (&self.axes, self.runs, self.seed, &self.limits)
@@ -130,6 +126,9 @@ pub struct Shard {
     part: Part,
     /// In the order of the grid, with a value per figure; null if a run had no samples.
     rows: Vec<Vec<Option<u64>>>,
+    /// Why runs failed, by their place in `rows`.
+    #[serde(default, skip_serializing_if = "Failed::is_empty")]
+    failed: Failed,
     /// With `--histograms`: the distributions of each row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     histograms: Vec<Vec<Distribution>>,
@@ -143,7 +142,7 @@ impl Shard {
     /// Runs a part of the grid of these plans, of which there is one per combination of `axes`.
     ///
     /// # Errors
-    /// A run that failed, with its values; or `progress` ended it.
+    /// `progress` ended it.
     ///
     /// # Panics
     /// If the number of plans is not the number of combinations.
@@ -156,30 +155,36 @@ impl Shard {
         histograms: Histograms,
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, RunError> {
-        let combinations = combinations(&axes);
-        assert_eq!(plans.len(), combinations.len(), "a plan per combination");
-        let cells = plans.iter().zip(&combinations);
-        let all = cells.flat_map(|(plan, values)| (0..runs).map(move |run| (plan, values, run)));
+        assert_eq!(plans.len(), combinations(&axes).len(), "a plan per combination");
+        let all = plans.iter().flat_map(|plan| (0..runs).map(move |run| (plan, run)));
         let mine = all.zip(0_u64..).filter(|(_, number)| number % part.of == part.index - 1).map(|(row, _)| row);
-        let (seeded, values): (Vec<Plan>, Vec<&Vec<String>>) = mine
-            .map(|(plan, values, run)| (plan.clone().with_seed(plan.config.seed.wrapping_add(run)), values))
-            .unzip();
+        let seeded: Vec<Plan> =
+            mine.map(|(plan, run)| plan.clone().with_seed(plan.config.seed.wrapping_add(run))).collect();
         let outcomes = run_until(&seeded, observe(histograms), |report: &Report| measure(figures, report), progress);
         let outcomes = outcomes.into_iter().collect::<Option<Vec<_>>>().ok_or(RunError::Interrupted)?;
-        let row = |(outcome, values): (Result<_, String>, &Vec<String>)| {
-            outcome.map_err(|why| RunError::Failed { values: values.join(", "), why })
+        let mut failed = Failed::new();
+        let row = |(place, outcome): (usize, Result<_, String>)| {
+            outcome.unwrap_or_else(|why| {
+                failed.insert(place, why);
+                (vec![None; figures.len()], Vec::new())
+            })
         };
-        let (rows, kept): (Vec<_>, Vec<_>) =
-            outcomes.into_iter().zip(values).map(row).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let (rows, kept): (Vec<_>, Vec<_>) = outcomes.into_iter().enumerate().map(row).unzip();
         let head = Head::of(axes, figures, plans, runs).keeping(histograms);
         let histograms = if histograms == Histograms::On { kept } else { Vec::new() };
-        Ok(Self { schema: SCHEMA.to_owned(), head, part, rows, histograms })
+        Ok(Self { schema: SCHEMA.to_owned(), head, part, rows, failed, histograms })
     }
 
     /// Returns how many runs it has.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Returns how many of its runs failed.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.failed.len()
     }
 
     /// Returns whether it has no runs: there are more parts than runs.
@@ -227,6 +232,9 @@ impl Shard {
         if shard.rows.len() as u64 != expected || shard.rows.iter().any(|row| row.len() != figures) {
             let rows = shard.rows.len();
             return Err(wrong(format!("it has {rows} runs; part {} has {expected} of {figures} figures", shard.part)));
+        }
+        if shard.failed.last_key_value().is_some_and(|(place, _)| *place >= shard.rows.len()) {
+            return Err(wrong("a run that failed is not one of its runs".to_owned()));
         }
         if !are_whole(&shard.head, &shard.histograms, shard.rows.len()) {
             return Err(wrong("its histograms do not fit its runs".to_owned()));
@@ -301,8 +309,14 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
     let mut from: Vec<_> = parts.iter().map(|shard| shard.histograms.iter()).collect();
     let histograms: Vec<Vec<Distribution>> =
         (0..all).filter_map(|number| from[number % count].next().cloned()).collect();
+    let of_part = |(at, shard): (usize, &&Shard)| {
+        let number = |(place, why): (&usize, &String)| (place * count + at, why.clone());
+        shard.failed.iter().map(number).collect::<Vec<_>>()
+    };
+    let failed: Failed = parts.iter().enumerate().flat_map(of_part).collect();
     let head = &first.head;
-    Ok(Grid::assemble(head.axes.clone(), figures, head.runs, head.seed, &head.limits, &rows, &histograms))
+    let rows = Rows { figures: &rows, histograms: &histograms, failed: &failed };
+    Ok(Grid::assemble(head.axes.clone(), figures, head.runs, head.seed, &head.limits, &rows))
 }
 
 /// Returns whether the distributions that were read are those of `rows` runs.

@@ -58,8 +58,11 @@ struct SweptVariant<'a> {
 struct SweptRun<'a> {
     /// Its seed.
     seed: u64,
-    /// The figures, by a name that ends in its unit; null if the run had no samples.
+    /// The figures, by a name that ends in its unit; null if the run had no samples, or failed.
     figures: BTreeMap<String, Option<u64>>,
+    /// Of a run that failed: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
     /// With `--histograms`: the distributions of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     histograms: Option<&'a [Distribution]>,
@@ -68,10 +71,14 @@ struct SweptRun<'a> {
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} cells, {}\n", self.cells.len(), self.seeds_text())?;
-        write!(f, "{}", self.table())
+        write!(f, "{}", self.table())?;
+        let failed = self.failed_lines();
+        if failed.is_empty() { Ok(()) } else { writeln!(f, "\n{}", failed.join("\n")) }
     }
 }
 
+/// The number of failed runs that are listed.
+const FAILED_SHOWN: usize = 10;
 /// The number of groups whose limits are shown.
 const LIMITS_SHOWN: usize = 4;
 
@@ -83,6 +90,25 @@ impl Grid {
             1 => format!("one run each, seed {}", self.seed),
             runs => format!("means of {runs} runs, seeds {}..={last}", self.seed),
         }
+    }
+
+    /// Returns what is said of runs that failed, in lines; none if none failed.
+    pub(crate) fn failed_lines(&self) -> Vec<String> {
+        let all = self.failed().count();
+        if all == 0 {
+            return Vec::new();
+        }
+        let line = |(values, seed, why): (&[String], u64, &str)| {
+            let values = self.axes.iter().zip(values).map(|(axis, value)| format!("{}={value}, ", axis.key));
+            format!("  {}seed {seed}: {}", values.collect::<String>(), one_line(why))
+        };
+        let runs = self.cells.iter().map(|cell| cell.runs.len()).sum::<usize>();
+        let mut lines = vec![format!("{all} of {runs} runs failed and have no figures:")];
+        lines.extend(self.failed().take(FAILED_SHOWN).map(line));
+        if all > FAILED_SHOWN {
+            lines.push(format!("  and {} more", all - FAILED_SHOWN));
+        }
+        lines
     }
 
     /// Returns a row per cell: its values, its limits, its figures.
@@ -101,6 +127,11 @@ impl Grid {
         }
         table
     }
+}
+
+/// Returns a reason of several lines as one.
+fn one_line(why: &str) -> String {
+    why.lines().map(str::trim).collect::<Vec<_>>().join("; ").replace(":;", ":")
 }
 
 fn text(figure: &Figure, range: Range) -> String {
@@ -157,6 +188,7 @@ impl Grid {
         let run = |(run, values): (u64, &'a Vec<Option<u64>>)| SweptRun {
             seed: self.seed.wrapping_add(run),
             figures: self.figures.iter().zip(values).map(|(figure, value)| (figure.key(), *value)).collect(),
+            error: usize::try_from(run).ok().and_then(|run| cell.failed.get(&run)).map(|why| &**why),
             histograms: usize::try_from(run).ok().and_then(|run| cell.histograms.get(run)).map(|all| &**all),
         };
         let has_histograms = !cell.histograms.is_empty();
@@ -171,7 +203,8 @@ impl Grid {
     }
 
     /// Returns a line per run as CSV: the values of the axes, `cpu.max` of each limited group, the
-    /// seed, and the figures with their unit in the name; empty if a run had no samples.
+    /// seed, the figures with their unit in the name, empty if a run had no samples, and `error`:
+    /// why it failed.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let field = |text: &str| {
@@ -185,15 +218,17 @@ impl Grid {
         let axes = self.axes.iter().map(|axis| field(&axis.key));
         let limited = limits.iter().map(|(head, _)| field(head));
         let figures = self.figures.iter().map(|figure| field(&figure.key()));
-        let head: Vec<String> = axes.chain(limited).chain(["seed".to_owned()]).chain(figures).collect();
+        let head: Vec<String> =
+            axes.chain(limited).chain(["seed".to_owned()]).chain(figures).chain(["error".to_owned()]).collect();
         let mut out = head.join(",") + "\n";
         for (at, cell) in self.cells.iter().enumerate() {
-            for (seed, run) in (0_u64..).zip(&cell.runs) {
+            for (place, run) in cell.runs.iter().enumerate() {
                 let values = cell.values.iter().map(|value| field(value));
                 let limited = limits.iter().map(|(_, texts)| field(&texts[at]));
-                let seed = self.seed.wrapping_add(seed).to_string();
+                let seed = self.seed.wrapping_add(place as u64).to_string();
                 let figures = run.iter().map(|value| value.map_or_else(String::new, |value| value.to_string()));
-                let line: Vec<String> = values.chain(limited).chain([seed]).chain(figures).collect();
+                let error = cell.failed.get(&place).map_or_else(String::new, |why| field(&one_line(why)));
+                let line: Vec<String> = values.chain(limited).chain([seed]).chain(figures).chain([error]).collect();
                 out += &(line.join(",") + "\n");
             }
         }

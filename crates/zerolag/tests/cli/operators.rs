@@ -192,7 +192,7 @@ fn a_sweep_keeps_its_runs_and_writes_them_as_csv() {
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     let lines = std::fs::read_to_string(&csv).expect("written");
     let lines: Vec<&str> = lines.lines().collect();
-    assert_eq!(lines[0], "limits.cpu,cpu.max,seed,request_latency.p99_ns");
+    assert_eq!(lines[0], "limits.cpu,cpu.max,seed,request_latency.p99_ns,error");
     assert!(
         lines.len() == 5 && lines[1].starts_with("1,100000 100000,1,") && lines[4].starts_with("2,200000 100000,2,"),
         "{lines:?}"
@@ -205,11 +205,60 @@ fn a_sweep_keeps_its_runs_and_writes_them_as_csv() {
     let changed = format!("{}[7]{}", &text[..rows], &text[rows + text[rows..].find(']').expect("a row") + 1..]);
     std::fs::write(&kept, changed).expect("writable");
     drop(zerolag(&[&sweep[..], &more].concat()));
-    assert!(std::fs::read_to_string(&csv).expect("written").contains("1,100000 100000,1,7\n"));
+    assert!(std::fs::read_to_string(&csv).expect("written").contains("1,100000 100000,1,7,\n"));
     let other = zerolag(&[&sweep[..], &more, &["--seed", "5"]].concat());
     assert!(
         other.code == Some(2) && other.stderr.contains("are of another sweep: the seed differs"),
         "{}",
         other.stderr
     );
+}
+
+#[test]
+fn a_run_that_fails_is_a_row_with_its_error() {
+    let dir = scratch("failed");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let (kept, csv, workload) = (path("kept.json"), path("runs.csv"), path("locks.toml"));
+    // Each task holds a lock and waits for the other's, unless the second one begins late.
+    let text = "[parameters]\nlate = \"1s\"\n[machine]\ncpus = 2\n[mutex.a]\n[mutex.b]\n\
+        [task.x]\nloop = 1\nsteps = [{ lock = \"a\" }, { run = \"2ms\" }, { lock = \"b\" }, { run = \"1ms\" }, { unlock = \"b\" }, { unlock = \"a\" }]\n\
+        [task.y]\nloop = 1\ndelay = \"${late}\"\nsteps = [{ lock = \"b\" }, { run = \"2ms\" }, { lock = \"a\" }, { run = \"1ms\" }, { unlock = \"a\" }, { unlock = \"b\" }]\n";
+    std::fs::write(&workload, text).expect("writable");
+    let grid = ["sweep", &workload, "--set", "late=1s,0s,2s", "--runs", "2", "-q", "--show", "x.run"];
+    let whole = zerolag(&[&grid[..], &["--csv", &csv, "--resume", &kept]].concat());
+    assert_eq!(whole.code, Some(1), "{}", whole.stderr);
+    let table = &whole.stdout;
+    assert!(table.contains("2 of 6 runs failed and have no figures:\n  late=0s, seed 0: deadlock: "), "{table}");
+    let row = |value: &str| table.lines().find(|line| line.trim().starts_with(value)).expect("a row").to_owned();
+    assert!(row("0s ").trim().ends_with('-') && row("1s ").contains("ms") && row("2s ").contains("ms"), "{table}");
+    let lines = std::fs::read_to_string(&csv).expect("written");
+    let errors: Vec<bool> = lines.lines().skip(1).map(|line| line.contains("deadlock: ")).collect();
+    assert_eq!(errors, [false, false, true, true, false, false], "{lines}");
+    // Nothing is run again, and parts are merged to the same.
+    assert_eq!(zerolag(&[&grid[..], &["--resume", &kept]].concat()).stdout, *table);
+    let parts: Vec<String> = (1..=4).map(|part| path(&format!("{part}.json"))).collect();
+    for (part, file) in (1..).zip(&parts) {
+        let ended = zerolag(&[&grid[..], &["--shard", &format!("{part}/4"), &format!("--json={file}")]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    let merge = |more: &[&str]| {
+        zerolag(&[&["merge"][..], &parts.iter().map(|part| &**part).collect::<Vec<_>>(), more].concat())
+    };
+    assert_eq!((merge(&[]).code, &merge(&[]).stdout), (Some(1), table));
+    let json = merge(&["--json"]).stdout;
+    assert_eq!(json, zerolag(&[&grid[..], &["--json"]].concat()).stdout);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let run = &json["variants"][1]["runs"][1];
+    assert!(
+        run["figures"]["x.run_ns"].is_null() && run["error"].as_str().is_some_and(|why| why.contains("mutex")),
+        "{run}"
+    );
+    assert!(json["variants"][0]["runs"][0]["error"].is_null());
+}
+
+#[test]
+fn every_wrong_value_of_a_sweep_is_said_before_anything_runs() {
+    let ended = zerolag(&["sweep", "examples/audio.json", "--set", "hz=100,0,250,99999999", "--set", "cpus=4,0"]);
+    let wrong: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!((ended.code, wrong.len()), (Some(2), 3), "{}", ended.stderr);
 }
