@@ -30,6 +30,7 @@ fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", zerolag::VERSION)?;
     module.add_class::<table::Table>()?;
     module.add_class::<run::Result>()?;
+    module.add_class::<run::Settings>()?;
     module.add_class::<trace::Trace>()?;
     module.add_class::<trace::Checks>()?;
     module.add_class::<trace::Explanation>()?;

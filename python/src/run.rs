@@ -140,9 +140,35 @@ pub(crate) fn kernels() -> Vec<&'static str> {
     KernelVersion::ALL.iter().map(|version| version.name()).collect()
 }
 
-/// Returns every setting of a kernel and its value.
+/// The settings of a kernel.
+#[pyclass(frozen, module = "zerolag")]
+pub(crate) struct Settings(KernelVersion);
+
+/// Returns the settings of a kernel.
 #[pyfunction]
-pub(crate) fn settings(kernel: &str) -> PyResult<Vec<(String, String)>> {
-    let version = values::kernel(kernel).map_err(PyValueError::new_err)?;
-    Ok(version.settings().recorded().map(|(key, value)| (key.to_owned(), value)).collect())
+pub(crate) fn settings(kernel: &str) -> PyResult<Settings> {
+    values::kernel(kernel).map(Settings).map_err(PyValueError::new_err)
+}
+
+#[pymethods]
+impl Settings {
+    /// Returns every setting and its value, in the order of the table.
+    fn values(&self) -> Vec<(String, String)> {
+        self.0.settings().entries().map(|(setting, value)| (setting.name.to_owned(), value)).collect()
+    }
+
+    /// A row per setting.
+    #[getter]
+    fn table(&self) -> Table {
+        zerolag::settings::frame(self.0).into()
+    }
+
+    /// Returns the settings as JSON, as `zerolag settings --json` prints them.
+    fn to_json(&self) -> String {
+        zerolag::settings::json(self.0)
+    }
+
+    fn __str__(&self) -> String {
+        zerolag::settings::text(self.0)
+    }
 }

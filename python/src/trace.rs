@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use zerolag::Error;
-use zerolag::check::{Report, Verdict};
+use zerolag::check::Report;
 use zerolag::explanation::Answer;
 use zerolag::page::{self, About, Pictured};
 use zerolag::report::explain::Options;
-use zerolag::report::frame::{self, Bucket, Follower, Frame, Rows, Values};
+use zerolag::report::frame::{self, Bucket, Follower, Rows};
 use zerolag::report::{Metrics, Summary, json, text};
 use zerolag::simulation::{Plan, verdicts};
 
@@ -151,32 +151,12 @@ impl Checks {
     /// A row per monitor.
     #[getter]
     fn table(&self) -> Table {
-        let rows = &self.0.verdicts;
-        let texts = |of: &dyn Fn(&Verdict) -> String| {
-            Values::Text(rows.iter().map(|(_, verdict)| Arc::from(of(verdict))).collect())
-        };
-        let word = |verdict: &Verdict| match verdict {
-            Verdict::Held => "held",
-            Verdict::Broken(_) => "broken",
-            Verdict::NotApplicable(_) => "not_applicable",
-        };
-        let violations = rows.iter().map(|(_, verdict)| match verdict {
-            Verdict::Broken(found) => found.total(),
-            Verdict::Held | Verdict::NotApplicable(_) => 0,
-        });
-        let detail = |verdict: &Verdict| match verdict {
-            Verdict::Held => String::new(),
-            Verdict::Broken(found) => found.first().first().map(ToString::to_string).unwrap_or_default(),
-            Verdict::NotApplicable(reason) => reason.to_string(),
-        };
-        let known = rows.iter().map(|(_, verdict)| !matches!(verdict, Verdict::Held)).collect();
-        Table::from(
-            Frame::new("checks", rows.len())
-                .with("monitor", Values::Text(rows.iter().map(|(name, _)| Arc::from(*name)).collect()))
-                .with("verdict", texts(&|verdict| word(verdict).to_owned()))
-                .with("violations", Values::U64(violations.collect()))
-                .with_some("detail", texts(&detail), known),
-        )
+        verdicts::frame(&self.0).into()
+    }
+
+    /// Returns the verdicts as JSON, as `zerolag check --json` prints them.
+    fn to_json(&self) -> String {
+        verdicts::json(&self.0)
     }
 
     fn __str__(&self) -> String {

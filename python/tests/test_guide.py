@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
 import io
 import pathlib
 import re
@@ -41,3 +42,23 @@ def test_the_stubs_name_what_the_module_has() -> None:
 def test_the_package_is_typed_and_says_its_version() -> None:
     assert (pathlib.Path(zerolag.__file__).parent / "py.typed").exists()
     assert zerolag.__version__ in pathlib.Path("Cargo.toml").read_text()
+
+
+def test_one_table_names_the_same_thing_everywhere() -> None:
+    """The other columns are checked by `crates/zerolag/tests/cli/schema.rs`."""
+    page = pathlib.Path("docs/guide/python.md").read_text()
+    rows = page.split("\n## One name\n")[1].strip().split("\n\n")[0].splitlines()[2:]
+    assert len(rows) > 12
+    named: set[str] = set()
+    for row in rows:
+        for written in re.findall(r"`([^`]*)`", row.split(" | ")[1]):
+            name, _, option = written.partition("(")
+            thing: Any = zerolag
+            for part in name.split("."):
+                thing = getattr(thing, part)
+            assert not option or option.rstrip("=)") in inspect.signature(thing).parameters, row
+            named.add(name.split(".")[0])
+    # What a user calls and what calls return is in the table.
+    functions = {name for name in zerolag.__all__ if inspect.isfunction(getattr(zerolag, name))}
+    results = {name for name, of in vars(zerolag).items() if inspect.isclass(of) and hasattr(of, "to_json")}
+    assert functions | results <= named | {"sobol"}, (functions | results) - named

@@ -123,6 +123,11 @@ def test_notes_and_warnings_are_returned() -> None:
 def test_kernels_and_settings() -> None:
     assert "6.12" in zerolag.kernels()
     assert zerolag.settings("6.12")["fair"] == "eevdf" and zerolag.settings("5.15")["fair"] == "cfs"
+    of = zerolag.settings("6.6")
+    table = of.table
+    assert dict(of) == dict(zip(table["key"], table["value"])) and len(of) > 50
+    assert of["hz"] in str(of) and all(table["meaning"]) and all(table["values"])
+    assert [one["key"] for one in of.to_dict()["settings"]] == list(of)
     with pytest.raises(zerolag.InputError, match=r"known are 2\.6\.23"):
         zerolag.settings("7")
 

@@ -26,6 +26,13 @@ def test_a_recording_is_checked_and_explained() -> None:
     assert checks.clean == ("broken" not in checks.table["verdict"])
     assert {"held", "not_applicable"} >= set(checks.table["verdict"]) - {"broken"}
     assert str(zerolag.check(RECORDED)) == str(checks)
+    found = checks.to_dict()
+    assert found["schema"] == "zerolag.check.v1" and found["clean"] == checks.clean
+    assert [one["monitor"] for one in found["checks"]] == checks.table["monitor"]
+    assert [one["verdict"] for one in found["checks"]] == checks.table["verdict"]
+    assert [one.get("violations", 0) for one in found["checks"]] == checks.table["violations"]
+    reasons = [one.get("reason", one.get("first", [None])[0]) for one in found["checks"]]
+    assert reasons == checks.table["detail"] and any(reasons)
     explained = zerolag.explain(trace, worst=2)
     assert len(explained.to_dict()["variants"][0]["explanation"]["waits"]) == 2
     assert str(explained) == str(trace.explain(worst=2))

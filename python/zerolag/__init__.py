@@ -18,7 +18,7 @@ from . import _zerolag, executors
 from ._advice import advise, advise_counters
 from ._bounds import TaskSets, analyse, schedulability
 from ._errors import Diagnostic, InputError, RunError, SettingError, WorkloadError, ZerolagError
-from ._results import Advice, Bounds, Checks, Comparison, Demand, Explanation, Result, Search, Table, Trace
+from ._results import Advice, Bounds, Checks, Comparison, Demand, Explanation, Result, Search, Settings, Table, Trace
 from ._spec import Value, Workload, call_of, key_of, spec_of, written
 from ._space import Between, sobol
 from ._sweep import sweep
@@ -45,6 +45,7 @@ __all__ = [
     "Search",
     "Service",
     "SettingError",
+    "Settings",
     "Table",
     "Task",
     "TaskSets",
@@ -223,9 +224,9 @@ def kernels() -> list[str]:
     return _zerolag.kernels()
 
 
-def settings(kernel: str = "6.12") -> dict[str, str]:
-    """Returns every setting of a kernel and its value."""
+def settings(kernel: str = "6.12") -> Settings:
+    """Returns every setting of a kernel: a mapping from its name to its value, with a table of meanings and possible values."""
     try:
-        return dict(_zerolag.settings(kernel))
+        return Settings(_zerolag.settings(kernel))
     except ValueError as error:
         raise InputError(f"kernel {kernel}: {error}") from None

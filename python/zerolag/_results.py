@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from . import _zerolag
 from ._errors import Diagnostic, InputError, RunError
@@ -250,6 +250,11 @@ class Result(_Tables):
         return self.table("goals")
 
     @property
+    def checks(self) -> Table:
+        """The verdicts of the monitors, a row each; none of a run with `checks=False`."""
+        return self.table("checks")
+
+    @property
     def ok(self) -> bool:
         """Whether the run ended by itself, met every goal and broke no rule of scheduling."""
         return self._native.ok
@@ -387,6 +392,14 @@ class Checks(_Printed):
         """A row per monitor."""
         return Table(self._native.table)
 
+    def to_json(self) -> str:
+        """Returns the JSON of `zerolag check --json`."""
+        return self._native.to_json()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON of `zerolag check --json`, read."""
+        return json.loads(self.to_json())
+
 
 class Explanation(_Paged):
     """Why the longest waits were long. `str(explanation)` is what `zerolag explain` prints."""
@@ -492,6 +505,42 @@ class Advice(_Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON of `zerolag advise --json`, read."""
+        return json.loads(self.to_json())
+
+
+class Settings(_Printed, Mapping[str, str]):
+    """The settings of a kernel: a mapping from names to values. `str(settings)` is what `zerolag settings` prints."""
+
+    def __init__(self, native: _zerolag.Settings) -> None:
+        self._native = native
+        self._values = dict(native.values())
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _text(self) -> str:
+        return str(self._native)
+
+    def __repr__(self) -> str:
+        return f"<zerolag.Settings: {len(self)}, {', '.join(f'{key}={value}' for key, value in list(self.items())[:3])}, ...>"
+
+    @property
+    def table(self) -> Table:
+        """A row per setting: `key`, `value`, `meaning`, possible `values`."""
+        return Table(self._native.table)
+
+    def to_json(self) -> str:
+        """Returns the JSON of `zerolag settings --json`, with the known bugs of kernels."""
+        return self._native.to_json()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON of `zerolag settings --json`, read."""
         return json.loads(self.to_json())
 
 

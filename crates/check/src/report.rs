@@ -130,7 +130,7 @@ impl fmt::Display for NotJudged {
 }
 
 /// The result of a check: a verdict per rule, in the order of the table.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// The name of each monitor and its verdict.
     pub verdicts: Vec<(&'static str, Verdict)>,

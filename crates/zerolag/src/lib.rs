@@ -43,6 +43,7 @@
 //! | [`limit`] | limits and weights of groups as Kubernetes, systemd, Docker and the kernel write them |
 //! | [`manifest`] | limits from Kubernetes manifests and Compose files |
 //! | [`background`] | the kernel's own threads beside a workload |
+//! | [`settings`] | every setting with its meaning, its value under a kernel, and its possible values |
 //! | [`variant`] | the name and the values of a variant |
 //! | [`results`] | the published form of every JSON result |
 //! | `host` | a workload on the host's own kernel (Linux only) |
@@ -81,6 +82,7 @@ pub mod page;
 pub mod repro;
 pub mod results;
 pub mod schedulability;
+pub mod settings;
 pub mod simulation;
 pub mod source;
 pub mod spec;

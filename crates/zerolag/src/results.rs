@@ -16,6 +16,7 @@ pub const DOCUMENTS: &[Document] = &[
     crate::advise::counters::DOCUMENT,
     crate::analyse::view::DOCUMENT,
     crate::simulation::verdicts::DOCUMENT,
+    crate::settings::DOCUMENT,
     crate::validate::json::DOCUMENT,
     #[cfg(target_os = "linux")]
     crate::validate::json::LIVE,

@@ -24,7 +24,6 @@ enum Of {
 
 /// The results of the program's own tools.
 const OWN: &[Document] = &[
-    super::settings::DOCUMENT,
     super::cyclictest::DOCUMENT,
     super::rt_migrate_test::DOCUMENT,
     #[cfg(target_os = "linux")]

@@ -2,12 +2,8 @@
 
 use super::output::JsonArgs;
 use super::{Done, code, options};
-use schemars::JsonSchema;
-use serde::Serialize;
-use std::fmt::Write;
-use zerolag::model::settings::{Fault, Release};
-use zerolag::model::{KernelVersion, Settings};
-use zerolag::results::{self, Document};
+use zerolag::model::KernelVersion;
+use zerolag::settings;
 
 /// Arguments of `zerolag settings`.
 #[derive(Debug, clap::Args)]
@@ -22,148 +18,10 @@ pub(crate) struct Args {
     json: JsonArgs,
 }
 
-/// The result of `zerolag settings`.
-pub(super) const DOCUMENT: Document = Document::of::<KernelSettings>(SCHEMA, "settings");
-const SCHEMA: &str = "zerolag.settings.v1";
-
-/// The settings of the scheduler and their values under a kernel.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct KernelSettings {
-    /// The name and version of this form.
-    #[schemars(extend("const" = SCHEMA))]
-    schema: &'static str,
-    /// The kernel.
-    kernel: &'static str,
-    /// All kernels.
-    kernels: Vec<&'static str>,
-    /// The settings, in the order of the table.
-    settings: Vec<KernelSetting>,
-    /// The known bugs that presets reproduce.
-    faults: Vec<KnownFault>,
-}
-
-/// A scheduler bug that presets reproduce.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct KnownFault {
-    /// The setting that has it.
-    key: &'static str,
-    /// The value of kernels with the bug.
-    wrong: &'static str,
-    /// What goes wrong.
-    effect: &'static str,
-    /// The release that began it.
-    since: &'static str,
-    /// The commit that began it; null if it came with its mechanism.
-    since_commit: Option<&'static str>,
-    /// The release with the fix; null if it is not fixed.
-    fixed: Option<&'static str>,
-    /// The commit of the fix.
-    fixed_commit: Option<&'static str>,
-    /// The presets that have it.
-    presets: Vec<&'static str>,
-    /// Whether the shown kernel has it.
-    has: bool,
-    /// The spec that shows it, below `specs/`.
-    spec: &'static str,
-}
-
-/// A setting of the scheduler.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct KernelSetting {
-    /// Its name, as after `--set`; the name of a time ends in its unit.
-    key: &'static str,
-    /// Its value under the kernel, as after `--set KEY=`.
-    value: String,
-    /// The value as a number; null if it is none.
-    number: Option<u64>,
-    /// Its meaning.
-    meaning: &'static str,
-    /// Its possible values, as text.
-    values: &'static str,
-}
-
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
-    let shown = |kernel| if args.faults { faults_text() } else { text(kernel) };
-    args.json.publish(|| shown(args.kernel), || json(args.kernel))?;
+    let shown = |kernel| if args.faults { settings::faults_text() } else { settings::text(kernel) };
+    args.json.publish(|| shown(args.kernel), || settings::json(args.kernel))?;
     Ok(code::OK)
-}
-
-fn kernels() -> Vec<&'static str> {
-    KernelVersion::ALL.iter().map(|version| version.name()).collect()
-}
-
-fn text(kernel: KernelVersion) -> String {
-    let settings = kernel.settings();
-    let rows: Vec<_> = settings.entries().collect();
-    let keys = rows.iter().map(|(row, _)| row.name.len()).max().unwrap_or(0);
-    let values = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
-    let mut text = format!("kernel {kernel}\n\n{:keys$}  {:values$}  meaning (values)\n", "key", "value");
-    for (row, value) in rows {
-        writeln!(text, "{:keys$}  {value:values$}  {} ({})", row.name, row.doc, row.values)
-            .expect("invariant: a string takes everything");
-    }
-    writeln!(text, "\nkernels: {}", kernels().join(", ")).expect("invariant: a string takes everything");
-    text
-}
-
-/// Lists the known bugs: one paragraph each.
-fn faults_text() -> String {
-    let release = |release: Release| match release.commit {
-        Some(commit) => format!("{} ({commit})", release.version),
-        None => release.version.to_owned(),
-    };
-    let mut text = String::new();
-    for fault in Settings::FAULTS {
-        let fixed = fault.fixed.map_or_else(|| "not fixed".to_owned(), |fixed| format!("fixed in {}", release(fixed)));
-        let presets: Vec<&str> = fault.presets().iter().map(|preset| preset.name()).collect();
-        let presets = if presets.is_empty() { "no preset".to_owned() } else { presets.join(" ") };
-        writeln!(
-            text,
-            "{}\n    {}\n    since {}, {fixed}; presets with it: {presets}\n    specs/{}",
-            fault.name(),
-            fault.effect,
-            release(fault.since),
-            fault.spec
-        )
-        .expect("invariant: a string takes everything");
-    }
-    writeln!(text, "\n{} faults", Settings::FAULTS.len()).expect("invariant: a string takes everything");
-    text
-}
-
-fn faults(kernel: KernelVersion) -> Vec<KnownFault> {
-    let settings = kernel.settings();
-    let known = |fault: &Fault| KnownFault {
-        key: fault.setting,
-        wrong: fault.wrong,
-        effect: fault.effect,
-        since: fault.since.version,
-        since_commit: fault.since.commit,
-        fixed: fault.fixed.map(|fixed| fixed.version),
-        fixed_commit: fault.fixed.and_then(|fixed| fixed.commit),
-        presets: fault.presets().iter().map(|preset| preset.name()).collect(),
-        has: fault.is_in(kernel, &settings),
-        spec: fault.spec,
-    };
-    Settings::FAULTS.iter().map(known).collect()
-}
-
-fn json(kernel: KernelVersion) -> String {
-    let of_kernel = kernel.settings();
-    let settings = of_kernel.entries().map(|(row, value)| KernelSetting {
-        key: row.name,
-        number: value.parse().ok(),
-        value,
-        meaning: row.doc,
-        values: row.values,
-    });
-    results::text(&KernelSettings {
-        schema: SCHEMA,
-        kernel: kernel.name(),
-        kernels: kernels(),
-        settings: settings.collect(),
-        faults: faults(kernel),
-    })
 }

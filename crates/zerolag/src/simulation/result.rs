@@ -43,7 +43,8 @@ pub struct RunResult {
 
 impl RunResult {
     /// The tables of every run, in the order of documentation.
-    pub const TABLES: [&'static str; 7] = ["tasks", "cpus", "groups", "services", "worst_waits", "histograms", "goals"];
+    pub const TABLES: [&'static str; 8] =
+        ["tasks", "cpus", "groups", "services", "worst_waits", "histograms", "goals", "checks"];
     /// The tables of a run that kept rows ([`Kept`]).
     pub const ROWS: [&'static str; 3] = ["switches", "waits", "requests"];
 
@@ -115,6 +116,8 @@ impl RunResult {
             "worst_waits" => frame::summary::worst_waits(summary),
             "histograms" => frame::buckets::frame(&self.report.histograms),
             "goals" => crate::goals::frame(&self.goals),
+            // Of a run without monitors: a table without rows.
+            "checks" => verdicts::frame(self.report.checks.as_ref().unwrap_or(&zerolag_check::Report::default())),
             "switches" if self.kept.switches => self.rows.switches_frame(),
             "waits" if self.kept.waits => self.rows.waits_frame(),
             "requests" if self.kept.requests => self.rows.requests_frame(),

@@ -4,7 +4,9 @@ use crate::document::{self, Document};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
+use std::sync::Arc;
 use zerolag_check::{Report, Verdict};
+use zerolag_report::frame::{Frame, Values};
 use zerolag_report::table::{Align, Table};
 
 /// The verdict of a monitor.
@@ -99,6 +101,27 @@ pub fn json(report: &Report) -> String {
         unseen: report.unseen.map(|unseen| UnseenPart { gaps: unseen.gaps, time_ns: unseen.time.as_nanos() }),
         checks: data(report),
     })
+}
+
+/// Returns the verdicts as a table of columns, a row per monitor: its name, the verdict, the number
+/// of violations, and the first of them or why the rule is not applicable.
+#[must_use]
+pub fn frame(report: &Report) -> Frame {
+    let rows = data(report);
+    let texts = |of: &dyn Fn(&MonitorVerdict<'_>) -> Arc<str>| Values::Text(rows.iter().map(of).collect());
+    let detail = |row: &MonitorVerdict<'_>| {
+        let first = row.first.as_ref().and_then(|first| first.first()).map(String::as_str);
+        row.reason.or(first).map(Arc::from)
+    };
+    Frame::new("checks", rows.len())
+        .with("monitor", texts(&|row| Arc::from(row.monitor)))
+        .with("verdict", texts(&|row| Arc::from(row.verdict)))
+        .with("violations", Values::U64(rows.iter().map(|row| row.violations.unwrap_or_default()).collect()))
+        .with_some(
+            "detail",
+            texts(&|row| detail(row).unwrap_or_default()),
+            rows.iter().map(|row| detail(row).is_some()).collect(),
+        )
 }
 
 /// Returns one line for all monitors.

@@ -308,3 +308,66 @@ fn histograms_add_up(dir: &std::path::Path, expect: &mut impl FnMut(&str, &[&str
         }
     }
 }
+
+/// The Rust names of the table, checked by the compiler: a path that does not exist does not build.
+macro_rules! rust_names {
+    ($($($part:ident)::+),* $(,)?) => {{
+        $(
+            #[expect(unused_imports, reason = "that it can be imported is what is tested")]
+            use ::zerolag::$($part)::+ as _;
+        )*
+        [$(stringify!($($part)::+).replace(' ', "")),*]
+    }};
+}
+
+/// The table "One name" of the Python guide: each row is one thing under all its names. Its Python
+/// names are checked by the tests of the package.
+#[test]
+fn one_table_names_the_same_thing_everywhere() {
+    let rust = rust_names![
+        Simulation,
+        RunResult,
+        report::Metrics,
+        check::check,
+        check::Report,
+        explanation::Answer,
+        compare::Comparison,
+        compare::Suite,
+        sweep::Grid,
+        sweep::resume::Kept,
+        sweep::shard::Shard,
+        sweep::search::Search,
+        advise::Advice,
+        advise::counters::Demand,
+        analyse::Analysis,
+        import::Import,
+        schedulability::Study,
+        model::Settings,
+        settings::json,
+    ];
+    let guide = std::fs::read_to_string(workspace().join("docs/guide/python.md")).expect("the guide");
+    let table = guide.split("\n## One name\n").nth(1).and_then(|rest| rest.trim_start().split("\n\n").next()).expect("its table");
+    let help = zerolag(&["--help"]).stdout;
+    let schema = published();
+    let mut named = Vec::new();
+    for row in table.lines().skip(2) {
+        let cells: Vec<Vec<&str>> =
+            row.trim_matches('|').split(" | ").map(|cell| cell.split('`').skip(1).step_by(2).collect()).collect();
+        let [command, _, names, forms] = &cells[..] else { panic!("four names in {row}") };
+        for written in command {
+            let (word, option) = written.split_once(' ').unwrap_or((written, ""));
+            assert!(help.contains(&format!("\n  {word} ")), "{row}: there is no command `{word}`");
+            let has_option = || zerolag(&[word, "--help"]).stdout.contains(&format!("{option} "));
+            assert!(option.is_empty() || has_option(), "{row}: `{word}` has no option `{option}`");
+        }
+        for form in forms {
+            assert!(schema["$defs"][*form].is_object(), "{row}: there is no form `{form}`");
+        }
+        for name in names {
+            assert!(rust.iter().any(|known| known == name), "{row}: `{name}` is not in the list of this test");
+            named.push((*name).to_owned());
+        }
+    }
+    let forgotten: Vec<&String> = rust.iter().filter(|name| !named.contains(name)).collect();
+    assert!(forgotten.is_empty(), "the table does not name {forgotten:?}");
+}
