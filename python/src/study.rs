@@ -123,18 +123,19 @@ pub(crate) fn usual_figures(py: Python<'_>, spec: Spec) -> PyResult<Vec<String>>
     Ok(Figure::usual(&plan.program).into_iter().map(|figure| figure.name).collect())
 }
 
-fn figures(names: &[String]) -> PyResult<Vec<Figure>> {
-    let figure = |name: &String| {
-        Figure::parse(name)
-            .map_err(|help| PyValueError::new_err(format!("there is no figure `{name}`\n  help: {help}")))
+fn figures(py: Python<'_>, names: &[String]) -> PyResult<Vec<Figure>> {
+    let mut wrong = Vec::new();
+    let mut refuse = |name: &str, help: String| {
+        wrong.push(ValueError::new("figures", name, format!("there is no figure `{name}`")).help(help));
     };
-    names.iter().map(figure).collect()
+    let found = names.iter().filter_map(|name| Figure::parse(name).map_err(|help| refuse(name, help)).ok()).collect();
+    if wrong.is_empty() { Ok(found) } else { Err(raise(py, &Error::Values(wrong))) }
 }
 
 /// Returns the names of figures with their units, as in JSON.
 #[pyfunction]
-pub(crate) fn figure_keys(names: Vec<String>) -> PyResult<Vec<String>> {
-    Ok(figures(&names)?.iter().map(Figure::key).collect())
+pub(crate) fn figure_keys(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<String>> {
+    Ok(figures(py, &names)?.iter().map(Figure::key).collect())
 }
 
 /// The seed of a run, its figures in the order of their names, and why there are none.
@@ -152,7 +153,7 @@ pub(crate) fn read_goals(py: Python<'_>, goals: Vec<String>) -> PyResult<Vec<Rea
         match Goal::parse(text) {
             Ok(goal) => {
                 let name = text.split(['<', '>']).next().unwrap_or_default().trim().to_owned();
-                let key = figures(std::slice::from_ref(&name))?.iter().map(Figure::key).collect();
+                let key = figures(py, std::slice::from_ref(&name))?.iter().map(Figure::key).collect();
                 let (least, most) = match goal.relation {
                     Relation::Below => (None, Some(goal.value.saturating_sub(1))),
                     Relation::AtMost => (None, Some(goal.value)),
@@ -180,7 +181,7 @@ pub(crate) fn run_rows(
     rows: Vec<(Vec<String>, u64)>,
     parallel: bool,
 ) -> PyResult<Vec<Row>> {
-    let figures = figures(&names)?;
+    let figures = figures(py, &names)?;
     let base = spec.to_simulation(py)?.read().map_err(|error| raise(py, &error))?;
     let mut raised = None;
     let done = py.detach(|| {

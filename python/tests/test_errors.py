@@ -50,6 +50,9 @@ def test_options_are_checked_with_the_same_words() -> None:
         ({"machine": "2x2"}, "expected four numbers"),
         ({"costs": "defualt"}, "did you mean `default`"),
         ({"seed": -1}, "whole number"),
+        ({"seed": "1"}, "whole number"),
+        ({"kernel": 6.12}, 'kernel: expected a text, not 6.12\n  help: write kernel="6.12"'),
+        ({"duration": 2}, 'duration: expected a text, not 2\n  help: write duration="10s"'),
         ({"keep": "switch"}, "known are switches, waits, requests"),
     ]:
         with pytest.raises(zerolag.InputError, match=reason):
@@ -66,6 +69,13 @@ def test_other_inputs_are_refused_with_advice() -> None:
         zerolag.read_trace("README.md")
     with pytest.raises(zerolag.InputError, match="two values or more"):
         zerolag.compare("examples/audio.json", kernels=["6.12"])
+    with pytest.raises(zerolag.InputError, match="two values or more"):
+        zerolag.compare("examples/audio.json", kernels="6.12")
+    for executor in (3, zerolag.executors.Processes):
+        with pytest.raises(zerolag.InputError, match="expected one with the method `submit`"):
+            zerolag.sweep("examples/audio.json", {"hz": [100]}, executor=executor)  # type: ignore[arg-type]
+    with pytest.raises(zerolag.InputError, match="chunk_seconds: expected more than 0"):
+        zerolag.sweep("examples/audio.json", {"hz": [100]}, chunk_seconds=0)
     with pytest.raises(zerolag.InputError, match="and not both"):
         zerolag.compare("examples/audio.json")
     with pytest.raises(zerolag.InputError, match="cannot search for `hz`"):

@@ -50,8 +50,13 @@ def test_wrong_spaces_are_refused(web: str) -> None:
     ]:
         with pytest.raises(zerolag.InputError, match=reason):
             zerolag.sweep(web, space)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="there is no figure `p98`"):
-        zerolag.sweep(web, {"hz": [100]}, figures=["p98"])
+    with pytest.raises(zerolag.SettingError) as wrong:
+        zerolag.sweep(web, {"hz": [100]}, figures=["p98", "*.run", "p97"])
+    assert [(found.value, found.message) for found in wrong.value.diagnostics] == [
+        ("p98", "there is no figure `p98`"),
+        ("p97", "there is no figure `p97`"),
+    ]
+    assert all(found.help for found in wrong.value.diagnostics)
     with pytest.raises(zerolag.WorkloadError):
         zerolag.sweep("[tusk.a]\n", {"hz": [100]})
 
@@ -128,12 +133,16 @@ def test_an_executor_that_cannot_be_replaced_is_an_error_and_what_was_done_is_ke
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of other systems")
-def test_a_lost_worker_of_dask_is_replaced(web: str) -> None:
+@pytest.mark.parametrize("failures", [3, 0], ids=["dask-tries-again", "dask-gives-up"])
+def test_a_lost_worker_of_dask_is_replaced(web: str, failures: int) -> None:
     distributed = pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
     # Some 70 chunks, so that most of them are not done when the worker dies.
     options = {**OPTIONS, "runs": 40, "chunk_seconds": 0.01}
     whole = zerolag.sweep(web, SPACE, **options).to_dict()
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    # How many workers Dask lets a call end before it calls the call lost.
+    with dask.config.set({"distributed.scheduler.allowed-failures": failures}):
+        cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
     killed: list[int] = []
     with cluster, distributed.Client(cluster) as client:
 

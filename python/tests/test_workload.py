@@ -107,3 +107,15 @@ def test_a_trace_is_imported_for_advice(cli: str) -> None:
     advice = zerolag.advise(trace, "*.latency.p99 <= 1s", seeds=1, duration="500ms")
     assert advice.to_json() == printed.stdout, printed.stderr
     assert advice.to_dict()["base_error"] >= 0
+
+
+def test_numbers_of_numpy_are_numbers(web: str) -> None:
+    numpy = pytest.importorskip("numpy")
+    task = {"loop": numpy.int64(3), "nice": numpy.int8(-5), "steps": [{"run": "1ms"}]}
+    result = zerolag.run({"machine": {"cpus": numpy.uint16(2)}, "task": {"a": task}}, hz=numpy.int32(100), nohz=numpy.False_)
+    settings = {entry["key"]: entry["value"] for entry in result.to_dict()["meta"]["settings"]}
+    assert settings["hz"] == "100" and settings["nohz"] == "off" and len(result.cpus) == 2
+    scenario = zerolag.Scenario(services={"a": zerolag.Service(load=numpy.float64(1.5))})
+    assert "load = 1.5\n" in scenario.to_toml()
+    table = zerolag.sweep(web, {"hz": numpy.arange(100, 400, 100)}, runs=1, duration="100ms")
+    assert table["hz"] == ["100", "200", "300"] and not any(table["error"])

@@ -180,7 +180,7 @@ def compare(
     """Compares a workload under several kernels, or under several values of one key (`vary={"hz": [100, 1000]}`)."""
     if (kernels is None) == (vary is None):
         raise InputError("nothing to compare: give kernels=[...] or vary={key: [...]}, and not both")
-    key, values = ("kernel", list(kernels)) if kernels is not None else _one_key(vary or {})
+    key, values = _one_key(vary or {}) if kernels is None else ("kernel", [kernels] if isinstance(kernels, str) else list(kernels))
     if len(values) < 2:
         raise InputError(f"`{key}`: two values or more are wanted")
     spec = spec_of(workload, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings)
@@ -192,7 +192,7 @@ def _one_key(vary: Mapping[str, Sequence[Value]]) -> tuple[str, list[Value]]:
     if len(vary) != 1:
         raise InputError("vary: give one key; `sweep` varies several")
     ((key, values),) = vary.items()
-    return key_of(key), list(values)
+    return key_of(key), [values] if isinstance(values, str) else list(values)
 
 
 def smallest(

@@ -58,8 +58,8 @@ def analyse(
 
 
 def schedulability(
-    utilizations: Sequence[float],
-    tests: Sequence[str],
+    utilizations: Union[float, Sequence[float]],
+    tests: Union[str, Sequence[str]],
     *,
     of: TaskSets = TaskSets(),
     sets: int = 1000,
@@ -75,4 +75,5 @@ def schedulability(
     simulation of this length misses no deadline. Sets of one number have the same seed at every utilization.
     """
     names = [tests] if isinstance(tests, str) else list(tests)
-    return Table(_zerolag.schedulability(of, list(utilizations), names, sets, cpus, seed, supply, simulated))
+    levels = [float(utilizations)] if isinstance(utilizations, (int, float)) else list(utilizations)
+    return Table(_zerolag.schedulability(of, levels, names, sets, cpus, seed, supply, simulated))

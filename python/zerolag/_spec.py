@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 from dataclasses import dataclass, replace
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._errors import InputError
-from ._toml import dumps
+from ._toml import dumps, is_bool
 from ._workload import Scenario
 
 Workload = Union[str, "os.PathLike[str]", Mapping[str, Any], Scenario]
@@ -58,7 +59,7 @@ class Spec:
 
 def written(value: Value) -> str:
     """Returns a value as the command line takes it."""
-    if isinstance(value, bool):
+    if is_bool(value):
         return "on" if value else "off"
     return str(value)
 
@@ -88,7 +89,11 @@ def spec_of(
     values = {key_of(key): written(value) for key, value in {**(set or {}), **(settings or {})}.items()}
     if isinstance(keep, str):
         keep = (keep,)
-    if seed is not None and (isinstance(seed, bool) or not 0 <= seed < 1 << 64):
+    texts = {"kernel": (kernel, "6.12"), "machine": (machine, "2x2x4x2"), "duration": (duration, "10s")}
+    for key, (value, example) in texts.items():
+        if value is not None and not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(f"{key}: expected a text, not {value!r}", help=f'write {key}="{example}"')
+    if seed is not None and not _is_seed(seed):
         raise InputError(f"seed: expected a whole number from 0 to 2**64 - 1, not {seed!r}")
     return Spec(
         name=name,
@@ -97,13 +102,17 @@ def spec_of(
         cpus=None if cpus is None else str(cpus),
         machine=machine,
         costs=None if costs is None else os.fspath(costs),
-        seed=seed,
+        seed=None if seed is None else int(seed),
         duration=duration,
         values=tuple(values.items()),
         checks=checks,
         worst_waits=worst_waits,
         keep=tuple(keep),
     )
+
+
+def _is_seed(seed: object) -> bool:
+    return isinstance(seed, numbers.Integral) and not is_bool(seed) and 0 <= int(seed) < 1 << 64
 
 
 def _source(workload: Workload) -> tuple[str, Optional[bytes]]:

@@ -76,6 +76,11 @@ def sweep(
         raise InputError(f"runs: expected 1 to 10000, not {runs}")
     if len(points) * most > _ROWS_MOST:
         raise InputError(f"these are {len(points) * most} runs; at most {_ROWS_MOST} are possible")
+    if executor is not None and (isinstance(executor, type) or not callable(getattr(executor, "submit", None))):
+        kind = f"the class {executor.__name__}" if isinstance(executor, type) else f"a {type(executor).__name__}"
+        raise InputError(f"executor: expected one with the method `submit`, not {kind}", help="give zerolag.executors.Processes()")
+    if not chunk_seconds > 0:
+        raise InputError(f"chunk_seconds: expected more than 0, not {chunk_seconds!r}")
     if resume is not None and out is not None:
         raise InputError("give `resume` or `out`: a dataset goes on where it stopped, too")
     spec = spec_of(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import numbers
 import re
 from typing import Any, Iterable, Mapping
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def is_bool(value: object) -> bool:
+    """Returns whether a value is true or false: also one of numpy, which is no `bool`."""
+    return type(value).__name__ in ("bool", "bool_")
 
 
 def _key(key: object) -> str:
@@ -15,13 +21,16 @@ def _key(key: object) -> str:
 
 
 def _value(value: Any, path: str) -> str:
-    if isinstance(value, bool):
+    if is_bool(value):
         return "true" if value else "false"
     if isinstance(value, str):
         # A string of JSON is one of TOML, but for the delete character.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
-    if isinstance(value, (int, float)):
-        return repr(value)
+    # Also the numbers of numpy, which are registered there.
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
     if isinstance(value, Mapping):
         inner = (f"{_key(key)} = {_value(item, f'{path}.{key}')}" for key, item in _items(value))
         return "{ " + ", ".join(inner) + " }"
