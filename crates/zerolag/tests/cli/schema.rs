@@ -346,7 +346,11 @@ fn one_table_names_the_same_thing_everywhere() {
         settings::json,
     ];
     let guide = std::fs::read_to_string(workspace().join("docs/guide/python.md")).expect("the guide");
-    let table = guide.split("\n## One name\n").nth(1).and_then(|rest| rest.trim_start().split("\n\n").next()).expect("its table");
+    let table = guide
+        .split("\n## One name\n")
+        .nth(1)
+        .and_then(|rest| rest.trim_start().split("\n\n").next())
+        .expect("its table");
     let help = zerolag(&["--help"]).stdout;
     let schema = published();
     let mut named = Vec::new();
