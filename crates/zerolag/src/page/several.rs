@@ -101,17 +101,19 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
         1 => format!("One run per point, seed {}.", grid.seed),
         runs => format!("Means of {runs} runs per point; the bands and whiskers are the range over the seeds."),
     };
-    let failed = grid.failed_lines();
-    let answer = match failed.first() {
-        Some(line) => format!("{} {answer}", line.replace(" and have no figures:", ".")),
-        None => answer,
-    };
-    let about_runs = format!("A row per cell: {}. {}", grid.seeds_text(), failed.join("\n"));
-    let figures = Section::new("Figures", about_runs.trim_end(), Body::Table(grid.table().to_rows()));
+    let (failed, runs) = grid.failed_of();
+    let answer = if failed == 0 { answer } else { format!("{failed} of {runs} runs failed. The others: {answer}") };
+    let figures = Section::new(
+        "Figures",
+        &format!("A row per cell: {}.", grid.seeds_text()),
+        Body::Table(grid.table().to_rows()),
+    );
+    let reasons = || Section::new("Failed runs", "They have no figures.", Body::Table(grid.failed_table().to_rows()));
+    let tables = [figures].into_iter().chain((failed > 0).then(reasons));
     let details = match plan {
         // What the cells have in common, and the first one's values of the axes.
-        Some(plan) => [figures].into_iter().chain(conditions(about, &plan.meta(), Some(plan))).collect(),
-        None => vec![figures, command(about)],
+        Some(plan) => tables.chain(conditions(about, &plan.meta(), Some(plan))).collect(),
+        None => tables.chain([command(about)]).collect(),
     };
     let sections = plots_section(plots, &text).into_iter().collect();
     Page { title: about.title.clone(), answer, goals: verdicts.collect(), sections, details, ..Page::default() }

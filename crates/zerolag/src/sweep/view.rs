@@ -92,9 +92,25 @@ impl Grid {
         }
     }
 
+    /// Returns the number of runs that failed, and of all.
+    pub(crate) fn failed_of(&self) -> (usize, usize) {
+        (self.failed().count(), self.cells.iter().map(|cell| cell.runs.len()).sum())
+    }
+
+    /// Returns a row per run that failed: its values, its seed, why.
+    pub(crate) fn failed_table(&self) -> Table {
+        let axes = self.axes.iter().map(|axis| (&*axis.key, Align::Right));
+        let head = axes.chain([("seed", Align::Right), ("reason", Align::Left)]);
+        let mut table = Table::new(&head.collect::<Vec<_>>());
+        for (values, seed, why) in self.failed() {
+            table.push(values.iter().cloned().chain([seed.to_string(), one_line(why)]));
+        }
+        table
+    }
+
     /// Returns what is said of runs that failed, in lines; none if none failed.
-    pub(crate) fn failed_lines(&self) -> Vec<String> {
-        let all = self.failed().count();
+    fn failed_lines(&self) -> Vec<String> {
+        let (all, runs) = self.failed_of();
         if all == 0 {
             return Vec::new();
         }
@@ -102,7 +118,6 @@ impl Grid {
             let values = self.axes.iter().zip(values).map(|(axis, value)| format!("{}={value}, ", axis.key));
             format!("  {}seed {seed}: {}", values.collect::<String>(), one_line(why))
         };
-        let runs = self.cells.iter().map(|cell| cell.runs.len()).sum::<usize>();
         let mut lines = vec![format!("{all} of {runs} runs failed and have no figures:")];
         lines.extend(self.failed().take(FAILED_SHOWN).map(line));
         if all > FAILED_SHOWN {

@@ -234,6 +234,11 @@ fn a_run_that_fails_is_a_row_with_its_error() {
     let lines = std::fs::read_to_string(&csv).expect("written");
     let errors: Vec<bool> = lines.lines().skip(1).map(|line| line.contains("deadlock: ")).collect();
     assert_eq!(errors, [false, false, true, true, false, false], "{lines}");
+    let page = path("failed.html");
+    drop(zerolag(&[&grid[..], &[&format!("--html={page}")]].concat()));
+    let page = std::fs::read_to_string(&page).expect("written");
+    assert!(page.contains("2 of 6 runs failed. The others: ") && page.contains("Failed runs"));
+    assert_eq!(page.matches("deadlock: y-0 waits for mutex").count(), 2);
     // Nothing is run again, and parts are merged to the same.
     assert_eq!(zerolag(&[&grid[..], &["--resume", &kept]].concat()).stdout, *table);
     let parts: Vec<String> = (1..=4).map(|part| path(&format!("{part}.json"))).collect();
