@@ -16,6 +16,7 @@
 
 mod data;
 
+use crate::gaps::Gaps;
 use crate::human::Human;
 use core::fmt;
 pub use data::ExplainedWaits;
@@ -137,6 +138,9 @@ pub struct Explained {
     pub causes: Vec<(Chain, Duration)>,
     /// The chains in order of time, with their starts. Of a very long wait only the first are kept.
     pub steps: Vec<(Instant, Chain)>,
+    /// How much of the wait lies in gaps: events of the CPU on which it ended are missing then, so
+    /// its causes are those that the events around the gap suggest. Zero in a complete trace.
+    pub in_gaps: Duration,
 }
 
 impl Explained {
@@ -144,6 +148,15 @@ impl Explained {
     #[must_use]
     pub fn length(&self) -> Duration {
         self.to.since(self.from)
+    }
+
+    /// Returns what the trace does not show of the wait, as a sentence; `None` if nothing.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let in_gaps = Human(self.in_gaps);
+        (!self.in_gaps.is_zero()).then(|| {
+            format!("Events of its CPU are missing for {in_gaps} of it: the causes are what the events around suggest.")
+        })
     }
 }
 
@@ -191,6 +204,7 @@ struct Open {
 #[derive(Debug)]
 pub struct Explainer {
     replay: Replay,
+    gaps: Gaps,
     /// Whether the trace is complete, i.e. not a recorded kernel's.
     is_complete: bool,
     groups: Groups,
@@ -222,6 +236,7 @@ impl Explainer {
         let tids = meta.recorded.threads.iter().map(|thread| thread.tid).collect();
         Self {
             replay: Replay::new(meta),
+            gaps: Gaps::new(meta),
             is_complete: meta.source.is_complete(),
             groups: Groups::new(meta.setting("throttle")),
             throttled_since: BTreeMap::new(),
@@ -344,6 +359,7 @@ impl Explainer {
             *self.found.totals.entry(text).or_default() += *time;
         }
         let length = at.since(open.from);
+        let in_gaps = self.cpu_of(task).map_or(Duration::ZERO, |cpu| self.gaps.within(cpu, open.from, at));
         let kept = &mut self.found.waits;
         let place = kept.partition_point(|other| other.length() >= length);
         if length.is_zero() || place >= self.options.worst {
@@ -351,8 +367,14 @@ impl Explainer {
         }
         let mut causes: Vec<(Chain, Duration)> = open.parts.into_iter().collect();
         causes.sort_by(|(a, ours), (b, theirs)| theirs.cmp(ours).then_with(|| a.cmp(b)));
-        kept.insert(place, Explained { task, from: open.from, to: at, causes, steps: open.steps });
+        kept.insert(place, Explained { task, from: open.from, to: at, causes, steps: open.steps, in_gaps });
         kept.truncate(self.options.worst);
+    }
+
+    /// Returns the CPU that a task runs on or is queued on.
+    fn cpu_of(&self, task: TaskId) -> Option<CpuId> {
+        let view = self.replay.task(task)?;
+        if let TaskState::Running { on, .. } = view.state { Some(on) } else { view.rq }
     }
 
     /// Updates the open waits after a change.
@@ -640,6 +662,9 @@ impl fmt::Display for Explanation {
             if let Some(rest) = alike.get(ALIKE_SHOWN..).filter(|rest| !rest.is_empty()) {
                 let time: Duration = rest.iter().map(|alike| alike.time).sum();
                 writeln!(f, "{:>10}  {} other causes", Human(time).to_string(), rest.len())?;
+            }
+            if let Some(missing) = wait.missing() {
+                writeln!(f, "{:>10}  {missing}", "")?;
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! [`Summary`]: the figures of a run.
 
+use crate::human::Human;
 use crate::table::shorten;
 use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Nice, Prio, SchedAttr};
@@ -36,6 +37,22 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Returns what a recording does not show, as a sentence; `None` if it has no gaps.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let gaps = match self.meta.recorded.gaps.len() {
+            0 => return None,
+            1 => "one gap".to_owned(),
+            several => format!("{several} gaps"),
+        };
+        let unseen = Human(self.cpus.iter().fold(Duration::ZERO, |sum, cpu| sum.saturating_add(cpu.unseen)));
+        let lost = match self.meta.lost_events {
+            0 => "events are missing".to_owned(),
+            lost => format!("{lost} events were lost"),
+        };
+        Some(format!("{lost}: {gaps}, {unseen} of CPU time unseen; `~` marks figures of which a part lies in gaps."))
+    }
+
     /// Returns a task's figures by its name; the first if several have that name.
     #[must_use]
     pub fn task_by_name(&self, name: &str) -> Option<&TaskSummary> {

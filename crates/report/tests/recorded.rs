@@ -1,6 +1,7 @@
 //! The figures of recordings with lost events.
 
 use zerolag_model::Duration;
+use zerolag_report::explain::{Options, explain};
 use zerolag_report::text::Limits;
 use zerolag_report::{Metrics, Summary, json, text};
 use zerolag_trace::Trace;
@@ -37,6 +38,25 @@ fn gaps_are_listed_and_mark_figures() {
         let seen = cpu.busy.saturating_add(cpu.idle).saturating_add(cpu.unseen);
         assert!(seen <= summary.elapsed, "a CPU's time is counted once");
     }
+}
+
+/// A wait of which a part lies in a gap says so, in text and as data.
+#[test]
+fn explained_waits_tell_what_lies_in_gaps() {
+    let packed: &[u8] = include_bytes!("../../trace/tests/data/lost-2cpu.perf.data.gz");
+    let trace = Trace::from_bytes(packed).expect("a recording");
+    let found = explain(&trace, Options { worst: 40, task: None });
+    let unsure: Vec<_> = found.waits.iter().filter(|wait| !wait.in_gaps.is_zero()).collect();
+    assert!(!unsure.is_empty() && unsure.len() < found.waits.len(), "{} of {}", unsure.len(), found.waits.len());
+    assert!(unsure.iter().all(|wait| wait.in_gaps <= wait.length()));
+    let said = found.to_string().matches("Events of its CPU are missing for ").count();
+    assert_eq!(said, unsure.len());
+    let data = serde_json::to_value(found.data()).expect("JSON");
+    let marked = data["waits"].as_array().expect("waits").iter().filter(|wait| wait["in_gaps_ns"].is_u64()).count();
+    assert_eq!(marked, unsure.len());
+    let mut whole = trace;
+    whole.meta.recorded.gaps.clear();
+    assert!(explain(&whole, Options { worst: 40, task: None }).waits.iter().all(|wait| wait.missing().is_none()));
 }
 
 /// Tasks whose time was seen completely have the time that the kernel has charged them, within 1 %

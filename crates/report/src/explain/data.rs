@@ -28,6 +28,9 @@ struct ExplainedWait {
     to_ns: u64,
     /// The length of the wait: the sum of its causes.
     length_ns: u64,
+    /// How much of the wait lies in gaps of a recording; left out if nothing does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_gaps_ns: Option<u64>,
     /// The causes, the longest first.
     causes: Vec<WaitCause>,
 }
@@ -170,6 +173,7 @@ impl Explanation {
             from_ns: wait.from.as_nanos(),
             to_ns: wait.to.as_nanos(),
             length_ns: wait.length().as_nanos(),
+            in_gaps_ns: (!wait.in_gaps.is_zero()).then(|| wait.in_gaps.as_nanos()),
             causes: wait.causes.iter().map(cause).collect(),
         }
     }

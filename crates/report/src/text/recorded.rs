@@ -28,7 +28,9 @@ pub(super) fn write(out: &mut String, summary: &Summary) -> fmt::Result {
     if recorded.gaps.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", gaps_line(summary))?;
+    if let Some(missing) = summary.missing() {
+        writeln!(out, "\n{missing} The longest:")?;
+    }
     let mut longest: Vec<&Gap> = recorded.gaps.iter().collect();
     longest.sort_by_key(|gap| (core::cmp::Reverse(gap.until.since(gap.from)), gap.from, gap.cpu));
     longest.truncate(GAPS_SHOWN);
@@ -44,20 +46,6 @@ pub(super) fn write(out: &mut String, summary: &Summary) -> fmt::Result {
         0 => Ok(()),
         more => writeln!(out, "  ({more} more, each shorter)"),
     }
-}
-
-fn gaps_line(summary: &Summary) -> String {
-    let gaps = &summary.meta.recorded.gaps;
-    let unseen = summary.cpus.iter().fold(Duration::ZERO, |sum, cpu| sum.saturating_add(cpu.unseen));
-    let lost = match summary.meta.lost_events {
-        0 => "events are missing".to_owned(),
-        lost => format!("{lost} events were lost"),
-    };
-    let count = if gaps.len() == 1 { "one gap".to_owned() } else { format!("{} gaps", gaps.len()) };
-    format!(
-        "{lost}: {count}, {} of CPU time unseen; `~` marks figures of which a part lies in gaps. The longest:",
-        Human(unseen)
-    )
 }
 
 /// Lists tasks whose run time differs from what the kernel charged them.
