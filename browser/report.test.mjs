@@ -375,3 +375,72 @@ test("a printed page is on white paper, without controls", async () => {
   assert.equal(await page.locator(".bar").isVisible(), false);
   await page.close();
 });
+
+test("a plot zooms by dragging, and the timeline follows", async () => {
+  const page = await open("limit");
+  const figure = page.locator("figure", { hasText: "Use of the CPUs" }).first(), svg = figure.locator("svg.plot:visible");
+  await svg.scrollIntoViewIfNeeded();
+  const box = await svg.boundingBox();
+  const ticks = () => svg.locator(".part text").allInnerTexts();
+  assert.deepEqual(await ticks(), []);
+  await page.mouse.move(box.x + box.width * 0.4, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, { steps: 4 });
+  await page.mouse.up();
+  assert.ok((await ticks()).length >= 3, "the part has its own ticks");
+  assert.equal(await svg.locator(":scope > .data").isVisible(), false);
+  const near = await view(page);
+  assert.ok(near.to - near.from < 8e9 && near.from > 4e9, JSON.stringify(near));
+  const budget = page.locator("figure", { hasText: "Budget of /web" }).locator("svg.plot:visible .part text");
+  assert.deepEqual(await budget.allInnerTexts(), await ticks(), "plots over time show the same part");
+  // The line of the part is that of the values: as high at a place as the whole one there.
+  const spans = await svg.evaluate((svg) => {
+    const points = (/** @type {string} */ text) => [...svg.querySelectorAll(text)].map((line) => line.getAttribute("points").split(" ").map((pair) => pair.split(",").map(Number)));
+    const heights = (/** @type {number[][]} */ line) => Math.min(...line.map(([, y]) => y));
+    return [heights(points(".data polyline")[0]), heights(points(".part polyline")[0])];
+  });
+  assert.ok(Math.abs(spans[0] - spans[1]) < 0.2, String(spans));
+  await figure.locator("button.whole").click();
+  assert.deepEqual(await ticks(), []);
+  assert.equal((await view(page)).to - (await view(page)).from, 20e9);
+  await svg.focus();
+  await page.keyboard.press("+");
+  await page.keyboard.press("+");
+  assert.ok((await ticks()).length >= 3);
+  const closer = await view(page);
+  assert.ok(Math.abs((closer.to - closer.from) / 5e9 - 1) < 1e-6);
+  await page.keyboard.press("0");
+  assert.deepEqual(await ticks(), []);
+  const latency = page.locator("figure", { hasText: "Request latency" }).first().locator("svg.plot:visible");
+  await latency.focus();
+  for (let i = 0; i < 12; i++) await page.keyboard.press("+");
+  assert.ok(await latency.locator(".part text").count() >= 1, "a logarithmic axis has ticks at any zoom");
+  assert.equal((await view(page)).to - (await view(page)).from, 20e9, "another axis does not move the timeline");
+  await page.close();
+});
+
+test("the gaps of a recording are on the timeline, beside the answer, and at the waits that they touch", async () => {
+  report("lost", ["explain", "crates/trace/tests/data/lost-2cpu.perf.data.gz"]);
+  const page = await open("lost");
+  assert.match(await page.locator("#answer").innerText(), /3628 events were lost: 66 gaps, .* of CPU time unseen/);
+  assert.match(await page.locator(".legend").innerText(), /events missing from the recording/);
+  const gap = await page.evaluate(() => {
+    const { timeline } = window.zerolag, { run } = timeline;
+    const longest = run.gaps.reduce((a, b) => run.spans.to[a] - run.spans.from[a] >= run.spans.to[b] - run.spans.from[b] ? a : b);
+    const from = run.spans.from[longest], to = run.spans.to[longest];
+    timeline.show(from - (to - from), to + (to - from));
+    document.querySelector("#timeline").scrollIntoView();
+    return { count: run.gaps.length, cpu: run.spans.cpu[longest] - 1 };
+  });
+  assert.equal(gap.count, 66);
+  await settle(page);
+  const box = await page.locator("canvas.rows").boundingBox();
+  await page.mouse.move(box.x + 132 + (box.width - 138) / 2, box.y + 22 + 26 * gap.cpu + 13);
+  await page.locator("#tip:not([hidden])").filter({ hasText: /events of this CPU are missing/ }).waitFor();
+  await page.screenshot({ path: join(work, "gaps.png") });
+  assert.match(await page.locator(".waits .unseen").first().textContent(), /^Events of its CPU are missing for .* of it/);
+  await page.close();
+  const whole = await open("hog");
+  assert.doesNotMatch(await whole.locator(".legend").innerText(), /missing/);
+  await whole.close();
+});

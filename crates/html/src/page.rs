@@ -377,11 +377,18 @@ fn plain_json(value: serde_json::Value) -> serde_json::Value {
 
 fn write_table(out: &mut String, label: &str, rows: &[Vec<String>]) {
     let Some((head, rows)) = rows.split_first() else { return };
-    let is_number = |text: &str| text == "-" || text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+    let is_number = |text: &str| text == "-" || text.starts_with(|c: char| c.is_ascii_digit() || "-+~".contains(c));
     let right: Vec<bool> = (0..head.len())
         .map(|column| rows.iter().all(|row| row.get(column).is_none_or(|text| is_number(text))))
         .collect();
-    let class = |column: usize| if right.get(column) == Some(&true) { " class=\"n\"" } else { "" };
+    // What is short stays on one line: the room is better given to sentences.
+    let is_short = |column: usize| rows.iter().all(|row| row.get(column).is_none_or(|text| text.chars().count() <= 16));
+    let short: Vec<bool> = (0..head.len()).map(is_short).collect();
+    let class = |column: usize| match (right.get(column), short.get(column)) {
+        (Some(true), _) => " class=\"n\"",
+        (_, Some(true)) => " class=\"s\"",
+        _ => "",
+    };
     writeln!(
         out,
         "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}, table\"><table><thead><tr>",
@@ -435,6 +442,8 @@ fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
             escape(&name)
         )
         .expect(INFALLIBLE);
+        // A cause of time that was not seen is a guess: this is said where it is read.
+        let missing = wait.missing();
         for (chain, time) in &wait.causes {
             writeln!(
                 out,
@@ -444,7 +453,11 @@ fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
             )
             .expect(INFALLIBLE);
         }
-        out.push_str("</tbody></table></details></li>\n");
+        out.push_str("</tbody></table>");
+        if let Some(missing) = missing {
+            write!(out, "<p class=\"unseen\">{}</p>", escape(&missing)).expect(INFALLIBLE);
+        }
+        out.push_str("</details></li>\n");
     }
     out.push_str("</ol>\n");
 }

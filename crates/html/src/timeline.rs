@@ -20,9 +20,9 @@ use zerolag_model::event::{IpiReason, Mark, RequestStep};
 use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerState, TaskId, TraceEvent,
 };
-use zerolag_trace::Meta;
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
+use zerolag_trace::{Gap, Meta};
 
 /// A time in which a CPU runs one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +83,8 @@ pub enum SpanKind {
     NoBudget,
     /// A task was dequeued because its group is throttled.
     TaskThrottled,
+    /// Events of a CPU are missing from the recording; `what` is their number, 0 if it is unknown.
+    Unseen,
 }
 
 /// A time in which something holds.
@@ -167,6 +169,10 @@ pub struct Recorder {
     wakers: BTreeMap<TaskId, u32>,
     open: Vec<Option<Slice>>,
     open_spans: BTreeMap<(SpanKind, u32, u32), usize>,
+    /// The gaps of the recording.
+    unseen: Vec<Span>,
+    /// The thread ids of the recording, in order of task.
+    tids: Vec<u32>,
     found: Timeline,
 }
 
@@ -183,6 +189,8 @@ impl Recorder {
             wakers: BTreeMap::new(),
             open: vec![None; cpus],
             open_spans: BTreeMap::new(),
+            unseen: meta.recorded.gaps.iter().map(unseen).collect(),
+            tids: meta.recorded.threads.iter().map(|thread| thread.tid).collect(),
             found: Timeline {
                 start: meta.start.as_nanos(),
                 end: meta.start.as_nanos(),
@@ -195,6 +203,14 @@ impl Recorder {
                 waiting: Vec::new(),
                 records: 0,
             },
+        }
+    }
+
+    /// Returns the name of a row. Threads of a recording often share one, so their ids are in it.
+    fn label(&self, task: TaskId, name: &Arc<str>) -> Arc<str> {
+        match self.tids.get(task.index()) {
+            Some(tid) => format!("{name} {tid}").into(),
+            None => Arc::clone(name),
         }
     }
 
@@ -240,8 +256,9 @@ impl Recorder {
         self.found.end = self.found.end.max(at.as_nanos());
         match &record.event {
             TraceEvent::TaskNew { task, name, .. } => {
+                let name = self.label(*task, name);
                 let task = self.task(*task);
-                self.found.tasks[task as usize].name = Arc::clone(name);
+                self.found.tasks[task as usize].name = name;
             }
             TraceEvent::GroupNew { group, parent, path } => {
                 let parent = self.group_index.get(parent).copied();
@@ -401,6 +418,10 @@ impl Recorder {
             }
         }
         self.found.spans.iter_mut().filter(|span| span.to == u64::MAX).for_each(|span| span.to = end);
+        if !self.unseen.is_empty() {
+            self.found.spans.append(&mut self.unseen);
+            self.found.spans.sort_by_key(|span| span.from);
+        }
         let waiting: Vec<_> =
             self.replay.tasks().filter_map(|(task, view)| Some((task, view.waits_since()?))).collect();
         for (task, since) in waiting {
@@ -409,6 +430,12 @@ impl Recorder {
         }
         self.found
     }
+}
+
+fn unseen(gap: &Gap) -> Span {
+    let what = Some(u32::try_from(gap.events).unwrap_or(u32::MAX - 1));
+    let (from, to) = (gap.from.as_nanos(), gap.until.as_nanos());
+    Span { kind: SpanKind::Unseen, from, to, cpu: Some(gap.cpu.0), task: None, what }
 }
 
 /// Returns the part of a span's key that tells apart spans of one kind and subject: a CPU has one
@@ -603,6 +630,18 @@ mod tests {
         assert_eq!((us(found.spans[0].from), us(found.spans[0].to)), (6, 7));
         assert_eq!((found.spans[1].kind, us(found.spans[1].to)), (SpanKind::RtThrottled, 20), "open at the end");
         assert_eq!(found.waiting, [(0, 15_000)], "a was woken again");
+    }
+
+    #[test]
+    fn gaps_are_spans_of_their_cpu_in_order_of_time() {
+        let mut trace = two_tasks();
+        let us = |us: u64| Instant::from_nanos(us * 1_000);
+        trace.meta.recorded.gaps.push(Gap { cpu: CpuId(1), from: us(3), until: us(9), events: 7 });
+        let found = of(&trace);
+        let order: Vec<_> = found.spans.iter().map(|span| span.kind).collect();
+        assert_eq!(order, [SpanKind::Unseen, SpanKind::Interrupt, SpanKind::RtThrottled]);
+        let span = found.spans[0];
+        assert_eq!((span.cpu, span.from, span.to, span.what), (Some(1), 3_000, 9_000, Some(7)));
     }
 
     #[test]

@@ -151,7 +151,7 @@ class Painter {
   spans(run, row, view, theme, y, height) {
     const context = this.context, spans = run.spans;
     const scale = view.width / (view.to - view.from), pixel = 1 / scale;
-    const drawn = new Float64Array(11).fill(-Infinity);
+    const drawn = new Float64Array(12).fill(-Infinity);
     run.eachSpan(row, view.from, view.to, (span) => {
       const kind = spans.kind[span];
       if (spans.to[span] <= drawn[kind]) return;
@@ -177,6 +177,7 @@ class Painter {
         break;
       case SPIN: context.fillStyle = theme.spin; context.fillRect(x, y + 3, width, 3); break;
       case IRQ: context.fillStyle = theme.irq; context.fillRect(x, y + 1, width, 3); break;
+      case UNSEEN: this.unseen(x, y, width, height, theme); break;
       case OFFLINE: this.hatch(x, y + 1, width, height - 2, theme.quiet); break;
       case BOOSTED: context.fillStyle = theme.boost; context.fillRect(x, y + 1, width, 3); break;
       case HOLDS: context.fillStyle = theme.lock; context.fillRect(x, bottom - 2, width, 2); break;
@@ -205,6 +206,28 @@ class Painter {
     }
     context.stroke();
     context.restore();
+  }
+
+  /** A veil over what was not seen, and an edge where it begins and ends. @param {number} x @param {number} y @param {number} width
+   * @param {number} height @param {Theme} theme */
+  unseen(x, y, width, height, theme) {
+    const context = this.context;
+    context.fillStyle = theme.paper;
+    context.globalAlpha = 0.62;
+    context.fillRect(x, y, width, height);
+    context.globalAlpha = 1;
+    context.fillStyle = theme.quiet;
+    if (width < 4) return context.fillRect(x, y, width, height);
+    context.fillRect(x, y, 1, height);
+    context.fillRect(x + width - 1, y, 1, height);
+    for (let at = x + 4; at < x + width - 4; at += 6) context.fillRect(at, y + height / 2 - 1, 2, 2);
+    if (width > 90) {
+      context.fillStyle = theme.paper;
+      const text = "events missing", long = context.measureText(text).width;
+      context.fillRect(x + 7, y + 3, long + 6, height - 6);
+      context.fillStyle = theme.quiet;
+      context.fillText(text, x + 10, y + height / 2 + 0.5);
+    }
   }
 
   /** @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} colour */

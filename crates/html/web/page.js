@@ -13,7 +13,9 @@ async function start() {
   const { head, columns } = await unpack((store?.textContent ?? "").trim());
   // Its text is not needed again.
   store?.remove();
-  bindPlots(head);
+  /** @type {Timeline | null} */
+  let shown = null;
+  bindPlots(head, (from, to) => shown?.show(from, to));
   if (!home || !head.runs.length) return;
   let timer = 0;
   let own = "";
@@ -29,6 +31,7 @@ async function start() {
       parent.postMessage({ zerolag: "view", view: own }, "*");
     }, 250);
   }, typeof askServer === "function" ? askServer : null);
+  shown = timeline;
   const apply = () => {
     const view = readView(location.hash);
     if (view && location.hash !== own) timeline.go(view);

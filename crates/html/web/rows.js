@@ -3,7 +3,7 @@
 
 const BLOCKED = 1, ENDED = 2, OPEN = 3, WOKEN = 4, NEW = 8, PREEMPTED = 12, MERGED = 16;
 const THROTTLED = 0, RT_THROTTLED = 1, SERVER = 2, SPIN = 3, IRQ = 4, OFFLINE = 5, BOOSTED = 6, HOLDS = 7, WANTS = 8, NO_BUDGET = 9,
-  TASK_THROTTLED = 10;
+  TASK_THROTTLED = 10, UNSEEN = 11;
 /** How many slices a sentence about a wait reads. */
 const MEANWHILE = 4000;
 const IPI = 0, MIGRATE = 1, REPLENISH = 2, OVERRUN = 3, LATE = 4, DROP = 5;
@@ -58,7 +58,12 @@ class Run {
       kind: read("s.kind", Uint8Array), from: columns.times(head.prefix + "s.from"), to: read("s.len", Float64Array),
       cpu: read("s.cpu", Uint32Array), task: read("s.task", Uint32Array), what: read("s.what", Uint32Array),
     };
-    for (let i = 0; i < this.spans.to.length; i++) this.spans.to[i] += this.spans.from[i];
+    /** The spans in which events are missing. @type {number[]} */
+    this.gaps = [];
+    for (let i = 0; i < this.spans.to.length; i++) {
+      this.spans.to[i] += this.spans.from[i];
+      if (this.spans.kind[i] === UNSEEN) this.gaps.push(i);
+    }
     this.points = {
       kind: read("p.kind", Uint8Array), at: columns.times(head.prefix + "p.at"), cpu: read("p.cpu", Uint32Array),
       task: read("p.task", Uint32Array), to: read("p.to", Uint32Array), what: read("p.what", Uint32Array),
@@ -100,7 +105,8 @@ class Run {
     /** @type {Map<string, { hue: number, seen: number }>} */
     const bases = new Map();
     return Uint8Array.from(this.head.tasks, (task) => {
-      const name = task.replace(/-\d+$/, "");
+      // Instances have a number, threads of a recording their id.
+      const name = task.replace(/(-\d+| \d+)$/, "");
       const base = bases.get(name) ?? { hue: bases.size % LIGHT.tasks.length, seen: 0 };
       bases.set(name, base);
       return base.hue * SHADES + base.seen++ % SHADES;
@@ -224,6 +230,7 @@ class Run {
       case WANTS: return `waits for lock ${what}`;
       case NO_BUDGET: return "its deadline budget is exhausted";
       case TASK_THROTTLED: return "dequeued: its group is throttled";
+      case UNSEEN: return `${what > 0 ? `${what} events` : "events"} of this CPU are missing: what is drawn is what the events around suggest`;
       default: return "";
     }
   }
@@ -281,7 +288,7 @@ class Run {
     const own = this.rows.find((one) => one.kind === "task" && one.id === this.task[slice]);
     /** @type {Map<string, number>} */
     const states = new Map();
-    for (const [row, kinds] of /** @type {[Row | undefined, number[]][]} */ ([[this.rows[cpu], [THROTTLED, RT_THROTTLED]], [own, [TASK_THROTTLED, NO_BUDGET, WANTS]]])) {
+    for (const [row, kinds] of /** @type {[Row | undefined, number[]][]} */ ([[this.rows[cpu], [THROTTLED, RT_THROTTLED, UNSEEN]], [own, [TASK_THROTTLED, NO_BUDGET, WANTS]]])) {
       if (!row) continue;
       this.eachSpan(row, from, to, (span) => {
         const time = Math.min(this.spans.to[span], to) - Math.max(this.spans.from[span], from), text = this.spanText(span);

@@ -8,7 +8,7 @@ const KEYS = [
 const MARKS = [
   ["run", "runs"], ["wait", "waits"], ["throttle", "throttled, no budget"], ["server", "fair server competes"], ["defer", "fair server deferred"],
   ["boost", "boosted"], ["lock", "holds or wants a lock"], ["irq", "interrupt"], ["spin", "spins for a run queue"],
-  ["wake", "from the waker to the woken"], ["ipi", "IPI, move to another CPU"], ["point", "new budget; red: late, overrun, queue full"],
+  ["gap", "events missing from the recording"], ["wake", "from the waker to the woken"], ["ipi", "IPI, move to another CPU"], ["point", "new budget; red: late, overrun, queue full"],
 ];
 
 /** @template {keyof HTMLElementTagNameMap} K @param {K} kind @param {Record<string, string>} [attributes] @param {...(Node | string)} children */
@@ -116,7 +116,7 @@ class Timeline {
     const keys = make("p", { id: "tl-keys", class: "keys" }, ...KEYS.flatMap(([key, text]) => [make("kbd", {}, key), ` ${text}  `]));
     this.detail = make("p", { class: "quiet detail", role: "status" });
     this.detail.hidden = !this.ask;
-    this.legend = make("p", { class: "legend" }, ...MARKS.map(([kind, text]) => make("span", {}, make("i", { class: "m-" + kind, "aria-hidden": "true" }), text)));
+    this.legend = make("p", { class: "legend" });
     this.home.replaceChildren(bar, this.overview, this.detail, this.scroller, this.panel, this.legend, keys);
     this.home.hidden = false;
     this.painter = new Painter(/** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d")));
@@ -141,6 +141,8 @@ class Timeline {
     this.selected = -1;
     this.marked = null;
     if (!before) [this.from, this.to] = [run.start, run.end];
+    const marks = MARKS.filter(([kind]) => kind !== "gap" || run.gaps.length);
+    this.legend.replaceChildren(...marks.map(([kind, text]) => make("span", {}, make("i", { class: "m-" + kind, "aria-hidden": "true" }), text)));
     this.arrange();
     this.say([]);
     this.refine();
@@ -351,7 +353,7 @@ class Timeline {
       const row = this.rows[i], y = RULER + this.tops[i] - view.scroll;
       if (y > view.bottom) break;
       const first = run.firstAt(row.points, points.at, view.from), last = run.firstAt(row.points, points.at, view.to);
-      const isDense = last - first > 80;
+      const isDense = last - first > 40;
       if (last - first > 2000) continue;
       for (let at = first; at < last; at++) {
         const point = row.points[at], kind = points.kind[point];
@@ -480,6 +482,14 @@ class Timeline {
     context.fillStyle = theme.quiet;
     context.fillText(view.left < 100 ? "load" : "load, whole run", 6, OVERVIEW / 2);
     const scale = view.width / (run.end - run.start);
+    let drawn = -Infinity;
+    for (const gap of run.gaps) {
+      // Of gaps that fall into one pixel the first.
+      const x = view.left + (run.spans.from[gap] - run.start) * scale, right = view.left + (run.spans.to[gap] - run.start) * scale;
+      if (right <= drawn) continue;
+      context.fillRect(x, 0, Math.max(1, right - x), 4);
+      drawn = Math.max(right, x + 1);
+    }
     const x = view.left + (this.from - run.start) * scale, right = view.left + (this.to - run.start) * scale;
     context.fillStyle = theme.paper;
     context.globalAlpha = 0.6;

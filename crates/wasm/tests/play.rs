@@ -88,6 +88,8 @@ fn a_dropped_trace_is_judged_by_the_monitors_and_gaps_are_not() {
     let lost = play::report("lost.gz", bytes);
     let html = lost["html"].as_str().unwrap();
     assert!(html.contains("in 57 gaps were not judged: events are missing"), "the gaps of the recording");
+    assert!(html.contains("3628 events were lost: 66 gaps, "), "what the figures lack, beside the answer");
+    assert!(html.contains("<p class=\"unseen\">Events of its CPU are missing for "), "a wait in a gap");
     let report = check(&Trace::from_bytes(bytes).unwrap(), &Options::default());
     assert!(!report.verdicts.is_empty());
     let mut rest = &html[html.find(">Checks<").expect("the page has the verdicts")..];

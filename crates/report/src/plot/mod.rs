@@ -156,8 +156,23 @@ impl Plot {
     fn draw(&self, svg: &mut Svg, top: f64, frame: &Frame) {
         svg.text((LEFT_OF_TEXT, top + 16.0), Anchor::Start, 12.0, "q", &self.y.label);
         frame.draw_axes(svg, self);
+        svg.group("data", |svg| self.draw_series(svg, frame));
+        frame.draw_keys(svg, self);
+        if self.series.len() > 1 {
+            let end_of = |(index, series): (usize, &Series)| {
+                let last = series.points.iter().rev().find_map(|point| frame.at(*point));
+                last.filter(|_| series.mark != Mark::Bars).map(|end| (end, index))
+            };
+            let mut names: Vec<_> = self.series.iter().enumerate().filter_map(end_of).collect();
+            let is_free = |index: usize| frame.keys.iter().all(|key| key.series != index);
+            names.retain(|(_, index)| is_free(*index) && !self.series[*index].name.is_empty());
+            frame.draw_names(svg, self, names);
+        }
+    }
+
+    fn draw_series(&self, svg: &mut Svg, frame: &Frame) {
         let bars = self.series.iter().filter(|series| series.mark == Mark::Bars).count();
-        let (mut bar, mut names) = (0, Vec::new());
+        let mut bar = 0;
         for (index, series) in self.series.iter().enumerate().filter(|(_, series)| series.mark == Mark::Area) {
             frame.draw_area(svg, series, index);
         }
@@ -167,32 +182,12 @@ impl Plot {
                 bar += 1;
                 continue;
             }
-            let above = self.series[index + 1..].iter().filter(|other| coincide(series, other)).count();
+            let above = self.series[index + 1..].iter().filter(|other| frame.coincide(series, other)).count();
             // Between the names of bars there is nothing that a line could show.
             let between = if bars > 0 && self.x.has_categories() { Between::Nothing } else { Between::Lines };
             frame.draw_line(svg, series, index, above, between);
-            let last = series.points.iter().rev().find_map(|point| frame.at(*point));
-            names.extend(last.map(|end| (end, index)));
-        }
-        frame.draw_keys(svg, self);
-        if self.series.len() > 1 {
-            let is_free = |index: usize| frame.keys.iter().all(|key| key.series != index);
-            names.retain(|(_, index)| is_free(*index) && !self.series[*index].name.is_empty());
-            frame.draw_names(svg, self, names);
         }
     }
-}
-
-/// Returns whether two lines lie on each other: in most of the points that they have in common.
-fn coincide(one: &Series, other: &Series) -> bool {
-    if !matches!(one.mark, Mark::Line | Mark::Steps | Mark::Dashed) || one.points.len() != other.points.len() {
-        return false;
-    }
-    let is_near = |(a, b): (&(f64, f64), &(f64, f64))| {
-        (a.0 - b.0).abs() <= f64::EPSILON * a.0.abs() && (a.1 - b.1).abs() <= 0.004 * a.1.abs().max(b.1.abs())
-    };
-    let same = one.points.iter().zip(&other.points).filter(|pair| is_near(*pair)).count();
-    same * 2 > one.points.len()
 }
 
 /// The room that a drawing has.
@@ -291,12 +286,44 @@ impl Frame {
         Some((self.left + x * (self.right - self.left), self.bottom - y * (self.bottom - self.top)))
     }
 
+    /// Returns whether a line lies below another one, in most of its points. The distance that
+    /// counts is that of the drawing: on a logarithmic axis values that differ can look the same.
+    fn coincide(&self, one: &Series, other: &Series) -> bool {
+        if !matches!(one.mark, Mark::Line | Mark::Steps | Mark::Dashed) {
+            return false;
+        }
+        let others: Vec<(f64, f64)> = other.points.iter().filter_map(|point| self.at(*point)).collect();
+        let is_covered = |(x, y): (f64, f64)| {
+            // Points are in order of their place.
+            let first = others.partition_point(|other| other.0 < x - 0.5);
+            others[first..].iter().take_while(|other| other.0 <= x + 0.5).any(|other| (other.1 - y).abs() <= 1.5)
+        };
+        // Levels at the edges are common: zeros of histograms, the ends of distributions.
+        let is_inside = |(_, y): &(f64, f64)| *y < self.bottom - 1.0 && *y > self.top + 1.0;
+        let placed: Vec<(f64, f64)> = one.points.iter().filter_map(|point| self.at(*point)).collect();
+        let inside: Vec<(f64, f64)> = placed.iter().filter(|point| is_inside(point)).copied().collect();
+        let looked_at = if inside.is_empty() { placed } else { inside };
+        looked_at.iter().filter(|point| is_covered(**point)).count() * 2 > looked_at.len()
+    }
+
     fn draw_axes(&self, svg: &mut Svg, plot: &Plot) {
         for (place, label) in self.y.ticks() {
             let y = self.bottom - place * (self.bottom - self.top);
             svg.line((self.left, y), (self.right, y), "g");
             svg.text((self.left - 8.0, y + 4.0), Anchor::End, 12.0, "q", label);
         }
+        svg.group("ticks", |svg| self.draw_ticks(svg, plot));
+        svg.line((self.left, self.bottom), (self.right, self.bottom), "a");
+        let below = 37.0 + KEY_ROW * (self.label_rows - 1) as f64;
+        svg.text((self.right, self.bottom + below), Anchor::End, 12.0, "q", &plot.x.label);
+        if plot.series.iter().all(|series| series.points.iter().all(|point| self.at(*point).is_none())) {
+            let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
+            svg.text(middle, Anchor::Middle, 13.0, "q", "no data");
+        }
+    }
+
+    /// Draws the ticks of the horizontal axis.
+    fn draw_ticks(&self, svg: &mut Svg, plot: &Plot) {
         if !plot.x.has_categories() {
             for (place, _) in self.x.ticks() {
                 let x = self.left + place * (self.right - self.left);
@@ -305,13 +332,6 @@ impl Frame {
         }
         for (x, row, label) in place_labels(&self.x, (self.left, self.right), self.label_rows) {
             svg.text((x, self.bottom + 18.0 + KEY_ROW * row as f64), Anchor::Middle, 12.0, "q", label);
-        }
-        svg.line((self.left, self.bottom), (self.right, self.bottom), "a");
-        let below = 37.0 + KEY_ROW * (self.label_rows - 1) as f64;
-        svg.text((self.right, self.bottom + below), Anchor::End, 12.0, "q", &plot.x.label);
-        if plot.series.iter().all(|series| series.points.iter().all(|point| self.at(*point).is_none())) {
-            let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
-            svg.text(middle, Anchor::Middle, 13.0, "q", "no data");
         }
     }
 
@@ -565,6 +585,15 @@ mod tests {
         };
         assert!(plot(1.0).contains("stroke-width=\"5\"") && plot(1.0).contains("stroke-width=\"2\""));
         assert!(!plot(2.0).contains("stroke-width=\"5\""));
+        let shorter = Plot::new("", Axis::linear("", Unit::Number), Axis::linear("", Unit::Number))
+            .with("under", Mark::Line, line(1.0)[..3].to_vec())
+            .with("over", Mark::Line, line(1.001));
+        assert!(shorter.to_svg().contains("stroke-width=\"5\""), "a line that ends earlier");
+        let bins = |peak: f64| vec![(1.0, 0.0), (2.0, peak), (3.0, 0.0), (4.0, 0.0), (5.0, 0.0)];
+        let histograms = Plot::new("", Axis::linear("", Unit::Number), Axis::linear("", Unit::Number))
+            .with("low", Mark::Steps, bins(3.0))
+            .with("high", Mark::Steps, bins(7.0));
+        assert!(!histograms.to_svg().contains("stroke-width=\"5\""), "zeros that they have in common");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use core::fmt::Write;
 /// A page of SVG.
 pub(super) struct Svg {
     out: String,
+    /// Whether it is a part of a page, whose script can draw parts of it anew.
+    is_inline: bool,
 }
 
 /// The anchor of a text.
@@ -65,7 +67,7 @@ impl Svg {
              <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\" class=\"b\"/>"
         )
         .expect(INFALLIBLE);
-        Self { out }
+        Self { out, is_inline: false }
     }
 
     /// Begins a drawing inside a page.
@@ -77,7 +79,18 @@ impl Svg {
             "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{description}\">"
         )
         .expect(INFALLIBLE);
-        Self { out }
+        Self { out, is_inline: true }
+    }
+
+    /// Draws parts that a page's script can replace, as a group of this class. A file has none.
+    pub(super) fn group(&mut self, class: &str, draw: impl FnOnce(&mut Self)) {
+        if self.is_inline {
+            writeln!(self.out, "<g class=\"{class}\">").expect(INFALLIBLE);
+        }
+        draw(self);
+        if self.is_inline {
+            self.out.push_str("</g>\n");
+        }
     }
 
     /// Draws a line of the grid (`g`) or of an axis (`a`).

@@ -11,9 +11,10 @@ use std::cmp::Ordering;
 use zerolag_check::Report;
 use zerolag_html::page::{Body, Page, Section, Verdict};
 use zerolag_html::plots::{Figure, distributions, of_counts, over_time};
-use zerolag_report::Summary;
+use zerolag_model::Duration;
 use zerolag_report::explain::Explanation;
 use zerolag_report::human::{Human, Percent};
+use zerolag_report::{ServiceSummary, Summary};
 use zerolag_trace::Meta;
 
 /// Returns the page of a simulation.
@@ -91,7 +92,15 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
             of.waits.first().map_or_else(|| "none".to_owned(), |wait| Human(wait.length()).to_string())
         };
         let (is, was) = (longest(after), longest(&answer.found));
-        page.answer = format!("With {} the longest wait is {is}, without it {was}.", change.name);
+        let all = |of: &Explanation| Human(of.totals.values().copied().sum::<Duration>()).to_string();
+        // A change can shorten all waits but the longest one, so both are in the answer.
+        page.answer = format!(
+            "With {} all waits together take {} instead of {}; the longest takes {is} instead of {was}.",
+            change.name,
+            all(after),
+            all(&answer.found)
+        );
+        page.notes.extend(latencies(&first.summary, &changed.summary));
         "as it is".clone_into(&mut page.runs[0].name);
         let mut run = changed.run(change.name.clone());
         run.waits = after;
@@ -104,6 +113,21 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
         page.details.insert(0, Section::new("Difference", text, Body::Table(differences(answer, &change.name))));
     }
     page.to_html()
+}
+
+/// Returns what a change did to the requests of each service.
+fn latencies(before: &Summary, after: &Summary) -> Vec<String> {
+    let of = |service: &ServiceSummary| service.latency.map(|times| times.p99);
+    let line = |was: &ServiceSummary| {
+        let is = after.services.iter().find(|service| service.name == was.name)?;
+        Some(format!(
+            "99 of 100 requests of {} take at most {} instead of {}.",
+            was.name,
+            Human(of(is)?),
+            Human(of(was)?)
+        ))
+    };
+    before.services.iter().filter_map(line).collect()
 }
 
 /// Returns the times that a change made longer or shorter.
@@ -134,13 +158,22 @@ fn page_of<'p>(pictured: &'p Pictured, about: &About, meta: &Meta, plan: Option<
     sections.push(Section::new("Load over time", "", Body::Figures(load)));
     let mut details = figures(&pictured.summary);
     details.extend(conditions(about, meta, plan));
+    // What a recording lacks is said beside the answer, whichever command shows it.
+    let missing = pictured.summary.missing().map(|missing| capital(&missing.replace('`', "")));
+    let notes = missing.into_iter().chain(pictured.summary.meta.recorded.dropped.clone()).collect();
     Page {
         title: about.title.clone(),
+        notes,
         sections,
         runs: vec![pictured.run("run".to_owned())],
         details,
         ..Page::default()
     }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn goal_text(goal: &Goal) -> String {
@@ -184,7 +217,13 @@ fn answer(result: &RunResult, pictured: &Pictured) -> (Verdict, String) {
 /// Returns what happened, in one sentence.
 pub(super) fn what_was(summary: &Summary, waits: &Explanation) -> String {
     let (idle, whole) = summary.idle();
-    let busy = Percent { part: whole.saturating_sub(idle), whole };
+    // What a recording does not show is neither busy nor idle.
+    let unseen = summary.cpus.iter().fold(Duration::ZERO, |sum, cpu| sum.saturating_add(cpu.unseen));
+    let busy = Percent { part: whole.saturating_sub(idle).saturating_sub(unseen), whole };
+    let unseen = match unseen {
+        Duration::ZERO => String::new(),
+        part => format!(" ({} was not recorded)", Percent { part, whole }),
+    };
     let cpus = match summary.cpus.len() {
         1 => "The CPU was".to_owned(),
         n => format!("The {n} CPUs were"),
@@ -197,5 +236,5 @@ pub(super) fn what_was(summary: &Summary, waits: &Explanation) -> String {
         || "no task waited".to_owned(),
         |wait| format!("the longest of {} waits was {} ({})", waits.count, Human(wait.length()), waits.name(wait.task)),
     );
-    format!("{cpus} busy for {busy} of {} with {tasks}; {longest}.", Human(summary.elapsed))
+    format!("{cpus} busy for {busy} of {}{unseen} with {tasks}; {longest}.", Human(summary.elapsed))
 }

@@ -37,9 +37,16 @@ fn time(time: Duration) -> String {
     Human(time).to_string()
 }
 
+/// Returns a time of which a part lies in gaps of a recording.
+fn unsure(all: Duration, in_gaps: Duration) -> String {
+    let mark = if in_gaps.is_zero() { "" } else { "~" };
+    format!("{mark}{}", Human(all))
+}
+
 fn tasks(summary: &Summary) -> Vec<Vec<String>> {
     let mut rows = head(&[
         "task",
+        "tid",
         "policy",
         "run",
         "share",
@@ -59,10 +66,11 @@ fn tasks(summary: &Summary) -> Vec<Vec<String>> {
     rows.extend(tasks.into_iter().take(TASKS).map(|task| {
         vec![
             task.name.to_string(),
+            task.thread.as_ref().map_or_else(String::new, |thread| thread.tid.to_string()),
             policy_text(task.attr),
-            time(task.run),
+            unsure(task.run, task.run_unsure),
             Percent { part: task.run, whole: summary.elapsed }.to_string(),
-            time(task.wait),
+            unsure(task.wait, task.wait_unsure),
             time(task.wait_max),
             some(task.latency.map(|latency| latency.p50)),
             some(task.latency.map(|latency| latency.p99)),
@@ -73,13 +81,20 @@ fn tasks(summary: &Summary) -> Vec<Vec<String>> {
             if task.timers == 0 { "-".to_owned() } else { format!("{} of {}", task.missed, task.timers) },
         ]
     }));
+    // Only threads of a recording have ids.
+    if summary.tasks.iter().all(|task| task.thread.is_none()) {
+        rows.iter_mut().for_each(|row| drop(row.remove(1)));
+    }
     rows
 }
 
 fn cpus(summary: &Summary) -> Vec<Vec<String>> {
-    let mut rows = head(&["cpu", "busy", "idle", "switches", "spun for run queues", "IPIs sent", "IPIs received"]);
+    let has_gaps = !summary.meta.recorded.gaps.is_empty();
+    let mut names = vec!["cpu", "busy", "idle", "switches", "spun for run queues", "IPIs sent", "IPIs received"];
+    names.extend(has_gaps.then_some("unseen"));
+    let mut rows = head(&names);
     rows.extend(summary.cpus.iter().map(|cpu| {
-        vec![
+        let mut row = vec![
             cpu.cpu.to_string(),
             Percent { part: cpu.busy, whole: summary.elapsed }.to_string(),
             time(cpu.idle),
@@ -87,7 +102,9 @@ fn cpus(summary: &Summary) -> Vec<Vec<String>> {
             time(cpu.lock_wait),
             cpu.ipis_sent.to_string(),
             cpu.ipis_received.to_string(),
-        ]
+        ];
+        row.extend(has_gaps.then(|| time(cpu.unseen)));
+        row
     }));
     rows
 }
