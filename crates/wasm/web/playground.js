@@ -92,6 +92,8 @@ let words = [];
 /** The grammar of scenarios, as JSON schema. @type {any} */
 let grammar = {};
 let lesson = -1;
+/** The name of the scenario's file, if it was opened. */
+let opened = "";
 /** What the timeline of the shown page shows, as its address would keep it. */
 let view = "";
 /** Where the trace of the shown page comes from. @type {Shown | null} */
@@ -184,10 +186,11 @@ function showPage(html, label, source) {
   frame.srcdoc = html;
   results.append(frame);
   byId("pin", HTMLButtonElement).disabled = false;
+  byId("save", HTMLButtonElement).disabled = false;
 }
 
 function title() {
-  const chosen = byId("example", HTMLSelectElement).value;
+  const chosen = byId("example", HTMLSelectElement).value || opened;
   const name = lesson >= 0 ? lessons[lesson].title : chosen || "scenario";
   const said = Object.entries(controls).filter(([, control]) => control.value).map(([key, control]) => key === "set" ? control.value : `${key} ${control.value}`);
   return said.length ? `${name}, ${said.join(", ")}` : name;
@@ -210,7 +213,7 @@ async function run() {
       status.textContent = `not run: ${errors} ${errors === 1 ? "mistake" : "mistakes"}`;
       return;
     }
-    showPage(found.html ?? "", title(), { name: lesson < 0 && byId("example", HTMLSelectElement).value || "scenario", ...asked });
+    showPage(found.html ?? "", title(), { name: lesson < 0 && (byId("example", HTMLSelectElement).value || opened) || "scenario", ...asked });
     const missed = (found.goals ?? []).filter((goal) => !goal.met).length;
     const goals = found.goals?.length ? (missed ? `, ${missed} of ${found.goals.length} goals missed` : `, all ${found.goals.length} goals met`) : "";
     status.textContent = `${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}`;
@@ -238,6 +241,29 @@ function unpin() {
   results.classList.remove("two");
   byId("unpin", HTMLButtonElement).disabled = true;
 }
+
+/** Loads a scenario, or reports a trace. @param {File} file */
+async function openFile(file) {
+  if (!/\.(toml|json)$/.test(file.name)) return openTrace(file);
+  showLesson(-1);
+  byId("lessons", HTMLSelectElement).value = "";
+  byId("example", HTMLSelectElement).value = "";
+  load(await file.text());
+  opened = file.name;
+  status.textContent = `${file.name} is open; nothing was sent`;
+}
+
+/** Saves a file where the browser puts downloads. @param {Blob} blob @param {string} name */
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+/** A name without the ends that say what a file is. @param {string} name */
+const baseName = (name) => name.replace(/(\.(toml|json|zlt|txt|data|gz|xz|zst|pftrace))+(?=$|, )/, "");
 
 /** Reports and checks a trace. @param {File} file */
 async function openTrace(file) {
@@ -297,17 +323,13 @@ async function openInPerfetto() {
     const request = "file" in source ? { bytes: new Uint8Array(await source.file.arrayBuffer()) } : { text: source.text, values: source.values };
     /** @type {Uint8Array<ArrayBuffer>} */
     const trace = await simulator.call({ kind: "perfetto", ...request });
-    const fileName = source.name.replace(/(\.(toml|json|zlt|txt|data|gz|xz|zst|pftrace))*$/, "") + ".pftrace";
+    const fileName = baseName(source.name) + ".pftrace";
     status.textContent = "waiting for Perfetto's page";
     if (other && await handOver(other, { buffer: trace.buffer, title: `${source.name}, zerolag`, fileName })) {
       status.textContent = `${source.name} is open in Perfetto, within this browser`;
       return;
     }
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([trace]));
-    link.download = fileName;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    save(new Blob([trace]), fileName);
     const why = other ? "Perfetto's page did not answer" : "the browser blocked the new tab";
     status.textContent = `${why}: ${fileName} is saved instead; open it at ui.perfetto.dev`;
   } catch (error) {
@@ -360,7 +382,7 @@ async function openLink() {
 
 /** @param {string} text */
 function load(text) {
-  view = "";
+  view = opened = "";
   editor.value = text;
   for (const control of Object.values(controls)) control.value = "";
   checkSoon();
@@ -560,13 +582,31 @@ async function begin() {
     if (data?.zerolag === "ready" && view) frame.contentWindow?.postMessage({ view }, "*");
   });
   addEventListener("hashchange", async () => { if (await openLink()) checkSoon(); });
-  document.addEventListener("dragover", (event) => event.preventDefault());
-  document.addEventListener("drop", async (event) => {
+  document.addEventListener("dragover", (event) => {
     event.preventDefault();
+    document.body.classList.add("dropping");
+  });
+  document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("dropping"); });
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    document.body.classList.remove("dropping");
     const file = event.dataTransfer?.files[0];
-    if (!file) return;
-    if (/\.(toml|json)$/.test(file.name)) return load(await file.text());
-    await openTrace(file);
+    if (file) openFile(file);
+  });
+  const chosen = byId("file", HTMLInputElement);
+  byId("open", HTMLButtonElement).addEventListener("click", () => chosen.click());
+  chosen.addEventListener("change", () => {
+    const file = chosen.files?.[0];
+    if (file) openFile(file);
+    // The same file can be opened again.
+    chosen.value = "";
+  });
+  byId("save", HTMLButtonElement).addEventListener("click", () => {
+    const frame = results.querySelector("iframe:not(.pinned)");
+    if (!(frame instanceof HTMLIFrameElement)) return;
+    const name = `${baseName(frame.title)}.html`;
+    save(new Blob([frame.srcdoc], { type: "text/html" }), name);
+    status.textContent = `${name} is saved: it needs no network and no playground`;
   });
   byId("run", HTMLButtonElement).disabled = false;
   checkSoon();
