@@ -46,6 +46,19 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.flag(|| self.shared.domain(cpu).span.contains(other))
     }
 
+    /// Returns whether `other` is online and in the root domain of `cpu`.
+    pub(crate) fn takes_part(&mut self, cpu: CpuId, other: CpuId) -> bool {
+        self.is_in_domain_of(cpu, other) && self.is_online(other)
+    }
+
+    /// Returns how many CPUs of a range are online and in the root domain of `cpu`: the weight of
+    /// its scheduling domain there (`sd->span_weight`, `sd_llc_size`), which has neither offline
+    /// nor isolated CPUs. O(words of the range).
+    pub(crate) fn nr_in_domain(&mut self, cpu: CpuId, range: Range<u32>) -> u32 {
+        let Shared { online, .. } = self.shared;
+        self.observer.u64(|| u64::from(self.shared.domain(cpu).span.count_in_both(online, range))) as u32
+    }
+
     /// Returns the lowest idle CPU at or above `from` in this CPU's root domain.
     pub(crate) fn next_idle_in_domain(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.idle.next_in_both(&self.shared.domain(cpu).span, from))

@@ -99,17 +99,25 @@ impl AtomicCpuMask {
     /// Returns the number of CPUs in a range that are also in `allowed` (`None` means all). O(words
     /// of the range).
     pub(crate) fn count_and(&self, allowed: Option<&CpuMask>, range: Range<u32>) -> u32 {
+        self.count(range, |word| allowed.map_or(u64::MAX, |mask| mask.word(word)))
+    }
+
+    /// Returns the number of CPUs in a range that are in this mask and in another one. O(words of
+    /// the range).
+    pub(crate) fn count_in_both(&self, other: &Self, range: Range<u32>) -> u32 {
+        self.count(range, |word| other.words[word].load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn count(&self, range: Range<u32>, other: impl Fn(usize) -> u64) -> u32 {
         let mut count = 0;
         let mut at = range.start;
         while at < range.end {
             let (word, low) = (at as usize / 64, at % 64);
             let end = range.end.min((at / 64 + 1) * 64);
             let width = end - at;
-            let mut bits = self.words[word].load(Ordering::Relaxed) >> low & (u64::MAX >> (64 - width));
-            if let Some(allowed) = allowed {
-                bits &= allowed.word(word) >> low;
-            }
-            count += bits.count_ones();
+            let bits = self.words[word].load(Ordering::Relaxed) & other(word);
+            count += (bits >> low & (u64::MAX >> (64 - width))).count_ones();
             at = end;
         }
         count

@@ -10,12 +10,12 @@ use zerolag_model::{CpuId, Distance};
 
 /// Publishes how many CPUs of a cache are worth a search, after a balancing round over the whole
 /// cache (`update_idle_cpu_scan`).
-pub(crate) fn publish_scan<L: RawMutex>(cpu: CpuId, cx: &Cx<'_, L>, span: &Range<u32>, util: u64) {
+pub(crate) fn publish_scan<L: RawMutex>(cpu: CpuId, cx: &mut Cx<'_, L>, span: &Range<u32>, util: u64) {
     let cache = cx.config.topology.span(cpu, Distance::Llc);
     if *span != cache {
         return;
     }
-    let cpus = span.len() as u64;
+    let cpus = u64::from(cx.view().nr_in_domain(cpu, cache.clone()).max(1));
     let busy = util / cpus * IMBALANCE_PCT;
     let crowd = (busy * busy / (10_000 * 1024)).min(1024);
     cx.shared.publish_idle_scan(CpuId(cache.start), (1024 - crowd) * cpus / 1024);

@@ -95,7 +95,7 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
             rq.publish(cx); // The comparison reads published state, also of this CPU.
             let found = find_imbalance(rq, cx, level, BalanceKind::NewIdle);
             // Not all CPUs had to be examined, but the kernel examines all.
-            cx.io.costs.cpus_searched = before + cpus_of_domain(rq, cx, span);
+            cx.io.costs.cpus_searched = before + cx.view().nr_in_domain(rq.cpu(), span);
             found.filter(|(_, imbalance)| waits || *imbalance == Imbalance::Misfit)
         };
         let scanned = u64::from(cx.io.costs.cpus_searched - before);
@@ -118,13 +118,6 @@ fn waits_in<L: RawMutex>(cx: &mut Cx<'_, L>, span: &Range<u32>, inner: &Range<u3
         Some(cpu) if inner.contains(&cpu.0) => next(inner.end).is_some(),
         first => first.is_some(),
     }
-}
-
-/// Returns the number of CPUs of a range that are in the root domain of this one. O(words of the
-/// range).
-fn cpus_of_domain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, range: Range<u32>) -> u32 {
-    let span = &cx.shared.domain(rq.cpu()).span;
-    cx.io.observer.u64(|| u64::from(span.count_and(None, range))) as u32
 }
 
 /// Finds the CPU with the most load among those of `span` outside `inner` that have a waiting task.

@@ -146,7 +146,8 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
 /// core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu(), distance));
-    rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(cache.len() as u64);
+    let nr_cpus = cx.view().nr_in_domain(rq.cpu(), cache.clone());
+    rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(u64::from(nr_cpus));
     // CPUs that are offline or in other partitions are in no domain of this CPU.
     let mut is_busy = |cpu: &CpuId| uneven::takes_part(rq, cx, *cpu) && !cx.view().is_idle(*cpu);
     let [core_busy, cache_busy] = [&core, &cache].map(|span| span.clone().map(CpuId).filter(&mut is_busy).count());
@@ -199,7 +200,8 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
             continue;
         }
         inner = span.clone();
-        let due = rq.fair.balance.levels[level].last + interval(rq, cx, level, kind, span.len() as u64);
+        let nr_cpus = u64::from(cx.view().nr_in_domain(rq.cpu(), span));
+        let due = rq.fair.balance.levels[level].last + interval(rq, cx, level, kind, nr_cpus);
         if now < due {
             next = next.min(due);
             continue;
@@ -218,7 +220,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
             }
             None => {
                 uneven::found_even(rq, cx, level);
-                next = next.min(now + interval(rq, cx, level, kind, span.len() as u64));
+                next = next.min(now + interval(rq, cx, level, kind, nr_cpus));
             }
         }
     }

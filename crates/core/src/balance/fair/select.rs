@@ -100,8 +100,9 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     }
     let allowed = task.allowed.as_deref();
     let found = find_idle(cx, allowed, target, cache.clone());
-    let Some(most) = scan.or_else(|| sis_prop::limit(cx, cache.len() as u64)) else { return found.unwrap_or(target) };
-    let looks = found.map_or(cache.len() as u64, |cpu| nth_after(target, cpu, &cache, allowed));
+    let nr_cpus = u64::from(cx.view().nr_in_domain(target, cache.clone()));
+    let Some(most) = scan.or_else(|| sis_prop::limit(cx, nr_cpus)) else { return found.unwrap_or(target) };
+    let looks = found.map_or(nr_cpus, |cpu| nth_after(cx, target, cpu, &cache, allowed));
     if looks > most {
         return target;
     }
@@ -109,14 +110,28 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     found.unwrap_or(target)
 }
 
-/// Returns the rank of a CPU among the CPUs of a range that a task can use, counted from after
-/// `target` and around; 1 is the first. O(1), or O(CPUs of the range) for a task with an affinity.
-fn nth_after(target: CpuId, cpu: CpuId, range: &Range<u32>, allowed: Option<&CpuMask>) -> u64 {
-    let size = range.end - range.start;
-    let distance = (cpu.0 + size - target.0 - 1) % size + 1;
-    let Some(mask) = allowed else { return u64::from(distance) };
-    let between = (1..=distance).map(|by| CpuId(range.start + (target.0 - range.start + by) % size));
-    between.filter(|cpu| mask.contains(*cpu)).count() as u64
+/// Returns the rank of a CPU among the CPUs of a range that a task can use and that are in the
+/// domain of `target`, counted from after `target` and around; 1 is the first. O(words of the
+/// range), or O(CPUs of the range) for a task with an affinity.
+fn nth_after<L: RawMutex>(
+    cx: &mut Cx<'_, L>,
+    target: CpuId,
+    cpu: CpuId,
+    range: &Range<u32>,
+    allowed: Option<&CpuMask>,
+) -> u64 {
+    let mut count = |part: Range<u32>| match allowed {
+        None => cx.view().nr_in_domain(target, part),
+        Some(mask) => {
+            part.filter(|at| mask.contains(CpuId(*at)) && cx.view().takes_part(target, CpuId(*at))).count() as u32
+        }
+    };
+    let looks = if target < cpu {
+        count(target.0 + 1..cpu.0 + 1)
+    } else {
+        count(target.0 + 1..range.end) + count(range.start..cpu.0 + 1)
+    };
+    u64::from(looks)
 }
 
 /// Chooses between the CPU where a task ran and the CPU where it is woken; `None` if it can use

@@ -16,7 +16,7 @@ pub(crate) fn first_of<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32
 
 /// Returns whether a CPU is online and in the root domain of this one.
 pub(crate) fn takes_part<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
-    cx.view().is_in_domain_of(rq.cpu(), cpu) && cx.view().is_online(cpu)
+    cx.view().takes_part(rq.cpu(), cpu)
 }
 
 /// Resets the failures of a level that was found balanced, also by a CPU that goes idle; no tasks

@@ -26,7 +26,8 @@ pub(crate) fn is_wide<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> bool {
     let Some(waker) = cx.view().current(by) else { return false };
     let master = record(cx, waker, task.id);
     let slave = cx.io.observer.u64(|| cx.shared.wakers.0[task.id.index()].last.load(Ordering::Relaxed)) >> 32;
-    let factor = cx.config.topology.span(by, Distance::Llc).len() as u64;
+    let cache = cx.config.topology.span(by, Distance::Llc);
+    let factor = u64::from(cx.view().nr_in_domain(by, cache));
     let (less, more) = (master.min(slave), master.max(slave));
     less >= factor && more >= less * factor
 }
