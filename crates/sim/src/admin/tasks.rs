@@ -276,6 +276,9 @@ fn end_task(kernel: &mut Kernel, programs: &mut Programs, cpu: CpuId, task: Task
             {
                 waiters.remove(task);
             }
+            if let WaitFor::Pipe(pipe) = wait {
+                programs.forget_at_pipe(pipe, task);
+            }
             programs.wake(kernel, cpu, task);
         }
     }

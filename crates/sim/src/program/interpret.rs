@@ -18,7 +18,7 @@ use zerolag_model::{CpuId, CpuLayer, Duration, Mark, TaskId, TraceEvent};
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program};
 
 /// The most actions in a row that take no time.
-const IDLE_ACTIONS_MAX: u32 = 1_000_000;
+const IDLE_ACTIONS_MAX: u32 = 200_000;
 /// The most places in its program that a task is looked ahead.
 const PEEK_MAX: usize = 4;
 
@@ -189,7 +189,25 @@ impl Programs {
         match self.task(task).holds.last().copied() {
             // One after the other: each wakes its next waiter.
             Some(mutex) => self.drop_mutex(kernel, cpu, task, mutex),
-            None => kernel.push_job(cpu, Job::Switch(Leave::Exit)),
+            None => {
+                self.pass_on_pipe(kernel, cpu, task);
+                kernel.push_job(cpu, Job::Switch(Leave::Exit));
+            }
+        }
+    }
+
+    /// A task ends at a pipe for which it may have been woken: the next one is woken instead
+    /// (`pipe_read` and `pipe_write` do so when a signal ends the wait). One waiter is woken at a
+    /// time, so nothing else would wake it.
+    fn pass_on_pipe(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+        let program = Rc::clone(&self.program);
+        let Some(phase) = self.find_phase(&program, task) else { return };
+        if let Some(Action::PipeRead { pipe, .. } | Action::PipeWrite { pipe, .. }) =
+            phase.actions.get(self.task(task).cursor.action)
+        {
+            let pipe = self.pipe(*pipe);
+            let next = [pipe.next_reader(), pipe.next_writer()];
+            self.wake_each(kernel, cpu, next);
         }
     }
 

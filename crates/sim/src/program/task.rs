@@ -44,7 +44,8 @@ pub(crate) enum WaitFor {
 
 impl WaitFor {
     /// Returns the resource whose list of waiters a task leaves when it is ended; `None` for waits
-    /// in no list, and for those within a system call, which are not cut off.
+    /// in no list, for those within a system call, which are not cut off, and for pipes, which have
+    /// two lists.
     pub(crate) const fn list(self) -> Option<ResourceId> {
         match self {
             Self::Time | Self::RwSemaphore(_) | Self::Pipe(_) | Self::Page(_) | Self::Reply(_) => None,

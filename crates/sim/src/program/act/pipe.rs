@@ -34,7 +34,12 @@ impl Programs {
         self.step_over(task);
     }
 
-    fn wake_each(&mut self, kernel: &mut Kernel, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
+    /// A task that waits at a pipe is ended: nothing wakes it there any more.
+    pub(crate) fn forget_at_pipe(&mut self, id: ResourceId, task: TaskId) {
+        self.pipe(id).forget(task);
+    }
+
+    pub(crate) fn wake_each(&mut self, kernel: &mut Kernel, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
         for task in tasks.into_iter().flatten() {
             self.wake(kernel, cpu, task);
         }

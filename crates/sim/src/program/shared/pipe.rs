@@ -38,6 +38,12 @@ impl Pipe {
         (moved, if moved > 0 { self.writers.pop_front() } else { None })
     }
 
+    /// A task no longer waits.
+    pub(crate) fn forget(&mut self, task: TaskId) {
+        self.readers.retain(|waiter| *waiter != task);
+        self.writers.retain(|waiter| *waiter != task);
+    }
+
     /// Returns the next writer, if there is room for it: woken by a writer that is done.
     pub(crate) fn next_writer(&mut self) -> Option<TaskId> {
         if self.filled < self.capacity { self.writers.pop_front() } else { None }
