@@ -243,8 +243,9 @@ impl Machine {
             Event::PagesRead { cpu, file, window } => self.interrupt(cpu, Interrupt::PagesRead { file, window }),
             Event::Change { index } => self.change_due(index),
             Event::Source { index } => {
-                let cpu = self.noise.fires(&mut self.kernel, index);
-                self.interrupt(cpu, Interrupt::Source(index));
+                if let Some(cpu) = self.noise.fires(&mut self.kernel, index) {
+                    self.interrupt(cpu, Interrupt::Source(index));
+                }
             }
             Event::RemoteTicks => self.remote_ticks(),
             Event::Arrival { source } => {

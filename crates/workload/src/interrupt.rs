@@ -16,17 +16,27 @@
 //! holds a lock of its CPU whose holder inherits (`softirq.bh_lock`); elsewhere it is not
 //! preempted.
 //!
+//! A CPU that goes offline takes no interrupts. A line of several CPUs moves to another one of them,
+//! or to any if there is none, and stays there; its thread follows. A queue per CPU is *managed*:
+//! it is silent until its CPU is back. Threads of the CPU run elsewhere meanwhile. All of that is
+//! known from the changes of a program, so the moves of threads become changes too, and hosts need
+//! no rule for them. differs: `ksoftirqd/N` and `ktimers/N` are parked in the kernel, their work is
+//! taken over; here the thread of the lowest CPU that is online does it.
+//!
 //! A host runs the threads as tasks like others, and serves the [`Line`]s. Sources: Linux v6.12
-//! `kernel/irq/manage.c` (`irq_setup_forced_threading`, `irq_forced_thread_fn`,
+//! `kernel/irq/cpuhotplug.c` (`migrate_one_irq`, `irq_restore_affinity_of_irq`),
+//! `kernel/irq/manage.c` (`irq_thread_check_affinity`), `kernel/sched/core.c`
+//! (`select_fallback_rq`), `kernel/smpboot.c`; `kernel/irq/manage.c` (`irq_setup_forced_threading`, `irq_forced_thread_fn`,
 //! `irq_thread_fn`; `sched_set_fifo` in `setup_irq_thread`), `kernel/softirq.c` (`invoke_softirq`,
 //! `__local_bh_disable_ip`, `wakeup_softirqd`), `kernel/time/hrtimer.c`
 //! (`__hrtimer_init_sleeper`); `ktimers`: commit 49a17639508c.
 
+use crate::change::{Change, TimedChange};
 use crate::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::settings::Preempt;
-use zerolag_model::{CpuId, CpuMask, SchedAttr, Settings};
+use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, Settings};
 
 /// An interrupt line of a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,8 +80,12 @@ const TIMER_THREAD: SchedAttr = SchedAttr::fifo_at(1);
 pub struct Line {
     /// The name of its random stream.
     pub name: Arc<str>,
-    /// The CPU that it interrupts.
+    /// The CPU that it interrupts at first.
     pub cpu: CpuId,
+    /// The CPUs that it interrupts later, each from a time on, in order: its CPU went offline.
+    pub moves: Vec<(Duration, CpuId)>,
+    /// Whether it is silent while its CPU is offline.
+    pub is_managed: bool,
     /// The time from one interrupt to the next.
     pub every: Dist,
     /// The work in the interrupt; `None` if there is none but to wake the thread.
@@ -117,7 +131,8 @@ impl Program {
         if self.interrupts.is_empty() && !self.disables_softirqs() {
             return program;
         }
-        let mut builder = Builder { settings, nr_cpus, program: &mut program };
+        let hotplug = hotplug(self, nr_cpus);
+        let mut builder = Builder { settings, nr_cpus, hotplug, program: &mut program };
         builder.locks();
         if !self.interrupts.is_empty() {
             builder.program.kernel_work.first_task.get_or_insert(self.tasks.len());
@@ -130,13 +145,69 @@ impl Program {
     }
 }
 
+/// A CPU goes offline or comes back.
+struct Hotplug {
+    at: Duration,
+    cpu: CpuId,
+    /// The CPUs that are online from then on.
+    online: CpuMask,
+}
+
+/// Returns the changes of a program that take CPUs offline or bring them back.
+fn hotplug(program: &Program, nr_cpus: usize) -> Vec<Hotplug> {
+    let mut online = CpuMask::first_n(nr_cpus);
+    let cpu_changes = program.changes.iter().filter_map(|change| match change.what {
+        Change::Cpu { cpu, is_online } => Some((change.at, cpu, is_online)),
+        _ => None,
+    });
+    let changes = cpu_changes.map(|(at, cpu, is_online)| {
+        if is_online {
+            online.insert(cpu)
+        } else {
+            online.remove(cpu)
+        };
+        Hotplug { at, cpu, online: online.clone() }
+    });
+    changes.collect()
+}
+
 struct Builder<'b> {
     settings: &'b Settings,
     nr_cpus: usize,
+    hotplug: Vec<Hotplug>,
     program: &'b mut Program,
 }
 
+impl Line {
+    /// Returns the CPU that it interrupts at a time of the run.
+    #[must_use]
+    pub fn cpu_at(&self, time: Duration) -> CpuId {
+        let moved = self.moves.iter().rev().find(|(from, _)| *from <= time);
+        moved.map_or(self.cpu, |(_, cpu)| *cpu)
+    }
+}
+
 impl Builder<'_> {
+    /// Has the last thread leave its CPU when that goes offline, and return with it; a thread of a
+    /// line follows the `moves` of that.
+    ///
+    /// The change is made before a CPU goes offline and after it has come back, so that a thread
+    /// always has a CPU.
+    fn follow_hotplug(&mut self, home: CpuId, moves: Option<&[(Duration, CpuId)]>) {
+        let task = self.program.tasks.len() - 1;
+        let of_line = moves.into_iter().flatten().map(|(at, cpu)| (*at, CpuMask::single(*cpu), false));
+        let of_home = self.hotplug.iter().filter(|change| moves.is_none() && change.cpu == home).map(|change| {
+            let is_back = change.online.contains(home);
+            (change.at, if is_back { CpuMask::single(home) } else { change.online.clone() }, is_back)
+        });
+        for (at, cpus, is_back) in of_line.chain(of_home) {
+            let is_before = |change: &TimedChange| change.at < at || is_back && change.at == at;
+            let place = self.program.changes.partition_point(is_before);
+            let what = Change::Affinity { task, cpus: Some(Arc::new(cpus)) };
+            self.program.changes.insert(place, TimedChange { at, what });
+        }
+    }
+
     fn is_rt(&self) -> bool {
         self.settings.preempt == Preempt::Rt
     }
@@ -173,7 +244,7 @@ impl Builder<'_> {
         }
         for cpu in self.cpus() {
             let steps = [Action::BhDisable, Action::Softirqs, Action::BhEnable];
-            let wakes = self.thread(format!("ksoftirqd/{cpu}"), SchedAttr::NORMAL, cpu, steps.into());
+            let wakes = self.thread(format!("ksoftirqd/{cpu}"), SchedAttr::NORMAL, cpu, None, steps.into());
             self.program.kernel_work.softirq_threads.push(wakes);
         }
         if !self.is_rt() {
@@ -186,16 +257,25 @@ impl Builder<'_> {
                 false => (format!("ksoftirqd-timers/{cpu}"), SchedAttr::NORMAL),
             };
             let steps = [Action::BhDisable, Action::SoftTimers, Action::BhEnable];
-            let wakes = self.thread(name, attr, cpu, steps.into());
+            let wakes = self.thread(name, attr, cpu, None, steps.into());
             self.program.kernel_work.timer_threads.push(wakes);
         }
     }
 
     /// Makes a thread of the kernel that waits to be woken before its steps; returns its semaphore.
-    fn thread(&mut self, name: String, attr: SchedAttr, cpu: CpuId, steps: Vec<Action>) -> ResourceId {
+    /// It is a CPU's own, or a line's, with the moves of that.
+    fn thread(
+        &mut self,
+        name: String,
+        attr: SchedAttr,
+        cpu: CpuId,
+        moves: Option<&[(Duration, CpuId)]>,
+        steps: Vec<Action>,
+    ) -> ResourceId {
         let wakes = self.resource(name.clone(), ResourceKind::Semaphore { initial: 0 });
         let actions = core::iter::once(Action::SemWait(wakes)).chain(steps).collect();
         self.program.tasks.push(TaskDef::looping(name, attr, actions).on(cpu));
+        self.follow_hotplug(cpu, moves);
         wakes
     }
 
@@ -206,16 +286,37 @@ impl Builder<'_> {
         let cpus: Vec<CpuId> = cpus.iter().collect();
         match (def.on_each, &cpus[..]) {
             (_, []) => {}
-            (true, cpus) => cpus.iter().for_each(|cpu| self.line(&format!("{}/{cpu}", def.name), *cpu, def)),
-            (false, cpus) => self.line(&def.name, cpus[nth % cpus.len()], def),
+            (true, cpus) => {
+                cpus.iter().for_each(|cpu| self.line(&format!("{}/{cpu}", def.name), *cpu, &[], def));
+            }
+            (false, cpus) => {
+                let cpu = cpus[nth % cpus.len()];
+                self.line(&def.name, cpu, &self.moves_of(cpu, cpus), def);
+            }
         }
     }
 
-    fn line(&mut self, name: &str, cpu: CpuId, def: &InterruptDef) {
+    /// Returns where a line goes that can interrupt several CPUs, each time that its CPU goes
+    /// offline: to the lowest of its CPUs that is online, else to the lowest of all.
+    fn moves_of(&self, mut cpu: CpuId, cpus: &[CpuId]) -> Vec<(Duration, CpuId)> {
+        let mut moves = Vec::new();
+        for Hotplug { at, online, .. } in &self.hotplug {
+            let to = cpus.iter().copied().find(|cpu| online.contains(*cpu)).or_else(|| online.first());
+            if let Some(to) = to.filter(|_| !online.contains(cpu)) {
+                cpu = to;
+                moves.push((*at, to));
+            }
+        }
+        moves
+    }
+
+    fn line(&mut self, name: &str, cpu: CpuId, moves: &[(Duration, CpuId)], def: &InterruptDef) {
         let in_thread = self.has_threads() && def.threading == Threading::Forced;
         let line = |handler, softirq, wakes| Line {
             name: name.into(),
             cpu,
+            moves: moves.to_vec(),
+            is_managed: def.on_each,
             every: def.every.clone(),
             handler,
             softirq,
@@ -226,7 +327,8 @@ impl Builder<'_> {
             let handler = if self.is_rt() { Action::Kernel(handler) } else { Action::IrqsOff(handler) };
             let softirq = def.softirq.clone().map(Action::Kernel);
             let steps = [Action::BhDisable, handler].into_iter().chain(softirq).chain([Action::BhEnable]).collect();
-            let wakes = self.thread(format!("irq/{name}"), def.attr, cpu, steps);
+            let moves = Some(moves).filter(|_| !def.on_each);
+            let wakes = self.thread(format!("irq/{name}"), def.attr, cpu, moves, steps);
             line(None, None, Some(wakes))
         } else {
             line(Some(def.handler.clone()), def.softirq.clone(), None)
@@ -261,13 +363,13 @@ impl InterruptDef {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::{Duration, KernelVersion};
+    use zerolag_model::KernelVersion;
 
     fn program() -> Program {
         let us = |n| Dist::Constant(Duration::from_micros(n));
         let eth = InterruptDef { cpus: None, ..InterruptDef::on("eth0", CpuId(0), us(500), us(3)) }.raising(us(20));
         let timer = InterruptDef { threading: Threading::Never, ..eth.clone() };
-        let disk = InterruptDef { on_each: true, ..eth.clone() };
+        let disk = InterruptDef { on_each: true, name: "disk".into(), ..eth.clone() };
         Program { interrupts: vec![eth, timer, disk], ..Program::default() }
     }
 
@@ -283,7 +385,7 @@ mod tests {
         let (names, program) = threads(|_| {});
         assert!(names.is_empty() && program.kernel_work.lines.iter().all(|line| line.softirq.is_some()));
         let (names, program) = threads(|settings| settings.threadirqs = true);
-        assert_eq!(names, ["ksoftirqd/0", "ksoftirqd/1", "irq/eth0", "irq/eth0/0", "irq/eth0/1"]);
+        assert_eq!(names, ["ksoftirqd/0", "ksoftirqd/1", "irq/eth0", "irq/disk/0", "irq/disk/1"]);
         assert!(program.kernel_work.timer_threads.is_empty() && program.kernel_work.bh_locks.is_none());
         let (names, program) = threads(|settings| settings.preempt = Preempt::Rt);
         assert_eq!(names[2..4], ["ktimers/0", "ktimers/1"]);
@@ -300,5 +402,43 @@ mod tests {
         };
         assert_eq!(cpus(""), [0, 1, 0, 1]);
         assert_eq!(cpus("1"), [1, 1, 1]);
+    }
+
+    #[test]
+    fn lines_and_threads_leave_a_cpu_that_goes_offline() {
+        let mut program = program();
+        for (ms, is_online) in [(5, false), (9, true)] {
+            program.change(Duration::from_millis(ms), Change::Cpu { cpu: CpuId(0), is_online });
+        }
+        let mut settings = KernelVersion::V6_18.settings();
+        settings.threadirqs = true;
+        let program = program.with_kernel_work(&settings, 2);
+        let cpus = |ms| {
+            program.kernel_work.lines.iter().map(|line| line.cpu_at(Duration::from_millis(ms)).0).collect::<Vec<_>>()
+        };
+        // eth0 moves and stays; the queues of the disk are silent until their CPU is back.
+        assert_eq!((cpus(4), cpus(5), cpus(10)), (vec![0, 1, 0, 1], vec![1, 1, 0, 1], vec![1, 1, 0, 1]));
+        assert_eq!(
+            program.kernel_work.lines.iter().map(|line| line.is_managed).collect::<Vec<_>>(),
+            [false, false, true, true]
+        );
+        let bound: Vec<(u64, &str, String)> = program
+            .changes
+            .iter()
+            .filter_map(|change| match &change.what {
+                Change::Affinity { task, cpus: Some(cpus) } => {
+                    Some((change.at.as_nanos() / 1_000_000, &*program.tasks[*task].name, cpus.to_string()))
+                }
+                _ => None,
+            })
+            .collect();
+        let one = |ms, name, cpus: &str| (ms, name, cpus.to_owned());
+        let leave = [one(5, "irq/disk/0", "1"), one(5, "irq/eth0", "1"), one(5, "ksoftirqd/0", "1")];
+        assert_eq!(bound[..3], leave);
+        assert_eq!(bound[3..], [one(9, "ksoftirqd/0", "0"), one(9, "irq/disk/0", "0")]);
+        // A thread has a CPU at all times: it leaves before, and returns after.
+        let is_cpu = |change: &TimedChange| matches!(change.what, Change::Cpu { .. });
+        assert_eq!(program.changes.iter().position(is_cpu), Some(3));
+        assert!(is_cpu(&program.changes[4]));
     }
 }

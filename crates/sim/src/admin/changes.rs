@@ -119,6 +119,9 @@ impl Admin {
             Change::Idle { group, is_idle } => self.groups.change_idleness(kernel, cpu, *group, *is_idle),
             Change::Cpu { is_online, .. } => {
                 hotplug::hotplug(kernel, cpu, *is_online, index)?;
+                if !is_online {
+                    programs.take_over_softirqs(kernel, cpu);
+                }
                 return Ok(Follows::Rebuild);
             }
             Change::Start { task, count } => self.groups.start_more(kernel, programs, cpu, *task, *count),

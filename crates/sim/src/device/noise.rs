@@ -13,7 +13,7 @@ use crate::kernel::words::Event;
 use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuId, Duration};
+use zerolag_model::{CpuId, Duration, Instant};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{Line, ResourceId};
 use zerolag_workload::random::Dist;
@@ -63,9 +63,14 @@ enum What {
 }
 
 impl What {
-    const fn cpu(&self) -> CpuId {
+    /// Returns the CPU that it interrupts now; `None` while that is offline and it is silent.
+    fn cpu(&self, kernel: &Kernel) -> Option<CpuId> {
         match self {
-            Self::Source(IrqSource { cpu, .. }) | Self::Line(Line { cpu, .. }) => *cpu,
+            Self::Source(IrqSource { cpu, .. }) => Some(*cpu),
+            Self::Line(line) => {
+                let cpu = line.cpu_at(kernel.now().since(Instant::ZERO));
+                (!line.is_managed || kernel.is_online(cpu)).then_some(cpu)
+            }
         }
     }
 
@@ -103,13 +108,14 @@ impl Noise {
         // A source that fires at no distance would stop time.
         let distance = what.every().sample(stream).max(Duration::from_nanos(1));
         let at = kernel.now().saturating_add(distance);
-        kernel.queue_event(at, Phase::Device, what.cpu(), Event::Source { index });
+        let (What::Source(IrqSource { cpu, .. }) | What::Line(Line { cpu, .. })) = what;
+        kernel.queue_event(at, Phase::Device, *cpu, Event::Source { index });
     }
 
-    /// A source fires. Returns the CPU to be interrupted.
-    pub(crate) fn fires(&mut self, kernel: &mut Kernel, index: u32) -> CpuId {
+    /// A source fires. Returns the CPU to be interrupted, if any.
+    pub(crate) fn fires(&mut self, kernel: &mut Kernel, index: u32) -> Option<CpuId> {
         self.arm(kernel, index);
-        self.sources[index as usize].what.cpu()
+        self.sources[index as usize].what.cpu(kernel)
     }
 
     /// Spends the time of a source's handler. Returns what it leaves to be done.

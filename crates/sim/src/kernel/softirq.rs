@@ -50,6 +50,21 @@ impl Kernel {
         self.cpus[cpu.index()].late_timers.pop_front()
     }
 
+    /// Moves what waits for the threads of a CPU to those of another one; returns whether softirqs,
+    /// and whether timers were among it. Without threads the CPU does it itself.
+    pub(crate) fn hand_over_softirqs(&mut self, from: CpuId, to: CpuId) -> [bool; 2] {
+        if !self.has_softirq_threads {
+            return [false, false];
+        }
+        let place = &mut self.cpus[from.index()];
+        let (mut raised, mut timers) = (core::mem::take(&mut place.raised), core::mem::take(&mut place.late_timers));
+        let has = [!raised.is_empty(), !timers.is_empty()];
+        let place = &mut self.cpus[to.index()];
+        place.raised.append(&mut raised);
+        place.late_timers.append(&mut timers);
+        has
+    }
+
     /// Returns whether the timers of a task expire in the interrupt under every preemption model.
     pub(crate) fn has_hard_timers(&self, task: TaskId) -> bool {
         // A task that sleeps and is still queued is of the fair class: none other is left queued.

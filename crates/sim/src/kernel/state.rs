@@ -166,6 +166,12 @@ impl Kernel {
         self.cpus[cpu.index()].rq.is_online()
     }
 
+    /// Returns the CPU, or the lowest that is online while it is not.
+    pub(crate) fn online_or_first(&self, cpu: CpuId) -> CpuId {
+        let online = || (0..self.nr_cpus()).map(CpuId::from_index).find(|cpu| self.is_online(*cpu));
+        if self.is_online(cpu) { cpu } else { online().expect("invariant: a CPU is online") }
+    }
+
     /// Returns whether the current task of a CPU may fork.
     pub(crate) fn check_fork(&self, cpu: CpuId, parent: TaskId) -> Result<(), TaskError> {
         self.scheduler.check_fork(&self.cpus[cpu.index()].rq, parent)

@@ -68,13 +68,15 @@ impl Programs {
     /// The timer of a task is due. Returns the job that lets the task begin or go on, if the
     /// interrupt does that itself.
     pub(crate) fn timer_due(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) -> Option<Job> {
-        let thread = self.program.kernel_work.timer_threads.get(cpu.index()).copied();
-        let Some(thread) = thread.filter(|_| self.task(task).state != State::Unborn && !kernel.has_hard_timers(task))
-        else {
+        if self.program.kernel_work.timer_threads.is_empty()
+            || self.task(task).state == State::Unborn
+            || kernel.has_hard_timers(task)
+        {
             return self.timer_fires(task);
-        };
-        kernel.defer_timer(cpu, task);
-        self.signal(kernel, cpu, thread);
+        }
+        let on = kernel.online_or_first(cpu);
+        kernel.defer_timer(on, task);
+        self.signal(kernel, cpu, self.program.kernel_work.timer_threads[on.index()]);
         None
     }
 
@@ -86,14 +88,33 @@ impl Programs {
         softirq: Option<Duration>,
         wakes: Option<ResourceId>,
     ) {
-        if let Some(work) = softirq {
-            kernel.raise(cpu, work);
-            if let Some(thread) = self.program.kernel_work.softirq_threads.get(cpu.index()).copied() {
-                self.signal(kernel, cpu, thread);
+        match softirq {
+            Some(work) if self.program.kernel_work.softirq_threads.is_empty() => kernel.raise(cpu, work),
+            Some(work) => {
+                let on = kernel.online_or_first(cpu);
+                kernel.raise(on, work);
+                self.signal(kernel, cpu, self.program.kernel_work.softirq_threads[on.index()]);
             }
+            None => {}
         }
         if let Some(thread) = wakes {
             self.signal(kernel, cpu, thread);
+        }
+    }
+
+    /// A CPU has gone offline: the threads of another one do what waited for its own
+    /// (`takeover_tasklets`, `dev_cpu_dead`, `hrtimers_cpu_dying`).
+    pub(crate) fn take_over_softirqs(&mut self, kernel: &mut Kernel, from: CpuId) {
+        let to = kernel.online_or_first(from);
+        let [softirqs, timers] = kernel.hand_over_softirqs(from, to);
+        let work = &self.program.kernel_work;
+        let threads = [
+            work.softirq_threads.get(to.index()).filter(|_| softirqs),
+            work.timer_threads.get(to.index()).filter(|_| timers),
+        ]
+        .map(Option::<&ResourceId>::copied);
+        for thread in threads.into_iter().flatten() {
+            self.signal(kernel, from, thread);
         }
     }
 
