@@ -33,7 +33,7 @@ fn periodic(name: &str, attr: SchedAttr, work: Duration, period: Duration) -> Ta
 }
 
 fn resources(kinds: &[(&str, ResourceKind)]) -> Vec<Resource> {
-    kinds.iter().map(|(name, kind)| Resource { name: (*name).into(), kind: *kind }).collect()
+    kinds.iter().map(|(name, kind)| Resource { name: (*name).into(), kind: kind.clone() }).collect()
 }
 
 fn config(cpus: u32, costs: Costs) -> MachineConfig {
@@ -168,7 +168,7 @@ fn a_circle_of_locks_ends_the_run_and_names_each_wait() {
     let kind = ResourceKind::Mutex { inherit: false };
     let program = Program {
         tasks: vec![taker("one", a, b), taker("two", b, a)],
-        resources: resources(&[("a", kind), ("b", kind)]),
+        resources: resources(&[("a", kind.clone()), ("b", kind)]),
         ..Program::default()
     };
     let (outcome, _) = run(&program, &config(2, Costs::server()));

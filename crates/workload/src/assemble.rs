@@ -51,7 +51,7 @@ impl Kind {
         Self::Queue,
     ];
 
-    pub(crate) const fn of(kind: ResourceKind) -> Self {
+    pub(crate) const fn of(kind: &ResourceKind) -> Self {
         match kind {
             ResourceKind::Mutex { .. } => Self::Mutex,
             ResourceKind::Condition => Self::Condition,
@@ -119,7 +119,7 @@ impl Assembly {
     /// Returns the resource of this kind and name; creates it, with these parameters, on its first
     /// use.
     pub(crate) fn resource(&mut self, name: &str, kind: ResourceKind) -> ResourceId {
-        let place = Kind::of(kind) as usize;
+        let place = Kind::of(&kind) as usize;
         if let Some(known) = self.resources.get(name).and_then(|ids| ids[place]) {
             return known;
         }

@@ -50,7 +50,7 @@ fn name(program: &Program, id: ResourceId) -> &str {
 }
 
 fn kind(program: &Program, id: ResourceId) -> &'static str {
-    program.resources.get(id.index()).map_or("lock", |resource| Kind::of(resource.kind).name())
+    program.resources.get(id.index()).map_or("lock", |resource| Kind::of(&resource.kind).name())
 }
 
 /// Follows the locks that a task holds.
@@ -161,9 +161,9 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         Passing::Instant => false,
         Passing::Drawn(time) => !time.is_zero(),
         Passing::Waits => true,
-        Passing::Of(id) => match (program.resources.get(id.index()).map(|found| found.kind), action) {
-            (Some(ResourceKind::Barrier { parties }), _) => parties > 1,
-            (Some(ResourceKind::Disk(disk)), Action::Io { bytes, .. }) => !disk.service(*bytes).is_zero(),
+        Passing::Of(id) => match (program.resources.get(id.index()).map(|found| &found.kind), action) {
+            (Some(ResourceKind::Barrier { parties }), _) => *parties > 1,
+            (Some(ResourceKind::Disk(disk)), Action::Io { bytes, .. }) => !disk.is_instant(*bytes),
             _ => false,
         },
     }

@@ -1,5 +1,6 @@
 //! [`Resource`]: objects that tasks share and wait for.
 
+use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::Duration;
 
@@ -25,7 +26,7 @@ pub struct Resource {
 }
 
 /// The kind of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ResourceKind {
     /// A lock; with `inherit` its holder runs at the priority of its most urgent waiter
     /// (`PTHREAD_PRIO_INHERIT`).
@@ -84,24 +85,31 @@ pub struct File {
 }
 
 /// The speed of a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Disk {
     /// Requests that it serves at once, at least 1.
     pub depth: u32,
-    /// The time of a request independent of its size.
-    pub latency: Duration,
+    /// The time of a request independent of its size, drawn for each.
+    pub latency: Dist,
     /// Bytes per second of one request's transfer; 0 means no transfer time.
     pub bandwidth: u64,
 }
 
 impl Disk {
-    /// Returns the service time of a request, rounded up to whole nanoseconds.
+    /// Returns how long a request's transfer takes, rounded up to whole nanoseconds. Its service
+    /// takes its latency besides.
     #[must_use]
-    pub fn service(&self, bytes: u64) -> Duration {
+    pub fn transfer(&self, bytes: u64) -> Duration {
         if self.bandwidth == 0 {
-            return self.latency;
+            return Duration::ZERO;
         }
         let transfer = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.bandwidth));
-        self.latency.saturating_add(Duration::from_nanos(u64::try_from(transfer).unwrap_or(u64::MAX)))
+        Duration::from_nanos(u64::try_from(transfer).unwrap_or(u64::MAX))
+    }
+
+    /// Returns whether a request of this size is certain to take no time.
+    #[must_use]
+    pub fn is_instant(&self, bytes: u64) -> bool {
+        self.latency.is_zero() && self.transfer(bytes).is_zero()
     }
 }

@@ -79,7 +79,7 @@ fn every_event_becomes_its_action_in_order_of_the_text() {
         Action::SemWait(s),
     ];
     assert_eq!(program.tasks[0].phases[0].actions, expected);
-    let kinds: Vec<ResourceKind> = program.resources.iter().map(|resource| resource.kind).collect();
+    let kinds: Vec<ResourceKind> = program.resources.iter().map(|resource| resource.kind.clone()).collect();
     assert_eq!(
         kinds,
         [
@@ -284,7 +284,7 @@ fn global_says_how_long_and_whether_locks_inherit() {
     assert_eq!(global("\"duration\": 6").duration, Some(Duration::from_secs(6)));
     assert_eq!(global("\"duration\": -1").duration, None);
     assert_eq!(global("\"duration\": 0").duration, None);
-    let inheriting = global("\"pi_enabled\": true").program.resources[0].kind;
+    let inheriting = global("\"pi_enabled\": true").program.resources[0].kind.clone();
     assert_eq!(inheriting, ResourceKind::Mutex { inherit: true });
     let notes = global("\"gnuplot\": true, \"calibration\": \"CPU0\", \"frag\": 1").warnings.to_string();
     assert!(notes.contains("note: no effect on a simulation: gnuplot, calibration"), "{notes}");

@@ -182,7 +182,7 @@ fn declared_resources_keep_what_they_declare() {
                 { barrier = \"b\" }, { barrier = \"c\" }, { sem_wait = \"s\" }, { signal = \"q\" }, \
                 { timer = { period = \"1ms\", shared = \"t\" } }]\n";
     let program = good(text).program;
-    let kinds: Vec<ResourceKind> = program.resources.iter().map(|resource| resource.kind).collect();
+    let kinds: Vec<ResourceKind> = program.resources.iter().map(|resource| resource.kind.clone()).collect();
     assert_eq!(
         kinds,
         [

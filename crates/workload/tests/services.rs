@@ -46,7 +46,7 @@ fn a_service_is_a_queue_a_source_and_a_task_that_takes_and_completes() {
     assert_eq!((&*source.name, source.delay, source.until), ("web", ms(1000), Some(ms(2000))));
     assert_eq!(source.arrivals, Arrivals::Every(Dist::Constant(ms(5))));
     let queue = &program.resources[source.queue.index()];
-    assert_eq!((&*queue.name, queue.kind), ("web", ResourceKind::Queue { capacity: Some(100) }));
+    assert_eq!((&*queue.name, queue.kind.clone()), ("web", ResourceKind::Queue { capacity: Some(100) }));
     let actions = &task.phases[0].actions;
     assert_eq!(actions.first(), Some(&Action::Take(source.queue)));
     assert_eq!(actions.last(), Some(&Action::Complete(source.queue)));
@@ -138,7 +138,11 @@ fn services_call_each_other() {
     let called = program.queues_called(0);
     assert_eq!(called.len(), 2);
     let db = &program.resources[called[0].index()];
-    assert_eq!((&*db.name, db.kind), ("db", ResourceKind::Queue { capacity: Some(3) }), "named before it is read");
+    assert_eq!(
+        (&*db.name, db.kind.clone()),
+        ("db", ResourceKind::Queue { capacity: Some(3) }),
+        "named before it is read"
+    );
     assert_eq!(program.sources.len(), 1);
     assert!(program.is_endless());
     for (from, to, says) in [

@@ -38,7 +38,7 @@ impl Programs {
     pub(crate) fn new(program: Arc<Program>, preempt: Preempt, seed: u64) -> Self {
         Self {
             tasks: Vec::with_capacity(program.tasks.iter().map(|def| def.instances as usize).sum()),
-            shared: Shared::all(&program.resources, preempt),
+            shared: Shared::all(&program.resources, preempt, seed),
             program: Rc::new(program),
             seed,
             semaphores_inherit: preempt == Preempt::Rt,

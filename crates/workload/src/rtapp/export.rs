@@ -313,8 +313,8 @@ impl Writer<'_> {
     }
 
     fn mutex(&mut self, id: ResourceId) -> String {
-        if let Some(ResourceKind::Mutex { inherit }) = self.program.resources.get(id.index()).map(|found| found.kind)
-            && *self.inherits.get_or_insert(inherit) != inherit
+        if let Some(ResourceKind::Mutex { inherit }) = self.program.resources.get(id.index()).map(|found| &found.kind)
+            && *self.inherits.get_or_insert(*inherit) != *inherit
         {
             self.cannot("priority inheritance for some mutexes and not for others");
         }
@@ -328,7 +328,7 @@ impl Writer<'_> {
 
     fn semaphore(&mut self, id: ResourceId) -> String {
         let name = self.name(id);
-        let kind = self.program.resources.get(id.index()).map(|found| found.kind);
+        let kind = self.program.resources.get(id.index()).map(|found| &found.kind);
         if let Some(ResourceKind::Semaphore { initial: 1.. }) = kind {
             self.cannot(&format!("semaphore {name} above zero at the start"));
         }
@@ -337,7 +337,7 @@ impl Writer<'_> {
 
     /// rt-app counts the parties itself.
     fn check_barrier(&mut self, id: ResourceId) {
-        let Some(ResourceKind::Barrier { parties }) = self.program.resources.get(id.index()).map(|found| found.kind)
+        let Some(ResourceKind::Barrier { parties }) = self.program.resources.get(id.index()).map(|found| &found.kind)
         else {
             return;
         };
@@ -350,7 +350,7 @@ impl Writer<'_> {
                 actions.filter(|action| **action == Action::Barrier(id)).count() as u64 * u64::from(task.instances)
             })
             .sum();
-        if counted != u64::from(parties) {
+        if counted != u64::from(*parties) {
             let name = self.name(id);
             self.cannot(&format!("barrier {name} for {parties} parties: {counted} would be counted"));
         }

@@ -271,7 +271,7 @@ impl Reader<'_> {
 
     /// Returns the resource of a name; reports if the name has another kind.
     fn resource(&mut self, name: &str, span: Span, kind: ResourceKind) -> Option<ResourceId> {
-        let wanted = Kind::of(kind);
+        let wanted = Kind::of(&kind);
         if wanted == Kind::SuspendPoint {
             return Some(self.assembly.resource(name, kind));
         }

@@ -124,7 +124,7 @@ fn root(key: &str) -> Value {
         "pipe" => named(&object(&["capacity"], |_| int(1, 1 << 30))),
         "disk" => named(&object(&shared::DISK_KEYS, |key| match key {
             "depth" => int(1, i64::from(shared::DEPTH_MAX)),
-            "latency" => defined("time"),
+            "latency" => defined("dist"),
             _ => defined("count"),
         })),
         "file" => named(&object(&shared::FILE_KEYS, |key| if key == "disk" { string() } else { defined("count") })),

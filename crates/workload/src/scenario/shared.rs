@@ -10,17 +10,20 @@
 
 use super::Reader;
 use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
+use super::times;
 use super::tree::Value;
 use crate::assemble::Kind;
 use crate::change::Change;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::program::{CpusetDef, Disk, File, ResourceKind, TimerMode};
+use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
 
 /// The default disk: one request at a time, 5 ms and 100 MB/s, as a hard disk.
-pub(super) const DISK: Disk = Disk { depth: 1, latency: Duration::from_millis(5), bandwidth: 100_000_000 };
+pub(super) const DISK: Disk =
+    Disk { depth: 1, latency: Dist::Constant(Duration::from_millis(5)), bandwidth: 100_000_000 };
 /// The default pipe: 16 pages.
 pub(super) const PIPE: ResourceKind = ResourceKind::Pipe { capacity: 65_536 };
 pub(super) const FILE_KEYS: [&str; 3] = ["disk", "size", "readahead"];
@@ -242,7 +245,7 @@ impl Reader<'_> {
             }
             Kind::Disk => {
                 let depth = table.int("depth", 1..=u64::from(DEPTH_MAX), self.report);
-                let latency = table.time("latency", self.report);
+                let latency = table.get("latency").and_then(|entry| times::dist("latency", entry.item, self.report));
                 let bandwidth = table.int("bandwidth", 0..=u64::MAX, self.report);
                 let disk = Disk {
                     depth: depth.map_or(DISK.depth, |(depth, _)| u32::try_from(depth).unwrap_or(DEPTH_MAX)),

@@ -46,22 +46,24 @@ pub(crate) enum Shared {
 
 impl Shared {
     /// Makes a resource; the windows of a file have the locks from `first_lock` on.
-    fn new(resource: &Resource, first_lock: u32, preempt: Preempt) -> Self {
+    fn new(resource: &Resource, first_lock: u32, preempt: Preempt, seed: u64) -> Self {
         let waiters = WaitQueue::new();
-        match resource.kind {
-            ResourceKind::Mutex { inherit } => Self::Mutex { inherit, owner: None, waiters },
+        match &resource.kind {
+            ResourceKind::Mutex { inherit } => Self::Mutex { inherit: *inherit, owner: None, waiters },
             ResourceKind::Condition => Self::Condition { waiters },
-            ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters },
-            ResourceKind::Semaphore { initial } => Self::Semaphore { count: initial, waiters },
+            ResourceKind::Barrier { parties } => Self::Barrier { parties: *parties, waiters },
+            ResourceKind::Semaphore { initial } => Self::Semaphore { count: *initial, waiters },
             ResourceKind::Timer => Self::Timer { next: None },
             ResourceKind::SuspendPoint => Self::SuspendPoint { waiters },
-            ResourceKind::Queue { capacity } => Self::Queue { capacity, requests: VecDeque::new(), waiters, next: 0 },
+            ResourceKind::Queue { capacity } => {
+                Self::Queue { capacity: *capacity, requests: VecDeque::new(), waiters, next: 0 }
+            }
             ResourceKind::RwSemaphore => Self::RwSemaphore(RwSemaphore::default()),
             ResourceKind::SpinLock if preempt == Preempt::Rt => Self::Mutex { inherit: true, owner: None, waiters },
             ResourceKind::SpinLock => Self::SpinLock(SpinLock::default()),
-            ResourceKind::Pipe { capacity } => Self::Pipe(Pipe::new(capacity)),
-            ResourceKind::Disk(disk) => Self::Disk(DiskQueue::new(disk)),
-            ResourceKind::File(file) => Self::File(CachedFile::new(file, first_lock)),
+            ResourceKind::Pipe { capacity } => Self::Pipe(Pipe::new(*capacity)),
+            ResourceKind::Disk(disk) => Self::Disk(DiskQueue::new(disk, &resource.name, seed)),
+            ResourceKind::File(file) => Self::File(CachedFile::new(*file, first_lock)),
         }
     }
 
@@ -83,15 +85,15 @@ impl Shared {
         }
     }
 
-    /// Makes all resources of a program.
-    pub(crate) fn all(resources: &[Resource], preempt: Preempt) -> Vec<Self> {
+    /// Makes all resources of a program; the seed is that of the disks' latencies.
+    pub(crate) fn all(resources: &[Resource], preempt: Preempt, seed: u64) -> Vec<Self> {
         let mut next_lock = u32::try_from(resources.len()).unwrap_or(u32::MAX);
         let made = resources.iter().map(|resource| {
             let first_lock = next_lock;
             if let ResourceKind::File(file) = resource.kind {
                 next_lock = next_lock.saturating_add(file.windows);
             }
-            Self::new(resource, first_lock, preempt)
+            Self::new(resource, first_lock, preempt, seed)
         });
         made.collect()
     }
