@@ -24,7 +24,8 @@
 //! * **about to run**: no CPU takes a task that beats the current task of its own CPU. It waits
 //!   there while a deadline server runs a fair task.
 //! * **RT throttling**: no CPU takes the throttled tasks of another CPU.
-//! * **on its way**: a CPU in an interrupt handler; and one that was asked to reschedule, or spins
+//! * **on its way**: a CPU in an interrupt handler, and for the settle time after it, since other
+//!   interrupts waited for its end; and one that was asked to reschedule, or spins
 //!   for a run-queue lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU
 //!   that does not obey counts.
 //! * **in the kernel**: under `preempt = none` and `voluntary` a CPU does not preempt a task in
@@ -73,6 +74,8 @@ struct RtQuiescence {
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
     /// its priority. Or the last waiting one whose attributes changed there.
     taken: IdTable<CpuId, Option<(Instant, Prio)>>,
+    /// When each CPU last left an interrupt handler.
+    handled: IdTable<CpuId, Option<Instant>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,7 +84,9 @@ enum State {
     Fresh,
     /// A scheduling event happened since the last judgement.
     Stirred,
-    /// No event happened since the last judgement.
+    /// No event happened since the last judgement, which found a violation.
+    Broken,
+    /// No event happened since the last judgement, which found none.
     Judged,
 }
 
@@ -106,6 +111,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         state: State::Fresh,
         pushes_one: setting("rt_balance").and_then(RtBalance::from_name) == Some(RtBalance::IpiPerCpu),
         taken: IdTable::default(),
+        handled: IdTable::default(),
     }))
 }
 
@@ -132,6 +138,12 @@ impl Monitor for RtQuiescence {
             && let (Some(cpu), true, TaskState::Queued { .. }) = (view.rq, view.prio.is_rt(), view.state)
         {
             *self.taken.entry(cpu) = Some((record.at, view.prio));
+        }
+        if let TraceEvent::IrqExit { .. } = record.event {
+            *self.handled.entry(record.cpu) = Some(record.at);
+            if self.state == State::Judged {
+                self.state = State::Stirred; // The CPU may have been excused by its handler.
+            }
         }
         if is_scheduling(&record.event) {
             self.last = self.last.max(record.at);
@@ -195,6 +207,7 @@ impl RtQuiescence {
                 let is_fair = current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. }));
                 let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
                 found.push_by(fault, self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
+                self.state = State::Broken;
             } else if self.can_be_in_kernel(before, task, at) {
                 found.skip("a CPU was asked to reschedule and can be in the kernel, where it is not preempted");
             }
@@ -217,6 +230,7 @@ impl RtQuiescence {
             return None;
         }
         let could_run = |cpu: CpuId| self.could_preempt(before, view, cpu, at);
+        let has_just_handled = |cpu| self.has_just_handled(cpu, at);
         if could_run(own) && view.may_run_on(own) {
             return Some(own);
         }
@@ -224,7 +238,11 @@ impl RtQuiescence {
             return None; // About to run.
         }
         let is_known = self.is_complete || view.affinity.is_some();
-        if !is_known || self.is_on_its_way(before.cpu(own), at) || self.is_behind_stuck(before, task, view, own) {
+        if !is_known
+            || self.is_on_its_way(before.cpu(own), at)
+            || has_just_handled(own)
+            || self.is_behind_stuck(before, task, view, own)
+        {
             return None;
         }
         let domain = before.cpu(own).root_domain;
@@ -236,7 +254,16 @@ impl RtQuiescence {
         let Some(running) = before.running_prio(cpu) else { return false };
         let has_floor = self.has_fair_floor || before.cpu(cpu).has_fair_floor();
         let counts = running.is_rt() || !has_floor;
-        counts && task.prio.beats(running) && !self.is_on_its_way(before.cpu(cpu), at)
+        counts
+            && task.prio.beats(running)
+            && !self.is_on_its_way(before.cpu(cpu), at)
+            && !self.has_just_handled(cpu, at)
+    }
+
+    /// Whether a CPU has left an interrupt handler within the settle time: the IPIs that came
+    /// meanwhile are handled only now.
+    fn has_just_handled(&self, cpu: CpuId, at: Instant) -> bool {
+        self.handled.get(cpu).copied().flatten().is_some_and(|exit| at.since(exit) <= self.settle)
     }
 
     /// Whether a CPU is about to act, or cannot act for the moment.
@@ -290,6 +317,7 @@ impl RtQuiescence {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds, not_applicable};
+    use zerolag_model::event::Irq;
     use zerolag_model::{CpuId, MigrateReason, ServerKind, ServerState, TraceEvent};
     use zerolag_trace::Source;
     use zerolag_trace::script::Script;
@@ -312,6 +340,18 @@ mod tests {
         let (a, t) = (zerolag_model::TaskId(1), zerolag_model::TaskId(2));
         pushed.migrate(10, t, 0, 1, MigrateReason::Push).preempt(10, 1, a, t);
         holds("rt-quiescence", &pushed.end(1000));
+    }
+
+    #[test]
+    fn a_cpu_in_a_handler_holds_until_it_had_time_to_act() {
+        let handler = |ends| {
+            let mut script = overloaded();
+            let (enter, exit) = (TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device });
+            script.event(5, 1, enter).event(ends, 1, exit);
+            script.end(1000)
+        };
+        holds("rt-quiescence", &handler(1000));
+        breaks("rt-quiescence", &handler(100), NOT_PUSHED);
     }
 
     #[test]
