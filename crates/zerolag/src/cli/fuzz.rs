@@ -4,10 +4,11 @@ use super::failure::{Failure, eprintln_lossy};
 use super::options::{QuietArgs, kernel};
 use super::progress::{Progress, catch_interrupts, interrupted};
 use super::{Done, code, output};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zerolag::fuzz::{Draft, Finding, Judged, draw, is_judging, judge_draft, shrink};
+use zerolag::fuzz::{Draft, Finding, Judged, draw, draw_wide, is_judging, judge_draft, shrink};
 use zerolag::model::KernelVersion;
 
 /// Arguments of `zerolag fuzz`.
@@ -32,6 +33,13 @@ pub(crate) struct Args {
     /// The directory for the files of findings
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
+    /// The most runs that make a finding smaller; 0 writes it as it was drawn
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    shrink: u32,
+    /// Draw interrupts, spinning locks and sections without preemption too, which some monitors do not
+    /// know: they report legal runs
+    #[arg(long)]
+    wide: bool,
     /// Print the scenarios instead of running them
     #[arg(long)]
     print: bool,
@@ -39,11 +47,13 @@ pub(crate) struct Args {
     quiet: QuietArgs,
 }
 
-/// The most runs that shrink a finding.
-const SHRINK_TRIES: u32 = 400;
-
 /// The most findings that are shrunk and written; one fault is often found many times.
 const FINDINGS_MAX: usize = 20;
+
+thread_local! {
+    /// The scenario that this thread judges.
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
 
 /// The results so far.
 #[derive(Default)]
@@ -59,11 +69,7 @@ struct Tally {
 pub(crate) fn run(args: &Args) -> Done {
     if args.print {
         for number in numbers(args) {
-            output::print(&format!(
-                "# seed {}, number {number}\n{}\n",
-                args.seed,
-                draw(args.seed, number, args.kernel)
-            ))?;
+            output::print(&format!("# seed {}, number {number}\n{}\n", args.seed, drawn(args, number)))?;
         }
         return Ok(code::OK);
     }
@@ -72,12 +78,21 @@ pub(crate) fn run(args: &Args) -> Done {
         return Err(Failure::input_help(message, "create it, or name another one with --out"));
     }
     catch_interrupts();
-    // Panics of scenarios are findings: their messages are in the report.
+    // Panics of scenarios are findings: their messages are in the report. A build that aborts on a
+    // panic gets no further than this hook, so it reports there, and cannot shrink.
     let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if !is_judging() {
-            usual(info);
+    let again = again(args);
+    std::panic::set_hook(Box::new(move |info| match is_judging() {
+        true if cfg!(panic = "abort") => {
+            let number = NUMBER.get();
+            eprintln_lossy(&format!(
+                "number {number}: {info}\nnote: this build ends with the first panic; `{again} --from {number} \
+                 --count 1` of a debug build (cargo build) makes it smaller"
+            ));
+            std::process::exit(i32::from(code::FAILURE));
         }
+        true => {}
+        false => usual(info),
     }));
     let tally = search(args);
     let Tally { refused, reason, events, mut findings } = tally;
@@ -101,6 +116,16 @@ pub(crate) fn run(args: &Args) -> Done {
     })
 }
 
+/// Returns the command that draws the same scenarios.
+fn again(args: &Args) -> String {
+    format!("zerolag fuzz --seed {}{}", args.seed, if args.wide { " --wide" } else { "" })
+}
+
+fn drawn(args: &Args, number: u64) -> Draft {
+    let draw = if args.wide { draw_wide } else { draw };
+    draw(args.seed, number, args.kernel)
+}
+
 fn numbers(args: &Args) -> std::ops::Range<u64> {
     args.from..args.from.saturating_add(args.count)
 }
@@ -116,7 +141,8 @@ fn search(args: &Args) -> Tally {
             if !numbers(args).contains(&number) || interrupted() {
                 return;
             }
-            let judged = judge_draft(&draw(args.seed, number, args.kernel));
+            NUMBER.set(number);
+            let judged = judge_draft(&drawn(args, number));
             let mut tally = tally.lock().expect("nobody panics with it");
             match judged {
                 Judged::Fine(events) => tally.events += events,
@@ -145,13 +171,10 @@ fn write_finding(args: &Args, number: u64, finding: &Finding) -> Result<(), Fail
         Judged::Wrong(other) => finding.is_like(&other).then_some(other),
         Judged::Refused(_) | Judged::Fine(_) => None,
     };
-    let small = shrink(&draw(args.seed, number, args.kernel), SHRINK_TRIES, |draft| shows(draft).is_some());
+    let small = shrink(&drawn(args, number), args.shrink, |draft| shows(draft).is_some());
     let finding = shows(&small).unwrap_or_else(|| finding.clone());
     let path = args.out.join(format!("fuzz-{}-{number}.toml", args.seed));
     let said = finding.to_string().replace('\n', "\n# ");
-    output::write_text(
-        &path,
-        &format!("# zerolag fuzz --seed {} --from {number} --count 1\n# {said}\n{small}", args.seed),
-    )?;
+    output::write_text(&path, &format!("# {} --from {number} --count 1\n# {said}\n{small}", again(args)))?;
     output::print(&format!("number {number}: {finding}\n  {}\n", path.display()))
 }

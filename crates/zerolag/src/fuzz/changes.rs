@@ -70,12 +70,13 @@ fn task(dice: &mut Dice, world: &World, tasks: &[(String, bool)], block: &mut Bl
 fn group(dice: &mut Dice, world: &World, block: &mut Block) {
     let (path, period) = &world.groups[dice.of(0, world.groups.len() as u64 - 1) as usize];
     block.line(format!("group = \"{path}\""));
-    if dice.once_in(4) {
+    if dice.once_in(4) && !world.idle_groups.contains(path) {
         block.line(format!("\"cpu.weight\" = {}", dice.pick(&[1, 100, 10_000])));
     } else if dice.once_in(4) {
         block.line(format!("\"cpu.max\" = \"max {period}\""));
     } else {
         block.line(format!("\"cpu.max\" = \"{} {period}\"", limit(dice, *period)));
+        block.line("\"cpu.max.burst\" = 0"); // What it had can be above the new quota.
     }
 }
 

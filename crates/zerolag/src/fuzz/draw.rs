@@ -1,10 +1,11 @@
 //! [`draw`](fn@draw): the machine, its settings, groups, partitions and locks; then tasks and
 //! changes.
 
+use super::aim::aim;
 use super::changes::changes;
 use super::dice::Dice;
 use super::draft::{Block, Draft};
-use super::tasks::{services, tasks};
+use super::tasks::{interrupts, services, tasks};
 use super::twin::Twin;
 use zerolag_model::KernelVersion;
 
@@ -18,11 +19,17 @@ pub(super) struct World {
     pub(super) tick: u64,
     /// The groups, with the periods of their limits in microseconds.
     pub(super) groups: Vec<(String, u64)>,
+    /// Groups with `cpu.idle`, which have no weight.
+    pub(super) idle_groups: Vec<String>,
     /// The partitions that change, as `[cpuset.NAME]`, and the CPUs of each.
     pub(super) cpusets: Vec<(String, u64, u64)>,
     /// CPUs can go offline; each task may then use CPU 0, which stays.
     pub(super) has_hotplug: bool,
     pub(super) has_deadlines: bool,
+    /// There is `[service.web]`, which tasks can call.
+    pub(super) has_service: bool,
+    /// With the parts of [`draw_wide`].
+    pub(super) is_wide: bool,
 }
 
 /// Returns scenario `number` of a seed, for one kernel, or else for any.
@@ -30,9 +37,24 @@ pub(super) struct World {
 /// Same arguments, same text, on every machine.
 #[must_use]
 pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
+    draw_of(seed, number, kernel, false)
+}
+
+/// As [`draw`], also with interrupt lines of devices, spinning locks, and sections that no model
+/// preempts.
+///
+/// Runs of these are searched for panics, early ends and differences between runs. Monitors report
+/// legal ones too: a trace does not show such sections, and the bounds on time that interrupts take
+/// are not known to `dl-bandwidth`, `bandwidth` and `dl-tardiness`.
+#[must_use]
+pub fn draw_wide(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
+    draw_of(seed, number, kernel, true)
+}
+
+fn draw_of(seed: u64, number: u64, kernel: Option<KernelVersion>, is_wide: bool) -> Draft {
     let dice = &mut Dice::new(seed, number);
     let kernel = kernel.unwrap_or_else(|| dice.pick(KernelVersion::ALL));
-    let twin = [Some(Twin::Names), Some(Twin::Costs)][(number % 2) as usize];
+    let twin = [Some(Twin::Names), Some(Twin::Costs), Some(Twin::Cpus)][(number % 3) as usize];
     let mut draft = Draft { twin, ..Draft::default() };
     let (machine, nr_cpus) = machine(dice);
     let length = if nr_cpus > 16 { dice.of(20, 80) } else { dice.of(60, 500) } * 1_000;
@@ -41,15 +63,20 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     let mut top = Block::new("");
     top.line(format!("kernel = \"{kernel}\"")).line(format!("duration = \"{length}us\""));
     top.line(format!("seed = {}", dice.of(0, 9))).line(format!("costs = \"{costs}\""));
-    draft.blocks.extend([top, machine, settings(dice, hz)]);
+    let mut disk = Block::new("[disk.sda]");
+    disk.line(format!("latency = \"{}us\"", dice.pick(&[80, 900, 5_000])));
+    draft.blocks.extend([top, machine, settings(dice, hz), disk]);
     let mut world = World {
         nr_cpus,
         length,
         tick: 1_000_000 / hz,
         groups: Vec::new(),
+        idle_groups: Vec::new(),
         cpusets: Vec::new(),
         has_hotplug: nr_cpus > 1 && dice.once_in(3),
         has_deadlines: dice.once_in(3),
+        has_service: dice.once_in(4),
+        is_wide,
     };
     groups(dice, &mut world, &mut draft);
     cpusets(dice, &mut world, &mut draft);
@@ -62,7 +89,11 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     protocol("m1", dice.pick(&["inherit", "none"]));
     let names = tasks(dice, &world, &mut draft);
     services(dice, &world, &mut draft);
+    interrupts(dice, &world, &mut draft);
     changes(dice, &world, &names, &mut draft);
+    if dice.once_in(2) {
+        aim(dice, &mut draft);
+    }
     draft
 }
 
@@ -98,7 +129,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 26] = [
+const SETTINGS: [(&str, &[&str]); 31] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -125,6 +156,11 @@ const SETTINGS: [(&str, &[&str]); 26] = [
     ("cfs_bandwidth_interleave", &["on", "off"]),
     ("cfs_bandwidth_slack", &["on", "off"]),
     ("newidle_min_idle", &["on", "off"]),
+    ("threadirqs", &["on", "off"]),
+    ("softirq.timer_threads", &["on", "off"]),
+    ("softirq.bh_lock", &["on", "off"]),
+    ("fair_server.start", &["fair", "rt_and_fair"]),
+    ("hierarchical_running", &["on", "off"]),
 ];
 
 fn settings(dice: &mut Dice, hz: u64) -> Block {
@@ -151,10 +187,21 @@ fn groups(dice: &mut Dice, world: &mut World, draft: &mut Draft) {
         let mut block = Block::new(format!("[group.\"{path}\"]"));
         let period = dice.pick(&[5, 10, 20, 50, 100]) * 1_000;
         if !dice.once_in(3) {
-            block.line(format!("\"cpu.max\" = \"{} {period}\"", limit(dice, period)));
+            let quota = limit(dice, period);
+            block.line(format!("\"cpu.max\" = \"{quota} {period}\""));
+            if dice.once_in(4) {
+                block.line(format!("\"cpu.max.burst\" = {}", quota / dice.pick(&[1, 2, 10])));
+            }
         }
-        if dice.once_in(3) {
-            block.line(format!("\"cpu.weight\" = {}", dice.pick(&[1, 20, 100, 1000, 10_000])));
+        match dice.of(0, 5) {
+            0 | 1 => {
+                block.line(format!("\"cpu.weight\" = {}", dice.pick(&[1, 20, 100, 1000, 10_000])));
+            }
+            2 => {
+                block.line("\"cpu.idle\" = 1");
+                world.idle_groups.push(path.clone());
+            }
+            _ => {}
         }
         draft.blocks.push(block);
         world.groups.push((path, period));

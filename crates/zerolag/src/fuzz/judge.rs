@@ -93,23 +93,34 @@ pub fn is_judging() -> bool {
 /// A panic is caught; its message goes to the panic hook as well.
 #[must_use]
 pub fn judge(text: &str) -> Judged {
-    guarded(|| run(text))
+    judged(|| run(text))
 }
 
 /// As [`judge`](fn@judge), and compares the scenario with its twin.
 #[must_use]
 pub fn judge_draft(draft: &Draft) -> Judged {
-    guarded(|| match run(&draft.to_string())? {
+    judged(|| match run(&draft.to_string())? {
         Judged::Fine(events) => Ok(compare(draft).map_or(Judged::Fine(events), Judged::Wrong)),
         other => Ok(other),
     })
 }
 
-fn guarded(run: impl FnOnce() -> Result<Judged, Judged>) -> Judged {
+/// Calls `run`; its panic is no panic of this thread, and the hook can tell that
+/// ([`is_judging`]).
+fn caught<T>(run: impl FnOnce() -> T) -> std::thread::Result<T> {
     JUDGES.set(true);
-    let judged = catch_unwind(AssertUnwindSafe(run));
+    let result = catch_unwind(AssertUnwindSafe(run));
     JUDGES.set(false);
-    match judged {
+    result
+}
+
+/// Calls `run`; `None` also if it panics.
+pub(super) fn guarded<T>(run: impl FnOnce() -> Option<T>) -> Option<T> {
+    caught(run).ok().flatten()
+}
+
+fn judged(run: impl FnOnce() -> Result<Judged, Judged>) -> Judged {
+    match caught(run) {
         Ok(Ok(judged) | Err(judged)) => judged,
         Err(with) => {
             let said = with.downcast_ref::<&str>().map(|text| (*text).to_owned());

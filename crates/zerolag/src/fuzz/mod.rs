@@ -2,8 +2,9 @@
 //! of one area never draw.
 //!
 //! [`draw`](fn@draw) makes a scenario from a seed and a number: machine, settings of a kernel,
-//! groups with limits, partitions, tasks of all policies, locks, system calls, services, and
-//! changes of all of them in mid-run, many at awkward instants (ticks, ends of periods).
+//! groups with limits, partitions, tasks of all policies, locks, system calls, pipes, forks,
+//! services, interrupts, and changes of all of them in mid-run, many at awkward instants: ticks,
+//! ends of periods, and moments at which the run itself is in an awkward state (`aim`).
 //! [`judge`](fn@judge) runs it, and finds a panic, a broken rule, a second run with other bytes, or
 //! a run without a trace that does something else; [`compare`](fn@compare) runs it beside a twin
 //! that must do the same. [`shrink`](fn@shrink) takes away what the
@@ -14,6 +15,7 @@
 //! | [`draft`](Draft) | a scenario as parts that can be taken away |
 //! | `dice` | random numbers |
 //! | `draw`, `tasks`, `changes` | the generator: the world, its tasks, and what changes in mid-run |
+//! | `aim` | changes moved to moments of the run: while a task is throttled, boosted, migrated, proxied |
 //! | `judge` | the oracles that look at one run |
 //! | `twin` | the oracles that compare two |
 //! | `shrink` | the search for a smaller scenario with the same finding |
@@ -21,6 +23,7 @@
 //! A scenario is a function of seed and number, so a finding is repeated by its number on any
 //! machine.
 
+mod aim;
 mod changes;
 mod dice;
 mod draft;
@@ -32,7 +35,7 @@ mod twin;
 
 pub use dice::Dice;
 pub use draft::Draft;
-pub use draw::draw;
+pub use draw::{draw, draw_wide};
 pub use judge::{Finding, Judged, is_judging, judge, judge_draft};
 pub use shrink::shrink;
 pub use twin::{Twin, compare};

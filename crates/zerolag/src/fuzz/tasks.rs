@@ -1,13 +1,13 @@
-//! The tasks and services of a scenario.
+//! The tasks and services of a scenario, and the interrupts beside them.
 
 use super::dice::Dice;
-use super::draft::{Block, Draft};
+use super::draft::{Block, Draft, Line};
 use super::draw::{World, some_cpus};
 
 /// Adds the tasks; returns their names, and whether each is a deadline task.
 pub(super) fn tasks(dice: &mut Dice, world: &World, draft: &mut Draft) -> Vec<(String, bool)> {
     let mut names = Vec::new();
-    let mut semaphores = 0;
+    let mut partners = 0;
     // In thousandths of a CPU.
     let mut free = 600 * world.nr_cpus;
     for index in 0..dice.of(1, 6) {
@@ -17,7 +17,7 @@ pub(super) fn tasks(dice: &mut Dice, world: &World, draft: &mut Draft) -> Vec<(S
         if is_deadline {
             free = free.saturating_sub(deadline(dice, &mut block));
         } else {
-            block.lines.extend(policy(dice).into_iter().map(super::draft::Line::Text));
+            block.lines.extend(policy(dice).into_iter().map(Line::Text));
             if dice.once_in(3) {
                 block.line(format!("cpus = \"{}\"", some_cpus(dice, world)));
             }
@@ -29,11 +29,11 @@ pub(super) fn tasks(dice: &mut Dice, world: &World, draft: &mut Draft) -> Vec<(S
         if dice.once_in(2) {
             block.line(format!("delay = \"{}us\"", dice.of(0, world.length / 2)));
         }
-        let steps = if dice.once_in(6) && !is_deadline {
-            semaphores += 1;
-            waker(draft, semaphores, dice)
+        let steps = if dice.once_in(4) && !is_deadline {
+            partners += 1;
+            with_partner(draft, partners, dice, &mut block)
         } else {
-            steps(dice)
+            steps(dice, world)
         };
         block.list("steps", steps);
         draft.blocks.push(block);
@@ -83,21 +83,48 @@ fn deadline(dice: &mut Dice, block: &mut Block) -> u64 {
     2 * share
 }
 
-/// Adds a task that posts a semaphore, and returns the steps of one that waits for it.
-fn waker(draft: &mut Draft, number: u64, dice: &mut Dice) -> Vec<String> {
-    let mut block = Block::new(format!("[task.post{number}]"));
-    let pause = dice.of(20, 3_000);
-    block.list("steps", vec![format!("{{ sleep = \"{pause}us\" }}"), format!("{{ sem_post = \"s{number}\" }}")]);
-    draft.blocks.push(block);
-    vec![format!("{{ sem_wait = \"s{number}\" }}"), format!("{{ run = \"{}us\" }}", dice.of(5, 2_000))]
+/// Adds the task that a task needs, and returns the steps of the one that needs it: a poster of its
+/// semaphore, a reader of its pipe, the child that it forks, or a task that it resumes.
+fn with_partner(draft: &mut Draft, number: u64, dice: &mut Dice, task: &mut Block) -> Vec<String> {
+    let (pause, work) = (dice.of(20, 3_000), dice.of(5, 2_000));
+    let sleep = format!("{{ sleep = \"{pause}us\" }}");
+    let run = format!("{{ run = \"{work}us\" }}");
+    let name = format!("partner{number}");
+    let mut partner = Block::new(format!("[task.{name}]"));
+    let (its_steps, steps) = match dice.of(0, 4) {
+        0 => (
+            vec![sleep, format!("{{ sem_post = \"s{number}\" }}")],
+            vec![format!("{{ sem_wait = \"s{number}\" }}"), run],
+        ),
+        1 => (vec!["\"suspend\"".to_owned(), run], vec![sleep, format!("{{ resume = \"{name}\" }}")]),
+        2 => {
+            // Each thread forks a bounded number of children, which end.
+            task.line(format!("loop = {}", dice.of(1, 8)));
+            partner.line("instances = 0").line("loop = 1");
+            partner.lines.extend(policy(dice).into_iter().map(Line::Text));
+            (vec![run.clone(), sleep], vec![run, format!("{{ fork = \"{name}\" }}")])
+        }
+        kind => {
+            let bytes = dice.pick(&[1, 4_096, 70_000]);
+            let write = format!("{{ pipe_write = {{ pipe = \"p{number}\", bytes = {bytes} }} }}");
+            let read = format!("{{ pipe_read = {{ pipe = \"p{number}\", bytes = {} }} }}", dice.pick(&[1_000, 70_000]));
+            if kind == 3 { (vec![read, run], vec![sleep, write]) } else { (vec![run, write], vec![read, sleep]) }
+        }
+    };
+    partner.list("steps", its_steps);
+    draft.blocks.push(partner);
+    steps
 }
 
 /// Returns the steps of a task. Time passes in each; locks are taken in one order, so that no tasks
 /// wait in a circle.
-fn steps(dice: &mut Dice) -> Vec<String> {
+fn steps(dice: &mut Dice, world: &World) -> Vec<String> {
     let mut steps = vec![format!("{{ run = \"{}us\" }}", dice.pick(&[3, 50, 119, 700, 2_213, 9_000]))];
     for _ in 0..dice.of(0, 4) {
-        steps.push(step(dice));
+        steps.push(step(dice, world));
+    }
+    if world.has_service && dice.once_in(3) {
+        steps.push(format!("{{ {} = \"web\" }}", dice.pick(&["call", "send"])));
     }
     if dice.once_in(12) {
         steps = vec!["{ run = \"1h\" }".to_owned()];
@@ -114,9 +141,9 @@ fn time(dice: &mut Dice) -> String {
     }
 }
 
-fn step(dice: &mut Dice) -> String {
+fn step(dice: &mut Dice, world: &World) -> String {
     let (one, two) = (time(dice), time(dice));
-    match dice.of(0, 11) {
+    match dice.of(0, if world.is_wide { 16 } else { 14 }) {
         0 | 1 => format!("{{ sleep = {one} }}"),
         2 => format!("{{ run = {one} }}"),
         3 => format!("{{ kernel = {one} }}"),
@@ -132,13 +159,21 @@ fn step(dice: &mut Dice) -> String {
         ),
         9 => format!("{{ syscall = [{{ down_write = \"rw\" }}, {{ run = {one} }}, {{ up_write = \"rw\" }}] }}"),
         10 => format!("{{ syscall = [{{ run = {one} }}, \"cond_resched\", {{ sleep = {two} }}, {{ run = {two} }}] }}"),
-        _ => format!("{{ syscall = [{{ down_read = \"rw\" }}, {{ run = {one} }}, {{ up_read = \"rw\" }}] }}"),
+        11 => format!("{{ syscall = [{{ down_read = \"rw\" }}, {{ run = {one} }}, {{ up_read = \"rw\" }}] }}"),
+        12 => format!("{{ spin = {{ wall = {one}, chunk = \"32us\" }} }}"),
+        13 => format!("{{ lock = \"m0\" }}, {{ broadcast = \"c\" }}, {{ run = {one} }}, {{ unlock = \"m0\" }}"),
+        14 => format!("{{ syscall = [{{ io = {{ disk = \"sda\", bytes = {} }} }}] }}", dice.pick(&[512, 65_536])),
+        15 => format!("{{ syscall = [{{ spin_lock = \"sp\" }}, {{ run = {one} }}, {{ spin_unlock = \"sp\" }}] }}"),
+        _ => {
+            let section = dice.pick(&["preempt_off", "irqs_off", "bh_off"]);
+            format!("{{ syscall = [{{ {section} = {one} }}, {{ run = {two} }}] }}")
+        }
     }
 }
 
-/// Adds a service now and then.
+/// Adds the service, if there is one.
 pub(super) fn services(dice: &mut Dice, world: &World, draft: &mut Draft) {
-    if !dice.once_in(4) {
+    if !world.has_service {
         return;
     }
     let mut block = Block::new("[service.web]");
@@ -148,5 +183,31 @@ pub(super) fn services(dice: &mut Dice, world: &World, draft: &mut Draft) {
         block.line(format!("group = \"{}\"", dice.pick(&paths(world))));
     }
     block.list("steps", vec![format!("{{ run = {} }}", time(dice)), format!("{{ sleep = {} }}", time(dice))]);
+    draft.blocks.push(block);
+}
+
+/// Adds an interrupt line of a device now and then.
+pub(super) fn interrupts(dice: &mut Dice, world: &World, draft: &mut Draft) {
+    if !world.is_wide || !dice.once_in(3) {
+        return;
+    }
+    let mut block = Block::new("[interrupt.dev]");
+    // Never more than half of a CPU: interrupts that come faster than they are served leave nothing
+    // to the tasks, and no rule to be checked.
+    let every = dice.pick(&[150, 700, 4_000, 9_000]);
+    block.line(format!("every = {{ exponential = {{ mean = \"{every}us\" }} }}"));
+    block.line(format!("handler = \"{}us\"", dice.of(1, every / 5)));
+    if !dice.once_in(3) {
+        block.line(format!("softirq = \"{}us\"", dice.of(1, every / 4)));
+    }
+    if dice.once_in(2) {
+        block.line("on_each = true");
+    }
+    if dice.once_in(4) {
+        block.line("no_thread = true");
+    }
+    if dice.once_in(3) {
+        block.line(format!("priority = {}", dice.pick(&[1, 50, 99])));
+    }
     draft.blocks.push(block);
 }

@@ -1,9 +1,8 @@
 //! [`compare`]: two scenarios that must do the same, run beside each other.
 //!
 //! A monitor knows one rule. A twin knows none: it changes what must not matter, and any difference
-//! is a finding. Drafts have `Names` and `Costs` twins in turn. `Cpus` is not drawn yet: three of
-//! thirty such drafts differ, because searches of fair balancing take the length of a cache from
-//! the machine, isolated CPUs included, where kernels take it from the domain.
+//! is a finding. Drafts have twins of each kind in turn; one that cannot have its kind (a machine of
+//! several caches has no `Cpus` twin) has none.
 //!
 //! | twin | differs by | must agree |
 //! |---|---|---|
@@ -187,10 +186,17 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             (names.len() > 1).then_some((one, other))
         }
         Twin::Cpus => {
-            let is_plain = draft.blocks.iter().all(|block| !block.head.starts_with("[cpuset"));
+            // Each CPU has threads for its interrupts, and a part of each hard limit.
+            let is_of_all = |block: &Block| {
+                ["[cpuset", "[interrupt"].into_iter().any(|head| block.head.starts_with(head))
+                    || block.value("\"bandwidth\"").is_some_and(|value| value.contains("hard_limits"))
+            };
+            let is_plain = !draft.blocks.iter().any(is_of_all);
             let machine = draft.blocks.iter().find(|block| block.head == "[machine]")?;
             let cpus: u32 = machine.value("cpus")?.parse().ok()?;
             let mut one = draft.clone();
+            // Kernel paths of a machine with more CPUs are longer.
+            one.blocks.first_mut()?.set("costs", "\"zero\"");
             let settings = one.blocks.iter_mut().find(|block| block.head == "[settings]")?;
             let is_free = ["\"isolcpus\"", "\"nohz_full\""].into_iter().all(|key| settings.value(key).is_none());
             settings.line("tunable_scaling = \"none\"");
@@ -203,6 +209,10 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             (is_plain && is_free && is_even).then_some((one, other))
         }
         Twin::Costs => {
+            // Requests that tasks send arrive when these come to it, not at set times.
+            if draft.blocks.iter().any(|block| block.lines.iter().any(sends)) {
+                return None;
+            }
             let with = |costs: &str| {
                 let mut draft = draft.clone();
                 draft.blocks.first_mut()?.set("costs", &format!("\"{costs}\""));
@@ -211,6 +221,12 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             Some((with("zero")?, with("default")?))
         }
     }
+}
+
+/// Returns whether a step of a list sends a request.
+fn sends(line: &Line) -> bool {
+    let Line::List("steps", steps) = line else { return false };
+    steps.iter().any(|step| step.starts_with("{ call = ") || step.starts_with("{ send = "))
 }
 
 fn task_name(block: &Block) -> Option<&str> {
@@ -229,6 +245,17 @@ fn rename(block: &mut Block, names: &[String]) {
     }
     if let Some(name) = block.value("task").and_then(|name| mirror(name.trim_matches('"'))) {
         block.set("task", &format!("\"{name}\""));
+    }
+    for step in block.lines.iter_mut().flat_map(|line| match line {
+        Line::List("steps", steps) => &mut steps[..],
+        Line::Text(_) | Line::List(..) => &mut [],
+    }) {
+        for begin in ["{ resume = \"", "{ fork = \""] {
+            let name = step.strip_prefix(begin).and_then(|rest| rest.split('"').next());
+            if let Some(other) = name.and_then(mirror) {
+                *step = format!("{begin}{other}\" }}");
+            }
+        }
     }
 }
 
@@ -272,6 +299,18 @@ mod tests {
         assert!(matches!(differ(Twin::Names, TEXT, &renamed), Some(Finding::TwinDiffers(Twin::Names, _))));
         let [one, other] = [TEXT, &renamed].map(constant);
         assert_eq!(differ(Twin::Names, &one, &other), None);
+    }
+
+    #[test]
+    fn steps_that_name_a_task_follow_it() {
+        let names = ["a", "b"].map(str::to_owned);
+        let mut block = Block::new("[task.a]");
+        let steps = ["{ resume = \"b\" }", "{ run = \"1ms\" }", "{ fork = \"a\" }"];
+        block.list("steps", steps.map(str::to_owned).to_vec());
+        rename(&mut block, &names);
+        assert_eq!(block.head, "[task.b]");
+        let renamed = ["{ resume = \"a\" }", "{ run = \"1ms\" }", "{ fork = \"b\" }"].map(str::to_owned).to_vec();
+        assert_eq!(block.lines, [Line::List("steps", renamed)]);
     }
 
     #[test]
