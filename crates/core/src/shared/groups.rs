@@ -98,6 +98,10 @@ impl<L: RawMutex> GroupTable<L> {
         let rows: Vec<Row<L>> = (0..=groups).map(|_| Row::new(Pool::new(control, cpus))).collect();
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
+        // The root group bounds nothing: the lower clamps of those below may be as high as any
+        // (`init_uclamp`).
+        let all = UtilClamp::new(UtilClamp::FULL, UtilClamp::FULL).expect("invariant: it is the highest");
+        rows[0].clamp.store(pack_clamp(all), Ordering::Relaxed);
         let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
         Self { rows, free: Mutex::new(ids.collect()) }
     }
