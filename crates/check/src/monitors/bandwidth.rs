@@ -23,7 +23,8 @@
 //! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
 //!   answers, the time is used, and repaid later: the bound is higher by it.
 //! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its
-//!   task leaves it or the remote tick comes: that time is repaid later too.
+//!   task leaves it or the remote tick comes: that time is repaid later too. With
+//!   `fault.nohz_full_limited` it never notices.
 //! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
 //! * CPU time is computed from switches, so it includes interrupts, which are charged to no task:
 //!   2 % more is allowed, and [`Context::path`] for each switch.
@@ -76,6 +77,8 @@ struct Bandwidth {
     /// The time of an interrupt between two switches.
     path: Duration,
     nohz_full: CpuMask,
+    /// These CPUs have no tick although a task has a limit (`fault.nohz_full_limited`).
+    never_ticks: bool,
 }
 
 /// A group that is throttled on a CPU.
@@ -151,6 +154,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         throttled_at: BTreeMap::new(),
         charged: IdTable::default(),
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
+        never_ticks: context.settings().nohz_full_limited,
         path: context.path(),
         has_bypass: context.settings().bandwidth_hotplug_bypass,
         is_divided,
@@ -281,7 +285,7 @@ impl Bandwidth {
             let Some(account) = self.used.get_mut(&group) else { continue };
             account.cpus.insert(on);
             let ran = if is_fair { record.at.since(from).saturating_sub(path_time) } else { Duration::ZERO };
-            let has_no_tick = self.nohz_full.contains(on) && since < account.set_at;
+            let has_no_tick = self.nohz_full.contains(on) && (self.never_ticks || since < account.set_at);
             account.unanswered += if has_no_tick { ran } else { late.min(ran) };
             account.total += ran;
             account.period += ran;

@@ -26,6 +26,9 @@
 //! it may run for longer while others sleep; and a task that holds a lock which others wait for,
 //! until its next job, because it may run with their parameters and is not throttled.
 //!
+//! Not excepted: the faults of kernels up to 4.12 with deadlines before the end of the period
+//! ([`fault`]). A violation that they explain names the setting.
+//!
 //! Complexity: O(1) per switch.
 
 use crate::monitor::{Context, Monitor, Outcome};
@@ -34,8 +37,8 @@ use crate::servers::Servers;
 use std::collections::BTreeSet;
 use zerolag_model::settings::TimerGrain;
 use zerolag_model::{
-    ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
-    TraceEvent,
+    ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, Settings,
+    TaskId, TraceEvent,
 };
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
@@ -43,11 +46,24 @@ use zerolag_trace::{IdTable, Replay};
 /// The least time of interrupts in a period: each job has the timer of its budget, and a wakeup.
 const INTERRUPTS: Duration = Duration::from_micros(5);
 
+/// Returns the setting of a reproduced fault by which a task whose deadline is before the end of
+/// its period runs for more than its bandwidth.
+fn fault(settings: &Settings) -> Option<&'static str> {
+    match settings {
+        Settings { dl_late_wakeup: true, .. } => Some("fault.dl_late_wakeup"),
+        Settings { dl_wakeup_refill: true, .. } => Some("fault.dl_wakeup_refill"),
+        Settings { dl_replenish_early: true, .. } => Some("fault.dl_replenish_early"),
+        _ => None,
+    }
+}
+
 struct DlBandwidth {
     grain: Duration,
     path: Duration,
     /// The bucket empties at more than the bandwidth, for interrupts.
     is_costly: bool,
+    /// The fault that explains violations of tasks with a deadline before the end of their period.
+    fault: Option<&'static str>,
     tasks: IdTable<TaskId, TaskBucket>,
     servers: Servers,
     server_buckets: IdTable<CpuId, Bucket>,
@@ -159,6 +175,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         grain,
         path: context.path(),
         is_costly,
+        fault: fault(&settings),
         tasks: IdTable::default(),
         servers: Servers::new(settings, context.meta),
         server_buckets: IdTable::default(),
@@ -281,7 +298,8 @@ impl DlBandwidth {
         let ran = asked_at(before, on, from, at, found).since(from).saturating_sub(self.path);
         let excess = bucket.fill(ran, at, rate, self.is_costly);
         if !excess.is_zero() {
-            found.push(at, Some(on), &[task], || {
+            let fault = self.fault.filter(|_| params.deadline < params.period);
+            found.push_by(fault, at, Some(on), &[task], || {
                 format!("{} runs for {excess} more than {runtime} in {period} allow", label(before, task))
             });
         }

@@ -81,6 +81,11 @@ fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) 
     let (booked, max) = (total / (domain.span.iter().count().max(1) as u64), limit.share().0);
     let inactive = this.0 - running.0;
     let extra = max.saturating_sub(booked);
+    if cx.config.settings.dl_reclaim_short {
+        // `max{u / Umax, 1 - Uinact - Uextra}`: the same, but for the unit of the second term.
+        let least = (own.0 * limit.inverse) >> 8;
+        return (1_u64 << 20).saturating_sub(inactive + extra).max(least).min(1 << 20);
+    }
     // On several CPUs a task can have more than `max_bw`; the kernel's difference wraps around
     // then.
     let left = max.saturating_sub(inactive + extra).max(own.0);

@@ -43,6 +43,10 @@
 //! period. This is \[4\], with a 0-lag time at or after its deadline. No replenishment timer can
 //! reach a body that the host holds, so \[8\] is applied when the task wakes, with the same result.
 //!
+//! **Faults.** Kernels from 3.14 to 4.12 protect others less from tasks whose deadline is before
+//! the end of their period ([`Faults`]): \[7\] ends at the deadline, \[3\] is \[2\], and \[2\]
+//! begins a job instead of cutting the budget.
+//!
 //! Every rule is O(1).
 //!
 //! Sources: Abeni & Buttazzo 1998, "Integrating multimedia applications in hard real-time systems",
@@ -52,7 +56,7 @@
 //! differs: products are exact here; the kernel drops the lowest 10 bits of each factor.
 
 use crate::words::bandwidth::Reserved;
-use zerolag_model::{CpuId, DlParams, Duration, Instant, SignedDuration};
+use zerolag_model::{CpuId, DlParams, Duration, Instant, Settings, SignedDuration};
 
 /// The index of a sleeping task with active bandwidth in [`Sums`](crate::queue::dl::sums::Sums).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,10 +74,30 @@ pub(crate) fn zero_lag(params: DlParams, abs_deadline: Instant, left: SignedDura
     abs_deadline.saturating_offset(SignedDuration::from_nanos(share(-left) - share(left)))
 }
 
+/// The faults of a kernel in these rules, each on or off; all concern tasks whose deadline is
+/// before the end of their period. Off by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Faults {
+    replenishes_early: bool,
+    begins_job_when_late: bool,
+    refills_on_wakeup: bool,
+}
+
+impl Faults {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            replenishes_early: settings.dl_replenish_early,
+            begins_job_when_late: settings.dl_late_wakeup,
+            refills_on_wakeup: settings.dl_wakeup_refill,
+        }
+    }
+}
+
 /// The deadline state of a task.
 #[derive(Debug, Default)]
 pub(crate) struct DlEntity {
     pub(crate) state: DlState,
+    faults: Faults,
     /// The remaining budget of the present job; a debt if negative.
     pub(crate) runtime_left: SignedDuration,
     /// The absolute deadline of the present job.
@@ -127,8 +151,8 @@ pub(crate) enum DlState {
 }
 
 impl DlEntity {
-    pub(crate) fn new(reserved: Option<Reserved>) -> Self {
-        Self { reserved, ..Self::default() }
+    pub(crate) fn new(reserved: Option<Reserved>, faults: Faults) -> Self {
+        Self { reserved, faults, ..Self::default() }
     }
 
     /// Returns whether the present budget is exhausted: `dl_runtime_exceeded`.
@@ -158,7 +182,7 @@ impl DlEntity {
     pub(crate) fn throttle(&mut self, params: DlParams) -> Instant {
         debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
         self.runtime_left = self.runtime_left.min(SignedDuration::default());
-        let until = self.next_period(params);
+        let until = if self.faults.replenishes_early { self.abs_deadline } else { self.next_period(params) };
         self.state = DlState::Throttled { until };
         until
     }
@@ -198,7 +222,7 @@ impl DlEntity {
         let is_late = self.abs_deadline < now;
         let next = self.next_period(params);
         let is_boosted = self.boost.is_some();
-        if is_late && now < next && !is_boosted {
+        if is_late && now < next && !is_boosted && !self.faults.begins_job_when_late {
             // [3] A new job now would have to be finished within less than a period.
             self.runtime_left = self.runtime_left.min(SignedDuration::default());
             self.state = DlState::Throttled { until: next };
@@ -206,7 +230,7 @@ impl DlEntity {
         }
         if is_late || overflows(self.runtime_left, self.abs_deadline, params, now) {
             let is_implicit = params.deadline == params.period;
-            if is_implicit || is_late || is_boosted {
+            if is_implicit || is_late || is_boosted || self.faults.refills_on_wakeup {
                 self.begin_job(params, now);
             } else {
                 // The deadline stays; the budget is cut to the amount that the density allows until

@@ -27,12 +27,17 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn set_group_max(
         &self,
         group: GroupId,
-        max: CpuMax,
+        mut max: CpuMax,
         now: Clock,
         by: CpuId,
         io: &mut Io,
     ) -> Result<Step, GroupError> {
         max.check().map_err(GroupError::Max)?;
+        // A write of `cpu.max` reads the burst in microseconds and stores it in nanoseconds. Here a
+        // burst that stays the same is one that was not written after it.
+        if self.config.settings.burst_cut && self.shared.groups.max(group)?.burst == max.burst {
+            max.burst = max.burst / 1000;
+        }
         let cx = &mut self.cx(by, now, io);
         cx.io.costs.inner_locks += 1;
         let set = self.shared.groups.set_max(group, now.wall, max)?;

@@ -4,7 +4,7 @@
 //! that has ended (a push that was about to resume). It must not take a later task with the same id
 //! for that one, so a body that is reused continues to count its stays on run queues.
 
-use crate::entity::dl::DlEntity;
+use crate::entity::dl::{DlEntity, Faults};
 use crate::entity::fair::FairEntity;
 use crate::entity::rt::RtEntity;
 use crate::entry::admission::Request;
@@ -59,7 +59,7 @@ impl<L: RawMutex> Scheduler<L> {
         let allowed_on = allowed.as_deref();
         let request = Request { task: spec.id, attr: spec.attr, had: None, allowed: allowed_on, near: spec.born_on };
         let dl = match self.reserve(request, now.wall) {
-            Ok(reserved) => DlEntity::new(reserved),
+            Ok(reserved) => DlEntity::new(reserved, Faults::of(&self.config.settings)),
             Err(error) => {
                 self.shared.groups.quit(spec.group);
                 return Err(error);

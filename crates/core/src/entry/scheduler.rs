@@ -689,7 +689,7 @@ impl<L: RawMutex> Scheduler<L> {
     #[must_use]
     #[inline(always)]
     pub fn needs_tick(&self, rq: &Rq) -> bool {
-        ticks::are_needed(rq)
+        ticks::are_needed(rq, &self.config.settings)
     }
 }
 

@@ -1,26 +1,27 @@
 //! Whether a CPU needs its tick. The rules are those of [`crate::rq::ticks`].
 
 use crate::class::fair::boost;
+use crate::entity::fair::QueueIx;
 use crate::entity::rt;
 use crate::rq::run_queue::Rq;
 use crate::rq::ticks::Ticks;
-use zerolag_model::ClassId;
+use zerolag_model::{ClassId, Settings};
 
 /// Returns whether a CPU needs its tick now.
 #[inline(always)]
-pub(crate) fn are_needed(rq: &Rq) -> bool {
+pub(crate) fn are_needed(rq: &Rq, settings: &Settings) -> bool {
     match rq.ticks() {
         // A throttled task that finishes its time in the kernel keeps the tick: the kernel stops it
         // in the idle loop only.
         Ticks::Busy => !rq.is_idle(),
         Ticks::Always => true,
-        Ticks::Needed => decides(rq),
+        Ticks::Needed => decides(rq, settings),
     }
 }
 
 /// Returns whether the tick can change anything here (`sched_can_stop_tick`).
 #[cold]
-fn decides(rq: &Rq) -> bool {
+fn decides(rq: &Rq, settings: &Settings) -> bool {
     if !rq.dl.is_empty() {
         return true;
     }
@@ -30,5 +31,6 @@ fn decides(rq: &Rq) -> bool {
         return in_turn > 1;
     }
     let is_limited = |slot| rq.tasks[slot].prio.class() == ClassId::Fair && boost::is_limited(rq, slot);
-    rq.nr_running() > 1 || rq.current_slot().is_some_and(is_limited)
+    let share_it = if settings.nohz_full_grouped { rq.queue(QueueIx::ROOT).nr_queued > 1 } else { rq.nr_running() > 1 };
+    share_it || (!settings.nohz_full_limited && rq.current_slot().is_some_and(is_limited))
 }

@@ -403,5 +403,39 @@ settings! {
             "if a switch finds the fair server exhausted, the fair task keeps the CPU although others wait (since 6.12)"
             (recorded as "fair_server.resched_lost" after "fair_server.wakeup"),
             fair_server_resched_lost: bool = false, V6_12 => true;
+        /// The timer of a throttled task is set to its deadline, also if its period ends later.
+        /// Fixed in 4.11 by commit 5ac69d37784b.
+        "fault.dl_replenish_early":
+            "a throttled constrained deadline task is replenished at its deadline, before its period ends (3.14 to 4.10)",
+            dl_replenish_early: bool = false, V4_1 => true, V4_15 => false;
+        /// Fixed in 4.11 by commit df8eac8cafce.
+        "fault.dl_late_wakeup":
+            "a constrained deadline task that wakes after its deadline begins a job before its period ends (3.14 to 4.10)",
+            dl_late_wakeup: bool = false, V4_1 => true, V4_15 => false;
+        /// Fixed in 4.13 by commit 3effcb4247e7.
+        "fault.dl_wakeup_refill":
+            "a constrained deadline task that wakes with too much budget begins a job instead of losing budget (3.14 to 4.12)",
+            dl_wakeup_refill: bool = false, V4_1 => true, V4_15 => false;
+        /// Fixed in 6.5 by commit 6a9d623aad89.
+        "fault.dl_reclaim_short":
+            "a reclaiming deadline task is charged as if all CPU time were to be reserved, and leaves 5 % unused (4.13 to 6.4)",
+            dl_reclaim_short: bool = false, V4_15 => true, V6_6 => false;
+        /// Fixed in 6.6 by commit 88c56cfeaec4.
+        "fault.nohz_full_limited":
+            "a nohz_full CPU stops its tick although the group of its only task has a limit (3.10 to 6.5)",
+            nohz_full_limited: bool = false, V4_1 => true, V6_6 => false;
+        /// In 6.12 by commit 11cc374f4643, fixed in 6.13 and in the stable kernels of 6.12 by
+        /// commit c1f43c342e1f.
+        "fault.nohz_full_grouped":
+            "a nohz_full CPU stops its tick although several tasks share it, if they are in one group (6.12)",
+            nohz_full_grouped: bool = false;
+        /// Since 3eac870a3247, fixed in 5.14 by commit 0c18f2ecfcc2.
+        "fault.uclamp_min_limit":
+            "cpu.uclamp.min is the most that a task of the group can ask for, not the least that it gets (5.4 to 5.13)",
+            uclamp_min_limit: bool = false, V5_4 => true, V5_15 => false;
+        /// Fixed in 6.10, and in 6.1.92 and 6.6.32, by commit 49217ea147df.
+        "fault.cfs_burst_cut":
+            "writing cpu.max divides the group's cpu.max.burst by 1000 (5.14 to 6.9)",
+            burst_cut: bool = false, V5_15 => true, V6_1 => false;
     }
 }

@@ -74,7 +74,9 @@ fn clamp_of<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> UtilClamp {
     }
     let group = cx.view().group_clamp(task.group);
     let within = |value: u64| value.clamp(group.min(), group.max());
-    UtilClamp::new(within(task.clamp.min()), within(task.clamp.max())).expect("invariant: within valid clamps")
+    let is_limit = cx.config.settings.uclamp_min_limit;
+    let min = if is_limit { task.clamp.min().min(group.min()) } else { within(task.clamp.min()) };
+    UtilClamp::new(min, within(task.clamp.max())).expect("invariant: within valid clamps")
 }
 
 /// Returns how well a CPU meets a need (`util_fits_cpu`).
