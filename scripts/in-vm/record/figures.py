@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Turns traces of record.sh into cases of `zerolag validate`.
+
+    figures.py OUT WORKLOAD.toml CPUS PRESET[:SERIES]=DIRECTORY[,SETTING=VALUE...]...
+
+Writes OUT/NAME.toml, OUT/workloads/NAME.toml and, for one CPU, OUT/sequences/NAME-KERNEL.txt. The figures are those of `Measure` (crates/zerolag/src/validate),
+between 0.5 and 3.5 s after the start of the workload, which is at 200 ms of the simulation. Threads of the kernel are left out: a turn that one of them interrupts is one turn, and its
+time is not counted. SERIES is the recorded kernel if it has no preset of its own.
+"""
+
+import gzip
+import pathlib
+import re
+import shutil
+import statistics
+import sys
+import tomllib
+
+FROM, TO = 500_000, 3_500_000  # microseconds
+TURNS = 250
+LINE = re.compile(r"\s*.{16}-?\S*\s+\[(\d+)\]\s+\S+\s+(\d+)\.(\d{6})\d*: (\w+): (.*)")
+SWITCH = re.compile(r"prev_comm=(.*?) prev_pid=(\d+) prev_prio=\S+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+)")
+COMM = re.compile(r"comm=(.*?) pid=(\d+)")
+
+
+class Figures:
+    def __init__(self, trace, origin, names):
+        self.run = dict.fromkeys(names, 0)
+        self.turns = dict.fromkeys(names, 0)
+        self.delays = {name: [] for name in names}
+        self.sequence = []
+        self.migrations = 0
+        self.others = 0
+        woken = {}
+        current = {}  # CPU: [name, start of this piece, whole turn so far, start of the turn]
+        interrupted = {}  # CPU: the same, of a task that a kernel thread has preempted
+        lost = re.compile(r"LOST")
+        for line in trace:
+            found = LINE.match(line)
+            if not found:
+                if lost.search(line):
+                    raise SystemExit(f"events are lost: {line}")
+                continue
+            cpu, seconds, micros, event, rest = found.groups()
+            at = (int(seconds) * 1_000_000_000 + int(micros) * 1000 - origin) // 1000
+            if event == "sched_waking":
+                name = COMM.match(rest).group(1)
+                if name in self.run:
+                    woken[name] = at
+            elif event == "sched_migrate_task":
+                name = COMM.match(rest).group(1)
+                if name in self.run and FROM <= at <= TO:
+                    self.migrations += 1
+            elif event == "sched_switch":
+                prev, _, state, following, pid = SWITCH.match(rest).groups()
+                turn = current.pop(cpu, None)
+                if turn:
+                    name, since, so_far, began = turn
+                    self.run[name] += max(0, min(at, TO) - max(since, FROM))
+                    turn = [name, None, so_far + at - since, began]
+                is_own = following in self.run
+                if turn and not is_own and pid != "0" and state.startswith("R"):
+                    interrupted[cpu] = turn
+                elif turn:
+                    self.ended(cpu, turn, at)
+                if is_own or pid == "0":
+                    if (waiting := interrupted.pop(cpu, None)) and waiting[0] != following:
+                        self.ended(cpu, waiting, at)
+                        waiting = None
+                    if is_own:
+                        if (since := woken.pop(following, None)) is not None and FROM <= since and at <= TO:
+                            self.delays[following].append(at - since)
+                        current[cpu] = [following, at, *((waiting[2], waiting[3]) if waiting else (0, at))]
+                elif pid != "0" and FROM <= at <= TO:
+                    self.others += 1
+
+    def ended(self, cpu, turn, at):
+        name, _, length, began = turn
+        self.turns[name] += FROM <= at <= TO
+        if cpu == "000" and began >= FROM and at <= TO:
+            if self.sequence and self.sequence[-1][0] == name:
+                self.sequence[-1][1] += length
+            else:
+                self.sequence.append([name, length])
+
+
+def alike(tasks):
+    sets = {}
+    for name, task in tasks.items():
+        key = str(sorted((key, str(value)) for key, value in task.items() if key not in ("delay", "phase"))) + str(task["phase"][1])
+        sets.setdefault(key, []).append(name)
+    return [names for names in sets.values() if len(names) > 1 and "pipe" not in str(tasks[names[0]])]
+
+
+def main(out, workload, cpus, *recordings):
+    out, workload, cpus = pathlib.Path(out), pathlib.Path(workload), int(cpus)
+    name = workload.stem
+    text = workload.read_text()
+    tasks = tomllib.loads(text)["task"]
+    for directory in (out / "workloads", out / "sequences"):
+        directory.mkdir(parents=True, exist_ok=True)
+    if workload.resolve() != (out / "workloads" / workload.name).resolve():
+        shutil.copy(workload, out / "workloads" / workload.name)
+    title = text.splitlines()[0].removeprefix("# ").removesuffix(".")
+    case = [f'title = "{title}"', f'workload = "workloads/{workload.name}"']
+    if sets := alike(tasks):
+        case += ["# These tasks differ in name only: they are compared in order of their figures.", f"alike = {sets}".replace("'", '"')]
+    if cpus == 1:
+        case += ["turn_within_us = 1000"]
+    else:
+        case += ["# Which task moves depends on microseconds.", "begins = { times = 8, every_ms = 2 }"]
+    case += ["", "[band.share]", "absolute = 0.5", "", "[band.turns]", "absolute = 2", "percent = 5", "", "[band.delay]", "absolute = 0.1", "percent = 25"]
+    case += ["", "[band.sequence]", "absolute = 5"] if cpus == 1 else []
+    for recording in recordings:
+        kernel, _, where = recording.partition("=")
+        kernel, _, series = kernel.partition(":")
+        where, *settings = where.split(",")
+        where = pathlib.Path(where)
+        origin = int((where / f"{name}.origin").read_text())
+        with gzip.open(where / f"{name}.txt.gz", "rt") as trace:
+            figures = Figures(trace, origin, tasks)
+        case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{f"{series}, " if series else ""}{cpus} virtual CPU{"s" if cpus > 1 else ""} in virtual time"', f"cpus = {cpus}"]
+        case += ["turns_of_us = 25"] if cpus > 1 else []
+        case += ["from_ms = 700", "window_ms = 3000"]
+        if settings:
+            case += ["settings = { " + ", ".join(f'"{key}" = "{value}"' for key, value in (one.split("=") for one in settings)) + " }"]
+        if cpus == 1:
+            file = f"sequences/{name}-{series or kernel}.txt"
+            (out / file).write_text("".join(f"{task} {length}\n" for task, length in figures.sequence[:TURNS]))
+            case += [f'sequence = "{file}"']
+        case += ["", "[recorded.figures]"]
+        window = TO - FROM
+        case += [f'"share.{task}" = {round(figures.run[task] * 100 / window, 3)}' for task in tasks]
+        case += [f'"turns.{task}" = {figures.turns[task]}' for task in tasks]
+        delays = {task: sorted(figures.delays[task]) for task in tasks}
+        case += [f'"delay.{task}" = {round(of[len(of) // 2] / 1000, 3)}' for task, of in delays.items() if len(of) >= 5]
+    (out / f"{name}.toml").write_text("\n".join(case) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Turns a workload (a scenario of a small part of the grammar) into what play.c and the shell of the virtual machine do.
+
+Phase `start` of a task is its own start: it runs for a moment and sleeps until the workload begins, at 200 ms, or a little later. play.c does that by
+itself, so that only the rest is planned.
+
+    plan.py WORKLOAD.toml OUT    writes OUT.play (for play.c), OUT.make and OUT.remove (shell: groups and cpusets)
+"""
+
+import re
+import sys
+import tomllib
+
+ROOT = "/sys/fs/cgroup"
+BEGIN = 200_000_000  # of the workload, in ns: the tasks are created before
+POLICIES = {"OTHER": 0, "FIFO": 1, "RR": 2, "BATCH": 3, "IDLE": 5, "DEADLINE": 6}
+UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def time(text):
+    number, unit = re.fullmatch(r"([0-9.]+)(ns|us|ms|s)", text).groups()
+    return round(float(number) * UNITS[unit])
+
+
+def cpus(text):
+    mask = 0
+    for part in str(text).split(","):
+        first, _, last = part.partition("-")
+        for cpu in range(int(first), int(last or first) + 1):
+            mask |= 1 << cpu
+    return mask
+
+
+def steps(steps):
+    for step in steps:
+        if step == "yield":
+            yield "yield"
+            continue
+        ((verb, value),) = step.items()
+        if verb in ("run", "sleep"):
+            yield f"{verb} {time(value)}"
+        elif verb == "timer":
+            assert set(value) == {"period"}, value
+            yield f"timer {time(value['period'])}"
+        elif verb in ("lock", "unlock"):
+            yield f"{verb} {value}"
+        elif verb in ("pipe_read", "pipe_write"):
+            name, size = (value, 4096) if isinstance(value, str) else (value["pipe"], value.get("bytes", 4096))
+            yield f"{verb.removeprefix('pipe_')} {name} {size}"
+        else:
+            raise SystemExit(f"step `{verb}` is not known to play.c")
+
+
+def main(workload, out):
+    with open(workload, "rb") as file:
+        scenario = tomllib.load(file)
+    play, make, remove = [f"duration {time(scenario['duration']) - BEGIN}"], [], []
+    paths = []
+    for path in scenario.get("group", {}):
+        parts = path.strip("/").split("/")
+        for depth in range(len(parts)):
+            name = "/".join(parts[: depth + 1])
+            if name not in paths:
+                paths.append(name)
+                make.append(f"mkdir {ROOT}/{name}")
+            if depth + 1 < len(parts):
+                make.append(f"echo +cpu > {ROOT}/{name}/cgroup.subtree_control")
+        for key, value in scenario["group"][path].items():
+            if key in ("cpu.max.burst",):
+                make.append(f"echo {value} > {ROOT}/{'/'.join(parts)}/{key}")
+            else:
+                make.append(f"echo '{value}' > {ROOT}/{'/'.join(parts)}/{key}")
+    for name, cpuset in scenario.get("cpuset", {}).items():
+        paths.append(name)
+        make.append(f"mkdir {ROOT}/{name}")
+        make.append(f"echo {cpuset['cpus']} > {ROOT}/{name}/cpuset.cpus")
+        if cpuset.get("partition"):
+            make.append(f"echo {cpuset['partition']} > {ROOT}/{name}/cpuset.cpus.partition")
+            make.append(f"cat {ROOT}/{name}/cpuset.cpus.partition")
+    remove += [f"rmdir {ROOT}/{path}" for path in reversed(paths)]
+    for name, mutex in scenario.get("mutex", {}).items():
+        play.append(f"mutex {name}" + (" inherit" if mutex.get("protocol") == "inherit" else ""))
+    known = {"policy", "nice", "priority", "runtime", "deadline", "period", "slice", "cpus", "group", "cpuset", "delay", "phase"}
+    for name, task in scenario["task"].items():
+        unknown = set(task) - known
+        assert not unknown, f"{name}: {unknown}"
+        policy = POLICIES[task.get("policy", "OTHER").upper().removeprefix("SCHED_")]
+        play += [f"task {name}", f"policy {policy}"]
+        for key in ("nice", "priority"):
+            if key in task:
+                play.append(f"{key} {task[key]}")
+        if "slice" in task:
+            play.append(f"runtime {time(task['slice'])}")
+        start, work = task["phase"]
+        assert (start["name"], work["name"]) == ("start", "work"), name
+        delay = time(task["delay"]) + time(start["steps"][-1]["timer"]["period"]) - BEGIN
+        play.append(f"delay {delay}")
+        for key in ("runtime", "deadline", "period"):
+            if key in task:
+                play.append(f"{key} {time(task[key])}")
+        if policy == 6 and "deadline" not in task:
+            play.append(f"deadline {time(task['period'])}")
+        if "cpus" in task:
+            play.append(f"cpus {cpus(task['cpus'])}")
+        place = task.get("group") or task.get("cpuset")
+        if place:
+            play.append(f"group {ROOT}/{place.strip('/')}/cgroup.procs")
+        play += steps(work["steps"])
+    for end, lines in (("play", play), ("make", make), ("remove", remove)):
+        with open(f"{out}.{end}", "w") as file:
+            file.write("".join(line + "\n" for line in lines))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

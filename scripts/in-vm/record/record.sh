@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Records workloads on a kernel in a virtual machine in virtual time: a trace of the scheduler's events per workload.
+#
+#   scripts/in-vm/record/record.sh KERNEL_IMAGE CPUS OUT WORKLOAD.toml...
+#
+# Writes OUT/NAME.txt.gz (text of tracefs), OUT/NAME.origin (the instant of the workload's start, in ns) and OUT/log. `zerolag validate --record` turns
+# a trace into figures of a case. APPEND adds to the kernel's command line. Two CPUs need QEMU 8.1 or later (QEMU names another one): earlier ones starve
+# the second CPU in virtual time.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+image=${1:?image of a kernel} cpus=${2:?number of CPUs} out=${3:?directory}
+shift 3
+skip() { echo "skipped: $*" >&2; exit 0; }
+qemu=${QEMU:-qemu-system-x86_64}
+for tool in "$qemu" cpio busybox gcc python3; do
+    command -v "$tool" >/dev/null || skip "no $tool"
+done
+mkdir -p "$out"
+root=$(mktemp -d)
+trap 'rm -rf "$root" "$root.gz" "$root.data"' EXIT
+mkdir -p "$root"/{bin,dev,proc,sys,tmp,cases}
+gcc -O2 -Wall -static -pthread -o "$root/bin/play" "$here/play.c"
+busybox=$(command -v busybox)
+cp -L "$busybox" "$root/bin/busybox"
+{ ldd "$busybox" || true; } 2>/dev/null | { grep -o '/[^ ]*' || true; } | sort -u | while read -r library; do
+    mkdir -p "$root$(dirname "$library")"
+    cp -L "$library" "$root$library"
+done
+for workload in "$@"; do
+    python3 "$here/plan.py" "$workload" "$root/cases/$(basename "$workload" .toml)"
+done
+cp "$here/init.sh" "$root/init"
+chmod +x "$root/init"
+(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$root.gz"
+
+append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr nowatchdog cryptomgr.notests=1 audit=0 noautogroup tsc=reliable clocksource=tsc no-kvmclock tsc_early_khz=1000000 ${APPEND:-}"
+machine=(-machine q35)
+# Turns of 25 us at most: half the period of the voice's timer.
+[ "$cpus" = 1 ] || machine=(-audiodev none,id=a,timer-period=50 -machine q35,pcspk-audiodev=a)
+timeout "${LIMIT:-3000}" "$qemu" "${machine[@]}" -nodefaults -display none -no-reboot -serial stdio -serial "file:$root.data" -m 1500M \
+    -accel tcg,thread=single -cpu max -smp "$cpus" -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 \
+    -kernel "$image" -initrd "$root.gz" -append "$append" </dev/null 2>&1 | tr -d '\r' | tee "$out/log" | grep -a '^== ' || true
+grep -aq '^== done' "$out/log" || { echo "the machine did not come to its end" >&2; exit 1; }
+tr -d '\r' < "$root.data" | awk -v out="$out" '
+    /^begin / { name = $2; print $3 > (out "/" name ".origin"); close(out "/" name ".origin"); command = "base64 -d > " out "/" name ".txt.gz"; next }
+    /^end / { close(command); name = ""; next }
+    name != "" { print | command }'
