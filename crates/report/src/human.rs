@@ -4,6 +4,8 @@
 use core::fmt;
 use zerolag_model::{Duration, SignedDuration};
 
+pub use zerolag_model::text::is_hidden;
+
 /// A duration in three significant digits: `1.23ms`, `45.6us`, `789ns`, `12.0s`, `3720s`.
 ///
 /// Rounded half up. Exact values of fewer digits keep their zeros (`10.0ms`): columns line up, and
@@ -22,14 +24,6 @@ pub struct Percent {
     pub part: Duration,
     /// The whole.
     pub whole: Duration,
-}
-
-/// Returns whether a character hides or reorders text: a control character, one of no width, a mark
-/// of direction. Pages and pictures show none of them, so that no name looks like another.
-#[must_use]
-pub fn is_hidden(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 impl fmt::Display for Human {

@@ -35,7 +35,7 @@ const FORMATS: &[Format] = &[
     Format {
         name: "the text of tracefs, perf script and trace-cmd report",
         is: |bytes| text(bytes).is_some_and(|text| ftrace::is_trace(&text)),
-        read: |bytes| ftrace::read(&String::from_utf8_lossy(bytes)),
+        read: |bytes| ftrace::read(&as_text(bytes)),
     },
     // It has no first bytes of its own, so it is tried last.
     #[cfg(feature = "recordings")]
@@ -84,7 +84,7 @@ impl Trace {
         }
         match text(bytes) {
             // It has no line of a trace at its beginning, but can have one later.
-            Some(_) => ftrace::read(&String::from_utf8_lossy(bytes)),
+            Some(_) => ftrace::read(&as_text(bytes)),
             None => Err(ReadError::Unknown { begins: escaped(bytes) }),
         }
     }
@@ -117,6 +117,11 @@ impl Trace {
 /// malformed.
 pub fn open(path: &Path) -> Result<Trace, ReadError> {
     Trace::from_bytes(&std::fs::read(path)?)
+}
+
+/// Returns bytes as text. `from_utf8_lossy` looks at each byte; `from_utf8` at words.
+fn as_text(bytes: &[u8]) -> Cow<'_, str> {
+    core::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Returns the beginning of a file as text; `None` if it is binary.

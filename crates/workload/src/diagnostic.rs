@@ -9,7 +9,9 @@
 
 use core::fmt;
 use core::ops::Range;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use zerolag_model::text::visible;
 
 /// How many diagnostics of one severity are kept.
 pub const SHOWN_MAX: usize = 100;
@@ -213,6 +215,16 @@ impl Source {
         Self { parts, text: text.into(), line_starts: OnceLock::new() }
     }
 
+    /// Returns it without hidden characters in names and text; every position stays.
+    pub(crate) fn visible(&self) -> Self {
+        let parts = self.parts.iter().map(|(name, start)| (Arc::from(&*visible(name)), *start)).collect();
+        let text = match visible(&self.text) {
+            Cow::Borrowed(_) => Arc::clone(&self.text),
+            Cow::Owned(text) => text.into(),
+        };
+        Self { parts, text, line_starts: self.line_starts.clone() }
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.parts[0].0
     }
@@ -300,6 +312,19 @@ impl Diagnostics {
     #[must_use]
     pub const fn count(&self, severity: Severity) -> usize {
         self.counts[severity as usize]
+    }
+
+    /// Returns them without hidden characters in messages and in the source; every position stays.
+    pub(crate) fn visible(self) -> Self {
+        let text = |text: String| visible(&text).into_owned();
+        let label = |label: Label| Label { text: label.text.map(text), ..label };
+        let shown = |diagnostic: Diagnostic| Diagnostic {
+            message: text(diagnostic.message),
+            labels: diagnostic.labels.into_iter().map(label).collect(),
+            help: diagnostic.help.map(text),
+            ..diagnostic
+        };
+        Self { source: self.source.visible(), items: self.items.into_iter().map(shown).collect(), ..self }
     }
 
     /// Returns the name of the file that contains a span.

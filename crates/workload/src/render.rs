@@ -58,11 +58,13 @@ impl Diagnostics {
     }
 
     /// Returns them as a `miette` diagnostic: a headline, and each message with its position in the
-    /// source.
+    /// source. Hidden characters of the source, and texts that quote it, become marks of the same
+    /// length: no control sequence of a file reaches a terminal, and carets stay where they belong.
     #[must_use]
     pub fn carets(self) -> Carets {
-        let parts = self.iter().map(|diagnostic| Part(diagnostic.clone())).collect();
-        Carets { all: self, parts }
+        let all = self.visible();
+        let parts = all.iter().map(|diagnostic| Part(diagnostic.clone())).collect();
+        Carets { all, parts }
     }
 }
 
@@ -255,6 +257,19 @@ mod tests {
             .expect("inside");
         assert_eq!((place.line(), place.column()), (1, 2));
         assert!(rendered.contains("b is wrong") && rendered.contains("snippet line 2:   b"), "{rendered}");
+    }
+
+    #[test]
+    fn a_hostile_file_reaches_no_terminal_and_keeps_its_columns() {
+        let text = "\u{1b}]0;x\u{7}\u{202e}b\r\n";
+        let at = text.find('b').expect("it is there");
+        let mut report = Report::default();
+        report.push(Diagnostic::error(Span::new(at..at + 1), "\u{9b}31m is wrong").help("\u{1b}[2J"));
+        let carets = report.finish(Source::new("\u{1b}x", text)).carets();
+        let mut out = String::new();
+        miette::NarratableReportHandler::new().render_report(&mut out, &carets).expect("renders");
+        assert!(!out.chars().any(|c| c != '\n' && c != '\r' && zerolag_model::text::is_hidden(c)), "{out:?}");
+        assert!(out.contains("snippet line 1: ?]0;x?\u{fffd}b") && out.contains("at line 1, column 8"), "{out}");
     }
 
     #[test]

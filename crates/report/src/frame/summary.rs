@@ -6,6 +6,25 @@ use std::sync::Arc;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuLayer, CpuMax, Duration, TaskId};
 
+/// Returns the tables of a summary that have rows.
+#[must_use]
+pub fn all(summary: &Summary) -> Vec<Frame> {
+    let frames =
+        [tasks(summary), cpus(summary), groups(summary), services(summary), worst_waits(summary), gaps(summary)];
+    frames.into_iter().filter(|frame| frame.rows() > 0).collect()
+}
+
+/// Returns a row per gap of a recording.
+#[must_use]
+pub fn gaps(summary: &Summary) -> Frame {
+    Of::new("gaps", &summary.meta.recorded.gaps)
+        .u64("cpu", |gap| gap.cpu.0.into())
+        .u64("from_ns", |gap| gap.from.as_nanos())
+        .u64("until_ns", |gap| gap.until.as_nanos())
+        .some_u64("events", |gap| Some(gap.events).filter(|events| *events > 0))
+        .done()
+}
+
 /// Returns a row per task.
 #[must_use]
 pub fn tasks(summary: &Summary) -> Frame {
@@ -17,6 +36,8 @@ pub fn tasks(summary: &Summary) -> Frame {
         .some_u64("recorded.pid", |task| task.thread.as_ref()?.pid.map(u64::from))
         .some_text("recorded.process", |task| task.thread.as_ref()?.process.as_deref().map(Into::into))
         .some_u64("recorded.charged_ns", |task| task.charged().map(Duration::as_nanos))
+        .some_u64("recorded.run_ns_in_gaps", |task| task.thread.as_ref().map(|_| task.run_unsure.as_nanos()))
+        .some_u64("recorded.wait_ns_in_gaps", |task| task.thread.as_ref().map(|_| task.wait_unsure.as_nanos()))
         .text("policy", |task| policy_text(task.attr).into())
         .u64("run_ns", |task| task.run.as_nanos())
         .some_u64("exec_ns", |task| task.exec.map(Duration::as_nanos))

@@ -135,17 +135,22 @@ struct Fields<'a>(&'a str);
 impl<'a> Fields<'a> {
     /// Takes the last field of this name and drops the text after it.
     fn cut(&mut self, key: &str) -> Result<&'a str, String> {
-        let missing = || format!("field `{key}` is missing");
-        let mut end = self.0.len();
+        // By bytes, since every line of a trace is cut here several times: a searcher of `str` takes
+        // longer to be set up than a field is long.
+        let bytes = self.0.as_bytes();
+        let mut end = bytes.len();
         loop {
-            let at = self.0[..end].rfind(key).ok_or_else(missing)?;
-            let value = self.0[at + key.len()..].strip_prefix('=');
-            let begins_a_word = at == 0 || self.0[..at].ends_with([' ', ',']);
-            if let Some(value) = value.filter(|_| begins_a_word) {
-                self.0 = self.0[..at].trim_end_matches([' ', ',']);
-                return Ok(value.split([' ', ',']).next().unwrap_or(value));
+            let equal = bytes[..end].iter().rposition(|byte| *byte == b'=');
+            let equal = equal.ok_or_else(|| format!("field `{key}` is missing"))?;
+            let begin = bytes[..equal].strip_suffix(key.as_bytes());
+            if let Some(before) = begin.filter(|before| before.last().is_none_or(is_separator)) {
+                let value = &bytes[equal + 1..];
+                let length = value.iter().position(is_separator).unwrap_or(value.len());
+                let value = &self.0[equal + 1..equal + 1 + length];
+                self.0 = trim_separators(&self.0[..before.len()]);
+                return Ok(value);
             }
-            end = at;
+            end = equal;
         }
     }
 
@@ -167,12 +172,28 @@ impl<'a> Fields<'a> {
     /// Takes a task whose name is between other fields.
     fn inner_task(&mut self, comm: &str, pid: &str) -> Result<TaskRef<'a>, String> {
         let tid = parse_pid(pid, self.cut(pid)?)?;
-        let key = format!("{comm}=");
-        let at = self.0.rfind(&key).ok_or_else(|| format!("field `{comm}` is missing"))?;
-        let name = &self.0[at + key.len()..];
-        self.0 = self.0[..at].trim_end_matches([' ', ',']);
-        Ok(TaskRef { comm: name, tid })
+        let bytes = self.0.as_bytes();
+        let mut end = bytes.len();
+        loop {
+            let equal = bytes[..end].iter().rposition(|byte| *byte == b'=');
+            let equal = equal.ok_or_else(|| format!("field `{comm}` is missing"))?;
+            if let Some(before) = bytes[..equal].strip_suffix(comm.as_bytes()) {
+                let name = &self.0[equal + 1..];
+                self.0 = trim_separators(&self.0[..before.len()]);
+                return Ok(TaskRef { comm: name, tid });
+            }
+            end = equal;
+        }
     }
+}
+
+const fn is_separator(byte: &u8) -> bool {
+    matches!(byte, b' ' | b',')
+}
+
+fn trim_separators(text: &str) -> &str {
+    let kept = text.bytes().rposition(|byte| !is_separator(&byte)).map_or(0, |last| last + 1);
+    &text[..kept]
 }
 
 fn parse_number(text: &str) -> Option<u64> {

@@ -38,7 +38,7 @@ pub(super) struct Line<'a> {
 
 /// Parses a line.
 pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
-    let trimmed = text.trim();
+    let trimmed = trim(text);
     if trimmed.is_empty() || is_call_chain(text) {
         return Ok(Parsed::Nothing);
     }
@@ -46,9 +46,9 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
         return Ok(parse_comment(comment));
     }
     let mut from = 0;
-    while let Some(open) = text[from..].find('[').map(|at| from + at) {
+    while let Some(open) = text.as_bytes()[from..].iter().position(|byte| *byte == b'[').map(|at| from + at) {
         if let Some(line) = parse_from_cpu(&text[open..])? {
-            return Ok(Parsed::Event(Line { current: text[..open].trim(), ..line }));
+            return Ok(Parsed::Event(Line { current: trim(&text[..open]), ..line }));
         }
         from = open + 1;
     }
@@ -57,8 +57,10 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
 
 /// Parses from the bracket of the CPU on; `None` if the rest does not have the shape of an event.
 fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
-    let Some((cpu, rest)) = text[1..].split_once(']') else { return Ok(None) };
-    if cpu.is_empty() || !cpu.bytes().all(|byte| byte.is_ascii_digit()) || !rest.starts_with([' ', '\t']) {
+    let digits = text.bytes().skip(1).take_while(u8::is_ascii_digit).count();
+    let (cpu, rest) = text[1..].split_at(digits);
+    let Some(rest) = rest.strip_prefix(']') else { return Ok(None) };
+    if cpu.is_empty() || !rest.starts_with([' ', '\t']) {
         return Ok(None);
     }
     let (mut token, mut rest) = next_token(rest);
@@ -67,7 +69,8 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
     if at.is_none() {
         // Five or six flags, or none; then the time. The third flag is the context.
         context = match token.as_bytes().get(2) {
-            Some(b'h' | b'H' | b's' | b'z' | b'Z') => Context::Interrupt,
+            Some(b'h' | b'H' | b'z' | b'Z') => Context::Interrupt,
+            Some(b's') => Context::Softirq,
             Some(b'.') => Context::Task,
             Some(_) | None => Context::Unknown,
         };
@@ -82,11 +85,12 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
     }
     let event = token.strip_suffix(':').or_else(|| token.starts_with("PERF_RECORD_LOST").then_some(LOST));
     let Some(event) = event else { return Ok(None) };
-    let event = event.rsplit(':').next().unwrap_or(event);
+    let system = event.bytes().rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
+    let event = &event[system..];
     let cpu = cpu.parse().ok().filter(|cpu| (*cpu as usize) < MAX_CPUS);
     let cpu: u32 = cpu.ok_or_else(|| format!("a CPU number is below {MAX_CPUS}"))?;
     let at = at.ok_or_else(|| format!("time `{token}` does not fit 584 years"))?;
-    Ok(Some(Line { current: "", context, cpu: CpuId(cpu), at, event, args: rest.trim() }))
+    Ok(Some(Line { current: "", context, cpu: CpuId(cpu), at, event, args: trim(rest) }))
 }
 
 impl Line<'_> {
@@ -98,8 +102,9 @@ impl Line<'_> {
             Some((task, pid)) => (task.trim_end(), pid.trim().parse().ok()),
             None => (self.current, None),
         };
-        let word = task.rsplit([' ', '\t']).next()?;
-        let digits = word.rsplit(|c: char| !c.is_ascii_digit()).next()?;
+        let start = |is_in: fn(u8) -> bool| task.bytes().rposition(|byte| !is_in(byte)).map_or(0, |last| last + 1);
+        let word = &task[start(|byte| byte != b' ' && byte != b'\t')..];
+        let digits = &task[start(|byte| byte.is_ascii_digit())..];
         let before = &word[..word.len() - digits.len()];
         let tid = digits.parse().ok()?;
         match before.chars().next_back() {
@@ -115,14 +120,34 @@ impl Line<'_> {
 pub(super) const LOST: &str = "PERF_RECORD_LOST";
 
 fn next_token(text: &str) -> (&str, &str) {
-    let text = text.trim_start();
-    text.split_at(text.find([' ', '\t']).unwrap_or(text.len()))
+    let text = trim_start(text);
+    text.split_at(text.bytes().position(|byte| byte == b' ' || byte == b'\t').unwrap_or(text.len()))
+}
+
+/// `trim_start` of `str`, which looks for white space of Unicode only if there is some.
+fn trim_start(text: &str) -> &str {
+    let blank = text.bytes().position(|byte| byte != b' ' && byte != b'\t').unwrap_or(text.len());
+    let text = &text[blank..];
+    if text.as_bytes().first().is_some_and(|first| is_plain(*first)) { text } else { text.trim_start() }
+}
+
+/// `trim` of `str`, as [`trim_start`].
+fn trim(text: &str) -> &str {
+    let text = trim_start(text);
+    if text.as_bytes().last().is_some_and(|last| is_plain(*last)) { text } else { text.trim_end() }
+}
+
+/// Returns whether a byte is a visible character of its own.
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7e)
 }
 
 /// Parses `seconds.fraction:` with one to nine digits of fraction. `Some(None)` is a time that does
 /// not fit.
 fn parse_time(token: &str) -> Option<Option<Instant>> {
-    let (seconds, fraction) = token.strip_suffix(':')?.split_once('.')?;
+    let token = token.strip_suffix(':')?;
+    let (seconds, fraction) = token.split_at(token.bytes().position(|byte| byte == b'.')?);
+    let fraction = &fraction[1..];
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(seconds) || !digits(fraction) || fraction.len() > 9 {
         return None;
@@ -135,8 +160,11 @@ fn parse_time(token: &str) -> Option<Option<Instant>> {
 
 /// A line of a perf call chain: white space, an address, a symbol.
 fn is_call_chain(text: &str) -> bool {
+    if !text.starts_with([' ', '\t']) {
+        return false;
+    }
     let (address, _) = next_token(text);
-    text.starts_with([' ', '\t']) && address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit())
+    address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// `# entries-in-buffer/entries-written: 22154/32981   #P:4`: the difference was overwritten.

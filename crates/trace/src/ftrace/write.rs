@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use zerolag_model::attr::Prio;
 use zerolag_model::event::{IpiReason, Irq};
-use zerolag_model::{CpuId, Instant, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Instant, PrevState, Record, TaskId, TraceEvent, text};
 
 /// The resolution of printed times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -56,7 +56,8 @@ pub fn write_with(
     let mut lines = 0_u64;
     for record in &trace.records {
         if let TraceEvent::TaskNew { task, name, .. } = &record.event {
-            *printer.names.entry(*task) = Some(Arc::clone(name));
+            // A line break in a name would end the line.
+            *printer.names.entry(*task) = Some(text::name(name).into());
         }
         lines += u64::from(printer.print(&mut body, record)?);
         for (task, text) in marks(Some(record)) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlParams, Nice, Prio, RtPriority, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
-    ClassId, CpuId, Duration, GroupId, Instant, MAX_CPUS, MigrateReason, PrevState, Record, TaskId, TraceEvent,
+    ClassId, CpuId, Duration, GroupId, Instant, MAX_CPUS, MigrateReason, PrevState, Record, TaskId, TraceEvent, text,
 };
 
 /// Builds the trace of events in order of time.
@@ -40,17 +40,10 @@ pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Trace {
     Trace { meta, records: builder.records }
 }
 
-/// Returns a name without control characters: any program can choose its name, and reports reach
+/// Returns a name without hidden characters: any program can choose its name, and reports reach
 /// terminals. They are written as escapes.
 fn plain(name: &str) -> Arc<str> {
-    if !name.chars().any(char::is_control) {
-        return name.into();
-    }
-    let mut plain = String::new();
-    for char in name.chars() {
-        if char.is_control() { plain.extend(char.escape_default()) } else { plain.push(char) }
-    }
-    plain.into()
+    text::name(name).into()
 }
 
 /// Returns the kinds of interrupt of which only the start, or only the end, was recorded: they have
@@ -120,17 +113,22 @@ impl<'a> Builder<'a> {
                 }
             }
             KernelEvent::Waking { task, prio, target } => {
-                let is_interrupt = event.context == Context::Interrupt && !self.has_irqs;
-                if is_interrupt {
-                    self.push(place, TraceEvent::IrqEnter { irq: Irq::Device });
+                let irq = match event.context {
+                    Context::Interrupt => Some(Irq::Device),
+                    Context::Softirq => Some(Irq::Softirq),
+                    Context::Task | Context::Unknown => None,
+                };
+                let irq = irq.filter(|_| !self.has_irqs);
+                if let Some(irq) = irq {
+                    self.push(place, TraceEvent::IrqEnter { irq });
                 }
                 if let Some(task) = self.task(place, task, Some(prio)) {
                     self.saw_cpu(target);
                     self.tasks[task.index()].in_wakeup = true;
                     self.push(place, TraceEvent::Waking { task, prio, target, new: false });
                 }
-                if is_interrupt {
-                    self.push(place, TraceEvent::IrqExit { irq: Irq::Device });
+                if let Some(irq) = irq {
+                    self.push(place, TraceEvent::IrqExit { irq });
                 }
             }
             KernelEvent::Wakeup { task, prio, cpu } => self.wakeup(Place { cpu, ..place }, task, prio),

@@ -277,9 +277,8 @@ impl<'a, 'f> Events<'a, 'f> {
         let Some(decoder) = self.file.known.get(&number) else { return Ok(()) };
         let event = decoder.decode(sample.raw).ok_or("an event has an impossible value")?;
         let current = sample.current.map(|(_, tid)| tid).filter(|tid| *tid != u32::MAX);
-        // Byte 2 of every payload: bits 3 and 4 are interrupts and softirqs.
-        let is_interrupt = sample.raw.get(2).is_some_and(|flags| flags & 0x18 != 0);
-        let context = if is_interrupt { Context::Interrupt } else { Context::Task };
+        // Byte 2 of every payload: flags.
+        let context = Context::of_flags(sample.raw.get(2).copied().unwrap_or(0).into());
         self.events.push(Event { at, cpu, current, context, event });
         Ok(())
     }

@@ -312,13 +312,8 @@ fn cpu_of(cpu: Option<i32>) -> Option<CpuId> {
     Some(CpuId(cpu))
 }
 
-/// Bits 3 and 4 of the flags are interrupts and softirqs.
 fn context(flags: Option<u32>) -> Context {
-    match flags {
-        None => Context::Unknown,
-        Some(flags) if flags & 0x18 != 0 => Context::Interrupt,
-        Some(_) => Context::Task,
-    }
+    flags.map_or(Context::Unknown, |flags| Context::of_flags(flags.into()))
 }
 
 fn damaged(offset: usize, reason: &str) -> ReadError {

@@ -101,9 +101,8 @@ fn event<'a>(file: &File, payload: &'a [u8]) -> Result<Option<(Option<u32>, Cont
     let number = file.order.at(payload, 0, 2).ok_or("an event has no number of a trace point")?;
     let Some(decoder) = file.decoders.get(&number) else { return Ok(None) };
     let event = decoder.decode(payload).ok_or("an event has an impossible value")?;
-    // Byte 2 of every payload: bits 3 and 4 are interrupts and softirqs. Byte 4: the thread.
-    let is_interrupt = payload.get(2).is_some_and(|flags| flags & 0x18 != 0);
-    let context = if is_interrupt { Context::Interrupt } else { Context::Task };
+    // Byte 2 of every payload: flags. Byte 4: the thread.
+    let context = Context::of_flags(payload.get(2).copied().unwrap_or(0).into());
     Ok(Some((file.order.u32(payload, 4), context, event)))
 }
 

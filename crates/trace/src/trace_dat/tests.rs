@@ -26,7 +26,8 @@ fn recordings() -> [(Vec<u8>, String); 4] {
 /// The text does not say that a CPU is in an interrupt: interrupts around wakings are left out.
 fn without_interrupts(trace: &Trace) -> Vec<&Record> {
     let is_interrupt = |event: &TraceEvent| {
-        matches!(event, TraceEvent::IrqEnter { irq: Irq::Device } | TraceEvent::IrqExit { irq: Irq::Device })
+        let (TraceEvent::IrqEnter { irq } | TraceEvent::IrqExit { irq }) = event else { return false };
+        matches!(irq, Irq::Device | Irq::Softirq)
     };
     trace.records.iter().filter(|record| !is_interrupt(&record.event)).collect()
 }

@@ -16,6 +16,7 @@
 use crate::error::Error;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use zerolag_model::text::visible;
 
 /// A counter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -278,9 +279,9 @@ fn quantity(text: &str) -> Option<f64> {
     text.trim().trim_matches('"').parse::<f64>().ok().filter(|value| value.is_finite() && (0.0..1e18).contains(value))
 }
 
-/// Returns a word of a file for a message: short, without control characters.
+/// Returns a word of a file for a message: short, without hidden characters.
 fn shown(word: &str) -> String {
-    word.chars().take(40).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    visible(&word.chars().take(40).collect::<String>()).into_owned()
 }
 
 /// How samples of `cpu.stat` are collected.

@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
-use super::output::{HtmlArgs, JsonArgs};
+use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{notes, simulation_of};
 use super::progress::{Progress, catch_interrupts, interrupted, say_interrupted};
 use super::{Done, code};
@@ -35,6 +35,8 @@ pub(crate) struct Args {
     json: JsonArgs,
     #[command(flatten)]
     html: HtmlArgs,
+    #[command(flatten)]
+    table: TableArgs,
     /// Also find the settings that explain the largest change: switch them one by one, then
     /// together
     #[arg(long, conflicts_with = "html")]
@@ -45,6 +47,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
+    args.table.check()?;
     if args.workload.file.is_dir() {
         return run_suite(args);
     }
@@ -77,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Done {
     };
     let about = || HtmlArgs::about(args.workload.file.display());
     args.html.publish(|| Ok(page::of_comparison(&compared, &variants, &about())?))?;
+    args.table.publish(|| compared.frame())?;
     args.json.publish(text, json)?;
     Ok(code::OK)
 }
@@ -127,6 +131,7 @@ fn run_suite(args: &Args) -> Done {
     }
     let about = || HtmlArgs::about(dir.display());
     args.html.publish(|| Ok(page::of_tables(&suite.answer(), Vec::new(), &suite.titled(), &about())))?;
+    args.table.publish(|| suite.frame())?;
     args.json.publish(|| suite.to_string(), || format!("{:#}\n", suite.to_json()))?;
     if interrupted() {
         eprintln_lossy("interrupted: the workloads that were done are printed");

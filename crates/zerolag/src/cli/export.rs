@@ -1,6 +1,6 @@
 //! `zerolag export`: a workload as an rt-app file.
 
-use super::failure::{Failure, carets, eprintln_lossy};
+use super::failure::{Failure, eprint_carets};
 use super::options::{MachineArgs, WorkloadArgs};
 use super::{Done, code, output};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let scenario = args.workload.scenario(&args.machine)?;
     if !scenario.warnings.is_empty() {
-        eprintln_lossy(&carets(scenario.warnings.clone()));
+        eprint_carets(scenario.warnings.clone());
     }
     let text = rtapp::export(&scenario.program, scenario.duration).map_err(|unsaid| {
         let list: String = unsaid.iter().map(|what| format!("\n  {what}")).collect();
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Done {
     })?;
     match &args.output {
         Some(path) => output::write_text(path, &text)?,
-        None => output::print(&text)?,
+        None => output::print_as_it_is(&zerolag_model::text::json(&text))?,
     }
     Ok(code::OK)
 }

@@ -9,6 +9,7 @@ use zerolag::Error;
 use zerolag::error::{ValueError, plain};
 use zerolag::trace::ReadError;
 use zerolag::workload::Diagnostics;
+use zerolag_model::text::visible;
 
 /// Why a subcommand failed.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Failure {
                 ExitCode::from(code::USAGE)
             }
             Self::Workload(diagnostics) => {
-                eprintln_lossy(&carets(*diagnostics));
+                eprint_carets(*diagnostics);
                 ExitCode::from(code::USAGE)
             }
             Self::Failed(message) => {
@@ -118,14 +119,24 @@ impl From<Error> for Failure {
     }
 }
 
-/// Writes a line to stderr; a failure cannot be reported anywhere.
+/// Writes a line to stderr, nothing in it as control; a failure cannot be reported anywhere.
 pub(crate) fn eprintln_lossy(line: &str) {
+    eprintln_as_it_is(&visible(line));
+}
+
+/// Writes a line to stderr that contains control sequences of our own only.
+fn eprintln_as_it_is(line: &str) {
     use std::io::Write;
     drop(writeln!(io::stderr(), "{line}"));
 }
 
+/// Shows diagnostics on stderr.
+pub(crate) fn eprint_carets(diagnostics: Diagnostics) {
+    eprintln_as_it_is(&carets(diagnostics));
+}
+
 /// Draws diagnostics with the lines of the file and carets below them. Also where stderr is not a
 /// terminal, because most mistakes are read in the log of a CI machine.
-pub(crate) fn carets(diagnostics: Diagnostics) -> String {
+fn carets(diagnostics: Diagnostics) -> String {
     format!("{:?}", miette::Report::from(diagnostics)).trim_end().to_owned()
 }

@@ -1,6 +1,6 @@
 //! The simulation of a run: a workload's file under the values of the command line.
 
-use super::failure::{Failure, carets, eprintln_lossy};
+use super::failure::{Failure, eprint_carets, eprintln_lossy};
 use super::options::{Background, KernelArgs, RunArgs, SimArgs, WorkloadArgs};
 use zerolag::Workload;
 use zerolag::simulation::{Note, Prepared, Simulation};
@@ -53,7 +53,7 @@ pub(super) fn prepare(simulation: &Simulation, is_quiet: bool) -> Result<Prepare
 /// Prints warnings about the file, and notes.
 pub(super) fn notes(prepared: &Prepared) {
     if let Some(warnings) = prepared.warnings.as_ref().filter(|warnings| !warnings.is_empty()) {
-        eprintln_lossy(&carets(warnings.clone()));
+        eprint_carets(warnings.clone());
     }
     for note in &prepared.notes {
         let option = if *note == Note::DefaultDuration { " (-d)" } else { "" };

@@ -202,7 +202,7 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     args.html.publish(|| Ok(page::of_grid(&grid, plans.first(), &HtmlArgs::about(args.workload.file.display()))))?;
     let look = args.draw.look().filter(|_| !args.run.sim.is_quiet());
     let drawn = || look.zip(grid.plot(0, "")).map(|(look, plot)| format!("\n{}", terminal::bars(&plot, look)));
-    args.json.publish(|| grid.to_string() + &drawn().unwrap_or_default(), || grid.to_json())?;
+    args.json.publish_drawn(|| (grid.to_string(), drawn().unwrap_or_default()), || grid.to_json())?;
     if is_interrupted {
         let (done, all) = kept.done();
         let how = args.resume.as_ref().map_or_else(

@@ -14,6 +14,7 @@ use std::io::{IsTerminal, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use zerolag::model::Duration;
+use zerolag_model::text::visible;
 
 /// The form of the documents that it reads.
 const FORMAT: &str = "zerolag.top.v1";
@@ -95,7 +96,11 @@ pub(crate) fn run(args: &Args) -> Done {
             (Err(failure), None) => return Err(failure),
         };
         let table = table(before.as_ref(), &now, args.sort);
-        output::print(&if is_live { format!("{CLEAR}{table}") } else { format!("{table}\n") })?;
+        if is_live {
+            output::print_as_it_is(&format!("{CLEAR}{}", visible(&table)))?;
+        } else {
+            output::print(&format!("{table}\n"))?;
+        }
         before = Some(now);
         printed += 1;
         if args.number.is_some_and(|number| printed >= number) {

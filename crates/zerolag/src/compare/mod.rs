@@ -398,24 +398,37 @@ impl Comparison {
     /// `max`, `changed`.
     #[must_use]
     pub fn frame(&self) -> Frame {
-        type Cell<'c> = (&'c Row, &'c str, &'c Range);
-        let cells: Vec<Cell<'_>> = self
-            .rows
-            .iter()
-            .flat_map(|row| self.variants.iter().zip(&row.values).map(move |(label, range)| (row, &*label.name, range)))
-            .collect();
-        let text = |of: &dyn Fn(&Cell<'_>) -> Arc<str>| Values::Text(cells.iter().map(of).collect());
-        let number = |of: fn(&Range) -> f64| Values::F64(cells.iter().map(|(_, _, range)| of(range)).collect());
-        Frame::new("compare", cells.len())
-            .with("owner", text(&|(row, ..)| row.owner.as_str().into()))
-            .with("figure", text(&|(row, ..)| row.key.into()))
-            .with("unit", text(&|(row, ..)| row.unit.name().into()))
-            .with("variant", text(&|(_, name, _)| (*name).into()))
-            .with("mean", number(|range| range.mean))
-            .with("min", number(|range| range.min))
-            .with("max", number(|range| range.max))
-            .with("changed", Values::Bool(cells.iter().map(|(row, ..)| row.has_changed()).collect()))
+        frame(&[("", self)])
     }
+}
+
+/// Returns a row per workload, figure and variant; the column `workload` is left out if no workload
+/// has a name.
+fn frame(compared: &[(&str, &Comparison)]) -> Frame {
+    type Cell<'c> = (&'c str, &'c Row, &'c str, &'c Range);
+    let rows = compared.iter().flat_map(|(workload, of)| of.rows.iter().map(move |row| (*workload, *of, row)));
+    let cells: Vec<Cell<'_>> = rows
+        .flat_map(|(workload, of, row)| {
+            let values = of.variants.iter().zip(&row.values);
+            values.map(move |(label, range)| (workload, row, &*label.name, range))
+        })
+        .collect();
+    let text = |of: &dyn Fn(&Cell<'_>) -> Arc<str>| Values::Text(cells.iter().map(of).collect());
+    let number = |of: fn(&Range) -> f64| Values::F64(cells.iter().map(|(.., range)| of(range)).collect());
+    let frame = Frame::new("compare", cells.len());
+    let frame = match compared.iter().any(|(workload, _)| !workload.is_empty()) {
+        true => frame.with("workload", text(&|(workload, ..)| (*workload).into())),
+        false => frame,
+    };
+    frame
+        .with("owner", text(&|(_, row, ..)| row.owner.as_str().into()))
+        .with("figure", text(&|(_, row, ..)| row.key.into()))
+        .with("unit", text(&|(_, row, ..)| row.unit.name().into()))
+        .with("variant", text(&|(_, _, name, _)| (*name).into()))
+        .with("mean", number(|range| range.mean))
+        .with("min", number(|range| range.min))
+        .with("max", number(|range| range.max))
+        .with("changed", Values::Bool(cells.iter().map(|(_, row, ..)| row.has_changed()).collect()))
 }
 
 impl Comparison {

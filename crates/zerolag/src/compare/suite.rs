@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::Settings;
+use zerolag_report::frame::Frame;
 use zerolag_report::table::{Align, Table, Titled};
 
 /// The result of `zerolag compare` of a directory.
@@ -112,6 +113,13 @@ impl Suite {
             error: compared.as_ref().err().map(|why| &**why),
         });
         document::value(&ComparedSuite { schema: SCHEMA, workloads: workloads.collect() })
+    }
+
+    /// Returns a row per workload, figure and variant, of the workloads that were compared.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        let compared = self.workloads.iter().filter_map(|(name, compared)| Some((&**name, compared.as_ref().ok()?)));
+        super::frame(&compared.collect::<Vec<_>>())
     }
 }
 

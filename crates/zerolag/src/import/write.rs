@@ -6,6 +6,7 @@ use super::groups::Groups;
 use core::fmt::Write;
 use std::collections::BTreeMap;
 use zerolag_model::attr::{FairPolicy, RtPolicy, SchedAttr};
+use zerolag_model::text::is_hidden;
 use zerolag_model::{Duration, KernelVersion, TaskId};
 use zerolag_trace::Trace;
 
@@ -71,7 +72,7 @@ pub(super) fn head(
     origin: &str,
     form: &str,
 ) -> core::fmt::Result {
-    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
+    let plain = |text: &str| text.chars().filter(|c| !is_hidden(*c)).collect::<String>();
     writeln!(out, "# Imported from {} by zerolag {}: {form}.", plain(origin), env!("CARGO_PKG_VERSION"))?;
     writeln!(
         out,
@@ -187,7 +188,10 @@ pub(super) fn quoted(text: &str) -> String {
         match char {
             '"' | '\\' => quoted.extend(['\\', char]),
             '$' => quoted.push_str("\\u0024"),
-            _ if char.is_control() => write!(quoted, "\\u{:04x}", char as u32).expect("invariant: a String"),
+            _ if is_hidden(char) && char <= '\u{ffff}' => {
+                write!(quoted, "\\u{:04x}", char as u32).expect("invariant: a String");
+            }
+            _ if is_hidden(char) => write!(quoted, "\\U{:08x}", char as u32).expect("invariant: a String"),
             _ => quoted.push(char),
         }
     }

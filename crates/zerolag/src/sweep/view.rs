@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use zerolag_model::Duration;
+use zerolag_report::frame::csv;
 use zerolag_report::human::Human;
 use zerolag_report::plot::{self, Mark, Plot};
 use zerolag_report::table::{Align, Table};
@@ -222,13 +223,7 @@ impl Grid {
     /// why it failed.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let field = |text: &str| {
-            if text.contains([',', '"', '\n', '\r']) {
-                format!("\"{}\"", text.replace('"', "\"\""))
-            } else {
-                text.to_owned()
-            }
-        };
+        let field = csv::field;
         let limits = self.limit_columns();
         let axes = self.axes.iter().map(|axis| field(&axis.key));
         let limited = limits.iter().map(|(head, _)| field(head));

@@ -1,6 +1,7 @@
 //! The command line as a user sees it: a process, its output, its exit code.
 
 mod draw;
+mod hostile;
 mod operators;
 mod schema;
 #[cfg(target_os = "linux")]

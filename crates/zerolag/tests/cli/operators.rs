@@ -215,6 +215,31 @@ fn a_sweep_keeps_its_runs_and_writes_them_as_csv() {
 }
 
 #[test]
+fn results_are_written_as_tables() {
+    let dir = scratch("tables");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("written");
+    let web = "examples/web-service-limit.toml";
+    let run = zerolag(&["run", web, "-d", "500ms", "--csv", &path("run")]);
+    assert!(matches!(run.code, Some(0 | 99)), "{}", run.stderr);
+    let (tasks, groups) = (read("run/tasks.csv"), read("run/groups.csv"));
+    assert!(tasks.starts_with("id,name,recorded.tid,") && tasks.lines().count() > 10, "{tasks}");
+    assert!(groups.contains("\n/web,200000 100000,"), "{groups}");
+    assert!(read("run/histograms.csv").lines().count() > 10);
+    let lost = "crates/trace/tests/data/lost-2cpu.perf.data.gz";
+    let report = zerolag(&["report", lost, "--csv", &path("report")]);
+    assert_eq!(report.code, Some(0), "{}", report.stderr);
+    assert!(read("report/gaps.csv").starts_with("cpu,from_ns,until_ns,events\n"));
+    assert!(read("report/tasks.csv").lines().next().is_some_and(|head| head.contains("recorded.wait_ns_in_gaps")));
+    let compare =
+        ["compare", web, "--vary", "hz=100,1000", "-d", "200ms", "--runs", "1", "-q", "--csv", &path("c.csv")];
+    assert_eq!(zerolag(&compare).code, Some(0));
+    assert!(read("c.csv").starts_with("owner,figure,unit,variant,mean,min,max,changed\n"), "{}", read("c.csv"));
+    let refused = zerolag(&["report", lost, "--csv", &path("c.csv")]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("name a directory"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_run_that_fails_is_a_row_with_its_error() {
     let dir = scratch("failed");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();

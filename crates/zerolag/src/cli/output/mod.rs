@@ -7,6 +7,7 @@
 
 mod draw;
 mod file;
+mod tables;
 
 use super::failure::Failure;
 pub(crate) use draw::{DrawArgs, Loaded, latencies, of_timerlat};
@@ -14,11 +15,23 @@ pub(crate) use file::Out;
 use file::Place;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+pub(crate) use tables::{TableArgs, TablesArgs};
 use zerolag::error::plain;
 use zerolag::page::About;
+use zerolag_model::text::{self, visible};
 
-/// Prints to stdout.
+/// Prints to stdout; nothing of a name or a file in it reaches a terminal as control.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_with(text, "")
+}
+
+/// Prints to stdout a text, and behind it plots, whose colours are kept and whose names are plain.
+fn print_with(text: &str, plots: &str) -> Result<(), Failure> {
+    print_as_it_is(&(visible(text) + plots))
+}
+
+/// Prints to stdout what contains control sequences of our own only.
+pub(crate) fn print_as_it_is(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| stdout_failure(&error))
 }
@@ -78,12 +91,25 @@ impl JsonArgs {
 
     /// Writes the JSON to its destination, and prints the text unless JSON takes its place.
     pub(crate) fn publish(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> String) -> Result<(), Failure> {
+        self.publish_drawn(|| (text(), String::new()), json)
+    }
+
+    /// As [`publish`](Self::publish), of a text with plots behind it.
+    pub(crate) fn publish_drawn(
+        &self,
+        text: impl FnOnce() -> (String, String),
+        json: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let draw = || {
+            let (text, plots) = text();
+            print_with(&text, &plots)
+        };
         match (&self.json, self.file()) {
-            (None, _) => print(&text()),
-            (Some(_), None) => print(&json()),
+            (None, _) => draw(),
+            (Some(_), None) => print_as_it_is(&text::json(&json())),
             (Some(_), Some(path)) => {
-                write_text(path, &json())?;
-                print(&text())
+                write_text(path, &text::json(&json()))?;
+                draw()
             }
         }
     }

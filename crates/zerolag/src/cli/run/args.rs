@@ -2,7 +2,7 @@
 
 use crate::cli::failure::Failure;
 use crate::cli::options::{RunArgs, TRACE, TraceArgs, WorkloadArgs};
-use crate::cli::output::{self, DrawArgs, HtmlArgs, JsonArgs};
+use crate::cli::output::{self, DrawArgs, HtmlArgs, JsonArgs, TablesArgs};
 use crate::cli::tracing::Target;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub(crate) struct Args {
     pub(crate) json: JsonArgs,
     #[command(flatten)]
     pub(crate) html: HtmlArgs,
+    #[command(flatten)]
+    pub(crate) tables: TablesArgs,
     #[command(flatten)]
     pub(crate) draw: DrawArgs,
     #[command(flatten)]
@@ -56,6 +58,7 @@ impl Args {
         let trace = trace.map(|target| target.with_marks(&self.rtapp_marks)).transpose()?;
         self.json.check()?;
         self.html.check()?;
+        self.tables.check()?;
         if let Some(dir) = &self.rtapp_log {
             output::check_target(&dir.join("log"))?;
         }

@@ -1,7 +1,7 @@
 //! `zerolag run --on linux`: a workload on the host's own kernel.
 
 use super::args::{Args, write_log};
-use crate::cli::failure::{Failure, carets, eprintln_lossy};
+use crate::cli::failure::{Failure, eprint_carets, eprintln_lossy};
 use crate::cli::output::HtmlArgs;
 use crate::cli::progress::{catch_interrupts, interrupted};
 use crate::cli::{Done, code};
@@ -13,6 +13,7 @@ use zerolag::linux::plan::Recording;
 use zerolag::linux::{End, Host, Options, Plan, run as run_on_host};
 use zerolag::model::{CpuMask, Topology};
 use zerolag::page::{self, Pictured};
+use zerolag::report::frame;
 use zerolag::report::human::{Human, Percent};
 use zerolag::report::text;
 use zerolag::sim::Sink;
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &Args) -> Done {
         let about = HtmlArgs::about(args.workload.file.display());
         Ok(page::of_trace(&Pictured::of(&report.figures.trace), None, &about))
     })?;
+    args.tables.publish(|| frame::summary::all(&report.summary))?;
     if let Some(dir) = &args.rtapp_log {
         let mut log = Log::new(Arc::clone(&plan.program));
         report.figures.trace.records.iter().for_each(|record| log.record(record));
@@ -173,7 +175,7 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
 
 fn say_what_does_not_apply(scenario: &Scenario, host: &Host) {
     if !scenario.warnings.is_empty() {
-        eprintln_lossy(&carets(scenario.warnings.clone()));
+        eprint_carets(scenario.warnings.clone());
     }
     let said = [
         ("kernel", scenario.kernel.is_some()),

@@ -25,7 +25,11 @@ pub(crate) fn run(args: &Args) -> Done {
     let is_quiet = args.run.sim.is_quiet();
     let checks = if args.no_check { Checks::Off } else { Checks::On };
     let look = args.draw.look().filter(|_| !is_quiet && !args.json.takes_stdout());
-    let histograms = if args.html.is_wanted() || look.is_some() { Histograms::On } else { Histograms::Off };
+    let histograms = if args.html.is_wanted() || args.tables.are_wanted() || look.is_some() {
+        Histograms::On
+    } else {
+        Histograms::Off
+    };
     let observe = Observe { checks, histograms, ..Observe::default() };
     let simulation = simulation_of(&args.workload, &args.run)?.observe(observe);
     let mut prepared = prepare(&simulation, is_quiet)?;
@@ -47,9 +51,11 @@ pub(crate) fn run(args: &Args) -> Done {
         let about = HtmlArgs::about(args.workload.file.display());
         args.html.publish(|| Ok(page::of_run(&result, &prepared.plan, &pictured, &about)))?;
     }
+    let table = |name: &&str| result.table(name).filter(|frame| frame.rows() > 0 || *name == "tasks");
+    args.tables.publish(|| RunResult::TABLES.iter().filter_map(table).collect())?;
     let plots = look.zip(loaded).map(|(look, loaded)| plots(result.report(), loaded, look)).unwrap_or_default();
-    let text = || if is_quiet { result.headline() } else { result.to_string() + &plots };
-    args.json.publish(text, || result.to_json())?;
+    let text = || if is_quiet { (result.headline(), String::new()) } else { (result.to_string(), plots) };
+    args.json.publish_drawn(text, || result.to_json())?;
     for verdict in result.goals() {
         eprintln_lossy(&format!("goal {verdict}"));
     }
