@@ -16,20 +16,21 @@
 //! holds a lock of its CPU whose holder inherits (`softirq.bh_lock`); elsewhere it is not
 //! preempted.
 //!
-//! A CPU that goes offline takes no interrupts. A line of several CPUs moves to another one of them,
-//! or to any if there is none, and stays there; its thread follows. A queue per CPU is *managed*:
-//! it is silent until its CPU is back. Threads of the CPU run elsewhere meanwhile. All of that is
-//! known from the changes of a program, so the moves of threads become changes too, and hosts need
-//! no rule for them. differs: `ksoftirqd/N` and `ktimers/N` are parked in the kernel, their work is
-//! taken over; here the thread of the lowest CPU that is online does it.
+//! A CPU that goes offline takes no interrupts. A line of several CPUs moves to another one of
+//! them, or to any if there is none, and stays there; its thread follows. A queue per CPU is
+//! *managed*: it is silent until its CPU is back. Threads of the CPU run elsewhere meanwhile. All
+//! of that is known from the changes of a program, so the moves of threads become changes too, and
+//! hosts need no rule for them. differs: `ksoftirqd/N` and `ktimers/N` are parked in the kernel,
+//! their work is taken over; here the thread of the lowest CPU that is online does it.
 //!
 //! A host runs the threads as tasks like others, and serves the [`Line`]s. Sources: Linux v6.12
 //! `kernel/irq/cpuhotplug.c` (`migrate_one_irq`, `irq_restore_affinity_of_irq`),
 //! `kernel/irq/manage.c` (`irq_thread_check_affinity`), `kernel/sched/core.c`
-//! (`select_fallback_rq`), `kernel/smpboot.c`; `kernel/irq/manage.c` (`irq_setup_forced_threading`, `irq_forced_thread_fn`,
-//! `irq_thread_fn`; `sched_set_fifo` in `setup_irq_thread`), `kernel/softirq.c` (`invoke_softirq`,
-//! `__local_bh_disable_ip`, `wakeup_softirqd`), `kernel/time/hrtimer.c`
-//! (`__hrtimer_init_sleeper`); `ktimers`: commit 49a17639508c.
+//! (`select_fallback_rq`), `kernel/smpboot.c`; `kernel/irq/manage.c`
+//! (`irq_setup_forced_threading`, `irq_forced_thread_fn`, `irq_thread_fn`; `sched_set_fifo` in
+//! `setup_irq_thread`), `kernel/softirq.c` (`invoke_softirq`, `__local_bh_disable_ip`,
+//! `wakeup_softirqd`), `kernel/time/hrtimer.c` (`__hrtimer_init_sleeper`); `ktimers`: commit
+//! 49a17639508c.
 
 use crate::change::{Change, TimedChange};
 use crate::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef};

@@ -11,7 +11,7 @@ use zerolag_workload::random::Stream;
 pub(crate) struct DiskQueue {
     disk: Disk,
     free_at: Vec<Instant>,
-    /// The latencies of its requests, in the order of their submission: as with a real disk, another
+    /// The latencies of its requests, in the order of their submission: as with a real disk, a
     /// schedule that submits in another order meets other latencies.
     latencies: Stream,
 }

@@ -135,8 +135,8 @@ struct Fields<'a>(&'a str);
 impl<'a> Fields<'a> {
     /// Takes the last field of this name and drops the text after it.
     fn cut(&mut self, key: &str) -> Result<&'a str, String> {
-        // By bytes, since every line of a trace is cut here several times: a searcher of `str` takes
-        // longer to be set up than a field is long.
+        // By bytes, since every line of a trace is cut here several times: a searcher of `str`
+        // takes longer to be set up than a field is long.
         let bytes = self.0.as_bytes();
         let mut end = bytes.len();
         loop {

@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// The most runs that make a finding smaller; 0 writes it as it was drawn
     #[arg(long, value_name = "N", default_value_t = 400)]
     shrink: u32,
-    /// Draw interrupts, spinning locks and sections without preemption too, which some monitors do not
-    /// know: they report legal runs
+    /// Draw interrupts, spinning locks and sections without preemption too: some monitors do not
+    /// know them and report legal runs
     #[arg(long)]
     wide: bool,
     /// Print the scenarios instead of running them

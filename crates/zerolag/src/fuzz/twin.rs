@@ -1,8 +1,8 @@
 //! [`compare`]: two scenarios that must do the same, run beside each other.
 //!
-//! A monitor knows one rule. A twin knows none: it changes what must not matter, and any difference
-//! is a finding. Drafts have twins of each kind in turn; one that cannot have its kind (a machine of
-//! several caches has no `Cpus` twin) has none.
+//! A monitor knows one rule. A twin knows none: it changes what must not matter, and any
+//! difference is a finding. Drafts have twins of each kind in turn; one that cannot have its kind
+//! (a machine of several caches has no `Cpus` twin) has none.
 //!
 //! | twin | differs by | must agree |
 //! |---|---|---|

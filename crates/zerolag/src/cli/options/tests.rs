@@ -32,6 +32,7 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["cyclictest", "rt-migrate-test"], "duration", "the tools' own, with units of their own"),
     (&["timerlat", "osnoise"], "duration", "rtla's own, with units of its own"),
     (&["validate"], "duration", "real time on this host"),
+    (&["sweep", "compare"], "csv", "one file: a directory of tables per run would be thousands of files"),
     (&["fuzz"], "out", "of findings"),
     (&["cyclictest", "rt-migrate-test"], "json", "the tools' own, in the tools' format"),
     (&["compare"], "kernel", "several kernels"),
