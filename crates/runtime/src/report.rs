@@ -64,7 +64,7 @@ impl fmt::Display for TaskState {
 /// [`timeout`](crate::timeout), [`Interval::tick`](crate::Interval::tick) or
 /// [`Mutex::lock`](crate::Mutex::lock) that the poll passed. Code that calls none of them, such as
 /// a handler that awaits nothing but tokio's types, is known by its future and by the name of its
-/// task: below [`GroupLayer`](crate::GroupLayer) `task` can name it after the route.
+/// task: below `GroupLayer` `task` can name it after the route.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Overrun {
