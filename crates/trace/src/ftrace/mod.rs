@@ -36,26 +36,24 @@ pub use write::{TimeDigits, write, write_with};
 /// Reads a text of tracefs, `perf script` or `trace-cmd report`.
 ///
 /// Events other than scheduling, interrupts and IPIs are skipped. Lines need not be sorted. A last
-/// line that is cut off is dropped and named in [`Recorded`](crate::Recorded). Complexity: O(n log
-/// n) in lines, linear if they are sorted.
+/// line without a line break is left out, and named in [`Recorded`](crate::Recorded): the tools end
+/// every line, and a cut line can look whole (`prio=12` of `prio=120`). Complexity: O(n log n) in
+/// lines, linear if they are sorted.
 ///
 /// # Errors
 /// Invalid lines (the first of them, and their number), no scheduler event, or no line of a trace.
 pub fn read(text: &str) -> Result<Trace, ReadError> {
     let mut reader = Reader::default();
-    let mut lines = text.lines().enumerate().peekable();
-    while let Some((index, line)) = lines.next() {
-        let before = reader.errors.total;
-        reader.take(index + 1, line);
-        let is_cut = lines.peek().is_none() && !text.ends_with('\n') && reader.errors.total > before;
-        if is_cut && before == 0 && !reader.events.is_empty() {
-            reader.errors = Errors::default();
-            reader.head.dropped = Some(format!("line {}, the last, is cut off and was left out", index + 1));
-        }
+    let (whole, cut) = text.split_at(text.rfind('\n').map_or(0, |last| last + 1));
+    let mut number = 0;
+    for line in whole.lines() {
+        number += 1;
+        reader.take(number, line);
         if reader.is_no_trace() {
             return Err(unknown(text));
         }
     }
+    reader.take_cut(number + 1, cut);
     reader.finish(text)
 }
 
@@ -116,6 +114,17 @@ impl<'a> Reader<'a> {
             Ok(Parsed::Nothing) => {}
             Err(reason) => self.errors.push(number, 0, reason),
         }
+    }
+
+    /// Takes the text behind the last line break: nothing, or a line of which the end is missing.
+    fn take_cut(&mut self, number: usize, text: &str) {
+        let is_event = match line::parse(text) {
+            Ok(Parsed::Event(_)) => true,
+            Ok(Parsed::Nothing) => return,
+            Ok(Parsed::Lost(..) | Parsed::Overwritten(_) | Parsed::Cpus(_)) | Err(_) => false,
+        };
+        self.valid += u64::from(is_event);
+        self.head.dropped = Some(format!("line {number}, the last, has no line break: it is cut off and was left out"));
     }
 
     fn event(&mut self, number: usize, text: &str, line: &Line<'a>) {

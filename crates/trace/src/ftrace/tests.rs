@@ -175,6 +175,61 @@ fn the_text_looks_as_the_kernels() {
     );
 }
 
+/// Returns the first lines of a packed text.
+#[cfg(feature = "recordings")]
+fn unpacked(packed: &[u8], lines: usize) -> String {
+    let bytes = crate::packed::unpack(packed).expect("an archive");
+    let text = core::str::from_utf8(&bytes).expect("a text");
+    text.split_inclusive('\n').take(lines).collect()
+}
+
+#[test]
+fn a_text_is_read_up_to_every_byte() {
+    let first = |text: &str, lines| text.split_inclusive('\n').take(lines).collect::<String>();
+    let texts = [
+        first(ONE_CPU, 60),
+        first(TWO_CPUS, 60),
+        #[cfg(feature = "recordings")]
+        unpacked(include_bytes!("../../tests/data/mixed-2cpu.perf.txt.gz"), 60),
+        #[cfg(feature = "recordings")]
+        unpacked(include_bytes!("../../tests/data/hackbench.trace-cmd.txt.gz"), 60),
+    ];
+    for text in texts {
+        let mut last = 0;
+        for cut in (0..text.len()).filter(|cut| text.is_char_boundary(*cut)) {
+            let part = &text[..cut];
+            let whole = &part[..part.rfind('\n').map_or(0, |at| at + 1)];
+            let line = format!("line {}, the last, has no line break", whole.lines().count() + 1);
+            match (read(part), read(whole)) {
+                // No more than the lines before the cut, and a word on the rest.
+                (Ok(trace), Ok(before)) => {
+                    assert_eq!(trace.records, before.records, "{cut}");
+                    let dropped = trace.meta.recorded.dropped.unwrap_or_default();
+                    let is_told = dropped.starts_with(&line);
+                    assert!(is_told || matches!(line::parse(&part[whole.len()..]), Ok(Parsed::Nothing)), "{cut}");
+                    assert!(trace.records.len() >= last, "{cut}");
+                    last = trace.records.len();
+                }
+                // Before the first event; a part of the first line can be any text.
+                (Err(ReadError::NoEvents { .. } | ReadError::Unknown { .. }), Err(_)) => assert_eq!(last, 0, "{cut}"),
+                (trace, before) => panic!("{cut}: {trace:?}, {before:?}"),
+            }
+        }
+        assert!(last > 20, "{last}");
+    }
+}
+
+#[test]
+fn a_cut_number_is_not_read_as_a_smaller_one() {
+    let line = |end| format!("  a-1 [000] d..2. 1.5: sched_waking: comm=a pid=7 prio=120 target_cpu=00{end}");
+    let trace = read(&(line("1\n") + &line("1\n") + &line(""))).expect("a trace");
+    let dropped = trace.meta.recorded.dropped.as_deref();
+    assert_eq!(dropped, Some("line 3, the last, has no line break: it is cut off and was left out"));
+    assert_eq!(trace.meta.machine, Machine::Cpus(2));
+    let error = read(&line("")).expect_err("one line").to_string();
+    assert!(error.starts_with("no scheduler event found") && error.contains("line 1, the last"), "{error}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
