@@ -1,5 +1,6 @@
 //! From the arguments of a trace point to an event of the kernel.
 
+use super::bytes;
 use super::line::LOST;
 use crate::kernel::event::{KernelEvent, TaskRef, irq_of, state_of};
 use zerolag_model::event::IpiReason;
@@ -57,17 +58,80 @@ pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<
             let count = args.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse().ok());
             KernelEvent::Lost { events: count.unwrap_or(0) }
         }
-        "sched_stat_runtime" => {
-            let mut fields = Fields(args);
-            let ran = fields.cut("runtime")?;
-            let ran = parse_number(ran).ok_or_else(|| format!("`runtime={ran}` is not a time in nanoseconds"))?;
-            KernelEvent::Charged { task: fields.task("comm", "pid")?, ran: Duration::from_nanos(ran) }
-        }
+        "sched_stat_runtime" => parse_usual_charge(args).map_or_else(|| parse_any_charge(args), Ok)?,
         _ => return Ok(irq_of(name)),
     }))
 }
 
+/// Takes a field with a decimal number from the end of a text: `" pid=12"`. `None` if it is spelled
+/// in another way or has further separators before it; then [`Fields`] finds it, or says what is
+/// wrong.
+#[inline]
+fn last_field<'a, const N: usize>(text: &'a str, key: &[u8; N]) -> Option<(u64, &'a str)> {
+    let (value, digits) = bytes::last_number(text.as_bytes())?;
+    let before = text.as_bytes()[..text.len() - digits].strip_suffix(key)?;
+    if before.last().is_none_or(is_separator) {
+        return None;
+    }
+    Some((value, &text[..before.len()]))
+}
+
+/// As [`last_field`], of a task whose name is everything before its id.
+fn last_task<'a>(text: &'a str) -> Option<TaskRef<'a>> {
+    let (tid, rest) = last_field(text, b" pid=")?;
+    Some(TaskRef { comm: rest.strip_prefix("comm=")?, tid: u32::try_from(tid).ok()? })
+}
+
+fn usual_prio(value: u64) -> Option<Prio> {
+    i16::try_from(value).ok().filter(|prio| *prio <= 140).map(Prio::from_raw)
+}
+
+/// Parses `comm=a pid=1 runtime=2 [ns]`.
+fn parse_usual_charge(args: &str) -> Option<KernelEvent<'_>> {
+    let (ran, rest) = last_field(args.strip_suffix(" [ns]")?, b" runtime=")?;
+    Some(KernelEvent::Charged { task: last_task(rest)?, ran: Duration::from_nanos(ran) })
+}
+
+fn parse_any_charge(args: &str) -> Result<KernelEvent<'_>, String> {
+    let mut fields = Fields(args);
+    let ran = fields.cut("runtime")?;
+    let ran = parse_number(ran).ok_or_else(|| format!("`runtime={ran}` is not a time in nanoseconds"))?;
+    Ok(KernelEvent::Charged { task: fields.task("comm", "pid")?, ran: Duration::from_nanos(ran) })
+}
+
+/// Parses `comm=a pid=1 prio=120 target_cpu=003`.
+fn parse_usual_wakeup(args: &str) -> Option<(TaskRef<'_>, Prio, CpuId)> {
+    let (cpu, rest) = last_field(args, b" target_cpu=")?;
+    let (prio, rest) = last_field(rest, b" prio=")?;
+    let cpu = u32::try_from(cpu).ok().filter(|cpu| (*cpu as usize) < MAX_CPUS)?;
+    Some((last_task(rest)?, usual_prio(prio)?, CpuId(cpu)))
+}
+
+/// Parses `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2
+/// next_prio=120`.
+fn parse_usual_switch(args: &str) -> Option<KernelEvent<'_>> {
+    let (next_prio, rest) = last_field(args, b" next_prio=")?;
+    let (next_tid, rest) = last_field(rest, b" next_pid=")?;
+    let equal = rest.bytes().rposition(|byte| byte == b'=')?;
+    let next = TaskRef { comm: &rest[equal + 1..], tid: u32::try_from(next_tid).ok()? };
+    let before = rest.as_bytes()[..equal].strip_suffix(b" ==> next_comm")?;
+    let equal = before.iter().rposition(|byte| *byte == b'=')?;
+    let state = &rest[equal + 1..before.len()];
+    let before = before[..equal].strip_suffix(b" prev_state")?;
+    let (prev_prio, rest) = last_field(&rest[..before.len()], b" prev_prio=")?;
+    let (prev_tid, rest) = last_field(rest, b" prev_pid=")?;
+    let prev = TaskRef { comm: rest.strip_prefix("prev_comm=")?, tid: u32::try_from(prev_tid).ok()? };
+    let (prev_prio, next_prio) = (usual_prio(prev_prio)?, usual_prio(next_prio)?);
+    let is_plain = !state.is_empty() && state.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
+    let prev_state = parse_state(state, prev.tid).ok().filter(|_| is_plain)?;
+    Some(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio })
+}
+
 fn parse_switch(args: &str) -> Result<KernelEvent<'_>, String> {
+    parse_usual_switch(args).map_or_else(|| parse_any_switch(args), Ok)
+}
+
+fn parse_any_switch(args: &str) -> Result<KernelEvent<'_>, String> {
     if args.starts_with("prev_comm=") {
         let mut fields = Fields(args);
         let next_prio = fields.prio("next_prio")?;
@@ -90,6 +154,10 @@ fn parse_switch(args: &str) -> Result<KernelEvent<'_>, String> {
 }
 
 fn parse_wakeup(args: &str) -> Result<(TaskRef<'_>, Prio, CpuId), String> {
+    parse_usual_wakeup(args).map_or_else(|| parse_any_wakeup(args), Ok)
+}
+
+fn parse_any_wakeup(args: &str) -> Result<(TaskRef<'_>, Prio, CpuId), String> {
     if args.starts_with("comm=") {
         let mut fields = Fields(args);
         let target = fields.cpu("target_cpu")?;
@@ -221,6 +289,7 @@ fn parse_prio(key: &str, text: &str) -> Result<Prio, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn switch(args: &str) -> KernelEvent<'_> {
         parse("sched_switch", args).expect(args).expect(args)
@@ -285,6 +354,59 @@ mod tests {
         assert_eq!(parse_wakeup("my app:18 [120] success=1 CPU:003"), expected);
         assert_eq!(parse_wakeup("my app:18 [120] CPU:003"), expected);
         assert_eq!(parse_wakeup("my app:18 [120]<CPU:003>").unwrap().2, CpuId(3));
+    }
+
+    proptest! {
+        /// The short way gives up, or says the same as the one that reads everything.
+        #[test]
+        fn the_short_way_agrees(
+            kind in 0..3_usize, drops in proptest::collection::vec(0..100_usize, 0..3),
+            words in proptest::collection::vec((0..100_usize, proptest::sample::select(vec![
+                " ", ",", "=", "9", "-1", " pid=7", " prio=3", "comm=x", " ==> next_comm=y", "prev_state=R", " next_pid=2",
+                "next_comm=", "0x1", "a b", "\u{e9}", " target_cpu=1", " runtime=5", "S+", "99999999999999999999",
+            ])), 0..4),
+        ) {
+            let usual = [
+                "prev_comm=ba sh prev_pid=306 prev_prio=120 prev_state=R+ ==> next_comm=de:mo next_pid=3062 next_prio=0",
+                "comm=my app pid=18 prio=120 target_cpu=003",
+                "comm=a b pid=25753 runtime=1814749 [ns]",
+            ];
+            let mut text = usual[kind].to_owned();
+            for drop in drops {
+                let at = drop % text.len();
+                if text.is_char_boundary(at) && text.is_char_boundary(at + 1) {
+                    text.remove(at);
+                }
+            }
+            for (at, word) in words {
+                let at = at % (text.len() + 1);
+                if text.is_char_boundary(at) {
+                    text.insert_str(at, word);
+                }
+            }
+            let text = text.trim();
+            if let Some(switch) = parse_usual_switch(text) {
+                prop_assert_eq!(parse_any_switch(text), Ok(switch));
+            }
+            if let Some(wakeup) = parse_usual_wakeup(text) {
+                prop_assert_eq!(parse_any_wakeup(text), Ok(wakeup));
+            }
+            if let Some(charge) = parse_usual_charge(text) {
+                prop_assert_eq!(parse_any_charge(text), Ok(charge));
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_way_reads_the_usual_spellings() {
+        assert!(
+            parse_usual_switch(
+                "prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=3 next_prio=9"
+            )
+            .is_some()
+        );
+        assert!(parse_usual_wakeup("comm=my app pid=18 prio=120 target_cpu=003").is_some());
+        assert!(parse_usual_charge("comm=a pid=25753 runtime=1814749 [ns]").is_some());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! columns does not work, because the columns move with the kernel's options and a command can be
 //! called `[kworker] 1.5: x`. So the parser searches for that shape.
 
+use super::bytes;
 use crate::kernel::event::Context;
 use zerolag_model::{CpuId, Instant, MAX_CPUS};
 
@@ -38,32 +39,34 @@ pub(super) struct Line<'a> {
 
 /// Parses a line.
 pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
-    let trimmed = trim(text);
-    if trimmed.is_empty() || is_call_chain(text) {
-        return Ok(Parsed::Nothing);
-    }
-    if let Some(comment) = trimmed.strip_prefix('#') {
-        return Ok(parse_comment(comment));
+    let is_indented = text.starts_with([' ', '\t']);
+    let text = trim_start(text);
+    match text.as_bytes().first() {
+        None => return Ok(Parsed::Nothing),
+        Some(b'#') => return Ok(parse_comment(&text[1..])),
+        Some(_) if is_indented && is_call_chain(text) => return Ok(Parsed::Nothing),
+        Some(_) => {}
     }
     let mut from = 0;
-    while let Some(open) = text.as_bytes()[from..].iter().position(|byte| *byte == b'[').map(|at| from + at) {
+    while let Some(open) = bytes::find(&text.as_bytes()[from..], b'[').map(|at| from + at) {
         if let Some(line) = parse_from_cpu(&text[open..])? {
-            return Ok(Parsed::Event(Line { current: trim(&text[..open]), ..line }));
+            return Ok(Parsed::Event(Line { current: trim_end(&text[..open]), ..line }));
         }
         from = open + 1;
     }
-    parse_remark(trimmed).ok_or_else(|| "neither an event nor a comment of ftrace, perf or trace-cmd".to_owned())
+    parse_remark(text.trim_end())
+        .ok_or_else(|| "neither an event nor a comment of ftrace, perf or trace-cmd".to_owned())
 }
 
 /// Parses from the bracket of the CPU on; `None` if the rest does not have the shape of an event.
 fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
-    let digits = text.bytes().skip(1).take_while(u8::is_ascii_digit).count();
-    let (cpu, rest) = text[1..].split_at(digits);
-    let Some(rest) = rest.strip_prefix(']') else { return Ok(None) };
-    if cpu.is_empty() || !rest.starts_with([' ', '\t']) {
+    let bytes = text.as_bytes();
+    let digits = bytes.iter().skip(1).take_while(|byte| byte.is_ascii_digit()).count();
+    let (Some(b']'), Some(b' ' | b'\t')) = (bytes.get(1 + digits), bytes.get(2 + digits)) else { return Ok(None) };
+    if digits == 0 {
         return Ok(None);
     }
-    let (mut token, mut rest) = next_token(rest);
+    let (mut token, mut rest) = next_token(&text[2 + digits..]);
     let mut at = parse_time(token);
     let mut context = Context::Unknown;
     if at.is_none() {
@@ -87,7 +90,7 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
     let Some(event) = event else { return Ok(None) };
     let system = event.bytes().rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
     let event = &event[system..];
-    let cpu = cpu.parse().ok().filter(|cpu| (*cpu as usize) < MAX_CPUS);
+    let cpu = text[1..=digits].parse().ok().filter(|cpu| (*cpu as usize) < MAX_CPUS);
     let cpu: u32 = cpu.ok_or_else(|| format!("a CPU number is below {MAX_CPUS}"))?;
     let at = at.ok_or_else(|| format!("time `{token}` does not fit 584 years"))?;
     Ok(Some(Line { current: "", context, cpu: CpuId(cpu), at, event, args: trim(rest) }))
@@ -98,6 +101,32 @@ impl Line<'_> {
     /// 120)` of tracefs, `rustc   120/136` and `rustc   136` of perf. Perf writes -1 for a thread
     /// that its parent has collected.
     pub(super) fn ids(&self) -> Option<(u32, Option<u32>)> {
+        self.usual_ids().or_else(|| self.any_ids())
+    }
+
+    /// As [`ids`](Self::ids), of the usual spellings: `name-136 (  120)`, `name-136`, `name   136`.
+    fn usual_ids(&self) -> Option<(u32, Option<u32>)> {
+        let bytes = self.current.as_bytes();
+        let (task, pid) = match bytes.split_last()? {
+            (b')', inner) => {
+                let (pid, digits) = bytes::last_number(inner)?;
+                let before = trim_blanks(&inner[..inner.len() - digits]).strip_suffix(b"(")?;
+                (trim_blanks(before), Some(u32::try_from(pid).ok()?))
+            }
+            _ => (bytes, None),
+        };
+        let (tid, digits) = bytes::last_number(task)?;
+        let ids = (u32::try_from(tid).ok()?, pid);
+        match task[..task.len() - digits] {
+            [.., b' ' | b'\t'] => Some(ids),
+            // Not the -1 of perf.
+            [.., before, b'-'] if !matches!(before, b' ' | b'\t' | b'/') => Some(ids),
+            _ => None,
+        }
+    }
+
+    /// As [`ids`](Self::ids), of all spellings.
+    fn any_ids(&self) -> Option<(u32, Option<u32>)> {
         let (task, pid) = match self.current.strip_suffix(')').and_then(|rest| rest.rsplit_once('(')) {
             Some((task, pid)) => (task.trim_end(), pid.trim().parse().ok()),
             None => (self.current, None),
@@ -124,6 +153,11 @@ fn next_token(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().position(|byte| byte == b' ' || byte == b'\t').unwrap_or(text.len()))
 }
 
+fn trim_blanks(bytes: &[u8]) -> &[u8] {
+    let kept = bytes.iter().rposition(|byte| !matches!(byte, b' ' | b'\t')).map_or(0, |last| last + 1);
+    &bytes[..kept]
+}
+
 /// `trim_start` of `str`, which looks for white space of Unicode only if there is some.
 fn trim_start(text: &str) -> &str {
     let blank = text.bytes().position(|byte| byte != b' ' && byte != b'\t').unwrap_or(text.len());
@@ -133,7 +167,13 @@ fn trim_start(text: &str) -> &str {
 
 /// `trim` of `str`, as [`trim_start`].
 fn trim(text: &str) -> &str {
-    let text = trim_start(text);
+    trim_end(trim_start(text))
+}
+
+/// `trim_end` of `str`, as [`trim_start`].
+fn trim_end(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let text = &text[..trim_blanks(bytes).len()];
     if text.as_bytes().last().is_some_and(|last| is_plain(*last)) { text } else { text.trim_end() }
 }
 
@@ -145,6 +185,26 @@ const fn is_plain(byte: u8) -> bool {
 /// Parses `seconds.fraction:` with one to nine digits of fraction. `Some(None)` is a time that does
 /// not fit.
 fn parse_time(token: &str) -> Option<Option<Instant>> {
+    parse_usual_time(token.as_bytes()).map(Some).or_else(|| parse_any_time(token))
+}
+
+/// As [`parse_time`], of up to ten digits and of microseconds or nanoseconds.
+fn parse_usual_time(token: &[u8]) -> Option<Instant> {
+    let (seconds, digits) = bytes::first_number(token).filter(|(_, digits)| *digits <= 10)?;
+    let rest = token[digits..].strip_prefix(b".")?;
+    let (fraction, digits) = bytes::first_number(rest)?;
+    let nanos = match digits {
+        6 => fraction * 1000,
+        9 => fraction,
+        _ => return None,
+    };
+    (rest[digits..] == *b":").then(|| Instant::from_nanos(seconds * 1_000_000_000 + nanos))
+}
+
+fn parse_any_time(token: &str) -> Option<Option<Instant>> {
+    if !token.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
     let token = token.strip_suffix(':')?;
     let (seconds, fraction) = token.split_at(token.bytes().position(|byte| byte == b'.')?);
     let fraction = &fraction[1..];
@@ -158,13 +218,10 @@ fn parse_time(token: &str) -> Option<Option<Instant>> {
     Some(whole.and_then(|whole| whole.checked_add(fraction)).map(Instant::from_nanos))
 }
 
-/// A line of a perf call chain: white space, an address, a symbol.
+/// A line of a perf call chain, behind its white space: an address, a symbol.
 fn is_call_chain(text: &str) -> bool {
-    if !text.starts_with([' ', '\t']) {
-        return false;
-    }
-    let (address, _) = next_token(text);
-    address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let digits = text.bytes().take_while(u8::is_ascii_hexdigit).count();
+    digits >= 8 && matches!(text.as_bytes().get(digits), None | Some(b' ' | b'\t'))
 }
 
 /// `# entries-in-buffer/entries-written: 22154/32981   #P:4`: the difference was overwritten.
@@ -211,6 +268,7 @@ fn parse_remark(text: &str) -> Option<Parsed<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn event(text: &str) -> (u32, u64, &str, &str) {
         match parse(text) {
@@ -270,6 +328,37 @@ mod tests {
         assert_eq!(ids("   bash 7  136 [003]  1.5: sched:sched_waking: "), Some((136, None)));
         assert_eq!(ids("    :-1    -1 [003]  1.5: sched:sched_waking: "), None);
         assert_eq!(ids(" -1/-1 [003]  1.5: sched:sched_waking: "), None);
+    }
+
+    proptest! {
+        /// The short ways give up, or say the same as those that read everything.
+        #[test]
+        fn the_short_ways_agree(
+            name in "[a-c<>:/ -]{0,6}", gap in "[ -/]{0,2}", tid in "[0-9]{0,12}", rest in "( ?\\([ -]{0,3}[0-9]{0,4} ?\\))?",
+            time in "[0-9]{0,12}\\.?[0-9]{0,10}:?",
+        ) {
+            let current = format!("{name}{gap}{tid}{rest}");
+            let current = current.trim();
+            let line = Line { current, cpu: CpuId(0), context: Context::Unknown, at: Instant::ZERO, event: "", args: "" };
+            if let Some(ids) = line.usual_ids() {
+                prop_assert_eq!(line.any_ids(), Some(ids), "{}", current);
+            }
+            if let Some(at) = parse_usual_time(time.as_bytes()) {
+                prop_assert_eq!(parse_any_time(&time), Some(Some(at)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_ways_read_the_usual_spellings() {
+        let ids = |current| {
+            let at = Instant::ZERO;
+            Line { current, cpu: CpuId(0), context: Context::Unknown, at, event: "", args: "" }.usual_ids()
+        };
+        assert_eq!(ids("my-prog: x-136 (  120)"), Some((136, Some(120))));
+        assert_eq!(ids("<idle>-0"), Some((0, None)));
+        assert_eq!(ids("bash 7  136"), Some((136, None)));
+        assert!(parse_usual_time(b"2567.909895:").is_some() && parse_usual_time(b"2567.909895123:").is_some());
     }
 
     #[test]

@@ -11,7 +11,9 @@
 //! ```
 //!
 //! The stages, one file each: a line into CPU, time, event and arguments; arguments into an event
-//! of the kernel. Events become a trace in `kernel`, as those of every other recorder. A command's
+//! of the kernel. Both have a short way for the usual spelling, which reads from a fixed end and
+//! gives up at the first surprise, and the way that reads everything; bytes are looked for by words
+//! (`bytes`). Events become a trace in `kernel`, as those of every other recorder. A command's
 //! name can contain spaces, dashes, colons and equal signs, so names are cut at the *last* position
 //! where the rest still fits.
 //!
@@ -19,6 +21,7 @@
 //! `include/trace/events/sched.h` (fields), libtraceevent `plugin_sched_switch.c` (the second
 //! spelling). Time of waking is `sched_waking`, as in Perfetto.
 
+mod bytes;
 mod event;
 mod line;
 mod write;
@@ -26,6 +29,7 @@ mod write;
 use crate::container::Trace;
 use crate::error::{LineError, ReadError};
 use crate::kernel::event::{Event, KernelEvent};
+use crate::kernel::tids::TidTable;
 use crate::kernel::{self, Head};
 use line::{Line, Parsed};
 use std::collections::BTreeMap;
@@ -45,13 +49,15 @@ pub use write::{TimeDigits, write, write_with};
 pub fn read(text: &str) -> Result<Trace, ReadError> {
     let mut reader = Reader::default();
     let (whole, cut) = text.split_at(text.rfind('\n').map_or(0, |last| last + 1));
-    let mut number = 0;
-    for line in whole.lines() {
+    let (mut number, mut rest) = (0, whole);
+    while let Some(end) = bytes::find(rest.as_bytes(), b'\n') {
         number += 1;
-        reader.take(number, line);
+        let line = &rest[..end];
+        reader.take(number, line.strip_suffix('\r').unwrap_or(line));
         if reader.is_no_trace() {
             return Err(unknown(text));
         }
+        rest = &rest[end + 1..];
     }
     reader.take_cut(number + 1, cut);
     reader.finish(text)
@@ -85,7 +91,7 @@ struct Reader<'a> {
     /// Remarks on lost events that stand before the next event of their CPU.
     lost: BTreeMap<CpuId, u64>,
     /// The process of each thread that was seen.
-    processes: BTreeMap<u32, u32>,
+    processes: TidTable<Option<u32>>,
     /// Whether the oldest events were overwritten.
     is_overwritten: bool,
 }
@@ -135,7 +141,7 @@ impl<'a> Reader<'a> {
         let ids = line.ids();
         if let Some((tid, Some(pid))) = ids
             && tid != 0
-            && self.processes.insert(tid, pid) != Some(pid)
+            && self.processes.entry(tid).replace(pid) != Some(pid)
         {
             self.events.push(Event::new(at, cpu, KernelEvent::Process { tid, pid }));
         }

@@ -3,6 +3,7 @@
 
 use super::Head;
 use super::event::{Context, Event, KernelEvent, TaskRef};
+use super::tids::TidTable;
 use crate::container::Trace;
 use crate::meta::{Gap, Machine, Meta, Recorded, Source, Thread};
 use std::collections::BTreeMap;
@@ -65,7 +66,7 @@ struct Builder<'a> {
     records: Vec<Record>,
     tasks: Vec<Task<'a>>,
     /// The living tasks by thread id.
-    living: BTreeMap<u32, TaskId>,
+    living: TidTable<Option<TaskId>>,
     /// One more than the highest CPU in the events.
     cpus: Option<u32>,
     /// The process of each living thread, and the name of its first thread.
@@ -109,7 +110,7 @@ impl<'a> Builder<'a> {
                 let next_prio = if next_id.is_none() { Prio::IDLE } else { next_prio };
                 self.push(place, TraceEvent::Switch { prev: prev_id, prev_state, next: next_id, next_prio });
                 if prev_state == PrevState::Dead {
-                    self.living.remove(&prev.tid);
+                    *self.living.entry(prev.tid) = None;
                 }
             }
             KernelEvent::Waking { task, prio, target } => {
@@ -152,7 +153,7 @@ impl<'a> Builder<'a> {
                 // A child starts with the priority of its parent unless it resets on fork; its
                 // first wakeup shows it.
                 let prio = parent.and_then(|parent| self.tasks[parent.index()].prio);
-                self.living.remove(&child.tid);
+                *self.living.entry(child.tid) = None;
                 self.create(place, child, parent, prio);
             }
             KernelEvent::Exit { task } => {
@@ -179,13 +180,13 @@ impl<'a> Builder<'a> {
             }
             KernelEvent::Process { tid, pid } => {
                 self.processes.insert(tid, pid);
-                if let Some(task) = self.living.get(&tid) {
+                if let Some(task) = self.living.entry(tid) {
                     self.tasks[task.index()].pid = Some(pid);
                 }
             }
             KernelEvent::Name { task } => {
                 self.names.insert(task.tid, task.comm);
-                if let Some(id) = self.living.get(&task.tid) {
+                if let Some(id) = self.living.entry(task.tid) {
                     self.tasks[id.index()].name = task.comm;
                 }
             }
@@ -219,7 +220,7 @@ impl<'a> Builder<'a> {
         if task.tid == 0 {
             return None;
         }
-        let Some(id) = self.living.get(&task.tid).copied() else {
+        let Some(id) = *self.living.entry(task.tid) else {
             return Some(self.create(place, task, None, prio));
         };
         let known = &mut self.tasks[id.index()];
@@ -252,7 +253,7 @@ impl<'a> Builder<'a> {
             prio,
             in_wakeup: false,
         });
-        self.living.insert(task.tid, id);
+        *self.living.entry(task.tid) = Some(id);
         // The name is filled in at the end; until then all tasks share the empty name.
         let name: Arc<str> = Arc::default();
         let attr = attr_of(prio.unwrap_or(Prio::from_nice(Nice::ZERO)));

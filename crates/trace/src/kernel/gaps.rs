@@ -26,11 +26,11 @@
 //! So switches are added such that none contradicts another. Between the two tasks of a gap the CPU
 //! seems idle; reports count that time as unseen.
 //!
-//! Complexity: O(log n) per event in the number of threads.
+//! Complexity: O(1) per event.
 
 use super::event::{Event, KernelEvent, TaskRef};
+use super::tids::TidTable;
 use crate::meta::Gap;
-use std::collections::BTreeMap;
 use zerolag_model::{CpuId, Duration, Instant, Nice, PrevState, Prio};
 
 /// Finds the gaps of events in order of time, and adds the switches that are proven to be missing.
@@ -43,9 +43,9 @@ pub(super) fn find(events: &mut Vec<Event<'_>>) -> Vec<Gap> {
     }
     let end = events.last().map_or(Instant::ZERO, |event| event.at);
     let Finder { mut gaps, added, cpus, unseen, .. } = finder;
-    for (cpu, state) in cpus {
-        if let Some(events) = state.lost {
-            gaps.push(Gap { cpu, from: state.last, until: end, events });
+    for (cpu, state) in (0..).zip(cpus) {
+        if let Some((last, events)) = state.and_then(|state| Some((state.last, state.lost?))) {
+            gaps.push(Gap { cpu: CpuId(cpu), from: last, until: end, events });
         }
     }
     gaps.sort_by_key(|gap| (gap.from, gap.cpu, gap.until));
@@ -122,8 +122,9 @@ struct Thread<'a> {
 #[derive(Default)]
 struct Finder<'a> {
     start: Instant,
-    cpus: BTreeMap<CpuId, Cpu<'a>>,
-    threads: BTreeMap<u32, Thread<'a>>,
+    /// By number; `None` if it has no event.
+    cpus: Vec<Option<Cpu<'a>>>,
+    threads: TidTable<Thread<'a>>,
     gaps: Vec<Gap>,
     added: Vec<(usize, Event<'a>)>,
     /// From when a task left its CPU, or the CPU that can have woken or moved it was silent, until
@@ -138,12 +139,16 @@ struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     fn cpu(&mut self, cpu: CpuId) -> &mut Cpu<'a> {
-        let start = self.start;
-        self.cpus.entry(cpu).or_insert_with(|| Cpu { last: start, ..Cpu::default() })
+        let (index, start) = (cpu.0 as usize, self.start);
+        if index >= self.cpus.len() {
+            // Readers refuse CPUs from `MAX_CPUS` on.
+            self.cpus.resize_with(index + 1, || None);
+        }
+        self.cpus[index].get_or_insert_with(|| Cpu { last: start, ..Cpu::default() })
     }
 
     fn thread(&mut self, tid: u32) -> &mut Thread<'a> {
-        self.threads.entry(tid).or_default()
+        self.threads.entry(tid)
     }
 
     fn take(&mut self, event: &Event<'a>) {
@@ -195,7 +200,7 @@ impl<'a> Finder<'a> {
                 thread.queue = thread.queue.map(|_| to);
             }
             KernelEvent::Fork { child, .. } => {
-                self.threads.insert(child.tid, Thread { since: at, ..Thread::default() });
+                *self.thread(child.tid) = Thread { since: at, ..Thread::default() };
             }
             KernelEvent::Exit { task } => self.thread(task.tid).has_exited = true,
             _ => {}
@@ -366,8 +371,8 @@ impl<'a> Finder<'a> {
 
     /// A task was woken or moved at some time since then, and the trace does not show it.
     fn unseen(&mut self, since: Instant, event: &Event<'a>) {
-        let silent = self.cpus.iter().min_by_key(|(cpu, state)| (state.last, **cpu));
-        let (cpu, last) = silent.map_or((event.cpu, since), |(cpu, state)| (*cpu, state.last));
+        let seen = (0..).zip(&self.cpus).filter_map(|(cpu, state)| Some((state.as_ref()?.last, CpuId(cpu))));
+        let (last, cpu) = seen.min().unwrap_or((since, event.cpu));
         let from = since.max(last).min(event.at);
         self.unseen.push(Gap { cpu, from, until: event.at, events: 0 });
     }

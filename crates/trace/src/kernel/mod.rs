@@ -31,6 +31,7 @@ pub(crate) mod format;
 mod gaps;
 #[cfg(feature = "recordings")]
 pub(crate) mod raw;
+pub(crate) mod tids;
 #[cfg(feature = "recordings")]
 pub(crate) mod tracing_data;
 

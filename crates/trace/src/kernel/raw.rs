@@ -16,7 +16,15 @@ pub(crate) enum ByteOrder {
 
 impl ByteOrder {
     /// Returns the unsigned number of up to eight bytes.
+    #[inline]
     pub(crate) fn number(self, bytes: &[u8]) -> u64 {
+        // Nearly all have four or eight bytes: one load instead of a loop.
+        if let Ok(word) = <[u8; 8]>::try_from(bytes) {
+            return if self == Self::Little { u64::from_le_bytes(word) } else { u64::from_be_bytes(word) };
+        }
+        if let Ok(word) = <[u8; 4]>::try_from(bytes) {
+            return u64::from(if self == Self::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) });
+        }
         let push = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
         match self {
             Self::Little => bytes.iter().rev().take(8).fold(0, push),
@@ -25,14 +33,17 @@ impl ByteOrder {
     }
 
     /// Returns the number of so many bytes at an offset; `None` beyond the end.
+    #[inline]
     pub(crate) fn at(self, bytes: &[u8], offset: usize, size: usize) -> Option<u64> {
         Some(self.number(bytes.get(offset..offset.checked_add(size)?)?))
     }
 
+    #[inline]
     pub(crate) fn u32(self, bytes: &[u8], offset: usize) -> Option<u32> {
         self.at(bytes, offset, 4).and_then(|value| u32::try_from(value).ok())
     }
 
+    #[inline]
     pub(crate) fn u64(self, bytes: &[u8], offset: usize) -> Option<u64> {
         self.at(bytes, offset, 8)
     }
@@ -201,6 +212,13 @@ mod tests {
     fn both_byte_orders_are_read() {
         assert_eq!(ByteOrder::Little.number(&[1, 2, 0, 0]), 0x201);
         assert_eq!(ByteOrder::Big.number(&[0, 0, 1, 2]), 0x102);
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+        let folded = |bytes: &[u8]| bytes.iter().take(8).fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        for size in 0..=bytes.len() {
+            let turned: Vec<u8> = bytes[..size].iter().copied().rev().collect();
+            assert_eq!(ByteOrder::Big.number(&bytes[..size]), folded(&bytes[..size]), "{size}");
+            assert_eq!(ByteOrder::Little.number(&bytes[..size]), folded(&turned), "{size}");
+        }
         assert_eq!(ByteOrder::Little.u32(&[1, 0, 0], 0), None);
         assert_eq!(ByteOrder::Little.u64(&[0; 8], usize::MAX), None);
     }

@@ -27,6 +27,7 @@ use crate::container::Trace;
 use crate::error::ReadError;
 use crate::kernel::event::{Context, Event, KernelEvent, TaskRef};
 use crate::kernel::raw::{ByteOrder, Decoder, text_of};
+use crate::kernel::tids::TidTable;
 use crate::kernel::{self, Head, tracing_data};
 use layout::{Attr, Sample};
 use std::collections::BTreeMap;
@@ -227,12 +228,19 @@ struct Events<'a, 'f> {
     first: Option<Instant>,
     /// Events that are named as lost, with and without their place: perf writes both.
     lost: (u64, u64),
-    processes: BTreeMap<u32, u32>,
+    processes: TidTable<Option<u32>>,
 }
 
 impl<'a, 'f> Events<'a, 'f> {
     fn default_of(file: &'f File) -> Self {
-        Self { file, head: Head::default(), events: Vec::new(), first: None, lost: (0, 0), processes: BTreeMap::new() }
+        Self {
+            file,
+            head: Head::default(),
+            events: Vec::new(),
+            first: None,
+            lost: (0, 0),
+            processes: TidTable::default(),
+        }
     }
 
     /// Reads records; returns where they end.
@@ -285,7 +293,7 @@ impl<'a, 'f> Events<'a, 'f> {
 
     /// Notes the process of a thread. A thread that its parent has collected has the ids -1.
     fn process(&mut self, at: Instant, cpu: CpuId, pid: u32, tid: u32) {
-        if tid == 0 || tid == u32::MAX || pid == u32::MAX || self.processes.insert(tid, pid) == Some(pid) {
+        if tid == 0 || tid == u32::MAX || pid == u32::MAX || self.processes.entry(tid).replace(pid) == Some(pid) {
             return;
         }
         self.events.push(Event::new(at, cpu, KernelEvent::Process { tid, pid }));
