@@ -18,7 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SESSIONS = [word for group in os.environ.get("SESSIONS", "").split() for word in ("--group", group)]
 ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/release/zerolag"))
 # Base, change, what is set for it, the group whose figures are compared, its threads, the threads whose end is the end of the work. `nice NAME=N`
-# edits the nice level of these threads in the imported file; `fitted` imports the model for other loads.
+# edits the nice level of these threads in the imported file; `fitted` imports the model for other loads. `busiest NAME` is only the thread of this
+# name with the most switches: the other thread of wrk sleeps until the time is over, also if all recorded requests are done.
 CASES = [
     ("bursts", "bursts-60", ["/zl/server:cpu.max=60000 100000"], "server", r"worker|source", None),
     ("bursts", "bursts-burst", ["/zl/server:cpu.max.burst=30000"], "server", r"worker|source", None),
@@ -26,7 +27,7 @@ CASES = [
     ("build", "build-100", ["/zl/client:cpu.max=100000 100000"], "client", r"make|gcc|cc1|as|sh|bash", r"make"),
     ("hackbench", "hackbench-nice", ["nice hackbench=-5"], "client", r"hackbench", r"hackbench"),
     ("redis", "redis-30", ["/zl/server:cpu.max=30000 100000"], "server", r"redis-server", r"redis-benchmark"),
-    ("web", "web-40", ["/zl/server:cpu.max=40000 100000"], "server", r"nginx", r"wrk"),
+    ("web", "web-40", ["/zl/server:cpu.max=40000 100000"], "server", r"nginx", r"busiest wrk"),
     ("workers", "workers-2", ["fitted", "worker:workers=2"], "server", r"worker", None),
 ]
 
@@ -63,14 +64,17 @@ def figures(report, names):
 
 def span(path, names):
     """The first and last switch to threads of these names, in seconds from the start of the trace."""
-    start, times = None, []
+    start, threads = None, {}
+    busiest, names = names.startswith("busiest "), names.removeprefix("busiest ")
     opened = gzip.open(path, "rt", errors="replace") if path.endswith(".gz") else open(path, errors="replace")
     for line in opened:
         if start is None and (found := re.search(r"\] \S+ +([\d.]+): ", line)):
             start = float(found[1])
-        found = re.search(r" ([\d.]+): sched_switch: .*next_comm=(\S+) next_pid", line)
+        found = re.search(r" ([\d.]+): sched_switch: .*next_comm=(\S+) next_pid=(\d+)", line)
         if found and re.fullmatch(names, plain(found[2])):
-            times.append(float(found[1]))
+            threads.setdefault(found[3], []).append(float(found[1]))
+    every = list(threads.values())
+    times = max(every, key=len, default=[]) if busiest else sorted(time for times in every for time in times)
     return (times[0] - start, times[-1] - start) if times else (0, 0)
 
 
@@ -118,6 +122,12 @@ def simulated(directory, name, what, sets, group, names, client):
     return out
 
 
+def requests(directory, name):
+    """The requests that wrk counts; None of other clients."""
+    found = re.search(r"(\d+) requests in", open(f"{directory}/{name}.out", errors="replace").read())
+    return int(found[1]) if found else None
+
+
 def timehist(directory, name, names):
     """The run time of threads by perf sched timehist, by ours, and what the kernel charged."""
     text = subprocess.run(["perf", "sched", "timehist", "-s", "-i", f"{directory}/{name}.data"], capture_output=True, text=True).stdout
@@ -155,5 +165,10 @@ for base, change, sets, group, names, client in CASES:
         columns["**predicted**"] = simulated(directory, base, change, sets, group, names, client)
         columns["**measured**"] = measured(directory, change, group, names, client)
     print(f"\n{base} -> {change}: {' '.join(sets)}\n| figure | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
+    # A simulation repeats the recorded requests, and ends with them.
+    for name, column in columns.items():
+        done = requests(directory, change if name == "**measured**" else base)
+        if done and "seconds" in column:
+            column["requests/s"] = done / column["seconds"]
     for key in columns["recorded"]:
         print(f"| {key} | " + " | ".join(f"{column[key]:.4g}" for column in columns.values()) + " |")

@@ -1,8 +1,10 @@
 //! From records to what each task did.
 
+use super::loopback::{self, Pairs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::attr::SchedAttr;
+use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, Duration, Instant, PrevState, Record, TaskId, TraceEvent};
 use zerolag_trace::{IdTable, Trace};
 
@@ -57,7 +59,8 @@ impl Task {
 
 /// Returns what the tasks of a trace did, in order of task. O(records).
 pub(super) fn extract(trace: &Trace) -> Vec<Task> {
-    let mut extractor = Extractor { start: trace.meta.start, ..Extractor::default() };
+    let senders = loopback::senders(trace);
+    let mut extractor = Extractor { start: trace.meta.start, senders, ..Extractor::default() };
     for record in &trace.records {
         extractor.take(record);
     }
@@ -83,6 +86,8 @@ fn wait_for_used(tasks: &mut [Task]) {
 #[derive(Default)]
 struct Extractor {
     start: Instant,
+    /// The tasks that wake others in softirqs.
+    senders: Pairs,
     tasks: IdTable<TaskId, Doing>,
     cpus: BTreeMap<CpuId, Cpu>,
 }
@@ -91,8 +96,8 @@ struct Extractor {
 struct Cpu {
     /// `None` if unknown; the inner `None` is the idle task.
     runs: Option<Option<TaskId>>,
-    /// The number of interrupt handlers that it is in.
-    handlers: u32,
+    /// The kinds of the interrupt handlers that it is in.
+    handlers: Vec<Irq>,
 }
 
 /// What a task is doing.
@@ -172,11 +177,8 @@ impl Extractor {
                 }
                 self.cpus.entry(record.cpu).or_default().runs = Some(*next);
             }
-            TraceEvent::IrqEnter { .. } => self.cpus.entry(record.cpu).or_default().handlers += 1,
-            TraceEvent::IrqExit { .. } => {
-                let handlers = &mut self.cpus.entry(record.cpu).or_default().handlers;
-                *handlers = handlers.saturating_sub(1);
-            }
+            TraceEvent::IrqEnter { irq } => self.cpus.entry(record.cpu).or_default().handlers.push(*irq),
+            TraceEvent::IrqExit { .. } => drop(self.cpus.entry(record.cpu).or_default().handlers.pop()),
             // Nothing else starts or ends a computation.
             _ => {}
         }
@@ -184,8 +186,14 @@ impl Extractor {
 
     /// Returns the task that wakes another on this CPU; `None` in an interrupt and on an idle CPU.
     fn waker(&self, cpu: CpuId, woken: TaskId) -> Option<TaskId> {
-        let cpu = self.cpus.get(&cpu).filter(|cpu| cpu.handlers == 0)?;
-        cpu.runs.flatten().filter(|waker| *waker != woken)
+        let cpu = self.cpus.get(&cpu)?;
+        let running = cpu.runs.flatten().filter(|waker| *waker != woken)?;
+        let is_waker = match cpu.handlers.last() {
+            None => true,
+            Some(Irq::Softirq) => self.senders.contains(&(running, woken)),
+            Some(_) => false,
+        };
+        is_waker.then_some(running)
     }
 
     /// Adds the step by which a task wakes another; returns its place.

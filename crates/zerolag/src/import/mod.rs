@@ -24,6 +24,7 @@ mod error;
 mod extract;
 mod fitted;
 mod groups;
+mod loopback;
 mod tree;
 mod write;
 

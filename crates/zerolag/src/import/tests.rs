@@ -51,6 +51,57 @@ fn a_waking_that_cancels_a_sleep_is_no_semaphore() {
     assert!(tasks.iter().all(|task| task.steps.iter().all(|step| matches!(step, Step::Run(_)))), "{tasks:?}");
 }
 
+/// A client and a server over loopback: each wakes the other in a softirq of its own call. The
+/// server computes 2 ms per request, a third task the rest of the time.
+fn over_loopback(requests: u64) -> Trace {
+    use zerolag_model::TraceEvent::{IrqEnter, IrqExit};
+    use zerolag_model::event::Irq;
+    let mut script = Script::new(1);
+    let (server, client, other) = (script.fair("server"), script.fair("client"), script.fair("other"));
+    script.meta.source = Source::Text;
+    let packet = |script: &mut Script, us: u64, task: TaskId| {
+        script.event(us, 0, IrqEnter { irq: Irq::Softirq }).wake(us, 0, task);
+        script.event(us, 0, IrqExit { irq: Irq::Softirq });
+    };
+    script.run(0, 0, None, Some(client));
+    for turn in 0..requests {
+        let at = turn * 10_000;
+        packet(&mut script, at + 1000, server);
+        script.run(at + 1000, 0, Some(client), Some(server));
+        packet(&mut script, at + 3000, client);
+        script.run(at + 3000, 0, Some(server), Some(other));
+
+        script.preempt(at + 9000, 0, other, client);
+    }
+    script.end(requests * 10_000 + 1000)
+}
+
+#[test]
+fn a_client_over_loopback_waits_for_its_server() {
+    let trace = over_loopback(40);
+    let tasks = extract(&trace);
+    let (server, client) = (TaskId(0), TaskId(1));
+    assert_eq!(tasks[0].steps[..3], [Step::Wait(client, us(1000)), Step::Run(us(2000)), Step::Wake(client)]);
+    assert_eq!(tasks[1].steps[..3], [Step::Run(us(1000)), Step::Wake(server), Step::Wait(server, us(2000))]);
+    assert!(!tasks.iter().any(|task| task.steps.iter().any(|step| matches!(step, Step::Sleep(_)))), "{tasks:?}");
+    // So a limit of the server is one of the client: with half of its demand a period, half of the
+    // requests.
+    let client_runs = |limit: &str| {
+        let groups = vec![("server".to_owned(), "/s".to_owned())];
+        let limits = vec![("/s".to_owned(), limit.to_owned())];
+        let scenario = import(&trace, "x", &Options { groups, limits, ..Options::default() }).scenario;
+        simulate(&scenario).expect("a scenario").task(client).expect("the client").run
+    };
+    let (free, limited) = (client_runs("max"), client_runs("10000 100000"));
+    assert!(free > us(75_000) && limited > us(40_000) && limited < us(50_000), "{free} {limited}");
+}
+
+#[test]
+fn few_wakings_in_softirqs_are_a_devices() {
+    let tasks = extract(&over_loopback(10));
+    assert!(tasks.iter().all(|task| !task.steps.iter().any(|step| matches!(step, Step::Wake(_)))), "{tasks:?}");
+}
+
 #[test]
 fn a_sleep_that_a_stopper_ends_does_not_last_for_good() {
     let mut script = Script::new(1);
