@@ -44,7 +44,7 @@ pub mod zlt;
 pub use container::Trace;
 pub use error::{LineError, ReadError};
 pub use meta::{Gap, Machine, Meta, Recorded, Source, Thread};
-pub use open::{is_trace, open};
+pub use open::{is_trace, open, stream};
 pub use replay::Replay;
 pub use table::{IdTable, TableId};
 pub use zlt::{TraceReader, TraceWriter};

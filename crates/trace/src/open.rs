@@ -9,7 +9,8 @@ use crate::{ftrace, packed};
 #[cfg(feature = "recordings")]
 use crate::{perf_data, perfetto, trace_dat};
 use std::borrow::Cow;
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 /// A format that is read.
@@ -119,6 +120,20 @@ pub fn open(path: &Path) -> Result<Trace, ReadError> {
     Trace::from_bytes(&std::fs::read(path)?)
 }
 
+/// Opens a trace file of our own format to be read record by record, in the memory of one block;
+/// `None` if it has another format, or is no regular file. The other formats cannot be read so: a
+/// gap, a name or a priority is known only from later events, and what they do to earlier ones.
+///
+/// # Errors
+/// The file cannot be read, or its head is damaged or of a later version.
+pub fn stream(path: &Path) -> Result<Option<TraceReader<BufReader<File>>>, ReadError> {
+    let mut head = [0; zlt::MAGIC.len()];
+    if !path.is_file() || File::open(path)?.read_exact(&mut head).is_err() || head != zlt::MAGIC {
+        return Ok(None);
+    }
+    TraceReader::new(BufReader::new(File::open(path)?)).map(Some)
+}
+
 /// Returns bytes as text. `from_utf8_lossy` looks at each byte; `from_utf8` at words.
 fn as_text(bytes: &[u8]) -> Cow<'_, str> {
     core::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
@@ -184,6 +199,18 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_stream_has_the_same_records_and_meta() {
+        let path = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+        let whole = open(&path("every-kind.zlt")).expect("a trace");
+        let mut records = stream(&path("every-kind.zlt")).expect("a trace").expect("our own format");
+        let streamed: Vec<_> = (&mut records).map(|record| record.expect("whole")).collect();
+        assert_eq!((streamed, records.meta()), (whole.records, &whole.meta));
+        assert!(stream(&path("every-kind.txt")).is_ok_and(|other| other.is_none()));
+        assert!(stream(&path("does-not-exist")).is_ok_and(|other| other.is_none()));
+        assert!(stream(&path("")).is_ok_and(|other| other.is_none()));
     }
 
     #[test]

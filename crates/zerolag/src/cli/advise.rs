@@ -6,7 +6,7 @@ use super::options::{RunArgs, WorkloadArgs};
 use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{notes, simulation_of_workload};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
-use super::{Done, code};
+use super::{Done, code, input};
 use std::path::{Path, PathBuf};
 use zerolag::advise::counters::demand;
 use zerolag::advise::samples::{Samples, are_samples};
@@ -165,7 +165,7 @@ fn of_counters(args: &Args) -> Done {
 /// Imports a trace; returns the workload and the relative base error of its waits.
 fn of_trace(args: &Args) -> Result<(Workload, f64), Failure> {
     let path = &args.workload.file;
-    let trace: Trace = zerolag::trace::open(path).map_err(|error| Failure::trace(path, &error))?;
+    let trace: Trace = input::trace(path)?;
     let options = args.groups.options(args.run.kernel.kernel)?;
     let (scenario, base) = import::to_advise(&trace, &path.display().to_string(), &options)?;
     if !args.run.sim.is_quiet() {

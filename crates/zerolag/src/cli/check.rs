@@ -1,12 +1,10 @@
 //! `zerolag check`: runs the monitors over a trace.
 
-use super::failure::Failure;
 use super::output::JsonArgs;
-use super::{Done, code};
+use super::{Done, code, input};
 use std::path::PathBuf;
 use zerolag::check::{Options, check};
 use zerolag::simulation::verdicts;
-use zerolag::trace::open;
 
 /// Arguments of `zerolag check`.
 #[derive(Debug, clap::Args)]
@@ -21,7 +19,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
-    let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
+    let trace = input::trace(&args.trace)?;
     let report = check(&trace, &Options::default());
     args.json.publish(|| verdicts::text(&report), || verdicts::json(&report))?;
     Ok(if report.faults().is_some() { code::OK } else { code::FAILURE })

@@ -1,9 +1,9 @@
 //! `zerolag convert`: a trace in another format.
 
 use super::failure::Failure;
-use super::{Done, code, output};
+use super::{Done, code, input, output};
 use std::path::{Path, PathBuf};
-use zerolag::trace::{Trace, ftrace, open, perfetto};
+use zerolag::trace::{Trace, ftrace, perfetto};
 
 /// Arguments of `zerolag convert`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     let format = TraceFormat::of(&args.output)?;
     output::check_target(&args.output)?;
-    let trace = open(&args.input).map_err(|error| Failure::trace(&args.input, &error))?;
+    let trace = input::trace(&args.input)?;
     write(&args.output, format, &trace)?;
     Ok(code::OK)
 }

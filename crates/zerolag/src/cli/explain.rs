@@ -103,7 +103,7 @@ fn as_trace(args: &Args) -> Result<Option<Trace>, Failure> {
     if input::is_workload(path) {
         return Ok(None);
     }
-    zerolag::trace::open(path).map(Some).map_err(|error| Failure::trace(path, &error))
+    input::trace(path).map(Some)
 }
 
 /// Writes a trace for the viewer with the reasons of waits.

@@ -2,12 +2,11 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::KernelArgs;
-use super::{Done, code, output};
+use super::{Done, code, input, output};
 use std::path::PathBuf;
 use zerolag::import::{Form, GroupTree, ImportError, Options, base_error, import};
 use zerolag::manifest::Manifest;
 use zerolag::model::KernelVersion;
-use zerolag::trace::open;
 use zerolag::workload::scenario::SCENARIO_MAX;
 
 /// Arguments of `zerolag import`.
@@ -110,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(path) = &args.output {
         output::check_target(path)?;
     }
-    let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
+    let trace = input::trace(&args.trace)?;
     let origin = args.trace.file_name().unwrap_or_default().to_string_lossy();
     let form = match args.form {
         FormArg::Exact => Form::Exact,

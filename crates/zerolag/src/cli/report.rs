@@ -2,11 +2,11 @@
 
 use super::failure::Failure;
 use super::output::{HtmlArgs, JsonArgs, TablesArgs};
-use super::{Done, code};
+use super::{Done, code, input};
 use std::path::PathBuf;
 use zerolag::page::{self, Pictured};
-use zerolag::report::{Metrics, frame, json, text};
-use zerolag::trace::open;
+use zerolag::report::{Metrics, Summary, frame, json, text};
+use zerolag::trace::{Meta, open, stream};
 
 /// Arguments of `zerolag report`.
 #[derive(Debug, clap::Args)]
@@ -33,16 +33,39 @@ pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
     args.tables.check()?;
-    let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
-    args.html.publish(|| Ok(page::of_trace(&Pictured::of(&trace), None, &HtmlArgs::about(args.trace.display()))))?;
-    let mut metrics = Metrics::new(&trace.meta).keep_waits(usize::from(args.waits));
-    for record in &trace.records {
-        metrics.observe(record);
-    }
-    let summary = metrics.finish(trace.meta.end);
+    let summary = summarise(args)?;
     args.tables.publish(|| frame::summary::all(&summary))?;
     let limits = text::Limits { tasks: args.tasks, ..text::Limits::default() };
     let figures = || json::render(&summary).expect("invariant: every figure has a JSON form") + "\n";
     args.json.publish(|| text::render(&summary, limits), figures)?;
     Ok(code::OK)
+}
+
+/// Returns the figures, and writes the page if it is wanted. Only the page needs all records at
+/// once.
+fn summarise(args: &Args) -> Result<Summary, Failure> {
+    let failed = |error| Failure::trace(&args.trace, &error);
+    let metrics = |meta: &Meta| Metrics::new(meta).keep_waits(usize::from(args.waits));
+    if !args.html.is_wanted()
+        && let Some(mut records) = stream(&args.trace).map_err(failed)?
+    {
+        let mut metrics = metrics(records.meta());
+        for record in &mut records {
+            metrics.observe(&record.map_err(failed)?);
+        }
+        // The end and the number of lost events are at the end of the file.
+        let meta = records.meta();
+        let mut summary = metrics.finish(meta.end);
+        summary.meta.lost_events = meta.lost_events;
+        return Ok(summary);
+    }
+    // The text of a report says itself what a cut file lacks.
+    let trace =
+        if args.json.takes_stdout() { input::trace(&args.trace)? } else { open(&args.trace).map_err(failed)? };
+    args.html.publish(|| Ok(page::of_trace(&Pictured::of(&trace), None, &HtmlArgs::about(args.trace.display()))))?;
+    let mut metrics = metrics(&trace.meta);
+    for record in &trace.records {
+        metrics.observe(record);
+    }
+    Ok(metrics.finish(trace.meta.end))
 }

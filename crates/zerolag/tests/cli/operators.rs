@@ -1,6 +1,6 @@
 //! What operators ask: comparisons, sweeps, limits and advice.
 
-use super::{scratch, zerolag, zerolag_with};
+use super::{scratch, workspace, zerolag, zerolag_with};
 
 #[test]
 fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something() {
@@ -238,6 +238,30 @@ fn results_are_written_as_tables() {
     let refused = zerolag(&["report", lost, "--csv", &path("c.csv")]);
     assert!(refused.code == Some(2) && refused.stderr.contains("name a directory"), "{}", refused.stderr);
 }
+
+#[test]
+fn what_a_cut_trace_lacks_is_said_by_every_command() {
+    let dir = scratch("cut");
+    let whole = std::fs::read(workspace().join("crates/trace/tests/data/rt-migrate-2cpu.txt")).expect("a recording");
+    let cut = dir.join("cut.txt");
+    std::fs::write(&cut, &whole[..20_000]).expect("writable");
+    let (cut, out) = (cut.to_str().expect("UTF-8"), dir.join("out.zlt"));
+    let out = out.to_str().expect("UTF-8");
+    let word = "the last, has no line break: it is cut off and was left out";
+    assert!(zerolag(&["report", cut]).stdout.contains(word));
+    let commands: [&[&str]; 5] =
+        [&["report", cut, "--json"], &["check", cut], &["explain", cut], &["import", cut], &["convert", cut, out]];
+    for command in commands {
+        let ended = zerolag(command);
+        assert!(matches!(ended.code, Some(0 | 1)), "{command:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(&format!("note: {cut}: line ")) && ended.stderr.contains(word),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
 
 #[test]
 fn a_run_that_fails_is_a_row_with_its_error() {
