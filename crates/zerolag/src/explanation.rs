@@ -15,6 +15,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::{Duration, Record};
 use zerolag_report::explain::{Explained, ExplainedWaits, Explainer, Explanation, Options, explain};
+use zerolag_report::frame::Frame;
 use zerolag_report::human::Human;
 use zerolag_sim::{Sink, Tracing};
 use zerolag_trace::Trace;
@@ -106,6 +107,14 @@ impl Answer {
     pub fn what_if(self, key: &str, value: &str, prepared: &Prepared, options: Options) -> Result<Self, Error> {
         let label = Label::of_values(vec![(key.to_owned(), value.to_owned())], "");
         Ok(Self { changed: Some((label, simulate(&prepared.plan, options)?)), ..self })
+    }
+
+    /// Returns the answer as a table: a row per variant, wait and cause.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        let changed = self.changed.iter().map(|(label, found)| (&*label.name, found));
+        let all = [(AS_IT_IS, &self.found)].into_iter().chain(changed);
+        Explanation::frame(&all.collect::<Vec<_>>())
     }
 
     /// Returns the answer as JSON: a variant as it is and, if asked, one with the changed value.

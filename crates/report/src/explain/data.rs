@@ -1,6 +1,8 @@
 //! Explanations as data: every cause with its kind, its CPU and what it is about, for programs.
 
 use super::{Cause, Chain, Explained, Explanation};
+use crate::frame::Frame;
+use crate::frame::columns::Of;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -160,6 +162,36 @@ impl Explanation {
             totals_ns: self.totals.iter().map(|(says, time)| (says.clone(), time.as_nanos())).collect(),
             waits: self.waits.iter().map(|wait| self.wait(wait)).collect(),
         }
+    }
+
+    /// Returns a row per variant, wait and cause, the longest wait and the longest cause first.
+    #[must_use]
+    pub fn frame(variants: &[(&str, &Self)]) -> Frame {
+        struct Line<'e> {
+            variant: &'e str,
+            of: &'e Explanation,
+            rank: usize,
+            wait: &'e Explained,
+            cause: &'e (Chain, zerolag_model::Duration),
+        }
+        let mut lines = Vec::new();
+        for (variant, of) in variants {
+            for (rank, wait) in (1..).zip(&of.waits) {
+                lines.extend(wait.causes.iter().map(|cause| Line { variant, of, rank, wait, cause }));
+            }
+        }
+        Of::new("explain", &lines)
+            .text("variant", |line| line.variant.into())
+            .u64("wait", |line| line.rank as u64)
+            .u64("task", |line| line.wait.task.0.into())
+            .text("task_name", |line| line.of.names.task(line.wait.task).into())
+            .u64("from_ns", |line| line.wait.from.as_nanos())
+            .u64("to_ns", |line| line.wait.to.as_nanos())
+            .u64("length_ns", |line| line.wait.length().as_nanos())
+            .u64("in_gaps_ns", |line| line.wait.in_gaps.as_nanos())
+            .u64("time_ns", |line| line.cause.1.as_nanos())
+            .text("says", |line| line.of.clause(&line.cause.0).into())
+            .done()
     }
 
     fn wait(&self, wait: &Explained) -> ExplainedWait {

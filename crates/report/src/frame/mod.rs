@@ -15,11 +15,12 @@
 //! | [`rows`] | `switches`, `waits`, `requests`: a row per event of a trace |
 //! | [`buckets`] | `histograms`: the distributions behind the quantiles |
 //! | [`columns`] | [`Frame`], [`Column`], [`Values`] |
-//! | [`csv`] | a frame as a file |
+//! | [`csv`], [`parquet`] | a frame as a file |
 
 pub mod buckets;
 pub mod columns;
 pub mod csv;
+pub mod parquet;
 pub mod rows;
 pub mod summary;
 

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::options::{self, RunArgs, WorkloadArgs};
-use super::output::{HtmlArgs, JsonArgs};
+use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{prepare, simulation_of};
 use super::{Done, code, input, output};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     html: HtmlArgs,
     #[command(flatten)]
+    table: TableArgs,
+    #[command(flatten)]
     run: RunArgs,
 }
 
@@ -42,6 +44,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
+    args.table.check()?;
     if let Some(path) = &args.perfetto {
         output::check_target(path)?;
     }
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         None => of_workload(args, &options)?,
     };
+    args.table.publish(|| answer.frame())?;
     args.json.publish(|| answer.to_string(), || format!("{:#}\n", answer.to_json()))?;
     Ok(code::OK)
 }

@@ -2,7 +2,7 @@
 
 use super::Done;
 use super::failure::Failure;
-use super::output::{self, JsonArgs};
+use super::output::{self, JsonArgs, TableArgs};
 use super::sweep::code_of;
 use std::path::PathBuf;
 use zerolag::sweep::shard::{Shard, merge};
@@ -15,6 +15,8 @@ pub(crate) struct Args {
     parts: Vec<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    table: TableArgs,
     /// Plot the first figure over the first --set, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -23,6 +25,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
+    args.table.check()?;
     args.plot.as_deref().map_or(Ok(()), output::check_target)?;
     let mut shards = Vec::new();
     let names: Vec<String> = args.parts.iter().map(|path| path.display().to_string()).collect();
@@ -35,6 +38,7 @@ pub(crate) fn run(args: &Args) -> Done {
         let title = grid.figures.first().map_or("", |first| &first.name);
         output::write_text(path, &grid.to_svg(title))?;
     }
+    args.table.publish(|| grid.frame())?;
     args.json.publish(|| grid.to_string(), || grid.to_json())?;
     Ok(code_of(&grid))
 }

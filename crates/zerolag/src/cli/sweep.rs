@@ -63,6 +63,9 @@ pub(crate) struct Args {
     /// Write a line per run as CSV: values, limit, seed, figures
     #[arg(long, value_name = "FILE", conflicts_with_all = ["smallest", "shard"])]
     csv: Option<PathBuf>,
+    /// Write the same as a Parquet file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["smallest", "shard"])]
+    parquet: Option<PathBuf>,
     /// Add to the JSON the distributions behind the quantiles, of each variant and each run; they
     /// can be added up
     #[arg(long, requires = "json", conflicts_with = "smallest")]
@@ -79,7 +82,7 @@ const CELLS_MAX: usize = 100_000;
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
-    for path in [&args.plot, &args.csv, &args.resume].into_iter().flatten() {
+    for path in [&args.plot, &args.csv, &args.parquet, &args.resume].into_iter().flatten() {
         output::check_target(path)?;
     }
     let (axes, fixed) = axes(args)?;
@@ -193,6 +196,9 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     }
     if let Some(path) = &args.csv {
         output::write_text(path, &grid.to_csv())?;
+    }
+    if let Some(path) = &args.parquet {
+        output::write_parquet(path, &grid.frame())?;
     }
     if let Some(path) = &args.plot {
         let title =

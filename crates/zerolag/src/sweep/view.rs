@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use zerolag_model::Duration;
-use zerolag_report::frame::csv;
+use zerolag_report::frame::{Frame, Values, csv};
 use zerolag_report::human::Human;
 use zerolag_report::plot::{self, Mark, Plot};
 use zerolag_report::table::{Align, Table};
@@ -218,31 +219,51 @@ impl Grid {
         }
     }
 
-    /// Returns a line per run as CSV: the values of the axes, `cpu.max` of each limited group, the
-    /// seed, the figures with their unit in the name, empty if a run had no samples, and `error`:
-    /// why it failed.
+    /// Returns a row per run: the values of the axes, `cpu.max` of each limited group, the seed,
+    /// the figures with their unit in the name, missing if a run had no samples, and `error`: why
+    /// it failed. A name that is taken gets a number: `cpu.max_2` is the limit in effect beside the
+    /// axis `cpu.max`.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        /// The cell's number, the cell, the number of the run.
+        type Run<'c> = (usize, &'c Cell, usize);
+        let runs: Vec<Run<'_>> = self
+            .cells
+            .iter()
+            .enumerate()
+            .flat_map(|(at, cell)| (0..cell.runs.len()).map(move |run| (at, cell, run)))
+            .collect();
+        let texts = |of: &dyn Fn(&Run<'_>) -> Arc<str>| Values::Text(runs.iter().map(of).collect());
+        let mut frame = Frame::new("runs", runs.len());
+        for (at, axis) in self.axes.iter().enumerate() {
+            let name = unused(&frame, &axis.key);
+            frame = frame.with(name, texts(&|(_, cell, _)| cell.values[at].as_str().into()));
+        }
+        for (head, limits) in self.limit_columns() {
+            let name = unused(&frame, &head);
+            frame = frame.with(name, texts(&|(at, ..)| limits[*at].as_str().into()));
+        }
+        let seeds = runs.iter().map(|(.., run)| self.seed.wrapping_add(*run as u64)).collect();
+        let name = unused(&frame, "seed");
+        frame = frame.with(name, Values::U64(seeds));
+        for (at, figure) in self.figures.iter().enumerate() {
+            let value = |(_, cell, run): &Run<'_>| cell.runs[*run][at].map_or((0, false), |value| (value, true));
+            let (values, known) = runs.iter().map(value).unzip();
+            let name = unused(&frame, &figure.key());
+            frame = frame.with_some(name, Values::U64(values), known);
+        }
+        let errors = runs.iter().map(|(_, cell, run)| cell.failed.get(run).map(|why| one_line(why).into()));
+        let errors =
+            errors.map(|error: Option<Arc<str>>| error.map_or_else(|| (Arc::default(), false), |error| (error, true)));
+        let (errors, known) = errors.unzip();
+        let name = unused(&frame, "error");
+        frame.with_some(name, Values::Text(errors), known)
+    }
+
+    /// Returns [`frame`](Self::frame) as CSV.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let field = csv::field;
-        let limits = self.limit_columns();
-        let axes = self.axes.iter().map(|axis| field(&axis.key));
-        let limited = limits.iter().map(|(head, _)| field(head));
-        let figures = self.figures.iter().map(|figure| field(&figure.key()));
-        let head: Vec<String> =
-            axes.chain(limited).chain(["seed".to_owned()]).chain(figures).chain(["error".to_owned()]).collect();
-        let mut out = head.join(",") + "\n";
-        for (at, cell) in self.cells.iter().enumerate() {
-            for (place, run) in cell.runs.iter().enumerate() {
-                let values = cell.values.iter().map(|value| field(value));
-                let limited = limits.iter().map(|(_, texts)| field(&texts[at]));
-                let seed = self.seed.wrapping_add(place as u64).to_string();
-                let figures = run.iter().map(|value| value.map_or_else(String::new, |value| value.to_string()));
-                let error = cell.failed.get(&place).map_or_else(String::new, |why| field(&one_line(why)));
-                let line: Vec<String> = values.chain(limited).chain([seed]).chain(figures).chain([error]).collect();
-                out += &(line.join(",") + "\n");
-            }
-        }
-        out
+        csv::of(&self.frame())
     }
 
     /// Plots the first figure over the first axis, from zero, a line per combination of the other
@@ -300,6 +321,13 @@ impl Grid {
         let is_met = |cell: &&Cell| cell.runs.iter().all(|run| run.get(figure).is_some_and(holds));
         self.cells.iter().filter(is_met).count()
     }
+}
+
+/// Returns a name that no column has yet.
+fn unused(frame: &Frame, name: &str) -> String {
+    let numbered = (2_u64..).map(|number| format!("{name}_{number}"));
+    let mut names = core::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| frame.column(name).is_none()).expect("invariant: a frame has finitely many columns")
 }
 
 /// Returns the unit of a figure on an axis, and the factor to it.

@@ -219,18 +219,44 @@ fn results_are_written_as_tables() {
     let dir = scratch("tables");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("written");
+    let is_parquet = |name: &str| {
+        let bytes = std::fs::read(dir.join(name)).expect("written");
+        bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1")
+    };
     let web = "examples/web-service-limit.toml";
-    let run = zerolag(&["run", web, "-d", "500ms", "--csv", &path("run")]);
+    let run = zerolag(&["run", web, "-d", "500ms", "--csv", &path("run"), "--parquet", &path("run")]);
     assert!(matches!(run.code, Some(0 | 99)), "{}", run.stderr);
     let (tasks, groups) = (read("run/tasks.csv"), read("run/groups.csv"));
     assert!(tasks.starts_with("id,name,recorded.tid,") && tasks.lines().count() > 10, "{tasks}");
     assert!(groups.contains("\n/web,200000 100000,"), "{groups}");
     assert!(read("run/histograms.csv").lines().count() > 10);
+    assert!(["tasks", "cpus", "services", "worst_waits"].iter().all(|name| is_parquet(&format!("run/{name}.parquet"))));
     let lost = "crates/trace/tests/data/lost-2cpu.perf.data.gz";
     let report = zerolag(&["report", lost, "--csv", &path("report")]);
     assert_eq!(report.code, Some(0), "{}", report.stderr);
     assert!(read("report/gaps.csv").starts_with("cpu,from_ns,until_ns,events\n"));
     assert!(read("report/tasks.csv").lines().next().is_some_and(|head| head.contains("recorded.wait_ns_in_gaps")));
+    let explain =
+        zerolag(&["explain", lost, "--worst", "20", "--csv", &path("e.csv"), "--parquet", &path("e.parquet")]);
+    assert_eq!(explain.code, Some(0), "{}", explain.stderr);
+    assert!(
+        read("e.csv")
+            .starts_with("variant,wait,task,task_name,from_ns,to_ns,length_ns,in_gaps_ns,time_ns,says\nas it is,1,")
+    );
+    assert!(is_parquet("e.parquet"));
+    let sweep = ["sweep", web, "--set", "cpu.max=100000 100000,200000 100000", "-d", "200ms", "--runs", "2", "-q"];
+    let swept = zerolag(&[&sweep[..], &["--csv", &path("s.csv"), "--parquet", &path("s.parquet")]].concat());
+    assert_eq!(swept.code, Some(0), "{}", swept.stderr);
+    assert!(is_parquet("s.parquet") && read("s.csv").lines().count() == 5);
+    let part = format!("--json={}", path("part.json"));
+    assert_eq!(zerolag(&[&sweep[..], &["--shard", "1/1", &part]].concat()).code, Some(0));
+    let merged = ["merge", &path("part.json"), "--csv", &path("m.csv"), "--parquet", &path("m.parquet")];
+    assert_eq!(zerolag(&merged).code, Some(0));
+    assert_eq!(read("m.csv"), read("s.csv"));
+    assert!(
+        std::fs::read(dir.join("m.parquet")).expect("written")
+            == std::fs::read(dir.join("s.parquet")).expect("written")
+    );
     let compare =
         ["compare", web, "--vary", "hz=100,1000", "-d", "200ms", "--runs", "1", "-q", "--csv", &path("c.csv")];
     assert_eq!(zerolag(&compare).code, Some(0));

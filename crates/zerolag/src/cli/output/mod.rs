@@ -15,7 +15,7 @@ pub(crate) use file::Out;
 use file::Place;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-pub(crate) use tables::{TableArgs, TablesArgs};
+pub(crate) use tables::{TableArgs, TablesArgs, write_parquet};
 use zerolag::error::plain;
 use zerolag::page::About;
 use zerolag_model::text::{self, visible};
