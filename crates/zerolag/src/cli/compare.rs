@@ -8,7 +8,7 @@ use super::progress::{Progress, catch_interrupts, interrupted, say_interrupted};
 use super::{Done, code};
 use std::path::PathBuf;
 use zerolag::Error;
-use zerolag::compare::{self, Comparison, Suite, Variant};
+use zerolag::compare::{self, Bisection, Comparison, Suite, SuiteBisection, Variant};
 use zerolag::model::KernelVersion;
 use zerolag::page;
 
@@ -54,17 +54,12 @@ pub(crate) fn run(args: &Args) -> Done {
     let variants = variants(args, &args.workload, Notes::Printed)?;
     catch_interrupts();
     let Some(compared) = compared(args, &variants)? else { return Ok(say_interrupted()) };
-    let bisection = if args.bisect {
-        let runs = args.runs.runs;
-        let mut progress = Progress::new(40 * runs, "runs or so", args.sim.is_quiet());
-        let found = compare::bisect(&variants, &compared, runs, |done| progress.at(done));
-        progress.finish();
-        match found {
-            Err(Error::Interrupted) => return Ok(say_interrupted()),
-            found => found?,
-        }
-    } else {
-        None
+    let bisection = match args.bisect {
+        true => match bisection(args, &variants, &compared)? {
+            None => return Ok(say_interrupted()),
+            Some(found) => found,
+        },
+        false => None,
     };
     let text = || match (&bisection, args.bisect) {
         (Some(bisection), _) => format!("{compared}{}\n{bisection}", compared.faults_text()),
@@ -97,12 +92,22 @@ fn compared(args: &Args, variants: &[Variant]) -> Result<Option<Comparison>, Fai
     }
 }
 
+/// Finds the settings behind the largest change; `None` after Ctrl-C, `Some(None)` if nothing is to
+/// be explained.
+fn bisection(args: &Args, variants: &[Variant], compared: &Comparison) -> Result<Option<Option<Bisection>>, Failure> {
+    let runs = args.runs.runs;
+    let mut progress = Progress::new(40 * runs, "runs or so", args.sim.is_quiet());
+    let found = compare::bisect(variants, compared, runs, |done| progress.at(done));
+    progress.finish();
+    match found {
+        Err(Error::Interrupted) => Ok(None),
+        found => Ok(Some(found?)),
+    }
+}
+
 /// Compares all workloads of a directory. After Ctrl-C those that are done are printed.
 fn run_suite(args: &Args) -> Done {
     let dir = &args.workload.file;
-    if args.bisect {
-        return Err(Failure::input_help("--bisect is for one workload", "name a file of the directory"));
-    }
     let entries = std::fs::read_dir(dir).map_err(|error| Failure::reading(dir.display(), &error))?;
     let is_workload = |path: &PathBuf| {
         path.is_file()
@@ -115,24 +120,36 @@ fn run_suite(args: &Args) -> Done {
         return Err(Failure::input_help(message, "workloads end in .toml, .json or .csv"));
     }
     catch_interrupts();
-    let mut suite = Suite::default();
+    let (mut suite, mut bisected) = (Suite::default(), SuiteBisection::default());
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let workload = args.workload.with_file(file);
-        let outcome = match variants(args, &workload, Notes::Omitted) {
-            Ok(variants) => compared(args, &variants),
-            Err(failure) => Err(failure),
-        };
+        let outcome = variants(args, &workload, Notes::Omitted)
+            .and_then(|variants| Ok(compared(args, &variants)?.map(|compared| (variants, compared))));
         match outcome {
             Ok(None) => break,
-            Ok(Some(compared)) => suite.workloads.push((name, Ok(compared))),
+            Ok(Some((variants, compared))) => {
+                if args.bisect {
+                    match bisection(args, &variants, &compared) {
+                        Ok(None) => break,
+                        Ok(Some(found)) => bisected.workloads.push((name.clone(), found)),
+                        Err(failure) => {
+                            suite.workloads.push((name, Err(failure.headline())));
+                            continue;
+                        }
+                    }
+                }
+                suite.workloads.push((name, Ok(compared)));
+            }
             Err(failure) => suite.workloads.push((name, Err(failure.headline()))),
         }
     }
     let about = || HtmlArgs::about(dir.display());
     args.html.publish(|| Ok(page::of_tables(&suite.answer(), Vec::new(), &suite.titled(), &about())))?;
     args.table.publish(|| suite.frame())?;
-    args.json.publish(|| suite.to_string(), || format!("{:#}\n", suite.to_json()))?;
+    let text = || if args.bisect { format!("{suite}\n{bisected}") } else { suite.to_string() };
+    let json = || if args.bisect { suite.to_json_bisected(&bisected) } else { suite.to_json() };
+    args.json.publish(text, || format!("{:#}\n", json()))?;
     if interrupted() {
         eprintln_lossy("interrupted: the workloads that were done are printed");
         return Ok(code::INTERRUPTED);

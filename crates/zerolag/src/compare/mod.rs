@@ -6,8 +6,10 @@
 //! (shares: and by more than a tenth of a point). Instances of one task are combined: times and
 //! counts are summed; for latencies the worst instance counts.
 
+mod behind;
 mod suite;
 
+pub use behind::SuiteBisection;
 use suite::BisectedFigure;
 pub(crate) use suite::DOCUMENT as SUITE;
 pub use suite::{Bisection, EXPLAINED, Suite, Switched, bisect};

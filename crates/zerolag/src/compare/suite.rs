@@ -107,9 +107,16 @@ impl Suite {
     /// Returns all comparisons as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
+        self.json(|_| None)
+    }
+
+    /// Returns all comparisons as JSON, with the bisections that there are: `None` if none was
+    /// made.
+    pub(super) fn json<'a>(&'a self, bisection: impl Fn(&str) -> Option<Option<&'a Bisection>>) -> Value {
+        let data = |of: Option<&'a Bisection>| of.map(Bisection::data);
         let workloads = self.workloads.iter().map(|(workload, compared)| SuiteWorkload {
             workload,
-            comparison: compared.as_ref().ok().map(|compared| compared.data(None)),
+            comparison: compared.as_ref().ok().map(|compared| compared.data(bisection(workload).map(data))),
             error: compared.as_ref().err().map(|why| &**why),
         });
         document::value(&ComparedSuite { schema: SCHEMA, workloads: workloads.collect() })

@@ -153,6 +153,8 @@ fn what_every_command_writes_has_its_published_form() {
     std::fs::write(suite.join("b.toml"), "nonsense = 1\n").expect("writable");
     let suite = suite.to_str().expect("UTF-8");
     expect("zerolag.compare.suite.v1", &["compare", suite, "--vary", "hz=100,250", "-q", "-d", "1s", "--json"], None);
+    let bisected = ["compare", suite, "--vary", "hz=100,250", "--bisect", "-q", "-d", "1s", "--json"];
+    expect("zerolag.compare.suite.v1", &bisected, None);
     let sweep = ["sweep", web, "--set", "cpu.max=100000,200000", "--runs", "2", "-q", "-d", "300ms"];
     let kept = format!("--resume={}", path("kept.json"));
     expect("zerolag.sweep.v1", &[&sweep[..], &["--json", &kept]].concat(), None);
