@@ -30,6 +30,7 @@ pub mod monitors;
 mod report;
 mod rt_queues;
 mod servers;
+mod task_time;
 
 pub use checker::{Checker, check};
 pub use monitor::{Context, Monitor, Options, Outcome};

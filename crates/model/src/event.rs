@@ -129,6 +129,29 @@ impl IpiReason {
     pub const ALL: [Self; 4] = [Self::Resched, Self::RtPush, Self::IdleBalance, Self::ActiveBalance];
 }
 
+/// What a section of kernel mode disables.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Disables {
+    /// Preemption: interrupts are served, and the CPU goes on with the same task.
+    Preemption,
+    /// Interrupts, and with them preemption: interrupts wait for the end of the section.
+    Interrupts,
+}
+
+impl Disables {
+    /// Every kind, in the order of the format's numbers.
+    pub const ALL: [Self; 2] = [Self::Preemption, Self::Interrupts];
+
+    /// Returns the word for lists.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Preemption => "preemption",
+            Self::Interrupts => "interrupts",
+        }
+    }
+}
+
 /// The source of an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Irq {

@@ -198,6 +198,8 @@ pub struct CpuView {
     pub irq_depth: u32,
     /// When it was asked to reschedule, if it has not switched since.
     pub need_resched_since: Option<Instant>,
+    /// When its task began a section that nothing preempts, if it is in one.
+    pub no_preempt_since: Option<Instant>,
     /// When it started to spin for a run-queue lock, if it spins.
     pub spins_since: Option<Instant>,
     /// Whether its real-time tasks are throttled (RT throttling).
@@ -340,6 +342,7 @@ impl Replay {
                 cpu.current = next.map_or(Current::Idle, Current::Task);
                 cpu.since = at;
                 cpu.need_resched_since = None;
+                cpu.no_preempt_since = None;
             }
             TraceEvent::Migrate { task, prio, to, .. } => {
                 let task = self.tasks.entry(*task);
@@ -377,6 +380,10 @@ impl Replay {
             TraceEvent::RtThrottle { throttled } => self.cpus.entry(record.cpu).is_rt_throttled = *throttled,
             TraceEvent::Server { kind: ServerKind::Fair, state } => {
                 self.cpus.entry(record.cpu).fair_server = Some(*state);
+            }
+            TraceEvent::NoPreempt { disables, .. } => {
+                let since = &mut self.cpus.entry(record.cpu).no_preempt_since;
+                *since = disables.map(|_| since.unwrap_or(at));
             }
             TraceEvent::LockContended { .. } => self.cpus.entry(record.cpu).spins_since = Some(at),
             TraceEvent::LockAcquired { .. } => self.cpus.entry(record.cpu).spins_since = None,

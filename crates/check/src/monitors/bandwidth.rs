@@ -26,8 +26,11 @@
 //!   task leaves it or the remote tick comes: that time is repaid later too. With
 //!   `fault.nohz_full_limited` it never notices.
 //! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
-//! * CPU time is computed from switches, so it includes interrupts, which are charged to no task:
-//!   2 % more is allowed, and [`Context::path`] for each switch.
+//! * A task that disables interrupts meets no tick: a CPU can overrun by the longest of these
+//!   sections too.
+//! * Handlers and softirqs are no time of a group ([`TaskTime`]). The rest of the path of an
+//!   interrupt is in the time between two switches: 2 % more is allowed, and [`Context::path`] for
+//!   each switch.
 //! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
 //!   CPU that is still throttled after the new quota has covered the debts of all CPUs of the group
 //!   (a slice and two ticks each, what they ran on without an answer, and what they ran while they
@@ -48,6 +51,7 @@
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
+use crate::task_time::{Moment, TaskTime};
 use std::collections::BTreeMap;
 use zerolag_model::settings::TimerGrain;
 use zerolag_model::{
@@ -64,7 +68,8 @@ struct Bandwidth {
     used: BTreeMap<GroupId, Account>,
     throttled_at: BTreeMap<(GroupId, CpuId), Throttled>,
     /// The time up to which the running task of each CPU has been charged.
-    charged: IdTable<CpuId, Instant>,
+    charged: IdTable<CpuId, Moment>,
+    time: TaskTime,
     is_divided: bool,
     /// When a task last changed its class, group or turn.
     changed_at: Option<Instant>,
@@ -74,6 +79,8 @@ struct Bandwidth {
     /// Whether handlers that borrow quota take time that is charged to no task.
     has_costly_grants: bool,
     has_bypass: bool,
+    /// The longest section with interrupts disabled.
+    deaf: Duration,
     /// The time of an interrupt between two switches.
     path: Duration,
     nohz_full: CpuMask,
@@ -153,8 +160,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         used: BTreeMap::new(),
         throttled_at: BTreeMap::new(),
         charged: IdTable::default(),
+        time: TaskTime::default(),
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
         never_ticks: context.settings().nohz_full_limited,
+        deaf: Duration::ZERO,
         path: context.path(),
         has_bypass: context.settings().bandwidth_hotplug_bypass,
         is_divided,
@@ -252,6 +261,7 @@ impl Monitor for Bandwidth {
 
     fn after(&mut self, _: &Replay, record: &Record) {
         self.groups.apply(record);
+        self.time.apply(record);
     }
 
     fn finish(&mut self, _: &Replay, _: Instant, _: &mut Findings) -> Outcome {
@@ -273,18 +283,22 @@ impl Bandwidth {
         let Some(view) = before.task(task) else { return };
         let TaskState::Running { since, on } = view.state else { return };
         let is_fair = view.prio.class() == ClassId::Fair;
-        let charged = self.charged.entry(on);
-        let from = core::mem::replace(charged, record.at).max(since);
-        let asked = before.cpu(on).need_resched_since;
+        let (now, switched) = (self.time.now(on, record.at), self.time.switched(on));
+        let charged = core::mem::replace(self.charged.entry(on), now);
+        let from = if charged.at > switched.at { charged } else { switched };
         let path_time = if matches!(record.event, TraceEvent::Switch { .. }) { self.path } else { Duration::ZERO };
-        let late = asked.map_or(Duration::ZERO, |since| record.at.since(since.max(from)));
+        let late = before
+            .cpu(on)
+            .need_resched_since
+            .map_or(Duration::ZERO, |asked| now.since(if asked > from.at { self.time.asked(on) } else { from }));
+        self.deaf = self.deaf.max(self.time.deaf_on(on, record.at));
         let path: Vec<GroupId> = self.groups.path(self.groups.payer(task)).collect();
         for group in path {
             let max = self.groups.limit(group);
-            let slack = self.slice_of(max) + self.tick;
+            let slack = self.slice_of(max) + self.tick + self.deaf;
             let Some(account) = self.used.get_mut(&group) else { continue };
             account.cpus.insert(on);
-            let ran = if is_fair { record.at.since(from).saturating_sub(path_time) } else { Duration::ZERO };
+            let ran = if is_fair { now.since(from).saturating_sub(path_time) } else { Duration::ZERO };
             let has_no_tick = self.nohz_full.contains(on) && (self.never_ticks || since < account.set_at);
             account.unanswered += if has_no_tick { ran } else { late.min(ran) };
             account.total += ran;
@@ -317,7 +331,7 @@ impl Bandwidth {
         if self.is_divided {
             return; // A part can be smaller than a debt, so the order of the list guarantees nothing.
         }
-        let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2) * account.cpus.count() as u64
+        let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2 + self.deaf) * account.cpus.count() as u64
             + account.unanswered;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
             let refreshes = account.nr_refreshes - throttled.refreshes;
@@ -402,6 +416,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::event::{Disables, Irq};
     use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
     use zerolag_trace::script::Script;
 
@@ -457,6 +472,32 @@ mod tests {
         let says =
             "group 1 has used 33ms in 0 periods and 33ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
         breaks("bandwidth", &script.end(33_000), says);
+    }
+
+    /// The group runs for 30 ms, of 10 ms and a slack of 9 ms.
+    #[test]
+    fn interrupts_are_not_the_groups_time_and_sections_with_interrupts_disabled_meet_no_tick() {
+        let runs = |from: TraceEvent, to: TraceEvent, us: u64| {
+            let (mut script, a) = limited();
+            script.event(1_000, 0, from).event(1_000 + us, 0, to);
+            script.switch(30_000, 0, Some(a), PrevState::Blocked, None).end(30_000)
+        };
+        let irq = |us| runs(TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device }, us);
+        holds("bandwidth", &irq(12_000));
+        let says =
+            "group 1 has used 28ms in 0 periods and 28ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &irq(2_000), says);
+        let section = |what, us| {
+            let event = |disables| TraceEvent::NoPreempt { task: TaskId(0), disables };
+            runs(event(Some(what)), event(None), us)
+        };
+        holds("bandwidth", &section(Disables::Interrupts, 12_000));
+        let says =
+            "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 11ms allow less";
+        breaks("bandwidth", &section(Disables::Interrupts, 2_000), says);
+        let says =
+            "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &section(Disables::Preemption, 12_000), says);
     }
 
     #[test]

@@ -20,11 +20,17 @@
 //! overrun. A server's run time is the time that fair tasks run while the server is queued. A
 //! period that continues after a change of its parameters can have the old budget.
 //!
+//! Handlers and softirqs are not a task's time ([`TaskTime`]). A task that disables interrupts is
+//! stopped when the section ends: its overrun can be as long as its longest one, and that of a
+//! server as long as the longest of its CPU. A task that was asked to leave its CPU and is in a
+//! section without preemption, or in the kernel, is not charged until it does.
+//!
 //! Where operations cost time, [`Context::path`] is not counted in each turn, and 5 % of the
-//! bandwidth, and at least [`INTERRUPTS`] in a period, is allowed for interrupts, which a trace
-//! cannot separate from the task. Two kinds of task are not judged: a task that reclaims, because
-//! it may run for longer while others sleep; and a task that holds a lock which others wait for,
-//! until its next job, because it may run with their parameters and is not throttled.
+//! bandwidth, and at least [`INTERRUPTS`] in a period, is allowed for the rest of the path of an
+//! interrupt, which a trace cannot separate from the task. Two kinds of task are not judged: a task
+//! that reclaims, because it may run for longer while others sleep; and a task that holds a lock
+//! which others wait for, until its next job, because it may run with their parameters and is not
+//! throttled.
 //!
 //! Not excepted: the faults of kernels up to 4.12 with deadlines before the end of the period
 //! ([`fault`]). A violation that they explain names the setting.
@@ -34,6 +40,7 @@
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::servers::Servers;
+use crate::task_time::{Moment, TaskTime};
 use std::collections::BTreeSet;
 use zerolag_model::settings::TimerGrain;
 use zerolag_model::{
@@ -66,6 +73,7 @@ struct DlBandwidth {
     fault: Option<&'static str>,
     tasks: IdTable<TaskId, TaskBucket>,
     servers: Servers,
+    time: TaskTime,
     server_buckets: IdTable<CpuId, Bucket>,
     /// Locks and the tasks that wait for them.
     waiters: BTreeSet<(u32, TaskId)>,
@@ -75,7 +83,7 @@ struct DlBandwidth {
 struct Bucket {
     level: Duration,
     /// The time of the last update.
-    at: Instant,
+    at: Moment,
     /// The deadline of the current budget, while a task wants it.
     deadline: Option<Instant>,
     /// The deadline of the budget with which a task sleeps; a wakeup can continue it.
@@ -92,7 +100,7 @@ struct TaskBucket {
     bucket: Bucket,
     lent: Lent,
     /// The time up to which its run time is counted.
-    counted: Instant,
+    counted: Moment,
 }
 
 /// Whether a task may run with the parameters of other tasks.
@@ -128,21 +136,22 @@ struct Rate {
 }
 
 impl Bucket {
-    /// Adds the run time up to `at`; returns the excess over the limit.
+    /// Adds a run that began at `began` and lasted for `ran` up to `now`; returns the excess over
+    /// the limit.
     fn fill(
         &mut self,
-        ran: Duration,
-        at: Instant,
+        (began, ran): (Instant, Duration),
+        now: Moment,
         Rate { runtime, period, overrun, besides }: Rate,
         is_costly: bool,
     ) -> Duration {
+        let at = now.at;
         let rate = runtime + if is_costly { (runtime / 20).max(INTERRUPTS) } else { Duration::ZERO };
         let drained = |time: Duration| time.mul_div_floor(rate.as_nanos(), period.as_nanos().max(1));
-        let slept = at.since(self.at).saturating_sub(ran);
+        let slept = at.since(self.at.at).saturating_sub(ran);
         let kept = self.level.saturating_sub(drained(slept));
-        let began = Instant::from_nanos(at.as_nanos().saturating_sub(ran.as_nanos()));
         self.late = self.late.filter(|late| !kept.is_zero() || began <= *late);
-        (self.level, self.at) = ((kept + ran).saturating_sub(drained(ran)), at);
+        (self.level, self.at) = ((kept + ran).saturating_sub(drained(ran)), now);
         let most = (runtime + overrun) * if self.late.is_some() { 3 } else { 2 } + besides;
         let excess = self.level.saturating_sub(most);
         if !excess.is_zero() {
@@ -178,6 +187,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         fault: fault(&settings),
         tasks: IdTable::default(),
         servers: Servers::new(settings, context.meta),
+        time: TaskTime::default(),
         server_buckets: IdTable::default(),
         waiters: BTreeSet::new(),
     }))
@@ -204,7 +214,8 @@ impl Monitor for DlBandwidth {
             TraceEvent::DlThrottle { task, .. } => self.tasks.entry(*task).bucket.deadline = None,
             TraceEvent::AttrChange { task, .. } => {
                 self.change_class(before, *task, record.at, found);
-                *self.tasks.entry(*task) = TaskBucket { counted: record.at, ..TaskBucket::default() };
+                let counted = self.now_of(before, *task, record);
+                *self.tasks.entry(*task) = TaskBucket { counted, ..TaskBucket::default() };
             }
             TraceEvent::PrioInherit { task, .. } | TraceEvent::Proxy { task, .. } => {
                 self.change_class(before, *task, record.at, found);
@@ -235,10 +246,11 @@ impl Monitor for DlBandwidth {
             TraceEvent::DlReplenish { task, deadline, .. } => {
                 // A task that continues with its next budget has obeyed, and no switch shows it.
                 self.run(before, *task, record.at, found);
+                let now = self.now_of(before, *task, record);
                 let bucket = self.tasks.entry(*task);
                 if matches!(bucket.lent, Lent::Until) {
-                    let fresh = Bucket { at: record.at, ..Bucket::default() };
-                    *bucket = TaskBucket { bucket: fresh, lent: Lent::No, counted: record.at };
+                    let fresh = Bucket { at: now, ..Bucket::default() };
+                    *bucket = TaskBucket { bucket: fresh, lent: Lent::No, counted: now };
                 }
                 bucket.bucket.renew(record.at, *deadline);
             }
@@ -260,7 +272,7 @@ impl Monitor for DlBandwidth {
                 let older = bucket.old.filter(|(_, end)| record.at < *end);
                 let (runtime, end) = older.unwrap_or_default();
                 let old = Some((runtime.max(params.runtime), end.max(record.at + params.period)));
-                *bucket = Bucket { at: record.at, old, ..Bucket::default() };
+                *bucket = Bucket { at: self.time.now(record.cpu, record.at), old, ..Bucket::default() };
             }
             // No other event ends a turn.
             _ => {}
@@ -269,6 +281,7 @@ impl Monitor for DlBandwidth {
 
     fn after(&mut self, _: &Replay, record: &Record) {
         self.servers.apply(record);
+        self.time.apply(record);
     }
 
     fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> Outcome {
@@ -284,25 +297,36 @@ impl DlBandwidth {
     /// Accounts for a task up to now, if it runs.
     fn run(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
         let Some(view) = before.task(task) else { return };
-        let (TaskState::Running { since, on }, SchedAttr::Deadline(params)) = (view.state, view.attr) else { return };
+        let (TaskState::Running { on, .. }, SchedAttr::Deadline(params)) = (view.state, view.attr) else { return };
         if params.flags.has(DlFlags::RECLAIM) {
             return;
         }
+        let now = self.time.now(on, at);
         let TaskBucket { bucket, lent, counted } = self.tasks.entry(task);
-        let from = core::mem::replace(counted, at).max(since);
+        let from = later(core::mem::replace(counted, now), self.time.switched(on));
         if !matches!(lent, Lent::No) {
             return;
         }
         let (runtime, period) = (params.runtime, params.period);
-        let rate = Rate { runtime, period, overrun: self.grain, besides: Duration::ZERO };
-        let ran = asked_at(before, on, from, at, found).since(from).saturating_sub(self.path);
-        let excess = bucket.fill(ran, at, rate, self.is_costly);
+        let overrun = self.grain + self.time.deaf(task, on, at);
+        let rate = Rate { runtime, period, overrun, besides: Duration::ZERO };
+        let ran = asked_at(before, &self.time, on, from, now, found).since(from).saturating_sub(self.path);
+        let excess = bucket.fill((from.at, ran), now, rate, self.is_costly);
         if !excess.is_zero() {
             let fault = self.fault.filter(|_| params.deadline < params.period);
             found.push_by(fault, at, Some(on), &[task], || {
                 format!("{} runs for {excess} more than {runtime} in {period} allow", label(before, task))
             });
         }
+    }
+
+    /// Returns this moment of the CPU on which a task runs.
+    fn now_of(&self, before: &Replay, task: TaskId, record: &Record) -> Moment {
+        let on = match before.task(task).map(|view| view.state) {
+            Some(TaskState::Running { on, .. }) => on,
+            _ => record.cpu,
+        };
+        self.time.now(on, record.at)
     }
 
     /// A task can change its class here: its run time until now counts for the old class.
@@ -316,18 +340,19 @@ impl DlBandwidth {
     /// has run.
     fn serve(&mut self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
         let view = before.cpu(cpu);
+        let now = self.time.now(cpu, at);
         if view.fair_server.is_none() {
-            self.server_buckets.entry(cpu).at = at;
+            self.server_buckets.entry(cpu).at = now;
             return;
         }
         let is_fair = |task: &TaskId| before.task(*task).is_some_and(|task| task.prio.class() == ClassId::Fair);
         let is_queued = matches!(view.fair_server, Some(ServerState::Queued { .. }));
         let served = view.current.task().filter(is_fair).filter(|_| is_queued);
-        let (params, grain, path) = (self.servers.of(cpu), self.grain, self.path);
+        let (params, grain, path) = (self.servers.of(cpu), self.grain + self.time.deaf_on(cpu, at), self.path);
         let bucket = self.server_buckets.entry(cpu);
+        let from = later(bucket.at, self.time.switched(cpu));
         let ran = served.map_or(Duration::ZERO, |_| {
-            let from = view.since.max(bucket.at);
-            asked_at(before, cpu, from, at, found).since(from).saturating_sub(path)
+            asked_at(before, &self.time, cpu, from, now, found).since(from).saturating_sub(path)
         });
         // The budget of a period that continues after a change can be the old one.
         bucket.old = bucket.old.filter(|(_, until)| at <= *until);
@@ -335,7 +360,7 @@ impl DlBandwidth {
         // An overrun makes its period longer, or is repaid.
         let (runtime, period) = (params.runtime + grain, params.period + grain);
         let rate = Rate { runtime, period, overrun: Duration::ZERO, besides };
-        let excess = bucket.fill(ran, at, rate, self.is_costly);
+        let excess = bucket.fill((from.at, ran), now, rate, self.is_costly);
         if !excess.is_zero() {
             let (runtime, period) = (params.runtime, params.period);
             let tasks: Vec<TaskId> = served.into_iter().collect();
@@ -346,14 +371,20 @@ impl DlBandwidth {
     }
 }
 
+/// Returns the later of two moments of a CPU. The first can be one of another CPU, where the task
+/// ran before it was switched to here.
+fn later(counted: Moment, switched: Moment) -> Moment {
+    if counted.at > switched.at { counted } else { switched }
+}
+
 /// Returns the time up to which a CPU's task, which has run since `from`, runs by its own right:
 /// now, or when the CPU was asked to reschedule. A request from before `from` was obeyed.
-fn asked_at(before: &Replay, cpu: CpuId, from: Instant, at: Instant, found: &mut Findings) -> Instant {
-    match before.cpu(cpu).need_resched_since.filter(|asked| from <= *asked && *asked < at) {
-        None => at,
-        Some(asked) => {
+fn asked_at(before: &Replay, time: &TaskTime, cpu: CpuId, from: Moment, now: Moment, found: &mut Findings) -> Moment {
+    match before.cpu(cpu).need_resched_since.filter(|asked| from.at <= *asked && *asked < now.at) {
+        None => now,
+        Some(_) => {
             found.skip("a CPU was asked to reschedule and did not yet");
-            asked
+            time.asked(cpu)
         }
     }
 }
@@ -361,6 +392,7 @@ fn asked_at(before: &Replay, cpu: CpuId, from: Instant, at: Instant, found: &mut
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::event::{Disables, Irq};
     use zerolag_model::{DlParams, Duration, Instant, SchedAttr, ServerKind, ServerState, TaskId, TraceEvent};
     use zerolag_trace::Trace;
     use zerolag_trace::script::Script;
@@ -386,6 +418,38 @@ mod tests {
         let (deadline, budget) = (Instant::from_nanos(50_000_000), RUNTIME.to_signed());
         script.event(4_000, 0, TraceEvent::DlReplenish { task: d, deadline, budget });
         breaks("dl-bandwidth", &ends(&script), "d (task 0) runs for 19.2ms more than 2ms in 10ms allow");
+    }
+
+    /// A task that runs from 0 to 24 ms, in which other things happen.
+    fn runs_long(events: &[(u64, TraceEvent)]) -> Trace {
+        let mut script = Script::new(1);
+        let d = two_in_ten(&mut script);
+        script.wake(0, 0, d).run(0, 0, None, Some(d));
+        for (at, event) in events {
+            script.event(*at, 0, event.clone());
+        }
+        script.run(24_000, 0, Some(d), None).end(24_000)
+    }
+
+    #[test]
+    fn interrupts_are_not_the_tasks_time() {
+        let (enter, exit) = (TraceEvent::IrqEnter { irq: Irq::Softirq }, TraceEvent::IrqExit { irq: Irq::Softirq });
+        holds("dl-bandwidth", &runs_long(&[(1_000, enter.clone()), (11_000, exit.clone())]));
+        let says = "d (task 0) runs for 6.4ms more than 2ms in 10ms allow";
+        breaks("dl-bandwidth", &runs_long(&[(1_000, enter), (2_000, exit)]), says);
+    }
+
+    #[test]
+    fn a_section_with_interrupts_disabled_makes_the_overrun_longer_and_one_without_preemption_does_not() {
+        let section = |what: Disables, ends: u64| {
+            let event = |disables| TraceEvent::NoPreempt { task: TaskId(0), disables };
+            runs_long(&[(1_000, event(Some(what))), (ends, event(None))])
+        };
+        holds("dl-bandwidth", &section(Disables::Interrupts, 6_000));
+        let says = "d (task 0) runs for 5.2ms more than 2ms in 10ms allow";
+        breaks("dl-bandwidth", &section(Disables::Interrupts, 2_000), says);
+        let says = "d (task 0) runs for 7.2ms more than 2ms in 10ms allow";
+        breaks("dl-bandwidth", &section(Disables::Preemption, 6_000), says);
     }
 
     /// A task of 2 ms in 10 ms that runs for `ms` in each period.

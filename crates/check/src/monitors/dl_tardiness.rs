@@ -22,6 +22,8 @@
 //! wants to run:
 //!
 //! * a CPU that is asked to reschedule and cannot yet;
+//! * a handler or softirq that takes time, which no admission test counts;
+//! * a section without preemption or interrupts: budgets end late there;
 //! * a lock that a deadline task waits for;
 //! * the server of one CPU next to tasks of several;
 //! * a task that changes its parameters, ends or changes its domain;
@@ -48,7 +50,7 @@ use zerolag_model::{
     ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
     TraceEvent,
 };
-use zerolag_trace::replay::TaskState;
+use zerolag_trace::replay::{CpuView, TaskState};
 use zerolag_trace::{IdTable, Replay};
 
 struct DlTardiness {
@@ -86,6 +88,8 @@ struct Domain {
     /// An event that the theory does not cover has happened, and some entity has wanted to run ever
     /// since.
     is_disturbed: bool,
+    /// Whether that was an interrupt or a section without preemption.
+    is_hindered: bool,
     /// The number of jobs that began while some entity wanted to run.
     jobs: u64,
 }
@@ -176,6 +180,9 @@ impl Monitor for DlTardiness {
             TraceEvent::TakeLock { task, .. } if self.lenders.remove(task) => self.disturb_all(),
             TraceEvent::Server { kind: ServerKind::Fair, state } => self.follow_server(after, record.cpu, *state),
             TraceEvent::ServerParams { .. } => self.disturb(after.cpu(record.cpu).root_domain),
+            TraceEvent::IrqEnter { .. } | TraceEvent::IrqExit { .. } | TraceEvent::NoPreempt { .. } => {
+                self.hinder(after.cpu(record.cpu).root_domain);
+            }
             TraceEvent::RootDomain { .. } | TraceEvent::Hotplug { .. } => self.follow_all(after),
             // No other event changes which task wants to run, or where.
             _ => {}
@@ -205,6 +212,7 @@ impl DlTardiness {
             return;
         }
         let Some(SchedAttr::Deadline(params)) = before.task(task).map(|view| view.attr) else { return };
+        self.note_hindered(before, domain, found);
         let Some(most) = self.most(before, domain, at, params.runtime) else { return };
         let late = at.since(deadline);
         if late > most {
@@ -220,6 +228,7 @@ impl DlTardiness {
         if at <= deadline {
             return;
         }
+        self.note_hindered(before, domain, found);
         let Some(most) = self.most(before, domain, at, self.servers.of(cpu).runtime) else { return };
         let late = at.since(deadline);
         if late > most {
@@ -231,10 +240,23 @@ impl DlTardiness {
         }
     }
 
+    /// A job of this domain is late, and an interrupt or a section is a reason.
+    fn note_hindered(&self, before: &Replay, domain: u32, found: &mut Findings) {
+        if self.is_hindered(before, domain) {
+            found.skip("interrupts or sections without preemption took time that no admission test counts");
+        }
+    }
+
+    fn is_hindered(&self, before: &Replay, domain: u32) -> bool {
+        let is_in = |cpu: CpuView| cpu.irq_depth > 0 || cpu.no_preempt_since.is_some();
+        self.domains.get(&domain).is_some_and(|domain| domain.is_hindered)
+            || before.cpus().any(|(_, cpu)| cpu.root_domain == domain && is_in(cpu))
+    }
+
     /// Returns how late a job of this runtime may be in a domain; `None` if nothing is promised.
     fn most(&self, before: &Replay, domain: u32, at: Instant, runtime: Duration) -> Option<Duration> {
         let is_disturbed = self.domains.get(&domain).is_some_and(|domain| domain.is_disturbed);
-        if is_disturbed || !self.lenders.is_empty() {
+        if is_disturbed || !self.lenders.is_empty() || self.is_hindered(before, domain) {
             return None;
         }
         let is_there = |cpu: &CpuId| {
@@ -286,6 +308,13 @@ impl DlTardiness {
         }
     }
 
+    /// An interrupt takes time, or a section defers the end of a budget.
+    fn hinder(&mut self, domain: u32) {
+        if let Some(domain) = self.domains.get_mut(&domain).filter(|domain| domain.wanting > 0) {
+            (domain.is_disturbed, domain.is_hindered) = (true, true);
+        }
+    }
+
     fn disturb_all(&mut self) {
         for domain in self.domains.values_mut() {
             domain.is_disturbed = domain.wanting > 0;
@@ -310,7 +339,7 @@ impl DlTardiness {
         let Some(domain) = self.domains.get_mut(&domain) else { return };
         domain.wanting -= 1;
         if domain.wanting == 0 {
-            (domain.is_disturbed, domain.jobs) = (false, 0);
+            (domain.is_disturbed, domain.is_hindered, domain.jobs) = (false, false, 0);
         }
     }
 
@@ -403,6 +432,7 @@ fn bound(cpus: usize, members: &[(Duration, Duration)], grain: Duration, runtime
 mod tests {
     use super::bound;
     use crate::monitors::tests::{breaks, holds, not_applicable};
+    use zerolag_model::event::{Disables, Irq};
     use zerolag_model::{
         CpuId, DlFlags, DlParams, Duration, Instant, Record, SchedAttr, ServerKind, ServerState, TaskId, TraceEvent,
     };
@@ -453,6 +483,34 @@ mod tests {
         let mut at_ticks = script(1, &[("enforce.dl", "tick"), ("hz", "250")]);
         two(&mut at_ticks, 5);
         holds("dl-tardiness", &at_ticks.end(10_000));
+    }
+
+    /// A handler or a section between 1 ms and 2 ms makes nothing sure until no task wants to run.
+    #[test]
+    fn interrupts_and_sections_suspend_the_rule_and_it_says_so() {
+        let (enter, exit) = (TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device });
+        let section = |disables| TraceEvent::NoPreempt { task: TaskId(0), disables };
+        for (from, to) in [(enter, exit), (section(Some(Disables::Preemption)), section(None))] {
+            let late = |is_between: bool| {
+                let mut script = script(1, &[]);
+                // At 0 no task wants to run yet.
+                script.event(0, 0, from.clone()).event(0, 0, to.clone());
+                let (a, b) = (task(&mut script, "a", 6, 20), task(&mut script, "b", 2, 5));
+                wake(&mut script, 0, 0, a, 20);
+                wake(&mut script, 0, 0, b, 5);
+                script.run(0, 0, None, Some(a));
+                if is_between {
+                    script.event(1_000, 0, from.clone()).event(2_000, 0, to.clone());
+                }
+                script.run(6_000, 0, Some(a), Some(b)).run(8_000, 0, Some(b), None).end(20_000)
+            };
+            let report = crate::check(&late(true), &crate::Options::default());
+            let said: Vec<_> = report.not_judged_by("dl-tardiness").map(|part| part.reason).collect();
+            assert_eq!(said, ["interrupts or sections without preemption took time that no admission test counts"]);
+            holds("dl-tardiness", &late(true));
+            let says = "b (task 1) wants to run and still lacks budget 3ms after its deadline; the bound is 0ns";
+            breaks("dl-tardiness", &late(false), says);
+        }
     }
 
     /// A task that reclaims the whole CPU: every job of 1 ms in 4 ms lasts for `late` ns longer

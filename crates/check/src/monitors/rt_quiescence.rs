@@ -31,6 +31,11 @@
 //! * **in the kernel**: under `preempt = none` and `voluntary` a CPU does not preempt a task in
 //!   kernel mode, and a trace does not show all of kernel mode. A request is given [`IN_KERNEL`]
 //!   there; the time beyond the grace is not judged.
+//! * **IPI on its way**: the round of push IPIs (`rt_balance` = `ipi_*`) waits at a CPU in an
+//!   interrupt handler, or in a section with interrupts disabled. Not judged until it is served
+//!   there.
+//! * **sections**: a task that has disabled preemption or interrupts keeps its CPU, and its CPU is
+//!   given the settle time after it.
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged
 //!   on its own CPU only.
 //!
@@ -43,6 +48,8 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
+use std::collections::BTreeSet;
+use zerolag_model::event::IpiReason;
 use zerolag_model::settings::{Preempt, RtBalance};
 use zerolag_model::{CpuId, Duration, Instant, MigrateReason, Prio, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::replay::{CpuView, TaskState, TaskView};
@@ -74,8 +81,10 @@ struct RtQuiescence {
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
     /// its priority. Or the last waiting one whose attributes changed there.
     taken: IdTable<CpuId, Option<(Instant, Prio)>>,
-    /// When each CPU last left an interrupt handler.
+    /// When each CPU last left an interrupt handler, or a section without preemption.
     handled: IdTable<CpuId, Option<Instant>>,
+    /// The CPUs to which a push IPI was sent and that have not served all interrupts since.
+    ipis: BTreeSet<CpuId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,6 +121,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         pushes_one: setting("rt_balance").and_then(RtBalance::from_name) == Some(RtBalance::IpiPerCpu),
         taken: IdTable::default(),
         handled: IdTable::default(),
+        ipis: BTreeSet::new(),
     }))
 }
 
@@ -139,11 +149,22 @@ impl Monitor for RtQuiescence {
         {
             *self.taken.entry(cpu) = Some((record.at, view.prio));
         }
-        if let TraceEvent::IrqExit { .. } = record.event {
+        if let TraceEvent::IrqExit { .. } | TraceEvent::NoPreempt { disables: None, .. } = record.event {
             *self.handled.entry(record.cpu) = Some(record.at);
             if self.state == State::Judged {
-                self.state = State::Stirred; // The CPU may have been excused by its handler.
+                self.state = State::Stirred; // The CPU may have been excused by its handler or section.
             }
+        }
+        match record.event {
+            TraceEvent::IpiSend { to, reason: IpiReason::RtPush } if self.is_complete => {
+                self.ipis.insert(to);
+            }
+            // Interrupts that wait are served one after the other, without a gap.
+            TraceEvent::IrqExit { .. } if before.cpu(record.cpu).irq_depth <= 1 => {
+                self.ipis.remove(&record.cpu);
+            }
+            // No other event is about push IPIs.
+            _ => {}
         }
         if is_scheduling(&record.event) {
             self.last = self.last.max(record.at);
@@ -181,7 +202,12 @@ fn is_scheduling(event: &TraceEvent) -> bool {
             | TraceEvent::Boost { .. }
             | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
+            | TraceEvent::NoPreempt { .. }
     )
+}
+
+fn is_in_section(replay: &Replay, cpu: CpuId) -> bool {
+    replay.cpu(cpu).no_preempt_since.is_some()
 }
 
 /// Returns whether a CPU is online, and in this root domain.
@@ -199,6 +225,10 @@ impl RtQuiescence {
         if !self.queues.may_preempt_somewhere() {
             return;
         }
+        if self.ipis.iter().any(|cpu| self.is_deaf(before, *cpu, at)) {
+            found.skip("a push IPI waits for the end of an interrupt or of a section");
+            return;
+        }
         for task in self.queues.waiting() {
             if let Some(cpu) = self.find_move(before, task, at) {
                 let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
@@ -208,6 +238,8 @@ impl RtQuiescence {
                 let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
                 found.push_by(fault, self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
                 self.state = State::Broken;
+            } else if before.task(task).and_then(|view| view.rq).is_some_and(|own| is_in_section(before, own)) {
+                found.skip("a task has disabled preemption, and its CPU runs nothing else");
             } else if self.can_be_in_kernel(before, task, at) {
                 found.skip("a CPU was asked to reschedule and can be in the kernel, where it is not preempted");
             }
@@ -266,10 +298,18 @@ impl RtQuiescence {
         self.handled.get(cpu).copied().flatten().is_some_and(|exit| at.since(exit) <= self.settle)
     }
 
+    /// Whether a CPU cannot serve an IPI yet.
+    fn is_deaf(&self, before: &Replay, cpu: CpuId, at: Instant) -> bool {
+        before.cpu(cpu).irq_depth > 0 || is_in_section(before, cpu) || self.has_just_handled(cpu, at)
+    }
+
     /// Whether a CPU is about to act, or cannot act for the moment.
     fn is_on_its_way(&self, cpu: CpuView, at: Instant) -> bool {
         let recent = |since: Option<Instant>, bound| since.is_some_and(|since| at.since(since) <= bound);
-        cpu.irq_depth > 0 || recent(cpu.need_resched_since, self.answer) || recent(cpu.spins_since, self.grace)
+        cpu.irq_depth > 0
+            || cpu.no_preempt_since.is_some()
+            || recent(cpu.need_resched_since, self.answer)
+            || recent(cpu.spins_since, self.grace)
     }
 
     /// Returns whether a task waits on a CPU that has not answered a request within the grace, and
@@ -317,7 +357,7 @@ impl RtQuiescence {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds, not_applicable};
-    use zerolag_model::event::Irq;
+    use zerolag_model::event::{Disables, IpiReason, Irq};
     use zerolag_model::{CpuId, MigrateReason, ServerKind, ServerState, TraceEvent};
     use zerolag_trace::Source;
     use zerolag_trace::script::Script;
@@ -340,6 +380,35 @@ mod tests {
         let (a, t) = (zerolag_model::TaskId(1), zerolag_model::TaskId(2));
         pushed.migrate(10, t, 0, 1, MigrateReason::Push).preempt(10, 1, a, t);
         holds("rt-quiescence", &pushed.end(1000));
+    }
+
+    /// `a` has disabled preemption from 5 to 600: CPU 1 keeps it until then, and not longer.
+    #[test]
+    fn a_section_keeps_its_cpu_and_its_end_is_the_time_to_switch() {
+        let mut script = overloaded();
+        let a = zerolag_model::TaskId(1);
+        script.event(5, 1, TraceEvent::NoPreempt { task: a, disables: Some(Disables::Preemption) });
+        let trace = script.clone().end(1000);
+        holds("rt-quiescence", &trace);
+        let report = crate::check(&trace, &crate::Options::default());
+        let own = "a task has disabled preemption, and its CPU runs nothing else";
+        assert!(report.not_judged_by("rt-quiescence").all(|part| part.reason != own), "t waits on CPU 0");
+        script.event(600, 1, TraceEvent::NoPreempt { task: a, disables: None });
+        script.event(1000, 1, TraceEvent::NeedResched { by: CpuId(1) });
+        breaks("rt-quiescence", &script.end(1001), NOT_PUSHED);
+    }
+
+    /// A push IPI was sent to CPU 0, which is in a handler. Once it is served, it hides nothing.
+    #[test]
+    fn a_push_ipi_that_waits_for_a_handler_is_given_time() {
+        let mut script = overloaded();
+        script.event(8, 0, TraceEvent::IrqEnter { irq: Irq::Device });
+        let push = TraceEvent::IpiSend { to: CpuId(0), reason: IpiReason::RtPush };
+        script.event(10, 1, push);
+        holds("rt-quiescence", &script.clone().end(1000));
+        script.event(10, 0, TraceEvent::IrqExit { irq: Irq::Device });
+        script.event(10, 0, TraceEvent::IrqEnter { irq: Irq::Ipi }).event(10, 0, TraceEvent::IrqExit { irq: Irq::Ipi });
+        breaks("rt-quiescence", &script.end(1000), NOT_PUSHED);
     }
 
     #[test]

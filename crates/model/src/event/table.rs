@@ -20,7 +20,7 @@
 //!   text stands the name of a function if the line is not a sequence of fields. Totals have none.
 //! * Numbers above 63: `ServerParams` came when other events of servers had number 30. Both are
 //!   written as 30, the low six bits of 94 and 158; the byte behind the kind of server tells them
-//!   apart. For new events 60 and 61 are free, then the extended kinds behind 62.
+//!   apart. All 63 numbers are in use: new events have the extended kinds behind 62.
 //!
 //! `trace_events!` hands the table to a macro: the enum here, the codec in `zerolag-trace`, the
 //! lines in `zerolag-report`. What converts between models is code and not in the table: the text
@@ -347,6 +347,18 @@ macro_rules! trace_events {
         }
         50 (task) { enters: true } => "syscall" "{task} enters",
         51 (task) { enters: false } => "syscall" "{task} leaves";
+
+        /// A task begins or ends a section in which nothing preempts its CPU (`preempt_disable`, a
+        /// spinning lock, softirqs or interrupts disabled). Of nested sections only those are
+        /// recorded that disable more or less than before.
+        NoPreempt {
+            /// The task, which runs.
+            task: TaskId,
+            /// What is disabled from now on; `None` if nothing is.
+            disables: Option<Disables>,
+        }
+        60 (task; disables) { disables: Some(disables) } => "no-preempt" "{task} {disables} off",
+        61 (task) { disables: None } => "no-preempt" "{task} ends";
 
         /// A task of a limited group is boosted: it may run until it leaves the kernel although the
         /// group is throttled. Or the boost ends.

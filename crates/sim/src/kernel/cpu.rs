@@ -37,6 +37,18 @@ impl Stretch {
     }
 }
 
+/// What ends together with the path of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Ends {
+    /// Nothing else.
+    #[default]
+    Nothing,
+    /// A softirq at the end of an interrupt, since then.
+    Softirq(Instant),
+    /// A section of this task with interrupts disabled.
+    IrqsOff(TaskId),
+}
+
 /// The computation of the current task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Segment {
@@ -70,8 +82,8 @@ pub(super) struct Cpu {
     pub(super) raised: VecDeque<Duration>,
     /// The timers whose expiry waits for a thread.
     pub(super) late_timers: VecDeque<TaskId>,
-    /// Since when a softirq runs at the end of an interrupt; until `busy_until`.
-    pub(super) serves_softirq: Option<Instant>,
+    /// A softirq or a section, until `busy_until`.
+    pub(super) ends: Ends,
     /// Work that other CPUs have queued here, each with its sender, until the handler takes it.
     pub(super) works: VecDeque<(CpuId, Work)>,
     /// The handler of queued work runs.
@@ -121,7 +133,7 @@ impl Cpu {
             softirq: Step::Done,
             raised: VecDeque::new(),
             late_timers: VecDeque::new(),
-            serves_softirq: None,
+            ends: Ends::Nothing,
             works: VecDeque::new(),
             in_works: false,
             stretch: Stretch::Free,

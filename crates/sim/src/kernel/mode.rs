@@ -13,10 +13,11 @@
 //! | while it holds or spins for a spinning lock | `KernelLocked` |
 //! | anywhere else, the way back to user mode included | `User` |
 
-use crate::kernel::cpu::Segment;
+use crate::kernel::cpu::{Ends, Segment};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;
 use zerolag_core::{CpuMode, Leave, LockId, Resched, TaskMode};
+use zerolag_model::event::Disables;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
 
 impl Kernel {
@@ -115,13 +116,37 @@ impl Kernel {
 
     /// The current task takes a spinning lock, or begins to spin for one: nothing preempts it from
     /// now on.
-    pub(crate) fn disable_preemption(&mut self, task: TaskId) {
-        self.bodies[task.index()].spin_locks += 1;
+    pub(crate) fn disable_preemption(&mut self, cpu: CpuId, task: TaskId) {
+        let sections = &mut self.bodies[task.index()].spin_locks;
+        *sections += 1;
+        if *sections == 1 {
+            self.emit(cpu, TraceEvent::NoPreempt { task, disables: Some(Disables::Preemption) });
+        }
     }
 
     /// The current task has given a spinning lock back.
-    pub(crate) fn enable_preemption(&mut self, task: TaskId) {
-        self.bodies[task.index()].spin_locks -= 1;
+    pub(crate) fn enable_preemption(&mut self, cpu: CpuId, task: TaskId) {
+        let sections = &mut self.bodies[task.index()].spin_locks;
+        *sections -= 1;
+        if *sections == 0 {
+            self.emit(cpu, TraceEvent::NoPreempt { task, disables: None });
+        }
+    }
+
+    /// The current task computes with interrupts disabled: as a part of its kernel path, in which
+    /// interrupts wait.
+    pub(crate) fn irqs_off(&mut self, cpu: CpuId, task: TaskId, time: Duration) {
+        let place = &mut self.cpus[cpu.index()];
+        self.scheduler.enter_kernel(&mut place.rq);
+        place.spend(CpuLayer::Kernel, time);
+        place.ends = Ends::IrqsOff(task);
+        self.emit(cpu, TraceEvent::NoPreempt { task, disables: Some(Disables::Interrupts) });
+    }
+
+    /// The section of a task with interrupts disabled ends, perhaps inside one without preemption.
+    pub(super) fn irqs_on(&mut self, cpu: CpuId, task: TaskId) {
+        let disables = (self.bodies[task.index()].spin_locks > 0).then_some(Disables::Preemption);
+        self.emit(cpu, TraceEvent::NoPreempt { task, disables });
     }
 
     /// The current task spins for a lock: it computes without end, until

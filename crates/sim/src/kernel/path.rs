@@ -13,7 +13,7 @@
 //! The main loop drives the path, because handlers and jobs can belong to any part of the machine.
 //! Here is what concerns the CPU alone: [`Kernel::ahead`] says what comes next on it.
 
-use crate::kernel::cpu::{Segment, Stretch};
+use crate::kernel::cpu::{Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Interrupt};
 use crate::queue::Phase;
@@ -38,7 +38,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn takes_interrupt(&mut self, cpu: CpuId, what: Interrupt) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        if place.serves_softirq.is_some() && place.jobs.is_empty() && self.now < place.busy_until {
+        if matches!(place.ends, Ends::Softirq(_)) && place.jobs.is_empty() && self.now < place.busy_until {
             self.interrupt_softirq(cpu);
             return true;
         }
@@ -123,8 +123,8 @@ impl Kernel {
             self.settle(cpu);
             return Ahead::Nothing;
         }
-        if place.serves_softirq.is_some() {
-            self.end_softirq(cpu);
+        if place.ends != Ends::Nothing {
+            self.end_with_path(cpu);
         }
         let place = &mut self.cpus[cpu.index()];
         if let Some(what) = place.next_interrupt() {
@@ -153,7 +153,7 @@ impl Kernel {
         let goes_on = !place.pending.is_empty()
             || place.rq.need_resched() != Resched::No
             || place.waits_for_program()
-            || place.serves_softirq.is_some()
+            || place.ends != Ends::Nothing
             || !place.raised.is_empty();
         if goes_on {
             self.queue_path_end(cpu);

@@ -15,6 +15,7 @@
 //! has done softirqs for 2 ms leaves the rest to `ksoftirqd` (Linux v6.12 `kernel/softirq.c`,
 //! `MAX_SOFTIRQ_TIME`); here it goes on.
 
+use crate::kernel::cpu::Ends;
 use crate::kernel::state::Kernel;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
@@ -81,14 +82,6 @@ impl Kernel {
         self.bodies[task.index()].bh_sections -= 1;
     }
 
-    /// The current task computes with interrupts disabled: as a part of its kernel path, in which
-    /// interrupts wait.
-    pub(crate) fn irqs_off(&mut self, cpu: CpuId, time: Duration) {
-        let place = &mut self.cpus[cpu.index()];
-        self.scheduler.enter_kernel(&mut place.rq);
-        place.spend(CpuLayer::Kernel, time);
-    }
-
     /// Begins the next softirq at the end of an interrupt. Returns whether one was waiting that
     /// this CPU does now.
     #[inline(always)]
@@ -104,18 +97,19 @@ impl Kernel {
         let Some(work) = place.raised.pop_front() else { return false };
         place.begin_interrupt();
         place.spend(CpuLayer::Softirq, work);
-        place.serves_softirq = Some(self.now);
+        place.ends = Ends::Softirq(self.now);
         if !work.is_zero() {
             self.emit(cpu, TraceEvent::IrqEnter { irq: Irq::Softirq });
         }
         true
     }
 
-    /// A softirq is done.
-    pub(super) fn end_softirq(&mut self, cpu: CpuId) {
-        let since = self.cpus[cpu.index()].serves_softirq.take();
-        if since.is_some_and(|since| since < self.now) {
-            self.emit(cpu, TraceEvent::IrqExit { irq: Irq::Softirq });
+    /// A softirq is done, or a section with interrupts disabled.
+    pub(super) fn end_with_path(&mut self, cpu: CpuId) {
+        match core::mem::take(&mut self.cpus[cpu.index()].ends) {
+            Ends::Softirq(since) if since < self.now => self.emit(cpu, TraceEvent::IrqExit { irq: Irq::Softirq }),
+            Ends::IrqsOff(task) => self.irqs_on(cpu, task),
+            Ends::Softirq(_) | Ends::Nothing => {}
         }
     }
 
@@ -126,6 +120,6 @@ impl Kernel {
         let rest = place.busy_until.since(self.now);
         place.unspend(CpuLayer::Softirq, rest);
         place.raised.push_front(rest);
-        self.end_softirq(cpu);
+        self.end_with_path(cpu);
     }
 }

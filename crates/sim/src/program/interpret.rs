@@ -312,17 +312,17 @@ impl Programs {
             Action::SpinUnlock(lock) => self.spin_unlock(kernel, cpu, task, *lock),
             Action::PreemptDisable => {
                 self.step_over(task);
-                kernel.disable_preemption(task);
+                kernel.disable_preemption(cpu, task);
             }
             Action::PreemptEnable => {
                 self.step_over(task);
-                kernel.enable_preemption(task);
+                kernel.enable_preemption(cpu, task);
             }
             Action::IrqsOff(dist) => {
                 self.step_over(task);
                 let time = self.draw(task, dist);
                 self.task_mut(task).idle_actions = 0;
-                kernel.irqs_off(cpu, time);
+                kernel.irqs_off(cpu, task, time);
             }
             Action::BhDisable => self.bh_disable(kernel, cpu, task),
             Action::BhEnable => self.bh_enable(kernel, cpu, task),

@@ -259,6 +259,7 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::Boost { .. }
             | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
+            | TraceEvent::NoPreempt { .. }
             | TraceEvent::GroupChange { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }

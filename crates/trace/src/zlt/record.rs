@@ -5,7 +5,7 @@
 use super::wire::{Cursor, Reason, put_bytes, put_varint, put_zigzag};
 use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
-use zerolag_model::event::{IpiReason, Irq};
+use zerolag_model::event::{Disables, IpiReason, Irq};
 use zerolag_model::{
     Activation, CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark,
     MigrateReason, PrevState, Record, RequestStep, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters,
@@ -177,6 +177,7 @@ wire! {
     MigrateReason: |reason, out| out.push(index_of(&Self::ALL, *reason)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     IpiReason: |reason, out| out.push(index_of(&Self::ALL, *reason)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     Irq: |irq, out| out.push(index_of(&Self::ALL, *irq)), |cursor| value_of(&Self::ALL, cursor.byte()?);
+    Disables: |what, out| out.push(index_of(&Self::ALL, *what)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     ServerKind: |kind, out| out.push(index_of(&Self::ALL, *kind)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     ServerState: |state, out| put_server(out, *state), |cursor| take_server(cursor);
     // The first field of a server's parameters: a number that no state has stands before it.

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zerolag::fuzz::{Draft, Finding, Judged, draw, draw_wide, is_judging, judge_draft, shrink};
+use zerolag::fuzz::{Draft, Finding, Judged, draw, is_judging, judge_draft, shrink};
 use zerolag::model::KernelVersion;
 
 /// Arguments of `zerolag fuzz`.
@@ -36,10 +36,6 @@ pub(crate) struct Args {
     /// The most runs that make a finding smaller; 0 writes it as it was drawn
     #[arg(long, value_name = "N", default_value_t = 400)]
     shrink: u32,
-    /// Draw interrupts, spinning locks and sections without preemption too: some monitors do not
-    /// know them and report legal runs
-    #[arg(long)]
-    wide: bool,
     /// Print the scenarios instead of running them
     #[arg(long)]
     print: bool,
@@ -118,11 +114,10 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Returns the command that draws the same scenarios.
 fn again(args: &Args) -> String {
-    format!("zerolag fuzz --seed {}{}", args.seed, if args.wide { " --wide" } else { "" })
+    format!("zerolag fuzz --seed {}", args.seed)
 }
 
 fn drawn(args: &Args, number: u64) -> Draft {
-    let draw = if args.wide { draw_wide } else { draw };
     draw(args.seed, number, args.kernel)
 }
 

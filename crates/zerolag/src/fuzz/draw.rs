@@ -28,8 +28,6 @@ pub(super) struct World {
     pub(super) has_deadlines: bool,
     /// There is `[service.web]`, which tasks can call.
     pub(super) has_service: bool,
-    /// With the parts of [`draw_wide`].
-    pub(super) is_wide: bool,
 }
 
 /// Returns scenario `number` of a seed, for one kernel, or else for any.
@@ -37,21 +35,6 @@ pub(super) struct World {
 /// Same arguments, same text, on every machine.
 #[must_use]
 pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
-    draw_of(seed, number, kernel, false)
-}
-
-/// As [`draw`], also with interrupt lines of devices, spinning locks, and sections that no model
-/// preempts.
-///
-/// Runs of these are searched for panics, early ends and differences between runs. Monitors report
-/// legal ones too: a trace does not show such sections, and the bounds on time that interrupts take
-/// are not known to `dl-bandwidth`, `bandwidth` and `dl-tardiness`.
-#[must_use]
-pub fn draw_wide(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
-    draw_of(seed, number, kernel, true)
-}
-
-fn draw_of(seed: u64, number: u64, kernel: Option<KernelVersion>, is_wide: bool) -> Draft {
     let dice = &mut Dice::new(seed, number);
     let kernel = kernel.unwrap_or_else(|| dice.pick(KernelVersion::ALL));
     let twin = [Some(Twin::Names), Some(Twin::Costs), Some(Twin::Cpus)][(number % 3) as usize];
@@ -76,7 +59,6 @@ fn draw_of(seed: u64, number: u64, kernel: Option<KernelVersion>, is_wide: bool)
         has_hotplug: nr_cpus > 1 && dice.once_in(3),
         has_deadlines: dice.once_in(3),
         has_service: dice.once_in(4),
-        is_wide,
     };
     groups(dice, &mut world, &mut draft);
     cpusets(dice, &mut world, &mut draft);
@@ -89,7 +71,7 @@ fn draw_of(seed: u64, number: u64, kernel: Option<KernelVersion>, is_wide: bool)
     protocol("m1", dice.pick(&["inherit", "none"]));
     let names = tasks(dice, &world, &mut draft);
     services(dice, &world, &mut draft);
-    interrupts(dice, &world, &mut draft);
+    interrupts(dice, &mut draft);
     changes(dice, &world, &names, &mut draft);
     if dice.once_in(2) {
         aim(dice, &mut draft);

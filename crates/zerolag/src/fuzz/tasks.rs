@@ -121,7 +121,7 @@ fn with_partner(draft: &mut Draft, number: u64, dice: &mut Dice, task: &mut Bloc
 fn steps(dice: &mut Dice, world: &World) -> Vec<String> {
     let mut steps = vec![format!("{{ run = \"{}us\" }}", dice.pick(&[3, 50, 119, 700, 2_213, 9_000]))];
     for _ in 0..dice.of(0, 4) {
-        steps.push(step(dice, world));
+        steps.push(step(dice));
     }
     if world.has_service && dice.once_in(3) {
         steps.push(format!("{{ {} = \"web\" }}", dice.pick(&["call", "send"])));
@@ -141,9 +141,9 @@ fn time(dice: &mut Dice) -> String {
     }
 }
 
-fn step(dice: &mut Dice, world: &World) -> String {
+fn step(dice: &mut Dice) -> String {
     let (one, two) = (time(dice), time(dice));
-    match dice.of(0, if world.is_wide { 16 } else { 14 }) {
+    match dice.of(0, 16) {
         0 | 1 => format!("{{ sleep = {one} }}"),
         2 => format!("{{ run = {one} }}"),
         3 => format!("{{ kernel = {one} }}"),
@@ -187,8 +187,8 @@ pub(super) fn services(dice: &mut Dice, world: &World, draft: &mut Draft) {
 }
 
 /// Adds an interrupt line of a device now and then.
-pub(super) fn interrupts(dice: &mut Dice, world: &World, draft: &mut Draft) {
-    if !world.is_wide || !dice.once_in(3) {
+pub(super) fn interrupts(dice: &mut Dice, draft: &mut Draft) {
+    if !dice.once_in(3) {
         return;
     }
     let mut block = Block::new("[interrupt.dev]");

@@ -17,7 +17,7 @@ impl Programs {
     pub(crate) fn bh_disable(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
         if !self.is_rt {
             self.step_over(task);
-            kernel.disable_preemption(task);
+            kernel.disable_preemption(cpu, task);
             kernel.disable_softirqs(task);
             return;
         }
@@ -36,7 +36,7 @@ impl Programs {
         self.step_over(task);
         if !self.is_rt {
             kernel.enable_softirqs(task);
-            kernel.enable_preemption(task);
+            kernel.enable_preemption(cpu, task);
         } else if let Some(lock) = self.task_mut(task).cursor.bh_lock.take() {
             self.drop_mutex(kernel, cpu, task, lock);
         }

@@ -24,7 +24,7 @@ impl Programs {
             None => lock.owner = Some(task),
             Some(_) => lock.spinning.push_back((task, cpu)),
         }
-        kernel.disable_preemption(task);
+        kernel.disable_preemption(cpu, task);
         self.step_over(task);
         if holder.is_none() {
             kernel.emit(cpu, TraceEvent::TakeLock { task, lock: id.0 });
@@ -50,7 +50,7 @@ impl Programs {
         }
         let next = lock.spinning.pop_front();
         lock.owner = next.map(|(next, _)| next);
-        kernel.enable_preemption(task);
+        kernel.enable_preemption(cpu, task);
         kernel.emit(cpu, TraceEvent::DropLock { task, lock: id.0 });
         let Some((next, on)) = next else { return };
         self.task_mut(next).cursor.spins_for = None;

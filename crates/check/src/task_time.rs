@@ -1,0 +1,179 @@
+//! [`TaskTime`]: the time of a CPU that its tasks get, and how late its timers can be.
+//!
+//! Budgets and quotas are charged for what a task runs, and a switch shows only wall time. The
+//! difference is the time of interrupt handlers and softirqs, which a trace contains. So a monitor
+//! measures between two [`Moment`]s: instants of a CPU with the time that interrupts took up to
+//! them.
+//!
+//! A task that disables interrupts is charged, but the timer that ends its budget waits for the end
+//! of the section. [`TaskTime::deaf`] and [`TaskTime::deaf_on`] tell by how much.
+
+use zerolag_model::event::Disables;
+use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::IdTable;
+
+/// An instant of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Moment {
+    pub(crate) at: Instant,
+    /// The time in interrupts until then.
+    interrupted: Duration,
+}
+
+impl Moment {
+    /// Returns the time of tasks since an earlier moment of the same CPU.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        let interrupted = self.interrupted.saturating_sub(earlier.interrupted);
+        self.at.since(earlier.at).saturating_sub(interrupted)
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cpu {
+    depth: u32,
+    /// When the outermost handler began.
+    entered: Instant,
+    interrupted: Duration,
+    /// The last switch.
+    switched: Moment,
+    /// The last request to reschedule.
+    asked: Moment,
+    /// Since when its task has disabled interrupts.
+    deaf: Option<(Instant, TaskId)>,
+    longest: Duration,
+}
+
+/// Follows a trace. Complexity: O(1) per record.
+#[derive(Default)]
+pub(crate) struct TaskTime {
+    cpus: IdTable<CpuId, Cpu>,
+    /// Of each task its longest section with interrupts disabled.
+    longest: IdTable<TaskId, Duration>,
+}
+
+impl TaskTime {
+    /// Follows a record, after it was judged.
+    pub(crate) fn apply(&mut self, record: &Record) {
+        let at = record.at;
+        match record.event {
+            TraceEvent::IrqEnter { .. } => {
+                let cpu = self.cpus.entry(record.cpu);
+                if cpu.depth == 0 {
+                    cpu.entered = at;
+                }
+                cpu.depth += 1;
+            }
+            TraceEvent::IrqExit { .. } => {
+                let cpu = self.cpus.entry(record.cpu);
+                if cpu.depth == 1 {
+                    cpu.interrupted += at.since(cpu.entered);
+                }
+                cpu.depth = cpu.depth.saturating_sub(1);
+            }
+            TraceEvent::Switch { .. } => {
+                let now = self.now(record.cpu, at);
+                self.cpus.entry(record.cpu).switched = now;
+                self.hear(record.cpu, at);
+            }
+            TraceEvent::NeedResched { .. } => {
+                let now = self.now(record.cpu, at);
+                self.cpus.entry(record.cpu).asked = now;
+            }
+            TraceEvent::NoPreempt { task, disables } => {
+                self.hear(record.cpu, at);
+                if disables == Some(Disables::Interrupts) {
+                    self.cpus.entry(record.cpu).deaf = Some((at, task));
+                }
+            }
+            // No other event begins or ends a time that is no task's.
+            _ => {}
+        }
+    }
+
+    /// A section with interrupts disabled is over, if there was one.
+    fn hear(&mut self, cpu: CpuId, at: Instant) {
+        let cpu = self.cpus.entry(cpu);
+        if let Some((since, task)) = cpu.deaf.take() {
+            let lasted = at.since(since);
+            cpu.longest = cpu.longest.max(lasted);
+            let longest = self.longest.entry(task);
+            *longest = (*longest).max(lasted);
+        }
+    }
+
+    /// Returns this instant of a CPU. It must not be before the last record.
+    pub(crate) fn now(&self, cpu: CpuId, at: Instant) -> Moment {
+        let cpu = self.cpus.get(cpu).copied().unwrap_or_default();
+        let open = if cpu.depth > 0 { at.since(cpu.entered) } else { Duration::ZERO };
+        Moment { at, interrupted: cpu.interrupted + open }
+    }
+
+    /// Returns the moment of a CPU's last switch.
+    pub(crate) fn switched(&self, cpu: CpuId) -> Moment {
+        self.cpus.get(cpu).map_or_else(Moment::default, |cpu| cpu.switched)
+    }
+
+    /// Returns the moment at which a CPU was last asked to reschedule.
+    pub(crate) fn asked(&self, cpu: CpuId) -> Moment {
+        self.cpus.get(cpu).map_or_else(Moment::default, |cpu| cpu.asked)
+    }
+
+    /// Returns the longest section with interrupts disabled of a task that runs on this CPU, up to
+    /// now: what it can run beyond its budget.
+    pub(crate) fn deaf(&self, task: TaskId, on: CpuId, at: Instant) -> Duration {
+        let open = self.cpus.get(on).and_then(|cpu| cpu.deaf).filter(|(_, of)| *of == task);
+        let open = open.map_or(Duration::ZERO, |(since, _)| at.since(since));
+        self.longest.get(task).copied().unwrap_or_default().max(open)
+    }
+
+    /// As [`deaf`](Self::deaf), of any task of a CPU.
+    pub(crate) fn deaf_on(&self, cpu: CpuId, at: Instant) -> Duration {
+        let Some(cpu) = self.cpus.get(cpu) else { return Duration::ZERO };
+        cpu.longest.max(cpu.deaf.map_or(Duration::ZERO, |(since, _)| at.since(since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::event::Irq;
+
+    const CPU: CpuId = CpuId(0);
+    const TASK: TaskId = TaskId(3);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn follow(events: &[(u64, TraceEvent)]) -> TaskTime {
+        let mut time = TaskTime::default();
+        for (ms, event) in events {
+            time.apply(&Record { at: at(*ms), cpu: CPU, event: event.clone() });
+        }
+        time
+    }
+
+    #[test]
+    fn interrupts_are_no_time_of_a_task_also_nested_and_open() {
+        let enter = || TraceEvent::IrqEnter { irq: Irq::Device };
+        let exit = || TraceEvent::IrqExit { irq: Irq::Device };
+        let ask = TraceEvent::NeedResched { by: CPU };
+        let time = follow(&[(2, enter()), (3, enter()), (4, exit()), (5, exit()), (6, ask), (10, enter())]);
+        let start = Moment::default();
+        assert_eq!(time.now(CPU, at(12)).since(start), Duration::from_millis(7));
+        assert_eq!(time.asked(CPU).since(start), Duration::from_millis(3));
+        assert_eq!(time.now(CPU, at(10)).since(time.asked(CPU)), Duration::from_millis(4));
+    }
+
+    #[test]
+    fn a_timer_is_late_by_the_longest_section_of_the_task_or_of_the_cpu() {
+        let off = |what| TraceEvent::NoPreempt { task: TASK, disables: what };
+        let (irqs, preemption) = (Some(Disables::Interrupts), Some(Disables::Preemption));
+        let time =
+            follow(&[(0, off(preemption)), (5, off(irqs)), (7, off(preemption)), (20, off(None)), (30, off(irqs))]);
+        assert_eq!(time.deaf(TASK, CPU, at(31)), Duration::from_millis(2));
+        assert_eq!(time.deaf(TASK, CPU, at(34)), Duration::from_millis(4), "the open one");
+        assert_eq!(time.deaf(TaskId(0), CPU, at(34)), Duration::ZERO);
+        assert_eq!(time.deaf_on(CPU, at(34)), Duration::from_millis(4));
+    }
+}
