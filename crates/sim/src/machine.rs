@@ -57,7 +57,26 @@ pub struct MachineConfig {
 }
 
 /// A simulated machine with its workload.
-#[derive(Debug)]
+///
+/// A clone is a copy of all state at that instant ([`run_until`](Self::run_until)): it goes on as
+/// the original does, byte by byte, and neither sees the other.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use zerolag_sim::{Machine, MachineConfig, Tracing};
+/// # use zerolag_model::{Duration, Instant};
+/// # fn split(program: Arc<zerolag_workload::program::Program>, config: &MachineConfig) {
+/// let mut machine = Machine::new(program, config, Tracing::On).expect("it fits");
+/// let mut records = Vec::new();
+/// machine.run_until(Instant::ZERO + Duration::from_millis(20), &mut records);
+/// let mut copy = machine.clone();
+/// let mut again = records.clone();
+/// machine.run(&mut records);
+/// copy.run(&mut again);
+/// assert!(records == again);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
 pub struct Machine {
     kernel: Kernel,
     noise: Noise,
@@ -172,7 +191,7 @@ impl Machine {
         mut progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
     ) -> Outcome {
         let mut countdown = PROGRESS_EVERY;
-        while !self.kernel.is_stopped() && self.step() {
+        while !self.kernel.is_stopped() && self.step(Instant::FAR_FUTURE) {
             self.kernel.drain_trace(sink);
             countdown -= 1;
             if countdown == 0 {
@@ -185,14 +204,31 @@ impl Machine {
         self.finish(sink)
     }
 
-    /// Handles the next event or the ticks; `false` when nothing is left before the end.
-    fn step(&mut self) -> bool {
+    /// Runs up to and with the events of an instant, and stops before the next ones.
+    ///
+    /// A run that is stopped any number of times, and goes on in the machine or in a clone of it,
+    /// gives the records and the outcome of a run that is not. The last records before the pause
+    /// can come with the next call. A run that has ended before stays there; [`run`](Self::run)
+    /// then closes its books.
+    pub fn run_until(&mut self, at: Instant, sink: &mut impl Sink) {
+        while !self.kernel.is_stopped() && self.step(at) {
+            self.kernel.drain_trace(sink);
+        }
+    }
+
+    /// Handles the next event or the ticks up to a pause; `false` when nothing is left before it,
+    /// or before the end.
+    #[inline(always)]
+    fn step(&mut self, pause: Instant) -> bool {
         let tick = self.kernel.next_tick();
-        let limit = tick.map_or(self.end, |tick| tick.min(self.end));
+        let until = self.end.min(pause);
+        let limit = tick.map_or(until, |tick| tick.min(until));
         if let Some(event) = self.kernel.next_event(limit) {
             self.dispatch(event);
-        } else if tick.is_some_and(|tick| tick <= self.end) {
+        } else if tick.is_some_and(|tick| tick <= until) {
             self.tick_all();
+        } else if pause < self.end {
+            return false;
         } else {
             if tick.is_none() && (!self.kernel.has_events() || self.all_wait_for_each_other()) {
                 let waits = self.programs.waits(&self.kernel);

@@ -75,7 +75,7 @@ impl<E> Ord for Entry<E> {
 }
 
 /// All future events.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EventQueue<E> {
     /// The earliest event of all, if it was so when it was pushed. Kernel paths end and IPIs arrive
     /// within microseconds, so most events are next when they are made, and are never filed.
@@ -175,7 +175,7 @@ impl<E: Copy> EventQueue<E> {
 /// above, and the first event of all is in the lowest slot in use of the lowest level in use.
 ///
 /// An event moves down a level at most [`LEVELS`] times; each move takes a few instructions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Far<E> {
     /// The present span.
     now: u64,

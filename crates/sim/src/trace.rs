@@ -53,7 +53,7 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
 }
 
 /// Records on their way to a sink.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tracer {
     tracing: Tracing,
     ready: Vec<Record>,

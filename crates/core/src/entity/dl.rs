@@ -94,7 +94,7 @@ impl Faults {
 }
 
 /// The deadline state of a task.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DlEntity {
     pub(crate) state: DlState,
     faults: Faults,

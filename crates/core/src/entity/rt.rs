@@ -22,7 +22,7 @@ pub(crate) enum Link {
 }
 
 /// The real-time state of a task.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RtEntity {
     pub(crate) links: [Link; 2],
     /// The remaining RR time slice.

@@ -59,6 +59,7 @@ use crate::words::life::{CpuMode, Dequeue, Dequeued, Engaged, Enqueue, Leave, Pl
 use crate::words::mode::TaskMode;
 use crate::words::op::{Op, RqTimer, Work};
 use crate::words::resched::Resched;
+use crate::words::snapshot::Snapshot;
 use crate::words::step::{AfterPush, Cont, Next, PairCont, Step};
 use crate::words::wait::Lent;
 use alloc::boxed::Box;
@@ -82,6 +83,17 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn new(config: Config) -> Self {
         let shared = Shared::new(&config);
         Self { config, shared }
+    }
+
+    /// Returns a copy of the state that the CPUs share. It is a whole only with the copies of [all
+    /// run queues](Rq::snapshot) and of [all parcels](Parcel::snapshot), all taken while no call is
+    /// under way; then two hosts that make the same calls get the same results. Parts of different
+    /// copies must not be mixed: a task would be in two places.
+    ///
+    /// O(CPUs x levels of priority, groups, tasks).
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        Self { config: self.config.clone(), shared: self.shared.snapshot() }
     }
 
     /// Returns the configuration.

@@ -132,6 +132,13 @@ struct Published {
 }
 
 impl Rq {
+    /// Returns a copy with copies of its tasks: see
+    /// [`Scheduler::snapshot`](crate::Scheduler::snapshot).
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        Self { tasks: self.tasks.clone(), dl: self.dl.clone(), rt: self.rt.clone(), fair: self.fair.clone(), ..*self }
+    }
+
     pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
         Self {
             cpu,

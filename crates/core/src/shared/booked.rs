@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use zerolag_model::{Instant, TaskId};
 
 /// The reserved bandwidth of a root domain (`dl_bw.total_bw`).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Booked {
     pub(crate) total: Bandwidth,
     pub(crate) limit: DlLimit,
@@ -13,7 +13,7 @@ pub(crate) struct Booked {
     pub(crate) leaving: Vec<Leaving>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Leaving {
     pub(crate) task: TaskId,
     pub(crate) bandwidth: Bandwidth,

@@ -2,6 +2,7 @@
 //! are those of [`crate::balance::fair::sis_prop`].
 
 use crate::words::config::Config;
+use crate::words::snapshot::{Snapshot, snapshot_of};
 use alloc::boxed::Box;
 use core::sync::atomic::AtomicU64;
 
@@ -16,6 +17,14 @@ pub(crate) struct Budget {
     pub(crate) tick: AtomicU64,
     /// The average cost of a search (`avg_scan_cost`), in ns.
     pub(crate) cost: AtomicU64,
+}
+
+snapshot_of!(Budget: { left tick cost });
+
+impl Snapshot for Budgets {
+    fn snapshot(&self) -> Self {
+        Self(self.0.snapshot())
+    }
 }
 
 impl Budgets {

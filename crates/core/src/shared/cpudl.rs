@@ -12,6 +12,7 @@
 //! `deadline.c` (`find_later_rq` for the order among free CPUs).
 
 use crate::words::atomic_mask::{AtomicCpuMask, Threads};
+use crate::words::snapshot::snapshot_of;
 use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::{CpuId, CpuMask, Distance, Instant, Topology};
@@ -32,6 +33,8 @@ pub(crate) struct CpuDl<L: RawMutex> {
     free: AtomicCpuMask,
     busy: Mutex<L, LatestFirst>,
 }
+
+snapshot_of!(CpuDl<L>, L: { free busy });
 
 impl<L: RawMutex> CpuDl<L> {
     pub(crate) fn new(nr_cpus: usize, threads: Threads) -> Self {
@@ -95,7 +98,7 @@ impl<L: RawMutex> CpuDl<L> {
 }
 
 /// CPUs by deadline, latest first; among equals the lowest number first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct LatestFirst {
     heap: Vec<(Instant, CpuId)>,
     place: Vec<Option<u32>>,

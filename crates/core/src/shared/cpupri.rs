@@ -16,6 +16,7 @@
 //! levels replaces the walk over 100 counters.
 
 use crate::words::atomic_mask::{AtomicCpuMask, Threads, clear_bits, set_bits};
+use crate::words::snapshot::snapshot_of;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Prio, Topology};
@@ -34,6 +35,8 @@ pub(crate) struct CpuPri {
     occupied: [AtomicU64; 2],
     level_of: Box<[AtomicU8]>,
 }
+
+snapshot_of!(CpuPri: { levels occupied level_of } { threads });
 
 impl CpuPri {
     pub(crate) fn new(nr_cpus: usize, threads: Threads) -> Self {

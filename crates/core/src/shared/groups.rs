@@ -6,6 +6,7 @@
 use crate::entity::weight::Weight;
 use crate::shared::pool::{Pool, Refreshed};
 use crate::words::group::{GroupError, Idleness, MAX_DEPTH};
+use crate::words::snapshot::snapshot_of;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -42,6 +43,11 @@ struct Row<L: RawMutex> {
     refreshes: AtomicU32,
     pool: Mutex<L, Pool>,
 }
+
+snapshot_of!(Row<L>, L: {
+    parent depth weight idle generation load clamp_set clamp nr_tasks nr_children limit slice refreshes pool
+});
+snapshot_of!(GroupTable<L>, L: { rows free });
 
 impl<L: RawMutex> Row<L> {
     fn new(pool: Pool) -> Self {

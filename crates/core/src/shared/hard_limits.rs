@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use zerolag_model::{CpuId, Duration, SignedDuration};
 
 /// The quota of a group, by CPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HardLimits {
     nr_cpus: usize,
     /// One per CPU; empty without a limit.

@@ -1,6 +1,7 @@
 //! [`LockOwners`]: the holder of every lock, as reported by the host (`proxy_exec`).
 
 use crate::words::ids::LockId;
+use crate::words::snapshot::Snapshot;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::TaskId;
@@ -8,6 +9,12 @@ use zerolag_model::TaskId;
 /// The holder of every lock.
 #[derive(Debug, Default)]
 pub(crate) struct LockOwners(pub(crate) Vec<AtomicU32>);
+
+impl Snapshot for LockOwners {
+    fn snapshot(&self) -> Self {
+        Self(self.0.snapshot())
+    }
+}
 
 impl LockOwners {
     pub(crate) fn reserve(&mut self, locks: usize) {

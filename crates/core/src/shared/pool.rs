@@ -38,7 +38,7 @@ const ENDS_SOON: Duration = Duration::from_millis(2);
 const SLACK_PERIOD: Duration = Duration::from_millis(5);
 
 /// The quota of one group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pool {
     max: CpuMax,
     /// Counts the limits that the group has had.
@@ -54,7 +54,7 @@ pub(crate) struct Pool {
 }
 
 /// The quota that no CPU has taken.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Quota {
     /// In one place.
     Common {

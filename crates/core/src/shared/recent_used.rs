@@ -1,6 +1,7 @@
 //! [`RecentUsed`]: the CPU that each task remembers. The rules are those of
 //! [`crate::balance::fair::recent_used`].
 
+use crate::words::snapshot::Snapshot;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::{CpuId, TaskId};
@@ -8,6 +9,12 @@ use zerolag_model::{CpuId, TaskId};
 /// The remembered CPU of every task.
 #[derive(Debug, Default)]
 pub(crate) struct RecentUsed(pub(crate) Vec<AtomicU32>);
+
+impl Snapshot for RecentUsed {
+    fn snapshot(&self) -> Self {
+        Self(self.0.snapshot())
+    }
+}
 
 impl RecentUsed {
     pub(crate) fn reserve(&mut self, tasks: usize) {

@@ -64,6 +64,7 @@ use crate::words::atomic_mask::{AtomicCpuMask, Threads};
 use crate::words::bandwidth::{Bandwidth, DlLimit, RtLimit};
 use crate::words::config::Config;
 use crate::words::ids::{CpusetId, DomainId, Slot};
+use crate::words::snapshot::{Snapshot, snapshot_of};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -112,6 +113,17 @@ pub(crate) struct CpuState {
     has_dl_notes: AtomicBool,
     /// With `pull_claimed`: a [`Claim`].
     pub(crate) claim: AtomicU32,
+}
+
+snapshot_of!(CpuState: {
+    prios load util notes capacity idle_scan uneven counts current earliest pushable_deadline rt_time rt_runtime
+    rt_round has_dl_notes claim
+});
+
+impl<T: Snapshot> Snapshot for CachePadded<T> {
+    fn snapshot(&self) -> Self {
+        Self(self.0.snapshot())
+    }
 }
 
 impl CpuState {
@@ -169,7 +181,7 @@ pub(crate) const fn unpack_notes(word: u64) -> Removed {
 }
 
 /// The IPI of a root domain (`rto_*`).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RtoToken {
     /// The CPU that the IPI is at or on its way to (`rto_cpu`); `None` when none circulates.
     pub(crate) cpu: Option<CpuId>,
@@ -252,6 +264,14 @@ pub enum Home {
     /// On this CPU's run queue; check again under its lock.
     Rq(CpuId),
 }
+
+snapshot_of!(RootDomain<L>, L: {
+    span cpupri cpudl dl_overload dl_booked rt_lending loop_next loop_start rto
+});
+snapshot_of!(Shared<L>, L: {
+    cpus idle online waiting domains domain_of overload chains reach groups misfits dl_notes rt_limit directory wakers
+    recent_used jiffies budgets lock_owners
+} { overload_scope });
 
 impl<L: RawMutex> Shared<L> {
     pub(crate) fn new(config: &Config) -> Self {

@@ -1,5 +1,6 @@
 //! [`Wakers`]: the wakees of every task. The rules are those of [`crate::balance::fair::wakers`].
 
+use crate::words::snapshot::{Snapshot, snapshot_of};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::TaskId;
@@ -15,6 +16,14 @@ pub(crate) struct Row {
     pub(crate) last: AtomicU64,
     /// When the flips were last halved.
     pub(crate) halved: AtomicU64,
+}
+
+snapshot_of!(Row: { last halved });
+
+impl Snapshot for Wakers {
+    fn snapshot(&self) -> Self {
+        Self(self.0.snapshot())
+    }
 }
 
 impl Wakers {

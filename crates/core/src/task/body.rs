@@ -43,7 +43,7 @@ pub struct TaskSpec {
 }
 
 /// The body of a task. Only the scheduler accesses its fields.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Task {
     pub(crate) id: TaskId,
     /// The number of times it has been enqueued.
@@ -112,6 +112,13 @@ impl Parcel {
     #[must_use]
     pub const fn id(&self) -> TaskId {
         self.0.id
+    }
+
+    /// Returns a copy of the body for a copy of the whole machine: see
+    /// [`Scheduler::snapshot`](crate::Scheduler::snapshot).
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        Self(self.0.clone())
     }
 
     /// Returns the effective priority.

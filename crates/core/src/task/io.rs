@@ -53,6 +53,20 @@ impl Io {
         }
     }
 
+    /// Returns a copy with copies of the tasks in it: see
+    /// [`Scheduler::snapshot`](crate::Scheduler::snapshot).
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        Self {
+            ops: self.ops.clone(),
+            costs: self.costs,
+            trace: self.trace.clone(),
+            parked: self.parked.iter().map(Parcel::snapshot).collect(),
+            observer: self.observer.clone(),
+            tracing: self.tracing,
+        }
+    }
+
     /// Returns whether trace events are wanted.
     #[must_use]
     pub const fn is_tracing(&self) -> bool {

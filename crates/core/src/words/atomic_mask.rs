@@ -11,6 +11,7 @@
 //! A locked read-modify-write costs some 20 cycles. A host with one thread ([`Threads::One`])
 //! avoids it: there, a load and a store are equivalent.
 
+use crate::words::snapshot::snapshot_of;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::cpumask::next_set;
@@ -57,6 +58,8 @@ pub(crate) struct AtomicCpuMask {
     summary: AtomicU64,
     words: alloc::boxed::Box<[AtomicU64]>,
 }
+
+snapshot_of!(AtomicCpuMask: { summary words } { threads });
 
 impl AtomicCpuMask {
     pub(crate) fn new(nr_cpus: usize, threads: Threads) -> Self {

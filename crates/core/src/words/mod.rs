@@ -14,6 +14,7 @@ pub(crate) mod mode;
 pub(crate) mod observe;
 pub(crate) mod op;
 pub(crate) mod resched;
+pub(crate) mod snapshot;
 pub(crate) mod step;
 pub(crate) mod unpublished;
 pub(crate) mod wait;

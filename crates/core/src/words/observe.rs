@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use zerolag_model::CpuId;
 
 /// The treatment of reads of the shared state.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Observer {
     /// Reads are done and not recorded.
     #[default]

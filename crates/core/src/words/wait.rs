@@ -50,7 +50,7 @@ impl Lent {
 }
 
 /// Waiting tasks, most urgent first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WaitQueue {
     /// The tasks by rank, deadline and arrival; arrivals are unique.
     order: BTreeMap<(i16, Instant, u64), TaskId>,

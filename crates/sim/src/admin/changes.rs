@@ -23,7 +23,7 @@ use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::Program;
 
 /// The administration of a machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Admin {
     pub(crate) groups: Groups,
     /// What is changed at given times, in order.

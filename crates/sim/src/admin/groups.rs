@@ -41,7 +41,7 @@ fn weight_of(weight: GroupWeight) -> Option<Weight> {
 }
 
 /// The groups of the program, and the group of each task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Groups {
     program: Arc<Program>,
     seed: u64,

@@ -19,12 +19,12 @@ use zerolag_workload::arrivals::{ArrivalSource, Schedule};
 use zerolag_workload::program::{Program, ResourceId};
 
 /// The sources of requests of a machine.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Arrivals {
     sources: Vec<Source>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Source {
     def: ArrivalSource,
     schedule: Schedule,

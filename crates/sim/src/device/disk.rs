@@ -7,7 +7,7 @@ use zerolag_workload::program::Disk;
 use zerolag_workload::random::Stream;
 
 /// A disk at work: when each of its servers is free.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DiskQueue {
     disk: Disk,
     free_at: Vec<Instant>,

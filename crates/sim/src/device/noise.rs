@@ -45,18 +45,18 @@ pub(crate) struct Left {
 }
 
 /// The sources of a machine: those that only take time, and the lines of devices.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Noise {
     sources: Vec<Source>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Source {
     what: What,
     stream: Stream,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum What {
     Source(IrqSource),
     Line(Line),

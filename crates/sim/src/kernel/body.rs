@@ -33,6 +33,17 @@ pub(super) struct Body {
     pub(super) blocked_on: Option<LockId>,
 }
 
+impl Clone for Body {
+    fn clone(&self) -> Self {
+        Self {
+            name: Arc::clone(&self.name),
+            parcel: self.parcel.as_ref().map(Parcel::snapshot),
+            new_affinity: self.new_affinity.clone(),
+            ..*self
+        }
+    }
+}
+
 impl Body {
     pub(super) const fn new(name: Arc<str>, parcel: Parcel) -> Self {
         Self {

@@ -118,6 +118,21 @@ pub(super) struct Cpu {
     pub(super) ticking: bool,
 }
 
+impl Clone for Cpu {
+    fn clone(&self) -> Self {
+        Self {
+            rq: self.rq.snapshot(),
+            jobs: self.jobs.clone(),
+            pending: self.pending.clone(),
+            raised: self.raised.clone(),
+            late_timers: self.late_timers.clone(),
+            works: self.works.clone(),
+            lock: self.lock.clone(),
+            ..*self
+        }
+    }
+}
+
 impl Cpu {
     pub(super) fn new(rq: Rq, speed: u64) -> Self {
         Self {

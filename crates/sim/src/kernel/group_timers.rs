@@ -4,7 +4,7 @@ use zerolag_core::GroupTimer;
 use zerolag_model::GroupId;
 
 /// The generations of the groups' timers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct GroupTimers {
     /// Per group and timer: the number of armings.
     generations: Vec<[u32; 2]>,

@@ -47,7 +47,7 @@ pub(super) enum Holder {
 }
 
 /// The lock of a run queue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RqLock {
     pub(super) holder: Holder,
     /// When the last operation under it ends.

@@ -57,6 +57,28 @@ pub(crate) struct Kernel {
     pub(super) has_softirq_threads: bool,
 }
 
+impl Clone for Kernel {
+    fn clone(&self) -> Self {
+        Self {
+            topology: self.topology.clone(),
+            costs: self.costs.clone(),
+            scheduler: self.scheduler.snapshot(),
+            cpus: self.cpus.clone(),
+            bodies: self.bodies.clone(),
+            queue: self.queue.clone(),
+            io: self.io.snapshot(),
+            tracer: self.tracer.clone(),
+            stop: self.stop.clone(),
+            ticks: self.ticks.clone(),
+            group_timers: self.group_timers.clone(),
+            rto_free_at: self.rto_free_at.clone(),
+            claim_free_at: self.claim_free_at.clone(),
+            lateness: self.lateness.clone(),
+            ..*self
+        }
+    }
+}
+
 impl Kernel {
     /// Builds the kernel of a machine that will have so many tasks at first and so many locks.
     pub(crate) fn new(

@@ -11,7 +11,7 @@ use zerolag_workload::Stream;
 use zerolag_workload::random::Dist;
 
 /// The ticks of all CPUs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ticks {
     /// The CPUs that tick.
     pub(super) cpus: CpuMask,
@@ -27,7 +27,7 @@ impl Ticks {
 }
 
 /// How late ticks come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LateTicks {
     by: Dist,
     /// A stream for each CPU.

@@ -16,7 +16,7 @@ use zerolag_model::{CpuId, TaskId, TraceEvent};
 use zerolag_workload::program::{Program, ResourceId, ResourceKind};
 
 /// The tasks of a machine and what they share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Programs {
     /// Behind a second counter that is not atomic: actions hold the program while they change the
     /// machine.

@@ -143,7 +143,7 @@ impl Cursor {
 }
 
 /// The program's part of a task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Task {
     /// Its definition in the program.
     pub(crate) def: usize,

@@ -4,6 +4,7 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     // Words: no task, no queue.
+    &["words/snapshot"],
     &[
         "words",
         "words/atomic_mask",

@@ -29,7 +29,7 @@ impl Entry {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Heap<const PLACE: usize> {
     entries: Vec<Entry>,
 }

@@ -11,7 +11,7 @@ use crate::words::ids::Slot;
 use zerolag_model::{CpuId, Instant, ServerKind};
 
 /// The deadline queue of one CPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DlRq {
     pub(crate) ready: Heap<QUEUE>,
     pub(crate) throttled: Heap<QUEUE>,

@@ -6,7 +6,7 @@ use crate::words::bandwidth::Bandwidth;
 use zerolag_model::{Activation, DlParams, Instant, ServerParams, ServerState, SignedDuration};
 
 /// The server of one class on one CPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) params: ServerParams,
     pub(crate) state: State,

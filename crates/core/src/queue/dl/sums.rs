@@ -35,7 +35,7 @@ pub(crate) struct Note {
 }
 
 /// The bandwidths of one run queue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sums {
     pub(crate) this: Bandwidth,
     pub(crate) running: Bandwidth,

@@ -6,7 +6,7 @@ use crate::words::level::FULL_CAPACITY;
 use zerolag_model::{CpuId, Distance, Duration, Instant};
 
 /// The state of a CPU on an asymmetric machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asymmetric {
     /// The smallest domain that spans all capacities.
     pub(crate) level: Distance,

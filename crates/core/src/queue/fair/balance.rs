@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use zerolag_model::{CpuId, Instant};
 
 /// The state of a CPU's load balancing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BalanceState {
     pub(crate) levels: [LevelState; LEVELS.len()],
     /// No level is due before this instant.

@@ -7,7 +7,7 @@ use crate::words::level::LEVELS;
 use zerolag_model::{Duration, Instant, Settings};
 
 /// The idle times of a CPU and the costs of its new-idle searches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NewIdle {
     /// When the present search or idle period began (`rq->idle_stamp`).
     pub(crate) since: Option<Instant>,

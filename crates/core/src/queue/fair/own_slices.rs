@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use zerolag_model::Duration;
 
 /// The slices of a queue's entities that differ from the base slice, shortest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OwnSlices {
     pub(crate) counts: Vec<(Duration, u32)>,
     /// The number of entities with such a slice.

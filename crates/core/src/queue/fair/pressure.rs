@@ -7,7 +7,7 @@ use crate::words::clock::Clock;
 use zerolag_model::Instant;
 
 /// The utilisation of a CPU by everything above the fair class.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pressure {
     /// The average of deadline and real-time tasks.
     above: Average,

@@ -22,7 +22,7 @@ use crate::queue::fair::tally::Tally;
 use crate::queue::fair::timeline::Root;
 use zerolag_model::GroupId;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) group: GroupId,
     /// The generation of the group id: it distinguishes successive groups with the same id.

@@ -14,7 +14,7 @@ struct Link {
     older: Option<Slot>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Recency {
     links: Vec<Link>,
     newest: Option<Slot>,

@@ -21,7 +21,7 @@ use zerolag_model::{CpuId, Duration, GroupId};
 pub(crate) const RESTING_MAX: usize = 64;
 
 /// The fair class's part of a run queue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FairRq {
     pub(crate) cpu: CpuId,
     /// The published fields that may be out of date.

@@ -73,7 +73,7 @@ impl Node {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
     free: Vec<NodeIx>,

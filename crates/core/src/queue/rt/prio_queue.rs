@@ -19,7 +19,7 @@ struct Ends {
     last: Option<Slot>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PrioQueue<const LINK: usize> {
     lists: Box<[Ends; PRIOS]>,
     /// Bit `p % 64` of word `p / 64` is set if and only if list `p` is not empty.

@@ -10,7 +10,7 @@ use zerolag_model::settings::RtOverload;
 use zerolag_model::{Prio, Settings};
 
 /// The real-time queue of one CPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RtRq {
     pub(crate) run: PrioQueue<RUN>,
     pub(crate) pushable: PrioQueue<PUSHABLE>,

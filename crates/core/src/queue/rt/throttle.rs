@@ -6,7 +6,7 @@ use zerolag_model::{Duration, Instant, Settings};
 
 /// The runtime that real-time tasks have used on this CPU, and whether they are allowed to
 /// continue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Throttle {
     /// Runtime used in the present period, or owed from earlier ones (`rt_time`).
     pub(crate) time: Duration,

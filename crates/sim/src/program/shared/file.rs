@@ -30,7 +30,7 @@ pub(crate) enum Window {
 }
 
 /// A file, and the part of it that is in memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CachedFile {
     pub(crate) file: File,
     pub(crate) windows: Vec<Window>,

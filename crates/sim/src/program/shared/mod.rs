@@ -21,14 +21,14 @@ use zerolag_model::{CpuId, Instant, TaskId};
 use zerolag_workload::program::{Resource, ResourceKind};
 
 /// A spinning lock: its owner, and the tasks that spin for it on which CPUs, in order of arrival.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SpinLock {
     pub(crate) owner: Option<TaskId>,
     pub(crate) spinning: VecDeque<(TaskId, CpuId)>,
 }
 
 /// A resource of the program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Shared {
     Mutex { inherit: bool, owner: Option<TaskId>, waiters: WaitQueue },
     Condition { waiters: WaitQueue },

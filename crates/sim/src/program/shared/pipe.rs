@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use zerolag_model::TaskId;
 
 /// A pipe: how full it is, and which tasks wait.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pipe {
     capacity: u32,
     filled: u32,

@@ -23,7 +23,7 @@ pub(crate) enum Sender {
 }
 
 /// The request that a task works on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct InService {
     pub(crate) queue: ResourceId,
     pub(crate) sent: Sent,

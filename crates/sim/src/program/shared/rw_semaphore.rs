@@ -8,7 +8,7 @@ use zerolag_model::TaskId;
 use zerolag_workload::program::Access;
 
 /// A read-write semaphore.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RwSemaphore {
     holders: Vec<(TaskId, Access)>,
     waiters: VecDeque<(TaskId, Access)>,
