@@ -12,11 +12,13 @@
 //! | [`mod@edf`] | EDF, one CPU: exact test, exact responses | the same |
 //! | [`global`] | EDF and fixed priorities, several CPUs | the same; any task on any CPU |
 //! | [`supply`] | reservations (CBS, deadline servers), `cpu.max`; any order of service | see there |
+//! | [`bounds`] | utilizations up to which any set is schedulable, in closed form | see there |
 //!
 //! All times are integer nanoseconds, sums saturate, and every search has a bound on its rounds,
 //! beyond which it says that it knows no bound.
 #![warn(missing_docs)]
 
+pub mod bounds;
 pub mod edf;
 pub mod fixed;
 pub mod global;

@@ -1,25 +1,25 @@
 //! Published schedulability results, repeated: the tables of
-//! `docs/lab/2026-11-24-schedulability.md`.
+//! `docs/lab/2026-11-24-schedulability.md` and, part `bounds`, of
+//! `docs/lab/2026-11-25-published-curves.md`.
 //!
 //!     cargo run --release -p zerolag --example schedulability [PART]
 //!
-//! Parts: `breakdown`, `qpa`, `partitioned`, `reservation`, `curves`.
+//! Parts: `breakdown`, `qpa`, `partitioned`, `reservation`, `curves`, `bounds`.
 
 use std::error::Error;
 use std::ops::ControlFlow;
 use zerolag::analysis::supply::{Quota, Reservation, edf_fits, fixed_fits};
-use zerolag::analysis::{Sporadic, edf, fixed, global};
+use zerolag::analysis::{Sporadic, bounds, edf, fixed, global};
 use zerolag::model::{CpuMax, Duration};
-use zerolag::schedulability::{Study, Test};
-use zerolag::workload::generate::{Shares, TaskSets};
+use zerolag::schedulability::{Study, Test, keeps_deadlines, partition};
+use zerolag::workload::builtin::PeriodicPolicy;
+use zerolag::workload::generate::{Drawn, Shares, TaskSets};
 use zerolag::workload::random::Stream;
 
 fn sporadic(sets: &TaskSets, seed: u64) -> Result<Vec<Sporadic>, Box<dyn Error>> {
     let mut set = sets.draw(seed)?;
     set.sort_by_key(|task| task.deadline);
-    let task = |task: &zerolag::workload::generate::Drawn| {
-        Sporadic::new(task.cost, task.period).map(|new| new.with_deadline(task.deadline))
-    };
+    let task = |task: &Drawn| Sporadic::new(task.cost, task.period).map(|new| new.with_deadline(task.deadline));
     Ok(set.iter().map(task).collect::<Result<_, _>>()?)
 }
 
@@ -118,7 +118,7 @@ fn partitioned() -> Result<(), Box<dyn Error>> {
             for seed in 0..400 {
                 let set = sporadic(&sets, seed)?;
                 let is_global = global::edf(&set, cpus).iter().all(Option::is_some);
-                let is_partitioned = zerolag::schedulability::partition(&set, cpus as usize);
+                let is_partitioned = partition(&set, cpus as usize);
                 drawn += 1;
                 accepted += u32::from(is_global);
                 both += u32::from(is_global && is_partitioned);
@@ -197,17 +197,255 @@ fn curves() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// A set of cost, deadline and period in nanoseconds, all of which a factor of the costs loads more.
+struct Loaded<'a> {
+    tasks: &'a [(f64, f64, f64)],
+    /// What is multiplied: all costs, or those of the tasks before the last.
+    with_last: bool,
+}
+
+impl Loaded<'_> {
+    fn times(&self, factor: f64) -> Vec<Drawn> {
+        let nanos = |value: f64| Duration::from_nanos(value.round() as u64);
+        let last = self.tasks.len() - 1;
+        let task = |(of, (cost, deadline, period)): (usize, &(f64, f64, f64))| Drawn {
+            cost: nanos(cost * if self.with_last || of < last { factor } else { 1.0 }),
+            deadline: nanos(*deadline),
+            period: nanos(*period),
+        };
+        self.tasks.iter().enumerate().map(task).collect()
+    }
+
+    /// Returns the largest utilization that `keeps` accepts, to a ten-thousandth of it.
+    fn breakdown(&self, keeps: impl Fn(&[Drawn]) -> Result<bool, Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
+        let (mut low, mut high) = (0.05, 4.0);
+        while high - low > 1e-4 * low {
+            let middle = f64::midpoint(low, high);
+            let set = self.times(middle);
+            let is_kept = set.iter().all(|task| task.cost <= task.deadline) && keeps(&set)?;
+            if is_kept { low = middle } else { high = middle }
+        }
+        let share = |task: &Drawn| task.cost.as_nanos() as f64 / task.period.as_nanos() as f64;
+        Ok(self.times(low).iter().map(share).sum())
+    }
+
+    fn simulated(&self, policy: PeriodicPolicy, cpus: u32) -> Result<f64, Box<dyn Error>> {
+        self.breakdown(|set| Ok(keeps_deadlines(set, policy, cpus, Duration::from_millis(200), 0)?))
+    }
+
+    fn tested(&self, accepts: impl Fn(&[Sporadic]) -> bool) -> Result<f64, Box<dyn Error>> {
+        self.breakdown(|set| {
+            let task = |task: &Drawn| Sporadic::new(task.cost, task.period).map(|new| new.with_deadline(task.deadline));
+            let set: Result<Vec<Sporadic>, _> = set.iter().map(task).collect();
+            Ok(set.is_ok_and(|set| accepts(&set)))
+        })
+    }
+}
+
+/// The sets of which the proofs are made: each cost is the distance to the next point at which work
+/// arrives, up to `end`, the deadline of the last task.
+fn critical(tasks: u32, part: f64, first: f64, quantity: f64, scale: f64) -> Vec<(f64, f64, f64)> {
+    let step = quantity.max(1.0).powf(1.0 / f64::from(tasks));
+    let mut set: Vec<_> = (0..tasks - 1)
+        .map(|of| first * step.powi(of as i32))
+        .map(|period| ((period * (step - 1.0) * scale).max(1.0), period * part, period))
+        .collect();
+    let end = first * step.powi(tasks as i32 - 1);
+    let rest = if part <= 0.5 { end } else { scale * (first * quantity / part - end) };
+    set.push((rest, end, end / part));
+    set
+}
+
+/// Bounds that publications prove, each with the set that the proof is made of: where it breaks
+/// down under the test, and in a simulation.
+fn published() -> Result<(), Box<dyn Error>> {
+    const RM: PeriodicPolicy = PeriodicPolicy::RateMonotonicFifo;
+    const FIRST: f64 = 10e6;
+    println!("\nLiu & Layland 1973: tasks, bound, critical set tested and simulated, least of 2000 random sets\n");
+    println!("| tasks | published | tested | simulated | random |\n|---|---|---|---|---|");
+    for tasks in [1, 2, 3, 5, 10, 20] {
+        let set = critical(tasks, 1.0, FIRST, 2.0, 1.0);
+        let set = Loaded { tasks: &set, with_last: true };
+        let mut least = f64::INFINITY;
+        for seed in 0..2000 {
+            let mut dice = Stream::new(seed, "bounds", tasks, "sets");
+            let mut drawn: Vec<(u64, u64)> =
+                (0..tasks).map(|_| (10_000_000 + dice.below(10_000_000), 1 + dice.below(1000))).collect();
+            drawn.sort_unstable();
+            let sum: f64 = drawn.iter().map(|(period, part)| *part as f64 / *period as f64).sum();
+            let cost = |part: u64| Duration::from_nanos((part as f64 * 0.4 / sum) as u64);
+            let task = |(period, part): &(u64, u64)| Sporadic::new(cost(*part), Duration::from_nanos(*period));
+            let set: Vec<Sporadic> = drawn.iter().map(task).collect::<Result<_, _>>()?;
+            let utilization: f64 = set.iter().map(Sporadic::utilization).sum();
+            least = least.min(fixed::breakdown(&set) * utilization);
+        }
+        println!(
+            "| {tasks} | {:.4} | {:.4} | {:.4} | {least:.4} |",
+            bounds::rate_monotonic(tasks),
+            set.tested(fixed::is_schedulable)?,
+            set.simulated(RM, 1)?
+        );
+    }
+
+    println!("\nLehoczky 1990: five tasks, deadlines a part of periods\n");
+    println!("| deadline over period | published | tested | simulated |\n|---|---|---|---|");
+    for part in [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0] {
+        let set = critical(5, part, FIRST, 2.0 * part, 1.0);
+        let set = Loaded { tasks: &set, with_last: true };
+        println!(
+            "| {part} | {:.4} | {:.4} | {:.4} |",
+            bounds::deadline_monotonic(5, part),
+            set.tested(fixed::is_schedulable)?,
+            set.simulated(RM, 1)?
+        );
+    }
+
+    println!(
+        "\nLehoczky, Sha & Ding 1989: breakdown of 400 tasks, periods uniform in 1 to the ratio, mean of 8 sets\n"
+    );
+    println!("| longest over shortest period | published | tested | least and most |\n|---|---|---|---|");
+    for ratio in [1.25, 1.5, 2.0, 2.5, 3.0, 5.0, 10.0, 30.0, 100.0] {
+        let mut found = Vec::new();
+        for seed in 0..8 {
+            let mut dice = Stream::new(seed, "limit", (ratio * 100.0) as u32, "sets");
+            let width = ((ratio - 1.0) * 1e6) as u64;
+            let mut drawn: Vec<(u64, u64)> =
+                (0..400).map(|_| (1_000_000 + dice.below(width), 1 + dice.below(1_000_000))).collect();
+            drawn.sort_unstable();
+            let sum: f64 = drawn.iter().map(|(period, part)| *part as f64 / *period as f64).sum();
+            let cost = |part: u64| Duration::from_nanos((part as f64 * 400.0 / sum) as u64 + 1);
+            let task = |(period, part): &(u64, u64)| Sporadic::new(cost(*part), Duration::from_micros(*period));
+            let set: Vec<Sporadic> = drawn.iter().map(task).collect::<Result<_, _>>()?;
+            let utilization: f64 = set.iter().map(Sporadic::utilization).sum();
+            found.push(fixed::breakdown(&set) * utilization);
+        }
+        found.sort_by(f64::total_cmp);
+        println!(
+            "| {ratio} | {:.3} | {:.3} | {:.3} to {:.3} |",
+            bounds::rate_monotonic_limit(ratio),
+            found.iter().sum::<f64>() / found.len() as f64,
+            found[0],
+            found[found.len() - 1]
+        );
+    }
+
+    println!("\nLiu & Layland 1973: EDF on one CPU, 10 tasks, percent of 200 sets\n");
+    println!("| utilization | published | tested | simulated |\n|---|---|---|---|");
+    for hundredths in [90, 95, 99, 100, 101] {
+        let study = Study {
+            sets: TaskSets { tasks: 10, ..TaskSets::default() },
+            tests: vec![Test::Edf, Test::SimulatedEdf],
+            utilizations: vec![f64::from(hundredths) / 100.0],
+            count: 200,
+            simulated: Duration::from_millis(200),
+            ..Study::default()
+        };
+        let points = study.run(|_| ControlFlow::Continue(()))?;
+        let share = |of: usize| points[of].accepted as f64 / points[of].sets as f64 * 100.0;
+        let published = if hundredths <= 100 { 100 } else { 0 };
+        println!("| {:.2} | {published} | {:.0} | {:.0} |", f64::from(hundredths) / 100.0, share(0), share(1));
+    }
+
+    println!("\nLopez et al. 2000: partitioned EDF; b m + 1 equal tasks, and 500 random sets at the bound\n");
+    println!("| CPUs | largest share | published | breakdown | random sets |\n|---|---|---|---|---|");
+    for cpus in [2_u32, 4, 8] {
+        for fit in [1_u32, 2, 3, 5, 10] {
+            let largest = 1.0 / f64::from(fit);
+            let bound = bounds::partitioned_edf(cpus, largest);
+            let equal = vec![(FIRST / f64::from(fit + 1), FIRST, FIRST); (fit * cpus + 1) as usize];
+            let equal = Loaded { tasks: &equal, with_last: true };
+            let sets = TaskSets {
+                tasks: (fit * cpus + cpus) as usize,
+                utilization: bound * 0.9999,
+                shares: Shares::Drs { low: 0.001, high: largest },
+                ..TaskSets::default()
+            };
+            let mut accepted = 0;
+            for seed in 0..500 {
+                accepted += u32::from(partition(&sporadic(&sets, seed)?, cpus as usize));
+            }
+            println!(
+                "| {cpus} | {largest:.3} | {bound:.3} | {:.3} | {accepted} |",
+                equal.tested(|set| partition(set, cpus as usize))?
+            );
+        }
+    }
+
+    println!("\nGoossens, Funk & Baruah 2003; Baker 2006: one task of the largest share after light ones\n");
+    println!(
+        "| CPUs | largest share | global EDF: published | tested | simulated | global RM: published | Bertogna & Cirinei | simulated |\n|---|---|---|---|---|---|---|---|"
+    );
+    for cpus in [2_u32, 4, 8] {
+        for tenths in [1, 2, 3, 5, 7, 9] {
+            let largest = f64::from(tenths) / 10.0;
+            // Light tasks, the deadlines of which come just before that of the heavy one, keep all
+            // CPUs busy until it can only just finish.
+            let each = ((1.0 - largest) / largest).ceil();
+            let short = FIRST * (1.0 - 1e-4);
+            let light = (FIRST * (1.0 - largest) / each, short, short);
+            let mut set = vec![light; each as usize * cpus as usize];
+            set.push((FIRST * largest, FIRST, FIRST));
+            let set = Loaded { tasks: &set, with_last: false };
+            let is_kept = |bounds: &[Option<Duration>], set: &[Sporadic]| {
+                bounds.iter().zip(set).all(|(bound, task)| bound.is_some_and(|bound| bound <= task.deadline()))
+            };
+            let by_response = |set: &[Sporadic]| {
+                let ranks: Vec<u32> = (0..set.len() as u32).collect();
+                is_kept(&global::fixed(set, &ranks, &[], u64::from(cpus)), set)
+            };
+            let least = (1.0 - largest) / each;
+            println!(
+                "| {cpus} | {largest} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |",
+                bounds::global_edf(cpus, largest),
+                set.tested(|set| global::density_test(set, u64::from(cpus)))?,
+                set.simulated(PeriodicPolicy::Deadline, cpus)?,
+                bounds::global_fixed(cpus, least.min(largest), largest),
+                set.tested(by_response)?,
+                set.simulated(RM, cpus)?,
+            );
+        }
+    }
+
+    println!("\nShin & Lee 2008: reservations of 1 ms; the same for a quota, which none published\n");
+    println!(
+        "| rate | whole periods | EDF: published | tested | RM, 3 tasks: published | tested | quota, EDF: derived | tested |\n|---|---|---|---|---|---|---|---|"
+    );
+    for rate in [0.25, 0.5, 0.75] {
+        for whole in [1_u32, 2, 4, 10, 40] {
+            let period = Duration::from_millis(1);
+            let budget = Duration::from_nanos((rate * 1e6) as u64);
+            let reservation = Reservation::new(budget, period, period).expect("a budget below the period");
+            let quota = Quota::of(CpuMax { quota: Some(budget), period, ..CpuMax::UNLIMITED }).expect("a quota");
+            let shortest = |gaps: f64| (f64::from(whole) + gaps * (1.0 - rate)) * 1e6;
+            let one = |shortest: f64| vec![(shortest * rate / 4.0, shortest, shortest)];
+            let first = shortest(2.0);
+            let three = critical(3, 1.0, first, (f64::from(whole) * 1e6 + first) / first, rate);
+            let derived = f64::from(whole) * rate / (f64::from(whole) + 1.0 - rate);
+            println!(
+                "| {rate} | {whole} | {:.4} | {:.4} | {:.4} | {:.4} | {derived:.4} | {:.4} |",
+                bounds::reservation_edf(whole, rate),
+                Loaded { tasks: &one(first), with_last: true }.tested(|set| edf_fits(set, &reservation))?,
+                bounds::reservation_fixed(3, whole, rate),
+                Loaded { tasks: &three, with_last: true }.tested(|set| fixed_fits(set, &reservation))?,
+                Loaded { tasks: &one(shortest(1.0)), with_last: true }.tested(|set| edf_fits(set, &quota))?,
+            );
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     // One part by its name, else all.
     let part = std::env::args().nth(1);
     let is_asked = |name: &str| part.as_deref().is_none_or(|part| part == name);
     type Part = fn() -> Result<(), Box<dyn Error>>;
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 6] = [
         ("breakdown", breakdown),
         ("qpa", qpa),
         ("partitioned", partitioned),
         ("reservation", reservation),
         ("curves", curves),
+        ("bounds", published),
     ];
     parts.into_iter().filter(|(name, _)| is_asked(name)).try_for_each(|(_, run)| run())
 }

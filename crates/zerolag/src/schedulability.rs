@@ -291,6 +291,7 @@ impl Study {
         };
         let (budget, period) = self.supply.unwrap_or_default();
         let reservation = || Reservation::new(budget, period, period);
+        let simulated = |policy| keeps_deadlines(set, policy, self.cpus, self.simulated, seed);
         let quota = || Quota::of(CpuMax { quota: Some(budget), period, ..CpuMax::UNLIMITED });
         Ok(match test {
             Test::Dm => fixed::is_schedulable(tasks),
@@ -306,30 +307,43 @@ impl Study {
             Test::ReservationEdf => reservation().is_some_and(|supply| edf_fits(tasks, &supply)),
             Test::QuotaDm => quota().is_some_and(|supply| fixed_fits(tasks, &supply)),
             Test::QuotaEdf => quota().is_some_and(|supply| edf_fits(tasks, &supply)),
-            Test::SimulatedRm => self.simulate(set, PeriodicPolicy::RateMonotonicFifo, seed)?,
-            Test::SimulatedEdf => self.simulate(set, PeriodicPolicy::Deadline, seed)?,
+            Test::SimulatedRm => simulated(PeriodicPolicy::RateMonotonicFifo)?,
+            Test::SimulatedEdf => simulated(PeriodicPolicy::Deadline)?,
         })
     }
+}
 
-    /// Returns whether a simulation misses no deadline.
-    fn simulate(&self, set: &[Drawn], policy: PeriodicPolicy, seed: u64) -> Result<bool, Error> {
-        let program = periodic(&to_csv(set), policy)?;
-        let machine = Topology::flat(self.cpus).map_err(|error| Error::input(error.to_string()))?;
-        let mut plan = Plan::of_program(program, machine, KernelVersion::default()).with_seed(seed);
-        plan = plan.for_duration(self.simulated);
-        plan.config.costs = Costs::named("zero").ok_or_else(|| Error::Failed("there are no zero costs".to_owned()))?;
-        // Every set is run, also those that the kernel does not admit.
-        for (key, value) in [("sched_rt_runtime_us", "1000000"), ("enforce.dl", "exact"), ("fair_server", "off")] {
-            plan.config.settings.set(key, value).map_err(|error| Error::Failed(error.to_string()))?;
-        }
-        // More than the CPUs: a set that is refused cannot keep its deadlines.
-        let Ok(mut machine) = plan.build(Tracing::On) else { return Ok(false) };
-        let mut responses = Responses::default();
-        let outcome = machine.run(&mut responses);
-        // Threads are numbered as the tasks are listed.
-        let seen = responses.finish(outcome.end);
-        Ok(seen.iter().zip(set).all(|(thread, task)| thread.longest <= task.deadline))
+/// Returns whether a simulation of a set on this many CPUs, without costs, misses no deadline in
+/// this time.
+///
+/// Admission control is off, so a set that the kernel would refuse runs too; only one that exceeds
+/// the CPUs counts as missed without a run.
+///
+/// # Errors
+/// There are no such machines, the set is empty, or it has more distinct periods than there are
+/// real-time priorities.
+pub fn keeps_deadlines(
+    set: &[Drawn],
+    policy: PeriodicPolicy,
+    cpus: u32,
+    simulated: Duration,
+    seed: u64,
+) -> Result<bool, Error> {
+    let program = periodic(&to_csv(set), policy)?;
+    let machine = Topology::flat(cpus).map_err(|error| Error::input(error.to_string()))?;
+    let mut plan = Plan::of_program(program, machine, KernelVersion::default()).with_seed(seed);
+    plan = plan.for_duration(simulated);
+    plan.config.costs = Costs::named("zero").ok_or_else(|| Error::Failed("there are no zero costs".to_owned()))?;
+    for (key, value) in [("sched_rt_runtime_us", "1000000"), ("enforce.dl", "exact"), ("fair_server", "off")] {
+        plan.config.settings.set(key, value).map_err(|error| Error::Failed(error.to_string()))?;
     }
+    // More than the CPUs: a set that is refused cannot keep its deadlines.
+    let Ok(mut machine) = plan.build(Tracing::On) else { return Ok(false) };
+    let mut responses = Responses::default();
+    let outcome = machine.run(&mut responses);
+    // Threads are numbered as the tasks are listed.
+    let seen = responses.finish(outcome.end);
+    Ok(seen.iter().zip(set).all(|(thread, task)| thread.longest <= task.deadline))
 }
 
 /// More sets than this are treated as a mistake.
