@@ -103,7 +103,17 @@ validate() {
     echo "exit code $code"
 }
 
+# Prints the profile between two lines, for a file of conformance/.
+calibrate() {
+    echo "== calibrate"
+    zerolag calibrate /tmp/profile.toml; code=$?
+    echo "== profile"
+    cat /tmp/profile.toml
+    echo "== exit code $code"
+}
+
 case $part in
+    calibrate) calibrate ;;
     groups) groups ;;
     validate) validate ;;
     *) groups; validate ;;

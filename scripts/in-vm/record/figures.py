@@ -120,10 +120,12 @@ def main(out, workload, cpus, *recordings):
         with gzip.open(where / f"{name}.txt.gz", "rt") as trace:
             figures = Figures(trace, origin, tasks)
         case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{f"{series}, " if series else ""}{cpus} virtual CPU{"s" if cpus > 1 else ""} in virtual time"', f"cpus = {cpus}"]
+        case += [f'costs = "../costs/virtual-{series or kernel}.toml"']
         case += ["turns_of_us = 25"] if cpus > 1 else []
         case += ["from_ms = 700", "window_ms = 3000"]
-        if settings:
-            case += ["settings = { " + ", ".join(f'"{key}" = "{value}"' for key, value in (one.split("=") for one in settings)) + " }"]
+        # Debian's kernels are built without CONFIG_IRQ_TIME_ACCOUNTING.
+        settings = ["irq_time_accounting=off", *settings]
+        case += ["settings = { " + ", ".join(f'"{key}" = "{value}"' for key, value in (one.split("=") for one in settings)) + " }"]
         if cpus == 1:
             file = f"sequences/{name}-{series or kernel}.txt"
             (out / file).write_text("".join(f"{task} {length}\n" for task, length in figures.sequence[:TURNS]))

@@ -9,8 +9,8 @@
 //!   arrive then queue up in `pending`.
 //! * Otherwise it runs the [`Segment`] of its current task, or idles.
 //! * There are two clocks: wall time, and task time, which stands still while the CPU serves an
-//!   interrupt. What the scheduler does for a task is the task's time (`rq_clock_task`): switching
-//!   to it, and the calls that it makes.
+//!   interrupt (unless `irq_time_accounting` is off). What the scheduler does for a task is the
+//!   task's time (`rq_clock_task`): switching to it, and the calls that it makes.
 
 use crate::kernel::rq_lock::RqLock;
 use crate::kernel::words::{Interrupt, Job};
@@ -74,6 +74,8 @@ pub(super) struct Cpu {
     own: Duration,
     /// From now on the path is the current task's own, or a switch.
     is_own_path: bool,
+    /// Whether the time of interrupts is the interrupted task's (`irq_time_accounting = off`).
+    owns_interrupts: bool,
     pub(super) jobs: VecDeque<Job>,
     pub(super) pending: VecDeque<Interrupt>,
     /// The balancing that the last tick requested, while its softirq is pending.
@@ -143,6 +145,7 @@ impl Cpu {
             task_clock: Instant::ZERO,
             own: Duration::ZERO,
             is_own_path: false,
+            owns_interrupts: false,
             jobs: VecDeque::with_capacity(8),
             pending: VecDeque::with_capacity(8),
             softirq: Step::Done,
@@ -254,10 +257,15 @@ impl Cpu {
         self.times.charge(layer, elapsed);
     }
 
+    /// Charges the time of interrupts to the task that they interrupt.
+    pub(super) const fn own_interrupts(&mut self) {
+        self.owns_interrupts = true;
+    }
+
     /// From now on the path is that of an interrupt.
     #[inline]
     pub(super) const fn begin_interrupt(&mut self) {
-        self.is_own_path = false;
+        self.is_own_path = self.owns_interrupts;
     }
 
     /// From now on the path is the current task's own: it makes a call, or the CPU switches.
@@ -278,8 +286,11 @@ impl Cpu {
 
     /// Shortens the kernel path by the end of an interrupt's work.
     pub(super) fn unspend(&mut self, layer: CpuLayer, time: Duration) {
-        debug_assert!(!self.is_own_path, "no task is charged for an interrupt");
+        debug_assert!(self.is_own_path == self.owns_interrupts, "it is an interrupt's work");
         self.busy_until = self.busy_until - time;
+        if self.is_own_path {
+            self.own -= time;
+        }
         self.times.take_back(layer, time);
     }
 

@@ -96,7 +96,10 @@ impl Kernel {
             scheduler.reserve_locks(locks);
         }
         let speed = |cpu| u64::from(topology.capacity(cpu));
-        let cpus = topology.cpus().map(|cpu| Cpu::new(scheduler.new_rq(cpu), speed(cpu))).collect();
+        let mut cpus: Vec<Cpu> = topology.cpus().map(|cpu| Cpu::new(scheduler.new_rq(cpu), speed(cpu))).collect();
+        if !settings.irq_time_accounting {
+            cpus.iter_mut().for_each(Cpu::own_interrupts);
+        }
         Self {
             costs,
             cpus,

@@ -11,6 +11,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use zerolag_model::{Duration, Instant, KernelVersion, Topology};
+use zerolag_sim::Costs;
 
 /// The allowed error of a figure: the larger of an absolute distance and a part of the recorded
 /// value.
@@ -52,6 +53,8 @@ pub struct Recording {
     /// The recorded CPUs were virtual and ran in turns of at most this length: each tick is late by
     /// up to that.
     pub turns_of: Duration,
+    /// The costs of the recorded machine; of the default profile if none are known.
+    pub costs: Option<Costs>,
     /// Start of the measured window.
     pub from: Instant,
     /// Length of the measured window.
@@ -153,6 +156,7 @@ struct RecordingTable {
     parameters: BTreeMap<String, String>,
     #[serde(default)]
     turns_of_us: u64,
+    costs: Option<PathBuf>,
     from_ms: u64,
     window_ms: u64,
     figures: BTreeMap<String, f64>,
@@ -200,6 +204,14 @@ impl Case {
                     Some(Sequence::parse(&beside(&file)?).map_err(says)?)
                 }
             };
+            let costs = match table.costs {
+                None => None,
+                Some(file) => {
+                    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                    let read = Costs::from_toml(&name, &beside(&file)?);
+                    Some(read.map_err(|toml| error(format!("{}: {toml}", file.display())))?)
+                }
+            };
             recorded.push(Recording {
                 kernel,
                 on: table.on,
@@ -208,6 +220,7 @@ impl Case {
                 settings: table.settings.into_iter().collect(),
                 parameters: table.parameters.into_iter().collect(),
                 turns_of: Duration::from_micros(table.turns_of_us),
+                costs,
                 from: Instant::ZERO + Duration::from_millis(table.from_ms),
                 window: Duration::from_millis(table.window_ms),
                 figures,
@@ -298,6 +311,7 @@ mod rows {
             settings: below("settings."),
             parameters: below("parameters."),
             turns_of_us: if said.contains_key("turns_of_us") { whole("turns_of_us")? } else { 0 },
+            costs: said.get("costs").map(Into::into),
             from_ms: whole("from_ms")?,
             window_ms: whole("window_ms")?,
             figures,

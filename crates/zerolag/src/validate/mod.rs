@@ -149,8 +149,8 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, ValidateError> {
     for entry in std::fs::read_dir(dir).map_err(error)? {
         let path = entry.map_err(error)?.path();
         if path.is_dir() {
-            // Workloads are scenario files, not cases.
-            if path.file_name().is_none_or(|name| name != "workloads") {
+            // Workloads are scenario files and cost profiles are profiles, not cases.
+            if path.file_name().is_none_or(|name| name != "workloads" && name != "costs") {
                 found.extend(find(&path)?);
             }
         } else if path.extension().is_some_and(|extension| extension == "toml") {
@@ -183,6 +183,9 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         for (key, value) in &recording.settings {
             let set = plan.config.settings.set(key, value);
             set.map_err(|error| ValidateError::Plan(path.clone(), PlanError::Setting(error)))?;
+        }
+        if let Some(costs) = &recording.costs {
+            plan = plan.with_costs(costs.clone());
         }
         let as_said = Arc::clone(&plan.program);
         let mut runs = Vec::new();
