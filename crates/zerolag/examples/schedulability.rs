@@ -197,7 +197,7 @@ fn curves() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A set of cost, deadline and period in nanoseconds, all of which a factor of the costs loads more.
+/// A set of cost, deadline and period in nanoseconds, which a factor of the costs loads more.
 struct Loaded<'a> {
     tasks: &'a [(f64, f64, f64)],
     /// What is multiplied: all costs, or those of the tasks before the last.

@@ -228,8 +228,8 @@ settings! {
         /// `HRTICK_DL` is on since 7.1.
         "enforce.dl": "when an exhausted deadline budget takes effect",
             enforce_dl: TimerGrain = TimerGrain::Tick, V7_1 => TimerGrain::Hrtick;
-        /// `CONFIG_IRQ_TIME_ACCOUNTING`: a choice of the build, not of a version. Debian's kernels are
-        /// built without.
+        /// `CONFIG_IRQ_TIME_ACCOUNTING`: a choice of the build, not of a version. Debian's kernels
+        /// are built without.
         "irq_time_accounting": "the time of interrupts and softirqs is not charged to the task that they interrupt",
             irq_time_accounting: bool = true;
         "hz": "ticks per second",
