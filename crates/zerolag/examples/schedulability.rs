@@ -242,18 +242,33 @@ impl Loaded<'_> {
     }
 }
 
-/// The sets of which the proofs are made: each cost is the distance to the next point at which work
-/// arrives, up to `end`, the deadline of the last task.
-fn critical(tasks: u32, part: f64, first: f64, quantity: f64, scale: f64) -> Vec<(f64, f64, f64)> {
-    let step = quantity.max(1.0).powf(1.0 / f64::from(tasks));
+/// The critical set of a bound: each cost is the distance to the next point at which work arrives,
+/// up to the deadline of the last task. `part` is the deadline over the period, `ratio` the last of
+/// these points over the first period, `rate` that of the supply.
+fn critical(tasks: u32, part: f64, first: f64, ratio: f64, rate: f64) -> Vec<(f64, f64, f64)> {
+    let step = ratio.max(1.0).powf(1.0 / f64::from(tasks));
     let mut set: Vec<_> = (0..tasks - 1)
         .map(|of| first * step.powi(of as i32))
-        .map(|period| ((period * (step - 1.0) * scale).max(1.0), period * part, period))
+        .map(|period| ((period * (step - 1.0) * rate).max(1.0), period * part, period))
         .collect();
     let end = first * step.powi(tasks as i32 - 1);
-    let rest = if part <= 0.5 { end } else { scale * (first * quantity / part - end) };
+    let rest = if part <= 0.5 { end } else { rate * (first * ratio / part - end) };
     set.push((rest, end, end / part));
     set
+}
+
+/// Returns the breakdown utilization of a rate monotonic set, from periods in nanoseconds and costs
+/// in any unit, which begins far below it.
+fn broken(mut drawn: Vec<(u64, u64)>) -> Result<f64, Box<dyn Error>> {
+    drawn.sort_unstable();
+    let sum: f64 = drawn.iter().map(|(period, part)| *part as f64 / *period as f64).sum();
+    let task = |(period, part): &(u64, u64)| {
+        let cost = Duration::from_nanos((*part as f64 * 0.4 / sum) as u64 + 1);
+        Sporadic::new(cost, Duration::from_nanos(*period))
+    };
+    let set: Vec<Sporadic> = drawn.iter().map(task).collect::<Result<_, _>>()?;
+    let utilization: f64 = set.iter().map(Sporadic::utilization).sum();
+    Ok(fixed::breakdown(&set) * utilization)
 }
 
 /// Bounds that publications prove, each with the set that the proof is made of: where it breaks
@@ -269,15 +284,8 @@ fn published() -> Result<(), Box<dyn Error>> {
         let mut least = f64::INFINITY;
         for seed in 0..2000 {
             let mut dice = Stream::new(seed, "bounds", tasks, "sets");
-            let mut drawn: Vec<(u64, u64)> =
-                (0..tasks).map(|_| (10_000_000 + dice.below(10_000_000), 1 + dice.below(1000))).collect();
-            drawn.sort_unstable();
-            let sum: f64 = drawn.iter().map(|(period, part)| *part as f64 / *period as f64).sum();
-            let cost = |part: u64| Duration::from_nanos((part as f64 * 0.4 / sum) as u64);
-            let task = |(period, part): &(u64, u64)| Sporadic::new(cost(*part), Duration::from_nanos(*period));
-            let set: Vec<Sporadic> = drawn.iter().map(task).collect::<Result<_, _>>()?;
-            let utilization: f64 = set.iter().map(Sporadic::utilization).sum();
-            least = least.min(fixed::breakdown(&set) * utilization);
+            let drawn = (0..tasks).map(|_| (10_000_000 + dice.below(10_000_000), 1 + dice.below(1000))).collect();
+            least = least.min(broken(drawn)?);
         }
         println!(
             "| {tasks} | {:.4} | {:.4} | {:.4} | {least:.4} |",
@@ -309,15 +317,8 @@ fn published() -> Result<(), Box<dyn Error>> {
         for seed in 0..8 {
             let mut dice = Stream::new(seed, "limit", (ratio * 100.0) as u32, "sets");
             let width = ((ratio - 1.0) * 1e6) as u64;
-            let mut drawn: Vec<(u64, u64)> =
-                (0..400).map(|_| (1_000_000 + dice.below(width), 1 + dice.below(1_000_000))).collect();
-            drawn.sort_unstable();
-            let sum: f64 = drawn.iter().map(|(period, part)| *part as f64 / *period as f64).sum();
-            let cost = |part: u64| Duration::from_nanos((part as f64 * 400.0 / sum) as u64 + 1);
-            let task = |(period, part): &(u64, u64)| Sporadic::new(cost(*part), Duration::from_micros(*period));
-            let set: Vec<Sporadic> = drawn.iter().map(task).collect::<Result<_, _>>()?;
-            let utilization: f64 = set.iter().map(Sporadic::utilization).sum();
-            found.push(fixed::breakdown(&set) * utilization);
+            let micros = (0..400).map(|_| (1_000_000 + dice.below(width), 1 + dice.below(1_000_000)));
+            found.push(broken(micros.map(|(period, part)| (period * 1000, part)).collect())?);
         }
         found.sort_by(f64::total_cmp);
         println!(

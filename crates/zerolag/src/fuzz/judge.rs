@@ -151,9 +151,10 @@ fn run(text: &str) -> Result<Judged, Judged> {
             machine.run_until(at, &mut watch);
             machine = machine.clone();
         }
-        // A run that came to its end does so again; the count of events begins at the split.
+        // A run that came to its end does so again. The split moves the instants at which events
+        // are counted, so only a copy that runs away is stopped.
         let outcome = match split {
-            Some(_) => machine.run(&mut watch),
+            Some(_) => machine.run_with(&mut watch, |_, stats| below(2 * EVENTS_MAX, stats)),
             None => machine.run_with(&mut watch, enough),
         };
         match &outcome.why {
@@ -195,7 +196,11 @@ fn run(text: &str) -> Result<Judged, Judged> {
 }
 
 pub(super) fn enough(_: Instant, stats: &Stats) -> ControlFlow<()> {
-    if stats.events < EVENTS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    below(EVENTS_MAX, stats)
+}
+
+fn below(most: u64, stats: &Stats) -> ControlFlow<()> {
+    if stats.events < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 /// Whether the monitors see a run.

@@ -389,7 +389,7 @@ fn measure<L: RawMutex>(
     let mut group = GroupLoad { least: u64::MAX, ..GroupLoad::default() };
     let takes_rt = cx.config.settings.rt_balance.is_passive();
     for cpu in part.map(CpuId) {
-        if !uneven::takes_part(rq, cx, cpu) {
+        if !cx.view().takes_part(rq.cpu(), cpu) {
             continue;
         }
         group.first = group.first.or(Some(cpu));

@@ -149,7 +149,7 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let nr_cpus = cx.view().nr_in_domain(rq.cpu(), cache.clone());
     rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(u64::from(nr_cpus));
     // CPUs that are offline or in other partitions are in no domain of this CPU.
-    let mut is_busy = |cpu: &CpuId| uneven::takes_part(rq, cx, *cpu) && !cx.view().is_idle(*cpu);
+    let mut is_busy = |cpu: &CpuId| cx.view().takes_part(rq.cpu(), *cpu) && !cx.view().is_idle(*cpu);
     let [core_busy, cache_busy] = [&core, &cache].map(|span| span.clone().map(CpuId).filter(&mut is_busy).count());
     let (mut from, mut thread) = (CpuId(0), None);
     while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), from).filter(|_| core_busy > 1 || cache_busy > 1) {
@@ -506,7 +506,7 @@ fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: S
         group.start = own.cpu().0 + 1;
     }
     let task = &other.tasks[slot];
-    group.map(CpuId).find(|cpu| *cpu != work.asker && task.may_run_on(*cpu) && uneven::takes_part(own, cx, *cpu))
+    group.map(CpuId).find(|cpu| *cpu != work.asker && task.may_run_on(*cpu) && cx.view().takes_part(own.cpu(), *cpu))
 }
 
 /// Finds the first waiting RT task in queue order that can be moved. Linux v2.6.23 `balance_tasks`:

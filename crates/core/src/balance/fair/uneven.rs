@@ -11,12 +11,7 @@ use zerolag_model::CpuId;
 /// Returns the first CPU of a range that is online and in the root domain of this CPU: it
 /// represents the range (`group_balance_cpu`).
 pub(crate) fn first_of<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> Option<CpuId> {
-    cpus.map(CpuId).find(|cpu| takes_part(rq, cx, *cpu))
-}
-
-/// Returns whether a CPU is online and in the root domain of this one.
-pub(crate) fn takes_part<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
-    cx.view().takes_part(rq.cpu(), cpu)
+    cpus.map(CpuId).find(|cpu| cx.view().takes_part(rq.cpu(), *cpu))
 }
 
 /// Resets the failures of a level that was found balanced, also by a CPU that goes idle; no tasks
