@@ -155,7 +155,7 @@ for base, change, sets, group, names, client in CASES:
         if "fitted" in sets:
             said = run(*of, "--form", "fitted", "-o", f"{directory}/{base}.fitted.toml")
         else:
-            said = run(*of, "-o", f"{directory}/{base}.toml")
+            said = run(*of, "--work", "/zl", "-o", f"{directory}/{base}.toml")
         print(f"\n## {base}\n" + "\n".join(said.splitlines()[:4]))
         own, every, gaps = timehist(directory, base, names)
         print("CPU time ms of its threads: report {:.1f}, charged {:.1f}, timehist {:.1f}; of all: {:.1f}, {:.1f}, {:.1f}; perf gaps {}".format(*own, *every, gaps))

@@ -87,7 +87,7 @@ build() {
     rm -f "$work"/src/*.o
     limit client "$quota"
     in_group client bash -c "time make -s -j4 -C $work/src" > "$out/$name.out" 2>&1 &
-    record "$name" 5
+    record "$name" 9
     wait $!
 }
 # hackbench beside two loops, all in one group; its nice level is what changes.
@@ -130,7 +130,7 @@ redis() {
     sleep 2
     in_group client nice -n "$3" redis-benchmark -p 6399 -c 10 -n 100000 -t get -q > "$out/$1.out" 2>&1 &
     local client=$!
-    record "$1" 5
+    record "$1" 7
     wait $client
     redis-cli -p 6399 shutdown nosave 2> /dev/null || true
     sleep 0.5

@@ -49,6 +49,9 @@ pub struct Figures<'a> {
     /// Of a damaged recording: the part that could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<&'a str>,
+    /// Of a recording: which task woke which, and by what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wakings: Option<Vec<Waking>>,
     /// The number of migrations by reason; reasons without one are left out.
     migrations: BTreeMap<&'static str, u64>,
     /// The tasks, in order of their ids.
@@ -108,6 +111,34 @@ struct Gap {
     until_ns: u64,
     /// The number of missing events; null if the recorder does not tell.
     events: Option<u64>,
+}
+
+/// How often a task woke another one.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Waking {
+    /// The number of the task that woke it; null for an interrupt, or if it is not known.
+    waker: Option<u32>,
+    /// The number of the task that was woken.
+    woken: u32,
+    /// By what: `futex`, `pipe`, `socket`, `room` (in a full pipe or socket), `eventfd`, `signal`,
+    /// `exit`, `timer`, `disk`, `kernel`, or `unknown` if the recording does not tell.
+    by: &'static str,
+    /// How often.
+    count: u64,
+}
+
+impl Waking {
+    /// Returns the wakings of a recording.
+    #[must_use]
+    pub fn all(wakings: &[zerolag_trace::Wakings]) -> Vec<Self> {
+        let of = |waking: &zerolag_trace::Wakings| Self {
+            waker: waking.waker.map(|waker| waker.0),
+            woken: waking.woken.0,
+            by: waking.means.name(),
+            count: waking.count,
+        };
+        wakings.iter().map(of).collect()
+    }
 }
 
 /// The figures of a task that only a recording of a kernel has.
@@ -352,6 +383,7 @@ impl<'a> Figures<'a> {
             lost_events: summary.meta.lost_events,
             gaps: (summary.meta.source == Source::Text).then(|| summary.meta.recorded.gaps.iter().map(gap).collect()),
             dropped: summary.meta.recorded.dropped.as_deref(),
+            wakings: (summary.meta.source == Source::Text).then(|| Waking::all(&summary.meta.recorded.wakings)),
             migrations: migrations(&summary.migrations),
             tasks: summary.tasks.iter().map(task).collect(),
             cpus: summary.cpus.iter().map(cpu).collect(),

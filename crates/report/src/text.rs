@@ -58,6 +58,7 @@ fn write_report(out: &mut String, summary: &Summary, limits: Limits) -> fmt::Res
     if !waiters.is_empty() {
         write!(out, "\nwait and sleep time\n{}", wait_table(summary, &waiters))?;
     }
+    recorded::write_wakings(out, summary)?;
     let groups = longest(&summary.groups, limits.groups, |group| group.usage);
     if !groups.is_empty() {
         write!(out, "\ngroups (cpu.stat)\n{}", group_table(summary, &groups))?;

@@ -119,6 +119,90 @@ pub struct Recorded {
     pub gaps: Vec<Gap>,
     /// The part of the file that could not be read, if it is cut off: a sentence.
     pub dropped: Option<String>,
+    /// Which task woke which, and by what, in this order.
+    pub wakings: Vec<Wakings>,
+}
+
+/// How often a task was woken by another one, or by something else, and by what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wakings {
+    /// The task that woke it; `None` for an interrupt, an idle CPU, or if it is not known.
+    pub waker: Option<TaskId>,
+    /// The task that was woken.
+    pub woken: TaskId,
+    /// By what.
+    pub means: Means,
+    /// How often.
+    pub count: u64,
+}
+
+/// By what a task was woken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Means {
+    /// The recording does not tell: it has neither stacks nor system calls.
+    #[default]
+    Unknown,
+    /// A futex: a lock, a condition, a semaphore or a join of user space.
+    Futex,
+    /// Bytes in a pipe.
+    Pipe,
+    /// Data, or a connection, of a socket.
+    Socket,
+    /// Room in a pipe or socket that was full: the reader wakes the writer.
+    Room,
+    /// An `eventfd`.
+    Event,
+    /// A signal.
+    Signal,
+    /// The end of a thread or a process.
+    Exit,
+    /// A timer, or the end of a sleep.
+    Timer,
+    /// A disk.
+    Disk,
+    /// Something else within the kernel: a work queue, a lock, RCU.
+    Kernel,
+}
+
+impl Means {
+    /// Every one, in the order of the format's numbers.
+    pub const ALL: [Self; 11] = [
+        Self::Unknown,
+        Self::Futex,
+        Self::Pipe,
+        Self::Socket,
+        Self::Room,
+        Self::Event,
+        Self::Signal,
+        Self::Exit,
+        Self::Timer,
+        Self::Disk,
+        Self::Kernel,
+    ];
+
+    /// Returns the name in tables and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Futex => "futex",
+            Self::Pipe => "pipe",
+            Self::Socket => "socket",
+            Self::Room => "room",
+            Self::Event => "eventfd",
+            Self::Signal => "signal",
+            Self::Exit => "exit",
+            Self::Timer => "timer",
+            Self::Disk => "disk",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+impl fmt::Display for Means {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 impl Recorded {

@@ -4,6 +4,7 @@
 
 use crate::container::Trace;
 use crate::error::ReadError;
+use crate::meta::Meta;
 use crate::zlt::{self, TraceReader, TraceWriter};
 use crate::{ftrace, packed};
 #[cfg(feature = "recordings")]
@@ -12,6 +13,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
+use zerolag_model::Record;
 
 /// A format that is read.
 struct Format {
@@ -21,6 +23,8 @@ struct Format {
     is: fn(&[u8]) -> bool,
     read: fn(&[u8]) -> Result<Trace, ReadError>,
 }
+
+const TEXT: &str = "the text of tracefs, perf script and trace-cmd report";
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[
@@ -34,7 +38,7 @@ const FORMATS: &[Format] = &[
     #[cfg(feature = "recordings")]
     Format { name: "trace.dat of trace-cmd", is: trace_dat::is, read: trace_dat::read },
     Format {
-        name: "the text of tracefs, perf script and trace-cmd report",
+        name: TEXT,
         is: |bytes| text(bytes).is_some_and(|text| ftrace::is_trace(&text)),
         read: |bytes| ftrace::read(&as_text(bytes)),
     },
@@ -123,6 +127,7 @@ pub fn open(path: &Path) -> Result<Trace, ReadError> {
 /// Opens a trace file of our own format to be read record by record, in the memory of one block;
 /// `None` if it has another format, or is no regular file. The other formats cannot be read so: a
 /// gap, a name or a priority is known only from later events, and what they do to earlier ones.
+/// [`stream_text`] reads text three times instead.
 ///
 /// # Errors
 /// The file cannot be read, or its head is damaged or of a later version.
@@ -132,6 +137,30 @@ pub fn stream(path: &Path) -> Result<Option<TraceReader<BufReader<File>>>, ReadE
         return Ok(None);
     }
     TraceReader::new(BufReader::new(File::open(path)?)).map(Some)
+}
+
+/// Reads a text of tracefs, `perf script` or `trace-cmd report` three times, record by record: its
+/// memory grows with the numbers of tasks, their names and gaps, and not with the length. `start`
+/// gets the description of the run, and what it makes of it gets each record. Both are returned;
+/// `None` if the file has another format or is packed, is no regular file, or its lines are not in
+/// order of time.
+///
+/// # Errors
+/// As [`open`].
+pub fn stream_text<T>(
+    path: &Path,
+    start: impl FnOnce(&Meta) -> T,
+    each: impl FnMut(&mut T, &Record),
+) -> Result<Option<(T, Meta)>, ReadError> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    match FORMATS.iter().find(|format| (format.is)(&head)) {
+        Some(format) if format.name == TEXT => ftrace::each(path, start, each),
+        Some(_) | None => Ok(None),
+    }
 }
 
 /// Returns bytes as text. `from_utf8_lossy` looks at each byte; `from_utf8` at words.

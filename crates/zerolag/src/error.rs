@@ -79,10 +79,20 @@ impl Error {
         Self::Input { message: format!("cannot read `{name}`: {}", plain(error)), help }
     }
 
+    /// Returns the mistake of a trace in place of a workload.
+    #[must_use]
+    pub fn is_trace(name: &str) -> Self {
+        Self::input_help(
+            format!("`{name}` is a trace, not a workload"),
+            format!("its figures: `zerolag report {name}`; a workload of it: `zerolag import {name} -o FILE.toml`"),
+        )
+    }
+
     /// Returns the failure to read a trace.
     #[must_use]
     pub fn trace(path: &Path, error: &ReadError) -> Self {
-        let is_workload = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
+        let is_workload =
+            path.extension().is_some_and(|ending| ending == "toml" || ending == "json" || ending == "csv");
         match error {
             ReadError::Io(error) => Self::reading(path.display(), error),
             ReadError::Unknown { .. } | ReadError::Foreign { .. } if is_workload => Self::input_help(

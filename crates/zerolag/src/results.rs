@@ -12,6 +12,7 @@ pub const DOCUMENTS: &[Document] = &[
     crate::sweep::shard::DOCUMENT,
     crate::sweep::resume::DOCUMENT,
     crate::explanation::DOCUMENT,
+    crate::import::DOCUMENT,
     crate::advise::view::DOCUMENT,
     crate::advise::counters::DOCUMENT,
     crate::analyse::view::DOCUMENT,

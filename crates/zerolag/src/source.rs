@@ -124,10 +124,7 @@ impl Workload {
             Source::Program { .. } => return Err(Error::input("a program built in code is no scenario")),
         };
         if zerolag_trace::is_trace(bytes) {
-            return Err(Error::input_help(
-                format!("`{name}` is a trace, not a workload"),
-                format!("its figures: `zerolag report {name}`; a workload of it: `zerolag import {name} -o FILE.toml`"),
-            ));
+            return Err(Error::is_trace(name));
         }
         let options = LoadOptions {
             machine_override: machine,

@@ -2,10 +2,10 @@
 
 use crate::human::{Human, Percent};
 use crate::summary::{NAME_WIDTH, Summary, TaskSummary};
-use crate::table::{Align, shorten};
+use crate::table::{Align, Table, shorten};
 use core::fmt::{self, Write};
 use zerolag_model::{Duration, TaskId};
-use zerolag_trace::Gap;
+use zerolag_trace::{Gap, Means, Wakings};
 
 /// Writes what is missing from a recording, and how the figures compare with the kernel's own.
 pub(super) fn write(out: &mut String, summary: &Summary) -> fmt::Result {
@@ -45,6 +45,27 @@ pub(super) fn write(out: &mut String, summary: &Summary) -> fmt::Result {
     match recorded.gaps.len().saturating_sub(GAPS_SHOWN) {
         0 => Ok(()),
         more => writeln!(out, "  ({more} more, each shorter)"),
+    }
+}
+
+/// Lists which tasks woke which most often, if the recording tells by what.
+pub(super) fn write_wakings(out: &mut String, summary: &Summary) -> fmt::Result {
+    let wakings = &summary.meta.recorded.wakings;
+    if wakings.iter().all(|waking| waking.means == Means::Unknown) {
+        return Ok(());
+    }
+    let mut most: Vec<&Wakings> = wakings.iter().collect();
+    most.sort_by_key(|waking| (core::cmp::Reverse(waking.count), waking.waker, waking.woken, waking.means));
+    let mut table =
+        Table::new(&[("woken", Align::Left), ("by", Align::Left), ("by what", Align::Left), ("wakeups", Align::Right)]);
+    for Wakings { waker, woken, means, count } in most.iter().take(WAKINGS_SHOWN) {
+        let waker = waker.map_or_else(|| "(no task)".to_owned(), |waker| label(summary, waker));
+        table.push([label(summary, *woken), waker, means.to_string(), count.to_string()]);
+    }
+    write!(out, "\nwakeups, most frequent first\n{table}")?;
+    match most.len().saturating_sub(WAKINGS_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(out, "({more} more, each rarer)"),
     }
 }
 
@@ -117,6 +138,7 @@ pub(super) fn unsure(time: Duration, unsure: Duration) -> String {
     format!("{mark}{}", Human(time))
 }
 
+const WAKINGS_SHOWN: usize = 20;
 const GAPS_SHOWN: usize = 5;
 const APART_SHOWN: usize = 5;
 /// Differences up to this are the time between the charge and the switch.

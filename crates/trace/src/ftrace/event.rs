@@ -3,6 +3,7 @@
 use super::bytes;
 use super::line::LOST;
 use crate::kernel::event::{KernelEvent, TaskRef, irq_of, state_of};
+use crate::kernel::means::Call;
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, Duration, MAX_CPUS, PrevState, Prio};
 
@@ -59,7 +60,7 @@ pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<
             KernelEvent::Lost { events: count.unwrap_or(0) }
         }
         "sched_stat_runtime" => parse_usual_charge(args).map_or_else(|| parse_any_charge(args), Ok)?,
-        _ => return Ok(irq_of(name)),
+        _ => return Ok(irq_of(name).or_else(|| Call::of_event(name).map(KernelEvent::Call))),
     }))
 }
 

@@ -20,7 +20,11 @@ pub(super) enum Parsed<'a> {
     Overwritten(u64),
     /// The machine has this many CPUs.
     Cpus(u32),
-    /// A comment, a call chain, an empty line.
+    /// The stack of an event of this CPU follows.
+    Stack(CpuId),
+    /// A function of a stack.
+    Frame(&'a str),
+    /// A comment, an empty line.
     Nothing,
 }
 
@@ -39,17 +43,25 @@ pub(super) struct Line<'a> {
 
 /// Parses a line.
 pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
-    let is_indented = text.starts_with([' ', '\t']);
+    let before = text;
     let text = trim_start(text);
     match text.as_bytes().first() {
         None => return Ok(Parsed::Nothing),
         Some(b'#') => return Ok(parse_comment(&text[1..])),
-        Some(_) if is_indented && is_call_chain(text) => return Ok(Parsed::Nothing),
+        Some(b'=') if text.starts_with("=> ") => return Ok(Parsed::Frame(trim(&text[3..]))),
         Some(_) => {}
+    }
+    if let Some(indent) = before.as_bytes().first().filter(|first| matches!(first, b' ' | b'\t'))
+        && let Some(frame) = call_chain(text, *indent == b'\t')
+    {
+        return Ok(Parsed::Frame(frame));
     }
     let mut from = 0;
     while let Some(open) = bytes::find(&text.as_bytes()[from..], b'[').map(|at| from + at) {
         if let Some(line) = parse_from_cpu(&text[open..])? {
+            if line.event == STACK {
+                return Ok(Parsed::Stack(line.cpu));
+            }
             return Ok(Parsed::Event(Line { current: trim_end(&text[..open]), ..line }));
         }
         from = open + 1;
@@ -86,14 +98,34 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
         // perf prints a sampling period before the event if it was asked to.
         (token, rest) = next_token(rest);
     }
-    let event = token.strip_suffix(':').or_else(|| token.starts_with("PERF_RECORD_LOST").then_some(LOST));
-    let Some(event) = event else { return Ok(None) };
+    let Some(event) = event_of(token, rest) else { return Ok(None) };
     let system = event.bytes().rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
     let event = &event[system..];
     let cpu = text[1..=digits].parse().ok().filter(|cpu| (*cpu as usize) < MAX_CPUS);
     let cpu: u32 = cpu.ok_or_else(|| format!("a CPU number is below {MAX_CPUS}"))?;
     let at = at.ok_or_else(|| format!("time `{token}` does not fit 584 years"))?;
     Ok(Some(Line { current: "", context, cpu: CpuId(cpu), at, event, args: trim(rest) }))
+}
+
+/// Returns the event of a line behind its time: its first word, and what follows.
+fn event_of<'a>(token: &'a str, rest: &str) -> Option<&'a str> {
+    if let Some(call) = token.strip_prefix("sys_") {
+        // tracefs writes a system call as `sys_futex(uaddr: 7f, ...)`, and its end as
+        // `sys_futex -> 0`.
+        if let Some(open) = call.find('(') {
+            return Some(&token[..4 + open]);
+        }
+        if rest.trim_start().starts_with("->") {
+            return Some("sys_exit_");
+        }
+    }
+    match token {
+        // tracefs, then trace-cmd.
+        "<stack" => Some(STACK),
+        "kernel_stack:" => Some(STACK),
+        _ if token.starts_with("PERF_RECORD_LOST") => Some(LOST),
+        _ => token.strip_suffix(':'),
+    }
 }
 
 impl Line<'_> {
@@ -145,6 +177,8 @@ impl Line<'_> {
     }
 }
 
+/// The event's name of a stack.
+const STACK: &str = "kernel_stack";
 /// The event's name of perf's remark on lost events.
 pub(super) const LOST: &str = "PERF_RECORD_LOST";
 
@@ -218,10 +252,12 @@ fn parse_any_time(token: &str) -> Option<Option<Instant>> {
     Some(whole.and_then(|whole| whole.checked_add(fraction)).map(Instant::from_nanos))
 }
 
-/// A line of a perf call chain, behind its white space: an address, a symbol.
-fn is_call_chain(text: &str) -> bool {
+/// Returns the function of a line of a perf call chain, behind its white space: an address, a
+/// symbol. Addresses of programs are short, and only a tab tells them from a task's name.
+fn call_chain(text: &str, is_tab: bool) -> Option<&str> {
     let digits = text.bytes().take_while(u8::is_ascii_hexdigit).count();
-    digits >= 8 && matches!(text.as_bytes().get(digits), None | Some(b' ' | b'\t'))
+    let is_address = digits >= if is_tab { 1 } else { 8 };
+    (is_address && matches!(text.as_bytes().get(digits), None | Some(b' ' | b'\t'))).then(|| trim(&text[digits..]))
 }
 
 /// `# entries-in-buffer/entries-written: 22154/32981   #P:4`: the difference was overwritten.
@@ -308,7 +344,18 @@ mod tests {
             ("version = 7", Parsed::Nothing),
             ("CPU 3 is empty", Parsed::Nothing),
             ("##### CPU 2 buffer started ####", Parsed::Nothing),
-            ("\tffffffff810d2f9a __schedule+0x3a ([kernel.kallsyms])", Parsed::Nothing),
+            (
+                "\tffffffff810d2f9a __schedule+0x3a ([kernel.kallsyms])",
+                Parsed::Frame("__schedule+0x3a ([kernel.kallsyms])"),
+            ),
+            (
+                "\t           ee137 sched_setaffinity (/usr/lib/libc.so.6)",
+                Parsed::Frame("sched_setaffinity (/usr/lib/libc.so.6)"),
+            ),
+            (" => try_to_wake_up", Parsed::Frame("try_to_wake_up")),
+            ("=> try_to_wake_up (ffffffff813a89c4)", Parsed::Frame("try_to_wake_up (ffffffff813a89c4)")),
+            ("  dpkg-7701    [003] d..4.   326.649175: <stack trace>", Parsed::Stack(CpuId(3))),
+            ("  dpkg-7701    [003]   326.649175: kernel_stack:         <stack trace >", Parsed::Stack(CpuId(3))),
         ] {
             assert_eq!(parse(text), Ok(parsed), "{text}");
         }

@@ -24,17 +24,20 @@
 mod bytes;
 mod event;
 mod line;
+mod stream;
 mod write;
 
 use crate::container::Trace;
 use crate::error::{LineError, ReadError};
 use crate::kernel::event::{Event, KernelEvent};
+use crate::kernel::means::Stack;
 use crate::kernel::tids::TidTable;
 use crate::kernel::{self, Head};
 use line::{Line, Parsed};
 use std::collections::BTreeMap;
 use zerolag_model::{CpuId, Instant};
 
+pub(crate) use stream::each;
 pub use write::{TimeDigits, write, write_with};
 
 /// Reads a text of tracefs, `perf script` or `trace-cmd report`.
@@ -53,14 +56,15 @@ pub fn read(text: &str) -> Result<Trace, ReadError> {
     while let Some(end) = bytes::find(rest.as_bytes(), b'\n') {
         number += 1;
         let line = &rest[..end];
-        reader.take(number, line.strip_suffix('\r').unwrap_or(line));
+        reader.take(number, line.strip_suffix('\r').unwrap_or(line), |event| event);
         if reader.is_no_trace() {
-            return Err(unknown(text));
+            return Err(unknown(text.as_bytes()));
         }
         rest = &rest[end + 1..];
     }
     reader.take_cut(number + 1, cut);
-    reader.finish(text)
+    let (head, events) = reader.finish(text.as_bytes())?;
+    kernel::trace(head, events)
 }
 
 /// As [`read`]; also returns each task's thread id, in order of task.
@@ -77,7 +81,7 @@ pub fn read_with_pids(text: &str) -> Result<(Trace, Vec<u32>), ReadError> {
 pub(crate) fn is_trace(text: &str) -> bool {
     text.lines().take(NO_TRACE_LINES).any(|line| {
         matches!(line::parse(line), Ok(Parsed::Event(_) | Parsed::Cpus(_) | Parsed::Overwritten(_)))
-            || line.starts_with("# tracer: ")
+            || line.starts_with(TRACER)
     })
 }
 
@@ -85,7 +89,13 @@ pub(crate) fn is_trace(text: &str) -> bool {
 struct Reader<'a> {
     errors: Errors,
     events: Vec<Event<'a>>,
+    /// The number of events before these, if it is read as a stream.
+    given: usize,
+    /// The time of the last of these.
+    last_given: Instant,
     head: Head,
+    /// Whether there is a line of a tracer.
+    has_tracer: bool,
     /// Lines of a trace, also of events that are not used.
     valid: u64,
     /// Remarks on lost events that stand before the next event of their CPU.
@@ -94,15 +104,34 @@ struct Reader<'a> {
     processes: TidTable<Option<u32>>,
     /// Whether the oldest events were overwritten.
     is_overwritten: bool,
+    /// The last waking of each CPU: tracefs writes its stack as an event of its own.
+    wakings: Vec<Option<usize>>,
+    /// The waking whose stack may follow, and what of it was read.
+    stack: Option<(usize, Stack)>,
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, number: usize, text: &'a str) {
-        match line::parse(text) {
+    /// Takes a line. `keep` makes an event last as long as the reader.
+    fn take<'l>(&mut self, number: usize, text: &'l str, keep: impl FnOnce(KernelEvent<'l>) -> KernelEvent<'a>) {
+        let parsed = line::parse(text);
+        if let Ok(Parsed::Frame(function)) = parsed {
+            if let Some((_, stack)) = &mut self.stack {
+                stack.frame(function);
+            }
+            return;
+        }
+        self.end_stack();
+        match parsed {
             Ok(Parsed::Event(line)) => {
                 self.valid += 1;
-                self.event(number, text, &line);
+                self.event(number, text, &line, keep);
             }
+            Ok(Parsed::Stack(cpu)) => {
+                let waking = self.wakings.get(cpu.index()).copied().flatten();
+                self.stack = waking.map(|waking| (waking, Stack::default()));
+            }
+            // Above.
+            Ok(Parsed::Frame(_)) => {}
             Ok(Parsed::Lost(None, events)) => self.head.lost = self.head.lost.saturating_add(events.max(1)),
             Ok(Parsed::Lost(Some(cpu), events)) => {
                 let lost = self.lost.entry(cpu).or_default();
@@ -117,8 +146,18 @@ impl<'a> Reader<'a> {
                 self.valid += 1;
                 self.head.cpus = self.head.cpus.max(cpus);
             }
-            Ok(Parsed::Nothing) => {}
+            Ok(Parsed::Nothing) => self.has_tracer |= text.starts_with(TRACER),
             Err(reason) => self.errors.push(number, 0, reason),
+        }
+    }
+
+    /// Gives a waking what its stack tells.
+    fn end_stack(&mut self) {
+        if let Some((waking, stack)) = self.stack.take()
+            && let Some((means, context)) = stack.tells()
+        {
+            let event = &mut self.events[waking - self.given];
+            (event.means, event.context) = (means, context);
         }
     }
 
@@ -126,14 +165,24 @@ impl<'a> Reader<'a> {
     fn take_cut(&mut self, number: usize, text: &str) {
         let is_event = match line::parse(text) {
             Ok(Parsed::Event(_)) => true,
-            Ok(Parsed::Nothing) => return,
-            Ok(Parsed::Lost(..) | Parsed::Overwritten(_) | Parsed::Cpus(_)) | Err(_) => false,
+            Ok(Parsed::Nothing) => {
+                self.has_tracer |= text.starts_with(TRACER);
+                return;
+            }
+            Ok(Parsed::Stack(_) | Parsed::Frame(_) | Parsed::Lost(..) | Parsed::Overwritten(_) | Parsed::Cpus(_))
+            | Err(_) => false,
         };
         self.valid += u64::from(is_event);
         self.head.dropped = Some(format!("line {number}, the last, has no line break: it is cut off and was left out"));
     }
 
-    fn event(&mut self, number: usize, text: &str, line: &Line<'a>) {
+    fn event<'l>(
+        &mut self,
+        number: usize,
+        text: &str,
+        line: &Line<'l>,
+        keep: impl FnOnce(KernelEvent<'l>) -> KernelEvent<'a>,
+    ) {
         let (at, cpu) = (line.at, line.cpu);
         if let Some(events) = self.lost.remove(&cpu) {
             self.events.push(Event::new(at, cpu, KernelEvent::Lost { events }));
@@ -147,10 +196,43 @@ impl<'a> Reader<'a> {
         }
         let current = ids.map(|(tid, _)| tid);
         match event::parse(line.event, line.args) {
-            Ok(Some(event)) => self.events.push(Event { at, cpu, current, context: line.context, event }),
+            Ok(Some(event)) => {
+                let event = keep(event);
+                self.note_waking(cpu, &event);
+                self.events.push(Event { current, context: line.context, ..Event::new(at, cpu, event) });
+            }
             Ok(None) => self.head.saw_cpu(cpu),
             Err(reason) => self.errors.push(number, column_of(text, line.args), reason),
         }
+    }
+
+    /// Notes the place of an event that is next: a waking can have a stack.
+    fn note_waking(&mut self, cpu: CpuId, event: &KernelEvent<'_>) {
+        let waking = matches!(event, KernelEvent::Waking { .. }).then_some(self.given + self.events.len());
+        if waking.is_none() && self.wakings.is_empty() {
+            return;
+        }
+        if cpu.index() >= self.wakings.len() {
+            self.wakings.resize(cpu.index() + 1, None);
+        }
+        self.wakings[cpu.index()] = waking;
+        // perf writes it in the lines that follow.
+        self.stack = waking.map(|waking| (waking, Stack::default()));
+    }
+
+    /// Takes out the events that no later line changes: those before the first waking whose stack
+    /// may follow. A stack follows within few events.
+    fn ready(&mut self) -> Vec<Event<'a>> {
+        let open = self.wakings.iter().flatten().copied().chain(self.stack.map(|(waking, _)| waking)).min();
+        let held = self.events.len().saturating_sub(HELD_MAX);
+        let ready = open.map_or(self.events.len(), |open| (open - self.given).max(held));
+        for waking in &mut self.wakings {
+            *waking = waking.filter(|waking| *waking >= self.given + ready);
+        }
+        self.stack = self.stack.filter(|(waking, _)| *waking >= self.given + ready);
+        self.given += ready;
+        self.last_given = self.events[..ready].iter().map(|event| event.at).fold(self.last_given, Instant::max);
+        self.events.drain(..ready).collect()
     }
 
     /// Returns whether so many lines were refused, and none accepted, that it is another kind of
@@ -159,30 +241,36 @@ impl<'a> Reader<'a> {
         self.valid == 0 && self.errors.total >= NO_TRACE_LINES as u64
     }
 
-    fn finish(mut self, text: &str) -> Result<Trace, ReadError> {
-        if self.valid == 0 && !text.lines().any(|line| line.starts_with("# tracer: ")) {
+    /// Ends the reading. `text` is the beginning, for an error.
+    fn finish(mut self, text: &[u8]) -> Result<(Head, Vec<Event<'a>>), ReadError> {
+        self.end_stack();
+        if self.valid == 0 && !self.has_tracer {
             return Err(unknown(text));
         }
         if self.errors.total > 0 {
             return Err(ReadError::Text { errors: self.errors.first, total: self.errors.total });
         }
-        let last = self.events.iter().map(|event| event.at).max().unwrap_or(Instant::ZERO);
+        let last = self.events.iter().map(|event| event.at).fold(self.last_given, Instant::max);
         let lost = core::mem::take(&mut self.lost).into_iter();
         self.events.extend(lost.map(|(cpu, events)| Event::new(last, cpu, KernelEvent::Lost { events })));
-        if self.is_overwritten {
+        if self.is_overwritten && self.given == 0 {
             // Every CPU has its own buffer, and the trace begins with the first event of any.
             let cpus: std::collections::BTreeSet<CpuId> = self.events.iter().map(|event| event.cpu).collect();
             let first = self.events.iter().map(|event| event.at).min().unwrap_or(Instant::ZERO);
-            let lost = |cpu| Event::new(first, cpu, KernelEvent::Lost { events: 0 });
             let events = core::mem::take(&mut self.events);
-            self.events = cpus.into_iter().map(lost).chain(events).collect();
+            self.events = overwritten(first, cpus).chain(events).collect();
         }
-        kernel::trace(self.head, self.events)
+        Ok((self.head, self.events))
     }
 }
 
-fn unknown(text: &str) -> ReadError {
-    ReadError::Unknown { begins: crate::open::escaped(text.as_bytes()) }
+/// Returns the remarks of CPUs whose oldest events were overwritten.
+fn overwritten<'a>(first: Instant, cpus: impl IntoIterator<Item = CpuId>) -> impl Iterator<Item = Event<'a>> {
+    cpus.into_iter().map(move |cpu| Event::new(first, cpu, KernelEvent::Lost { events: 0 }))
+}
+
+fn unknown(text: &[u8]) -> ReadError {
+    ReadError::Unknown { begins: crate::open::escaped(text) }
 }
 
 /// Returns the column, from 1, at which a part of a line begins.
@@ -208,6 +296,9 @@ impl Errors {
 }
 
 const MAX_ERRORS: usize = 20;
+/// So many events are kept at most until the stack of a waking among them is read.
+const HELD_MAX: usize = 1 << 16;
+const TRACER: &str = "# tracer: ";
 /// After so many lines without one of a trace, the text is something else.
 const NO_TRACE_LINES: usize = 200;
 

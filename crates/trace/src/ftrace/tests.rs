@@ -1,5 +1,5 @@
 use super::*;
-use crate::meta::{Machine, Meta, Source};
+use crate::meta::{Machine, Means, Meta, Source};
 use proptest::prelude::*;
 use zerolag_model::attr::{Prio, SchedAttr};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent};
@@ -269,4 +269,75 @@ fn lost_events_are_counted_up_to_the_end_of_numbers() {
         "          <idle>-0       [000] d..2.     1.000000: sched_wakeup: comm=a pid=7 prio=120 target_cpu=000\n";
     let trace = read(&format!("{lost}{lost}{event}")).expect("a trace");
     assert_eq!(trace.meta.lost_events, u64::MAX);
+}
+
+/// Returns how often the thread of `three-means` that is alone at the other end of something was
+/// woken by the main thread, by what: one line per pair of threads.
+#[cfg(feature = "recordings")]
+fn wakings_of(bytes: &[u8]) -> Vec<(Means, u64)> {
+    let trace = Trace::from_bytes(bytes).expect("a recording");
+    let tasks = tasks_of(&trace);
+    let is_python = |task: TaskId| tasks.iter().any(|(known, name)| *known == task && name == "python3");
+    let main = trace.meta.recorded.wakings.iter().find(|waking| waking.count >= 12 && waking.waker.is_none());
+    let main = main.expect("timers wake it").woken;
+    let mut wakings: Vec<(Means, u64)> = trace
+        .meta
+        .recorded
+        .wakings
+        .iter()
+        .filter(|waking| waking.waker == Some(main) && is_python(waking.woken) && waking.count >= 12)
+        .map(|waking| (waking.means, waking.count))
+        .collect();
+    wakings.sort_unstable();
+    wakings
+}
+
+/// A thread writes twelve times each to a pipe, a UNIX socket and a TCP connection over loopback,
+/// and posts a semaphore, each for a thread that waits.
+#[test]
+#[cfg(feature = "recordings")]
+fn stacks_and_system_calls_tell_by_what_tasks_wake_each_other() {
+    let stacks = wakings_of(include_bytes!("../../tests/data/three-means-stacks.txt.gz"));
+    assert_eq!(stacks, [(Means::Futex, 33), (Means::Pipe, 12), (Means::Socket, 12), (Means::Socket, 12)]);
+    // write(2) could be to anything.
+    let calls = wakings_of(include_bytes!("../../tests/data/three-means-calls.txt.gz"));
+    assert_eq!(calls, [(Means::Unknown, 12), (Means::Futex, 34), (Means::Socket, 12), (Means::Socket, 12)]);
+}
+
+/// perf and trace-cmd write stacks in other ways; a stack also tells the context, which perf does
+/// not.
+#[test]
+fn each_spelling_of_a_stack_is_read() {
+    let switch = |name: &str, tid: u32| {
+        format!(
+            "sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm={name} next_pid={tid} next_prio=120\n"
+        )
+    };
+    let perf = format!(
+        "     a     1 [000]     1.000000: sched:{}     a     1 [000]     2.000000: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000\n\
+         \tffffffff813a89c4 try_to_wake_up+0x3a4 ([kernel.kallsyms])\n\tffffffff8146ddd9 wake_up_q+0xd9 ([kernel.kallsyms])\n\
+         \tffffffff8146ddd9 futex_wake+0xd9 ([kernel.kallsyms])\n\t           ee137 [unknown] (/usr/bin/a)\n\n\
+              a     1 [000]     3.000000: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000\n\
+         \tffffffff813a89c4 hrtimer_wakeup+0x3a4 ([kernel.kallsyms])\n\
+         \tffffffff813a89c4 asm_sysvec_apic_timer_interrupt+0x3a4 ([kernel.kallsyms])\n\n",
+        switch("a", 1)
+    );
+    let trace_cmd = format!(
+        "   a-1     [000]     1.000000: {}   a-1     [000]     2.000000: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n\
+         \x20  a-1     [000]     2.000001: kernel_stack:         <stack trace >\n=> try_to_wake_up (ffffffff813a89c4)\n=> futex_wake (ffffffff813a89c4)\n\
+         \x20  a-1     [000]     3.000000: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n\
+         \x20  a-1     [000]     3.000001: kernel_stack:         <stack trace >\n=> hrtimer_wakeup (ffffffff813a89c4)\n=> asm_sysvec_apic_timer_interrupt (ffffffff813a89c4)\n",
+        switch("a", 1)
+    );
+    for text in [perf, trace_cmd] {
+        let trace = read(&text).expect(&text);
+        let wakings: Vec<_> = trace
+            .meta
+            .recorded
+            .wakings
+            .iter()
+            .map(|waking| (waking.waker.is_some(), waking.means, waking.count))
+            .collect();
+        assert_eq!(wakings, [(false, Means::Timer, 1), (true, Means::Futex, 1)], "{text}");
+    }
 }

@@ -3,9 +3,10 @@
 
 use super::Head;
 use super::event::{Context, Event, KernelEvent, TaskRef};
+use super::means::{self, Call};
 use super::tids::TidTable;
 use crate::container::Trace;
-use crate::meta::{Gap, Machine, Meta, Recorded, Source, Thread};
+use crate::meta::{Gap, Machine, Means, Meta, Recorded, Source, Thread, Wakings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerolag_model::attr::{DlParams, Nice, Prio, RtPriority, SchedAttr};
@@ -16,30 +17,54 @@ use zerolag_model::{
 
 /// Builds the trace of events in order of time.
 pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Trace {
-    let is_irq = |event: &Event<'_>| matches!(event.event, KernelEvent::IrqEnter(_));
-    let mut builder = Builder { has_irqs: events.iter().any(is_irq), ..Builder::default() };
-    let unpaired = unpaired_irqs(events);
+    let mut irqs = Irqs::default();
+    events.iter().for_each(|event| irqs.see(event));
+    let mut builder = Builder::new(irqs, Out::Keep(Vec::new()));
     for event in events {
-        match event.event {
-            KernelEvent::IrqEnter(irq) | KernelEvent::IrqExit(irq) if unpaired.contains(&irq) => {}
-            _ => builder.take(event),
-        }
+        builder.take(event);
     }
-    for task in &builder.tasks {
-        if let TraceEvent::TaskNew { name, .. } = &mut builder.records[task.record].event {
-            *name = plain(task.name);
-        }
-    }
-    let seen = builder.records.iter().map(|record| record.cpu.0 + 1).chain(builder.cpus).max().unwrap_or(1);
-    let cpus = seen.max(head.cpus).min(u32::try_from(MAX_CPUS).unwrap_or(u32::MAX));
-    let mut meta = Meta::new(Source::Text, Machine::Cpus(cpus));
-    meta.kernel = head.kernel;
-    meta.start = events.first().map_or(Instant::ZERO, |event| event.at);
-    meta.end = events.last().map_or(Instant::ZERO, |event| event.at);
-    meta.lost_events = gaps.iter().fold(head.lost, |sum, gap| sum.saturating_add(gap.events));
-    meta.recorded = Recorded { threads: builder.threads(), gaps, dropped: head.dropped };
-    Trace { meta, records: builder.records }
+    builder.trace(head, gaps)
 }
+
+/// The interrupts that a recording has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Irqs {
+    /// Of each kind, whether a start and an end were seen.
+    seen: [(bool, bool); Irq::ALL.len()],
+}
+
+impl Irqs {
+    /// Sees an event.
+    pub(super) const fn see(&mut self, event: &Event<'_>) {
+        match event.event {
+            KernelEvent::IrqEnter(irq) => self.seen[irq as usize].0 = true,
+            KernelEvent::IrqExit(irq) => self.seen[irq as usize].1 = true,
+            _ => {}
+        }
+    }
+
+    /// Returns whether only the start of a kind, or only its end, was recorded: it has no duration.
+    const fn is_unpaired(&self, irq: Irq) -> bool {
+        self.seen[irq as usize].0 != self.seen[irq as usize].1
+    }
+
+    fn has_starts(&self) -> bool {
+        self.seen.iter().any(|(start, _)| *start)
+    }
+}
+
+/// Where records go.
+pub(super) enum Out<'o> {
+    /// All into memory, to be corrected at the end.
+    Keep(Vec<Record>),
+    /// Nowhere: what tasks are called at the end is to be found out.
+    Drop,
+    /// To a reader, one by one, with what was found out before.
+    Give(&'o [Known], &'o mut dyn FnMut(&Record)),
+}
+
+/// What only later events tell of a task: its last name, and its first known attributes.
+pub(super) type Known = (Arc<str>, SchedAttr);
 
 /// Returns a name without hidden characters: any program can choose its name, and reports reach
 /// terminals. They are written as escapes.
@@ -47,23 +72,12 @@ fn plain(name: &str) -> Arc<str> {
     text::name(name).into()
 }
 
-/// Returns the kinds of interrupt of which only the start, or only the end, was recorded: they have
-/// no duration.
-fn unpaired_irqs(events: &[Event<'_>]) -> Vec<Irq> {
-    let mut seen = [(false, false); Irq::ALL.len()];
-    for event in events {
-        match event.event {
-            KernelEvent::IrqEnter(irq) => seen[irq as usize].0 = true,
-            KernelEvent::IrqExit(irq) => seen[irq as usize].1 = true,
-            _ => {}
-        }
-    }
-    Irq::ALL.into_iter().filter(|irq| seen[*irq as usize].0 != seen[*irq as usize].1).collect()
-}
-
-#[derive(Default)]
-struct Builder<'a> {
-    records: Vec<Record>,
+pub(super) struct Builder<'a, 'o> {
+    out: Out<'o>,
+    irqs: Irqs,
+    /// The time of the first event and of the last.
+    start: Option<Instant>,
+    end: Instant,
     tasks: Vec<Task<'a>>,
     /// The living tasks by thread id.
     living: TidTable<Option<TaskId>>,
@@ -77,11 +91,24 @@ struct Builder<'a> {
     /// Whether the recorder writes interrupts. If not, one of no length stands around each waking
     /// by an interrupt: it is not the task that runs there which wakes.
     has_irqs: bool,
+    cpu_states: Vec<Cpu>,
+    wakings: BTreeMap<(Option<TaskId>, TaskId, Means), u64>,
+}
+
+/// What a CPU does.
+#[derive(Default)]
+struct Cpu {
+    /// The task that it runs; the inner `None` is the idle task, the outer one is not known.
+    runs: Option<Option<TaskId>>,
+    /// The interrupts that it is in.
+    inside: Vec<Irq>,
 }
 
 struct Task<'a> {
-    /// The record that introduces it; it gets the final name at the end.
+    /// The record that introduces it; it gets the final name and attributes at the end.
     record: usize,
+    /// Its first known attributes.
+    attr: SchedAttr,
     tid: u32,
     pid: Option<u32>,
     /// What the scheduler has charged.
@@ -89,6 +116,8 @@ struct Task<'a> {
     name: &'a str,
     /// Its effective priority, once an event contains it.
     prio: Option<Prio>,
+    /// The system call that it is in, if the recorder writes them.
+    call: Option<Call>,
     /// Between `sched_waking` and the first migration or `sched_wakeup` after it.
     in_wakeup: bool,
 }
@@ -100,15 +129,68 @@ struct Place {
     cpu: CpuId,
 }
 
-impl<'a> Builder<'a> {
-    fn take(&mut self, event: &Event<'a>) {
+impl<'a, 'o> Builder<'a, 'o> {
+    pub(super) fn new(irqs: Irqs, out: Out<'o>) -> Self {
+        Self {
+            out,
+            irqs,
+            start: None,
+            end: Instant::ZERO,
+            tasks: Vec::new(),
+            living: TidTable::default(),
+            cpus: None,
+            processes: BTreeMap::new(),
+            names: BTreeMap::new(),
+            is_charged: false,
+            has_irqs: irqs.has_starts(),
+            cpu_states: Vec::new(),
+            wakings: BTreeMap::new(),
+        }
+    }
+
+    /// Returns what is known of the tasks, in their order.
+    pub(super) fn known(&self) -> Vec<Known> {
+        self.tasks.iter().map(|task| (plain(task.name), task.attr)).collect()
+    }
+
+    /// Returns the description of the run.
+    pub(super) fn meta(&self, head: Head, gaps: Vec<Gap>) -> Meta {
+        let cpus = self.cpus.unwrap_or(1).max(head.cpus).min(u32::try_from(MAX_CPUS).unwrap_or(u32::MAX));
+        let mut meta = Meta::new(Source::Text, Machine::Cpus(cpus));
+        meta.kernel = head.kernel;
+        meta.start = self.start.unwrap_or(Instant::ZERO);
+        meta.end = self.end;
+        meta.lost_events = gaps.iter().fold(head.lost, |sum, gap| sum.saturating_add(gap.events));
+        meta.recorded = Recorded { threads: self.threads(), gaps, dropped: head.dropped, wakings: self.wakings() };
+        meta
+    }
+
+    /// Returns the trace of all events, if the records were kept.
+    fn trace(mut self, head: Head, gaps: Vec<Gap>) -> Trace {
+        let mut records = match core::mem::replace(&mut self.out, Out::Drop) {
+            Out::Keep(records) => records,
+            Out::Drop | Out::Give(..) => Vec::new(),
+        };
+        for task in &self.tasks {
+            if let Some(Record { event: TraceEvent::TaskNew { name, attr, .. }, .. }) = records.get_mut(task.record) {
+                (*name, *attr) = (plain(task.name), task.attr);
+            }
+        }
+        Trace { meta: self.meta(head, gaps), records }
+    }
+
+    pub(super) fn take(&mut self, event: &Event<'a>) {
         let place = Place { at: event.at, cpu: event.cpu };
+        self.start.get_or_insert(event.at);
+        self.end = event.at;
         match event.event {
+            KernelEvent::IrqEnter(irq) | KernelEvent::IrqExit(irq) if self.irqs.is_unpaired(irq) => {}
             KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio } => {
                 let prev_id = self.task(place, prev, Some(prev_prio));
                 let next_id = self.task(place, next, Some(next_prio));
                 let next_prio = if next_id.is_none() { Prio::IDLE } else { next_prio };
                 self.push(place, TraceEvent::Switch { prev: prev_id, prev_state, next: next_id, next_prio });
+                self.cpu(event.cpu).runs = Some(next_id);
                 if prev_state == PrevState::Dead {
                     *self.living.entry(prev.tid) = None;
                 }
@@ -125,6 +207,7 @@ impl<'a> Builder<'a> {
                 }
                 if let Some(task) = self.task(place, task, Some(prio)) {
                     self.saw_cpu(target);
+                    self.woken(event, task);
                     self.tasks[task.index()].in_wakeup = true;
                     self.push(place, TraceEvent::Waking { task, prio, target, new: false });
                 }
@@ -190,10 +273,54 @@ impl<'a> Builder<'a> {
                     self.tasks[id.index()].name = task.comm;
                 }
             }
+            KernelEvent::Call(call) => {
+                if let Some(task) = event.current.filter(|tid| *tid != 0).and_then(|tid| *self.living.entry(tid)) {
+                    self.tasks[task.index()].call = call;
+                }
+            }
             KernelEvent::Lost { .. } => {}
-            KernelEvent::IrqEnter(irq) => self.push(place, TraceEvent::IrqEnter { irq }),
-            KernelEvent::IrqExit(irq) => self.push(place, TraceEvent::IrqExit { irq }),
+            KernelEvent::IrqEnter(irq) => {
+                self.cpu(event.cpu).inside.push(irq);
+                self.push(place, TraceEvent::IrqEnter { irq });
+            }
+            KernelEvent::IrqExit(irq) => {
+                self.cpu(event.cpu).inside.pop();
+                self.push(place, TraceEvent::IrqExit { irq });
+            }
         }
+    }
+
+    fn cpu(&mut self, cpu: CpuId) -> &mut Cpu {
+        let index = cpu.0 as usize;
+        if index >= self.cpu_states.len() {
+            // Readers refuse CPUs from `MAX_CPUS` on.
+            self.cpu_states.resize_with(index + 1, Cpu::default);
+        }
+        &mut self.cpu_states[index]
+    }
+
+    /// Counts a waking: by which task, if it is one, and by what.
+    fn woken(&mut self, event: &Event<'_>, task: TaskId) {
+        let (runs, inside) = (self.cpu(event.cpu).runs, self.cpu(event.cpu).inside.last().copied());
+        let current = || event.current.filter(|tid| *tid != 0).and_then(|tid| *self.living.entry(tid));
+        let running = runs.unwrap_or_else(current).filter(|running| *running != task);
+        let call = running.and_then(|running| self.tasks[running.index()].call);
+        let waker = match (event.context, inside) {
+            // The stack has seen what the flags do not tell.
+            (Context::Task, _) if event.means != Means::Unknown => running,
+            (Context::Task | Context::Unknown, None) => running,
+            // What is sent over loopback arrives in a softirq within the call.
+            (Context::Softirq, _) | (_, Some(Irq::Softirq)) if call == Some(Call::Send) => running,
+            _ => None,
+        };
+        let of_calls = || means::of_calls(waker.map(|_| call), self.tasks[task.index()].call);
+        let means = if event.means == Means::Unknown { of_calls() } else { event.means };
+        *self.wakings.entry((waker, task, means)).or_default() += 1;
+    }
+
+    fn wakings(&self) -> Vec<Wakings> {
+        let wakings = |(&(waker, woken, means), &count)| Wakings { waker, woken, means, count };
+        self.wakings.iter().map(wakings).collect()
     }
 
     fn wakeup(&mut self, place: Place, task: TaskRef<'a>, prio: Prio) {
@@ -230,9 +357,7 @@ impl<'a> Builder<'a> {
         let Some(prio) = prio else { return Some(id) };
         match known.prio.replace(prio) {
             None => {
-                if let TraceEvent::TaskNew { attr, .. } = &mut self.records[known.record].event {
-                    *attr = attr_of(prio);
-                }
+                known.attr = attr_of(prio);
             }
             Some(before) if before != prio => {
                 self.push(place, TraceEvent::AttrChange { task: id, attr: attr_of(prio) });
@@ -244,25 +369,41 @@ impl<'a> Builder<'a> {
 
     fn create(&mut self, place: Place, task: TaskRef<'a>, parent: Option<TaskId>, prio: Option<Prio>) -> TaskId {
         let id = TaskId::from_index(self.tasks.len());
+        let attr = attr_of(prio.unwrap_or(Prio::from_nice(Nice::ZERO)));
+        let record = match &self.out {
+            Out::Keep(records) => records.len(),
+            Out::Drop | Out::Give(..) => 0,
+        };
         self.tasks.push(Task {
-            record: self.records.len(),
+            record,
+            attr,
             tid: task.tid,
             pid: self.processes.get(&task.tid).copied(),
             charged: Duration::ZERO,
             name: task.comm,
             prio,
+            call: None,
             in_wakeup: false,
         });
         *self.living.entry(task.tid) = Some(id);
-        // The name is filled in at the end; until then all tasks share the empty name.
-        let name: Arc<str> = Arc::default();
-        let attr = attr_of(prio.unwrap_or(Prio::from_nice(Nice::ZERO)));
+        // Both are filled in at the end unless they are known; until then all tasks share the empty
+        // name.
+        let (name, attr) = match &self.out {
+            Out::Give(known, _) => known.get(id.index()).cloned().unwrap_or((Arc::default(), attr)),
+            Out::Keep(_) | Out::Drop => (Arc::default(), attr),
+        };
         self.push(place, TraceEvent::TaskNew { task: id, name, parent, attr, group: GroupId::ROOT });
         id
     }
 
     fn push(&mut self, place: Place, event: TraceEvent) {
-        self.records.push(Record { at: place.at, cpu: place.cpu, event });
+        self.saw_cpu(place.cpu);
+        let record = Record { at: place.at, cpu: place.cpu, event };
+        match &mut self.out {
+            Out::Keep(records) => records.push(record),
+            Out::Drop => {}
+            Out::Give(_, give) => give(&record),
+        }
     }
 
     fn saw_cpu(&mut self, cpu: CpuId) {

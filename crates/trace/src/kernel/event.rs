@@ -1,5 +1,7 @@
 //! [`KernelEvent`]: an event of a kernel, as every recorder writes it.
 
+use super::means::Call;
+use crate::meta::Means;
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, Duration, Instant, PrevState, Prio};
 
@@ -66,6 +68,8 @@ pub(crate) enum KernelEvent<'a> {
         task: TaskRef<'a>,
         ran: Duration,
     },
+    /// The thread that runs begins a system call, or ends the one that it is in.
+    Call(Option<Call>),
     /// A thread belongs to this process. Not from a trace point: recorders store it beside events.
     Process {
         tid: u32,
@@ -80,6 +84,33 @@ pub(crate) enum KernelEvent<'a> {
     Lost {
         events: u64,
     },
+}
+
+impl<'a> KernelEvent<'a> {
+    /// Returns the event with other texts in place of the names of its tasks.
+    pub(crate) fn with_names<'b>(self, mut name: impl FnMut(&'a str) -> &'b str) -> KernelEvent<'b> {
+        let mut of = |task: TaskRef<'a>| TaskRef { comm: name(task.comm), tid: task.tid };
+        match self {
+            Self::Switch { prev, prev_prio, prev_state, next, next_prio } => {
+                KernelEvent::Switch { prev: of(prev), prev_prio, prev_state, next: of(next), next_prio }
+            }
+            Self::Waking { task, prio, target } => KernelEvent::Waking { task: of(task), prio, target },
+            Self::Wakeup { task, prio, cpu } => KernelEvent::Wakeup { task: of(task), prio, cpu },
+            Self::WakeupNew { task, prio, cpu } => KernelEvent::WakeupNew { task: of(task), prio, cpu },
+            Self::Migrate { task, prio, from, to } => KernelEvent::Migrate { task: of(task), prio, from, to },
+            Self::Fork { parent, child } => KernelEvent::Fork { parent: of(parent), child: of(child) },
+            Self::Exit { task } => KernelEvent::Exit { task: of(task) },
+            Self::PiSetprio { task, from, to } => KernelEvent::PiSetprio { task: of(task), from, to },
+            Self::Charged { task, ran } => KernelEvent::Charged { task: of(task), ran },
+            Self::Name { task } => KernelEvent::Name { task: of(task) },
+            Self::IpiSend { to, reason } => KernelEvent::IpiSend { to, reason },
+            Self::IrqEnter(irq) => KernelEvent::IrqEnter(irq),
+            Self::IrqExit(irq) => KernelEvent::IrqExit(irq),
+            Self::Call(call) => KernelEvent::Call(call),
+            Self::Process { tid, pid } => KernelEvent::Process { tid, pid },
+            Self::Lost { events } => KernelEvent::Lost { events },
+        }
+    }
 }
 
 /// What a CPU does at an event.
@@ -117,13 +148,15 @@ pub(crate) struct Event<'a> {
     pub(crate) current: Option<u32>,
     /// Whether the CPU was in an interrupt handler then, if the recorder tells.
     pub(crate) context: Context,
+    /// Of a waking, what its stack tells; unknown otherwise.
+    pub(crate) means: Means,
     pub(crate) event: KernelEvent<'a>,
 }
 
 impl<'a> Event<'a> {
     /// Returns an event of which the running thread is not known.
     pub(crate) const fn new(at: Instant, cpu: CpuId, event: KernelEvent<'a>) -> Self {
-        Self { at, cpu, current: None, context: Context::Unknown, event }
+        Self { at, cpu, current: None, context: Context::Unknown, means: Means::Unknown, event }
     }
 }
 

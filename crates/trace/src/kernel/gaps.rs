@@ -36,25 +36,20 @@ use zerolag_model::{CpuId, Duration, Instant, Nice, PrevState, Prio};
 /// Finds the gaps of events in order of time, and adds the switches that are proven to be missing.
 /// Returns the gaps in order of their start.
 pub(super) fn find(events: &mut Vec<Event<'_>>) -> Vec<Gap> {
-    let mut finder = Finder { start: events.first().map_or(Instant::ZERO, |event| event.at), ..Finder::default() };
-    for (index, event) in events.iter().enumerate() {
-        finder.index = index;
-        finder.take(event);
+    let mut finder = Finder::default();
+    for event in &*events {
+        finder.next(event);
     }
-    let end = events.last().map_or(Instant::ZERO, |event| event.at);
-    let Finder { mut gaps, added, cpus, unseen, .. } = finder;
-    for (cpu, state) in (0..).zip(cpus) {
-        if let Some((last, events)) = state.and_then(|state| Some((state.last, state.lost?))) {
-            gaps.push(Gap { cpu: CpuId(cpu), from: last, until: end, events });
-        }
-    }
-    gaps.sort_by_key(|gap| (gap.from, gap.cpu, gap.until));
-    add_unexplained(&mut gaps, unseen);
+    let (gaps, added) = finder.finish();
     if !added.is_empty() {
         insert(events, added);
     }
     gaps
 }
+
+/// An event that is proven to be missing: it comes before the event of this index among those of
+/// the same time.
+pub(super) type Added<'a> = (usize, Event<'a>);
 
 /// Adds the intervals of unseen wakings that no other gap explains. Both are in order.
 fn add_unexplained(gaps: &mut Vec<Gap>, wakings: Vec<Gap>) {
@@ -74,7 +69,7 @@ fn add_unexplained(gaps: &mut Vec<Gap>, wakings: Vec<Gap>) {
 }
 
 /// Inserts events, each before the event of its index among those of the same time.
-fn insert<'a>(events: &mut Vec<Event<'a>>, added: Vec<(usize, Event<'a>)>) {
+fn insert<'a>(events: &mut Vec<Event<'a>>, added: Vec<Added<'a>>) {
     let old = core::mem::take(events).into_iter().enumerate().map(|(index, event)| (2 * index + 1, event));
     let mut all: Vec<(usize, Event<'a>)> =
         old.chain(added.into_iter().map(|(index, event)| (2 * index, event))).collect();
@@ -120,13 +115,15 @@ struct Thread<'a> {
 }
 
 #[derive(Default)]
-struct Finder<'a> {
+pub(super) struct Finder<'a> {
+    /// The time of the first event, and of the last.
     start: Instant,
+    end: Instant,
     /// By number; `None` if it has no event.
     cpus: Vec<Option<Cpu<'a>>>,
     threads: TidTable<Thread<'a>>,
     gaps: Vec<Gap>,
-    added: Vec<(usize, Event<'a>)>,
+    added: Vec<Added<'a>>,
     /// From when a task left its CPU, or the CPU that can have woken or moved it was silent, until
     /// it was seen again.
     unseen: Vec<Gap>,
@@ -135,9 +132,34 @@ struct Finder<'a> {
     has_migrations: bool,
     /// The index of the current event.
     index: usize,
+    /// The number of events so far.
+    count: usize,
 }
 
 impl<'a> Finder<'a> {
+    /// Takes the next event in order of time.
+    pub(super) fn next(&mut self, event: &Event<'a>) {
+        if self.count == 0 {
+            self.start = event.at;
+        }
+        (self.index, self.end) = (self.count, event.at);
+        self.count += 1;
+        self.take(event);
+    }
+
+    /// Returns the gaps, and the missing switches in the order in which they were found.
+    pub(super) fn finish(self) -> (Vec<Gap>, Vec<Added<'a>>) {
+        let Self { mut gaps, added, cpus, unseen, end, .. } = self;
+        for (cpu, state) in (0..).zip(cpus) {
+            if let Some((last, events)) = state.and_then(|state| Some((state.last, state.lost?))) {
+                gaps.push(Gap { cpu: CpuId(cpu), from: last, until: end, events });
+            }
+        }
+        gaps.sort_by_key(|gap| (gap.from, gap.cpu, gap.until));
+        add_unexplained(&mut gaps, unseen);
+        (gaps, added)
+    }
+
     fn cpu(&mut self, cpu: CpuId) -> &mut Cpu<'a> {
         let (index, start) = (cpu.0 as usize, self.start);
         if index >= self.cpus.len() {

@@ -22,6 +22,7 @@
 //! * **Target of a waking:** the kernel writes the CPU where the task last was. The migration that
 //!   follows within the wakeup gets [`MigrateReason::Wakeup`](zerolag_model::MigrateReason).
 //! * **Interrupts** of a kind of which only the start was recorded are dropped.
+//! * **By what** a task was woken is told by a stack or by system calls, see [`means`].
 //! * **Lost events** leave [`Gap`](crate::Gap)s, see [`gaps`].
 
 mod build;
@@ -29,8 +30,11 @@ pub(crate) mod event;
 #[cfg(feature = "recordings")]
 pub(crate) mod format;
 mod gaps;
+pub(crate) mod means;
+pub(crate) mod pool;
 #[cfg(feature = "recordings")]
 pub(crate) mod raw;
+pub(crate) mod stream;
 pub(crate) mod tids;
 #[cfg(feature = "recordings")]
 pub(crate) mod tracing_data;
@@ -60,15 +64,18 @@ impl Head {
     }
 }
 
+/// Returns whether an event is more than a remark on others.
+const fn is_scheduling(event: &Event<'_>) -> bool {
+    use event::KernelEvent::{Call, Charged, Lost, Name, Process};
+    !matches!(event.event, Call(_) | Charged { .. } | Lost { .. } | Name { .. } | Process { .. })
+}
+
 /// Returns the trace of events, which need not be sorted. Complexity: O(n log n) in events, linear
 /// if they are sorted.
 ///
 /// # Errors
 /// There is no event.
 pub(crate) fn trace(head: Head, mut events: Vec<Event<'_>>) -> Result<Trace, ReadError> {
-    use event::KernelEvent::{Charged, Lost, Name, Process};
-    let is_scheduling =
-        |event: &Event<'_>| !matches!(event.event, Charged { .. } | Lost { .. } | Name { .. } | Process { .. });
     if !events.iter().any(is_scheduling) {
         return Err(ReadError::NoEvents { dropped: head.dropped });
     }

@@ -4,6 +4,7 @@
 
 use super::event::{KernelEvent, TaskRef, irq_of, state_of};
 use super::format::{Field, Format};
+use super::means::Call;
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, Duration, MAX_CPUS, PrevState, Prio};
 
@@ -86,7 +87,7 @@ impl Kind {
             "sched_pi_setprio" => Self::PiSetprio,
             "sched_stat_runtime" => Self::Charged,
             "ipi_send_cpu" => Self::IpiSendCpu,
-            _ => Self::Other(irq_of(name)?),
+            _ => Self::Other(irq_of(name).or_else(|| Call::of_event(name).map(KernelEvent::Call))?),
         })
     }
 

@@ -287,7 +287,7 @@ impl<'a, 'f> Events<'a, 'f> {
         let current = sample.current.map(|(_, tid)| tid).filter(|tid| *tid != u32::MAX);
         // Byte 2 of every payload: flags.
         let context = Context::of_flags(sample.raw.get(2).copied().unwrap_or(0).into());
-        self.events.push(Event { at, cpu, current, context, event });
+        self.events.push(Event { current, context, ..Event::new(at, cpu, event) });
         Ok(())
     }
 

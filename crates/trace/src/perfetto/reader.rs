@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, at: u64, cpu: CpuId, current: Option<u32>, context: Context, event: KernelEvent<'a>) {
-        self.events.push(Event { at: Instant::from_nanos(at), cpu, current, context, event });
+        self.events.push(Event { current, context, ..Event::new(Instant::from_nanos(at), cpu, event) });
     }
 
     fn event(&mut self, cpu: CpuId, event: &'a FtraceEvent) {

@@ -86,7 +86,7 @@ fn events(file: &File, buffer: &Buffer<'_>) -> Result<Trace, ReadError> {
                 Some((at, Item::Event(payload))) => {
                     let event = event(file, payload).map_err(|reason| wrong(&ring, reason))?;
                     let Some((current, context, event)) = event else { continue };
-                    events.push(Event { at: clock.time(at), cpu, current, context, event });
+                    events.push(Event { current, context, ..Event::new(clock.time(at), cpu, event) });
                 }
             }
         }

@@ -6,9 +6,9 @@ use super::writer::tag;
 use super::{BLOCK_MAX, BlockKind, MAGIC, Version};
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::meta::{Gap, Machine, Meta, Source, Thread};
+use crate::meta::{Gap, Machine, Means, Meta, Source, Thread, Wakings};
 use std::io::{ErrorKind, Read};
-use zerolag_model::{CpuId, Duration, Instant, Record, Topology};
+use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, Topology};
 
 /// Reads a trace from a stream: an iterator of records. Memory of one block.
 ///
@@ -248,6 +248,14 @@ fn read_meta_value(meta: &mut Meta, tag: u64, value: &[u8]) -> Result<(), Reason
             let from = Instant::from_nanos(cursor.varint()?);
             let until = from.saturating_add(Duration::from_nanos(cursor.varint()?));
             meta.recorded.gaps.push(Gap { cpu, from, until, events: cursor.varint()? });
+        }
+        tag::WAKINGS => {
+            let waker = cursor.varint_u32()?.checked_sub(1).map(TaskId);
+            let woken = TaskId(cursor.varint_u32()?);
+            // A later version can know more of them.
+            let means = usize::try_from(cursor.varint()?).ok().and_then(|index| Means::ALL.get(index).copied());
+            let means = means.unwrap_or_default();
+            meta.recorded.wakings.push(Wakings { waker, woken, means, count: cursor.varint()? });
         }
         tag::DROPPED => meta.recorded.dropped = Some(text()?),
         _ => {}

@@ -3,7 +3,7 @@
 use super::record::Deltas;
 use super::wire::{Crc, put_bytes, put_varint};
 use super::{BLOCK_MAX, BLOCK_TARGET, BlockKind, MAGIC, Version};
-use crate::meta::{Machine, Meta, Source, Thread};
+use crate::meta::{Machine, Means, Meta, Source, Thread, Wakings};
 use std::io::{self, Write};
 use zerolag_model::{Instant, Record};
 
@@ -105,6 +105,7 @@ pub(super) mod tag {
     /// One per gap: CPU, start, length, events.
     pub(crate) const GAP: u64 = 11;
     pub(crate) const DROPPED: u64 = 12;
+    pub(crate) const WAKINGS: u64 = 13;
 }
 
 fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
@@ -153,6 +154,11 @@ fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
     for gap in &meta.recorded.gaps {
         let length = gap.until.since(gap.from).as_nanos();
         put(tag::GAP, &numbers(&[u64::from(gap.cpu.0), gap.from.as_nanos(), length, gap.events]));
+    }
+    for Wakings { waker, woken, means, count } in &meta.recorded.wakings {
+        let waker = waker.map_or(0, |waker| u64::from(waker.0) + 1);
+        let means = Means::ALL.iter().position(|known| known == means).unwrap_or_default();
+        put(tag::WAKINGS, &numbers(&[waker, u64::from(woken.0), means as u64, *count]));
     }
     if let Some(dropped) = &meta.recorded.dropped {
         put(tag::DROPPED, dropped.as_bytes());

@@ -9,7 +9,7 @@ use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code, input};
 use std::path::{Path, PathBuf};
 use zerolag::advise::counters::demand;
-use zerolag::advise::samples::{Samples, are_samples};
+use zerolag::advise::samples::Samples;
 use zerolag::advise::{Question, advise};
 use zerolag::import;
 use zerolag::limit;
@@ -75,8 +75,8 @@ pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
     let path = &args.workload.file;
-    let head = if path == Path::new("-") { Vec::new() } else { head(path)? };
-    if are_samples(&head) {
+    let head = if path == Path::new("-") { Vec::new() } else { input::head(path)? };
+    if input::is_counters(path, &head) {
         return of_counters(args);
     }
     if let Some(more) = args.more.first() {
@@ -125,15 +125,6 @@ pub(crate) fn run(args: &Args) -> Done {
     args.html.publish(|| Ok(page::of_advice(&advice, &HtmlArgs::about(path.display()))))?;
     args.json.publish(|| advice.to_string(), || format!("{:#}\n", advice.to_json()))?;
     Ok(if advice.choice.is_some() { code::OK } else { code::GOAL_MISSED })
-}
-
-/// Returns the beginning of a file.
-fn head(path: &Path) -> Result<Vec<u8>, Failure> {
-    use std::io::Read;
-    let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
-    read.map_err(|error| Failure::reading(path.display(), &error))?;
-    Ok(head)
 }
 
 fn of_counters(args: &Args) -> Done {

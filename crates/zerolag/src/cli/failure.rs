@@ -74,6 +74,11 @@ impl Failure {
         Self::Failed(format!("cannot write `{}`: {}", path.display(), plain(error)))
     }
 
+    /// Returns whether the input is wrong, not the run.
+    pub(crate) const fn is_in_input(&self) -> bool {
+        matches!(self, Self::Input { .. } | Self::Workload(_))
+    }
+
     /// Returns its first line.
     pub(crate) fn headline(&self) -> String {
         let text = match self {

@@ -2,9 +2,10 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::KernelArgs;
+use super::output::JsonArgs;
 use super::{Done, code, input, output};
 use std::path::PathBuf;
-use zerolag::import::{Form, GroupTree, ImportError, Options, base_error, import};
+use zerolag::import::{Form, GroupTree, ImportError, Options, base_error, import, text, to_json};
 use zerolag::manifest::Manifest;
 use zerolag::model::KernelVersion;
 use zerolag::workload::scenario::SCENARIO_MAX;
@@ -26,10 +27,16 @@ pub(crate) struct Args {
     /// those of all; may be repeated
     #[arg(long = "service", value_name = "NAME")]
     services: Vec<String>,
+    /// The group whose work the scenario is about: all other tasks repeat what they did, so that
+    /// work which takes longer than the recording has the same company
+    #[arg(long, value_name = "/PATH")]
+    work: Option<String>,
     #[command(flatten)]
     groups: GroupArgs,
     #[command(flatten)]
     kernel: KernelArgs,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -106,8 +113,14 @@ fn limit(text: &str) -> Result<(String, String), String> {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    if let Some(path) = &args.output {
-        output::check_target(path)?;
+    args.json.check()?;
+    match &args.output {
+        Some(path) => output::check_target(path)?,
+        None if args.json.takes_stdout() => {
+            let help = "give -o FILE.toml for the scenario, or --json=FILE";
+            return Err(Failure::input_help("the scenario and --json would both be printed", help));
+        }
+        None => {}
     }
     let trace = input::trace(&args.trace)?;
     let origin = args.trace.file_name().unwrap_or_default().to_string_lossy();
@@ -118,7 +131,14 @@ pub(crate) fn run(args: &Args) -> Done {
     if form == Form::Exact && !args.services.is_empty() {
         return Err(Failure::input_help("--service is for the fitted form", "add --form fitted"));
     }
-    let options = Options { form, services: args.services.clone(), ..args.groups.options(args.kernel.kernel)? };
+    if form == Form::Fitted && args.work.is_some() {
+        return Err(Failure::input_help(
+            "--work is for the exact form",
+            "the fitted form goes on as long as it is run",
+        ));
+    }
+    let (services, work) = (args.services.clone(), args.work.clone());
+    let options = Options { form, services, work, ..args.groups.options(args.kernel.kernel)? };
     let imported = import(&trace, &origin, &options);
     if imported.scenario.len() > SCENARIO_MAX {
         let size = imported.scenario.len() >> 20;
@@ -145,11 +165,11 @@ pub(crate) fn run(args: &Args) -> Done {
     match &args.output {
         Some(path) => {
             output::write_text(path, &imported.scenario)?;
-            output::print(&base.to_string())?;
+            args.json.publish(|| text(&trace, &base), || to_json(&trace, &imported, &base))?;
         }
         None => {
-            output::print(&imported.scenario)?;
-            eprintln_lossy(base.to_string().trim_end());
+            args.json.publish(|| imported.scenario.clone(), || to_json(&trace, &imported, &base))?;
+            eprintln_lossy(text(&trace, &base).trim_end());
         }
     }
     Ok(code::OK)

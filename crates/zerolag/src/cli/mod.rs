@@ -20,6 +20,7 @@ mod init;
 mod input;
 mod man;
 mod merge;
+mod misplaced;
 mod options;
 mod output;
 mod plan;
@@ -140,6 +141,11 @@ pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            if error.use_stderr()
+                && let Some(misplaced) = misplaced()
+            {
+                return misplaced.report();
+            }
             // This fails only if the pipe is closed, and then the failure cannot be reported.
             drop(error.print());
             return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::OK });
@@ -180,8 +186,14 @@ pub(crate) fn main() -> ExitCode {
     };
     match done {
         Ok(code) => ExitCode::from(code),
+        Err(failure) if failure.is_in_input() => misplaced().unwrap_or(failure).report(),
         Err(failure) => failure.report(),
     }
+}
+
+/// Returns the mistake of a file that another subcommand is for.
+fn misplaced() -> Option<Failure> {
+    misplaced::file(&std::env::args_os().skip(1).collect::<Vec<_>>())
 }
 
 /// The result of a subcommand: an exit code, or why it failed.

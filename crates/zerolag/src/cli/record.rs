@@ -3,6 +3,7 @@
 //! It prints commands and records nothing itself: the machine that hurts is seldom the one with
 //! zerolag on it, and its owner wants to read what is to be run there as root.
 
+use super::failure::Failure;
 use super::{Done, code, output};
 use core::fmt::Write;
 
@@ -20,6 +21,10 @@ pub(crate) struct Args {
     /// Record for this many seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
+    /// Also record the kernel's stack at each wakeup, which tells by what tasks wake each other:
+    /// futex, pipe, socket, timer. A wakeup takes some microseconds longer
+    #[arg(long)]
+    stacks: bool,
 }
 
 /// A program or interface that records.
@@ -90,6 +95,10 @@ fn save_groups(out: &mut String, path: &str) -> core::fmt::Result {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    if args.stacks && args.print_cmd == Recorder::Perfetto {
+        let help = "choose perf, tracefs or trace-cmd, or leave --stacks out";
+        return Err(Failure::input_help("perfetto records no stacks of wakeups", help));
+    }
     output::print(&recipe(args).expect("invariant: writing to a String cannot fail"))?;
     Ok(code::OK)
 }
@@ -105,13 +114,15 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
     }
     save(&mut out, "before")?;
     match args.print_cmd {
-        Recorder::Perf => perf(&mut out, args.seconds)?,
-        Recorder::Tracefs => tracefs(&mut out, args.seconds)?,
-        Recorder::TraceCmd => trace_cmd(&mut out, args.seconds)?,
+        Recorder::Perf => perf(&mut out, args)?,
+        Recorder::Tracefs => tracefs(&mut out, args)?,
+        Recorder::TraceCmd => trace_cmd(&mut out, args)?,
         Recorder::Perfetto => perfetto(&mut out, args.seconds)?,
     }
     save(&mut out, "after")?;
     let file = match args.print_cmd {
+        // The names of the functions are not in the file: only the machine has them.
+        Recorder::Perf | Recorder::TraceCmd if args.stacks => "trace.txt",
         Recorder::Perf => "perf.data",
         Recorder::Tracefs => "trace.txt",
         Recorder::TraceCmd => "trace.dat",
@@ -122,13 +133,21 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
     Ok(out)
 }
 
-fn perf(out: &mut String, seconds: u32) -> core::fmt::Result {
+fn perf(out: &mut String, args: &Args) -> core::fmt::Result {
+    let seconds = args.seconds;
     // 8 MiB per CPU: half a second at 150 000 events a second and CPU, which perf empties at once.
     write!(out, "perf record -a -c 1 -m 8M -k CLOCK_MONOTONIC -o perf.data")?;
+    if args.stacks {
+        write!(out, " -g --kernel-callchains")?;
+    }
     for event in EVENTS {
         write!(out, " \\\n  -e sched:{event}")?;
     }
-    writeln!(out, " \\\n  -- sleep {seconds}")
+    writeln!(out, " \\\n  -- sleep {seconds}")?;
+    match args.stacks {
+        true => writeln!(out, "perf script --ns -F comm,pid,tid,cpu,time,event,trace,ip,sym > trace.txt"),
+        false => Ok(()),
+    }
 }
 
 /// The buffer of a CPU in KiB: 10 MB a second, which is about 100 000 events.
@@ -136,8 +155,10 @@ fn buffer_kib(seconds: u32) -> u32 {
     seconds.saturating_mul(10_000).clamp(16_384, 1_048_576)
 }
 
-fn tracefs(out: &mut String, seconds: u32) -> core::fmt::Result {
-    let kib = buffer_kib(seconds);
+fn tracefs(out: &mut String, args: &Args) -> core::fmt::Result {
+    let seconds = args.seconds;
+    // A stack takes about as much as the other events of a wakeup together.
+    let kib = if args.stacks { buffer_kib(seconds.saturating_mul(2)) } else { buffer_kib(seconds) };
     let events = EVENTS.join(" ");
     writeln!(out, "dir=$PWD; cd /sys/kernel/tracing")?;
     writeln!(
@@ -146,19 +167,33 @@ fn tracefs(out: &mut String, seconds: u32) -> core::fmt::Result {
     )?;
     writeln!(out, "echo {kib} > buffer_size_kb    # per CPU; the last line but one tells if it was enough")?;
     writeln!(out, "for e in {events}; do echo 1 > events/sched/$e/enable; done")?;
+    if args.stacks {
+        writeln!(out, "echo stacktrace > events/sched/sched_waking/trigger")?;
+    }
     writeln!(out, "echo > trace; echo 1 > tracing_on; sleep {seconds}; echo 0 > tracing_on")?;
     writeln!(out, "cat trace > \"$dir/trace.txt\"")?;
+    if args.stacks {
+        writeln!(out, "echo '!stacktrace' > events/sched/sched_waking/trigger")?;
+    }
     writeln!(out, "for e in {events}; do echo 0 > events/sched/$e/enable; done")?;
     writeln!(out, "grep -H overrun per_cpu/cpu*/stats | grep -v ' 0$'    # prints nothing if no event was lost")?;
     writeln!(out, "echo 1 > buffer_size_kb; echo local > trace_clock; cd \"$dir\"")
 }
 
-fn trace_cmd(out: &mut String, seconds: u32) -> core::fmt::Result {
+fn trace_cmd(out: &mut String, args: &Args) -> core::fmt::Result {
+    let seconds = args.seconds;
     write!(out, "trace-cmd record -C mono -b {} -o trace.dat", buffer_kib(seconds))?;
     for event in EVENTS {
         write!(out, " \\\n  -e sched:{event}")?;
+        if args.stacks && event == "sched_waking" {
+            write!(out, " -R stacktrace")?;
+        }
     }
-    writeln!(out, " \\\n  sleep {seconds}")
+    writeln!(out, " \\\n  sleep {seconds}")?;
+    match args.stacks {
+        true => writeln!(out, "trace-cmd report -i trace.dat > trace.txt"),
+        false => Ok(()),
+    }
 }
 
 fn perfetto(out: &mut String, seconds: u32) -> core::fmt::Result {
@@ -184,7 +219,22 @@ mod tests {
     use super::*;
 
     fn recipe_of(print_cmd: Recorder) -> String {
-        recipe(&Args { print_cmd, cgroup: Some("system.slice/web.service".to_owned()), seconds: 5 }).expect("a String")
+        recipe(&Args { print_cmd, cgroup: Some("system.slice/web.service".to_owned()), seconds: 5, stacks: false })
+            .expect("a String")
+    }
+
+    #[test]
+    fn stacks_are_those_of_wakeups_and_end_as_text_with_names() {
+        let with = |print_cmd| recipe(&Args { print_cmd, cgroup: None, seconds: 5, stacks: true }).expect("a String");
+        for (recorder, parts) in [
+            (Recorder::Perf, ["-g --kernel-callchains", "perf script --ns"]),
+            (Recorder::Tracefs, ["echo stacktrace > events/sched/sched_waking/trigger", "echo '!stacktrace'"]),
+            (Recorder::TraceCmd, ["-e sched:sched_waking -R stacktrace", "trace-cmd report"]),
+        ] {
+            let recipe = with(recorder);
+            assert!(parts.iter().all(|part| recipe.contains(part)) && recipe.contains("report trace.txt"), "{recipe}");
+            assert!(!recipe_of(recorder).contains("stack"), "only if they are wanted");
+        }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use super::failure::Failure;
 use super::output::{HtmlArgs, JsonArgs, TablesArgs};
 use super::{Done, code, input};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use zerolag::page::{self, Pictured};
 use zerolag::report::{Metrics, Summary, frame, json, text};
-use zerolag::trace::{Meta, open, stream};
+use zerolag::trace::{Meta, open, stream, stream_text};
 
 /// Arguments of `zerolag report`.
 #[derive(Debug, clap::Args)]
@@ -41,6 +41,14 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(code::OK)
 }
 
+/// Returns whether a file is so long that it is read three times rather than kept.
+fn is_long(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.len() >= STREAMED)
+}
+
+/// The length of such a file.
+const STREAMED: u64 = 64 << 20;
+
 /// Returns the figures, and writes the page if it is wanted. Only the page needs all records at
 /// once.
 fn summarise(args: &Args) -> Result<Summary, Failure> {
@@ -58,6 +66,16 @@ fn summarise(args: &Args) -> Result<Summary, Failure> {
         let mut summary = metrics.finish(meta.end);
         summary.meta.lost_events = meta.lost_events;
         return Ok(summary);
+    }
+    if !args.html.is_wanted()
+        && is_long(&args.trace)
+        && let Some((metrics, meta)) =
+            stream_text(&args.trace, metrics, |metrics, record| metrics.observe(record)).map_err(failed)?
+    {
+        if let Some(dropped) = meta.recorded.dropped.as_ref().filter(|_| args.json.takes_stdout()) {
+            input::say_dropped(&args.trace, dropped);
+        }
+        return Ok(metrics.finish(meta.end));
     }
     // The text of a report says itself what a cut file lacks.
     let trace =

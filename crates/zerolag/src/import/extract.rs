@@ -1,12 +1,13 @@
 //! From records to what each task did.
 
+use super::charged;
 use super::loopback::{self, Pairs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::attr::SchedAttr;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, Duration, Instant, PrevState, Record, TaskId, TraceEvent};
-use zerolag_trace::{IdTable, Trace};
+use zerolag_trace::{IdTable, Means, Trace};
 
 /// What a task does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,13 +60,17 @@ impl Task {
 
 /// Returns what the tasks of a trace did, in order of task. O(records).
 pub(super) fn extract(trace: &Trace) -> Vec<Task> {
-    let senders = loopback::senders(trace);
+    let mut senders = loopback::senders(trace);
+    // A stack or a system call tells it for certain.
+    let sent = trace.meta.recorded.wakings.iter().filter(|waking| waking.means == Means::Socket);
+    senders.extend(sent.filter_map(|waking| Some((waking.waker?, waking.woken))));
     let mut extractor = Extractor { start: trace.meta.start, senders, ..Extractor::default() };
     for record in &trace.records {
         extractor.take(record);
     }
     let mut tasks = extractor.finish(trace.meta.end);
     wait_for_used(&mut tasks);
+    charged::correct(trace, &mut tasks);
     tasks
 }
 

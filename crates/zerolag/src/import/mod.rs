@@ -7,6 +7,7 @@
 //! ```text
 //!  woken by            recorded                     imported
 //!  a task              waking while that task ran   a semaphore: the waker posts, the sleeper waits
+//!  a task, by a pipe   its stack                    a pipe: the waker writes, the sleeper reads
 //!  a timer, a device   waking in an interrupt,      a sleep as long as the recorded one; or a timer,
 //!                      or on an idle CPU            if the wakings are evenly spaced
 //! ```
@@ -20,15 +21,20 @@
 //! sessions of users share a CPU evenly, however many tasks each has (autogroup). So they are an
 //! option.
 
+mod charged;
 mod error;
 mod extract;
 mod fitted;
 mod groups;
 mod loopback;
+mod result;
 mod tree;
+mod wakings;
 mod write;
 
 pub use error::{BaseError, Pair, TaskError};
+pub(crate) use result::DOCUMENT;
+pub use result::{text, to_json};
 pub use tree::GroupTree;
 
 use crate::error::Error;
@@ -53,6 +59,9 @@ pub struct Options {
     pub tree: GroupTree,
     /// The limits of containers. A container's group is the one whose path ends in its name.
     pub manifest: Option<Manifest>,
+    /// Of the exact form, the group whose work ends with the recording: all other tasks repeat what
+    /// they did, so that work which takes longer than the recording has the same company.
+    pub work: Option<String>,
     /// The kernel, instead of the one that the trace names.
     pub kernel: Option<KernelVersion>,
     /// Whether demands are repeated or drawn.
@@ -99,7 +108,7 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let kernel = options.kernel.unwrap_or_else(|| nearest(&trace.meta.kernel));
     let groups = Groups::new(trace, &tasks, options);
     let (scenario, services) = match options.form {
-        Form::Exact => (write::scenario(trace, &tasks, kernel, origin, &groups), Vec::new()),
+        Form::Exact => (write::scenario(trace, &tasks, (kernel, origin), &groups, options), Vec::new()),
         Form::Fitted => fitted::scenario(trace, &tasks, kernel, origin, &groups, options),
     };
     let unknown = write::unknown(trace, &tasks, options);
@@ -108,6 +117,11 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let (services, members): (Vec<String>, Vec<Vec<TaskId>>) = services.into_iter().unzip();
     let tasks = if services.is_empty() { exact() } else { members };
     Import { scenario, tasks, services, kernel, unknown, groups, unused }
+}
+
+/// Returns whether a group is another one, or below it.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the preset that is nearest to a kernel's release: the last that is not later. The
@@ -167,6 +181,14 @@ impl Import {
     /// The names that are not in the trace, or those of the containers.
     pub fn check_names(&self, trace: &str, options: &Options) -> Result<(), Error> {
         self.groups.check(options)?;
+        if let Some(work) =
+            options.work.as_ref().filter(|work| !self.groups.of.values().any(|path| is_below(path, work)))
+        {
+            return Err(Error::input_help(
+                format!("{trace}: no task is in `{work}`"),
+                "--group NAME=/PATH or --cgroup-tree DIR say which tasks are in which group",
+            ));
+        }
         let [first, ..] = &self.unknown[..] else { return Ok(()) };
         Err(Error::input_help(
             format!("{trace}: no process or thread is named {}", self.unknown.join(", ")),

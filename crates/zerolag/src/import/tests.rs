@@ -317,3 +317,42 @@ fn groups_come_from_names_then_from_a_saved_tree_then_from_the_parent() {
     let error = import(&trace, "x", &options).check_names("x", &options).expect_err("no group").to_string();
     assert!(error.contains("no group of the import belongs to web, log; it has none"), "{error}");
 }
+
+/// Half of the CPU is another task's. Under half the limit the work takes twice as long as the
+/// recording, and its company has to last as long.
+#[test]
+fn tasks_outside_of_the_work_go_on_after_the_recording() {
+    let mut script = Script::new(1);
+    let (work, other) = (script.fair("work"), script.fair("other"));
+    script.meta.source = Source::Text;
+    script.run(0, 0, None, Some(work));
+    for turn in 0..10 {
+        let at = turn * 10_000;
+        script.preempt(at + 5000, 0, work, other);
+        if turn < 9 {
+            script.preempt(at + 10_000, 0, other, work);
+        }
+    }
+    let trace = script.end(100_000);
+    let run = |after_work: Option<&str>| {
+        let options = Options {
+            groups: vec![("work".to_owned(), "/w".to_owned())],
+            limits: vec![("/w".to_owned(), "2500 10000".to_owned())],
+            work: after_work.map(str::to_owned),
+            ..Options::default()
+        };
+        let imported = import(&trace, "t", &options);
+        imported.check_names("t", &options).expect("names");
+        let scenario = imported.scenario.replace("duration = \"100000000ns\"", "duration = \"200ms\"");
+        assert_ne!(scenario, imported.scenario);
+        let summary = simulate(&scenario).expect("it runs");
+        let run = |name: &str| summary.tasks.iter().find(|task| task.name.starts_with(name)).expect("a task").run;
+        (run("work"), run("other"))
+    };
+    let (work_ran, other_ran) = run(None);
+    assert!(work_ran >= us(49_900) && other_ran <= us(50_100), "{work_ran} {other_ran}");
+    let (work_ran, other_ran) = run(Some("/w"));
+    assert!(work_ran >= us(49_000) && other_ran >= us(99_000), "{work_ran} {other_ran}");
+    let options = Options { work: Some("/x".to_owned()), ..Options::default() };
+    assert!(import(&trace, "t", &options).check_names("t", &options).is_err());
+}

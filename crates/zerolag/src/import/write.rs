@@ -3,6 +3,7 @@
 use super::Options;
 use super::extract::{Step, Task};
 use super::groups::Groups;
+use super::{is_below, wakings};
 use core::fmt::Write;
 use std::collections::BTreeMap;
 use zerolag_model::attr::{FairPolicy, RtPolicy, SchedAttr};
@@ -11,9 +12,15 @@ use zerolag_model::{Duration, KernelVersion, TaskId};
 use zerolag_trace::Trace;
 
 /// Returns the scenario.
-pub(super) fn scenario(trace: &Trace, tasks: &[Task], kernel: KernelVersion, origin: &str, groups: &Groups) -> String {
+pub(super) fn scenario(
+    trace: &Trace,
+    tasks: &[Task],
+    of: (KernelVersion, &str),
+    groups: &Groups,
+    options: &Options,
+) -> String {
     let mut out = String::new();
-    write(&mut out, trace, tasks, kernel, origin, groups).expect("invariant: writing to a String cannot fail");
+    write(&mut out, trace, tasks, of, groups, options).expect("invariant: writing to a String cannot fail");
     out
 }
 
@@ -21,17 +28,23 @@ fn write(
     out: &mut String,
     trace: &Trace,
     tasks: &[Task],
-    kernel: KernelVersion,
-    origin: &str,
+    (kernel, origin): (KernelVersion, &str),
     groups: &Groups,
+    options: &Options,
 ) -> core::fmt::Result {
     head(out, trace, kernel, origin, "exact replay")?;
+    if let Some(work) = &options.work {
+        writeln!(out, "# Tasks outside of {} repeat what they did.", quoted(work))?;
+    }
     writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
     write_groups(out, groups)?;
     let names = names(trace, tasks);
+    let pipes = wakings::pipes(trace);
     let nr_cpus = trace.meta.machine.nr_cpus();
     for task in tasks {
-        writeln!(out, "\n[task.{}]", quoted(&names[&task.id]))?;
+        writeln!(out)?;
+        wakings::remark(out, trace, task.id, &names)?;
+        writeln!(out, "[task.{}]", quoted(&names[&task.id]))?;
         attributes(out, task.attr)?;
         if let Some(cpu) = cpu_of(&task.name).filter(|cpu| (*cpu as usize) < nr_cpus) {
             writeln!(out, "cpus = \"{cpu}\"")?;
@@ -42,22 +55,36 @@ fn write(
         if !task.delay.is_zero() {
             writeln!(out, "delay = {}", time(task.delay))?;
         }
-        writeln!(out, "loop = 1\nsteps = [")?;
+        let is_work = |path: &String| options.work.as_ref().is_none_or(|work| is_below(path, work));
+        let repeats = options.work.is_some() && !groups.of.get(&task.id).is_some_and(is_work);
+        writeln!(out, "loop = {}\nsteps = [", if repeats { "\"forever\"" } else { "1" })?;
         for step in &task.steps {
             match step {
                 Step::Run(demand) => writeln!(out, "  {{ run = {} }},", time(*demand))?,
                 Step::Sleep(length) => writeln!(out, "  {{ sleep = {} }},", time(*length))?,
+                Step::Wait(waker, _) if pipes.contains(&(*waker, task.id)) => {
+                    writeln!(out, "  {{ pipe_read = {} }},", quoted(&names[&task.id]))?;
+                }
                 Step::Wait(..) => writeln!(out, "  {{ sem_wait = {} }},", quoted(&names[&task.id]))?,
                 Step::Timer(period) => {
                     writeln!(out, "  {{ timer = {{ period = {}, mode = \"absolute\" }} }},", time(*period))?;
                 }
                 Step::Wake(woken) => {
                     // The stoppers are left out, and so are tasks that never ran.
-                    if let Some(name) = names.get(woken) {
-                        writeln!(out, "  {{ sem_post = {} }},", quoted(name))?;
+                    if let Some(name) = names.get(woken).map(|name| quoted(name)) {
+                        match pipes.contains(&(task.id, *woken)) {
+                            true => writeln!(out, "  {{ pipe_write = {{ pipe = {name}, bytes = 4096 }} }},")?,
+                            false => writeln!(out, "  {{ sem_post = {name} }},")?,
+                        }
                     }
                 }
             }
+        }
+        if repeats {
+            // The first expiry counts from the start of the task, so each round begins as the first
+            // did.
+            let length = time(trace.meta.end.since(trace.meta.start));
+            writeln!(out, "  {{ timer = {{ period = {length}, mode = \"absolute\", name = \"again\" }} }},")?;
         }
         writeln!(out, "]")?;
     }
@@ -79,6 +106,12 @@ pub(super) fn head(
         "# `run` is CPU time, however long the task waited for it; a semaphore or a service stands for wakeups by a task."
     )?;
     writeln!(out, "# Not in a recording: affinities (but of kernel threads), groups, parameters of deadline tasks.")?;
+    if !wakings::are_known(trace) {
+        writeln!(
+            out,
+            "# Nor by what tasks wake each other (futex, pipe, socket): it has neither stacks nor system calls."
+        )?;
+    }
     if !trace.meta.kernel.is_empty() {
         writeln!(out, "# Recorded on Linux {}.", plain(&trace.meta.kernel))?;
     }

@@ -350,3 +350,82 @@ fn every_wrong_value_of_a_sweep_is_said_before_anything_runs() {
     let wrong: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
     assert_eq!((ended.code, wrong.len()), (Some(2), 3), "{}", ended.stderr);
 }
+
+#[test]
+fn a_trace_in_place_of_a_workload_is_the_first_mistake() {
+    let trace = "crates/trace/tests/data/mixed-2cpu.perf.txt.gz";
+    for command in [
+        &["sweep", trace][..],
+        &["sweep", trace, "--set", "hz=100,250"],
+        &["sweep", trace, "--smallest", "nonsense"],
+        &["run", trace, "--nonsense"],
+        &["run", "--set", "hz=nonsense", trace],
+        &["compare", trace],
+        &["analyse", trace],
+        &["export", trace],
+        &["cyclictest", trace],
+    ] {
+        let ended = zerolag(command);
+        assert_eq!(ended.code, Some(2), "{command:?}: {}", ended.stderr);
+        let first =
+            format!("error: `{trace}` is a trace, not a workload\n  help: its figures: `zerolag report {trace}`");
+        assert!(
+            ended.stderr.starts_with(&first) && ended.stderr.contains("`zerolag import"),
+            "{command:?}: {}",
+            ended.stderr
+        );
+    }
+    // Counters are for `advise`.
+    let dir = scratch("misplaced");
+    let counters = dir.join("cpu.stat");
+    std::fs::write(&counters, "1\nnr_periods 1\nnr_throttled 0\nthrottled_usec 0\n").expect("writable");
+    let counters = counters.to_str().expect("UTF-8");
+    for command in ["run", "import", "report", "sweep"] {
+        let ended = zerolag(&[command, counters]);
+        assert_eq!(ended.code, Some(2), "{command}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("holds counters") && ended.stderr.contains("`zerolag advise "),
+            "{}",
+            ended.stderr
+        );
+    }
+    // A scenario names one in its goals, and is no file of counters.
+    let scenario = dir.join("w.toml");
+    let text = "duration = \"1s\"\ngoals = [\n  \"nr_throttled <= 1\",\n]\n[group.\"/g\"]\n\"cpu.max\" = \"50000 100000\"\n\
+        [task.a]\ngroup = \"/g\"\nsteps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\n";
+    std::fs::write(&scenario, text).expect("writable");
+    let ended = zerolag(&["advise", scenario.to_str().expect("UTF-8"), "--seeds", "1"]);
+    assert!(!ended.stderr.contains("counters"), "{}", ended.stderr);
+    assert!(ended.code == Some(0), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn an_import_says_as_data_what_it_lacks_and_by_what_tasks_wake() {
+    let dir = scratch("import-json");
+    let text = include_bytes!("../../../trace/tests/data/rt-migrate-2cpu.txt");
+    let cut = dir.join("cut.txt");
+    std::fs::write(&cut, &text[..text.len() - 7]).expect("writable");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let ended = zerolag(&["import", &path("cut.txt"), "-o", &path("w.toml"), "--json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(value["schema"], "zerolag.import.v1");
+    assert!(value["dropped"].as_str().is_some_and(|says| says.contains("no line break")), "{value}");
+    assert!(value["base_error"]["run_ns"].as_u64().is_some_and(|run| run > 0), "{value}");
+    let report = zerolag(&["report", &path("cut.txt"), "--json"]);
+    let figures: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
+    assert_eq!((&figures["dropped"], &figures["wakings"]), (&value["dropped"], &value["wakings"]));
+
+    let stacks = "crates/trace/tests/data/three-means-stacks.txt.gz";
+    let ended = zerolag(&["import", stacks, "-o", &path("w.toml")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("wakeups by a task: futex "), "{}", ended.stdout);
+    let scenario = std::fs::read_to_string(dir.join("w.toml")).expect("written");
+    for part in ["(pipe, 12)", "(socket, 12)", "(timer, 48)", "{ pipe_write = {", "{ pipe_read = "] {
+        assert!(scenario.contains(part), "{part}\n{scenario}");
+    }
+    assert_eq!(zerolag(&["run", &path("w.toml"), "-q"]).code, Some(0));
+    let report = zerolag(&["report", stacks]);
+    assert!(report.stdout.contains("\nwakeups, most frequent first\n"), "{}", report.stdout);
+    assert_eq!(zerolag(&["import", stacks, "--json"]).code, Some(2), "the scenario is printed");
+}

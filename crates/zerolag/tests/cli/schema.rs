@@ -134,6 +134,9 @@ fn what_every_command_writes_has_its_published_form() {
     assert_eq!(zerolag(&["convert", &trace, &kernels]).code, Some(0));
     let recorded = expect("zerolag.figures.v1", &["report", &kernels, "--json"], None);
     assert!(recorded["tasks"][0]["recorded"]["tid"].is_u64(), "{recorded:#}");
+    let into = path("imported.toml");
+    let imported = expect("zerolag.import.v1", &["import", &kernels, "-o", &into, "--json"], None);
+    assert!(imported["task_errors"][0]["run_ns"].is_u64() && imported["wakings"].is_array(), "{imported:#}");
     let checked = expect("zerolag.check.v1", &["check", &trace, "--json"], None);
     assert!(checked["clean"] == true && checked["checks"].as_array().is_some_and(|checks| checks.len() > 5));
     expect("zerolag.check.v1", &["check", &kernels, "--json"], None);

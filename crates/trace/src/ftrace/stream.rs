@@ -1,0 +1,147 @@
+//! A text that is read line by line, three times ([`kernel::stream`](crate::kernel::stream)).
+
+use super::{Reader, overwritten, unknown};
+use crate::error::ReadError;
+use crate::kernel::Head;
+use crate::kernel::event::Event;
+use crate::kernel::pool::{Names, Pool};
+use crate::kernel::stream::{self, Source, Stop};
+use crate::meta::Meta;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use zerolag_model::{CpuId, Instant, Record};
+
+/// Gives the records of a text, in order, to what `start` makes of its description; `None` if its
+/// lines are not in order of time.
+///
+/// # Errors
+/// As [`read`](super::read).
+pub(crate) fn each<T>(
+    path: &Path,
+    start: impl FnOnce(&Meta) -> T,
+    mut give: impl FnMut(&mut T, &Record),
+) -> Result<Option<(T, Meta)>, ReadError> {
+    let pool = Pool::default();
+    let mut text = Text { path, names: Names::new(&pool), overwritten: None };
+    let read = || {
+        let survey = stream::survey(&mut text)?;
+        let mut to = start(&survey.meta);
+        stream::records(&mut text, &survey, &mut |record| give(&mut to, record))?;
+        Ok((to, survey.meta))
+    };
+    match read() {
+        Ok(done) => Ok(Some(done)),
+        Err(Stop::Unordered) => Ok(None),
+        Err(Stop::Error(error)) => Err(error),
+    }
+}
+
+struct Text<'p, 'f> {
+    path: &'f Path,
+    names: Names<'p>,
+    /// Of a text whose oldest events were overwritten: its first time, and its CPUs.
+    overwritten: Option<(Instant, BTreeSet<CpuId>)>,
+}
+
+impl<'p> Source<'p> for Text<'p, '_> {
+    fn read(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop> {
+        if self.overwritten.is_none() && self.is_overwritten()? {
+            let (mut first, mut cpus) = (None, BTreeSet::new());
+            self.lines(&mut |event| {
+                first.get_or_insert(event.at);
+                cpus.insert(event.cpu);
+            })?;
+            self.overwritten = Some((first.unwrap_or(Instant::ZERO), cpus));
+        }
+        if let Some((first, cpus)) = &self.overwritten {
+            overwritten(*first, cpus.iter().copied()).for_each(|event| give(&event));
+        }
+        self.lines(give)
+    }
+}
+
+impl<'p> Text<'p, '_> {
+    /// Returns whether the head of the text says that its oldest events were overwritten.
+    fn is_overwritten(&self) -> Result<bool, Stop> {
+        let (mut input, mut line) = (BufReader::new(File::open(self.path)?), Vec::new());
+        loop {
+            line.clear();
+            input.read_until(b'\n', &mut line)?;
+            match String::from_utf8_lossy(&line) {
+                text if text.starts_with('#') => {
+                    if let Ok(super::Parsed::Overwritten(_)) = super::line::parse(text.trim_end()) {
+                        return Ok(true);
+                    }
+                }
+                text if text.is_empty() || !text.trim().is_empty() => return Ok(false),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads all lines and gives their events.
+    fn lines(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop> {
+        let mut input = BufReader::with_capacity(1 << 16, File::open(self.path)?);
+        let (mut reader, mut line, mut number) = (Reader::default(), Vec::new(), 0);
+        let mut begin: Option<Vec<u8>> = None;
+        let mut order = Order::default();
+        loop {
+            line.clear();
+            input.read_until(b'\n', &mut line)?;
+            number += 1;
+            if begin.is_none() {
+                begin = Some(line.iter().copied().take(64).collect());
+            }
+            let text = String::from_utf8_lossy(&line);
+            let Some(text) = text.strip_suffix('\n') else {
+                reader.take_cut(number, &text);
+                break;
+            };
+            let names = &mut self.names;
+            reader.take(number, text.strip_suffix('\r').unwrap_or(text), |event| {
+                event.with_names(|name| names.keep(name))
+            });
+            if reader.is_no_trace() {
+                return Err(Stop::Error(unknown(&begin.unwrap_or_default())));
+            }
+            if number % BATCH == 0 {
+                for event in reader.ready() {
+                    order.check(&event)?;
+                    give(&event);
+                }
+            }
+        }
+        let is_overwritten = reader.is_overwritten;
+        let given = reader.given;
+        let (head, mut events) = reader.finish(&begin.unwrap_or_default()).map_err(Stop::Error)?;
+        if is_overwritten && given == 0 {
+            // `finish` has put the remarks in front, which are given already.
+            let remarks = self.overwritten.as_ref().map_or(0, |(_, cpus)| cpus.len());
+            events.drain(..remarks.min(events.len()));
+        }
+        for event in events {
+            order.check(&event)?;
+            give(&event);
+        }
+        Ok(head)
+    }
+}
+
+/// So many lines are read before their events are given.
+const BATCH: usize = 1024;
+
+/// The time of the last event.
+#[derive(Default)]
+struct Order(Instant);
+
+impl Order {
+    fn check(&mut self, event: &Event<'_>) -> Result<(), Stop> {
+        if event.at < self.0 {
+            return Err(Stop::Unordered);
+        }
+        self.0 = event.at;
+        Ok(())
+    }
+}

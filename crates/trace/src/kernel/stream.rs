@@ -1,0 +1,111 @@
+//! A recording that is not kept in memory: it is read three times.
+//!
+//! What happened at a time is known only from later events: a gap and the switches in it from the
+//! event that proves them, a task's name from the last event that has it. Each is little, and the
+//! records are much. So:
+//!
+//! ```text
+//! 1  gaps, the switches that are missing, the kinds of interrupts      memory per gap and task
+//! 2  with these switches: the tasks, their names, who wakes whom       memory per task
+//! 3  with both: the records, in order, one at a time
+//! ```
+//!
+//! The result is that of [`trace`](super::trace), which keeps all events. The events have to be in
+//! order of time: those of text are. Complexity: O(1) per event.
+
+use super::build::{Builder, Irqs, Known, Out};
+use super::event::Event;
+use super::gaps::{Added, Finder};
+use super::{Head, is_scheduling};
+use crate::error::ReadError;
+use crate::meta::Meta;
+use zerolag_model::Record;
+
+/// A recording that can be read again and again.
+pub(crate) trait Source<'p> {
+    /// Gives all events in order of time.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or not in this way.
+    fn read(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop>;
+}
+
+/// Why a recording cannot be read as a stream.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It cannot be read at all.
+    Error(ReadError),
+    /// Its events are not in order of time.
+    Unordered,
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Error(ReadError::Io(error))
+    }
+}
+
+/// What two readings have found out.
+pub(crate) struct Survey<'p> {
+    pub(crate) meta: Meta,
+    added: Vec<Added<'p>>,
+    known: Vec<Known>,
+    irqs: Irqs,
+}
+
+/// Reads a recording twice.
+///
+/// # Errors
+/// It cannot be read, has no event, or is not in order.
+pub(crate) fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
+    let (mut finder, mut irqs, mut has_events) = (Finder::default(), Irqs::default(), false);
+    let head = source.read(&mut |event| {
+        irqs.see(event);
+        finder.next(event);
+        has_events |= is_scheduling(event);
+    })?;
+    if !has_events {
+        return Err(Stop::Error(ReadError::NoEvents { dropped: head.dropped }));
+    }
+    let (gaps, mut added) = finder.finish();
+    // As those that are kept in memory: of the same place they stay in their order.
+    added.sort_by_key(|(index, event)| (event.at, *index));
+    let mut builder = Builder::new(irqs, Out::Drop);
+    let head = merged(source, &added, |event| builder.take(event))?;
+    let (known, meta) = (builder.known(), builder.meta(head, gaps));
+    Ok(Survey { meta, added, known, irqs })
+}
+
+/// Reads a recording for the third time, and gives its records.
+///
+/// # Errors
+/// It cannot be read any more.
+pub(crate) fn records<'p>(
+    source: &mut impl Source<'p>,
+    survey: &Survey<'p>,
+    give: &mut dyn FnMut(&Record),
+) -> Result<(), Stop> {
+    let mut builder = Builder::new(survey.irqs, Out::Give(&survey.known, give));
+    merged(source, &survey.added, |event| builder.take(event)).map(drop)
+}
+
+/// Reads a recording with the events that are missing in it.
+fn merged<'p>(
+    source: &mut impl Source<'p>,
+    added: &[Added<'p>],
+    mut take: impl FnMut(&Event<'p>),
+) -> Result<Head, Stop> {
+    let (mut rest, mut index) = (added, 0);
+    let head = source.read(&mut |event| {
+        while let Some((first, others)) = rest.split_first()
+            && (first.1.at, first.0) <= (event.at, index)
+        {
+            take(&first.1);
+            rest = others;
+        }
+        take(event);
+        index += 1;
+    })?;
+    rest.iter().for_each(|(_, event)| take(event));
+    Ok(head)
+}

@@ -1,0 +1,117 @@
+//! The result of an import: what the scenario is worth, as text and as JSON.
+
+use super::{BaseError, Import, TaskError, wakings};
+use crate::document::{self, Document};
+use schemars::JsonSchema;
+use serde::Serialize;
+use zerolag_report::json::Waking;
+use zerolag_trace::{Source, Trace};
+
+/// The result of `zerolag import`.
+pub(crate) const DOCUMENT: Document = Document::of::<Imported<'_>>(SCHEMA, "import");
+const SCHEMA: &str = "zerolag.import.v1";
+
+/// A workload that was made of a trace, and how far its simulation is from it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Imported<'a> {
+    /// The name and version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The kernel preset of the scenario.
+    kernel: &'static str,
+    /// The number of tasks of the trace that the scenario has.
+    tasks: usize,
+    /// The number of events that the recorder lost.
+    lost_events: u64,
+    /// The number of intervals from which events of a CPU are missing.
+    gaps: Option<usize>,
+    /// Of a damaged recording: the part that could not be read.
+    dropped: Option<&'a str>,
+    /// How far the simulation is from the recording, under the same settings.
+    base_error: Error,
+    /// Each task of the scenario, those with the most recorded CPU time first.
+    task_errors: Vec<OfTask<'a>>,
+    /// Which task woke which, and by what; the numbers are those of the trace, as in `report`.
+    wakings: Vec<Waking>,
+}
+
+/// Recorded times, and the sums of the differences of all tasks.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Error {
+    /// The recorded CPU time.
+    run_ns: u64,
+    /// The differences of CPU times.
+    run_apart_ns: u64,
+    /// The recorded time for which tasks were runnable and did not run.
+    wait_ns: u64,
+    /// The differences of waits.
+    wait_apart_ns: u64,
+    /// The simulated waits of all tasks.
+    wait_simulated_ns: u64,
+    /// The recorded medians of wakeup latencies, each times the number of wakeups.
+    latency_ns: u64,
+    /// The differences of these.
+    latency_apart_ns: u64,
+}
+
+/// A task, recorded and simulated.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct OfTask<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Its CPU time.
+    run_ns: u64,
+    /// Its simulated CPU time.
+    run_simulated_ns: u64,
+    /// The time for which it was runnable and did not run.
+    wait_ns: u64,
+    /// The same, simulated.
+    wait_simulated_ns: u64,
+    /// The median of its wakeup latencies; null if it has none on either side.
+    latency_p50_ns: Option<u64>,
+    /// The same, simulated.
+    latency_p50_simulated_ns: Option<u64>,
+}
+
+/// Returns the result as JSON.
+#[must_use]
+pub fn to_json(trace: &Trace, import: &Import, base: &BaseError) -> String {
+    let (run, wait, latency) = (base.run(), base.wait(), base.latency());
+    document::text(&Imported {
+        schema: SCHEMA,
+        kernel: import.kernel.name(),
+        tasks: import.tasks.iter().map(Vec::len).sum(),
+        lost_events: trace.meta.lost_events,
+        gaps: (trace.meta.source == Source::Text).then_some(trace.meta.recorded.gaps.len()),
+        dropped: trace.meta.recorded.dropped.as_deref(),
+        base_error: Error {
+            run_ns: run.0.as_nanos(),
+            run_apart_ns: run.1.as_nanos(),
+            wait_ns: wait.0.as_nanos(),
+            wait_apart_ns: wait.1.as_nanos(),
+            wait_simulated_ns: base.wait_totals().1.as_nanos(),
+            latency_ns: latency.0.as_nanos(),
+            latency_apart_ns: latency.1.as_nanos(),
+        },
+        task_errors: base.tasks.iter().map(of_task).collect(),
+        wakings: Waking::all(&trace.meta.recorded.wakings),
+    })
+}
+
+fn of_task(task: &TaskError) -> OfTask<'_> {
+    OfTask {
+        name: &task.name,
+        run_ns: task.run.0.as_nanos(),
+        run_simulated_ns: task.run.1.as_nanos(),
+        wait_ns: task.wait.0.as_nanos(),
+        wait_simulated_ns: task.wait.1.as_nanos(),
+        latency_p50_ns: task.latency.map(|((recorded, _), _)| recorded.as_nanos()),
+        latency_p50_simulated_ns: task.latency.map(|((_, simulated), _)| simulated.as_nanos()),
+    }
+}
+
+/// Returns the result as text: the base error, and by what tasks were woken.
+#[must_use]
+pub fn text(trace: &Trace, base: &BaseError) -> String {
+    format!("{base}{}\n", wakings::sentence(&trace.meta.recorded.wakings))
+}
