@@ -47,6 +47,7 @@ impl<L: RawMutex> View<'_, L> {
     }
 
     /// Returns whether `other` is online and in the root domain of `cpu`.
+    #[inline]
     pub(crate) fn takes_part(&mut self, cpu: CpuId, other: CpuId) -> bool {
         self.is_in_domain_of(cpu, other) && self.is_online(other)
     }

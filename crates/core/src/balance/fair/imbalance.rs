@@ -431,12 +431,11 @@ fn measure<L: RawMutex>(
         if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| averages.util > most) {
             group.most_used = Some((averages.util, cpu));
         }
-        let pressed = per_cpu(load, capacity);
-        if counts.running > 1
-            && nr > 0
-            && group.busiest.is_none_or(|(most, most_nr, _)| (pressed, nr) > (most, most_nr))
-        {
-            group.busiest = Some((pressed, nr, cpu));
+        if counts.running > 1 && nr > 0 {
+            let pressed = per_cpu(load, capacity);
+            if group.busiest.is_none_or(|(most, most_nr, _)| (pressed, nr) > (most, most_nr)) {
+                group.busiest = Some((pressed, nr, cpu));
+            }
         }
     }
     let is_uneven = group.first.is_some_and(|first| cx.view().is_uneven(first, domain.level));
