@@ -235,18 +235,29 @@ pub enum FairPolicy {
 
 /// Options of a deadline task besides its parameters: bits of `sched_flags`, with the kernel's
 /// values.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct DlFlags(u8);
+// Booleans have values to spare, in which the compiler keeps the kind of `SchedAttr`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct DlFlags {
+    reset_on_fork: bool,
+    reclaim: bool,
+    dl_overrun: bool,
+}
+
+impl fmt::Debug for DlFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DlFlags").field(&self.bits()).finish()
+    }
+}
 
 impl DlFlags {
     /// No flag.
-    pub const NONE: Self = Self(0);
+    pub const NONE: Self = Self::from_bits(0);
     /// It may fork: its child does not inherit the policy (`SCHED_FLAG_RESET_ON_FORK`).
-    pub const RESET_ON_FORK: Self = Self(0x01);
+    pub const RESET_ON_FORK: Self = Self::from_bits(0x01);
     /// It may use bandwidth that other tasks leave (`SCHED_FLAG_RECLAIM`, GRUB).
-    pub const RECLAIM: Self = Self(0x02);
+    pub const RECLAIM: Self = Self::from_bits(0x02);
     /// It gets a signal when its budget is exhausted (`SCHED_FLAG_DL_OVERRUN`, SIGXCPU).
-    pub const DL_OVERRUN: Self = Self(0x04);
+    pub const DL_OVERRUN: Self = Self::from_bits(0x04);
     /// Each flag, with its name in scenario files.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::RESET_ON_FORK, "reset_on_fork"), (Self::RECLAIM, "reclaim"), (Self::DL_OVERRUN, "dl_overrun")];
@@ -254,25 +265,31 @@ impl DlFlags {
     /// Returns the flags with these bits of `sched_flags`; other bits are ignored.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
-        Self((bits & 0x07) as u8)
+        Self { reset_on_fork: bits & 0x01 != 0, reclaim: bits & 0x02 != 0, dl_overrun: bits & 0x04 != 0 }
     }
 
     /// Returns the bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
-        self.0
+        self.reset_on_fork as u8 | (self.reclaim as u8) << 1 | (self.dl_overrun as u8) << 2
     }
 
     /// Returns the union of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        Self {
+            reset_on_fork: self.reset_on_fork | other.reset_on_fork,
+            reclaim: self.reclaim | other.reclaim,
+            dl_overrun: self.dl_overrun | other.dl_overrun,
+        }
     }
 
     /// Returns whether it has all flags of the other.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
+        (self.reset_on_fork | !other.reset_on_fork)
+            & (self.reclaim | !other.reclaim)
+            & (self.dl_overrun | !other.dl_overrun)
     }
 }
 

@@ -34,7 +34,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration as StdDuration;
-use zerolag_model::Duration;
+use zerolag_model::{CpuId, Duration};
 
 /// A thread without work ends after this time.
 const IDLE: StdDuration = StdDuration::from_secs(5);
@@ -125,7 +125,7 @@ impl Running {
     fn pay(&mut self, used: Duration) {
         let took = used.saturating_sub(self.charged.replace(used).unwrap_or(used));
         self.group.owe(took);
-        self.group.add_usage(Measured { ran: took, lost: Duration::ZERO });
+        self.group.add_usage(CpuId(0), Measured { ran: took, lost: Duration::ZERO });
     }
 }
 

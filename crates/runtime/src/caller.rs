@@ -447,7 +447,7 @@ impl<'e> Caller<'e> {
             (detached.has_left, detached.had) = (true, had);
         }
         drop(body);
-        task.group.add_usage(queue.meter.take());
+        task.group.add_usage(cpu, queue.meter.take());
         Some((queue, left, wall))
     }
 
@@ -501,7 +501,7 @@ impl<'e> Caller<'e> {
         let _ = queue.meter.take();
         let mut debt = Duration::ZERO;
         if !task.has_borrowed_class() {
-            debt = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
+            debt = task.take_debt();
             debt += if task.is_fair { task.group.take_debt() } else { Duration::ZERO };
             queue.meter.skip(debt);
         }

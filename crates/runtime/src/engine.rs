@@ -41,7 +41,9 @@ impl Queue {
     }
 }
 
-/// A CPU of the scheduler: the thread on its seat runs its tasks.
+/// A CPU of the scheduler: the thread on its seat runs its tasks. It shares no cache line with the
+/// next one; processors fetch lines in pairs.
+#[repr(align(128))]
 pub(crate) struct Cpu {
     pub(crate) queue: Mutex<Queue>,
     /// The CPU has been asked to schedule; checkpoints read this flag.
@@ -68,8 +70,7 @@ struct Ids {
 pub(crate) struct Engine {
     pub(crate) scheduler: Scheduler<RawMutex>,
     pub(crate) cpus: Box<[Cpu]>,
-    /// By id; `None` where no live task has the id.
-    tasks: Box<[Mutex<Option<Arc<Task>>>]>,
+    tasks: TaskTable,
     ids: Mutex<Ids>,
     pub(crate) timeline: Timeline,
     pub(crate) time: TimeSource,
@@ -109,6 +110,52 @@ pub(crate) struct Engine {
     pub(crate) stray_panics: AtomicU64,
 }
 
+/// The live tasks by id. A few share a lock and fill a cache line with it: a lock for each would
+/// take as much memory as its task does here. Ids that follow each other are in different lines,
+/// so that CPUs that run tasks of one age do not contend for one.
+struct TaskTable {
+    rows: Box<[Row]>,
+    len: usize,
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Row(Mutex<[Option<Arc<Task>>; ROW]>);
+
+const ROW: usize = 7;
+
+impl TaskTable {
+    fn new(len: usize) -> Self {
+        Self { rows: (0..len.div_ceil(ROW)).map(|_| Row::default()).collect(), len }
+    }
+
+    /// Returns the lock of an id, and its place below it.
+    fn place(&self, id: TaskId) -> (&Row, usize) {
+        (&self.rows[id.index() % self.rows.len()], id.index() / self.rows.len())
+    }
+
+    fn get(&self, id: TaskId) -> Option<Arc<Task>> {
+        let (row, place) = self.place(id);
+        row.0.lock()[place].clone()
+    }
+
+    fn insert(&self, task: Arc<Task>) {
+        let (row, place) = self.place(task.id);
+        row.0.lock()[place] = Some(task);
+    }
+
+    /// Removes a task. It is dropped without the lock.
+    fn take(&self, id: TaskId) -> Option<Arc<Task>> {
+        let (row, place) = self.place(id);
+        row.0.lock()[place].take()
+    }
+
+    /// Returns all ids, of live tasks or not.
+    fn ids(&self) -> impl Iterator<Item = TaskId> + use<> {
+        (0..self.len).map(TaskId::from_index)
+    }
+}
+
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("cpus", &self.cpus.len()).finish_non_exhaustive()
@@ -146,7 +193,7 @@ impl Engine {
             timeline: Timeline::new(cpus.len()),
             scheduler,
             cpus,
-            tasks: (0..parts.tasks).map(|_| Mutex::new(None)).collect(),
+            tasks: TaskTable::new(parts.tasks),
             ids: Mutex::default(),
             time: parts.time,
             is_stopping: AtomicBool::new(false),
@@ -270,7 +317,7 @@ impl Engine {
 
     /// Returns how many tasks can live at a time.
     pub(crate) fn room(&self) -> usize {
-        self.tasks.len()
+        self.tasks.len
     }
 
     /// Returns an id for a new task, and a body to reuse if the id was used before. `None` if all
@@ -278,7 +325,7 @@ impl Engine {
     pub(crate) fn take_id(&self) -> Option<(TaskId, Option<Parcel>)> {
         let mut ids = self.ids.lock();
         ids.used.pop().or_else(|| {
-            let id = (ids.fresh < self.tasks.len()).then(|| TaskId::from_index(ids.fresh))?;
+            let id = (ids.fresh < self.tasks.len).then(|| TaskId::from_index(ids.fresh))?;
             ids.fresh += 1;
             Some((id, None))
         })
@@ -290,14 +337,13 @@ impl Engine {
     }
 
     pub(crate) fn task(&self, id: TaskId) -> Arc<Task> {
-        self.tasks[id.index()].lock().clone().expect("invariant: a task that is picked lives")
+        self.tasks.get(id).expect("invariant: a task that is picked lives")
     }
 
     /// Adds a task that is about to be placed.
     pub(crate) fn admit(&self, task: Arc<Task>) {
         self.census.add();
-        let slot = &self.tasks[task.id.index()];
-        *slot.lock() = Some(task);
+        self.tasks.insert(task);
     }
 
     /// Adds a group that was created.
@@ -328,7 +374,7 @@ impl Engine {
 
     /// Returns the live tasks, by id. O([`Builder::tasks`](crate::Builder::tasks)).
     pub(crate) fn live_tasks(&self) -> Vec<Arc<Task>> {
-        self.tasks.iter().filter_map(|slot| slot.lock().clone()).collect()
+        self.tasks.ids().filter_map(|id| self.tasks.get(id)).collect()
     }
 
     /// Sets the most urgent loan of the waiters for a task's locks, which the task inherits; `None`
@@ -398,9 +444,8 @@ impl Engine {
     /// handles of other tasks.
     fn clear(&self) {
         self.held_back.clear();
-        for slot in &self.tasks {
-            let task = slot.lock().take();
-            if let Some(task) = task {
+        for id in self.tasks.ids() {
+            if let Some(task) = self.tasks.take(id) {
                 task.cancel();
                 task.announce();
                 self.census.remove();
@@ -411,7 +456,7 @@ impl Engine {
     /// Frees a task that has ended and that no CPU refers to any more: its id can be reused, and
     /// the waiters for its end are woken.
     pub(crate) fn bury(&self, task: &Task, body: Parcel) {
-        let _gone = self.tasks[task.id.index()].lock().take();
+        let _gone = self.tasks.take(task.id);
         self.give_back(task.id, Some(body));
         task.announce();
         self.census.remove();

@@ -25,8 +25,9 @@ pub(crate) struct GroupState {
     name: String,
     pub(crate) parent: Option<Arc<GroupState>>,
     pub(crate) engine: Arc<Engine>,
-    /// The CPU time of its tasks and those of its children, in nanoseconds.
-    used: AtomicU64,
+    /// The CPU time of its tasks and those of its children. CPUs add to it at every switch, each
+    /// to its own part: one number for all would be a cache line that they take from each other.
+    used: Box<[UsedThere]>,
     /// The time for which they were polled without a processor, in nanoseconds.
     lost: AtomicU64,
     is_limited: AtomicBool,
@@ -44,7 +45,8 @@ impl GroupState {
     }
 
     fn new(id: GroupId, name: String, parent: Option<Arc<Self>>, engine: Arc<Engine>) -> Self {
-        let [used, lost, debt] = [0; 3].map(AtomicU64::new);
+        let [lost, debt] = [0; 2].map(AtomicU64::new);
+        let used = (0..engine.cpus.len().min(PARTS)).map(|_| UsedThere::default()).collect();
         let is_limited = AtomicBool::new(false);
         let latency = engine.is_measuring.then(Box::default);
         Self { id, name, parent, engine, used, lost, is_limited, latency, spared: Mutex::default(), debt }
@@ -74,13 +76,16 @@ impl GroupState {
     }
 
     pub(crate) fn take_debt(&self) -> zerolag_model::Duration {
-        zerolag_model::Duration::from_nanos(self.debt.swap(0, Ordering::Relaxed))
+        // Most groups owe nothing; a swap would write.
+        zerolag_model::Duration::from_nanos(if self.owes() { self.debt.swap(0, Ordering::Relaxed) } else { 0 })
     }
 
-    pub(crate) fn add_usage(&self, time: Measured) {
+    /// Adds the time that a task has run on a CPU, to the group and those above it.
+    pub(crate) fn add_usage(&self, cpu: CpuId, time: Measured) {
         let mut group = self;
         loop {
-            group.used.fetch_add(time.ran.as_nanos(), Ordering::Relaxed);
+            let used = &group.used[cpu.index() % group.used.len()];
+            used.0.fetch_add(time.ran.as_nanos(), Ordering::Relaxed);
             if !time.lost.is_zero() {
                 group.lost.fetch_add(time.lost.as_nanos(), Ordering::Relaxed);
             }
@@ -91,6 +96,14 @@ impl GroupState {
         }
     }
 }
+
+/// The most parts of a group's CPU time.
+const PARTS: usize = 16;
+
+/// The CPU time that a group has used on some CPUs, in nanoseconds.
+#[derive(Default)]
+#[repr(align(64))]
+struct UsedThere(AtomicU64);
 
 impl Drop for GroupState {
     fn drop(&mut self) {
@@ -367,6 +380,7 @@ impl Group {
     pub fn usage(&self) -> Usage {
         let stat = self.state.engine.scheduler.group_stat(self.state.id).unwrap_or_default();
         let time = |counter: &AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));
-        Usage { cpu: time(&self.state.used), lost: time(&self.state.lost), stat }
+        let cpu = self.state.used.iter().map(|used| time(&used.0)).sum();
+        Usage { cpu, lost: time(&self.state.lost), stat }
     }
 }

@@ -74,7 +74,7 @@ fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
         return false;
     }
     let mut body = runner.body.lock();
-    if !body.sleeps() || !body.debt.is_zero() {
+    if !body.sleeps() || runner.owes() {
         return false;
     }
     (body.is_leaving, body.is_notified) = (true, false);

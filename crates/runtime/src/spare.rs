@@ -77,7 +77,7 @@ impl Engine {
             limited.spared.lock().add(took);
         }
         if was.is_borrowed {
-            task.body.lock().debt += took;
+            task.owe(took);
         }
     }
 }

@@ -61,8 +61,6 @@ pub(crate) struct Body {
     /// Its CPU was taken from it in the middle of a poll that still runs. The task cannot be woken
     /// before that poll ends.
     pub(crate) detached: Option<Box<Detached>>,
-    /// The CPU time that it has used on a CPU that was no longer its own.
-    pub(crate) debt: Duration,
     /// It has not been placed on a CPU yet.
     pub(crate) is_new: bool,
     /// The waker of the task that waits for its end.
@@ -99,7 +97,6 @@ impl Body {
             is_leaving: false,
             is_relaying: false,
             detached: None,
-            debt: Duration::ZERO,
             is_new: true,
             waiter: None,
             is_awaited_by_task: false,
@@ -168,6 +165,9 @@ struct More {
     span: TaskSpan,
     /// When it was woken, or its last poll ended, in nanoseconds; 0 once it is polled.
     ready_at: AtomicU64,
+    /// The CPU time that it has used on a CPU that was no longer its own, in nanoseconds. It is
+    /// charged when the task runs next.
+    debt: AtomicU64,
     ties: Ties,
 }
 
@@ -254,6 +254,26 @@ impl Task {
     /// are counted.
     pub(crate) fn ready_at(&self) -> Option<&AtomicU64> {
         self.more.get().map(|more| &more.ready_at)
+    }
+
+    /// Adds to the CPU time that is charged when the task runs next.
+    pub(crate) fn owe(&self, time: Duration) {
+        if !time.is_zero() {
+            self.more.get_or_init(Box::default).debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether CPU time will be charged when the task runs next.
+    pub(crate) fn owes(&self) -> bool {
+        self.more.get().is_some_and(|more| more.debt.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Returns the CPU time that is charged now.
+    pub(crate) fn take_debt(&self) -> Duration {
+        if !self.owes() {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.more.get().map_or(0, |more| more.debt.swap(0, Ordering::Relaxed)))
     }
 
     pub(crate) fn is_in_kernel(&self) -> bool {

@@ -370,8 +370,7 @@ fn poll(
                 engine.charge(task, standing, own_cpu_time().saturating_sub(had));
             }
             if matches!(polled, Polled::Over) {
-                let debt = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
-                task.group.owe(debt);
+                task.group.owe(task.take_debt());
             }
             return Some((polled, polling.owner));
         }
@@ -400,8 +399,8 @@ fn poll(
                 Some(had) => own_cpu_time().saturating_sub(had),
                 None => engine.now().since(detached.since),
             };
-            task.group.add_usage(Measured { ran: took, lost: Duration::ZERO });
-            body.debt += took;
+            task.group.add_usage(cpu, Measured { ran: took, lost: Duration::ZERO });
+            task.owe(took);
         }
         matches!(polled, Polled::Over) || body.is_notified
     };
@@ -442,7 +441,7 @@ impl Engine {
         if let Some(task) = current {
             let mut queue = place.queue.lock();
             if queue.rq.current() == Some(task.id) {
-                task.group.add_usage(queue.meter.take());
+                task.group.add_usage(cpu, queue.meter.take());
             }
             if sleeps && queue.rq.nr_running() > 1 {
                 place.is_kicked.store(true, Ordering::SeqCst);

@@ -67,6 +67,7 @@ fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 /// that one can be pushed instead. Behind a task of a lower class a waiting deadline task is
 /// pushed, though it would run here at once: so `push_dl_task` does, and a replenished task moves
 /// to a free CPU whenever there is one.
+#[inline]
 fn is_about_to_run<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, slot: Slot) -> bool {
     let Some(current) = rq.current_slot().map(|current| &rq.tasks[current]) else { return false };
     current.prio == Prio::DEADLINE

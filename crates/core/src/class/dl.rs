@@ -51,22 +51,22 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     join(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = deadline::params(task);
-    let was_throttled = task.dl.is_throttled();
-    let (id, deadline) = (task.id, task.dl.abs_deadline);
-    match (why, task.dl.state) {
-        (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => task.dl.activate(params, now),
+    let (id, dl) = (task.id, &mut *task.dl);
+    let (was_throttled, deadline) = (dl.is_throttled(), dl.abs_deadline);
+    match (why, dl.state) {
+        (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => dl.activate(params, now),
         (Enqueue::Migrated | Enqueue::Changed, DlState::Throttled { until }) if until <= now => {
-            task.dl.replenish(params, now); // [8] its timer was on another CPU
+            dl.replenish(params, now); // [8] its timer was on another CPU
         }
         (Enqueue::Migrated | Enqueue::Changed, _) => {}
     }
-    if task.dl.abs_deadline != deadline {
+    let (state, left) = (dl.state, dl.runtime_left);
+    if dl.abs_deadline != deadline {
         trace_job(rq, cx, slot);
     }
-    match rq.tasks[slot].dl.state {
+    match state {
         DlState::Contending => enqueue_ready(rq, cx, slot),
         DlState::Throttled { until } => {
-            let left = rq.tasks[slot].dl.runtime_left;
             if !was_throttled {
                 cx.io.event(cx.now, rq.cpu(), || TraceEvent::DlThrottle { task: id, until, left });
             }
@@ -86,15 +86,16 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     dl_sums::read_notes(rq, cx);
     let task = &rq.tasks[slot];
-    let bandwidth = deadline::bandwidth_of(task);
-    let place = match task.dl.state {
+    let (id, dl) = (task.id, &*task.dl);
+    let bandwidth = dl.bandwidth();
+    let place = match dl.state {
         DlState::NonContending { place, .. } => Some(place),
         DlState::Inactive { .. } | DlState::Fresh | DlState::Contending | DlState::Throttled { .. } => None,
     };
-    match task.dl.sleeps_on() {
-        Some(cpu) if cpu == rq.cpu() => rq.dl.sums.wake(task.id, bandwidth, place),
+    match dl.sleeps_on() {
+        Some(cpu) if cpu == rq.cpu() => rq.dl.sums.wake(id, bandwidth, place),
         Some(cpu) => {
-            cx.shared.leave_dl_note(cpu, Note { task: task.id, gone: bandwidth, come: Bandwidth(0) });
+            cx.shared.leave_dl_note(cpu, Note { task: id, gone: bandwidth, come: Bandwidth(0) });
             rq.dl.sums.join(bandwidth);
         }
         None => rq.dl.sums.join(bandwidth),
@@ -106,9 +107,9 @@ fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
 fn retire(rq: &mut Rq, now: Instant, slot: Slot, then: Then) -> DlState {
     let on = rq.cpu();
     let task = &rq.tasks[slot];
-    let bandwidth = deadline::bandwidth_of(task);
     let Some(own) = deadline::own_params(task) else { return DlState::Inactive { on } };
-    let until = task.dl.zero_lag(own);
+    let dl = &*task.dl;
+    let (bandwidth, until) = (dl.bandwidth(), dl.zero_lag(own));
     if now < until {
         let place = rq.dl.sums.linger(task.id, bandwidth, until, then);
         return DlState::NonContending { on, place };
@@ -123,7 +124,8 @@ fn retire(rq: &mut Rq, now: Instant, slot: Slot, then: Then) -> DlState {
 /// Traces the start of a job.
 pub(crate) fn trace_job<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
-    let (id, deadline, budget) = (task.id, task.dl.abs_deadline, task.dl.runtime_left);
+    let (id, dl) = (task.id, &*task.dl);
+    let (deadline, budget) = (dl.abs_deadline, dl.runtime_left);
     cx.io.event(cx.now, rq.cpu(), || TraceEvent::DlReplenish { task: id, deadline, budget });
 }
 
@@ -182,7 +184,8 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         Dequeue::Migrate => {
             let now = cx.now.wall;
             let task = &mut rq.tasks[slot];
-            task.dl.migrate(deadline::params(task), now);
+            let params = deadline::params(task);
+            task.dl.migrate(params, now);
             rq.dl.sums.quit(bandwidth);
         }
         Dequeue::Change => rq.dl.sums.quit(bandwidth),
@@ -225,18 +228,20 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
     dequeue_ready(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = deadline::params(task);
-    if deadline::wants_overrun(task) && task.dl.is_exhausted() {
-        task.dl.overrun = Overrun::Pending;
+    let wants_overrun = deadline::wants_overrun(task);
+    let dl = &mut *task.dl;
+    if wants_overrun && dl.is_exhausted() {
+        dl.overrun = Overrun::Pending;
     }
-    let until = task.dl.throttle(params);
-    if until <= now || task.dl.boost.is_some() {
-        task.dl.replenish(params, now);
+    let until = dl.throttle(params);
+    if until <= now || dl.boost.is_some() {
+        dl.replenish(params, now);
         trace_job(rq, cx, slot);
         enqueue_ready(rq, cx, slot);
         arm_budget(rq, cx, slot); // If the task runs on, no switch does that.
         return;
     }
-    let (id, left) = (task.id, task.dl.runtime_left);
+    let (id, left) = (task.id, dl.runtime_left);
     task.last_ran = now;
     rq.quit_current(slot);
     rq.dl.reclaims = false;
@@ -278,8 +283,9 @@ fn set_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 }
 
 fn add_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
-    let (at, seq) = (rq.tasks[slot].dl.abs_deadline, rq.tasks[slot].dl.seq);
-    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+    let task = &rq.tasks[slot];
+    if task.can_migrate(cx.shared.nr_cpus()) {
+        let (at, seq) = (task.dl.abs_deadline, task.dl.seq);
         rq.dl.pushable.insert(&mut rq.tasks, slot, at, seq);
         update_overload(rq, cx);
     }

@@ -157,7 +157,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
 
 /// Handles the switch away from a task that stays queued: it becomes pushable.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) && matches!(rq.tasks[slot].rt.links[PUSHABLE], Link::Out) {
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) && matches!(rq.tasks.seat(slot).links[PUSHABLE], Link::Out) {
         rq.rt.pushable.insert(&mut rq.tasks, slot, End::Back);
         pushable_changed(rq, cx, slot);
     }

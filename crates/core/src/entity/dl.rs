@@ -55,7 +55,9 @@
 //! `dl_next_period`; `pi_of`, `is_dl_boosted`, `enqueue_task_dl`), `core.c` (`rt_mutex_setprio`).
 //! differs: products are exact here; the kernel drops the lowest 10 bits of each factor.
 
-use crate::words::bandwidth::Reserved;
+use crate::words::bandwidth::{Bandwidth, Reserved};
+use alloc::boxed::Box;
+use core::ops::{Deref, DerefMut};
 use zerolag_model::{CpuId, DlParams, Duration, Instant, Settings, SignedDuration};
 
 /// The index of a sleeping task with active bandwidth in [`Sums`](crate::queue::dl::sums::Sums).
@@ -104,11 +106,12 @@ pub(crate) struct DlEntity {
     pub(crate) abs_deadline: Instant,
     /// The sequence number among equal deadlines on the run queue.
     pub(crate) seq: u64,
-    pub(crate) places: [Option<u32>; PLACES],
     /// The bandwidth that it has reserved in its root domain.
     pub(crate) reserved: Option<Reserved>,
     /// The parameters that it is lent, if they take effect (`pi_se`).
     pub(crate) boost: Option<DlParams>,
+    /// The parameters and the deadline that it has inherited, whether or not they take effect.
+    pub(crate) inherited: Option<(DlParams, Instant)>,
     /// Whether its owner must still be told that a budget was exhausted (`dl_overrun`).
     pub(crate) overrun: Overrun,
 }
@@ -150,9 +153,71 @@ pub(crate) enum DlState {
     },
 }
 
+/// The deadline state of a task, which exists from its first reservation or loan of deadline
+/// parameters on. Most tasks never have either. Reading gives a fresh entity then.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DlPart(Option<Box<DlEntity>>);
+
+impl DlPart {
+    /// Returns the state, which exists from now on.
+    pub(crate) fn or_new(&mut self, faults: Faults) -> &mut DlEntity {
+        self.0.get_or_insert_with(|| Box::new(DlEntity { faults, ..DlEntity::FRESH }))
+    }
+
+    /// Returns the state if it exists.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut DlEntity> {
+        self.0.as_deref_mut()
+    }
+
+    /// Sets the reserved bandwidth.
+    pub(crate) fn reserve(&mut self, reserved: Option<Reserved>, faults: Faults) {
+        match (reserved, &mut self.0) {
+            (None, None) => {}
+            (_, Some(entity)) => entity.reserved = reserved,
+            (Some(_), None) => self.or_new(faults).reserved = reserved,
+        }
+    }
+
+    /// See [`DlEntity::reset`].
+    pub(crate) fn reset(&mut self) {
+        if let Some(entity) = &mut self.0 {
+            entity.reset();
+        }
+    }
+}
+
+impl Deref for DlPart {
+    type Target = DlEntity;
+    #[inline]
+    fn deref(&self) -> &DlEntity {
+        const NONE: &DlEntity = &DlEntity::FRESH;
+        self.0.as_deref().unwrap_or(NONE)
+    }
+}
+
+impl DerefMut for DlPart {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut DlEntity {
+        self.0.as_deref_mut().expect("invariant: a task of the deadline class has its state")
+    }
+}
+
 impl DlEntity {
-    pub(crate) fn new(reserved: Option<Reserved>, faults: Faults) -> Self {
-        Self { reserved, faults, ..Self::default() }
+    const FRESH: Self = Self {
+        state: DlState::Fresh,
+        faults: Faults { replenishes_early: false, begins_job_when_late: false, refills_on_wakeup: false },
+        runtime_left: SignedDuration::ZERO,
+        abs_deadline: Instant::ZERO,
+        seq: 0,
+        reserved: None,
+        boost: None,
+        inherited: None,
+        overrun: Overrun::None,
+    };
+
+    /// Returns the reserved bandwidth.
+    pub(crate) fn bandwidth(&self) -> Bandwidth {
+        self.reserved.map_or(Bandwidth::default(), |had| had.bandwidth)
     }
 
     /// Returns whether the present budget is exhausted: `dl_runtime_exceeded`.
@@ -304,7 +369,6 @@ impl DlEntity {
 
     /// \[9\] Resets the entity of a task that has left the class.
     pub(crate) fn reset(&mut self) {
-        debug_assert!(self.places.iter().all(Option::is_none), "it is on no queue");
         (self.state, self.runtime_left) = (DlState::Fresh, SignedDuration::default());
         self.overrun = Overrun::None;
     }
@@ -328,7 +392,7 @@ pub(crate) const QUEUE: usize = 0;
 /// The index of the heap of pushable tasks.
 pub(crate) const PUSHABLE: usize = 1;
 
-/// The number of heap positions that a task stores.
+/// The number of heap positions of a task.
 pub(crate) const PLACES: usize = 2;
 
 #[cfg(test)]

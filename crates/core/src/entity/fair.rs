@@ -71,20 +71,29 @@ pub(crate) enum Standing {
     Boosted,
 }
 
+/// What an entity has of its request (EEVDF), besides its end: one thing while it is off a queue,
+/// another one while it is current.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Claim {
+    /// Nothing.
+    None,
+    /// It is off a queue and continues its request: the remaining part.
+    Left(Vlag),
+    /// It keeps the CPU until this virtual time while it is eligible (`RUN_TO_PARITY`): the end of
+    /// the request for which it was picked, or of the shortest one ([`crate::queue::fair::slice`]).
+    Protected(Vtime),
+}
+
 /// The fair state of an entity, during a stay on a queue and between two stays.
 #[derive(Clone, Debug)]
 pub(crate) struct FairEntity {
     pub(crate) vruntime: Vtime,
-    /// The end of the current request in virtual time (EEVDF).
+    /// The end of the current request in virtual time (EEVDF). While off a queue: the
+    /// `min_vruntime` of that queue when it left (CFS).
     pub(crate) virtual_deadline: Vtime,
     /// While off a queue: the lag with which it left, in virtual time (EEVDF).
     pub(crate) vlag: Vlag,
-    /// While off a queue: the remaining part of its request, if it continues that request (EEVDF).
-    pub(crate) request_left: Option<Vlag>,
-    /// The virtual time until which the entity keeps the CPU while it is eligible
-    /// (`RUN_TO_PARITY`): the end of the request for which it was picked, or of the shortest one
-    /// ([`crate::queue::fair::slice`]).
-    pub(crate) protected: Option<Vtime>,
+    pub(crate) claim: Claim,
     pub(crate) load: LoadWeight,
     /// The size of a request.
     pub(crate) slice: Duration,
@@ -92,8 +101,6 @@ pub(crate) struct FairEntity {
     pub(crate) ran: Duration,
     /// While off a queue: the reference frame of its vruntime (CFS).
     pub(crate) frame: Option<Frame>,
-    /// While off a queue: the `min_vruntime` of that queue when it left (CFS).
-    pub(crate) left_at: Vtime,
     pub(crate) state: FairState,
     pub(crate) standing: Standing,
     /// Its node on the timeline; `None` while it is current or off a queue.
@@ -121,13 +128,11 @@ impl Default for FairEntity {
             vruntime: Vtime::ZERO,
             virtual_deadline: Vtime::ZERO,
             vlag: Vlag::ZERO,
-            request_left: None,
-            protected: None,
+            claim: Claim::None,
             load: LoadWeight::of_task(Weight::NICE_0),
             slice: Duration::ZERO,
             ran: Duration::ZERO,
             frame: None,
-            left_at: Vtime::ZERO,
             state: FairState::Off,
             standing: Standing::Ordinary,
             node: None,
@@ -180,7 +185,9 @@ impl FairEntity {
     pub(crate) fn reweigh(&mut self, load: LoadWeight) {
         let (old, new) = (self.load.value(), load.value());
         self.vlag = self.vlag.mul_div(old, new);
-        self.request_left = self.request_left.map(|left| left.mul_div(old, new));
+        if let Claim::Left(left) = &mut self.claim {
+            *left = left.mul_div(old, new);
+        }
         self.load = load;
     }
 }

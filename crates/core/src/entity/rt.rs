@@ -1,5 +1,5 @@
-//! [`RtEntity`]: the state of a task in the real-time class: its links in the lists, and its time
-//! slice.
+//! [`RtEntity`]: the state of a task in the real-time class, its time slice, and [`Link`]: the
+//! place of its slot in the lists.
 
 use crate::words::ids::Slot;
 use zerolag_model::{Duration, RtPolicy, SchedAttr};
@@ -24,7 +24,6 @@ pub(crate) enum Link {
 /// The real-time state of a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RtEntity {
-    pub(crate) links: [Link; 2],
     /// The remaining RR time slice.
     pub(crate) slice_left: Duration,
 }

@@ -37,7 +37,7 @@
 //! [`NoBandwidth`]: TaskError::NoBandwidth
 //! [`DeadlineForks`]: TaskError::DeadlineForks
 
-use crate::entity::dl::DlState;
+use crate::entity::dl::{DlState, Faults};
 use crate::entry::scheduler::Scheduler;
 use crate::shared::booked::{BookedUp, Leaving};
 use crate::task::body::Task;
@@ -152,6 +152,11 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
+    /// Returns the faults of the deadline state of tasks.
+    pub(crate) fn dl_faults(&self) -> Faults {
+        Faults::of(&self.config.settings)
+    }
+
     /// Gives back a task's reservation at the 0-lag time of its current job.
     pub(crate) fn give_back_all(&self, task: &Task, now: Instant) {
         let at = match task.attr {
@@ -176,7 +181,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Moves a task's booking to the root domain of the CPU where the task is placed, if all CPUs
     /// have left the domain where the bandwidth is booked.
     pub(crate) fn follow(&self, task: &mut Task, cpu: CpuId) {
-        if let Some(had) = &mut task.dl.reserved
+        if let Some(had) = task.dl.get_mut().and_then(|dl| dl.reserved.as_mut())
             && self.shared.domains[had.domain.index()].span.is_empty()
         {
             let to = self.shared.domain_of(cpu);

@@ -54,7 +54,7 @@ impl<L: RawMutex> Scheduler<L> {
         let had = body.dl.reserved;
         let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu() };
         let reserved = self.reserve(request, now.wall)?;
-        let prio = effective(attr, rq.tasks[slot].inherited);
+        let prio = effective(attr, rq.tasks[slot].inherited());
         tell_attr(cx.io, now, rq.cpu(), (task, attr, prio));
         if prio == rq.tasks[slot].prio && prio.is_rt() {
             // Only the policy changes: the task keeps its place.
@@ -77,14 +77,15 @@ impl<L: RawMutex> Scheduler<L> {
         if reserved.is_none() {
             self.give_back_all(&rq.tasks[slot], now.wall);
         }
+        let faults = self.dl_faults();
         Ok(self.change_prio(rq, cx, slot, |body| {
             body.attr = attr;
             body.prio = prio;
-            body.dl.reserved = reserved;
+            body.dl.reserve(reserved, faults);
             if had.is_some() != reserved.is_some() {
                 body.dl.reset();
             }
-            body.dl.boost = boost(body);
+            renew_boost(body);
         }))
     }
 
@@ -111,13 +112,13 @@ impl<L: RawMutex> Scheduler<L> {
             }
             dl::change_asleep(&self.shared, body, had, reserved);
         }
-        body.dl.reserved = reserved;
+        body.dl.reserve(reserved, self.dl_faults());
         if had.is_none() || body.dl.reserved.is_none() {
             body.dl.reset();
         }
         body.attr = attr;
-        body.prio = effective(attr, body.inherited);
-        body.dl.boost = boost(body);
+        body.prio = effective(attr, body.inherited());
+        renew_boost(body);
         tell_attr(io, now, by, (body.id, attr, body.prio));
         Ok(())
     }
@@ -140,8 +141,8 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_to_change(rq, cx, task)?;
         let body = &rq.tasks[slot];
         let (before, after) = (body.prio, effective(body.attr, from));
-        let (had, had_boost) = (body.inherited, body.dl.boost);
-        rq.tasks[slot].inherited = from;
+        let (had, had_boost) = (body.inherited(), body.dl.boost);
+        rq.tasks[slot].set_inherited(from, self.dl_faults());
         // A task with a new loan of deadline parameters starts a new job with them.
         if before == after && (had == from || boost(&rq.tasks[slot]) == had_boost && had_boost.is_none()) {
             return Ok(Step::Done);
@@ -160,7 +161,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Lent>, by: CpuId, io: &mut Io) {
         let body = &mut parcel.0;
         let (task, before) = (body.id, body.prio);
-        body.inherited = from;
+        body.set_inherited(from, self.dl_faults());
         body.prio = effective(body.attr, from);
         lend(body, now.wall);
         let after = body.prio;
@@ -349,15 +350,25 @@ fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
 /// Returns the deadline parameters that replace the task's own. A deadline task takes only
 /// parameters with an earlier deadline (`pi_se` in `rt_mutex_setprio`).
 fn boost(task: &Task) -> Option<DlParams> {
-    match (task.inherited, task.attr) {
+    match (task.inherited(), task.attr) {
         (Some(Lent::Deadline { deadline, .. }), SchedAttr::Deadline(_)) if deadline >= task.dl.abs_deadline => None,
         (Some(Lent::Deadline { params, .. }), _) => Some(params),
         (Some(Lent::Prio(_)) | None, _) => None,
     }
 }
 
+/// Updates the parameters that replace the task's own, after its attributes have changed.
+fn renew_boost(task: &mut Task) {
+    let boost = boost(task);
+    if let Some(entity) = task.dl.get_mut() {
+        entity.boost = boost;
+    }
+}
+
 /// Updates the deadline entity of a task that is on no queue, after its loan has changed.
 fn lend(task: &mut Task, now: Instant) {
     let (boost, own) = (boost(task), deadline::own_params(task));
-    task.dl.lend(boost, own, now);
+    if let Some(entity) = task.dl.get_mut() {
+        entity.lend(boost, own, now);
+    }
 }

@@ -294,7 +294,7 @@ fn fingerprint_rq(rq: &Rq, into: &mut impl Hasher) {
 }
 
 fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
-    (task.id, task.attr, task.prio, task.inherited, task.cpuset, task.last_cpu, task.is_new, task.mode as u8)
+    (task.id, task.attr, task.prio, task.inherited(), task.cpuset, task.last_cpu, task.is_new, task.mode as u8)
         .hash(into);
     (&task.allowed, &task.affinity).hash(into);
     // The order of arrival among fair tasks with equal virtual times is not part of the

@@ -4,13 +4,13 @@
 //! that has ended (a push that was about to resume). It must not take a later task with the same id
 //! for that one, so a body that is reused continues to count its stays on run queues.
 
-use crate::entity::dl::{DlEntity, Faults};
+use crate::entity::dl::DlPart;
 use crate::entity::fair::FairEntity;
 use crate::entity::rt::RtEntity;
 use crate::entry::admission::Request;
 use crate::entry::scheduler::Scheduler;
 use crate::rq::run_queue::Rq;
-use crate::task::body::{Parcel, Task, TaskSpec};
+use crate::task::body::{Loan, Parcel, Task, TaskSpec};
 use crate::words::clock::Clock;
 use crate::words::error::TaskError;
 use crate::words::life::Engaged;
@@ -58,20 +58,22 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
         let allowed_on = allowed.as_deref();
         let request = Request { task: spec.id, attr: spec.attr, had: None, allowed: allowed_on, near: spec.born_on };
-        let dl = match self.reserve(request, now.wall) {
-            Ok(reserved) => DlEntity::new(reserved, Faults::of(&self.config.settings)),
+        let reserved = match self.reserve(request, now.wall) {
+            Ok(reserved) => reserved,
             Err(error) => {
                 self.shared.groups.quit(spec.group);
                 return Err(error);
             }
         };
+        let mut dl = DlPart::default();
+        dl.reserve(reserved, self.dl_faults());
         self.shared.recent_used.set(spec.id, spec.born_on);
         Ok(Task {
             id: spec.id,
             stay,
             attr: spec.attr,
             prio: spec.attr.prio(),
-            inherited: None,
+            loan: Loan::None,
             allowed,
             affinity: spec.affinity,
             group: spec.group,

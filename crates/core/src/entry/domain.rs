@@ -92,7 +92,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.set_domain(cpu, to);
         self.move_booking(dl_server::bandwidth_of_all(rq), Some(from), Some(to));
         for task in rq.tasks.iter_mut() {
-            if let Some(had) = &mut task.dl.reserved {
+            if let Some(had) = task.dl.get_mut().and_then(|dl| dl.reserved.as_mut()) {
                 self.move_booking(had.bandwidth, Some(had.domain), Some(to));
                 had.domain = to;
             }

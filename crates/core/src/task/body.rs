@@ -14,7 +14,7 @@
 //!                       +---+  push, pull, balance: another Rq's slab
 //! ```
 
-use crate::entity::dl::DlEntity;
+use crate::entity::dl::{DlPart, Faults};
 use crate::entity::fair::FairEntity;
 use crate::entity::rt::RtEntity;
 use crate::words::ids::CpusetId;
@@ -51,7 +51,7 @@ pub struct Task {
     pub(crate) attr: SchedAttr,
     /// The effective priority: its own or an inherited one.
     pub(crate) prio: Prio,
-    pub(crate) inherited: Option<Lent>,
+    pub(crate) loan: Loan,
     /// The CPUs on which it is allowed, limited by its cpuset; `None` means every CPU.
     pub(crate) allowed: Option<Arc<CpuMask>>,
     /// The affinity that it asked for itself.
@@ -73,13 +73,53 @@ pub struct Task {
     pub(crate) counters: TaskCounters,
     pub(crate) rt: RtEntity,
     pub(crate) fair: FairEntity,
-    pub(crate) dl: DlEntity,
+    pub(crate) dl: DlPart,
+}
+
+// A runtime has a hundred thousand tasks that sleep. A larger body needs a reason, and this line.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Task>() <= 344, "the body of a task has become larger");
+
+/// What a task has inherited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Loan {
+    /// Nothing.
+    #[default]
+    None,
+    /// A priority.
+    Prio(Prio),
+    /// Deadline parameters, which are in its deadline entity.
+    Deadline,
 }
 
 impl Task {
     /// Returns whether it is allowed to run on a CPU.
     pub(crate) fn may_run_on(&self, cpu: CpuId) -> bool {
         self.allowed.as_ref().is_none_or(|mask| mask.contains(cpu))
+    }
+
+    /// Returns the value that it has inherited.
+    pub(crate) fn inherited(&self) -> Option<Lent> {
+        match self.loan {
+            Loan::None => None,
+            Loan::Prio(prio) => Some(Lent::Prio(prio)),
+            Loan::Deadline => self.dl.inherited.map(|(params, deadline)| Lent::Deadline { params, deadline }),
+        }
+    }
+
+    /// Sets the value that it has inherited.
+    pub(crate) fn set_inherited(&mut self, from: Option<Lent>, faults: Faults) {
+        let (loan, params) = match from {
+            None => (Loan::None, None),
+            Some(Lent::Prio(prio)) => (Loan::Prio(prio), None),
+            Some(Lent::Deadline { params, deadline }) => (Loan::Deadline, Some((params, deadline))),
+        };
+        self.loan = loan;
+        match (params, self.dl.get_mut()) {
+            (None, None) => {}
+            (_, Some(entity)) => entity.inherited = params,
+            (Some(_), None) => self.dl.or_new(faults).inherited = params,
+        }
     }
 
     /// Returns the value that it lends to the holder of a lock for which it waits.

@@ -30,7 +30,7 @@ pub(crate) fn is_throttled(task: &Task) -> bool {
 }
 
 pub(crate) fn bandwidth_of(task: &Task) -> Bandwidth {
-    task.dl.reserved.map_or(Bandwidth::default(), |had| had.bandwidth)
+    task.dl.bandwidth()
 }
 
 /// Returns whether a task reclaims unused bandwidth.

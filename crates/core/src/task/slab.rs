@@ -1,23 +1,47 @@
 //! [`TaskSlab`]: the bodies that a run queue owns, by slot.
 //!
-//! A slot is valid for one stay of one task. Queues link tasks by their slots. Every operation is
-//! O(1). The slab grows when more tasks are queued than ever before, and never shrinks.
+//! A slot is valid for one stay of one task. Queues link tasks by their slots. The place of a task
+//! in the queues of real-time and deadline tasks belongs to its slot ([`Seat`]), not to its body: a
+//! sleeping task is in no queue, and needs no memory for it. Every operation is O(1). The slab
+//! grows when more tasks are queued than ever before, and never shrinks.
 
+use crate::entity::dl;
+use crate::entity::rt::Link;
 use crate::task::body::Task;
 use crate::words::ids::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
+/// The place of a slot's task in the queues of its class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    /// Its links in the lists of real-time tasks ([`crate::entity::rt`]).
+    pub(crate) links: [Link; 2],
+    /// Its positions in the heaps of deadline tasks ([`crate::entity::dl`]).
+    pub(crate) places: [Option<u32>; dl::PLACES],
+}
+
+impl Seat {
+    const FREE: Self = Self { links: [Link::Out; 2], places: [None; dl::PLACES] };
+
+    const fn is_free(&self) -> bool {
+        matches!((&self.links, &self.places), ([Link::Out, Link::Out], [None, None]))
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskSlab {
     bodies: Vec<Option<Box<Task>>>,
+    /// By slot. It ends behind the last slot that a real-time or deadline task has had.
+    seats: Vec<Seat>,
     free: Vec<Slot>,
 }
 
 impl TaskSlab {
     pub(crate) fn with_capacity(tasks: usize) -> Self {
-        Self { bodies: Vec::with_capacity(tasks), free: Vec::with_capacity(tasks) }
+        let (bodies, seats) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks));
+        Self { bodies, seats, free: Vec::with_capacity(tasks) }
     }
 
     pub(crate) fn insert(&mut self, body: Box<Task>) -> Slot {
@@ -34,8 +58,40 @@ impl TaskSlab {
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Box<Task> {
         let body = self.bodies[slot.0 as usize].take().expect("invariant: a queued slot holds a task");
+        debug_assert!(self.seat(slot).is_free(), "a task leaves its queues first");
         self.free.push(slot);
         body
+    }
+
+    #[inline]
+    pub(crate) fn seat(&self, slot: Slot) -> &Seat {
+        self.seats.get(slot.0 as usize).unwrap_or(&Seat::FREE)
+    }
+
+    /// Returns the seat of a slot, which exists from now on.
+    #[inline]
+    pub(crate) fn seat_or_new(&mut self, slot: Slot) -> &mut Seat {
+        if self.seats.len() <= slot.0 as usize {
+            self.make_seats(slot);
+        }
+        &mut self.seats[slot.0 as usize]
+    }
+
+    /// Returns the seat of a slot whose task is, or was, in a queue.
+    #[inline]
+    pub(crate) fn seat_mut(&mut self, slot: Slot) -> &mut Seat {
+        &mut self.seats[slot.0 as usize]
+    }
+
+    /// Returns the seat of a slot, if its task, or one before, was in a queue.
+    #[inline]
+    pub(crate) fn seat_if_any(&mut self, slot: Slot) -> Option<&mut Seat> {
+        self.seats.get_mut(slot.0 as usize)
+    }
+
+    #[cold]
+    fn make_seats(&mut self, until: Slot) {
+        self.seats.resize(until.0 as usize + 1, Seat::FREE);
     }
 
     /// Returns mutable references to two tasks.

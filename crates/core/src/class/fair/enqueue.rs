@@ -8,7 +8,7 @@
 
 use crate::class::fair::run::{joined, rearm};
 use crate::class::fair::{bandwidth, boost, groups, load, park, throttle};
-use crate::entity::fair::{EntityRef, FairState, QueueIx};
+use crate::entity::fair::{Claim, EntityRef, FairState, QueueIx};
 use crate::entity::weight::LoadWeight;
 use crate::queue::fair::join::{CHANGED, owes, undelay};
 use crate::queue::fair::queue::Queue;
@@ -244,11 +244,14 @@ pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     match rq.fair.tune.algorithm {
         FairAlgorithm::Eevdf => {
             eevdf::keep_lag(&mut rq.fair, &mut rq.tasks, q, entity);
-            if rq.fair.tune.keep_requests && !sleeps {
-                eevdf::keep_request(rq.entity_mut(entity));
-            }
+            let keeps = rq.fair.tune.keep_requests && !sleeps;
+            let leaving = rq.entity_mut(entity);
+            leaving.claim = if keeps { eevdf::rest_of_request(leaving) } else { Claim::None };
         }
-        FairAlgorithm::Cfs => cfs::keep_place(&mut rq.fair, &mut rq.tasks, q, entity, sleeps),
+        FairAlgorithm::Cfs => {
+            cfs::keep_place(&mut rq.fair, &mut rq.tasks, q, entity, sleeps);
+            rq.entity_mut(entity).claim = Claim::None;
+        }
     }
     if rq.queue(q).current == Some(entity) {
         rq.queue_mut(q).current = None;
@@ -257,7 +260,6 @@ pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     }
     let leaving = rq.entity_mut(entity);
     leaving.state = FairState::Off; // [2]
-    leaving.protected = None;
     let weight = leaving.load.value();
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;

@@ -2,7 +2,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `check_preempt_wakeup_fair`, `find_matching_se`.
 
-use crate::entity::fair::Standing;
+use crate::entity::fair::{Claim, Standing};
 use crate::queue::fair::{cfs, eevdf, preempt};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -31,7 +31,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, curre
     }
     match (rq.entity(running).is_idle, rq.entity(waking).is_idle) {
         (true, false) => {
-            rq.entity_mut(running).protected = None;
+            rq.entity_mut(running).claim = Claim::None;
             return Resched::Now;
         }
         (false, true) => return Resched::No,

@@ -64,22 +64,24 @@ impl<const PLACE: usize> Heap<PLACE> {
     }
 
     pub(crate) fn contains(&self, tasks: &TaskSlab, slot: Slot) -> bool {
-        let place = tasks[slot].dl.places[PLACE];
+        let place = tasks.seat(slot).places[PLACE];
         place.and_then(|place| self.entries.get(place as usize)).is_some_and(|entry| entry.slot == slot)
     }
 
     pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, at: Instant, seq: u64) {
-        assert!(tasks[slot].dl.places[PLACE].is_none(), "a task is in a heap once");
+        assert!(tasks.seat_or_new(slot).places[PLACE].is_none(), "a task is in a heap once");
         self.entries.push(Entry { at, seq, slot });
         self.rise(tasks, self.entries.len() - 1);
     }
 
     /// Removes a task; returns `false` if it was not in the heap.
     pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
-        if !self.contains(tasks, slot) {
+        let Some(seat) = tasks.seat_if_any(slot) else { return false };
+        let Some(place) = seat.places[PLACE].map(|place| place as usize) else { return false };
+        if self.entries.get(place).is_none_or(|entry| entry.slot != slot) {
             return false;
         }
-        let place = tasks[slot].dl.places[PLACE].take().expect("invariant: just seen") as usize;
+        seat.places[PLACE] = None;
         self.entries.swap_remove(place);
         if place < self.entries.len() {
             let moved = self.rise(tasks, place);
@@ -121,6 +123,7 @@ impl<const PLACE: usize> Heap<PLACE> {
 
     fn put(&mut self, tasks: &mut TaskSlab, place: usize, entry: Entry) {
         self.entries[place] = entry;
-        tasks[entry.slot].dl.places[PLACE] = Some(u32::try_from(place).expect("invariant: fewer than 2^32 tasks"));
+        let place = u32::try_from(place).expect("invariant: fewer than 2^32 tasks");
+        tasks.seat_mut(entry.slot).places[PLACE] = Some(place);
     }
 }

@@ -116,7 +116,9 @@ impl DlRq {
 
     pub(crate) fn push_ready(&mut self, tasks: &mut TaskSlab, slot: Slot) {
         let seq = self.take_seq();
-        tasks[slot].dl.seq = seq;
-        self.ready.insert(tasks, slot, tasks[slot].dl.abs_deadline, seq);
+        let dl = &mut *tasks[slot].dl;
+        dl.seq = seq;
+        let deadline = dl.abs_deadline;
+        self.ready.insert(tasks, slot, deadline, seq);
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn place(
         joining.vruntime
     } else {
         let away = if joining.frame.is_some() { Vlag::from_duration(slept) } else { Vlag::ZERO };
-        least.plus(joining.vruntime.since(joining.left_at)).minus(away)
+        least.plus(joining.vruntime.since(joining.virtual_deadline)).minus(away)
     };
     let vruntime = match why {
         Join::Wakeup => {
@@ -130,7 +130,7 @@ pub(crate) fn keep_place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, en
     let queue = &fair.queues[q.index()];
     let (least, frame) = (queue.zero_vruntime, queue.frame);
     let leaving = fair.entity_mut(tasks, entity);
-    leaving.left_at = least;
+    leaving.virtual_deadline = least;
     leaving.frame = sleeps.then_some(frame);
 }
 

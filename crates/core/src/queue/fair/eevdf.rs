@@ -28,7 +28,7 @@
 //! table, and v6.6 where the features of 6.12 are off. differs: the average is exact (128-bit
 //! sums); the kernel's 64-bit sums can overflow with extreme weights.
 
-use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
+use crate::entity::fair::{Claim, EntityRef, FairEntity, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::FairRq;
@@ -120,15 +120,15 @@ pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity:
         Vlag::ZERO
     };
     joining.vruntime = average.minus(lag);
-    let left = joining.request_left.take();
-    joining.virtual_deadline = match (left, why) {
-        (Some(left), _) => joining.vruntime.plus(left),
-        (None, Join::New) => {
+    let claim = core::mem::replace(&mut joining.claim, Claim::None);
+    joining.virtual_deadline = match (claim, why) {
+        (Claim::Left(left), _) => joining.vruntime.plus(left),
+        (_, Join::New) => {
             // A new entity starts half way through its first request, as the others are on average.
             slice = slice.mul_div(1, 2);
             joining.vruntime.plus(slice)
         }
-        (None, Join::Wakeup | Join::Back) => joining.vruntime.plus(slice),
+        (_, Join::Wakeup | Join::Back) => joining.vruntime.plus(slice),
     };
 }
 
@@ -142,9 +142,9 @@ pub(crate) fn keep_lag(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, enti
     leaving.vlag = Vlag::from_nanos(vlag);
 }
 
-/// Saves the unserved part of an entity's request, which continues on the next queue.
-pub(crate) fn keep_request(entity: &mut FairEntity) {
-    entity.request_left = Some(entity.virtual_deadline.since(entity.vruntime));
+/// Returns the unserved part of an entity's request, which continues on the next queue.
+pub(crate) fn rest_of_request(entity: &FairEntity) -> Claim {
+    Claim::Left(entity.virtual_deadline.since(entity.vruntime))
 }
 
 /// Begins the next request of the current entity if its request is served. Returns whether the CPU
@@ -184,7 +184,7 @@ pub(crate) fn preempts(
     match fair.tune.protection {
         SliceProtection::Request => {
             if fair.tune.preempt_short && is_short(fair, tasks, q, current, woken) {
-                fair.entity_mut(tasks, current).protected = None;
+                fair.entity_mut(tasks, current).claim = Claim::None;
             }
             if pick(fair, tasks, fair.queue(q)) == woken { Resched::Now } else { Resched::No }
         }
@@ -193,7 +193,7 @@ pub(crate) fn preempts(
                 fair.tune.preempt_short && fair.entity(tasks, woken).slice < fair.entity(tasks, current).slice;
             if pick_as(fair, tasks, fair.queue(q), !is_short) == woken {
                 if is_short {
-                    fair.entity_mut(tasks, current).protected = None;
+                    fair.entity_mut(tasks, current).claim = Claim::None;
                 }
                 return Resched::Now;
             }
@@ -222,13 +222,13 @@ pub(crate) fn yield_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx,
         // again, and push its deadline ever further away.
         yielding.vruntime = yielding.virtual_deadline;
     }
-    yielding.protected = None;
+    yielding.claim = Claim::None;
     yielding.virtual_deadline = yielding.virtual_deadline.plus(yielding.load.to_virtual(yielding.slice));
 }
 
 impl FairEntity {
     /// Returns whether the entity is protected from preemption at its present vruntime.
     pub(crate) fn is_protected(&self) -> bool {
-        self.protected.is_some_and(|until| self.vruntime.is_before(until))
+        matches!(self.claim, Claim::Protected(until) if self.vruntime.is_before(until))
     }
 }

@@ -5,7 +5,7 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_entity`, `reweight_entity`,
 //! `requeue_delayed_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
-use crate::entity::fair::{EntityRef, FairState, QueueIx};
+use crate::entity::fair::{Claim, EntityRef, FairState, QueueIx};
 use crate::entity::vtime::Vlag;
 use crate::entity::weight::{LoadWeight, Weight};
 use crate::queue::fair::rq::FairRq;
@@ -96,7 +96,8 @@ fn change_weight(
     match fair.tune.algorithm {
         FairAlgorithm::Eevdf => {
             eevdf::keep_lag(fair, tasks, q, entity);
-            eevdf::keep_request(fair.entity_mut(tasks, entity));
+            let moving = fair.entity_mut(tasks, entity);
+            moving.claim = eevdf::rest_of_request(moving);
             if is_current {
                 fair.queue_mut(q).current = None;
             } else {
@@ -110,7 +111,7 @@ fn change_weight(
             fair.queue_mut(q).nr_queued += 1;
             if is_current {
                 fair.queue_mut(q).current = Some(entity);
-                fair.entity_mut(tasks, entity).protected = None;
+                fair.entity_mut(tasks, entity).claim = Claim::None;
             } else {
                 wait(fair, tasks, q, entity);
             }

@@ -19,7 +19,7 @@
 //! `dequeue_entities` (commit aef6987d8954); v6.17, `set_protect_slice`, `update_protect_slice`
 //! (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3).
 
-use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
+use crate::entity::fair::{Claim, EntityRef, FairEntity, QueueIx};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Tunables;
@@ -96,7 +96,7 @@ pub(crate) fn protect(picked: &mut FairEntity, queue: &Queue, tune: &Tunables) {
             until = until.earlier_of(picked.vruntime.plus(picked.load.to_virtual(most)));
         }
     }
-    picked.protected = Some(until);
+    picked.claim = Claim::Protected(until);
 }
 
 /// Limits the current entity's protection to the slice of a shorter entity that has begun to wait.
@@ -104,7 +104,9 @@ pub(crate) fn shorten_protection(fair: &mut FairRq, tasks: &mut TaskSlab, q: Que
     let slice = fair.queue(q).shortest_slice(&fair.tune);
     let running = fair.entity_mut(tasks, current);
     let until = running.vruntime.plus(running.load.to_virtual(slice));
-    running.protected = running.protected.map(|before| before.earlier_of(until));
+    if let Claim::Protected(before) = &mut running.claim {
+        *before = before.earlier_of(until);
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! [`PrioQueue`]: tasks by real-time priority, first in, first out among equals.
 //!
-//! There is one list per priority, linked through the tasks' slots, and one bit per list that says
-//! whether it is non-empty (Linux `struct rt_prio_array`). Each task has two links, so that it can
-//! be on the run list and on the list of pushable tasks at the same time; `LINK` selects one. Every
-//! operation is O(1). Iteration is in order of urgency.
+//! There is one list per priority, linked through the tasks' slots
+//! ([`Seat`](crate::task::slab::Seat)), and one bit per list that says whether it is non-empty
+//! (Linux `struct rt_prio_array`). Each slot has two links, so that it can be on the run list and
+//! on the list of pushable tasks at the same time; `LINK` selects one. Every operation is O(1).
+//! Iteration is in order of urgency.
 
 use crate::entity::rt::Link;
 use crate::task::slab::TaskSlab;
@@ -41,7 +42,8 @@ impl<const LINK: usize> PrioQueue<LINK> {
     /// Inserts a task into the list of its effective priority.
     pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, end: End) {
         let prio = index(tasks[slot].prio);
-        assert!(matches!(tasks[slot].rt.links[LINK], Link::Out), "a task is on a list once");
+        let seat = tasks.seat_or_new(slot);
+        assert!(matches!(seat.links[LINK], Link::Out), "a task is on a list once");
         let ends = &mut self.lists[prio];
         let link = match end {
             End::Back => Link::In { before: ends.last, after: None },
@@ -56,13 +58,14 @@ impl<const LINK: usize> PrioQueue<LINK> {
             Some(neighbour) => set_before::<LINK>(tasks, neighbour, Some(slot)),
             None => ends.last = Some(slot),
         }
-        tasks[slot].rt.links[LINK] = link;
+        tasks.seat_mut(slot).links[LINK] = link;
         self.occupied[prio / 64] |= 1 << (prio % 64);
     }
 
     /// Removes a task from the list of its effective priority; returns `false` if it was on none.
     pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
-        let Link::In { before, after } = core::mem::take(&mut tasks[slot].rt.links[LINK]) else { return false };
+        let Some(seat) = tasks.seat_if_any(slot) else { return false };
+        let Link::In { before, after } = core::mem::take(&mut seat.links[LINK]) else { return false };
         let prio = index(tasks[slot].prio);
         let ends = &mut self.lists[prio];
         match before {
@@ -106,13 +109,13 @@ impl<const LINK: usize> PrioQueue<LINK> {
 
     /// Returns whether the task is alone on its list.
     pub(crate) fn is_alone(&self, tasks: &TaskSlab, slot: Slot) -> bool {
-        matches!(tasks[slot].rt.links[LINK], Link::In { before: None, after: None })
+        matches!(tasks.seat(slot).links[LINK], Link::In { before: None, after: None })
     }
 
     /// Returns the task behind a queued one: the next of its priority, or the first of the next
     /// priority that has a task.
     pub(crate) fn after(&self, tasks: &TaskSlab, slot: Slot) -> Option<Slot> {
-        let Link::In { after, .. } = tasks[slot].rt.links[LINK] else { return None };
+        let Link::In { after, .. } = tasks.seat(slot).links[LINK] else { return None };
         after.or_else(|| {
             let occupied = u128::from(self.occupied[1]) << 64 | u128::from(self.occupied[0]);
             let below = occupied & (u128::MAX << index(tasks[slot].prio) << 1);
@@ -137,14 +140,14 @@ fn prio_of(index: u32) -> Prio {
 }
 
 fn set_after<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
-    match &mut tasks[slot].rt.links[LINK] {
+    match &mut tasks.seat_mut(slot).links[LINK] {
         Link::In { after, .. } => *after = to,
         Link::Out => unreachable!("a neighbour is on the list"),
     }
 }
 
 fn set_before<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
-    match &mut tasks[slot].rt.links[LINK] {
+    match &mut tasks.seat_mut(slot).links[LINK] {
         Link::In { before, .. } => *before = to,
         Link::Out => unreachable!("a neighbour is on the list"),
     }
