@@ -76,7 +76,6 @@ pub(crate) enum KernelEvent<'a> {
         pid: u32,
     },
     /// A thread has this name. Not from a trace point: recorders store it beside events.
-    #[cfg_attr(not(feature = "recordings"), expect(dead_code, reason = "text has no such lines"))]
     Name {
         task: TaskRef<'a>,
     },
