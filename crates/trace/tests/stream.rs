@@ -99,6 +99,53 @@ fn a_text_that_is_out_of_order_or_wrong_is_no_stream() {
     assert!(streamed(&file("stream-other", b"PERFILE2")).is_none());
 }
 
+/// Changed bytes, lines that are missing or come twice: both ways give the same trace or the same
+/// error.
+#[test]
+fn a_damaged_text_is_read_the_same_way() {
+    let text = text(40);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let (mut traces, mut errors) = (0, 0);
+    for _ in 0..400 {
+        let mut lines = lines.clone();
+        for _ in 0..random(4) {
+            lines.remove(random(lines.len()));
+        }
+        for _ in 0..random(3) {
+            let from = random(lines.len());
+            lines.insert(random(lines.len()), lines[from]);
+        }
+        let mut bytes = lines.concat().into_bytes();
+        for _ in 0..random(4) {
+            let at = random(bytes.len());
+            bytes[at] = [b'0', b'9', b' ', b'\n', b'[', 0xff][random(6)];
+        }
+        bytes.truncate(bytes.len() - random(2) * random(200));
+        let path = file("stream-damaged.txt", &bytes);
+        let keep = |records: &mut Vec<_>, record: &zerolag_model::Record| records.push(record.clone());
+        match (stream_text(&path, |_| Vec::new(), keep), open(&path)) {
+            (Ok(Some((records, meta))), Ok(whole)) => {
+                traces += 1;
+                assert_eq!(meta, whole.meta);
+                assert!(records == whole.records);
+            }
+            (Err(error), Err(whole)) => {
+                errors += 1;
+                assert_eq!(error.to_string(), whole.to_string());
+            }
+            // It is not in order, which shows before or after a mistake.
+            (Ok(None), _) => {}
+            (stream, whole) => panic!("{stream:?}, {whole:?}"),
+        }
+    }
+    assert!(traces > 50 && errors > 50, "{traces} traces, {errors} errors");
+}
+
 #[test]
 fn the_memory_of_a_stream_does_not_grow_with_its_length() {
     let peak = |rounds: u64| {
