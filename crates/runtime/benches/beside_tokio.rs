@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p zerolag-runtime -- [ROUNDS] [FILTER]`: every benchmark runs `ROUNDS` times (7)
 //! on each runtime in turn, so that a machine that is slow for a while is slow for all. The table
-//! has the median and the ratio of the medians.
+//! has the median and the ratio of the medians. Beside other programs these tell little; the last
+//! column is the ratio of the CPU time of the whole process in all runs, with start and end.
 #![expect(clippy::disallowed_methods, reason = "it measures the real clock")]
 
 use futures_util::task::AtomicWaker;
@@ -424,6 +425,12 @@ fn benches() -> Vec<Bench> {
     ]
 }
 
+/// The CPU time of this process, in nanoseconds.
+fn cpu_time() -> f64 {
+    let used = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID.now().expect("every kernel has it");
+    Duration::from(used).as_nanos() as f64
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -433,16 +440,22 @@ fn main() {
     let args: Vec<_> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let rounds = args.iter().find_map(|arg| arg.parse().ok()).unwrap_or(7_usize).max(1);
     let filter = args.iter().find(|arg| arg.parse::<usize>().is_err());
-    println!("| | unit | zerolag | tokio | smol | zerolag / tokio |");
-    println!("|---|---|--:|--:|--:|--:|");
+    println!("| | unit | zerolag | tokio | smol | zerolag / tokio | CPU time |");
+    println!("|---|---|--:|--:|--:|--:|--:|");
     for bench in benches().into_iter().filter(|bench| filter.is_none_or(|filter| bench.name.contains(&**filter))) {
-        let mut runs = [const { Vec::new() }; 3];
+        let (mut runs, mut used) = ([const { Vec::new() }; 3], [0.0; 3]);
         for _ in 0..rounds {
-            for (values, run) in runs.iter_mut().zip(bench.run) {
+            for ((values, used), run) in runs.iter_mut().zip(&mut used).zip(bench.run) {
+                let before = cpu_time();
                 values.push(run());
+                *used += cpu_time() - before;
             }
         }
         let [ours, tokio, smol] = runs.map(median);
-        println!("| {} | {} | {ours:.0} | {tokio:.0} | {smol:.0} | {:.1} |", bench.name, bench.unit, ours / tokio);
+        let (ratio, of_cpu_time) = (ours / tokio, used[0] / used[1]);
+        println!(
+            "| {} | {} | {ours:.0} | {tokio:.0} | {smol:.0} | {ratio:.1} | {of_cpu_time:.1} |",
+            bench.name, bench.unit
+        );
     }
 }

@@ -502,7 +502,7 @@ impl<'e> Caller<'e> {
         let mut debt = Duration::ZERO;
         if !task.has_borrowed_class() {
             debt = task.take_debt();
-            debt += if task.is_fair { task.group.take_debt() } else { Duration::ZERO };
+            debt += if task.kind.is_fair() { task.group.take_debt() } else { Duration::ZERO };
             queue.meter.skip(debt);
         }
         let is_to_return = queue.rq.current_mode() == TaskMode::Kernel && !self.engine.spares(task, Duration::ZERO);

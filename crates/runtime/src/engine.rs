@@ -273,7 +273,7 @@ impl Engine {
         let is_left = match coop::polling_cpu(self) {
             Some(cpu) => self.postpone(cpu, task),
             // A task with a priority does not wait for others.
-            None => task.is_fair && coop::gather(task),
+            None => task.kind.is_fair() && coop::gather(task),
         };
         if !is_left {
             Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu())).wake(task);
@@ -283,7 +283,7 @@ impl Engine {
     /// Leaves the wakeup of a task to the end of the poll that this thread is in. Until then the
     /// task sleeps, and others can wake it. Returns whether it does.
     fn postpone(&self, cpu: CpuId, task: &Arc<Task>) -> bool {
-        if !task.is_fair || task.is_bound || task.has_borrowed_class() {
+        if !task.kind.is_fair() || task.is_bound || task.has_borrowed_class() {
             return false;
         }
         let can_wait = {

@@ -69,7 +69,7 @@ impl Engine {
     pub(crate) fn holds_back(&self, task: &Arc<Task>) -> bool {
         if self.detached.load(Ordering::Acquire) == 0
             || task.group.parent.is_none()
-            || !task.is_fair
+            || !task.kind.is_fair()
             || task.is_in_kernel()
             || task.is_inheriting.load(Ordering::Acquire)
             || task.holds_locks()

@@ -40,7 +40,7 @@
 use crate::caller::{Caller, Switched};
 use crate::engine::Engine;
 use crate::sync::MutexGuard;
-use crate::task::{Body, Task};
+use crate::task::{Body, Kind, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zerolag_core::call::{Call, Place};
@@ -53,7 +53,7 @@ pub(crate) type Running = (Option<Arc<Task>>, Option<Arc<Task>>);
 impl Task {
     /// Returns whether it can take part in a relay, by what does not change while it is polled.
     fn can_relay(&self) -> bool {
-        self.is_plain && !self.is_inheriting.load(Ordering::Acquire) && !self.is_in_kernel()
+        self.kind == Kind::Plain && !self.is_inheriting.load(Ordering::Acquire) && !self.is_in_kernel()
     }
 }
 

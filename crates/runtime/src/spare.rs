@@ -53,7 +53,7 @@ impl Engine {
     /// Returns whether a task may run although its group has no quota left. `running` is the time
     /// of its current poll.
     pub(crate) fn spares(&self, task: &Task, running: Duration) -> bool {
-        let Some(limited) = task.group.limited().filter(|_| task.is_fair) else { return false };
+        let Some(limited) = task.group.limited().filter(|_| task.kind.is_fair()) else { return false };
         is_wanted(task, limited, CHAIN_MAX) && limited.spared.lock().has_left(self.now(), self.spare_at_most, running)
     }
 

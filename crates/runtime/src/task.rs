@@ -137,10 +137,7 @@ pub(crate) struct Task {
     /// Its poll continues at nice 19: it gets no lock before the poll ends. Set under the locks of
     /// `body`, `held` and `waits_for`.
     pub(crate) is_slow: AtomicBool,
-    /// It is a fair task by its own parameters.
-    pub(crate) is_fair: bool,
-    /// It is a fair task of nice 0 by its own parameters.
-    pub(crate) is_plain: bool,
+    pub(crate) kind: Kind,
     /// It is not allowed on all CPUs.
     pub(crate) is_bound: bool,
     /// A poll of it on the turn of another task was seen at two ticks; `false` again after a poll
@@ -157,6 +154,35 @@ pub(crate) struct Task {
     /// Most tasks have none: no name, no lock, no subscriber that wants their span.
     more: OnceLock<Box<More>>,
 }
+
+/// What a task is by its own parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A fair task of nice 0.
+    Plain,
+    /// Another fair task.
+    Fair,
+    /// A real-time task, or one with a reservation.
+    Urgent,
+}
+
+impl Kind {
+    fn of(attr: SchedAttr) -> Self {
+        match attr.class() {
+            ClassId::Fair if attr == SchedAttr::NORMAL => Self::Plain,
+            ClassId::Fair => Self::Fair,
+            ClassId::Stop | ClassId::Deadline | ClassId::Rt | ClassId::Idle => Self::Urgent,
+        }
+    }
+
+    pub(crate) fn is_fair(self) -> bool {
+        self != Self::Urgent
+    }
+}
+
+// Servers have a hundred thousand of them: a larger one needs a reason, and this line.
+#[cfg(all(not(test), target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Task>() <= 128, "a task has become larger");
 
 /// What few tasks have.
 #[derive(Default)]
@@ -218,8 +244,7 @@ impl Task {
             job: Mutex::new(job),
             is_aborted: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
-            is_fair: attr.class() == ClassId::Fair,
-            is_plain: attr == SchedAttr::NORMAL,
+            kind: Kind::of(attr),
             is_bound,
             is_long: AtomicBool::new(false),
             is_inheriting: AtomicBool::new(false),
@@ -282,7 +307,7 @@ impl Task {
 
     /// Returns whether it runs in another class than its own.
     pub(crate) fn has_borrowed_class(&self) -> bool {
-        self.is_fair
+        self.kind.is_fair()
             && self.is_inheriting.load(Ordering::Acquire)
             && self.ties().inherited.lock().is_some_and(|lent| lent.prio().class() != ClassId::Fair)
     }
