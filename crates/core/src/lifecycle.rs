@@ -27,14 +27,26 @@ use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::boxed::Box;
 use lock_api::RawMutex;
-use zerolag_model::settings::Preempt;
-use zerolag_model::{ClassId, Duration, MigrateReason, ServerKind, TraceEvent};
+use zerolag_model::settings::{Preempt, Throttle};
+use zerolag_model::{ClassId, CpuMask, Duration, MigrateReason, ServerKind, TraceEvent};
+
+/// Returns whether all CPUs that a task may use are offline.
+#[cold]
+pub(crate) fn has_only_offline<L: RawMutex>(cx: &mut Cx<'_, L>, allowed: Option<&CpuMask>) -> bool {
+    let own = allowed.and_then(CpuMask::first);
+    own.is_some_and(|own| cx.view().online_or_other(own, allowed).is_none())
+}
 
 /// Gives a body to a run queue and enqueues the task.
 #[inline]
 pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {
     let is_lender = body.engaged != Engaged::No;
-    debug_assert!(is_lender || body.may_run_on(rq.cpu()), "task {} may not run on CPU {}", body.id, rq.cpu());
+    debug_assert!(
+        is_lender || body.may_run_on(rq.cpu()) || has_only_offline(cx, body.allowed.as_deref()),
+        "task {} may not run on CPU {}",
+        body.id,
+        rq.cpu()
+    );
     body.stay = body.stay.wrapping_add(1);
     body.last_cpu = rq.cpu();
     let id = body.id;
@@ -352,7 +364,7 @@ pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let goes_on = |rq: &Rq| rq.current_slot().filter(|slot| rq.tasks[*slot].fair.state == FairState::Runnable);
     if let Some(slot) = goes_on(rq)
-        && rq.tasks[slot].fair.standing == Standing::Boosted
+        && rq.tasks[slot].fair.standing != Standing::Ordinary
         && rq.tasks[slot].mode == TaskMode::User
     {
         boost::end(rq, cx, slot);
@@ -376,7 +388,17 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
             boost::preempted_before_limit(rq, cx, q);
             throttle::throttle(rq, cx, q);
             dl_server::update(rq, cx);
+        } else if may_run && queue.bandwidth.is_throttled() {
+            throttle::resume(rq, cx, q);
+            dl_server::update(rq, cx);
         }
+    }
+    if let Some(leaf) = path[..depth].last()
+        && rq.fair.nr_throttled > 1
+        && rq.fair.tune.throttle == Throttle::BoostGroups
+    {
+        // A throttled group above one that has just been cut may have no other task.
+        throttle::release_if_empty(rq, cx, *leaf);
     }
     let Some(slot) = goes_on(rq).filter(|_| rq.fair.nr_throttled > 0) else { return };
     if park::is_due(rq, slot) {

@@ -14,8 +14,8 @@ pub struct Groups {
     limits: BTreeMap<GroupId, CpuMax>,
     weights: BTreeMap<GroupId, u32>,
     throttled: BTreeSet<(GroupId, CpuId)>,
-    /// Tasks that run although their group is throttled.
-    boosted: BTreeSet<TaskId>,
+    /// Tasks that run although their group is throttled, and the CPU of each.
+    boosted: BTreeMap<TaskId, CpuId>,
     /// Executors, with the donor that is charged for them.
     donors: BTreeMap<TaskId, TaskId>,
     /// Tasks that were dequeued one by one.
@@ -29,6 +29,8 @@ enum Stops {
     /// The whole group, except boosted tasks.
     #[default]
     Group,
+    /// The whole group, unless a task of it is boosted on that CPU.
+    UnlessBoosted,
     /// Single tasks, as they are dequeued.
     Tasks,
 }
@@ -37,7 +39,11 @@ impl Groups {
     /// Starts a trace; `throttle` is the value of that setting in the metadata.
     #[must_use]
     pub fn new(throttle: Option<&str>) -> Self {
-        let stops = if throttle == Some("at_user_return") { Stops::Tasks } else { Stops::Group };
+        let stops = match throttle {
+            Some("at_user_return") => Stops::Tasks,
+            Some("boost_groups") => Stops::UnlessBoosted,
+            _ => Stops::Group,
+        };
         Self { stops, ..Self::default() }
     }
 
@@ -70,7 +76,7 @@ impl Groups {
                 self.throttled.remove(&(*group, record.cpu));
             }
             TraceEvent::Boost { task, boosted: true } => {
-                self.boosted.insert(*task);
+                self.boosted.insert(*task, record.cpu);
             }
             TraceEvent::Boost { task, boosted: false } => {
                 self.boosted.remove(task);
@@ -119,13 +125,20 @@ impl Groups {
         }
         let task = self.payer(task);
         let may_run = match self.stops {
-            Stops::Group => self.boosted.contains(&task),
+            Stops::Group | Stops::UnlessBoosted => self.boosted.contains_key(&task),
             Stops::Tasks => !self.parked.contains(&task),
         };
         if may_run {
             return None;
         }
-        self.path(task).find(|group| self.throttled.contains(&(*group, cpu)))
+        self.path(task).find(|group| self.throttled.contains(&(*group, cpu)) && !self.is_suspended(*group, cpu))
+    }
+
+    /// Returns whether the throttling of a group is suspended on a CPU for a boosted task of it.
+    /// O(boosted tasks x depth).
+    fn is_suspended(&self, group: GroupId, cpu: CpuId) -> bool {
+        let mut here = self.boosted.iter().filter(|(_, at)| **at == cpu);
+        self.stops == Stops::UnlessBoosted && here.any(|(task, _)| self.path(*task).any(|above| above == group))
     }
 
     /// Returns the parent of a group; the root for top-level groups.

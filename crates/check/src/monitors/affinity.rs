@@ -1,7 +1,8 @@
 //! `affinity`: a task is queued and runs only on CPUs that it may use.
 //!
 //! Checked at wakeups, migrations and switches. A task whose affinity changes while it runs
-//! continues until it is migrated, so the change itself is no violation.
+//! continues until it is migrated, so the change itself is no violation. A task whose CPUs are all
+//! offline runs elsewhere (`select_fallback_rq`).
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
@@ -31,7 +32,9 @@ impl Monitor for Affinity {
             _ => return,
         };
         let Some(view) = before.task(task) else { return };
-        if !view.may_run_on(cpu) {
+        let is_offline = |cpu| before.cpu(cpu).online_since().is_none();
+        let is_homeless = || view.affinity.as_ref().is_some_and(|own| own.iter().all(is_offline));
+        if !view.may_run_on(cpu) && !is_homeless() {
             found.push(record.at, Some(cpu), &[task], || {
                 let cpus = view.affinity.as_ref().map_or_else(String::new, ToString::to_string);
                 format!("{} {does} on cpu {cpu}, but may use {cpus} only", label(before, task))

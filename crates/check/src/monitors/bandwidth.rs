@@ -18,8 +18,8 @@
 //!
 //! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
 //!   It must repay that time before it is unthrottled; until then the bound is higher by it. A CPU
-//!   that is unthrottled because its last fair task blocks or changes its class or group repays
-//!   later.
+//!   that is unthrottled because its last fair task blocks, is moved, or changes its class or group
+//!   repays later.
 //! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
 //!   answers, the time is used, and repaid later: the bound is higher by it.
 //! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its
@@ -74,7 +74,7 @@ struct Bandwidth {
     /// When a task last changed its class, group or turn.
     changed_at: Option<Instant>,
     /// Of each CPU the last unthrottling, until its next switch: it is one of an empty queue if the
-    /// running task blocks.
+    /// running task blocks, or if a task is moved away at that instant.
     unthrottled: IdTable<CpuId, Vec<Unthrottled>>,
     /// Whether handlers that borrow quota take time that is charged to no task.
     has_costly_grants: bool,
@@ -202,6 +202,14 @@ impl Monitor for Bandwidth {
                     found.push(record.at, Some(record.cpu), &[*next], || {
                         format!("{} runs while group {group} is throttled there", label(before, *next))
                     });
+                }
+            }
+            TraceEvent::Migrate { task, from, .. } => {
+                let left = self.unthrottled.entry(*from);
+                for group in self.groups.path(*task) {
+                    for last in left.extract_if(.., |last| last.group == group && last.at == record.at) {
+                        self.used.entry(group).or_default().unanswered += last.overrun;
+                    }
                 }
             }
             TraceEvent::GroupMax { group, max } => {
@@ -417,7 +425,9 @@ impl Account {
 mod tests {
     use crate::monitors::tests::{breaks, holds};
     use zerolag_model::event::{Disables, Irq};
-    use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
+    use zerolag_model::{
+        CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent,
+    };
     use zerolag_trace::script::Script;
 
     const GROUP: GroupId = GroupId(1);
@@ -611,6 +621,31 @@ mod tests {
         let says =
             "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
         breaks("bandwidth", &unthrottled_at(31_900), says);
+    }
+
+    /// The task is moved: its CPU is unthrottled, and the group still owes the 20 ms.
+    #[test]
+    fn a_cpu_whose_last_task_is_moved_has_not_repaid() {
+        let unthrottled_at = |us: u64| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
+            let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
+            script.event(0, 0, TraceEvent::GroupMax { group: GROUP, max });
+            script.wake(0, 0, a).wake(0, 0, b).run(0, 0, None, Some(a));
+            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+            script.event(12_000, 0, TraceEvent::Boost { task: a, boosted: true });
+            script.switch(32_000, 0, Some(a), PrevState::Runnable, Some(b));
+            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
+            script.migrate(32_500, a, 0, 1, MigrateReason::Periodic).run(33_000, 1, None, Some(a));
+            script.switch(34_000, 1, Some(a), PrevState::Blocked, None);
+            script.end(35_000)
+        };
+        holds("bandwidth", &unthrottled_at(32_500));
+        let says =
+            "group 1 has used 33ms in 0 periods and 33ms since; cpu.max 10000 100000 and a slack of 18ms allow less";
+        breaks("bandwidth", &unthrottled_at(32_400), says);
     }
 
     /// With hard limits a CPU can have borrowed a whole quota at the end of a period.

@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use zerolag_model::ClassId;
-use zerolag_model::settings::FairAlgorithm;
+use zerolag_model::settings::{FairAlgorithm, Throttle};
 
 impl Inspect<'_> {
     /// Checks the fair queues: every sum and count equals what the entities say, every queued task
@@ -102,6 +102,8 @@ impl Rq {
             assert!(queue.tally.tasks() > 0, "what has no task is not throttled");
             if queue.bandwidth.is_cut() {
                 let has_boosted = queue.boosted.runnable > 0;
+                let may_be_cut = !has_boosted || self.fair.tune.throttle != Throttle::BoostGroups;
+                assert!(may_be_cut, "a queue with a spared task is not cut");
                 assert_eq!(queue.entity.is_queued(), has_boosted, "a group that is cut is queued for what is boosted");
                 apart += queue.tally.tasks() - queue.boosted.tasks();
             }
@@ -139,7 +141,7 @@ impl Rq {
     fn check_queue(&self, q: QueueIx) -> Vec<EntityRef> {
         let queue = self.queue(q);
         let mut waiting = self.fair.timeline.check(queue.waiting);
-        assert!(waiting.iter().all(|entity| self.entity(*entity).standing == Standing::Ordinary), "ordinary ones wait");
+        assert!(waiting.iter().all(|entity| self.entity(*entity).standing != Standing::Boosted), "ordinary ones wait");
         let ahead = self.fair.timeline.check(queue.ahead);
         assert!(
             ahead.iter().all(|entity| self.entity(*entity).standing == Standing::Boosted),
@@ -183,12 +185,13 @@ impl Rq {
             tally = tally.plus(here);
             let is_boosted = entity_here.standing == Standing::Boosted;
             match entity {
-                EntityRef::Task(_) if is_boosted => boosted = boosted.plus(here),
+                EntityRef::Task(_) if entity_here.standing != Standing::Ordinary => boosted = boosted.plus(here),
                 EntityRef::Task(_) => {}
                 EntityRef::Group(owned) => {
                     let inside = self.queue(*owned).boosted;
                     boosted = boosted.plus(inside);
-                    assert!(q == QueueIx::ROOT || is_boosted == (inside.runnable > 0), "a group is boosted for a task");
+                    let precedes = inside.runnable > 0 && self.fair.tune.throttle != Throttle::BoostGroups;
+                    assert!(q == QueueIx::ROOT || is_boosted == precedes, "a group is boosted for a task");
                 }
             }
         }

@@ -189,16 +189,19 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Chooses the CPU for a task that is about to be placed. `by` is the CPU that wakes it.
     ///
-    /// Reads published state only; the result is a hint, which `wake` does not check. An offline
-    /// CPU is chosen only for a task that can use no other: a host keeps at least one CPU online
-    /// for each of its tasks.
+    /// Reads published state only; the result is a hint, which `wake` does not check. A task whose
+    /// CPUs are all offline is placed on the lowest CPU that is online, and stays there until it
+    /// leaves it while one of its own is online again.
+    ///
+    /// Source: Linux v6.12 `kernel/sched/core.c`, `select_fallback_rq`. differs: the kernel gives
+    /// up the affinity of such a task.
     pub fn select_cpu(&self, now: Clock, parcel: &Parcel, by: CpuId, why: Placement, io: &mut Io) -> CpuId {
         let cx = &mut self.cx(by, now, io);
         let task = &*parcel.0;
         let allowed = task.allowed.as_deref();
         let pinned = allowed.filter(|mask| mask.first() == mask.last()).and_then(CpuMask::first);
         if let Some(cpu) = pinned {
-            return cpu;
+            return cx.view().online_or_other(cpu, None).unwrap_or(cpu);
         }
         let cpu = match task.prio.class() {
             ClassId::Rt => rt_select::select(cx, task, why),
@@ -206,7 +209,8 @@ impl<L: RawMutex> Scheduler<L> {
             ClassId::Deadline => return dl_select::select(cx, task, why),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         };
-        cx.view().online_or_other(cpu, allowed).unwrap_or(cpu)
+        let own = cx.view().online_or_other(cpu, allowed);
+        own.or_else(|| cx.view().online_or_other(cpu, None)).unwrap_or(cpu)
     }
 
     /// Puts a task on the run queue that was chosen for it.
@@ -352,7 +356,9 @@ impl<L: RawMutex> Scheduler<L> {
             return Left::Queued;
         };
         let task = &rq.tasks[slot];
-        let (id, cpuset, may_stay) = (task.id, task.cpuset, rq.is_online() && task.may_run_on(rq.cpu()));
+        let (id, cpuset) = (task.id, task.cpuset);
+        let may_stay =
+            rq.is_online() && (task.may_run_on(rq.cpu()) || lifecycle::has_only_offline(cx, task.allowed.as_deref()));
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
         let displaced = stays && !may_stay || periodic::is_asked_for(rq, slot, why);
         if stays && slot != turn && rq.tasks[slot].prio.class() == ClassId::Fair {

@@ -338,6 +338,7 @@ pub(crate) fn run_bytes(input: &[u8]) {
         7 => check_limited(Settings { throttle: Throttle::BoostOnWakeup, ..settings }, 2, events),
         8 => check_limited(Settings { throttle: Throttle::BoostInKernel, ..settings }, 2, events),
         9 => check_limited(Settings { throttle: Throttle::AtUserReturn, ..settings }, 3, events),
+        10 => check_limited(Settings { throttle: Throttle::BoostGroups, ..settings }, 2, events),
         cpus => check_limited(settings, 1 + u32::from(cpus) % 4, events),
     }
 }
@@ -433,6 +434,12 @@ proptest! {
     #[test]
     fn limited_groups_boosted_in_the_kernel(events in proptest::collection::vec(event(), 1..200)) {
         let boosts = Settings { throttle: Throttle::BoostInKernel, ..KernelVersion::V6_12.settings() };
+        check_limited(boosts, 2, events);
+    }
+
+    #[test]
+    fn limited_groups_suspended_for_woken_tasks(events in proptest::collection::vec(event(), 1..200)) {
+        let boosts = Settings { throttle: Throttle::BoostGroups, ..KernelVersion::V3_2.settings() };
         check_limited(boosts, 2, events);
     }
 

@@ -16,6 +16,9 @@ switch! {
         /// As `boost_on_wakeup`; tasks that are preempted in kernel mode also run until they leave
         /// it.
         BoostInKernel = "boost_in_kernel",
+        /// The group, except while a task of it that has woken is in the kernel: all its tasks on
+        /// that CPU run until then (2012, in the words of its text).
+        BoostGroups = "boost_groups",
         /// Each task of it when it returns to user mode (6.18).
         AtUserReturn = "at_user_return",
     }
@@ -25,7 +28,7 @@ impl Throttle {
     /// Returns whether tasks that wake in a limited group may run until they leave the kernel.
     #[must_use]
     pub const fn boosts_woken(self) -> bool {
-        matches!(self, Self::BoostOnWakeup | Self::BoostInKernel)
+        matches!(self, Self::BoostOnWakeup | Self::BoostInKernel | Self::BoostGroups)
     }
 }
 

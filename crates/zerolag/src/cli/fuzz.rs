@@ -54,6 +54,9 @@ thread_local! {
 /// The results so far.
 #[derive(Default)]
 struct Tally {
+    /// Scenarios that were judged. They are those of the first numbers: an interrupt takes no new
+    /// one.
+    done: u64,
     refused: u64,
     /// The first reason why a scenario was refused.
     reason: Option<(u64, String)>,
@@ -91,16 +94,19 @@ pub(crate) fn run(args: &Args) -> Done {
         false => usual(info),
     }));
     let tally = search(args);
-    let Tally { refused, reason, events, mut findings } = tally;
+    let Tally { done, refused, reason, events, mut findings } = tally;
     findings.sort_by_key(|(number, _)| *number);
     for (number, finding) in findings.iter().take(FINDINGS_MAX) {
         write_finding(args, *number, finding)?;
     }
     let found = findings.len();
     output::print(&format!(
-        "{} scenarios of seed {}: {events} events, {refused} refused, {found} findings\n",
-        args.count, args.seed
+        "{done} scenarios of seed {}: {events} events, {refused} refused, {found} findings\n",
+        args.seed
     ))?;
+    if let Some(rest) = rest(args, done) {
+        eprintln_lossy(&format!("note: interrupted; `{rest}` runs the rest"));
+    }
     if let Some((number, reason)) = reason {
         let first = reason.lines().next().unwrap_or_default();
         eprintln_lossy(&format!("note: the first refused is number {number}: {first}"));
@@ -115,6 +121,12 @@ pub(crate) fn run(args: &Args) -> Done {
 /// Returns the command that draws the same scenarios.
 fn again(args: &Args) -> String {
     format!("zerolag fuzz --seed {}", args.seed)
+}
+
+/// Returns the command that runs the scenarios that an interrupt left out.
+fn rest(args: &Args, done: u64) -> Option<String> {
+    let (from, count) = (args.from + done, args.count - done);
+    (count > 0).then(|| format!("{} --from {from} --count {count}", again(args)))
 }
 
 fn drawn(args: &Args, number: u64) -> Draft {
@@ -139,6 +151,7 @@ fn search(args: &Args) -> Tally {
             NUMBER.set(number);
             let judged = judge_draft(&drawn(args, number));
             let mut tally = tally.lock().expect("nobody panics with it");
+            tally.done += 1;
             match judged {
                 Judged::Fine(events) => tally.events += events,
                 Judged::Refused(reason) => {
@@ -172,4 +185,24 @@ fn write_finding(args: &Args, number: u64, finding: &Finding) -> Result<(), Fail
     let said = finding.to_string().replace('\n', "\n# ");
     output::write_text(&path, &format!("# {} --from {number} --count 1\n# {said}\n{small}", again(args)))?;
     output::print(&format!("number {number}: {finding}\n  {}\n", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn an_interrupted_search_names_the_rest() {
+        let line = ["fuzz", "--seed", "7", "--from", "100", "--count", "50"];
+        let args = Line::parse_from(line).args;
+        assert_eq!(rest(&args, 20).as_deref(), Some("zerolag fuzz --seed 7 --from 120 --count 30"));
+        assert_eq!(rest(&args, 50), None);
+    }
 }

@@ -111,13 +111,13 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 31] = [
+const SETTINGS: [(&str, &[&str]); 32] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
     ("enforce.dl", &["tick", "hrtick", "exact"]),
     ("fair", &["cfs", "eevdf"]),
-    ("throttle", &["immediate", "boost_on_wakeup", "boost_in_kernel", "at_user_return"]),
+    ("throttle", &["immediate", "boost_on_wakeup", "boost_in_kernel", "boost_groups", "at_user_return"]),
     ("fair_server", &["off", "immediate", "deferred"]),
     ("fair_server.runtime", &["1ms", "5ms", "50ms"]),
     ("fair_server.period", &["50ms", "100ms", "1s"]),
@@ -138,6 +138,7 @@ const SETTINGS: [(&str, &[&str]); 31] = [
     ("cfs_bandwidth_interleave", &["on", "off"]),
     ("cfs_bandwidth_slack", &["on", "off"]),
     ("newidle_min_idle", &["on", "off"]),
+    ("irq_time_accounting", &["on", "off"]),
     ("threadirqs", &["on", "off"]),
     ("softirq.timer_threads", &["on", "off"]),
     ("softirq.bh_lock", &["on", "off"]),

@@ -20,6 +20,7 @@ use crate::simulation::Plan;
 use core::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{Preempt, Throttle};
@@ -49,7 +50,8 @@ pub struct Inversion2012 {
     /// Models of preemption to run.
     pub preempts: Vec<Preempt>,
     /// Parameters that are changed, one at a time, for `immediate` under voluntary preemption: key
-    /// and value; a setting if the scenario has no such parameter.
+    /// and value; a setting if the scenario has no such parameter. A random disk is run with
+    /// `boost_on_wakeup` too.
     pub sensitivity: Vec<(&'static str, &'static str)>,
 }
 
@@ -76,6 +78,8 @@ impl Default for Inversion2012 {
                 ("idle_exit", "40us"),
                 ("idle_states", "nehalem"),
                 ("idle_states", "sandy_bridge"),
+                ("cpusets", "partitions"),
+                ("disk", "random"),
             ],
         }
     }
@@ -131,7 +135,13 @@ impl Inversion2012 {
     #[must_use]
     pub fn cases(&self) -> Vec<Case> {
         let modes = self.preempts.iter().flat_map(|preempt| {
-            let ways = [Throttle::Immediate, Throttle::BoostOnWakeup, Throttle::BoostInKernel, Throttle::AtUserReturn];
+            let ways = [
+                Throttle::Immediate,
+                Throttle::BoostOnWakeup,
+                Throttle::BoostGroups,
+                Throttle::BoostInKernel,
+                Throttle::AtUserReturn,
+            ];
             ways.map(|throttle| Case { throttle, preempt: *preempt, change: None })
         });
         let proxies = self.preempts.iter().map(|preempt| Case {
@@ -139,10 +149,10 @@ impl Inversion2012 {
             preempt: *preempt,
             change: Some(("proxy_exec", "on")),
         });
-        let changes = self.sensitivity.iter().map(|change| Case {
-            throttle: Throttle::Immediate,
-            preempt: Preempt::Voluntary,
-            change: Some(*change),
+        let changes = self.sensitivity.iter().flat_map(|change| {
+            let cured = (change.0 == "disk").then_some(Throttle::BoostOnWakeup);
+            let ways = [Throttle::Immediate].into_iter().chain(cured);
+            ways.map(|throttle| Case { throttle, preempt: Preempt::Voluntary, change: Some(*change) })
         });
         modes.chain(proxies).chain(changes).collect()
     }
@@ -182,7 +192,8 @@ impl Case {
         let parameters: Vec<(String, String)> =
             self.change.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let options = LoadOptions { parameters, ..LoadOptions::default() };
-        let scenario = load("inversion.toml", SCENARIO.as_bytes(), &options).expect("invariant: the scenario is right");
+        let text = self.scenario();
+        let scenario = load("inversion.toml", text.as_bytes(), &options).expect("invariant: the scenario is right");
         let known = scenario.parameters.clone();
         let mut plan =
             Plan::new(scenario).expect("invariant: its settings are known").with_seed(seed).for_duration(LIMIT);
@@ -193,6 +204,7 @@ impl Case {
             Some(("idle_exit", value)) => {
                 plan.config.costs.idle_exit = value.parse().expect("invariant: a time");
             }
+            Some(("cpusets" | "disk", _)) => {}
             Some(("idle_states", name)) => plan.config.costs.idle_states = idle_states(name),
             Some((key, value)) if !known.iter().any(|known| known == key) => {
                 settings.set(key, value).expect("invariant: a parameter, a cost or a setting");
@@ -202,11 +214,29 @@ impl Case {
         plan
     }
 
+    /// Returns the text of its scenario: that of the experiment, or one with another disk or with
+    /// cpusets.
+    fn scenario(&self) -> Cow<'static, str> {
+        match self.change {
+            Some(("cpusets", _)) => Cow::Owned(
+                SCENARIO
+                    .replace("cpus = \"0\"", "cpuset = \"limited\"")
+                    .replace("cpus = \"2\"", "cpuset = \"free\"")
+                    .replace("[disk.sda]", CPUSETS),
+            ),
+            Some(("disk", _)) => Cow::Owned(
+                SCENARIO.replace("latency = \"0us\"", LATENCY).replace("bandwidth = 127_700_000", TWICE_AS_FAST),
+            ),
+            Some(_) | None => Cow::Borrowed(SCENARIO),
+        }
+    }
+
     /// Returns its name in tables: the throttling mode, or the change.
     fn name(&self) -> String {
-        match self.change {
-            None => self.throttle.to_string(),
-            Some((key, value)) => format!("{key}={value}"),
+        match (self.change, self.throttle) {
+            (None, throttle) => throttle.to_string(),
+            (Some((key, value)), Throttle::Immediate) => format!("{key}={value}"),
+            (Some((key, value)), throttle) => format!("{key}={value}, {throttle}"),
         }
     }
 
@@ -225,6 +255,15 @@ impl Case {
         watch.times
     }
 }
+
+/// A partition of one CPU for each group, in place of the affinity of its tasks.
+const CPUSETS: &str = "[cpuset.limited]\ncpus = \"0\"\npartition = \"root\"\n\n\
+                       [cpuset.free]\ncpus = \"2\"\npartition = \"root\"\n\n[disk.sda]";
+
+/// A random disk, as slow on average: half of the 1.028 ms of a window are transfer, the other half
+/// has an exponential distribution.
+const LATENCY: &str = "latency = { exponential = { mean = \"514us\" } }";
+const TWICE_AS_FAST: &str = "bandwidth = 255_400_000";
 
 /// Returns the idle states of two CPU generations: target residency and exit latency of Linux v3.6
 /// `drivers/idle/intel_idle.c`, `nehalem_cstates` and `snb_cstates`.
@@ -489,14 +528,17 @@ impl fmt::Display for Results {
         )?;
         writeln!(
             f,
-            "\npreempt    throttle                 limited reader (s)      free reader (s)   published (both)"
+            "\npreempt    throttle                     limited reader (s)      free reader (s)   published (both)"
         )?;
         for row in &self.rows {
             let [limited, free] = row.texts();
             let published = row.published().map_or_else(String::new, |spread| spread.to_string());
             let (preempt, name) = (row.case.preempt.to_string(), row.case.name());
-            writeln!(f, "{preempt:<10} {name:<24} {limited:>18} {free:>20}   {published:>16}")?;
+            writeln!(f, "{preempt:<10} {name:<28} {limited:>18} {free:>20}   {published:>16}")?;
         }
-        writeln!(f, "\nDisk and copying are fitted on 8.42 s. Rows with KEY=VALUE: `immediate` with that change.")
+        writeln!(
+            f,
+            "\nDisk and copying are fitted on 8.42 s. Rows with KEY=VALUE: `immediate`, or the way named, with that change."
+        )
     }
 }

@@ -184,7 +184,10 @@ fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId) {
     cx.io.event(cx.now, rq.cpu(), || TraceEvent::IpiSend { to, reason: work.reason() });
 }
 
-/// Balances the levels that are due, near to far, until one needs a partner.
+/// Balances the levels that are due, near to far, until one needs a partner. The round after that
+/// begins with the levels above it: otherwise an imbalance that stays, such as a task that may not
+/// move, would keep the levels above from their turn for as long as its own interval is not longer
+/// than a tick. The kernel balances all of them in one softirq.
 fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) -> Step {
     rq.fair.balance.is_pressed = capacity::publish(rq, cx);
     // While real-time tasks run, nothing else updates the averages of the fair ones.
@@ -193,13 +196,14 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     rq.publish(cx);
     let now = jiffies(rq, cx);
     let mut next = Instant::FAR_FUTURE;
-    let mut inner = rq.cpu().0..rq.cpu().0 + 1;
-    for (level, (distance, _)) in LEVELS.into_iter().enumerate() {
-        let span = cx.config.topology.span(rq.cpu(), distance);
-        if span == inner {
+    let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu(), distance));
+    let first = usize::from(core::mem::take(&mut rq.fair.balance.begins_at));
+    for level in (first..LEVELS.len()).chain(0..first) {
+        let span = spans[level].clone();
+        let is_inner = |inner: usize| spans[inner] == span;
+        if span.len() == 1 || level.checked_sub(1).is_some_and(is_inner) {
             continue;
         }
-        inner = span.clone();
         let nr_cpus = u64::from(cx.view().nr_in_domain(rq.cpu(), span));
         let due = rq.fair.balance.levels[level].last + interval(rq, cx, level, kind, nr_cpus);
         if now < due {
@@ -214,6 +218,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
             Some((other, imbalance)) => {
                 // The levels above are balanced at the next tick.
                 rq.fair.balance.next = now;
+                rq.fair.balance.begins_at = (level + 1) as u8;
                 let failed = rq.fair.balance.levels[level].failed;
                 let work = Balance { kind, level: level as u8, failed, asker: rq.cpu(), imbalance };
                 return Step::Pair { own: rq.cpu(), other, then: PairCont::Balance(work) };

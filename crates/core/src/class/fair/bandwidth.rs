@@ -23,6 +23,7 @@
 //! |---|---|
 //! | at once, wherever its tasks are | [`throttle`] |
 //! | except for tasks that must leave the kernel first | [`boost`](super::boost) |
+//! | once none of its tasks must leave the kernel first | [`boost`](super::boost) |
 //! | task by task, as each leaves the kernel | [`park`] |
 //!
 //! Use is noticed when the current task is charged: at ticks, or at once if the setting is
@@ -60,7 +61,7 @@ use zerolag_model::{CpuId, Duration, GroupId, Instant, Settings, SignedDuration}
 /// boosted, or because it is to be parked.
 #[inline]
 pub(crate) fn gives_way_in_user_mode(rq: &Rq, slot: Slot) -> bool {
-    rq.tasks[slot].fair.standing == Standing::Boosted || park::is_due(rq, slot)
+    rq.tasks[slot].fair.standing != Standing::Ordinary || park::is_due(rq, slot)
 }
 
 /// Reads the current limit of a group; returns whether there is one.

@@ -24,28 +24,34 @@
 //! its next quota. The mark stays until \[3\] or \[4\] if the queue gets quota meanwhile, and gives
 //! precedence only within the group.
 //!
+//! `boost_groups` keeps \[1\], \[3\] and \[4\], but gives no precedence: a *spared* task is ordered
+//! as ever. Its groups are put back into the hierarchy although they are throttled \[5\], until no
+//! task below them is spared \[6\]. So the busy loops of the group run beside it and delay it, and
+//! the group owes their time too.
+//!
 //! Work: O(depth x log n) to boost and to end it. A task that is not boosted costs one comparison
 //! per level and pick.
 //!
-//! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": groups are unthrottled for
-//! a woken task until it leaves the kernel; \[2\] is its open case, fully preemptible kernels
-//! ("boosting forcibly preempted tasks thus not allowing to throttle"). differs: the group runs for
-//! the boosted task alone, otherwise the group's busy loops would run as well; the text leaves that
-//! open.
+//! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": "temporarily unthrottling
+//! the groups a woken task belongs to in order to let the task finish its execution in kernel
+//! space"; `boost_groups` is these words. \[2\] is its open case, fully preemptible kernels
+//! ("boosting forcibly preempted tasks thus not allowing to throttle"). differs: with the other two
+//! the group runs for the boosted task alone.
 
 use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled};
 use crate::class::fair::run::rearm;
-use crate::class::fair::throttle::{above, release_if_empty};
+use crate::class::fair::throttle::{above, release_if_empty, resume, suspend};
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::fair::join::{unwait, wait};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::tally::Tally;
 use crate::queue::fair::turn::put_down;
 use crate::rq::cx::Cx;
-use crate::rq::run_queue::Rq;
+use crate::rq::run_queue::{Phase, Rq};
 use crate::words::ids::Slot;
 use crate::words::life::Engaged;
 use crate::words::mode::TaskMode;
+use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::settings::Throttle;
@@ -115,6 +121,19 @@ fn first_boosted(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
 fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     debug_assert!(rq.tasks[slot].fair.standing == Standing::Ordinary, "a task is boosted once");
     rq.note(Unpublished::ALL);
+    if rq.fair.tune.throttle == Throttle::BoostGroups {
+        spare(rq, cx, slot);
+    } else {
+        put_ahead(rq, cx, slot);
+    }
+    cx.io.costs.throttles += 1;
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
+    cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: true });
+    rearm(rq, cx);
+}
+
+/// Puts a task and the groups above it ahead of the others of their queues.
+fn put_ahead<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = Tally::runnable(&rq.tasks, slot);
     let now = rq.averages_clock();
     let mut entity = EntityRef::Task(slot);
@@ -137,10 +156,39 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         count_level(rq, QueueIx::ROOT, now, task, Tally::default());
         rq.fair.nr_apart -= 1;
     }
-    cx.io.costs.throttles += 1;
-    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
-    cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: true });
-    rearm(rq, cx);
+}
+
+/// Puts the groups above a task back for as long as it is spared. \[5\]
+fn spare<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = Tally::runnable(&rq.tasks, slot);
+    rq.tasks[slot].fair.standing = Standing::Spared;
+    let mut at = rq.tasks[slot].fair.queue;
+    while let Some(parent) = rq.queue(at).parent {
+        let queue = rq.queue_mut(at);
+        queue.boosted = queue.boosted.plus(task);
+        suspend(rq, cx, at);
+        at = parent;
+    }
+}
+
+/// Cuts the groups above a task that is not spared any more, unless another task needs them. A
+/// group of the current task is cut when the CPU leaves that task. \[6\]
+fn spare_no_longer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = Tally::runnable(&rq.tasks, slot);
+    rq.tasks[slot].fair.standing = Standing::Ordinary;
+    let mut at = rq.tasks[slot].fair.queue;
+    while let Some(parent) = rq.queue(at).parent {
+        let queue = rq.queue_mut(at);
+        queue.boosted = queue.boosted.minus(task);
+        if rq.queue(parent).current == Some(EntityRef::Group(at)) && rq.phase() == Phase::Running {
+            if rq.queue(at).bandwidth.is_throttled() {
+                rq.resched(cx, Resched::Now);
+            }
+        } else {
+            resume(rq, cx, at);
+        }
+        at = parent;
+    }
 }
 
 /// Ends the boost of a task. Below a queue that is cut it waits again, together with the groups
@@ -150,6 +198,20 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         return;
     }
     rq.note(Unpublished::ALL);
+    if rq.tasks[slot].fair.standing == Standing::Spared {
+        spare_no_longer(rq, cx, slot);
+    } else {
+        put_back(rq, cx, slot);
+    }
+    cx.io.costs.throttles += 1;
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
+    cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: false });
+    // The queues above the first one that is cut may have no other task.
+    release_if_empty(rq, cx, rq.tasks[slot].fair.queue);
+}
+
+/// Puts a task, and the groups that were ahead for it alone, back among the others.
+fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = Tally::runnable(&rq.tasks, slot);
     let now = rq.averages_clock();
     let leaf = rq.tasks[slot].fair.queue;
@@ -181,11 +243,6 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         entity = EntityRef::Group(at);
         at = parent;
     }
-    cx.io.costs.throttles += 1;
-    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
-    cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: false });
-    // The queues above the first one that is cut may have no other task.
-    release_if_empty(rq, cx, leaf);
 }
 
 /// Sets the standing of an entity, which keeps its place in virtual time.

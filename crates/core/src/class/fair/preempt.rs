@@ -25,8 +25,8 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, curre
     }
     let (running, waking) = preempt::siblings(&rq.fair, &rq.tasks, current, woken);
     match (rq.entity(running).standing, rq.entity(waking).standing) {
-        (Standing::Ordinary, Standing::Ordinary) => {}
-        (Standing::Ordinary, Standing::Boosted) => return Resched::Now,
+        (Standing::Ordinary | Standing::Spared, Standing::Ordinary | Standing::Spared) => {}
+        (Standing::Ordinary | Standing::Spared, Standing::Boosted) => return Resched::Now,
         (Standing::Boosted, _) => return Resched::No,
     }
     match (rq.entity(running).is_idle, rq.entity(waking).is_idle) {

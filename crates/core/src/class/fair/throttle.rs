@@ -1,6 +1,7 @@
 //! Throttling and unthrottling: a group's queue on one CPU runs out of quota, and gets some again.
 //! A throttled queue is cut out of the hierarchy, with everything in it, and put back later. With
-//! `throttle = at_user_return` it stays, and its tasks are stopped one by one.
+//! `throttle = at_user_return` it stays, and its tasks are stopped one by one. With `boost_groups`
+//! it stays until no task of it is spared.
 //!
 //! ```text
 //!            out of quota when its task leaves the CPU, or when its first entity joins [1]
@@ -77,11 +78,15 @@ pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     rq.fair.nr_throttled += 1;
     cx.io.costs.throttles += 1;
     cx.io.event(cx.now, cpu, || TraceEvent::Throttle { group });
-    let by_task = rq.fair.tune.throttle == Throttle::AtUserReturn;
+    let stays = match rq.fair.tune.throttle {
+        Throttle::AtUserReturn => true,
+        Throttle::BoostGroups => rq.queue(q).boosted.runnable > 0,
+        Throttle::Immediate | Throttle::BoostOnWakeup | Throttle::BoostInKernel => false,
+    };
     let since = cx.now.wall;
     // [1] The queue is out of quota from now on.
-    rq.queue_mut(q).bandwidth.throttled = if by_task { Throttled::ByTask(since) } else { Throttled::Cut(since) };
-    if !by_task {
+    rq.queue_mut(q).bandwidth.throttled = if stays { Throttled::Stays(since) } else { Throttled::Cut(since) };
+    if !stays {
         cut(rq, cx, q);
     }
     for_each_above(rq, q, |local| local.throttled_below += 1);
@@ -133,15 +138,46 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     if !was_cut {
         return; // It was not cut.
     }
-    let (tally, parent) =
-        (rq.queue(q).tally.minus(rq.queue(q).boosted), rq.queue(q).parent.expect("invariant: the root has no limit"));
-    join_group(rq, cx, q, parent);
-    if come(rq, cx, parent, tally, Tally::default()) {
-        rq.fair.nr_apart -= tally.tasks();
+    let tally = rq.queue(q).tally.minus(rq.queue(q).boosted);
+    if mend(rq, cx, q, tally) {
         // The current task continues until its turn is over (`unthrottle_cfs_rq`).
         if rq.current_slot().is_none() && rq.phase() == Phase::Running && tally.runnable > 0 && rq.is_online() {
             rq.resched(cx, Resched::Now);
         }
+    }
+}
+
+/// Puts a queue that was cut back into the hierarchy, with those of its tasks that did not count
+/// there; returns whether they count at the root now.
+fn mend<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, tally: Tally) -> bool {
+    let parent = rq.queue(q).parent.expect("invariant: the root has no limit");
+    join_group(rq, cx, q, parent);
+    let at_root = come(rq, cx, parent, tally, Tally::default());
+    if at_root {
+        rq.fair.nr_apart -= tally.tasks();
+    }
+    at_root
+}
+
+/// Puts a queue that is cut back into the hierarchy, for as long as a task below it is spared. It
+/// stays throttled: what its tasks use is a debt.
+pub(crate) fn suspend<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    if let Throttled::Cut(since) = rq.queue(q).bandwidth.throttled {
+        let tally = rq.queue(q).tally;
+        rq.queue_mut(q).bandwidth.throttled = Throttled::Stays(since);
+        mend(rq, cx, q, tally);
+    }
+}
+
+/// Cuts a throttled queue again, if it stayed for tasks that were spared and none is left.
+pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    if let Throttled::Stays(since) = rq.queue(q).bandwidth.throttled
+        && rq.fair.tune.throttle == Throttle::BoostGroups
+        && rq.queue(q).boosted.runnable == 0
+    {
+        rq.note(Unpublished::ALL);
+        rq.queue_mut(q).bandwidth.throttled = Throttled::Cut(since);
+        cut(rq, cx, q);
     }
 }
 

@@ -14,6 +14,9 @@ pub(crate) struct BalanceState {
     pub(crate) levels: [LevelState; LEVELS.len()],
     /// No level is due before this instant.
     pub(crate) next: Instant,
+    /// The level with which the next round begins: the one above the level that had a partner in
+    /// the last round.
+    pub(crate) begins_at: u8,
     /// No idle CPU is woken for balancing before this instant.
     pub(crate) next_kick: Instant,
     /// Whether CPUs share cores, the machine has several caches, or CPUs differ in capacity. Then

@@ -35,9 +35,10 @@ pub(crate) enum Throttled {
     /// It is cut: out of the hierarchy, with everything in it except boosted tasks
     /// ([`boost`](crate::class::fair::boost)).
     Cut(Instant),
-    /// It stays in the hierarchy; its tasks are dequeued one by one
-    /// ([`park`](crate::class::fair::park)).
-    ByTask(Instant),
+    /// It stays in the hierarchy: its tasks are dequeued one by one
+    /// ([`park`](crate::class::fair::park)), or run as long as one of them is spared
+    /// ([`boost`](crate::class::fair::boost)).
+    Stays(Instant),
 }
 
 impl Default for Local {
@@ -59,7 +60,7 @@ impl Local {
     pub(crate) const fn throttled_since(&self) -> Option<Instant> {
         match self.throttled {
             Throttled::No => None,
-            Throttled::Cut(since) | Throttled::ByTask(since) => Some(since),
+            Throttled::Cut(since) | Throttled::Stays(since) => Some(since),
         }
     }
 

@@ -113,7 +113,7 @@ impl Queue {
     /// Returns the list on which entities of this standing wait.
     pub(crate) const fn waiting_as(&mut self, standing: Standing) -> &mut Root {
         match standing {
-            Standing::Ordinary => &mut self.waiting,
+            Standing::Ordinary | Standing::Spared => &mut self.waiting,
             Standing::Boosted => &mut self.ahead,
         }
     }
