@@ -53,8 +53,24 @@ impl Monitor for Affinity {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::MigrateReason;
+    use zerolag_model::{MigrateReason, TraceEvent};
     use zerolag_trace::script::Script;
+
+    /// A task of CPU 1 is moved to CPU 0: its own CPU must be offline.
+    #[test]
+    fn a_task_runs_elsewhere_only_while_its_cpus_are_offline() {
+        let moved = |offline: bool| {
+            let mut script = Script::new(2);
+            let a = script.fair("a");
+            script.affinity(0, a, "1").wake(0, 1, a).run(0, 1, None, Some(a));
+            if offline {
+                script.event(5, 1, TraceEvent::Hotplug { online: false });
+            }
+            script.migrate(6, a, 1, 0, MigrateReason::Affinity).end(10)
+        };
+        holds("affinity", &moved(true));
+        breaks("affinity", &moved(false), "a (task 0) is moved to be on cpu 0, but may use 1 only");
+    }
 
     #[test]
     fn a_task_where_it_may_be_holds_and_elsewhere_breaks() {

@@ -32,7 +32,7 @@ enum Experiment {
     RtBalance(RtBalanceArgs),
     /// 2010: a limit enforced by a pool, by hard limits, and by pinning to as many CPUs
     Bandwidth(BandwidthArgs),
-    /// 2012: tasks throttled while they hold what others wait for, and four cures
+    /// 2012: tasks throttled while they hold what others wait for, and five cures
     Inversion(InversionArgs),
     /// 2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs
     RtIpi(RtIpiArgs),
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Done {
             output::print(
                 "rt-balance  2007: push and pull of real-time tasks against the periodic balancer\n\
                  bandwidth   2010: a limit enforced by a pool, by hard limits, and by pinning to as many CPUs\n\
-                 inversion   2012: tasks throttled while they hold what others wait for, and four cures\n\
+                 inversion   2012: tasks throttled while they hold what others wait for, and five cures\n\
                  rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n\
                  dl-server   2023: deadline servers against starvation, next to RT throttling\n\
                  all         every table and plot of docs/experiments\n",

@@ -218,15 +218,8 @@ impl Case {
     /// cpusets.
     fn scenario(&self) -> Cow<'static, str> {
         match self.change {
-            Some(("cpusets", _)) => Cow::Owned(
-                SCENARIO
-                    .replace("cpus = \"0\"", "cpuset = \"limited\"")
-                    .replace("cpus = \"2\"", "cpuset = \"free\"")
-                    .replace("[disk.sda]", CPUSETS),
-            ),
-            Some(("disk", _)) => Cow::Owned(
-                SCENARIO.replace("latency = \"0us\"", LATENCY).replace("bandwidth = 127_700_000", TWICE_AS_FAST),
-            ),
+            Some(("cpusets", _)) => Cow::Owned(rewritten(&CPUSETS)),
+            Some(("disk", _)) => Cow::Owned(rewritten(&RANDOM_DISK)),
             Some(_) | None => Cow::Borrowed(SCENARIO),
         }
     }
@@ -257,13 +250,33 @@ impl Case {
 }
 
 /// A partition of one CPU for each group, in place of the affinity of its tasks.
-const CPUSETS: &str = "[cpuset.limited]\ncpus = \"0\"\npartition = \"root\"\n\n\
-                       [cpuset.free]\ncpus = \"2\"\npartition = \"root\"\n\n[disk.sda]";
+const CPUSETS: [(&str, &str); 3] = [
+    ("cpus = \"0\"", "cpuset = \"limited\""),
+    ("cpus = \"2\"", "cpuset = \"free\""),
+    (
+        "[disk.sda]",
+        "[cpuset.limited]\ncpus = \"0\"\npartition = \"root\"\n\n\
+         [cpuset.free]\ncpus = \"2\"\npartition = \"root\"\n\n[disk.sda]",
+    ),
+];
 
 /// A random disk, as slow on average: half of the 1.028 ms of a window are transfer, the other half
 /// has an exponential distribution.
-const LATENCY: &str = "latency = { exponential = { mean = \"514us\" } }";
-const TWICE_AS_FAST: &str = "bandwidth = 255_400_000";
+const RANDOM_DISK: [(&str, &str); 2] = [
+    ("latency = \"0us\"", "latency = { exponential = { mean = \"514us\" } }"),
+    ("bandwidth = 127_700_000", "bandwidth = 255_400_000"),
+];
+
+/// Returns the scenario with other parts: what no parameter can say.
+///
+/// # Panics
+/// If the scenario has no such part any more: the row would repeat the one without a change.
+fn rewritten(parts: &[(&str, &str)]) -> String {
+    parts.iter().fold(SCENARIO.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "invariant: inversion.toml has `{from}`");
+        text.replace(from, to)
+    })
+}
 
 /// Returns the idle states of two CPU generations: target residency and exit latency of Linux v3.6
 /// `drivers/idle/intel_idle.c`, `nehalem_cstates` and `snb_cstates`.
@@ -488,7 +501,7 @@ impl Results {
             "A file of 1 GB read by a limited group (10 % of a CPU, with busy loops) and by a free one: seconds, mean and \
              deviation of {runs} seeds. Disk and copying are fitted on 8.42 s."
         );
-        let changes = "Throttled at once, under voluntary preemption, with one change.";
+        let changes = "Throttled at once, or in the way that is named, under voluntary preemption, with one change.";
         let modes = Titled::new("Read times", text, Self::table("throttling", &modes));
         let changes = Titled::new("Sensitivity", changes, Self::table("change", &changed));
         [modes].into_iter().chain((!changes.table.is_empty()).then_some(changes)).collect()

@@ -13,6 +13,11 @@
 //!
 //!   boost_in_kernel also: its CPU leaves it in kernel mode, or had left it so before its group got
 //!   a limit [2]
+//!
+//!   boost_groups:                        [1], as `boosted`
+//!   ordinary, its groups cut ----------------------------------> spared, its groups put back [5]
+//!                            <----------------------------------
+//!                             [3] or [4], and no other task below the group is spared [6]
 //! ```
 //!
 //! A task is boosted whether or not its group is throttled at that time: a group is often throttled
