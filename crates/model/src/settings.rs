@@ -74,6 +74,7 @@ macro_rules! switch {
     };
 }
 
+mod fair_balance;
 mod kernel;
 mod limits;
 mod load;
@@ -81,6 +82,7 @@ mod protection;
 mod recent_used;
 mod rt;
 mod servers;
+pub use fair_balance::FairBalance;
 pub use kernel::KernelVersion;
 pub use limits::{BandwidthControl, Throttle};
 pub use load::LoadTracking;

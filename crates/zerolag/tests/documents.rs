@@ -55,7 +55,13 @@ fn rt_ipi_is_quoted_as_printed() {
 #[test]
 fn bandwidth_is_quoted_as_printed() {
     let workloads = vec![Workload::Loops];
-    let cells = Bandwidth2010 { cpus: vec![1, 7, 15], periods: vec![100, 500], workloads, threads: 2 };
+    let cells = Bandwidth2010 {
+        cpus: vec![1, 7, 15],
+        periods: vec![100, 500],
+        workloads,
+        threads: 2,
+        ..Bandwidth2010::default()
+    };
     let results = cells.run_all(|_| ControlFlow::Continue(()));
     has_rows("repro-bandwidth.md", &results.to_string(), 6, |row| row.len() > 7 && is_number(&row[0]));
 }

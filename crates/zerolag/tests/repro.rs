@@ -105,7 +105,8 @@ fn rt_ipi_does_not_depend_on_the_number_of_host_threads() {
 
 fn limits(workloads: &[Workload], cpus: &[u32], periods: &[u64], threads: usize) -> bandwidth::Results {
     let (workloads, cpus, periods) = (workloads.to_vec(), cpus.to_vec(), periods.to_vec());
-    Bandwidth2010 { cpus, periods, workloads, threads }.run_all(|_| ControlFlow::Continue(()))
+    Bandwidth2010 { cpus, periods, workloads, threads, ..Bandwidth2010::default() }
+        .run_all(|_| ControlFlow::Continue(()))
 }
 
 /// 2010: with periods of 500 ms all three methods agree with the text, except hard limits above 12

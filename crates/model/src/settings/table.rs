@@ -23,9 +23,9 @@
 //! and a second key to every trace.
 
 use super::{
-    BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
-    Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Setting, SliceProtection,
-    Throttle, TimerGrain, TunableScaling, Uclamp, Value, read_duration, read_integer,
+    BandwidthControl, CpuServers, FairAlgorithm, FairBalance, FairServer, Grain, KernelVersion, LoadTracking,
+    OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Setting,
+    SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -299,6 +299,10 @@ settings! {
                 V5_4 => RecentUsedCpu::Waker,
                 V5_15 => RecentUsedCpu::PrevUnchecked,
                 V6_6 => RecentUsedCpu::Prev;
+        /// Commits dd5feea14a7d (2.6.34), 0b0695f2b34a (5.5). No preset has the rules of before
+        /// 5.5.
+        "fair_balance": "how balancing of fair tasks compares groups of CPUs (2.6.34, 5.5; presets: the rules of 5.5)",
+            fair_balance: FairBalance = FairBalance::Kinds;
         /// Cores whose threads share them, idle cores first; a busy CPU does not balance groups
         /// that all have spare capacity. Commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5.
         "smt_balance": "idle CPUs pull from cores that several tasks share; busy CPUs do not (6.6)",

@@ -18,6 +18,7 @@ use zerolag::repro::dl_server::DlServer2023;
 use zerolag::repro::inversion::Inversion2012;
 use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
 use zerolag::repro::rt_ipi::RtIpi2017;
+use zerolag::values::setting;
 
 /// Arguments of `zerolag repro`.
 #[derive(Debug, clap::Args)]
@@ -79,6 +80,9 @@ struct RtBalanceArgs {
 
 #[derive(Debug, clap::Args)]
 struct BandwidthArgs {
+    /// Change a setting of the frozen ones (`zerolag settings` lists them)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, allow_hyphen_values = true)]
+    set: Vec<(String, String)>,
     #[command(flatten)]
     work: Work,
 }
@@ -160,7 +164,7 @@ fn all(args: &AllArgs) -> Done {
     let runs: [&dyn Fn() -> Done; 7] = [
         &|| rt_balance(&balance(6_500, None)),
         &|| rt_balance(&balance(40, Some(KERNEL_LOAD))),
-        &|| bandwidth(&BandwidthArgs { work: work() }),
+        &|| bandwidth(&BandwidthArgs { set: Vec::new(), work: work() }),
         &|| inversion(&InversionArgs { seeds: 10, work: work() }),
         &|| rt_ipi(&ipi(Vec::new(), "default")),
         &|| rt_ipi(&ipi(vec![80, 120], "xeon-e7-4s")),
@@ -264,7 +268,9 @@ fn inversion(args: &InversionArgs) -> Done {
 }
 
 fn bandwidth(args: &BandwidthArgs) -> Done {
-    let experiment = Bandwidth2010 { threads: args.work.threads(), ..Bandwidth2010::default() };
+    let settings = args.set.clone();
+    let experiment = Bandwidth2010 { settings, threads: args.work.threads(), ..Bandwidth2010::default() };
+    experiment.check().map_err(|error| Failure::input(error.to_string()))?;
     make_room(&args.work)?;
     let told = Told::begin(experiment.nr_runs(), "runs");
     let results = experiment.run_all(|run| told.at(run));

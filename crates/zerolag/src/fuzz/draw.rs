@@ -111,7 +111,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 32] = [
+const SETTINGS: [(&str, &[&str]); 33] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -144,6 +144,7 @@ const SETTINGS: [(&str, &[&str]); 32] = [
     ("softirq.bh_lock", &["on", "off"]),
     ("fair_server.start", &["fair", "rt_and_fair"]),
     ("hierarchical_running", &["on", "off"]),
+    ("fair_balance", &["kinds", "load_per_task", "load_above_capacity"]),
 ];
 
 fn settings(dice: &mut Dice, hz: u64) -> Block {

@@ -98,6 +98,7 @@ pub(crate) const FLOORS: Floors = &[
         "balance",
         "balance/dl_select",
         "balance/fair",
+        "balance/fair/by_load",
         "balance/fair/distribute",
         "balance/fair/idle_cpu",
         "balance/fair/sis_prop",

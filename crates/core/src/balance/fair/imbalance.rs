@@ -47,11 +47,12 @@
 //! `group_classify`, `group_has_capacity`, `update_sd_pick_busiest`,
 //! `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`,
 //! `smt_balance`, `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5),
-//! 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels before 5.5
-//! compared loads throughout; 5.15 tolerated larger differences between sockets. A CPU about to
-//! idle passes over a group that only tasks of the classes above overload.
+//! 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: presets before 5.5
+//! have these rules too, not those of their kernels ([`by_load`]); 5.15 tolerated larger
+//! differences between sockets. A CPU about to idle passes over a group that only tasks of the
+//! classes above overload.
 
-use crate::balance::fair::{idle_cpu, uneven};
+use crate::balance::fair::{by_load, idle_cpu, uneven};
 use crate::class::fair::capacity;
 use crate::queue::fair::asymmetric;
 use crate::rq::cx::Cx;
@@ -62,6 +63,7 @@ use crate::words::step::{BalanceKind, Imbalance};
 use core::cmp::Ordering;
 use core::ops::Range;
 use lock_api::RawMutex;
+use zerolag_model::settings::FairBalance;
 use zerolag_model::{CpuId, Distance};
 
 /// The published sums of a group of CPUs.
@@ -225,6 +227,9 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     cx.io.costs.fair_balance += 1;
     if !is_balancer(rq, cx, domain) {
         return None;
+    }
+    if cx.config.settings.fair_balance != FairBalance::Kinds {
+        return by_load::find(rq, cx, level);
     }
     let (distance, _) = LEVELS[level];
     let taker = Taker {

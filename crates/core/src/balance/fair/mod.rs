@@ -1,6 +1,7 @@
 //! Balancing of fair tasks: the CPU for a waking task ([`select`]), and the tasks that are moved
 //! ([`periodic`], [`newidle`]).
 
+pub(crate) mod by_load;
 pub(crate) mod capacity_search;
 pub(crate) mod distribute;
 pub(crate) mod idle_cpu;

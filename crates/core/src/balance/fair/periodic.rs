@@ -14,16 +14,17 @@
 //! * **Cache-hot tasks.** A task that ran less than `migration_cost_ns` ago stays, until balancing
 //!   has failed more than a few times.
 //! * **Heavy tasks.** A task with more load than the imbalance stays. Every failure halves the load
-//!   that is compared.
+//!   that is compared. Before 5.5 (`fair_balance`) half of it was compared, always.
 //! * **Order.** At most `nr_migrate` tasks are examined; the stalest are moved first.
 //! * **Failures.** A round at a tick that moves no task counts as a failure. A round that moves a
 //!   task or finds the level balanced resets the count, also the round of a CPU that goes idle.
 //!
 //! **Active balance.** Two tasks on the threads of one core next to an idle core are an imbalance,
 //! but neither of them waits, so there is no waiting task to move. If an imbalance is counted in
-//! tasks and more than `cache_nice_tries` + 2 rounds could not move a waiting task, the running
-//! task is moved: its CPU is asked to schedule, leaves the task as one that is not allowed to stay
-//! ([`Left::Displaced`](crate::Left)), and the task is placed on the CPU that asked.
+//! tasks (before 5.5: in load) and more than `cache_nice_tries` + 2 rounds could not move a waiting
+//! task, the running task is moved: its CPU is asked to schedule, leaves the task as one that is
+//! not allowed to stay ([`Left::Displaced`](crate::Left)), and the task is placed on the CPU that
+//! asked.
 //!
 //! ```text
 //!   taker: round fails again ----- both run queues held: [`ActivePush`] noted, kick ---> giver
@@ -75,6 +76,7 @@ use crate::words::resched::Resched;
 use crate::words::step::{Balance, BalanceKind, Imbalance, PairCont, Step};
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
+use zerolag_model::settings::FairBalance;
 use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
 
 /// How much less often a busy CPU balances (`busy_factor`).
@@ -283,7 +285,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         own.fair.balance.pinned.push(other.cpu());
     }
     let failed = work.failed.saturating_add(u8::from(work.kind != BalanceKind::NewIdle));
-    if taken.moved == 0 && !all_pinned && own.is_online() && needs_active(own, other, cx, work, failed) {
+    let asks = taken.moved == 0 && !all_pinned && own.is_online() && needs_active(own, other, cx, work, failed);
+    if asks {
         ask_for_current(own, other, cx, work);
     }
     match work.kind {
@@ -305,6 +308,9 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         }
         BalanceKind::Periodic | BalanceKind::Idle if is_asker => count_round(own, work, taken.moved),
         BalanceKind::Periodic | BalanceKind::Idle => {}
+    }
+    if asks && cx.config.settings.fair_balance != FairBalance::Kinds {
+        own.fair.balance.levels[level].failed = nice_tries(work) + 1;
     }
     if work.kind == BalanceKind::Idle {
         own.publish(cx);
@@ -333,6 +339,9 @@ fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Bal
     match work.imbalance {
         Imbalance::Misfit => return true,
         Imbalance::Tasks(_) if failed > nice_tries(work) + 2 => return true,
+        Imbalance::Load(_) if cx.config.settings.fair_balance != FairBalance::Kinds => {
+            return work.kind != BalanceKind::NewIdle && failed > nice_tries(work) + 2;
+        }
         Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) => {}
     }
     if work.kind == BalanceKind::Periodic || other.fair.nr_running() != 1 {
@@ -482,8 +491,10 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             continue;
         }
         let amount = left.counts(other, slot);
-        let is_too_much =
-            left.most().is_some_and(|most| amount.checked_shr(u32::from(work.failed)).unwrap_or(0) > most);
+        let by_load = cx.config.settings.fair_balance != FairBalance::Kinds;
+        // Before 5.5 at most half of a task could be too much, however often rounds had failed.
+        let halved = if by_load { 1 } else { u32::from(work.failed) };
+        let is_too_much = left.most().is_some_and(|most| amount.checked_shr(halved).unwrap_or(0) > most);
         if is_too_much || work.imbalance == Imbalance::Misfit && misfit::fits_here(other, cx, slot) {
             other.fair.recency.touch(slot);
             continue;

@@ -27,6 +27,7 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["timerlat"], "auto", "rtla's own: the threshold of timerlat is a latency"),
     (&["record"], "cgroup", "a group of the recorded machine; that of the tools is the threads'"),
     (&["repro"], "cpus", "the sizes of machines that are compared"),
+    (&["repro"], "set", "of the frozen experiment: settings only"),
     (&["repro"], "costs", "of the experiment: the profiles that it was made for"),
     (&["validate"], "costs", "a profile of this host, for comparisons of latencies; there is no default"),
     (&["cyclictest", "rt-migrate-test"], "duration", "the tools' own, with units of their own"),

@@ -30,7 +30,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use watch::{Busy, Done};
-use zerolag_model::settings::BandwidthControl;
+use zerolag_model::settings::{BandwidthControl, SettingError, Settings};
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, Instant, SchedAttr};
 use zerolag_sim::{End, Tracing};
 use zerolag_workload::LoadOptions;
@@ -156,13 +156,21 @@ pub struct Bandwidth2010 {
     pub periods: Vec<u64>,
     /// Workloads.
     pub workloads: Vec<Workload>,
+    /// Settings that differ from the frozen ones.
+    pub settings: Vec<(String, String)>,
     /// Number of worker threads on the host.
     pub threads: usize,
 }
 
 impl Default for Bandwidth2010 {
     fn default() -> Self {
-        Self { cpus: (1..=CPUS).collect(), periods: PERIODS.to_vec(), workloads: Workload::ALL.to_vec(), threads: 1 }
+        Self {
+            cpus: (1..=CPUS).collect(),
+            periods: PERIODS.to_vec(),
+            workloads: Workload::ALL.to_vec(),
+            settings: Vec::new(),
+            threads: 1,
+        }
     }
 }
 
@@ -181,14 +189,28 @@ impl Bandwidth2010 {
         cells
     }
 
+    /// Checks the changed settings.
+    ///
+    /// # Errors
+    /// A setting is unknown, or has no such value.
+    pub fn check(&self) -> Result<(), SettingError> {
+        self.change(&mut frozen().config.settings)
+    }
+
+    fn change(&self, settings: &mut Settings) -> Result<(), SettingError> {
+        self.settings.iter().try_for_each(|(key, value)| settings.set(key, value))
+    }
+
     /// Returns the plan of a cell.
     ///
     /// # Panics
-    /// If the limit is not 1 to 16 CPUs.
+    /// If the limit is not 1 to 16 CPUs, or if the changed settings are not valid
+    /// ([`check`](Self::check)).
     #[must_use]
-    pub fn plan(cell: Cell2010) -> Plan {
+    pub fn plan(&self, cell: Cell2010) -> Plan {
         assert!((1..=CPUS).contains(&cell.cpus), "a limit of 1 to {CPUS} CPUs");
         let mut plan = frozen();
+        self.change(&mut plan.config.settings).expect("valid settings");
         plan.config.settings.bandwidth = match cell.method {
             Method::Affinity | Method::Pool => BandwidthControl::Pool,
             Method::HardLimits => BandwidthControl::HardLimits,
@@ -203,10 +225,11 @@ impl Bandwidth2010 {
     /// Runs a cell; returns its value: percent of the machine, or seconds.
     ///
     /// # Panics
-    /// If the run ends in an unexpected way: impossible in a correct scheduler.
+    /// As [`plan`](Self::plan), or if the run ends in an unexpected way: impossible in a correct
+    /// scheduler.
     #[must_use]
-    pub fn run(cell: Cell2010) -> f64 {
-        let mut machine = Self::plan(cell).build(Tracing::On).expect("invariant: the program fits the machine");
+    pub fn run(&self, cell: Cell2010) -> f64 {
+        let mut machine = self.plan(cell).build(Tracing::On).expect("invariant: the program fits the machine");
         match cell.workload {
             Workload::Loops => {
                 let mut busy = Busy::new(CPUS as usize, Instant::ZERO + WARM_UP);
@@ -229,6 +252,9 @@ impl Bandwidth2010 {
 
     /// Runs all cells; `progress` is called with the number of started cells and can stop the rest.
     /// Affinity has no periods: it is run once.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
     #[must_use]
     pub fn run_all(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Results {
         let cells = self.cells();
@@ -239,7 +265,7 @@ impl Bandwidth2010 {
         let runs: Vec<Cell2010> = cells.iter().copied().filter(|cell| canonical(*cell) == *cell).collect();
         let work = |nth: u64, found: &mut Vec<(Cell2010, f64)>| {
             let cell = runs[usize::try_from(nth).expect("invariant: an index")];
-            found.push((cell, Self::run(cell)));
+            found.push((cell, self.run(cell)));
         };
         let parts = spread(runs.len() as u64, self.threads, work, |nth| progress(nth).is_continue());
         let found: Vec<(Cell2010, f64)> = parts.into_iter().flatten().collect();
