@@ -25,6 +25,8 @@ struct Format {
 }
 
 const TEXT: &str = "the text of tracefs, perf script and trace-cmd report";
+#[cfg(feature = "recordings")]
+const PERF_DATA: &str = "perf.data";
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[
@@ -34,7 +36,7 @@ const FORMATS: &[Format] = &[
         read: |bytes| TraceReader::new(bytes)?.read_all(),
     },
     #[cfg(feature = "recordings")]
-    Format { name: "perf.data", is: perf_data::is, read: perf_data::read },
+    Format { name: PERF_DATA, is: perf_data::is, read: perf_data::read },
     #[cfg(feature = "recordings")]
     Format { name: "trace.dat of trace-cmd", is: trace_dat::is, read: trace_dat::read },
     Format {
@@ -127,7 +129,7 @@ pub fn open(path: &Path) -> Result<Trace, ReadError> {
 /// Opens a trace file of our own format to be read record by record, in the memory of one block;
 /// `None` if it has another format, or is no regular file. The other formats cannot be read so: a
 /// gap, a name or a priority is known only from later events, and what they do to earlier ones.
-/// [`stream_text`] reads text three times instead.
+/// [`stream_recording`] reads some of them three times instead.
 ///
 /// # Errors
 /// The file cannot be read, or its head is damaged or of a later version.
@@ -139,15 +141,18 @@ pub fn stream(path: &Path) -> Result<Option<TraceReader<BufReader<File>>>, ReadE
     TraceReader::new(BufReader::new(File::open(path)?)).map(Some)
 }
 
-/// Reads a text of tracefs, `perf script` or `trace-cmd report` three times, record by record: its
-/// memory grows with the numbers of tasks, their names and gaps, and not with the length. `start`
-/// gets the description of the run, and what it makes of it gets each record. Both are returned;
-/// `None` if the file has another format or is packed, is no regular file, or its lines are not in
-/// order of time.
+/// Reads a recording three times, record by record: its memory grows with the numbers of tasks,
+/// their names and gaps, and not with the length. `start` gets the description of the run, and
+/// what it makes of it gets each record. Both are returned; `None` if the file cannot be read so
+/// and has to be [opened](open()):
+///
+/// * Only text of tracefs, `perf script` and `trace-cmd report`, and `perf.data`, are read so.
+/// * It is no regular file, or it is packed, or has packed records (`perf record -z`).
+/// * Its events are not in order of time; those of `perf.data` need not be within two rounds.
 ///
 /// # Errors
 /// As [`open`].
-pub fn stream_text<T>(
+pub fn stream_recording<T>(
     path: &Path,
     start: impl FnOnce(&Meta) -> T,
     each: impl FnMut(&mut T, &Record),
@@ -159,6 +164,8 @@ pub fn stream_text<T>(
     File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
     match FORMATS.iter().find(|format| (format.is)(&head)) {
         Some(format) if format.name == TEXT => ftrace::each(path, start, each),
+        #[cfg(feature = "recordings")]
+        Some(format) if format.name == PERF_DATA => perf_data::each(path, start, each),
         Some(_) | None => Ok(None),
     }
 }

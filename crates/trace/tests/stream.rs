@@ -1,11 +1,11 @@
-//! A text that is read as a stream says the same as one that is kept in memory, and its memory does
-//! not grow with its length.
+//! A recording that is read as a stream says the same as one that is kept in memory, and its memory
+//! does not grow with its length.
 
 #![cfg(feature = "recordings")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use zerolag_trace::{Trace, open, stream_text};
+use zerolag_trace::{Trace, open, stream_recording};
 
 /// Returns a file with this content.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
@@ -17,8 +17,93 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
 /// Returns what the stream of a file gives, if it can be streamed.
 fn streamed(path: &Path) -> Option<Trace> {
     let keep = |records: &mut Vec<_>, record: &zerolag_model::Record| records.push(record.clone());
-    let (records, meta) = stream_text(path, |_| Vec::new(), keep).expect("it can be read")?;
+    let (records, meta) = stream_recording(path, |_| Vec::new(), keep).expect("it can be read")?;
     Some(Trace { meta, records })
+}
+
+/// Compares both ways to read these bytes: the same trace, or the same error. Returns the trace, if
+/// it can be streamed.
+fn both(name: &str, bytes: &[u8], what: &dyn core::fmt::Debug) -> Option<Result<Trace, String>> {
+    let path = file(name, bytes);
+    let keep = |records: &mut Vec<_>, record: &zerolag_model::Record| records.push(record.clone());
+    match (stream_recording(&path, |_| Vec::new(), keep), open(&path)) {
+        (Ok(Some((records, meta))), Ok(whole)) => {
+            assert_eq!(meta, whole.meta, "{what:?}");
+            assert!(records == whole.records, "{what:?}");
+            Some(Ok(whole))
+        }
+        (Err(error), Err(whole)) => {
+            assert_eq!(error.to_string(), whole.to_string(), "{what:?}");
+            Some(Err(error.to_string()))
+        }
+        // It is not in order, which shows before or after a mistake.
+        (Ok(None), _) => None,
+        (stream, whole) => panic!("{what:?}: {stream:?}, {whole:?}"),
+    }
+}
+
+/// Returns the `perf.data` of the recordings, unpacked, with their names.
+fn recordings() -> Vec<(String, Vec<u8>)> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let paths = std::fs::read_dir(data).expect("a directory").map(|entry| entry.expect("readable").path());
+    let name = |path: &Path| path.file_name().expect("a file").to_string_lossy().into_owned();
+    let mut found: Vec<_> = paths
+        .filter(|path| name(path).contains(".perf.data"))
+        .map(|path| {
+            let bytes = std::fs::read(&path).expect("readable");
+            (name(&path), Trace::unpack(&bytes).expect("an archive").into_owned())
+        })
+        .collect();
+    found.sort();
+    assert!(found.len() >= 5, "{found:?}");
+    found
+}
+
+#[test]
+fn a_stream_says_what_a_whole_file_of_perf_says() {
+    for (name, bytes) in recordings() {
+        let file = format!("stream-whole-{name}");
+        let whole = both(&file, &bytes, &name);
+        // Packed records are one archive.
+        assert_eq!(whole.is_some(), !name.contains("-z"), "{name}");
+        if let Some(whole) = whole {
+            assert!(!whole.expect("a trace").records.is_empty());
+        }
+        let near = |at: usize| at < 200 || at + 200 > bytes.len();
+        let step = bytes.len() / 60 + 1;
+        let mut errors = 0;
+        for cut in (0..bytes.len()).filter(|cut| near(*cut) && cut % 7 == 0 || cut % step == 0) {
+            errors += u32::from(both(&file, &bytes[..cut], &(&name, cut)).is_some_and(|read| read.is_err()));
+        }
+        assert!(errors > 5, "{name}: {errors} errors");
+    }
+}
+
+#[test]
+fn a_damaged_file_of_perf_is_read_the_same_way() {
+    let (mut traces, mut errors, mut unordered) = (0, 0, 0);
+    for (name, bytes) in recordings() {
+        let mut state = bytes.len() as u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..120 {
+            let mut damaged = bytes.clone();
+            for _ in 0..=random(3) {
+                // Half of them in the header and the attributes.
+                let below = if random(2) == 0 { 2000 } else { bytes.len() };
+                let at = random(below);
+                damaged[at] = [0, 1, 8, 9, 64, 68, 81, 0x7f, 0xff][random(9)];
+            }
+            match both(&format!("stream-damaged-{name}"), &damaged, &name) {
+                Some(Ok(_)) => traces += 1,
+                Some(Err(_)) => errors += 1,
+                None => unordered += 1,
+            }
+        }
+    }
+    assert!(traces > 100 && errors > 50 && unordered > 100, "{traces} traces, {errors} errors, {unordered} others");
 }
 
 /// A text of so many rounds of four tasks on two CPUs: wakeups with stacks, lost events, new names.
@@ -93,10 +178,10 @@ fn a_text_that_is_out_of_order_or_wrong_is_no_stream() {
     assert!(streamed(&path).is_none() && open(&path).is_ok());
     for wrong in [text.replace("prev_prio=120", "prev_prio=x"), "# tracer: nop\n".to_owned()] {
         let path = file("stream-wrong.txt", wrong.as_bytes());
-        let streamed = stream_text(&path, |_| (), |(), _| {}).expect_err("an error").to_string();
+        let streamed = stream_recording(&path, |_| (), |(), _| {}).expect_err("an error").to_string();
         assert_eq!(streamed, open(&path).expect_err("an error").to_string());
     }
-    assert!(streamed(&file("stream-other", b"PERFILE2")).is_none());
+    assert!(streamed(&file("stream-other", b"\x17\x08\x44tracing")).is_none());
 }
 
 /// Changed bytes, lines that are missing or come twice: both ways give the same trace or the same
@@ -126,24 +211,169 @@ fn a_damaged_text_is_read_the_same_way() {
             bytes[at] = [b'0', b'9', b' ', b'\n', b'[', 0xff][random(6)];
         }
         bytes.truncate(bytes.len() - random(2) * random(200));
-        let path = file("stream-damaged.txt", &bytes);
-        let keep = |records: &mut Vec<_>, record: &zerolag_model::Record| records.push(record.clone());
-        match (stream_text(&path, |_| Vec::new(), keep), open(&path)) {
-            (Ok(Some((records, meta))), Ok(whole)) => {
-                traces += 1;
-                assert_eq!(meta, whole.meta);
-                assert!(records == whole.records);
-            }
-            (Err(error), Err(whole)) => {
-                errors += 1;
-                assert_eq!(error.to_string(), whole.to_string());
-            }
-            // It is not in order, which shows before or after a mistake.
-            (Ok(None), _) => {}
-            (stream, whole) => panic!("{stream:?}, {whole:?}"),
+        match both("stream-damaged.txt", &bytes, &"text") {
+            Some(Ok(_)) => traces += 1,
+            Some(Err(_)) => errors += 1,
+            None => {}
         }
     }
     assert!(traces > 50 && errors > 50, "{traces} traces, {errors} errors");
+}
+
+/// A `perf.data` of a pipe that is written record by record.
+#[derive(Default)]
+struct Perf(Vec<u8>);
+
+impl Perf {
+    fn number(&mut self, value: u64, size: usize) -> &mut Self {
+        self.0.extend(&value.to_le_bytes()[..size]);
+        self
+    }
+
+    fn text(&mut self, text: &str, size: usize) -> &mut Self {
+        self.0.extend(text.as_bytes());
+        self.0.resize(self.0.len() + size - text.len(), 0);
+        self
+    }
+
+    /// Writes a record: its size is filled in when its body is written.
+    fn record(&mut self, kind: u64, body: impl FnOnce(&mut Self)) {
+        let start = self.0.len();
+        self.number(kind, 4).number(0, 4);
+        body(self);
+        let size = u16::try_from(self.0.len() - start).expect("a short record");
+        self.0[start + 6..start + 8].copy_from_slice(&size.to_le_bytes());
+    }
+
+    /// Writes the head: the attributes, and the format of a switch.
+    fn begin() -> Self {
+        let mut perf = Self(b"PERFILE2".to_vec());
+        perf.number(16, 8).record(64, |attr| {
+            // Task, time, CPU, payload: bits 1, 2, 7, 10. All records end with time and CPU.
+            attr.number(2, 4).number(64, 4).number(0, 8).number(0, 8).number(0x486, 8).number(0, 8);
+            attr.number(1 << 18, 8).number(0, 8).number(0, 8);
+        });
+        let format = "name: sched_switch\nID: 300\nformat:\n\tfield:char prev_comm[16];\toffset:8;\tsize:16;\n\
+            \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\n\tfield:int prev_prio;\toffset:28;\tsize:4;\n\
+            \tfield:long prev_state;\toffset:32;\tsize:8;\n\tfield:char next_comm[16];\toffset:40;\tsize:16;\n\
+            \tfield:pid_t next_pid;\toffset:56;\tsize:4;\n\tfield:int next_prio;\toffset:60;\tsize:4;\n";
+        let mut formats = Self(b"\x17\x08\x44tracing0.6\0\0\x08".to_vec());
+        formats.number(4096, 4).text("header_page", 12).number(0, 8).text("header_event", 13).number(0, 8).number(0, 4);
+        formats.number(1, 4).text("sched", 6).number(1, 4).number(format.len() as u64, 8).text(format, format.len());
+        perf.record(66, |record| {
+            record.number(formats.0.len() as u64, 4);
+        });
+        perf.0.extend(formats.0);
+        perf
+    }
+
+    /// Writes the switch of a CPU from one task to another; names are of threads.
+    fn switch(&mut self, at: u64, cpu: u64, [prev, next]: [(&str, u64); 2]) {
+        self.record(9, |sample| {
+            sample.number(prev.1, 4).number(prev.1, 4).number(at, 8).number(cpu, 8);
+            sample.number(68, 4).number(300, 2).number(0, 2).number(prev.1, 4);
+            sample.text(prev.0, 16).number(prev.1, 4).number(120, 4).number(1, 8);
+            sample.text(next.0, 16).number(next.1, 4).number(120, 4).number(0, 4);
+        });
+    }
+
+    /// Writes a record that is no sample, with its tail.
+    fn remark(&mut self, kind: u64, at: u64, cpu: u64, body: impl FnOnce(&mut Self)) {
+        self.record(kind, |record| {
+            body(record);
+            record.number(1, 4).number(1, 4).number(at, 8).number(cpu, 8);
+        });
+    }
+}
+
+/// A file of so many rounds: in each the events of CPU 0, then those of CPU 1, of which the last of
+/// CPU 0 come in the next round. Now and then a name, lost events, and a switch that is missing.
+fn perf(rounds: u64) -> Vec<u8> {
+    let mut perf = Perf::begin();
+    // Collected before the start: without a time.
+    perf.remark(3, 0, 0, |comm| {
+        comm.number(9, 4).number(10, 4).text("ten", 8);
+    });
+    for round in 0..rounds {
+        let name = if round > rounds / 2 { "late" } else { "early" };
+        for cpu in 0..2 {
+            // CPU 1 is read 300 ns later.
+            let start = 1_000_000 + round * 1000 + cpu * 300;
+            let tasks = |at: u64| [("<...>", 0), (name, 10 + 2 * (at % 7) + cpu)];
+            for at in 0..8 {
+                let [idle, task] = tasks(round + at);
+                perf.switch(start + at * 120, cpu, [idle, task]);
+                if (round + at) % 500 != 499 {
+                    perf.switch(start + at * 120 + 50, cpu, [task, idle]);
+                }
+            }
+            match round % 200 {
+                7 => perf.remark(2, start + 900, cpu, |lost| {
+                    lost.number(0, 8).number(3, 8);
+                }),
+                9 => perf.remark(3, start + 901, cpu, |comm| {
+                    comm.number(9, 4).number(10, 4).text("named", 8);
+                }),
+                _ => {}
+            }
+        }
+        perf.record(68, |_| {});
+    }
+    perf.0
+}
+
+#[test]
+fn rounds_of_perf_are_put_in_order() {
+    let bytes = perf(1000);
+    let whole = both("stream-rounds.data", &bytes, &"whole").expect("in order").expect("a trace");
+    assert!(whole.meta.recorded.gaps.len() > 20 && whole.meta.lost_events == 30, "{}", whole.meta.lost_events);
+    assert!(whole.records.len() > 30_000);
+    // A window ends anywhere in a record: other places with each length of the first name.
+    for more in (0..240).step_by(24) {
+        let mut longer = Perf::begin();
+        let head = longer.0.len();
+        longer.record(1, |record| {
+            record.text("", more);
+        });
+        longer.0.extend(&bytes[head..]);
+        assert!(both("stream-rounds.data", &longer.0, &more).is_some_and(|read| read.is_ok()));
+    }
+    // The events of round 3 come after those of round 6.
+    let mark = |from: usize| {
+        from + bytes[from..].windows(8).position(|at| at == [68, 0, 0, 0, 0, 0, 8, 0]).expect("a mark") + 8
+    };
+    let ends = (0..7).scan(0, |at, _| {
+        *at = mark(*at);
+        Some(*at)
+    });
+    let ends: Vec<usize> = ends.collect();
+    let (third, rest) = (&bytes[ends[2]..ends[3]], &bytes[ends[3]..ends[6]]);
+    let moved = [&bytes[..ends[2]], rest, third, &bytes[ends[6]..]].concat();
+    assert!(both("stream-rounds.data", &moved, &"moved").is_none());
+    // A sample that is older than all that was given, although its trace point is not used.
+    let mut early = bytes[..ends[6]].to_vec();
+    let at = ends[5] + 8 + 8 + 8 + 8;
+    early[at - 16..at - 8].copy_from_slice(&5_u64.to_le_bytes());
+    early[at + 4..at + 6].copy_from_slice(&301_u16.to_le_bytes());
+    assert!(both("stream-rounds.data", &early, &"early").is_none());
+}
+
+#[test]
+fn the_memory_of_a_stream_of_perf_does_not_grow_with_its_length() {
+    let peak = |rounds: u64| {
+        let path = file(&format!("stream-{rounds}.data"), &perf(rounds));
+        let mut count = 0_u64;
+        let mut read = || stream_recording(&path, |_| (), |(), _| count += 1).expect("readable").expect("in order");
+        let peak = allocation_counter::measure(|| drop(read())).bytes_max;
+        let length = std::fs::metadata(&path).expect("it exists").len();
+        std::fs::remove_file(&path).expect("removable");
+        assert!(count > rounds * 30, "{count}");
+        (peak, length)
+    };
+    let ((short, _), (long, length)) = (peak(1_000), peak(8_000));
+    assert!(length > 20_000_000, "{length}");
+    // The gaps of 7000 further rounds are kept.
+    assert!(long < short + 400_000, "{short} and {long} bytes");
 }
 
 #[test]
@@ -151,7 +381,7 @@ fn the_memory_of_a_stream_does_not_grow_with_its_length() {
     let peak = |rounds: u64| {
         let path = file(&format!("stream-{rounds}.txt"), text(rounds).as_bytes());
         let mut count = 0_u64;
-        let mut read = || stream_text(&path, |_| (), |(), _| count += 1).expect("readable").expect("in order");
+        let mut read = || stream_recording(&path, |_| (), |(), _| count += 1).expect("readable").expect("in order");
         let peak = allocation_counter::measure(|| drop(read())).bytes_max;
         let length = std::fs::metadata(&path).expect("it exists").len();
         std::fs::remove_file(&path).expect("removable");

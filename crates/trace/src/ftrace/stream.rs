@@ -21,21 +21,11 @@ use zerolag_model::{CpuId, Instant, Record};
 pub(crate) fn each<T>(
     path: &Path,
     start: impl FnOnce(&Meta) -> T,
-    mut give: impl FnMut(&mut T, &Record),
+    give: impl FnMut(&mut T, &Record),
 ) -> Result<Option<(T, Meta)>, ReadError> {
     let pool = Pool::default();
     let mut text = Text { path, names: Names::new(&pool), overwritten: None };
-    let read = || {
-        let survey = stream::survey(&mut text)?;
-        let mut to = start(&survey.meta);
-        stream::records(&mut text, &survey, &mut |record| give(&mut to, record))?;
-        Ok((to, survey.meta))
-    };
-    match read() {
-        Ok(done) => Ok(Some(done)),
-        Err(Stop::Unordered) => Ok(None),
-        Err(Stop::Error(error)) => Err(error),
-    }
+    stream::each(&mut text, start, give)
 }
 
 struct Text<'p, 'f> {
@@ -101,7 +91,7 @@ impl<'p> Text<'p, '_> {
             };
             let names = &mut self.names;
             reader.take(number, text.strip_suffix('\r').unwrap_or(text), |event| {
-                event.with_names(|name| names.keep(name))
+                event.with_names(|task| names.keep_of(task.tid, task.comm))
             });
             if reader.is_no_trace() {
                 return Err(Stop::Error(unknown(&begin.unwrap_or_default())));
@@ -139,7 +129,7 @@ struct Order(Instant);
 impl Order {
     fn check(&mut self, event: &Event<'_>) -> Result<(), Stop> {
         if event.at < self.0 {
-            return Err(Stop::Unordered);
+            return Err(Stop::Whole);
         }
         self.0 = event.at;
         Ok(())

@@ -87,8 +87,8 @@ pub(crate) enum KernelEvent<'a> {
 
 impl<'a> KernelEvent<'a> {
     /// Returns the event with other texts in place of the names of its tasks.
-    pub(crate) fn with_names<'b>(self, mut name: impl FnMut(&'a str) -> &'b str) -> KernelEvent<'b> {
-        let mut of = |task: TaskRef<'a>| TaskRef { comm: name(task.comm), tid: task.tid };
+    pub(crate) fn with_names<'b>(self, mut name: impl FnMut(TaskRef<'a>) -> &'b str) -> KernelEvent<'b> {
+        let mut of = |task: TaskRef<'a>| TaskRef { comm: name(task), tid: task.tid };
         match self {
             Self::Switch { prev, prev_prio, prev_state, next, next_prio } => {
                 KernelEvent::Switch { prev: of(prev), prev_prio, prev_state, next: of(next), next_prio }
@@ -156,6 +156,13 @@ impl<'a> Event<'a> {
     /// Returns an event of which the running thread is not known.
     pub(crate) const fn new(at: Instant, cpu: CpuId, event: KernelEvent<'a>) -> Self {
         Self { at, cpu, current: None, context: Context::Unknown, means: Means::Unknown, event }
+    }
+
+    /// Returns the event with other texts in place of the names of its tasks.
+    #[cfg(feature = "recordings")]
+    pub(crate) fn with_names<'b>(self, name: impl FnMut(TaskRef<'a>) -> &'b str) -> Event<'b> {
+        let Self { at, cpu, current, context, means, event } = self;
+        Event { at, cpu, current, context, means, event: event.with_names(name) }
     }
 }
 

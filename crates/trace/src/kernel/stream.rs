@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The result is that of [`trace`](super::trace), which keeps all events. The events have to be in
-//! order of time: those of text are. Complexity: O(1) per event.
+//! order of time, as they mostly are. Complexity: O(1) per event.
 
 use super::build::{Builder, Irqs, Known, Out};
 use super::event::Event;
@@ -35,8 +35,8 @@ pub(crate) trait Source<'p> {
 pub(crate) enum Stop {
     /// It cannot be read at all.
     Error(ReadError),
-    /// Its events are not in order of time.
-    Unordered,
+    /// It has to be read as a whole: its events are not in order of time.
+    Whole,
 }
 
 impl From<std::io::Error> for Stop {
@@ -45,9 +45,32 @@ impl From<std::io::Error> for Stop {
     }
 }
 
+/// Gives the records of a recording, in order, to what `start` makes of its description; `None` if
+/// it has to be read as a whole.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn each<'p, T>(
+    source: &mut impl Source<'p>,
+    start: impl FnOnce(&Meta) -> T,
+    mut give: impl FnMut(&mut T, &Record),
+) -> Result<Option<(T, Meta)>, ReadError> {
+    let read = || {
+        let survey = survey(source)?;
+        let mut to = start(&survey.meta);
+        records(source, &survey, &mut |record| give(&mut to, record))?;
+        Ok((to, survey.meta))
+    };
+    match read() {
+        Ok(done) => Ok(Some(done)),
+        Err(Stop::Whole) => Ok(None),
+        Err(Stop::Error(error)) => Err(error),
+    }
+}
+
 /// What two readings have found out.
-pub(crate) struct Survey<'p> {
-    pub(crate) meta: Meta,
+struct Survey<'p> {
+    meta: Meta,
     added: Vec<Added<'p>>,
     known: Vec<Known>,
     irqs: Irqs,
@@ -57,7 +80,7 @@ pub(crate) struct Survey<'p> {
 ///
 /// # Errors
 /// It cannot be read, has no event, or is not in order.
-pub(crate) fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
+fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
     let (mut finder, mut irqs, mut has_events) = (Finder::default(), Irqs::default(), false);
     let head = source.read(&mut |event| {
         irqs.see(event);
@@ -80,11 +103,7 @@ pub(crate) fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Sto
 ///
 /// # Errors
 /// It cannot be read any more.
-pub(crate) fn records<'p>(
-    source: &mut impl Source<'p>,
-    survey: &Survey<'p>,
-    give: &mut dyn FnMut(&Record),
-) -> Result<(), Stop> {
+fn records<'p>(source: &mut impl Source<'p>, survey: &Survey<'p>, give: &mut dyn FnMut(&Record)) -> Result<(), Stop> {
     let mut builder = Builder::new(survey.irqs, Out::Give(&survey.known, give));
     merged(source, &survey.added, |event| builder.take(event)).map(drop)
 }

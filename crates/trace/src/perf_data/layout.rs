@@ -1,32 +1,61 @@
 //! How records and samples are laid out.
 
 use crate::kernel::raw::ByteOrder;
+use core::ops::Range;
 
 /// A record.
 pub(super) struct Record<'a> {
     pub(super) kind: u32,
+    /// Its places in the file.
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) body: &'a [u8],
-    /// The bytes that follow a record of some kinds and are not counted in its size.
-    pub(super) behind: &'a [u8],
+    /// The place of the bytes that follow a record of some kinds and are not counted in its size.
+    pub(super) behind: Range<usize>,
 }
 
-/// Returns the record at an offset; `None` at the end, or if it is longer than the rest.
-pub(super) fn record(order: ByteOrder, bytes: &[u8], at: usize, end: usize) -> Option<Record<'_>> {
-    let bytes = bytes.get(..end)?;
-    let kind = order.u32(bytes, at)?;
-    let size = usize::try_from(order.at(bytes, at + 6, 2)?).ok()?;
-    let body = bytes.get(at + 8..at.checked_add(size)?)?;
+/// What comes at a place of a file.
+pub(super) enum Next<'a> {
+    Record(Record<'a>),
+    /// A record of which not all bytes are given.
+    More,
+    /// Nothing, or a record that is longer than the rest.
+    End,
+}
+
+/// Returns what comes at a place, of which these are the bytes from there on, or some of them; the
+/// records end at `end`.
+#[inline]
+pub(super) fn next(order: ByteOrder, bytes: &[u8], at: usize, end: usize) -> Next<'_> {
+    let rest = end.saturating_sub(at);
+    let lacks =
+        |size: usize| (size > bytes.len().min(rest)).then_some(if size > rest { Next::End } else { Next::More });
+    if let Some(lacks) = lacks(HEAD) {
+        return lacks;
+    }
+    let size = order.number(&bytes[6..HEAD]) as usize;
+    if size < HEAD {
+        return Next::End;
+    }
+    if let Some(lacks) = lacks(size) {
+        return lacks;
+    }
+    let kind = order.number(&bytes[..4]) as u32;
+    let body = &bytes[HEAD..size];
     let more = match kind {
-        HEADER_TRACING_DATA => order.u32(body, 0)? as usize,
-        AUXTRACE => usize::try_from(order.u64(body, 0)?).ok()?,
-        _ => 0,
+        HEADER_TRACING_DATA => order.u32(body, 0).map(|more| more as usize),
+        AUXTRACE => order.u64(body, 0).and_then(|more| usize::try_from(more).ok()),
+        _ => Some(0),
     };
     let start = at + size;
-    let end = start.checked_add(more)?;
-    Some(Record { kind, start: at, end, body, behind: bytes.get(start..end)? })
+    match more.and_then(|more| start.checked_add(more)).filter(|behind| *behind <= end) {
+        Some(end) => Next::Record(Record { kind, start: at, end, body, behind: start..end }),
+        None => Next::End,
+    }
 }
+
+/// The size of a record's head: its kind, flags, and its size.
+const HEAD: usize = 8;
 
 pub(super) const HEADER_TRACING_DATA: u32 = 66;
 const AUXTRACE: u32 = 71;

@@ -22,6 +22,8 @@
 //! `include/uapi/linux/perf_event.h`.
 
 mod layout;
+mod place;
+mod stream;
 
 use crate::container::Trace;
 use crate::error::ReadError;
@@ -29,10 +31,14 @@ use crate::kernel::event::{Context, Event, KernelEvent, TaskRef};
 use crate::kernel::raw::{ByteOrder, Decoder, text_of};
 use crate::kernel::tids::TidTable;
 use crate::kernel::{self, Head, tracing_data};
-use layout::{Attr, Sample};
+use core::ops::Range;
+use layout::{Attr, Next, Record, Sample};
+use place::Place;
 use std::collections::BTreeMap;
 use std::io::Read;
 use zerolag_model::{CpuId, Instant, MAX_CPUS};
+
+pub(crate) use stream::each;
 
 /// Returns whether a file is one.
 pub(crate) fn is(bytes: &[u8]) -> bool {
@@ -44,30 +50,18 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 /// # Errors
 /// It is damaged or cut off, or was recorded without CPU, time or payload of events.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let order = if bytes.starts_with(b"PERFILE2") { ByteOrder::Little } else { ByteOrder::Big };
-    let header = order.u64(bytes, 8).ok_or_else(|| damaged(bytes.len(), "its header is cut off"))?;
-    let mut file = File { order, ..File::default() };
-    let data = if header == PIPE_HEADER { PIPE_HEADER as usize..bytes.len() } else { file.header(bytes)? };
-    file.prepare(bytes, data.clone())?;
-    if file.known.is_empty() {
-        let reason = "it has no description of trace points: perf was killed before it wrote it, or recorded none";
-        return Err(damaged(bytes.len(), reason));
-    }
+    let (file, data) = File::read(Place::Memory(bytes))?;
     let unpacked = unpack(&file.packed, data.start)?;
-    let mut events = Events { file: &file, ..Events::default_of(&file) };
-    let end = events.records(bytes, data)?;
+    let (mut events, mut found) = (Events::of(&file), Vec::new());
+    let end = events.records(bytes, data, &mut found)?;
     if end < bytes.len() && file.is_pipe {
-        events.head.dropped = Some(format!("the file is cut off; the records behind byte {end} were left out"));
+        events.cut_off(end);
     }
-    events.records(&unpacked, 0..unpacked.len())?;
-    let Events { mut head, events, first, lost, .. } = events;
-    head.lost = lost.1.saturating_sub(lost.0);
-    head.kernel.clone_from(&file.kernel);
-    head.cpus = head.cpus.max(file.cpus);
-    let first = first.unwrap_or(Instant::ZERO);
+    events.records(&unpacked, 0..unpacked.len(), &mut found)?;
+    let first = events.first.unwrap_or(Instant::ZERO);
     // Names that perf collected before it started have no time.
-    let late = events.into_iter().map(|event| Event { at: event.at.max(first), ..event });
-    kernel::trace(head, late.collect())
+    let late = found.into_iter().map(|event| Event { at: event.at.max(first), ..event });
+    kernel::trace(events.head(), late.collect())
 }
 
 /// What a file says before its records are read.
@@ -80,8 +74,9 @@ struct File {
     known: BTreeMap<u64, Decoder>,
     kernel: String,
     cpus: u32,
-    /// The packed parts of the records, in their order.
+    /// The packed parts of the records, in their order, if the file is read as a whole.
     packed: Vec<u8>,
+    is_packed: bool,
 }
 
 impl Default for File {
@@ -95,6 +90,7 @@ impl Default for File {
             kernel: String::new(),
             cpus: 0,
             packed: Vec::new(),
+            is_packed: false,
         }
     }
 }
@@ -104,19 +100,36 @@ impl Default for File {
 struct Section(u64, u64);
 
 impl Section {
-    fn range(self, bytes: &[u8]) -> Option<core::ops::Range<usize>> {
+    /// Returns its range in a file of this length.
+    fn range(self, len: usize) -> Option<Range<usize>> {
         let start = usize::try_from(self.0).ok()?;
         let end = start.checked_add(usize::try_from(self.1).ok()?)?;
-        (end <= bytes.len()).then_some(start..end)
+        (end <= len).then_some(start..end)
     }
 }
 
 impl File {
+    /// Reads what stands before the records, and what they say of each other; returns where they
+    /// are.
+    fn read(place: Place<'_>) -> Result<(Self, Range<usize>), ReadError> {
+        let head = place.range(0..16)?;
+        let order = if head.starts_with(b"PERFILE2") { ByteOrder::Little } else { ByteOrder::Big };
+        let header = order.u64(&head, 8).ok_or_else(|| damaged(place.len(), "its header is cut off"))?;
+        let mut file = Self { order, ..Self::default() };
+        let data = if header == PIPE_HEADER { PIPE_HEADER as usize..place.len() } else { file.header(place)? };
+        file.prepare(place, data.clone())?;
+        if file.known.is_empty() {
+            let reason = "it has no description of trace points: perf was killed before it wrote it, or recorded none";
+            return Err(damaged(place.len(), reason));
+        }
+        Ok((file, data))
+    }
+
     /// Reads the header and the parts that it names; returns where the records are.
-    fn header(&mut self, bytes: &[u8]) -> Result<core::ops::Range<usize>, ReadError> {
+    fn header(&mut self, place: Place<'_>) -> Result<Range<usize>, ReadError> {
         self.is_pipe = false;
-        let order = self.order;
-        let word = |at: usize| order.u64(bytes, at).ok_or_else(|| damaged(bytes.len(), "its header is cut off"));
+        let (order, len, bytes) = (self.order, place.len(), place.range(0..HEADER)?);
+        let word = |at: usize| order.u64(&bytes, at).ok_or_else(|| damaged(len, "its header is cut off"));
         let section = |at: usize| Ok::<_, ReadError>(Section(word(at)?, word(at + 8)?));
         let (attr_size, attrs, data) = (word(16)?, section(24)?, section(40)?);
         let features: Vec<u32> = (0..256)
@@ -125,45 +138,50 @@ impl File {
         if data.1 == 0 {
             return Err(damaged(40, "perf was killed while it recorded: the header says that there is no record"));
         }
-        let range = data.range(bytes).ok_or_else(|| {
+        let range = data.range(len).ok_or_else(|| {
             let end = data.0.saturating_add(data.1);
-            damaged(bytes.len(), &format!("it is cut off: its records end at byte {end}, and the formats follow"))
+            damaged(len, &format!("it is cut off: its records end at byte {end}, and the formats follow"))
         })?;
+        let sections = place.range(range.end..range.end.saturating_add(features.len() * 16))?;
         for (index, feature) in features.into_iter().enumerate() {
-            let at = range.end + index * 16;
-            let cut = || damaged(bytes.len(), "it is cut off within its features");
-            let section = Section(word(at).map_err(|_| cut())?, word(at + 8).map_err(|_| cut())?);
-            match section.range(bytes) {
-                Some(range) => self.feature(feature, bytes, range)?,
+            let cut = || damaged(len, "it is cut off within its features");
+            let word = |at| order.u64(&sections, index * 16 + at).ok_or_else(cut);
+            let section = Section(word(0)?, word(8)?);
+            match section.range(len) {
+                Some(range) if FEATURES.contains(&feature) => {
+                    let start = range.start;
+                    self.feature(feature, &place.range(range)?, start)?;
+                }
                 // Only this one is needed.
                 None if feature == TRACING_DATA => return Err(cut()),
-                None => {}
+                Some(_) | None => {}
             }
         }
-        self.file_attrs(bytes, attrs, attr_size)?;
+        self.file_attrs(place, attrs, attr_size)?;
         Ok(range)
     }
 
     /// Reads the events of a file: an attr each, and where its ids are.
-    fn file_attrs(&mut self, bytes: &[u8], section: Section, size: u64) -> Result<(), ReadError> {
+    fn file_attrs(&mut self, place: Place<'_>, section: Section, size: u64) -> Result<(), ReadError> {
         let wrong = |at| damaged(at, "the list of its events is damaged");
-        let range = section.range(bytes).ok_or_else(|| wrong(24))?;
+        let range = section.range(place.len()).ok_or_else(|| wrong(24))?;
         let size =
             usize::try_from(size).ok().filter(|size| (ATTR_MIN + 16..=4096).contains(size)).ok_or_else(|| wrong(16))?;
-        for at in range.step_by(size) {
-            let attr = bytes.get(at..at + size).ok_or_else(|| wrong(at))?;
+        let attrs = place.range(range.start..range.end.saturating_add(size))?;
+        for at in range.clone().step_by(size) {
+            let attr = attrs.get(at - range.start..).and_then(|attr| attr.get(..size)).ok_or_else(|| wrong(at))?;
             let word = |at| self.order.u64(attr, at).unwrap_or(0);
-            let ids = Section(word(size - 16), word(size - 8)).range(bytes).ok_or_else(|| wrong(at + size - 16))?;
+            let ids = Section(word(size - 16), word(size - 8)).range(place.len());
+            let ids = place.range(ids.ok_or_else(|| wrong(at + size - 16))?)?;
             let index = self.attrs.len();
             self.attrs.push(Attr::of(self.order, attr));
-            self.ids.extend(bytes[ids].chunks_exact(8).map(|id| (self.order.number(id), index)));
+            self.ids.extend(ids.chunks_exact(8).map(|id| (self.order.number(id), index)));
         }
         Ok(())
     }
 
-    fn feature(&mut self, feature: u32, bytes: &[u8], range: core::ops::Range<usize>) -> Result<(), ReadError> {
-        let at = range.start;
-        let bytes = &bytes[range];
+    /// Reads a feature, which begins at this place.
+    fn feature(&mut self, feature: u32, bytes: &[u8], at: usize) -> Result<(), ReadError> {
         match feature {
             TRACING_DATA => self.known = known(bytes, at)?,
             OS_RELEASE => self.kernel = bytes.get(4..).map(text_of).unwrap_or_default().chars().take(64).collect(),
@@ -176,36 +194,45 @@ impl File {
 
     /// Reads the records that tell how others are to be read, which a pipe has at its start, and
     /// collects packed ones.
-    fn prepare(&mut self, bytes: &[u8], range: core::ops::Range<usize>) -> Result<(), ReadError> {
-        let mut at = range.start;
-        while let Some(record) = layout::record(self.order, bytes, at, range.end) {
-            at = record.end;
-            let body = record.body;
-            match record.kind {
-                HEADER_ATTR if self.is_pipe => {
-                    let size = self.order.u32(body, 4).map_or(0, |size| size as usize).max(ATTR_MIN);
-                    let attr =
-                        body.get(..size).ok_or_else(|| damaged(record.start, "an event's record is too short"))?;
-                    let index = self.attrs.len();
-                    self.attrs.push(Attr::of(self.order, attr));
-                    self.ids.extend(body[size..].chunks_exact(8).map(|id| (self.order.number(id), index)));
-                }
-                HEADER_TRACING_DATA => self.known = known(record.behind, record.end - record.behind.len())?,
-                HEADER_FEATURE if self.is_pipe => {
-                    let feature = self.order.u64(body, 0).and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
-                    if feature != TRACING_DATA && body.len() > 8 {
-                        self.feature(feature, body, 8..body.len())?;
-                    }
-                }
-                COMPRESSED => self.packed.extend_from_slice(body),
-                COMPRESSED2 => {
-                    let size = self.order.u64(body, 0).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-                    self.packed.extend_from_slice(body.get(8..size.saturating_add(8)).unwrap_or_default());
-                }
-                _ => {}
+    fn prepare(&mut self, place: Place<'_>, range: Range<usize>) -> Result<(), ReadError> {
+        place.records(self.order, range, |record| self.prepare_by(place, record)).map(drop)
+    }
+
+    #[inline]
+    fn prepare_by(&mut self, place: Place<'_>, record: &Record<'_>) -> Result<(), ReadError> {
+        let body = record.body;
+        match record.kind {
+            HEADER_ATTR if self.is_pipe => {
+                let size = self.order.u32(body, 4).map_or(0, |size| size as usize).max(ATTR_MIN);
+                let attr = body.get(..size).ok_or_else(|| damaged(record.start, "an event's record is too short"))?;
+                let index = self.attrs.len();
+                self.attrs.push(Attr::of(self.order, attr));
+                self.ids.extend(body[size..].chunks_exact(8).map(|id| (self.order.number(id), index)));
             }
+            HEADER_TRACING_DATA => {
+                self.known = known(&place.range(record.behind.clone())?, record.behind.start)?;
+            }
+            HEADER_FEATURE if self.is_pipe => {
+                let feature = self.order.u64(body, 0).and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
+                if feature != TRACING_DATA && body.len() > 8 {
+                    self.feature(feature, &body[8..], 8)?;
+                }
+            }
+            COMPRESSED => self.pack(place, body),
+            COMPRESSED2 => {
+                let size = self.order.u64(body, 0).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+                self.pack(place, body.get(8..size.saturating_add(8)).unwrap_or_default());
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    fn pack(&mut self, place: Place<'_>, body: &[u8]) {
+        self.is_packed = true;
+        if matches!(place, Place::Memory(_)) {
+            self.packed.extend_from_slice(body);
+        }
     }
 
     /// Returns how a record's sample is laid out, whose id is at this place if it has one.
@@ -219,11 +246,10 @@ impl File {
     }
 }
 
-/// The events of a file.
-struct Events<'a, 'f> {
+/// Finds the events of records.
+struct Events<'f> {
     file: &'f File,
     head: Head,
-    events: Vec<Event<'a>>,
     /// The time of the first sample.
     first: Option<Instant>,
     /// Events that are named as lost, with and without their place: perf writes both.
@@ -231,40 +257,63 @@ struct Events<'a, 'f> {
     processes: TidTable<Option<u32>>,
 }
 
-impl<'a, 'f> Events<'a, 'f> {
-    fn default_of(file: &'f File) -> Self {
-        Self {
-            file,
-            head: Head::default(),
-            events: Vec::new(),
-            first: None,
-            lost: (0, 0),
-            processes: TidTable::default(),
-        }
+impl<'f> Events<'f> {
+    fn of(file: &'f File) -> Self {
+        Self { file, head: Head::default(), first: None, lost: (0, 0), processes: TidTable::default() }
     }
 
-    /// Reads records; returns where they end.
-    fn records(&mut self, bytes: &'a [u8], range: core::ops::Range<usize>) -> Result<usize, ReadError> {
+    /// Reads records that are all in memory; returns where they end.
+    fn records<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        range: Range<usize>,
+        found: &mut Vec<Event<'a>>,
+    ) -> Result<usize, ReadError> {
         let mut at = range.start;
-        while let Some(record) = layout::record(self.file.order, bytes, at, range.end) {
+        while let Next::Record(record) = layout::next(self.file.order, &bytes[at..], at, range.end) {
             at = record.end;
-            let done = match record.kind {
-                SAMPLE => self.sample(record.body),
-                LOST | LOST_SAMPLES | COMM | FORK => {
-                    self.remark(record.kind, record.body);
-                    Ok(())
-                }
-                _ => Ok(()),
-            };
-            done.map_err(|reason| damaged(record.start, reason))?;
+            self.take(&record, &mut |event| found.push(event))?;
         }
-        if at < range.end && !self.file.is_pipe {
-            return Err(damaged(at, "a record is longer than the rest"));
-        }
+        self.ends(at, range.end)?;
         Ok(at)
     }
 
-    fn sample(&mut self, body: &'a [u8]) -> Result<(), &'static str> {
+    /// Checks where the records end.
+    fn ends(&self, at: usize, end: usize) -> Result<(), ReadError> {
+        if at < end && !self.file.is_pipe {
+            return Err(damaged(at, "a record is longer than the rest"));
+        }
+        Ok(())
+    }
+
+    /// Notes that the records behind a byte are missing.
+    fn cut_off(&mut self, end: usize) {
+        self.head.dropped = Some(format!("the file is cut off; the records behind byte {end} were left out"));
+    }
+
+    /// Returns what the file and its records say besides events.
+    fn head(mut self) -> Head {
+        self.head.lost = self.lost.1.saturating_sub(self.lost.0);
+        self.head.kernel.clone_from(&self.file.kernel);
+        self.head.cpus = self.head.cpus.max(self.file.cpus);
+        self.head
+    }
+
+    /// Gives the events of a record.
+    #[inline]
+    fn take<'a>(&mut self, record: &Record<'a>, give: &mut impl FnMut(Event<'a>)) -> Result<(), ReadError> {
+        let done = match record.kind {
+            SAMPLE => self.sample(record.body, give),
+            LOST | LOST_SAMPLES | COMM | FORK => {
+                self.remark(record.kind, record.body, give);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        done.map_err(|reason| damaged(record.start, reason))
+    }
+
+    fn sample<'a>(&mut self, body: &'a [u8], give: &mut impl FnMut(Event<'a>)) -> Result<(), &'static str> {
         let attr = self.file.attr(body, 0).ok_or("it has no list of events")?;
         if let Some(missing) = attr.missing() {
             return Err(missing);
@@ -280,27 +329,27 @@ impl<'a, 'f> Events<'a, 'f> {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         self.head.saw_cpu(cpu);
         if let Some((pid, tid)) = sample.current {
-            self.process(at, cpu, pid, tid);
+            self.process(at, cpu, pid, tid, give);
         }
         let Some(decoder) = self.file.known.get(&number) else { return Ok(()) };
         let event = decoder.decode(sample.raw).ok_or("an event has an impossible value")?;
         let current = sample.current.map(|(_, tid)| tid).filter(|tid| *tid != u32::MAX);
         // Byte 2 of every payload: flags.
         let context = Context::of_flags(sample.raw.get(2).copied().unwrap_or(0).into());
-        self.events.push(Event { current, context, ..Event::new(at, cpu, event) });
+        give(Event { current, context, ..Event::new(at, cpu, event) });
         Ok(())
     }
 
     /// Notes the process of a thread. A thread that its parent has collected has the ids -1.
-    fn process(&mut self, at: Instant, cpu: CpuId, pid: u32, tid: u32) {
+    fn process<'a>(&mut self, at: Instant, cpu: CpuId, pid: u32, tid: u32, give: &mut impl FnMut(Event<'a>)) {
         if tid == 0 || tid == u32::MAX || pid == u32::MAX || self.processes.entry(tid).replace(pid) == Some(pid) {
             return;
         }
-        self.events.push(Event::new(at, cpu, KernelEvent::Process { tid, pid }));
+        give(Event::new(at, cpu, KernelEvent::Process { tid, pid }));
     }
 
     /// Reads a record that is no sample. One that is too short tells nothing.
-    fn remark(&mut self, kind: u32, body: &'a [u8]) {
+    fn remark<'a>(&mut self, kind: u32, body: &'a [u8], give: &mut impl FnMut(Event<'a>)) {
         let order = self.file.order;
         let Some(attr) = self.file.attr(body, body.len().saturating_sub(8)) else { return };
         let (time, cpu) = attr.tail(order, body);
@@ -310,22 +359,22 @@ impl<'a, 'f> Events<'a, 'f> {
                 let events = order.u64(body, if kind == LOST { 8 } else { 0 }).unwrap_or(0);
                 if time.is_some_and(|time| time > 0) && cpu.index() < MAX_CPUS {
                     self.lost.0 = self.lost.0.saturating_add(events);
-                    self.events.push(Event::new(at, cpu, KernelEvent::Lost { events }));
+                    give(Event::new(at, cpu, KernelEvent::Lost { events }));
                 } else {
                     self.lost.1 = self.lost.1.saturating_add(events);
                 }
             }
             COMM => {
                 let (Some(pid), Some(tid)) = (order.u32(body, 0), order.u32(body, 4)) else { return };
-                self.process(at, CpuId(0), pid, tid);
+                self.process(at, CpuId(0), pid, tid, give);
                 let name = body.get(8..).map(text_of).unwrap_or_default();
                 let task = TaskRef { comm: name, tid };
-                self.events.push(Event::new(at, CpuId(0), KernelEvent::Name { task }));
+                give(Event::new(at, CpuId(0), KernelEvent::Name { task }));
             }
             _ => {
                 let (Some(pid), Some(tid)) = (order.u32(body, 0), order.u32(body, 8)) else { return };
                 let at = order.u64(body, 16).map_or(at, Instant::from_nanos);
-                self.process(at, CpuId(0), pid, tid);
+                self.process(at, CpuId(0), pid, tid, give);
             }
         }
     }
@@ -358,7 +407,9 @@ fn damaged(offset: usize, reason: &str) -> ReadError {
     ReadError::Damaged { format: "perf.data", offset: offset as u64, reason: reason.to_owned() }
 }
 
-/// The size of the header of a file from a pipe.
+/// The size of the header of a file.
+const HEADER: usize = 104;
+/// That of a file from a pipe.
 const PIPE_HEADER: u64 = 16;
 /// The size of the first version of an event's attributes.
 const ATTR_MIN: usize = 64;
@@ -372,10 +423,12 @@ const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
 const HEADER_ATTR: u32 = 64;
 const HEADER_TRACING_DATA: u32 = layout::HEADER_TRACING_DATA;
+const FINISHED_ROUND: u32 = 68;
 const HEADER_FEATURE: u32 = 80;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
+const FEATURES: [u32; 3] = [TRACING_DATA, OS_RELEASE, NR_CPUS];
 const TRACING_DATA: u32 = 1;
 const OS_RELEASE: u32 = 4;
 const NR_CPUS: u32 = 7;

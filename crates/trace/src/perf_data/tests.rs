@@ -64,7 +64,9 @@ fn a_file_that_ends_anywhere_is_an_error_or_says_what_is_missing() {
 fn is_boundary(data: &[u8], cut: usize) -> bool {
     let order = if is_little(data) { ByteOrder::Little } else { ByteOrder::Big };
     let mut at = PIPE_HEADER as usize;
-    while let Some(record) = layout::record(order, data, at, data.len()).filter(|_| at < cut) {
+    while at < cut
+        && let Next::Record(record) = layout::next(order, &data[at..], at, data.len())
+    {
         at = record.end;
     }
     order.u64(data, 8) == Some(PIPE_HEADER) && at == cut
@@ -94,7 +96,7 @@ fn a_recording_without_the_needed_parts_is_refused_with_the_way_out() {
     let order = ByteOrder::Little;
     let mut at = 16;
     let mut without = data.clone();
-    while let Some(record) = layout::record(order, &data, at, data.len()) {
+    while let Next::Record(record) = layout::next(order, &data[at..], at, data.len()) {
         if record.kind == HEADER_ATTR {
             // No CPU, but a weight, which is as long and comes later.
             without[at + 8 + 24] &= !0x80;

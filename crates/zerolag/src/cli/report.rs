@@ -6,7 +6,7 @@ use super::{Done, code, input};
 use std::path::{Path, PathBuf};
 use zerolag::page::{self, Pictured};
 use zerolag::report::{Metrics, Summary, frame, json, text};
-use zerolag::trace::{Meta, open, stream, stream_text};
+use zerolag::trace::{Meta, open, stream, stream_recording};
 
 /// Arguments of `zerolag report`.
 #[derive(Debug, clap::Args)]
@@ -43,11 +43,15 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Returns whether a file is so long that it is read three times rather than kept.
 fn is_long(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| file.len() >= STREAMED)
+    let is_perf = || input::head(path).is_ok_and(|head| head.starts_with(b"PERFILE2"));
+    let length = std::fs::metadata(path).map_or(0, |file| file.len());
+    length >= STREAMED && (length >= STREAMED_PERF || !is_perf())
 }
 
-/// The length of such a file.
+/// The length of such a file: of text, and of `perf.data`, of which a million events, about 100 MB,
+/// are still read in the shortest time.
 const STREAMED: u64 = 64 << 20;
+const STREAMED_PERF: u64 = 128 << 20;
 
 /// Returns the figures, and writes the page if it is wanted. Only the page needs all records at
 /// once.
@@ -70,7 +74,7 @@ fn summarise(args: &Args) -> Result<Summary, Failure> {
     if !args.html.is_wanted()
         && is_long(&args.trace)
         && let Some((metrics, meta)) =
-            stream_text(&args.trace, metrics, |metrics, record| metrics.observe(record)).map_err(failed)?
+            stream_recording(&args.trace, metrics, |metrics, record| metrics.observe(record)).map_err(failed)?
     {
         if let Some(dropped) = meta.recorded.dropped.as_ref().filter(|_| args.json.takes_stdout()) {
             input::say_dropped(&args.trace, dropped);
