@@ -9,7 +9,7 @@ use std::path::Path;
 use zerolag::repro::bandwidth::{Bandwidth2010, Workload};
 use zerolag::repro::inversion::Inversion2012;
 use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
-use zerolag::repro::rt_ipi::RtIpi2017;
+use zerolag::repro::rt_ipi::{RtIpi2017, Variant};
 
 /// Returns the rows of a page's fenced blocks, as cells.
 fn quoted(page: &str) -> Vec<Vec<String>> {
@@ -50,6 +50,8 @@ fn rt_ipi_is_quoted_as_printed() {
     has_rows("rt-ipi.md", &results.to_string(), 30, is_row);
     let xeon = RtIpi2017 { cpus: vec![80], profile: "xeon-e7-4s", ..small() };
     has_rows("rt-ipi.md", &xeon.run_all(|_| ControlFlow::Continue(())).to_string(), 10, is_row);
+    let reverted = RtIpi2017 { cpus: vec![80], variants: vec![Variant::IpiSkipPushing], ..small() };
+    has_rows("rt-ipi.md", &reverted.run_all(|_| ControlFlow::Continue(())).to_string(), 2, is_row);
 }
 
 #[test]

@@ -41,6 +41,13 @@
 //!                                     pushes again at once
 //! ```
 //!
+//! With `rt_ipi_skip_pushing` a chain passes over a CPU that has a request of another chain \[12\]
+//! until that CPU has pushed for it \[13\]. That bounds the IPIs that wait at a CPU to one. But a
+//! visit pushes one task, and if two CPUs have lowered their priority, two were needed: the second
+//! waiting task stays where it is. It is our reading of the title of a patch of 2016 ("Avoid
+//! sending an IPI to a CPU already doing a push"), which the 2017 text reverts. The patch itself is
+//! not public any more.
+//!
 //! Sources: 2017 text; Linux v4.1 `kernel/sched/rt.c` (`tell_cpu_to_push`, `try_to_push_tasks`,
 //! `find_next_push_cpu`), v4.15 and v6.12 (`rto_start_trylock`, `rto_next_cpu`,
 //! `rto_push_irq_work_func`; commit 364f56653708: the work holds its root domain); commit
@@ -200,6 +207,9 @@ pub(crate) fn start_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
 /// Sends the chain of `source` on after this CPU has pushed one task for it; or pushes again, if a
 /// restart leads back here.
 pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId) -> Step {
+    if cx.config.settings.rt_ipi_skip_pushing {
+        cx.shared.asked.remove(rq.cpu()); // [13]
+    }
     cx.io.costs.inner_locks += 1;
     let mut chain = cx.shared.chains[source.index()].lock();
     let restarted = cx.io.observer.flag(|| matches!(*chain, PushChain::Restart(_)));
@@ -240,10 +250,15 @@ fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: 
             }
         };
         cx.io.costs.cpus_scanned += 1;
-        if cx.view().prios(at).pushable.beats(wanted) {
+        if cx.view().prios(at).pushable.beats(wanted) && may_ask(cx, at) {
             return Some(at);
         }
     }
+}
+
+/// Returns whether a chain may send a request to a CPU. The caller sends it then.
+fn may_ask<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
+    !cx.config.settings.rt_ipi_skip_pushing || cx.io.observer.flag(|| cx.shared.asked.claim(cpu)) // [12]
 }
 
 fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId, work: Work) {

@@ -217,6 +217,9 @@ impl<L: RawMutex> Scheduler<L> {
                 }
             }
         }
+        if !self.shared.asked.is_empty() {
+            return Err(String::from("a CPU has yet to serve a request to push"));
+        }
         Ok(())
     }
 
@@ -239,6 +242,7 @@ impl<L: RawMutex> Scheduler<L> {
         for chain in &self.shared.chains {
             debug(&*chain.lock(), into);
         }
+        self.shared.asked.snapshot().hash(into);
         for rq in rqs {
             self.shared.cpus[rq.cpu().index()].0.claim.load(Ordering::Relaxed).hash(into);
         }

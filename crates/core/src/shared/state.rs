@@ -235,6 +235,8 @@ pub(crate) struct Shared<L: RawMutex> {
     overload: Vec<AtomicCpuMask>,
     overload_scope: OverloadScope,
     pub(crate) chains: Box<[Mutex<L, PushChain>]>,
+    /// With `rt_ipi_skip_pushing`, the CPUs that have yet to serve a request of a chain.
+    pub(crate) asked: AtomicCpuMask,
     /// With `pull_claimed`, per CPU the CPUs that some pushable task there may use; else empty. A
     /// bit is in one word, so a CPU reads its own bit as of one instant.
     reach: Box<[Box<[AtomicU64]>]>,
@@ -269,8 +271,8 @@ snapshot_of!(RootDomain<L>, L: {
     span cpupri cpudl dl_overload dl_booked rt_lending loop_next loop_start rto
 });
 snapshot_of!(Shared<L>, L: {
-    cpus idle online waiting domains domain_of overload chains reach groups misfits dl_notes rt_limit directory wakers
-    recent_used jiffies budgets lock_owners
+    cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
+    wakers recent_used jiffies budgets lock_owners
 } { overload_scope });
 
 impl<L: RawMutex> Shared<L> {
@@ -318,6 +320,7 @@ impl<L: RawMutex> Shared<L> {
             overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus, threads)).collect(),
             overload_scope: scope,
             chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
+            asked: AtomicCpuMask::new(if config.settings.rt_ipi_skip_pushing { nr_cpus } else { 0 }, threads),
             reach: (0..if config.settings.rt_balance == RtBalance::PullClaimed { nr_cpus } else { 0 })
                 .map(|_| (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
                 .collect(),

@@ -68,11 +68,17 @@ impl AtomicCpuMask {
     }
 
     pub(crate) fn insert(&self, cpu: CpuId) {
+        self.claim(cpu);
+    }
+
+    /// Adds a CPU; returns whether it was not in the mask.
+    pub(crate) fn claim(&self, cpu: CpuId) -> bool {
         let (word, bit) = (cpu.index() / 64, 1_u64 << (cpu.index() % 64));
-        set_bits(&self.words[word], bit, self.threads);
+        let had = set_bits(&self.words[word], bit, self.threads);
         if self.summary.load(Ordering::Acquire) & (1 << word) == 0 {
             set_bits(&self.summary, 1 << word, self.threads);
         }
+        had & bit == 0
     }
 
     pub(crate) fn remove(&self, cpu: CpuId) {

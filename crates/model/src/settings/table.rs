@@ -199,6 +199,10 @@ settings! {
         /// Commit 94894c9c477e, 2026.
         "rt_ipi_skip_self": "a CPU does not forward the root domain's IPI to itself",
             rt_ipi_skip_self: bool = false, V7_0 => true;
+        /// Our reading of the title of a patch of 2016, "Avoid sending an IPI to a CPU already
+        /// doing a push", which the 2017 text reverts; in no release.
+        "rt_ipi_skip_pushing": "ipi_per_cpu: no request to a CPU that has yet to serve one; it can be lost",
+            rt_ipi_skip_pushing: bool = false;
         "rt_push_skip_stuck": "push the next task when the first pushable one has nowhere to go",
             rt_push_skip_stuck: bool = false;
         /// Since 2.6.25. Otherwise it is enqueued where it ran and pushed from there, as in the

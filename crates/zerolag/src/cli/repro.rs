@@ -17,7 +17,7 @@ use zerolag::repro::bandwidth::Bandwidth2010;
 use zerolag::repro::dl_server::DlServer2023;
 use zerolag::repro::inversion::Inversion2012;
 use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
-use zerolag::repro::rt_ipi::RtIpi2017;
+use zerolag::repro::rt_ipi::{RtIpi2017, Variant};
 use zerolag::values::setting;
 
 /// Arguments of `zerolag repro`.
@@ -98,6 +98,9 @@ struct RtIpiArgs {
     /// The cost profile
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = ["default", "xeon-e7-4s"])]
     costs: String,
+    /// Run our reading of the reverted patch of 2016 too
+    #[arg(long)]
+    reverted: bool,
     /// The seed of every run
     #[arg(long, value_name = "N", default_value_t = 2017)]
     seed: u64,
@@ -159,8 +162,14 @@ pub(crate) fn run(args: &Args) -> Done {
 fn all(args: &AllArgs) -> Done {
     let work = || args.work.clone();
     let balance = |tests, kernel_load| RtBalanceArgs { tests, seed: 0, kernel_load, work: work() };
-    let ipi =
-        |cpus, costs: &str| RtIpiArgs { max_cpus: 4_096, cpus, costs: costs.to_owned(), seed: 2_017, work: work() };
+    let ipi = |cpus, costs: &str| RtIpiArgs {
+        max_cpus: 4_096,
+        cpus,
+        costs: costs.to_owned(),
+        reverted: false,
+        seed: 2_017,
+        work: work(),
+    };
     let runs: [&dyn Fn() -> Done; 7] = [
         &|| rt_balance(&balance(6_500, None)),
         &|| rt_balance(&balance(40, Some(KERNEL_LOAD))),
@@ -289,6 +298,9 @@ fn bandwidth(args: &BandwidthArgs) -> Done {
 
 fn rt_ipi(args: &RtIpiArgs) -> Done {
     let mut experiment = RtIpi2017 { seed: args.seed, threads: args.work.threads(), ..RtIpi2017::default() };
+    if args.reverted {
+        experiment.variants.insert(2, Variant::IpiSkipPushing);
+    }
     experiment.cpus.retain(|cpus| *cpus <= args.max_cpus);
     experiment.sensitivity.retain(|cpus| *cpus <= args.max_cpus);
     if let Some(wrong) = args.cpus.iter().find(|cpus| !experiment.cpus.contains(cpus)) {

@@ -46,6 +46,8 @@ pub enum Variant {
     PullLocked,
     /// 2015: each CPU sends its own chain of IPIs.
     IpiPerCpu,
+    /// Our reading of a reverted patch of 2016: no request to a CPU that has yet to serve one.
+    IpiSkipPushing,
     /// 2017: one IPI circulates in the root domain.
     IpiRootDomain,
     /// 2026: one IPI circulates, and a CPU does not forward it to itself.
@@ -55,7 +57,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// All, from old to new.
+    /// All that are compared, from old to new: without the reverted one.
     pub const ALL: [Self; 5] =
         [Self::PullLocked, Self::IpiPerCpu, Self::IpiRootDomain, Self::IpiSkipSelf, Self::PullClaimed];
 
@@ -65,6 +67,7 @@ impl Variant {
         match self {
             Self::PullLocked => "pull_locked",
             Self::IpiPerCpu => "ipi_per_cpu",
+            Self::IpiSkipPushing => "... skip_push",
             Self::IpiRootDomain => "ipi_root_domain",
             Self::IpiSkipSelf => "... skip_self",
             Self::PullClaimed => "pull_claimed",
@@ -74,7 +77,7 @@ impl Variant {
     const fn kernel(self) -> KernelVersion {
         match self {
             Self::PullLocked => KernelVersion::V3_2,
-            Self::IpiPerCpu => KernelVersion::V4_1,
+            Self::IpiPerCpu | Self::IpiSkipPushing => KernelVersion::V4_1,
             Self::IpiRootDomain | Self::IpiSkipSelf | Self::PullClaimed => KernelVersion::V4_15,
         }
     }
@@ -82,7 +85,7 @@ impl Variant {
     const fn balance(self) -> RtBalance {
         match self {
             Self::PullLocked => RtBalance::PullLocked,
-            Self::IpiPerCpu => RtBalance::IpiPerCpu,
+            Self::IpiPerCpu | Self::IpiSkipPushing => RtBalance::IpiPerCpu,
             Self::IpiRootDomain | Self::IpiSkipSelf => RtBalance::IpiRootDomain,
             Self::PullClaimed => RtBalance::PullClaimed,
         }
@@ -164,6 +167,8 @@ impl Finding {
 /// The experiment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RtIpi2017 {
+    /// The variants.
+    pub variants: Vec<Variant>,
     /// Machine sizes of the tables.
     pub cpus: Vec<u32>,
     /// Machine sizes of the sensitivity table.
@@ -187,6 +192,7 @@ pub struct RtIpi2017 {
 impl Default for RtIpi2017 {
     fn default() -> Self {
         Self {
+            variants: Variant::ALL.to_vec(),
             cpus: vec![4, 16, 80, 120, 512, 4096],
             sensitivity: vec![16, 80, 120, 512],
             factors: vec![1, 2, 4, 8],
@@ -213,14 +219,14 @@ impl RtIpi2017 {
         };
         for cpus in self.cpus.iter().rev().copied() {
             for scene in [Scene::Stress, Scene::Wave] {
-                for variant in Variant::ALL {
+                for variant in self.variants.iter().copied() {
                     push(Run { scene, variant, cpus, factor: 1 });
                 }
             }
         }
         for cpus in self.sensitivity.iter().rev().copied() {
             for scene in [Scene::Stress, Scene::Wave] {
-                for variant in Variant::ALL {
+                for variant in self.variants.iter().copied() {
                     for factor in self.factors.iter().copied() {
                         push(Run { scene, variant, cpus, factor });
                     }
@@ -248,6 +254,7 @@ impl RtIpi2017 {
         });
         plan.config.settings.rt_balance = run.variant.balance();
         plan.config.settings.rt_ipi_skip_self = run.variant == Variant::IpiSkipSelf;
+        plan.config.settings.rt_ipi_skip_pushing = run.variant == Variant::IpiSkipPushing;
         plan.config.settings.watchdog_thresh = self.threshold;
         plan.config.costs = Costs::named(self.profile).expect("invariant: a known profile");
         dearer_ipis(&mut plan.config.costs, run.factor);

@@ -46,6 +46,8 @@ struct RtIpiRun {
     rt_balance: &'static str,
     /// The setting `rt_ipi_skip_self`.
     rt_ipi_skip_self: bool,
+    /// The setting `rt_ipi_skip_pushing`.
+    rt_ipi_skip_pushing: bool,
     /// The number of CPUs.
     cpus: u32,
     /// The factor on the costs of an IPI.
@@ -124,12 +126,13 @@ impl Results {
 
     fn plot(&self, title: &str, y: &str, value: impl Fn(&Finding) -> Duration) -> Plot {
         let mut plot = Plot::new(title, Axis::log("CPUs", Unit::Number), Axis::log(y, Unit::Nanos));
-        for variant in Variant::ALL {
+        for variant in self.experiment.variants.iter().copied() {
             let of = |cpus: &u32| self.of(Scene::Wave, variant, *cpus, 1);
             let points = self.experiment.cpus.iter().filter_map(of).filter(|finding| finding.locked_up.is_none());
             let points = points.map(|finding| (f64::from(finding.run.cpus), nanos(value(finding)))).collect();
             // Tables name it below the variant that it adds to.
-            let name = variant.name().replace("... ", "ipi_root_domain, ");
+            let adds_to = if variant == Variant::IpiSkipPushing { "ipi_per_cpu, " } else { "ipi_root_domain, " };
+            let name = variant.name().replace("... ", adds_to);
             plot = plot.with(&name, Mark::Line, points);
         }
         plot
@@ -163,7 +166,7 @@ impl Results {
             ("lower one runs for", Align::Right),
         ]);
         for cpus in &self.experiment.cpus {
-            for variant in Variant::ALL {
+            for variant in self.experiment.variants.iter().copied() {
                 let Some(finding) = self.of(scene, variant, *cpus, 1) else { continue };
                 let [mean, most] = finding.requests_per_second();
                 table.push([
@@ -188,7 +191,7 @@ impl Results {
         head.extend(sizes.iter().map(|size| (size.as_str(), Align::Right)));
         let mut table = Table::new(&head);
         for factor in &self.experiment.factors {
-            for variant in Variant::ALL {
+            for variant in self.experiment.variants.iter().copied() {
                 let cells = self
                     .experiment
                     .sensitivity
@@ -310,6 +313,7 @@ fn finding_data(finding: &Finding) -> RtIpiRun {
         scene: scene.name(),
         rt_balance: variant.balance().name(),
         rt_ipi_skip_self: variant == Variant::IpiSkipSelf,
+        rt_ipi_skip_pushing: variant == Variant::IpiSkipPushing,
         cpus,
         ipi_cost_factor: factor,
         elapsed_ns: finding.elapsed.as_nanos(),
