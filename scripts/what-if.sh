@@ -29,17 +29,26 @@ limit() {
         echo "${3:-0}" > "$root/zl/$1/cpu.max.burst"
     fi
 }
-# in_group GROUP COMMAND...: waits for the recorder, then becomes the command.
+# in_group GROUP COMMAND...: becomes the command, at once or when the recorders record. They do not as soon as they are started: perf needs 3 s where a
+# group with 20 times its weight computes, and hackbench was over by then.
 in_group() {
     local group=$1
     shift
-    sh -c 'echo $$ > "$0/cgroup.procs"; sleep 1; exec "$@"' "$root/zl/$group" "$@"
+    sh -c 'echo $$ > "$0/cgroup.procs"; exec "$@"' "$root/zl/$group" "$@"
 }
-# record NAME SECONDS: the recipes of perf and tracefs, word for word, at the same time: perf's for `perf sched timehist`, tracefs's because
-# perf does not record what idle CPUs do in some virtual machines.
+in_group_recorded() {
+    local group=$1
+    shift
+    # In the group from the start: `cgroup.before` says so.
+    sh -c 'echo $$ > "$0/cgroup.procs"; recorded=$1; shift; while [ ! -e "$recorded" ]; do sleep 0.05; done; sleep 0.3; exec "$@"' \
+        "$root/zl/$group" "$work/recorded" "$@"
+}
+# record NAME SECONDS: the recipes of perf and tracefs at the same time: perf's for `perf sched timehist`, tracefs's because perf does not record what idle
+# CPUs do in some virtual machines. What perf starts when it records says that to the programs first.
 record() {
     mkdir -p "$work/$1"
-    "$ZEROLAG" record --print-cmd perf --cgroup zl --seconds "$2" > "$work/$1/perf.recipe"
+    "$ZEROLAG" record --print-cmd perf --cgroup zl --seconds "$2" | sed "s#-- sleep $2#-- sh -c 'touch $work/recorded; exec sleep $2'#" > "$work/$1/perf.recipe"
+    grep -q 'touch .*recorded' "$work/$1/perf.recipe"
     "$ZEROLAG" record --print-cmd tracefs --seconds "$2" | sed "s#sleep $2;#(cd $work/$1; bash -e perf.recipe) > $out/$1.log 2>\&1;#" > "$work/$1/recipe"
     grep -q perf.recipe "$work/$1/recipe"
     (cd "$work/$1" && bash -e recipe 2>&1) || true
@@ -49,6 +58,7 @@ record() {
     rm -rf "$out/$1.before" "$out/$1.after"
     mv "$work/$1/cgroup.before" "$out/$1.before"
     mv "$work/$1/cgroup.after" "$out/$1.after"
+    rm -f "$work/recorded"
     uptime >> "$out/$1.log"
 }
 have() {
@@ -86,7 +96,7 @@ build() {
     done
     rm -f "$work"/src/*.o
     limit client "$quota"
-    in_group client bash -c "time make -s -j4 -C $work/src" > "$out/$name.out" 2>&1 &
+    in_group_recorded client bash -c "time make -s -j4 -C $work/src" > "$out/$name.out" 2>&1 &
     record "$name" 9
     wait $!
 }
@@ -96,10 +106,10 @@ hackbench_() {
     limit client -1
     local loop loops=()
     for loop in 1 2; do
-        in_group client timeout 5 sh -c 'while :; do :; done' &
+        in_group_recorded client timeout 5 sh -c 'while :; do :; done' &
         loops+=($!)
     done
-    in_group client nice -n "$2" hackbench -g 1 -f 5 -l 15000 > "$out/$1.out" 2>&1 &
+    in_group_recorded client nice -n "$2" hackbench -g 1 -f 5 -l 15000 > "$out/$1.out" 2>&1 &
     record "$1" 5
     wait $! "${loops[@]}" || true
 }
@@ -116,7 +126,7 @@ CONF
     limit server "$2"
     in_group server nginx -c "$work/nginx.conf" &
     sleep 2
-    in_group client wrk -t 1 -c 8 -d 4s --latency -H 'Accept-Encoding: gzip' http://127.0.0.1:8089/index.html > "$out/$1.out" 2>&1 &
+    in_group_recorded client wrk -t 1 -c 8 -d 4s --latency -H 'Accept-Encoding: gzip' http://127.0.0.1:8089/index.html > "$out/$1.out" 2>&1 &
     local client=$!
     record "$1" 6
     wait $client
@@ -128,7 +138,7 @@ redis() {
     limit server "$2"
     in_group server redis-server --port 6399 --bind 127.0.0.1 --save '' --appendonly no --io-threads 1 > /dev/null &
     sleep 2
-    in_group client nice -n "$3" redis-benchmark -p 6399 -c 10 -n 100000 -t get -q > "$out/$1.out" 2>&1 &
+    in_group_recorded client nice -n "$3" redis-benchmark -p 6399 -c 10 -n 100000 -t get -q > "$out/$1.out" 2>&1 &
     local client=$!
     record "$1" 7
     wait $client
@@ -139,7 +149,7 @@ bursts() {
     have gcc || return 0
     [ -x "$work/bursts-bin" ] || gcc -O2 -o "$work/bursts-bin" "$here/bursts.c" -lpthread -lm
     limit server "$2" "${3:-0}"
-    in_group server "$work/bursts-bin" "${5:-4}" 6 10 "${4:-200}" 4 ${6:-} > "$out/$1.out" 2>&1 &
+    in_group_recorded server "$work/bursts-bin" "${5:-4}" 6 10 "${4:-200}" 4 ${6:-} > "$out/$1.out" 2>&1 &
     record "$1" 8
     wait $!
 }
