@@ -3,11 +3,13 @@
 //! Budgets and quotas are charged for what a task runs, and a switch shows only wall time. The
 //! difference is the time of interrupt handlers and softirqs, which a trace contains. So a monitor
 //! measures between two [`Moment`]s: instants of a CPU with the time that interrupts took up to
-//! them.
+//! them. With `irq_time_accounting = off` a task is charged for the interrupts that it meets, and
+//! there is no difference.
 //!
 //! A task that disables interrupts is charged, but the timer that ends its budget waits for the end
 //! of the section. [`TaskTime::deaf`] and [`TaskTime::deaf_on`] tell by how much.
 
+use crate::monitor::Context;
 use zerolag_model::event::Disables;
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::IdTable;
@@ -46,16 +48,24 @@ struct Cpu {
 /// Follows a trace. Complexity: O(1) per record.
 #[derive(Default)]
 pub(crate) struct TaskTime {
+    /// Interrupts are the time of the task that they interrupt.
+    charges_interrupts: bool,
     cpus: IdTable<CpuId, Cpu>,
     /// Of each task its longest section with interrupts disabled.
     longest: IdTable<TaskId, Duration>,
 }
 
 impl TaskTime {
+    /// Returns the time by the rule of a trace.
+    pub(crate) fn new(context: &Context<'_>) -> Self {
+        Self { charges_interrupts: !context.settings().irq_time_accounting, ..Self::default() }
+    }
+
     /// Follows a record, after it was judged.
     pub(crate) fn apply(&mut self, record: &Record) {
         let at = record.at;
         match record.event {
+            TraceEvent::IrqEnter { .. } | TraceEvent::IrqExit { .. } if self.charges_interrupts => {}
             TraceEvent::IrqEnter { .. } => {
                 let cpu = self.cpus.entry(record.cpu);
                 if cpu.depth == 0 {
@@ -146,7 +156,10 @@ mod tests {
     }
 
     fn follow(events: &[(u64, TraceEvent)]) -> TaskTime {
-        let mut time = TaskTime::default();
+        follow_by(TaskTime::default(), events)
+    }
+
+    fn follow_by(mut time: TaskTime, events: &[(u64, TraceEvent)]) -> TaskTime {
         for (ms, event) in events {
             time.apply(&Record { at: at(*ms), cpu: CPU, event: event.clone() });
         }
@@ -163,6 +176,15 @@ mod tests {
         assert_eq!(time.now(CPU, at(12)).since(start), Duration::from_millis(7));
         assert_eq!(time.asked(CPU).since(start), Duration::from_millis(3));
         assert_eq!(time.now(CPU, at(10)).since(time.asked(CPU)), Duration::from_millis(4));
+    }
+
+    #[test]
+    fn interrupts_are_a_tasks_time_without_accounting() {
+        let (enter, exit) = (TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device });
+        let events = [(2, enter.clone()), (5, exit), (10, enter)];
+        let time = follow_by(TaskTime { charges_interrupts: true, ..TaskTime::default() }, &events);
+        assert_eq!(time.now(CPU, at(12)).since(Moment::default()), Duration::from_millis(12));
+        assert_eq!(follow(&events).now(CPU, at(12)).since(Moment::default()), Duration::from_millis(7));
     }
 
     #[test]

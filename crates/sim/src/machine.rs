@@ -27,7 +27,7 @@ use crate::kernel::path::Ahead;
 use crate::kernel::state::Kernel;
 use crate::kernel::ticks::Ticked;
 use crate::kernel::words::{Done, Event, Interrupt, Job};
-use crate::outcome::{End, Outcome, SimError, Stats, Wait};
+use crate::outcome::{End, FORKED_MAX, Outcome, SimError, Stats, Wait};
 use crate::program::shared::count_locks;
 use crate::program::shared::request::{Sender, Sent};
 use crate::program::state::Programs;
@@ -85,6 +85,7 @@ pub struct Machine {
     admin: Admin,
     seed: u64,
     end: Instant,
+    patience: Patience,
 }
 
 impl Machine {
@@ -122,6 +123,7 @@ impl Machine {
             programs: Programs::new(program, settings.preempt, *seed),
             seed: *seed,
             end: duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
+            patience: Patience::for_tasks(instances),
         };
         machine.boot()?;
         Ok(machine)
@@ -190,13 +192,17 @@ impl Machine {
         sink: &mut impl Sink,
         mut progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
     ) -> Outcome {
-        let mut countdown = PROGRESS_EVERY;
+        let mut countdown = self.patience.steps;
+        let mut seen = None;
         while !self.kernel.is_stopped() && self.step(Instant::FAR_FUTURE) {
             self.kernel.drain_trace(sink);
             countdown -= 1;
             if countdown == 0 {
-                countdown = PROGRESS_EVERY;
-                if progress(self.kernel.now(), self.kernel.stats()).is_break() {
+                countdown = self.patience.steps;
+                let now = self.kernel.now();
+                if !self.patience.lasts(&mut seen, now) {
+                    self.kernel.end_run(End::NoTime { cpu: None, at: now });
+                } else if progress(now, self.kernel.stats()).is_break() {
                     self.kernel.interrupt_run();
                 }
             }
@@ -211,8 +217,18 @@ impl Machine {
     /// can come with the next call. A run that has ended before stays there; [`run`](Self::run)
     /// then closes its books.
     pub fn run_until(&mut self, at: Instant, sink: &mut impl Sink) {
+        let mut countdown = self.patience.steps;
+        let mut seen = None;
         while !self.kernel.is_stopped() && self.step(at) {
             self.kernel.drain_trace(sink);
+            countdown -= 1;
+            if countdown == 0 {
+                countdown = self.patience.steps;
+                let now = self.kernel.now();
+                if !self.patience.lasts(&mut seen, now) {
+                    self.kernel.end_run(End::NoTime { cpu: None, at: now });
+                }
+            }
         }
     }
 
@@ -376,12 +392,18 @@ impl Machine {
     /// Does everything that a CPU has to do at this instant. The CPU is in the kernel.
     fn drive(&mut self, cpu: CpuId) {
         // Each turn consumes a job, an interrupt, a preemption or a program action; actions without
-        // end are stopped by `interpret`.
+        // end are stopped by `interpret`, and everything else that has no end by the turns' number.
+        let mut turns = self.patience.turns;
         loop {
-            while let Some(job) = self.kernel.next_job(cpu) {
+            turns -= 1;
+            if turns == 0 {
+                return self.give_up(cpu);
+            }
+            if let Some(job) = self.kernel.next_job(cpu) {
                 if self.execute(cpu, job).is_err() {
                     return;
                 }
+                continue;
             }
             self.kernel.end_works(cpu);
             match self.kernel.ahead(cpu) {
@@ -400,6 +422,14 @@ impl Machine {
                 Ahead::Program => self.programs.interpret(&mut self.kernel, cpu),
             }
         }
+    }
+
+    /// Ends a run in which one CPU does not come to rest.
+    #[cold]
+    fn give_up(&mut self, cpu: CpuId) {
+        let at = self.kernel.now();
+        self.kernel.end_run(End::NoTime { cpu: Some(cpu), at });
+        self.kernel.discard_jobs();
     }
 
     /// Does one job if its locks can be had. If not, it is again the CPU's next job.
@@ -516,5 +546,77 @@ fn groups_ever(program: &Program, changes: &[TimedChange]) -> usize {
     program.groups.len() + changes.iter().filter(|change| matches!(change.what, Change::Create { .. })).count()
 }
 
-/// Events between two calls of a progress reporter.
-const PROGRESS_EVERY: u32 = 1 << 16;
+/// How long a run may stay at one instant before it is ended ([`End::NoTime`]).
+///
+/// Without a bound a rule that asks for the same thing again and again, at no cost, fills the
+/// memory with records. Time is looked at only once in many steps: a look at each would cost every
+/// run.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// Events between two looks, and between two calls of a progress reporter.
+    steps: u32,
+    /// Looks that may see the same instant.
+    looks: u32,
+    /// Turns of one CPU that may follow each other without an event.
+    turns: u64,
+}
+
+impl Patience {
+    /// As much as no legal run needs: each task that is due at an instant takes a few events and
+    /// turns there.
+    const fn for_tasks(tasks: usize) -> Self {
+        let tasks = tasks as u64 + FORKED_MAX as u64;
+        Self { steps: 1 << 16, looks: 32 + (tasks / 1024) as u32, turns: (1 << 20) + 64 * tasks }
+    }
+
+    /// Notes what a look saw; `false` when the run has stayed there for too long.
+    fn lasts(self, seen: &mut Option<(Instant, u32)>, now: Instant) -> bool {
+        let times = match *seen {
+            Some((at, times)) if at == now => times + 1,
+            _ => 1,
+        };
+        *seen = Some((now, times));
+        times <= self.looks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::End;
+    use zerolag_model::{KernelVersion, SchedAttr};
+    use zerolag_workload::program::{Action, TaskDef};
+
+    /// A machine whose tasks all begin at the same instant, on one CPU and at no cost.
+    fn crowd(tasks: u32, patience: impl Fn(Patience) -> Patience) -> End {
+        let turn = vec![Action::Run(Dist::Constant(Duration::from_micros(1)))];
+        let task = TaskDef { instances: tasks, turns: Some(1), ..TaskDef::looping("crowd", SchedAttr::NORMAL, turn) };
+        let config = MachineConfig {
+            topology: Topology::flat(1).expect("one CPU"),
+            settings: KernelVersion::default().settings(),
+            costs: Costs::zero(),
+            seed: 1,
+            duration: None,
+        };
+        let program = Arc::new(Program { tasks: vec![task], ..Program::default() });
+        let mut machine = Machine::new(program, &config, Tracing::Off).expect("it fits");
+        machine.patience = patience(machine.patience);
+        machine.run(&mut Vec::new()).why
+    }
+
+    #[test]
+    fn a_run_that_stays_at_an_instant_is_ended() {
+        let at = Instant::ZERO;
+        let looks = crowd(200, |usual| Patience { steps: 8, looks: 4, ..usual });
+        assert_eq!(looks, End::NoTime { cpu: None, at });
+        let turns = crowd(200, |usual| Patience { turns: 1, ..usual });
+        assert_eq!(turns, End::NoTime { cpu: Some(CpuId(0)), at });
+        assert!(looks.to_string().starts_with("the CPUs do not come to rest at "), "{looks}");
+        assert!(turns.to_string().starts_with("cpu 0 does not come to rest at "), "{turns}");
+    }
+
+    #[test]
+    fn many_tasks_that_are_due_at_one_instant_are_legal() {
+        assert_eq!(crowd(50_000, |usual| usual), End::Finished);
+    }
+}

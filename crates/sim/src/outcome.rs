@@ -46,6 +46,14 @@ pub enum End {
     },
     /// This task repeats its program without ever spending time.
     NoProgress(Arc<str>),
+    /// Simulated time stays at an instant although events follow each other: a fault of the
+    /// simulator, or an overhead of zero where something repeats without end.
+    NoTime {
+        /// The CPU that does not come to rest, if it is one alone.
+        cpu: Option<CpuId>,
+        /// The instant.
+        at: Instant,
+    },
     /// This task forked when [`FORKED_MAX`] forked tasks had not ended: a fork bomb, or a build far
     /// beyond the machine.
     TooManyForks(Arc<str>),
@@ -129,6 +137,13 @@ impl fmt::Display for End {
             ),
             Self::NoProgress(task) => {
                 write!(f, "task {task} goes round its program without ever spending time")
+            }
+            Self::NoTime { cpu, at } => {
+                match cpu {
+                    Some(cpu) => write!(f, "cpu {cpu} does not come to rest at {at}")?,
+                    None => write!(f, "the CPUs do not come to rest at {at}")?,
+                }
+                f.write_str(": time does not pass there. This is a fault of the simulator; please report the scenario")
             }
             Self::NotHeld { task, resource } => {
                 write!(f, "task {task} gives back `{resource}`, which it does not hold")

@@ -2,20 +2,23 @@
 //!
 //! Checked at wakeups, migrations and switches. A task whose affinity changes while it runs
 //! continues until it is migrated, so the change itself is no violation. A task whose CPUs are all
-//! offline runs elsewhere (`select_fallback_rq`).
+//! offline runs elsewhere (`select_fallback_rq`), and goes on there when one of them comes back,
+//! until it is placed again.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
-use zerolag_trace::Replay;
+use zerolag_trace::{IdTable, Replay};
 
 struct Affinity {
     is_complete: bool,
     masks: u64,
+    /// Whether all CPUs of a task were offline when it was placed.
+    homeless: IdTable<TaskId, bool>,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
-    Ok(Box::new(Affinity { is_complete: context.meta.source.is_complete(), masks: 0 }))
+    Ok(Box::new(Affinity { is_complete: context.meta.source.is_complete(), masks: 0, homeless: IdTable::default() }))
 }
 
 impl Monitor for Affinity {
@@ -33,8 +36,13 @@ impl Monitor for Affinity {
         };
         let Some(view) = before.task(task) else { return };
         let is_offline = |cpu| before.cpu(cpu).online_since().is_none();
-        let is_homeless = || view.affinity.as_ref().is_some_and(|own| own.iter().all(is_offline));
-        if !view.may_run_on(cpu) && !is_homeless() {
+        let may_run = view.may_run_on(cpu);
+        let is_homeless = !may_run && view.affinity.as_ref().is_some_and(|own| own.iter().all(is_offline));
+        let excused = self.homeless.entry(task);
+        if !matches!(record.event, TraceEvent::Switch { .. }) {
+            *excused = is_homeless;
+        }
+        if !may_run && !is_homeless && !*excused {
             found.push(record.at, Some(cpu), &[task], || {
                 let cpus = view.affinity.as_ref().map_or_else(String::new, ToString::to_string);
                 format!("{} {does} on cpu {cpu}, but may use {cpus} only", label(before, task))
@@ -70,6 +78,18 @@ mod tests {
         };
         holds("affinity", &moved(true));
         breaks("affinity", &moved(false), "a (task 0) is moved to be on cpu 0, but may use 1 only");
+    }
+
+    /// Its CPU comes back before it runs elsewhere: it goes on there, until it is placed again.
+    #[test]
+    fn a_task_that_was_placed_while_its_cpus_were_offline_goes_on_there() {
+        let mut script = Script::new(2);
+        let a = script.fair("a");
+        script.affinity(0, a, "1").event(1, 1, TraceEvent::Hotplug { online: false }).wake(2, 0, a);
+        script.event(3, 1, TraceEvent::Hotplug { online: true }).run(4, 0, None, Some(a));
+        holds("affinity", &script.end(10));
+        script.run(5, 0, Some(a), None).wake(6, 0, a);
+        breaks("affinity", &script.end(10), "a (task 0) is queued on cpu 0, but may use 1 only");
     }
 
     #[test]

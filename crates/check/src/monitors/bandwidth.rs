@@ -28,9 +28,9 @@
 //! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
 //! * A task that disables interrupts meets no tick: a CPU can overrun by the longest of these
 //!   sections too.
-//! * Handlers and softirqs are no time of a group ([`TaskTime`]). The rest of the path of an
-//!   interrupt is in the time between two switches: 2 % more is allowed, and [`Context::path`] for
-//!   each switch.
+//! * Handlers and softirqs are no time of a group, if their time is accounted ([`TaskTime`]). The
+//!   rest of the path of an interrupt is in the time between two switches: 2 % more is allowed, and
+//!   [`Context::path`] for each switch.
 //! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
 //!   CPU that is still throttled after the new quota has covered the debts of all CPUs of the group
 //!   (a slice and two ticks each, what they ran on without an answer, and what they ran while they
@@ -160,7 +160,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         used: BTreeMap::new(),
         throttled_at: BTreeMap::new(),
         charged: IdTable::default(),
-        time: TaskTime::default(),
+        time: TaskTime::new(context),
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
         never_ticks: context.settings().nohz_full_limited,
         deaf: Duration::ZERO,
@@ -494,6 +494,12 @@ mod tests {
         };
         let irq = |us| runs(TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device }, us);
         holds("bandwidth", &irq(12_000));
+        // Without accounting it is charged to the task.
+        let mut charged = irq(12_000);
+        charged.meta.settings.push(("irq_time_accounting".to_owned(), "off".to_owned()));
+        let says =
+            "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &charged, says);
         let says =
             "group 1 has used 28ms in 0 periods and 28ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
         breaks("bandwidth", &irq(2_000), says);

@@ -187,7 +187,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         fault: fault(&settings),
         tasks: IdTable::default(),
         servers: Servers::new(settings, context.meta),
-        time: TaskTime::default(),
+        time: TaskTime::new(context),
         server_buckets: IdTable::default(),
         waiters: BTreeSet::new(),
     }))

@@ -123,9 +123,11 @@ pub(crate) enum Stage {
 /// The last published state of the CPU, so that only changes are published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Published {
-    prios: PublishedPrios,
+    /// [`PublishedPrios`], packed.
+    prios: u64,
     averages: CpuAverages,
-    counts: PublishedCounts,
+    /// [`PublishedCounts`], packed.
+    counts: u64,
     deadlines: PublishedDeadlines,
     is_online: bool,
     is_idle: bool,
@@ -161,9 +163,9 @@ impl Rq {
             idle_since: Some(Instant::ZERO),
             unpublished: Unpublished::ALL,
             published: Published {
-                prios: PublishedPrios::IDLE,
+                prios: PublishedPrios::IDLE.pack(),
                 averages: CpuAverages::default(),
-                counts: PublishedCounts::default(),
+                counts: PublishedCounts::default().pack(),
                 deadlines: PublishedDeadlines::NONE,
                 is_online: false,
                 is_idle: false,
@@ -175,6 +177,14 @@ impl Rq {
     #[must_use]
     pub const fn cpu(&self) -> CpuId {
         self.cpu
+    }
+
+    /// Returns whether this CPU has left a task and not switched away from it yet
+    /// ([`Scheduler::leave`](crate::Scheduler::leave), then
+    /// [`Next::Balance`](crate::Next::Balance)): no other CPU may run it before.
+    #[must_use]
+    pub fn is_leaving(&self, task: TaskId) -> bool {
+        matches!(&self.phase, Phase::Switching { prev, .. } if prev.task == Some(task))
     }
 
     /// Returns the task that runs here; `None` while the CPU idles or switches.
@@ -422,9 +432,9 @@ impl Rq {
     /// Returns the state to publish now.
     fn to_publish<L: RawMutex>(&self, cx: &Cx<'_, L>) -> Published {
         Published {
-            prios: self.published_prios(cx),
+            prios: self.published_prios(cx).pack(),
             averages: self.published_averages(cx.config.settings.rt_balance.is_passive()),
-            counts: self.published_counts(&cx.config.settings),
+            counts: self.published_counts(&cx.config.settings).pack(),
             deadlines: self.dl.published(),
             is_online: self.is_online,
             is_idle: self.is_idle_to_others(),
@@ -434,7 +444,8 @@ impl Rq {
     /// Returns the published priority of the current task, and whether it is published as able to
     /// migrate.
     pub(crate) const fn shows_of_current(&self) -> (Prio, bool) {
-        (self.published.prios.current, self.published.prios.current_movable)
+        let prios = PublishedPrios::unpack(self.published.prios);
+        (prios.current, prios.current_movable)
     }
 
     fn published_prios<L: RawMutex>(&self, cx: &Cx<'_, L>) -> PublishedPrios {
@@ -498,12 +509,13 @@ impl Rq {
                 self.publish_reach(cx); // Before the priority that makes others look at it.
             }
             let prios = self.published_prios(cx);
-            if prios != self.published.prios {
-                let had = core::mem::replace(&mut self.published.prios, prios);
+            let word = prios.pack();
+            if word != self.published.prios {
+                let had = PublishedPrios::unpack(core::mem::replace(&mut self.published.prios, word));
                 if prios.highest != had.highest && self.is_online {
                     cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
                 }
-                cx.shared.publish_prios(cpu, prios);
+                cx.shared.publish_prios(cpu, word);
             }
         }
         // Without load tracking the load is a sum of weights, which can include real-time tasks.
@@ -525,12 +537,13 @@ impl Rq {
     fn publish_counts<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         let cpu = self.cpu;
         let counts = self.published_counts(&cx.config.settings);
-        if counts != self.published.counts {
-            let had = core::mem::replace(&mut self.published.counts, counts);
+        let word = counts.pack();
+        if word != self.published.counts {
+            let had = PublishedCounts::unpack(core::mem::replace(&mut self.published.counts, word));
             if counts.has_waiting != had.has_waiting {
                 cx.shared.publish_waiting(cpu, counts.has_waiting);
             }
-            cx.shared.publish_counts(cpu, counts);
+            cx.shared.publish_counts(cpu, word);
         }
         let is_idle = self.is_idle_to_others();
         if is_idle != self.published.is_idle {

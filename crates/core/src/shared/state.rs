@@ -414,8 +414,9 @@ impl<L: RawMutex> Shared<L> {
         )
     }
 
-    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: PublishedPrios) {
-        self.cpus[cpu.index()].0.prios.store(prios.pack(), Ordering::Release);
+    /// Publishes [`PublishedPrios`], packed.
+    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: u64) {
+        self.cpus[cpu.index()].0.prios.store(prios, Ordering::Release);
     }
 
     /// Returns whether CPUs publish where their pushable tasks may run.
@@ -536,8 +537,9 @@ impl<L: RawMutex> Shared<L> {
         word.checked_sub(1).map(TaskId)
     }
 
-    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: PublishedCounts) {
-        self.cpus[cpu.index()].0.counts.store(counts.pack(), Ordering::Relaxed);
+    /// Publishes [`PublishedCounts`], packed.
+    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: u64) {
+        self.cpus[cpu.index()].0.counts.store(counts, Ordering::Relaxed);
     }
 
     pub(crate) fn publish_deadlines(&self, cpu: CpuId, deadlines: PublishedDeadlines) {

@@ -64,6 +64,15 @@ impl Kernel {
             WakeKind::Displaced => Placement::Displaced,
         };
         let Some(parcel) = &self.bodies[task.index()].parcel else { return self.wake_queued(cpu, task) };
+        // The CPU that it sleeps on gives its lock back while it searches for other tasks, and has
+        // not switched away yet: that CPU wakes it then (v5.8 `ttwu_queue_wakelist`; older kernels
+        // spin for `on_cpu` in `try_to_wake_up`).
+        if let Some(on) = self.bodies[task.index()].last_ran_on
+            && self.cpus[on.index()].rq.is_leaving(task)
+        {
+            self.push_job(on, Job::Wake { task, why, target: Some(on) });
+            return Ok(());
+        }
         // The waker may have spun for the lock of that CPU, and the task may have been confined
         // meanwhile. Linux: both hold `pi_lock`, so that the change comes before or after.
         let target = match target.filter(|&target| parcel.may_run_on(target)) {

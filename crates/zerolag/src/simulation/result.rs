@@ -216,6 +216,7 @@ const fn end_name(end: &End) -> &'static str {
         End::Deadlock(_) => "deadlock",
         End::Stuck(_) => "stuck",
         End::NoProgress(_) => "no_progress",
+        End::NoTime { .. } => "no_time",
         End::TooManyForks(_) => "too_many_forks",
         End::Lockup { .. } => "lockup",
         End::NotHeld { .. } => "not_held",
