@@ -190,23 +190,9 @@ impl Machine {
     pub fn run_with(
         &mut self,
         sink: &mut impl Sink,
-        mut progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
+        progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
     ) -> Outcome {
-        let mut countdown = self.patience.steps;
-        let mut seen = None;
-        while !self.kernel.is_stopped() && self.step(Instant::FAR_FUTURE) {
-            self.kernel.drain_trace(sink);
-            countdown -= 1;
-            if countdown == 0 {
-                countdown = self.patience.steps;
-                let now = self.kernel.now();
-                if !self.patience.lasts(&mut seen, now) {
-                    self.kernel.end_run(End::NoTime { cpu: None, at: now });
-                } else if progress(now, self.kernel.stats()).is_break() {
-                    self.kernel.interrupt_run();
-                }
-            }
-        }
+        self.advance(Instant::FAR_FUTURE, sink, progress);
         self.finish(sink)
     }
 
@@ -217,9 +203,20 @@ impl Machine {
     /// can come with the next call. A run that has ended before stays there; [`run`](Self::run)
     /// then closes its books.
     pub fn run_until(&mut self, at: Instant, sink: &mut impl Sink) {
+        self.advance(at, sink, |_, _| ControlFlow::Continue(()));
+    }
+
+    /// Handles events up to a pause, or to the end.
+    #[inline]
+    fn advance(
+        &mut self,
+        pause: Instant,
+        sink: &mut impl Sink,
+        mut progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
+    ) {
         let mut countdown = self.patience.steps;
         let mut seen = None;
-        while !self.kernel.is_stopped() && self.step(at) {
+        while !self.kernel.is_stopped() && self.step(pause) {
             self.kernel.drain_trace(sink);
             countdown -= 1;
             if countdown == 0 {
@@ -227,6 +224,8 @@ impl Machine {
                 let now = self.kernel.now();
                 if !self.patience.lasts(&mut seen, now) {
                     self.kernel.end_run(End::NoTime { cpu: None, at: now });
+                } else if progress(now, self.kernel.stats()).is_break() {
+                    self.kernel.interrupt_run();
                 }
             }
         }

@@ -358,38 +358,24 @@ fn rounds_of_perf_are_put_in_order() {
     assert!(both("stream-rounds.data", &early, &"early").is_none());
 }
 
-#[test]
-fn the_memory_of_a_stream_of_perf_does_not_grow_with_its_length() {
-    let peak = |rounds: u64| {
-        let path = file(&format!("stream-{rounds}.data"), &perf(rounds));
-        let mut count = 0_u64;
-        let mut read = || stream_recording(&path, |_| (), |(), _| count += 1).expect("readable").expect("in order");
-        let peak = allocation_counter::measure(|| drop(read())).bytes_max;
-        let length = std::fs::metadata(&path).expect("it exists").len();
-        std::fs::remove_file(&path).expect("removable");
-        assert!(count > rounds * 30, "{count}");
-        (peak, length)
-    };
-    let ((short, _), (long, length)) = (peak(1_000), peak(8_000));
-    assert!(length > 20_000_000, "{length}");
-    // The gaps of 7000 further rounds are kept.
-    assert!(long < short + 400_000, "{short} and {long} bytes");
+/// Returns the most memory that a stream of a file takes, and the length of the file.
+fn peak(name: &str, bytes: &[u8], records: u64) -> (u64, u64) {
+    let path = file(name, bytes);
+    let mut count = 0_u64;
+    let mut read = || stream_recording(&path, |_| (), |(), _| count += 1).expect("readable").expect("in order");
+    let peak = allocation_counter::measure(|| drop(read())).bytes_max;
+    std::fs::remove_file(&path).expect("removable");
+    assert!(count > records, "{count}");
+    (peak, bytes.len() as u64)
 }
 
 #[test]
 fn the_memory_of_a_stream_does_not_grow_with_its_length() {
-    let peak = |rounds: u64| {
-        let path = file(&format!("stream-{rounds}.txt"), text(rounds).as_bytes());
-        let mut count = 0_u64;
-        let mut read = || stream_recording(&path, |_| (), |(), _| count += 1).expect("readable").expect("in order");
-        let peak = allocation_counter::measure(|| drop(read())).bytes_max;
-        let length = std::fs::metadata(&path).expect("it exists").len();
-        std::fs::remove_file(&path).expect("removable");
-        assert!(count > rounds * 5, "{count}");
-        (peak, length)
-    };
-    let ((short, _), (long, length)) = (peak(5_000), peak(40_000));
-    assert!(length > 20_000_000, "{length}");
-    // The 350 further gaps are kept.
-    assert!(long < short + 400_000, "{short} and {long} bytes");
+    let perf_of = |rounds| peak(&format!("stream-{rounds}.data"), &perf(rounds), rounds * 30);
+    let text_of = |rounds| peak(&format!("stream-{rounds}.txt"), text(rounds).as_bytes(), rounds * 5);
+    for ((short, _), (long, length)) in [(perf_of(1_000), perf_of(8_000)), (text_of(5_000), text_of(40_000))] {
+        assert!(length > 20_000_000, "{length}");
+        // The gaps of the further rounds are kept.
+        assert!(long < short + 400_000, "{short} and {long} bytes");
+    }
 }

@@ -181,7 +181,7 @@ impl Rq {
 
     /// Returns whether this CPU has left a task and not switched away from it yet
     /// ([`Scheduler::leave`](crate::Scheduler::leave), then
-    /// [`Next::Balance`](crate::Next::Balance)): no other CPU may run it before.
+    /// [`Next::Balance`](crate::Next::Balance)). A host must not let another CPU run it before.
     #[must_use]
     pub fn is_leaving(&self, task: TaskId) -> bool {
         matches!(&self.phase, Phase::Switching { prev, .. } if prev.task == Some(task))

@@ -14,3 +14,5 @@ pub(crate) const LEVELS: [(Distance, Distance); 4] = [
 pub(crate) const FULL_CAPACITY: u64 = 1024;
 /// The imbalance in percent at which another CPU counts as busier (`sd->imbalance_pct`).
 pub(crate) const IMBALANCE_PCT: u64 = 117;
+/// The same between the threads of a core.
+pub(crate) const SMT_IMBALANCE_PCT: u64 = 110;

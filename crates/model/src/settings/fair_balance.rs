@@ -18,3 +18,14 @@ switch! {
         LoadAboveCapacity = "load_above_capacity",
     }
 }
+
+impl FairBalance {
+    /// Returns whether groups are compared by load, as before 5.5.
+    #[must_use]
+    pub const fn is_by_load(self) -> bool {
+        match self {
+            Self::Kinds => false,
+            Self::LoadPerTask | Self::LoadAboveCapacity => true,
+        }
+    }
+}

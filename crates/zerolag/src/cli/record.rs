@@ -176,7 +176,10 @@ fn tracefs(out: &mut String, args: &Args) -> core::fmt::Result {
         writeln!(out, "echo '!stacktrace' > events/sched/sched_waking/trigger")?;
     }
     writeln!(out, "for e in {events}; do echo 0 > events/sched/$e/enable; done")?;
-    writeln!(out, "grep -H overrun per_cpu/cpu*/stats | grep -v ' 0$'    # prints nothing if no event was lost")?;
+    writeln!(
+        out,
+        "grep -H overrun per_cpu/cpu*/stats | grep -v ' 0$' || true    # prints nothing if no event was lost"
+    )?;
     writeln!(out, "echo 1 > buffer_size_kb; echo local > trace_clock; cd \"$dir\"")
 }
 

@@ -33,7 +33,7 @@
 
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
-use crate::words::level::{FULL_CAPACITY, LEVELS};
+use crate::words::level::{FULL_CAPACITY, LEVELS, SMT_IMBALANCE_PCT};
 use crate::words::step::Imbalance;
 use core::ops::Range;
 use lock_api::RawMutex;
@@ -189,5 +189,3 @@ fn busiest_cpu<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>, amoun
 
 /// How much busier another group must be, in percent (`sd->imbalance_pct`).
 const IMBALANCE_PCT: u64 = 125;
-/// [`IMBALANCE_PCT`] between the threads of a core.
-const SMT_IMBALANCE_PCT: u64 = 110;

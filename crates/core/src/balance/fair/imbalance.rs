@@ -57,13 +57,12 @@ use crate::class::fair::capacity;
 use crate::queue::fair::asymmetric;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
-use crate::words::level::IMBALANCE_PCT;
 use crate::words::level::{FULL_CAPACITY, LEVELS};
+use crate::words::level::{IMBALANCE_PCT, SMT_IMBALANCE_PCT};
 use crate::words::step::{BalanceKind, Imbalance};
 use core::cmp::Ordering;
 use core::ops::Range;
 use lock_api::RawMutex;
-use zerolag_model::settings::FairBalance;
 use zerolag_model::{CpuId, Distance};
 
 /// The published sums of a group of CPUs.
@@ -228,7 +227,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     if !is_balancer(rq, cx, domain) {
         return None;
     }
-    if cx.config.settings.fair_balance != FairBalance::Kinds {
+    if cx.config.settings.fair_balance.is_by_load() {
         return by_load::find(rq, cx, level);
     }
     let (distance, _) = LEVELS[level];
@@ -546,9 +545,6 @@ fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
     let moved = theirs.min(busiest.average().saturating_sub(theirs)) + mine.min(local.average() + theirs);
     if moved > now { theirs } else { 0 }
 }
-
-/// [`IMBALANCE_PCT`] between the threads of a core.
-const SMT_IMBALANCE_PCT: u64 = 110;
 
 /// The difference in tasks between sockets that is left alone while few tasks run.
 const NUMA_IMBALANCE_MIN: u64 = 2;

@@ -76,7 +76,6 @@ use crate::words::resched::Resched;
 use crate::words::step::{Balance, BalanceKind, Imbalance, PairCont, Step};
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
-use zerolag_model::settings::FairBalance;
 use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
 
 /// How much less often a busy CPU balances (`busy_factor`).
@@ -309,7 +308,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         BalanceKind::Periodic | BalanceKind::Idle if is_asker => count_round(own, work, taken.moved),
         BalanceKind::Periodic | BalanceKind::Idle => {}
     }
-    if asks && cx.config.settings.fair_balance != FairBalance::Kinds {
+    if asks && cx.config.settings.fair_balance.is_by_load() {
         own.fair.balance.levels[level].failed = nice_tries(work) + 1;
     }
     if work.kind == BalanceKind::Idle {
@@ -339,7 +338,7 @@ fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Bal
     match work.imbalance {
         Imbalance::Misfit => return true,
         Imbalance::Tasks(_) if failed > nice_tries(work) + 2 => return true,
-        Imbalance::Load(_) if cx.config.settings.fair_balance != FairBalance::Kinds => {
+        Imbalance::Load(_) if cx.config.settings.fair_balance.is_by_load() => {
             return work.kind != BalanceKind::NewIdle && failed > nice_tries(work) + 2;
         }
         Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) => {}
@@ -491,7 +490,7 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             continue;
         }
         let amount = left.counts(other, slot);
-        let by_load = cx.config.settings.fair_balance != FairBalance::Kinds;
+        let by_load = cx.config.settings.fair_balance.is_by_load();
         // Before 5.5 at most half of a task could be too much, however often rounds had failed.
         let halved = if by_load { 1 } else { u32::from(work.failed) };
         let is_too_much = left.most().is_some_and(|most| amount.checked_shr(halved).unwrap_or(0) > most);
