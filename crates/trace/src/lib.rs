@@ -34,6 +34,8 @@ mod packed;
 mod perf_data;
 #[cfg(feature = "recordings")]
 pub mod perfetto;
+#[cfg(feature = "recordings")]
+mod place;
 pub mod replay;
 pub mod script;
 mod table;

@@ -27,6 +27,8 @@ struct Format {
 const TEXT: &str = "the text of tracefs, perf script and trace-cmd report";
 #[cfg(feature = "recordings")]
 const PERF_DATA: &str = "perf.data";
+#[cfg(feature = "recordings")]
+const TRACE_DAT: &str = "trace.dat of trace-cmd";
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[
@@ -38,7 +40,7 @@ const FORMATS: &[Format] = &[
     #[cfg(feature = "recordings")]
     Format { name: PERF_DATA, is: perf_data::is, read: perf_data::read },
     #[cfg(feature = "recordings")]
-    Format { name: "trace.dat of trace-cmd", is: trace_dat::is, read: trace_dat::read },
+    Format { name: TRACE_DAT, is: trace_dat::is, read: trace_dat::read },
     Format {
         name: TEXT,
         is: |bytes| text(bytes).is_some_and(|text| ftrace::is_trace(&text)),
@@ -146,9 +148,11 @@ pub fn stream(path: &Path) -> Result<Option<TraceReader<BufReader<File>>>, ReadE
 /// what it makes of it gets each record. Both are returned; `None` if the file cannot be read so
 /// and has to be [opened](open()):
 ///
-/// * Only text of tracefs, `perf script` and `trace-cmd report`, and `perf.data`, are read so.
+/// * Only text of tracefs, `perf script` and `trace-cmd report`, `perf.data` and `trace.dat` are
+///   read so.
 /// * It is no regular file, or it is packed, or has packed records (`perf record -z`).
-/// * Its events are not in order of time; those of `perf.data` need not be within two rounds.
+/// * Its events are not in order of time; those of `perf.data` need not be within two rounds, and
+///   those of `trace.dat` only need to be per CPU.
 ///
 /// # Errors
 /// As [`open`].
@@ -166,6 +170,8 @@ pub fn stream_recording<T>(
         Some(format) if format.name == TEXT => ftrace::each(path, start, each),
         #[cfg(feature = "recordings")]
         Some(format) if format.name == PERF_DATA => perf_data::each(path, start, each),
+        #[cfg(feature = "recordings")]
+        Some(format) if format.name == TRACE_DAT => trace_dat::each(path, start, each),
         Some(_) | None => Ok(None),
     }
 }

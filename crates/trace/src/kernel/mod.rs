@@ -65,7 +65,7 @@ impl Head {
 }
 
 /// Returns whether an event is more than a remark on others.
-const fn is_scheduling(event: &Event<'_>) -> bool {
+pub(crate) const fn is_scheduling(event: &Event<'_>) -> bool {
     use event::KernelEvent::{Call, Charged, Lost, Name, Process};
     !matches!(event.event, Call(_) | Charged { .. } | Lost { .. } | Name { .. } | Process { .. })
 }

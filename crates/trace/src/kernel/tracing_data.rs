@@ -43,6 +43,8 @@ pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(crate) at: usize,
     pub(crate) order: ByteOrder,
+    /// Whether more bytes were asked for than there are.
+    pub(crate) ran_out: bool,
 }
 
 impl<'a> Cursor<'a> {
@@ -51,7 +53,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) const fn with(order: ByteOrder, bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, order }
+        Self { bytes, at: 0, order, ran_out: false }
     }
 
     /// Reads the mark, the version and the order of bytes, up to the size of a page.
@@ -125,7 +127,8 @@ impl<'a> Cursor<'a> {
     /// Takes a text with its zero byte.
     pub(crate) fn text(&mut self) -> Result<&'a [u8], &'static str> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let end = rest.iter().position(|byte| *byte == 0).ok_or(CUT)?;
+        // Without a zero byte it is longer than the rest.
+        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
         self.take(end + 1)
     }
 
@@ -139,8 +142,12 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn take(&mut self, size: usize) -> Result<&'a [u8], &'static str> {
-        let end = self.at.checked_add(size).ok_or(CUT)?;
-        let bytes = self.bytes.get(self.at..end).ok_or(CUT)?;
+        let end = self.at.saturating_add(size);
+        let bytes = self.bytes.get(self.at..end).filter(|bytes| bytes.len() == size);
+        let Some(bytes) = bytes else {
+            self.ran_out = true;
+            return Err(CUT);
+        };
         self.at = end;
         Ok(bytes)
     }

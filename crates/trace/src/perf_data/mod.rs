@@ -22,8 +22,8 @@
 //! `include/uapi/linux/perf_event.h`.
 
 mod layout;
-mod place;
 mod stream;
+mod window;
 
 use crate::container::Trace;
 use crate::error::ReadError;
@@ -31,9 +31,9 @@ use crate::kernel::event::{Context, Event, KernelEvent, TaskRef};
 use crate::kernel::raw::{ByteOrder, Decoder, text_of};
 use crate::kernel::tids::TidTable;
 use crate::kernel::{self, Head, tracing_data};
+use crate::place::Place;
 use core::ops::Range;
 use layout::{Attr, Next, Record, Sample};
-use place::Place;
 use std::collections::BTreeMap;
 use std::io::Read;
 use zerolag_model::{CpuId, Instant, MAX_CPUS};

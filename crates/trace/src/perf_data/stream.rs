@@ -18,13 +18,14 @@
 //!
 //! Source: Linux v6.12 `tools/perf/util/ordered-events.c` (`OE_FLUSH__ROUND`).
 
-use super::{Events, FINISHED_ROUND, File, Place};
+use super::{Events, FINISHED_ROUND, File};
 use crate::error::ReadError;
 use crate::kernel::Head;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
 use crate::kernel::stream::{self, Source, Stop};
 use crate::meta::Meta;
+use crate::place::Place;
 use core::ops::Range;
 use std::path::Path;
 use zerolag_model::{Instant, Record};

@@ -5,6 +5,8 @@ use super::ring::Page;
 use crate::error::ReadError;
 use crate::kernel::raw::{ByteOrder, text_of};
 use crate::kernel::tracing_data::{Cursor, Decoders};
+use crate::place::Place;
+use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -22,51 +24,55 @@ pub(super) struct File<'a> {
     pub(super) tsc: Option<(u32, u32, u64)>,
     /// Added to every time.
     pub(super) offset: i64,
+    packing: Packing,
     /// The top instance first.
     pub(super) contents: Vec<Contents<'a>>,
 }
 
 /// An instance.
 pub(super) enum Contents<'a> {
-    Buffer(Buffer<'a>),
+    Buffer(Buffer),
     /// The text of tracefs, which trace-cmd stores for latency tracers.
     Text(Cow<'a, [u8]>),
 }
 
 /// The pages of an instance.
-pub(super) struct Buffer<'a> {
+pub(super) struct Buffer {
     pub(super) clock: String,
     pub(super) page: Page,
-    pub(super) parts: Vec<Part<'a>>,
+    pub(super) parts: Vec<Part>,
 }
 
 /// The pages of a CPU.
-pub(super) struct Part<'a> {
+#[derive(Clone, Debug)]
+pub(super) struct Part {
     pub(super) cpu: u32,
     /// Their place in the file.
-    pub(super) at: usize,
+    pub(super) range: Range<usize>,
     pub(super) is_packed: bool,
-    pub(super) bytes: Cow<'a, [u8]>,
 }
 
 /// Reads everything but events.
 ///
 /// # Errors
 /// The file is damaged, cut off or of another version.
-pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, ReadError> {
-    let mut cursor = Cursor::new(bytes);
-    let (version, _) = cursor.begin().map_err(|reason| damaged(cursor.at, reason))?;
-    let mut reader = Reader { bytes, file: File::new(cursor.order), unpacked: 0, packing: Packing::None };
-    match version {
-        b"6\0" => reader.version_6()?,
-        b"7\0" => reader.version_7(cursor)?,
-        other => {
-            let other = text_of(other).chars().take(8).collect::<String>().escape_debug().to_string();
-            let reason = format!("it has version `{other}`; 6 and 7 are read: `trace-cmd convert --file-version 7`");
-            return Err(damaged(10, &reason));
+pub(super) fn read(place: Place<'_>) -> Result<File<'_>, ReadError> {
+    let mut size = match place {
+        Place::Memory(bytes) => bytes.len(),
+        Place::File(..) => HEAD,
+    };
+    loop {
+        let head = place.range(0..size)?;
+        let mut cursor = Cursor::new(&head);
+        let mut reader = Reader { place, file: File::new(ByteOrder::Little), unpacked: 0 };
+        let done = reader.read(&mut cursor);
+        // The head of version 6 has all names of functions: its size is not known before.
+        if done.is_err() && cursor.ran_out && head.len() < place.len() {
+            size = size.saturating_mul(4);
+            continue;
         }
+        return done.map(|()| reader.file);
     }
-    Ok(reader.file)
 }
 
 impl File<'_> {
@@ -79,6 +85,7 @@ impl File<'_> {
             lost: 0,
             tsc: None,
             offset: 0,
+            packing: Packing::None,
             contents: Vec::new(),
         }
     }
@@ -128,31 +135,40 @@ enum Packing {
 }
 
 struct Reader<'a> {
-    bytes: &'a [u8],
+    place: Place<'a>,
     file: File<'a>,
     /// The bytes that were unpacked until now.
     unpacked: u64,
-    packing: Packing,
 }
 
-impl<'a> Reader<'a> {
-    fn cursor(&self, at: usize) -> Cursor<'a> {
-        let mut cursor = Cursor::with(self.file.order, self.bytes);
-        cursor.at = at;
-        cursor
+impl Reader<'_> {
+    /// Reads everything but events; the cursor is over the beginning of the file.
+    fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
+        let (version, _) = cursor.begin().map_err(|reason| damaged(cursor.at, reason))?;
+        self.file.order = cursor.order;
+        match version {
+            b"6\0" => self.version_6(cursor),
+            b"7\0" => self.version_7(cursor),
+            other => {
+                let other = text_of(other).chars().take(8).collect::<String>().escape_debug().to_string();
+                let reason =
+                    format!("it has version `{other}`; 6 and 7 are read: `trace-cmd convert --file-version 7`");
+                Err(damaged(10, &reason))
+            }
+        }
     }
 
-    fn version_6(&mut self) -> Result<(), ReadError> {
-        let mut cursor = Cursor::new(self.bytes);
+    fn version_6(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
+        cursor.at = 0;
         let description = cursor.description().map_err(|reason| damaged(cursor.at, reason))?;
         self.file.decoders = description.decoders;
         let page = page(&description.header_page, description.page_size, cursor.at)?;
-        let done = self.rest_of_6(&mut cursor, page);
+        let done = self.rest_of_6(cursor, page);
         done.map_err(|error| error.at(cursor.at))
     }
 
     /// The error is a reason at the place of the cursor, or one with its own place.
-    fn rest_of_6(&mut self, cursor: &mut Cursor<'a>, page: Page) -> Result<(), Failed> {
+    fn rest_of_6(&mut self, cursor: &mut Cursor<'_>, page: Page) -> Result<(), Failed> {
         // Symbols, formats of printk, names of threads.
         for size in [4, 4, 8] {
             cursor.sized(size)?;
@@ -180,25 +196,39 @@ impl<'a> Reader<'a> {
             }
             kind = cursor.take(10)?;
         }
-        self.instance_of_6(cursor, kind, &clock, page)?;
+        self.instance_of_6(0, cursor, kind, &clock, page)?;
         for at in instances {
-            *cursor = self.cursor(usize::try_from(at).unwrap_or(usize::MAX));
-            let kind = cursor.take(10)?;
-            self.instance_of_6(cursor, kind, &clock, page)?;
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            // The kind, and place and size of each CPU's pages.
+            let bytes = self.place.range(at..at.saturating_add(10 + 16 * cpus as usize)).map_err(ReadError::Io)?;
+            let mut cursor = Cursor::with(self.file.order, &bytes);
+            let done = cursor.take(10).map_err(Failed::from);
+            let done = done.and_then(|kind| self.instance_of_6(at, &mut cursor, kind, &clock, page));
+            done.map_err(|error| error.at(at.saturating_add(cursor.at)))?;
         }
         Ok(())
     }
 
-    fn instance_of_6(&mut self, cursor: &mut Cursor<'a>, kind: &[u8], clock: &str, page: Page) -> Result<(), Failed> {
+    /// Reads an instance; the cursor is over the bytes from `base` on.
+    fn instance_of_6(
+        &mut self,
+        base: usize,
+        cursor: &mut Cursor<'_>,
+        kind: &[u8],
+        clock: &str,
+        page: Page,
+    ) -> Result<(), Failed> {
         match kind {
-            b"latency  \0" => self.file.contents.push(Contents::Text(Cow::Borrowed(&self.bytes[cursor.at..]))),
+            b"latency  \0" => {
+                let text = self.place.range(base.saturating_add(cursor.at)..self.place.len());
+                self.file.contents.push(Contents::Text(text.map_err(ReadError::Io)?));
+            }
             b"flyrecord\0" => {
                 let mut parts = Vec::new();
                 for cpu in 0..self.file.cpus {
                     let (at, size) = (cursor.number(8)?, cursor.number(8)?);
-                    let range = self.range(at, size, cursor.at)?;
-                    let (at, bytes) = (range.start, Cow::Borrowed(&self.bytes[range]));
-                    parts.push(Part { cpu, at, is_packed: false, bytes });
+                    let range = self.range(at, size, base.saturating_add(cursor.at))?;
+                    parts.push(Part { cpu, range, is_packed: false });
                 }
                 self.file.contents.push(Contents::Buffer(Buffer { clock: clock.to_owned(), page, parts }));
             }
@@ -207,9 +237,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn version_7(&mut self, mut cursor: Cursor<'a>) -> Result<(), ReadError> {
-        let (packing, first) = head_of_7(&mut cursor).map_err(|reason| damaged(cursor.at, reason))?;
-        self.packing = match packing {
+    fn version_7(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
+        let (packing, first) = head_of_7(cursor).map_err(|reason| damaged(cursor.at, reason))?;
+        self.file.packing = match packing {
             b"none" => Packing::None,
             b"zlib" => Packing::Zlib,
             b"zstd" => Packing::Zstd,
@@ -273,8 +303,7 @@ impl<'a> Reader<'a> {
     }
 
     fn instance_of_7(&mut self, place: usize, option: &[u8], header: &str, at: usize) -> Result<(), ReadError> {
-        let head = self.cursor(place);
-        let is_packed = self.section_head(head)?.is_packed;
+        let is_packed = self.section_head(place)?.is_packed;
         let mut cursor = Cursor::with(self.file.order, option);
         let mut list = || {
             cursor.take(8)?;
@@ -293,12 +322,8 @@ impl<'a> Reader<'a> {
         let mut parts = Vec::new();
         for (cpu, offset, size) in cpus {
             let range = self.range(offset, size, at)?;
-            let at = range.start;
-            let bytes = match is_packed && !range.is_empty() {
-                true => Cow::Owned(self.chunks(range)?),
-                false => Cow::Borrowed(&self.bytes[range]),
-            };
-            parts.push(Part { cpu, at, is_packed, bytes });
+            let is_packed = is_packed && !range.is_empty();
+            parts.push(Part { cpu, range, is_packed });
         }
         self.file.contents.push(Contents::Buffer(Buffer { clock, page, parts }));
         Ok(())
@@ -338,64 +363,123 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a part of the file, whose place is stated at `at`.
-    fn range(&self, offset: u64, size: u64, at: usize) -> Result<core::ops::Range<usize>, ReadError> {
+    fn range(&self, offset: u64, size: u64, at: usize) -> Result<Range<usize>, ReadError> {
         let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
         let range = range.and_then(|(start, size)| Some(start..start.checked_add(size)?));
         let end = offset.saturating_add(size);
-        range.filter(|range| range.end <= self.bytes.len()).ok_or_else(|| match size {
+        range.filter(|range| range.end <= self.place.len()).ok_or_else(|| match size {
             0 => damaged(at, "a place is beyond the end of the file"),
-            _ => damaged(self.bytes.len(), &format!("it is cut off: it has events up to byte {end}")),
+            _ => damaged(self.place.len(), &format!("it is cut off: it has events up to byte {end}")),
         })
     }
 
-    fn section_head(&self, mut cursor: Cursor<'a>) -> Result<Section, ReadError> {
-        let start = cursor.at;
+    fn section_head(&self, start: usize) -> Result<Section, ReadError> {
+        let bytes = self.place.range(start..start.saturating_add(SECTION_HEAD))?;
+        let mut cursor = Cursor::with(self.file.order, &bytes);
         let mut head =
             || Ok::<_, &'static str>((cursor.number(2)?, cursor.number(2)?, cursor.u32()?, cursor.number(8)?));
         let (id, flags, _, size) = head().map_err(|_| {
-            let end = self.bytes.len();
+            let end = self.place.len();
             damaged(end, &format!("it is cut off: it has a section at byte {start}"))
         })?;
-        Ok(Section { id, is_packed: flags & 1 == 1, at: cursor.at, size })
+        Ok(Section { id, is_packed: flags & 1 == 1, at: start + SECTION_HEAD, size })
     }
 
     /// Returns the bytes of a section, unpacked.
-    fn section(&mut self, at: usize, id: u64) -> Result<Cow<'a, [u8]>, ReadError> {
-        let section = self.section_head(self.cursor(at))?;
+    fn section(&mut self, at: usize, id: u64) -> Result<Cow<'static, [u8]>, ReadError> {
+        let section = self.section_head(at)?;
         if section.id != id {
             return Err(damaged(at, &format!("here is a section of kind {}, not {id}", section.id)));
         }
         let range = self.range(section.at as u64, section.size, at)?;
         if !section.is_packed {
-            return Ok(Cow::Borrowed(&self.bytes[range]));
+            return Ok(Cow::Owned(self.place.range(range)?.into_owned()));
         }
-        self.chunk(&mut self.cursor(range.start)).map(Cow::Owned)
+        let mut at = range.start;
+        self.file.chunk(self.place, &mut at, &mut self.unpacked).map(Cow::Owned)
+    }
+}
+
+/// The pages of a CPU, read from the file bit by bit.
+pub(super) struct Pages {
+    /// The place of the bytes that come next.
+    at: usize,
+    end: usize,
+    /// If they are packed, the number of chunks that remain, once it is known.
+    packed: Option<Option<u32>>,
+}
+
+impl Pages {
+    pub(super) fn of(part: &Part) -> Self {
+        Self { at: part.range.start, end: part.range.end, packed: part.is_packed.then_some(None) }
     }
 
-    /// Returns the unpacked pages of a CPU.
-    fn chunks(&mut self, range: core::ops::Range<usize>) -> Result<Vec<u8>, ReadError> {
-        let mut cursor = self.cursor(range.start);
-        let count = cursor.u32().map_err(|reason| damaged(cursor.at, reason))?;
-        let mut pages = Vec::new();
-        for _ in 0..count {
-            if cursor.at >= range.end {
-                return Err(damaged(cursor.at, "packed pages end too early"));
-            }
-            pages.append(&mut self.chunk(&mut cursor)?);
-        }
-        Ok(pages)
-    }
-
-    /// Unpacks a part behind its packed and its unpacked size.
-    fn chunk(&mut self, cursor: &mut Cursor<'a>) -> Result<Vec<u8>, ReadError> {
-        let at = cursor.at;
-        let mut head = || {
-            let (packed, size) = (cursor.u32()?, cursor.u32()?);
-            Ok::<_, &'static str>((cursor.take(packed as usize)?, size))
+    /// Appends the next bytes; returns whether there were any. `unpacked` counts what was unpacked.
+    ///
+    /// # Errors
+    /// Packed pages are damaged, or too long.
+    pub(super) fn more(
+        &mut self,
+        file: &File<'_>,
+        place: Place<'_>,
+        unpacked: &mut u64,
+        to: &mut Vec<u8>,
+    ) -> Result<bool, ReadError> {
+        let Some(packed) = &mut self.packed else {
+            let until = self.at.saturating_add(WINDOW).min(self.end);
+            to.extend_from_slice(&place.range(self.at..until)?);
+            return Ok(core::mem::replace(&mut self.at, until) < until);
         };
-        let (packed, size) = head().map_err(|_| damaged(at, "a packed part is cut off"))?;
-        self.unpacked = self.unpacked.saturating_add(u64::from(size));
-        if self.unpacked > UNPACKED_MAX {
+        if packed.is_none() {
+            let bytes = place.range(self.at..self.at.saturating_add(4))?;
+            let mut cursor = Cursor::with(file.order, &bytes);
+            *packed = Some(cursor.u32().map_err(|reason| damaged(self.at, reason))?);
+            self.at += 4;
+        }
+        let Some(count @ 1..) = packed else { return Ok(false) };
+        *count -= 1;
+        if self.at >= self.end {
+            return Err(damaged(self.at, "packed pages end too early"));
+        }
+        to.append(&mut file.chunk(place, &mut self.at, unpacked)?);
+        Ok(true)
+    }
+}
+
+impl File<'_> {
+    /// Returns all pages of a CPU.
+    ///
+    /// # Errors
+    /// Packed pages are damaged, or too long.
+    pub(super) fn pages<'b>(
+        &self,
+        place: Place<'b>,
+        part: &Part,
+        unpacked: &mut u64,
+    ) -> Result<Cow<'b, [u8]>, ReadError> {
+        if !part.is_packed {
+            return Ok(place.range(part.range.clone())?);
+        }
+        let (mut pages, mut bytes) = (Pages::of(part), Vec::new());
+        while pages.more(self, place, unpacked, &mut bytes)? {}
+        Ok(Cow::Owned(bytes))
+    }
+
+    /// Unpacks a part behind its packed and its unpacked size, and moves on behind it.
+    fn chunk(&self, place: Place<'_>, next: &mut usize, unpacked: &mut u64) -> Result<Vec<u8>, ReadError> {
+        let at = *next;
+        let cut = || damaged(at, "a packed part is cut off");
+        let sizes = place.range(at..at.saturating_add(8))?;
+        let size = |at| self.order.u32(&sizes, at).ok_or_else(cut);
+        let (packed, size) = (size(0)? as usize, size(4)?);
+        *next = at.saturating_add(8).saturating_add(packed);
+        let bytes = place.range(at.saturating_add(8)..*next)?;
+        if bytes.len() < packed {
+            return Err(cut());
+        }
+        let packed = &*bytes;
+        *unpacked = unpacked.saturating_add(u64::from(size));
+        if *unpacked > UNPACKED_MAX {
             return Err(damaged(at, &format!("it unpacks to more than {} GiB", UNPACKED_MAX >> 30)));
         }
         let mut unpacked = Vec::new();
@@ -467,6 +551,11 @@ fn chosen(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(chosen, _)| chosen)
 }
 
+/// So much of a file is read to find its head, and of a CPU's pages at once.
+const HEAD: usize = 1 << 20;
+const WINDOW: usize = 1 << 14;
+/// The size of the head of a section.
+const SECTION_HEAD: usize = 16;
 /// The most bytes that packed parts may unpack to.
 const UNPACKED_MAX: u64 = 4 << 30;
 
@@ -493,8 +582,8 @@ mod tests {
         let mut bytes = u32::try_from(packed.len()).expect("short").to_le_bytes().to_vec();
         bytes.extend(size.to_le_bytes());
         bytes.extend(packed);
-        let mut reader = Reader { bytes: &bytes, file: File::new(ByteOrder::Little), unpacked: 0, packing };
-        reader.chunk(&mut reader.cursor(0)).map_err(|error| error.to_string())
+        let file = File { packing, ..File::new(ByteOrder::Little) };
+        file.chunk(Place::Memory(&bytes), &mut 0, &mut 0).map_err(|error| error.to_string())
     }
 
     /// trace-cmd 3.1 of Debian has no zlib, others do.

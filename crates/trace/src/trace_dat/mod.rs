@@ -23,6 +23,7 @@
 
 mod layout;
 mod ring;
+mod stream;
 
 use crate::container::Trace;
 use crate::error::ReadError;
@@ -30,9 +31,13 @@ use crate::ftrace;
 use crate::kernel::event::{Context, Event, KernelEvent};
 use crate::kernel::tracing_data::MAGIC;
 use crate::kernel::{self, Head};
-use layout::{Buffer, Contents, File};
-use ring::Item;
+use crate::place::Place;
+use layout::{Buffer, Clock, Contents, File, Part};
+use ring::{Item, Ring};
+use std::borrow::Cow;
 use zerolag_model::{CpuId, MAX_CPUS};
+
+pub(crate) use stream::each;
 
 /// Returns whether a file is one.
 pub(crate) fn is(bytes: &[u8]) -> bool {
@@ -44,60 +49,87 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 /// # Errors
 /// It is damaged or cut off, of another version, or its clock does not tell the time.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let mut file = layout::read(bytes)?;
-    let contents = core::mem::take(&mut file.contents);
-    let mut last = None;
-    for content in &contents {
+    let place = Place::Memory(bytes);
+    let file = layout::read(place)?;
+    let mut unpacked = 0;
+    for content in &file.contents {
         match content {
             Contents::Text(text) => return ftrace::read(&String::from_utf8_lossy(text)),
-            Contents::Buffer(buffer) => match events(&file, buffer) {
-                Err(ReadError::NoEvents { dropped }) => last = Some(dropped),
-                done => return done,
-            },
+            Contents::Buffer(buffer) => {
+                let clock = file.clock(&buffer.clock)?;
+                let pages = buffer.parts.iter().map(|part| file.pages(place, part, &mut unpacked));
+                match events(&file, &clock, buffer, &pages.collect::<Result<Vec<_>, _>>()?) {
+                    Err(ReadError::NoEvents { .. }) => {}
+                    done => return done,
+                }
+            }
         }
     }
-    Err(ReadError::NoEvents { dropped: last.flatten() })
+    Err(ReadError::NoEvents { dropped: None })
 }
 
 /// Reads the events of one instance.
-fn events(file: &File, buffer: &Buffer<'_>) -> Result<Trace, ReadError> {
-    let clock = file.clock(&buffer.clock)?;
+fn events(file: &File<'_>, clock: &Clock, buffer: &Buffer, pages: &[Cow<'_, [u8]>]) -> Result<Trace, ReadError> {
     let mut head = Head { cpus: file.cpus, kernel: file.kernel.clone(), ..Head::default() };
     let mut events = Vec::new();
     let mut placed: u64 = 0;
-    for part in &buffer.parts {
-        let cpu = CpuId(part.cpu);
-        if cpu.index() >= MAX_CPUS {
-            return Err(damaged(part.at, "pages are of a CPU beyond 4095"));
-        }
+    for (part, bytes) in buffer.parts.iter().zip(pages) {
+        let cpu = part.cpu()?;
         head.saw_cpu(cpu);
-        let mut ring = ring::Ring::new(file.order, buffer.page, &part.bytes);
-        loop {
-            // The place in a packed file is that of the packed pages.
-            let wrong = |ring: &ring::Ring<'_>, reason| {
-                damaged(if part.is_packed { part.at } else { part.at.saturating_add(ring.at()) }, reason)
-            };
-            match ring.next().map_err(|reason| wrong(&ring, reason))? {
-                None => break,
-                Some((at, Item::Lost(events_lost))) => {
-                    placed = placed.saturating_add(events_lost);
-                    events.push(Event::new(clock.time(at), cpu, KernelEvent::Lost { events: events_lost }));
-                }
-                Some((at, Item::Event(payload))) => {
-                    let event = event(file, payload).map_err(|reason| wrong(&ring, reason))?;
-                    let Some((current, context, event)) = event else { continue };
-                    events.push(Event { current, context, ..Event::new(clock.time(at), cpu, event) });
-                }
+        let mut ring = Ring::new(file.order, buffer.page, bytes);
+        while let Some(event) = next(file, clock, cpu, &mut ring).map_err(|reason| part.damaged(ring.at(), reason))? {
+            if let KernelEvent::Lost { events } = event.event {
+                placed = placed.saturating_add(events);
             }
+            events.push(event);
         }
     }
     head.lost = file.lost.saturating_sub(placed);
     kernel::trace(head, events)
 }
 
+impl Part {
+    /// Returns its CPU.
+    fn cpu(&self) -> Result<CpuId, ReadError> {
+        let cpu = CpuId(self.cpu);
+        let is_possible = cpu.index() < MAX_CPUS;
+        is_possible.then_some(cpu).ok_or_else(|| damaged(self.range.start, "pages are of a CPU beyond 4095"))
+    }
+
+    /// Returns the error of a mistake at a place of its pages. The place in a packed file is that
+    /// of the packed pages.
+    fn damaged(&self, at: usize, reason: &str) -> ReadError {
+        let start = self.range.start;
+        damaged(if self.is_packed { start } else { start.saturating_add(at) }, reason)
+    }
+}
+
+/// Returns the next event of a CPU that is used; `None` at the end.
+fn next<'a>(
+    file: &File<'_>,
+    clock: &Clock,
+    cpu: CpuId,
+    ring: &mut Ring<'a>,
+) -> Result<Option<Event<'a>>, &'static str> {
+    while let Some((at, item)) = ring.next()? {
+        let at = clock.time(at);
+        match item {
+            Item::Lost(events) => return Ok(Some(Event::new(at, cpu, KernelEvent::Lost { events }))),
+            Item::Event(payload) => {
+                let Some((current, context, event)) = event(file, payload)? else { continue };
+                return Ok(Some(Event { current, context, ..Event::new(at, cpu, event) }));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Decodes a payload; `None` if its trace point is not used.
 #[expect(clippy::type_complexity, reason = "the parts of an event")]
-fn event<'a>(file: &File, payload: &'a [u8]) -> Result<Option<(Option<u32>, Context, KernelEvent<'a>)>, &'static str> {
+fn event<'a>(
+    file: &File<'_>,
+    payload: &'a [u8],
+) -> Result<Option<(Option<u32>, Context, KernelEvent<'a>)>, &'static str> {
     let number = file.order.at(payload, 0, 2).ok_or("an event has no number of a trace point")?;
     let Some(decoder) = file.decoders.get(&number) else { return Ok(None) };
     let event = decoder.decode(payload).ok_or("an event has an impossible value")?;

@@ -1,45 +1,13 @@
-//! [`Place`]: the bytes of a file, in memory or not.
-//!
-//! A short file is read as a whole, a long one by parts: its header, tables and descriptions as
-//! ranges, its records through a window.
+//! The records of a file, through a window if it is not in memory.
 
 use super::layout::{self, Next, Record};
 use crate::kernel::raw::ByteOrder;
+use crate::place::{Place, append};
 use core::ops::Range;
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-
-/// Where the bytes of a file are.
-#[derive(Clone, Copy)]
-pub(super) enum Place<'b> {
-    Memory(&'b [u8]),
-    /// A file and its length.
-    File(&'b File, usize),
-}
+use std::io;
 
 impl<'b> Place<'b> {
-    /// Returns the length of the file.
-    pub(super) const fn len(self) -> usize {
-        match self {
-            Self::Memory(bytes) => bytes.len(),
-            Self::File(_, len) => len,
-        }
-    }
-
-    /// Returns the bytes of a range; those behind the end of the file are missing.
-    pub(super) fn range(self, range: Range<usize>) -> io::Result<Cow<'b, [u8]>> {
-        let range = range.start.min(self.len())..range.end.min(self.len());
-        match self {
-            Self::Memory(bytes) => Ok(Cow::Borrowed(bytes.get(range).unwrap_or_default())),
-            Self::File(file, _) => {
-                let mut bytes = Vec::new();
-                append(file, range, &mut bytes)?;
-                Ok(Cow::Owned(bytes))
-            }
-        }
-    }
-
     /// Gives the records of a range in order; returns where they end.
     ///
     /// # Errors
@@ -75,16 +43,6 @@ impl<'b> Place<'b> {
             }
         }
     }
-}
-
-/// Reads a range of a file.
-fn append(mut file: &File, range: Range<usize>, to: &mut Vec<u8>) -> io::Result<()> {
-    file.seek(SeekFrom::Start(range.start as u64))?;
-    let read = file.take(range.len() as u64).read_to_end(to)?;
-    if read < range.len() {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file has become shorter"));
-    }
-    Ok(())
 }
 
 /// So much of the records is in memory: more than the longest one.
