@@ -300,9 +300,15 @@ impl Cpu {
             self.account_below(end);
             return;
         }
-        // In a path, interrupts come first and the scheduler last.
+        // In a path, interrupts come first and the scheduler last; but a section with interrupts
+        // disabled keeps all others waiting until it is over, so it is the last while it lasts.
+        let section = match self.ends {
+            Ends::IrqsOff(_) => Some(CpuLayer::Kernel),
+            Ends::Nothing | Ends::Softirq(_) => None,
+        };
+        let usual = [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware, CpuLayer::Kernel];
         let mut beyond = self.busy_until.since(end);
-        for layer in [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware, CpuLayer::Kernel] {
+        for layer in section.into_iter().chain(usual) {
             let back = (self.times.of(layer) - self.times_before.of(layer)).min(beyond);
             self.times.take_back(layer, back);
             beyond -= back;
