@@ -49,14 +49,15 @@
 //!
 //! Complexity: O(depth x log groups) per switch.
 
+mod unthrottled;
+
 use crate::monitor::{Context, Monitor, Outcome};
+use crate::monitors::bandwidth::unthrottled::{Debt, LastUnthrottled, Switched};
 use crate::report::{Findings, label};
 use crate::task_time::{Moment, TaskTime};
 use std::collections::BTreeMap;
 use zerolag_model::settings::TimerGrain;
-use zerolag_model::{
-    ClassId, CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent,
-};
+use zerolag_model::{ClassId, CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
@@ -73,9 +74,7 @@ struct Bandwidth {
     is_divided: bool,
     /// When a task last changed its class, group or turn.
     changed_at: Option<Instant>,
-    /// Of each CPU the last unthrottling, until its next switch: it is one of an empty queue if the
-    /// running task blocks, or if a task is moved away at that instant.
-    unthrottled: IdTable<CpuId, Vec<Unthrottled>>,
+    unthrottled: LastUnthrottled,
     /// Whether handlers that borrow quota take time that is charged to no task.
     has_costly_grants: bool,
     has_bypass: bool,
@@ -96,15 +95,6 @@ struct Throttled {
     refreshes: u64,
     /// What its CPUs had repaid before that of the time that they ran while throttled.
     repaid: Duration,
-}
-
-/// A group that was unthrottled on a CPU.
-#[derive(Clone, Copy)]
-struct Unthrottled {
-    group: GroupId,
-    at: Instant,
-    /// What it had run there while it was throttled.
-    overrun: Duration,
 }
 
 /// The use of one limited group.
@@ -168,7 +158,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         has_bypass: context.settings().bandwidth_hotplug_bypass,
         is_divided,
         changed_at: None,
-        unthrottled: IdTable::default(),
+        unthrottled: LastUnthrottled::default(),
         has_costly_grants: is_divided
             && context.settings().enforce_fair == TimerGrain::Exact
             && !context.path().is_zero(),
@@ -187,10 +177,9 @@ impl Monitor for Bandwidth {
                 self.changed_at = Some(record.at);
             }
             TraceEvent::Switch { prev, prev_state, next, next_prio } => {
-                for last in core::mem::take(self.unthrottled.entry(record.cpu)) {
-                    if *prev_state != PrevState::Runnable && record.at.since(last.at) <= self.path {
-                        self.used.entry(last.group).or_default().unanswered += last.overrun;
-                    }
+                let switch = Switched { at: record.at, prev: *prev, prev_state: *prev_state, next: *next };
+                for debt in self.unthrottled.switch(record.cpu, switch, self.path) {
+                    self.used.entry(debt.group).or_default().follow(debt);
                 }
                 if let Some(prev) = prev {
                     self.charge(before, *prev, record, found);
@@ -205,10 +194,9 @@ impl Monitor for Bandwidth {
                 }
             }
             TraceEvent::Migrate { task, from, .. } => {
-                let left = self.unthrottled.entry(*from);
                 for group in self.groups.path(*task) {
-                    for last in left.extract_if(.., |last| last.group == group && last.at == record.at) {
-                        self.used.entry(group).or_default().unanswered += last.overrun;
+                    for debt in self.unthrottled.migrate(*from, record.at, *task, group) {
+                        self.used.entry(group).or_default().follow(debt);
                     }
                 }
             }
@@ -247,8 +235,7 @@ impl Monitor for Bandwidth {
                     // Its last fair task left: the CPU repays later.
                     account.unanswered += overrun;
                 } else {
-                    let at = record.at;
-                    self.unthrottled.entry(record.cpu).push(Unthrottled { group: *group, at, overrun });
+                    self.unthrottled.add(record.cpu, *group, record.at, overrun);
                 }
                 if let Some(throttled) = self.throttled_at.remove(&(*group, record.cpu)) {
                     self.used.entry(*group).or_default().throttled += record.at.since(throttled.since);
@@ -395,6 +382,14 @@ impl Account {
     /// Returns what the CPUs that are throttled now have run since.
     fn owed(&self) -> Duration {
         self.overrun.values().copied().sum()
+    }
+
+    /// Notes that a CPU has not repaid its overrun, or that it had.
+    fn follow(&mut self, debt: Debt) {
+        self.unanswered = match debt.is_owed {
+            true => self.unanswered + debt.overrun,
+            false => self.unanswered.saturating_sub(debt.overrun),
+        };
     }
 
     /// Forgets the use so far.
@@ -652,6 +647,36 @@ mod tests {
         let says =
             "group 1 has used 33ms in 0 periods and 33ms since; cpu.max 10000 100000 and a slack of 18ms allow less";
         breaks("bandwidth", &unthrottled_at(32_400), says);
+    }
+
+    /// The running task is stopped to be moved: its CPU is unthrottled, and the group still owes
+    /// the 20 ms.
+    #[test]
+    fn a_cpu_whose_running_task_is_moved_has_not_repaid() {
+        let moved = |us: u64, goes_on: bool| {
+            let mut script = Script::new(2);
+            let a = script.fair("a");
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
+            let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
+            script.event(0, 0, TraceEvent::GroupMax { group: GROUP, max });
+            script.wake(0, 0, a).run(0, 0, None, Some(a));
+            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
+            script.switch(32_000, 0, Some(a), PrevState::Runnable, None);
+            if goes_on {
+                script.run(32_001, 0, None, Some(a)).switch(32_002, 0, Some(a), PrevState::Runnable, None);
+            }
+            script.migrate(32_003, a, 0, 1, MigrateReason::Active).run(33_000, 1, None, Some(a));
+            script.switch(34_000, 1, Some(a), PrevState::Blocked, None);
+            script.end(35_000)
+        };
+        holds("bandwidth", &moved(32_000, false));
+        let says =
+            "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &moved(31_900, false), says);
+        let says = "group 1 has used 32.001ms in 0 periods and 32.001ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &moved(32_000, true), says);
     }
 
     /// With hard limits a CPU can have borrowed a whole quota at the end of a period.

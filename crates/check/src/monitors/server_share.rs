@@ -8,7 +8,9 @@
 //! throttled there do not want to run. A server can overrun until the tick, and repay that with
 //! periods, which are added to the window: an immediate one if the overrun is more than the part
 //! for interrupts, a deferred one if it is more than a runtime and its task blocks. A CPU that is
-//! offline runs nothing: tasks that a kernel leaves there are `no-task-lost`'s concern.
+//! offline runs nothing: tasks that a kernel leaves there are `no-task-lost`'s concern. A CPU that
+//! was asked to reschedule in a section without preemption, or with interrupts disabled, answers at
+//! its end: that time is no part of the window.
 //!
 //! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or
 //! unthrottled.
@@ -40,8 +42,18 @@ struct View {
     /// Start of the current window; `None` while no fair task wants to run.
     since: Option<Instant>,
     ran: Duration,
+    /// The time of the window in which the CPU was asked to reschedule in a section of its task.
+    held: Duration,
     /// The end of the period that continues with the parameters before the last change.
     old_until: Instant,
+}
+
+impl View {
+    /// Begins a new window, at the earliest when the old parameters end; `None` without one.
+    fn begin(&mut self, at: Option<Instant>) {
+        self.since = at.map(|at| at.max(self.old_until));
+        (self.ran, self.held) = (Duration::ZERO, Duration::ZERO);
+    }
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -64,8 +76,10 @@ impl Monitor for ServerShare {
         match &record.event {
             TraceEvent::Switch { .. } => {
                 self.account(before, record.cpu, record.at);
+                self.hold(before, record.cpu, record.at);
                 self.judge(record.cpu, record.at, found);
             }
+            TraceEvent::NoPreempt { disables: None, .. } => self.hold(before, record.cpu, record.at),
             // The switch that ends its turn sees it in its new class.
             TraceEvent::AttrChange { task, attr } if attr.prio().class() != ClassId::Fair => {
                 self.leaves_class(before, *task, record.at);
@@ -102,18 +116,18 @@ impl Monitor for ServerShare {
                 }
                 let view = self.cpus.entry(record.cpu);
                 if next.is_some() && next_prio.class() == ClassId::Deadline && view.since.is_some() {
-                    (view.since, view.ran) = (Some(record.at.max(view.old_until)), Duration::ZERO);
+                    view.begin(Some(record.at));
                 }
             }
             TraceEvent::ServerParams { .. } => {
                 // The current period continues, and so can one from before an earlier change.
                 let view = self.cpus.entry(record.cpu);
                 view.old_until = view.old_until.max(record.at + old.period);
-                (view.since, view.ran) = (view.since.map(|_| view.old_until), Duration::ZERO);
+                view.begin(view.since.map(|_| view.old_until));
             }
             TraceEvent::Hotplug { online } => {
                 let view = self.cpus.entry(record.cpu);
-                (view.since, view.ran) = ((*online && view.wanting > 0).then_some(record.at), Duration::ZERO);
+                view.begin((*online && view.wanting > 0).then_some(record.at));
             }
             // No other event moves a task or begins a turn.
             _ => {}
@@ -124,6 +138,7 @@ impl Monitor for ServerShare {
         let cpus: Vec<CpuId> = last.cpus().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
             self.account(last, cpu, end);
+            self.hold(last, cpu, end);
             self.judge(cpu, end, found);
         }
         crate::Outcome::Judged
@@ -139,6 +154,16 @@ impl ServerShare {
         let view = self.cpus.entry(cpu);
         if let Some(since) = view.since.filter(|_| is_fair) {
             view.ran += at.since(place.since.max(since));
+        }
+    }
+
+    /// Adds the part of a section that ends now in which the CPU was asked to reschedule.
+    fn hold(&mut self, before: &Replay, cpu: CpuId, at: Instant) {
+        let place = before.cpu(cpu);
+        let (Some(section), Some(asked)) = (place.no_preempt_since, place.need_resched_since) else { return };
+        let view = self.cpus.entry(cpu);
+        if let Some(since) = view.since {
+            view.held += at.since(section.max(asked).max(since));
         }
     }
 
@@ -165,10 +190,10 @@ impl ServerShare {
         };
         let window = period * (2 + repaid);
         if view.ran >= least {
-            (view.since, view.ran) = (Some(at.max(view.old_until)), Duration::ZERO);
-        } else if at.since(since) > window {
-            let ran = core::mem::take(&mut view.ran);
-            view.since = Some(at);
+            view.begin(Some(at));
+        } else if at.since(since) > window + view.held {
+            let ran = view.ran;
+            view.begin(Some(at));
             found.push(at, Some(cpu), &[], || {
                 format!("fair tasks want to run on cpu {cpu} for {}, and run for {ran}", at.since(since))
             });
@@ -193,8 +218,8 @@ impl ServerShare {
         if let Some(cpu) = place {
             let view = self.cpus.entry(cpu);
             view.wanting += 1;
-            if after.cpu(cpu).online_since().is_some() {
-                view.since.get_or_insert(at.max(view.old_until));
+            if view.since.is_none() && after.cpu(cpu).online_since().is_some() {
+                view.begin(Some(at));
             }
         }
     }
@@ -203,7 +228,8 @@ impl ServerShare {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{GroupId, TaskId, TraceEvent};
+    use zerolag_model::event::Disables;
+    use zerolag_model::{CpuId, GroupId, TaskId, TraceEvent};
     use zerolag_trace::Trace;
     use zerolag_trace::script::Script;
 
@@ -266,6 +292,37 @@ mod tests {
         };
         holds("server-share", &offline_until(3_000));
         breaks("server-share", &offline_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
+    }
+
+    /// `fifo` is in a section when the server wants to run `fair`.
+    #[test]
+    fn a_section_that_no_task_preempts_delays_the_server() {
+        let held = |disables: bool, asked: bool, until: u64| {
+            let (mut script, fair, fifo) = beginning();
+            script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);
+            let no_preempt = |disables| TraceEvent::NoPreempt { task: fifo, disables };
+            if disables {
+                script.event(900_000, 0, no_preempt(Some(Disables::Preemption)));
+            }
+            if asked {
+                script.event(950_000, 0, TraceEvent::NeedResched { by: CpuId(0) });
+            }
+            script.event(1_450_000, 0, no_preempt(None));
+            script.event(1_450_000, 0, TraceEvent::NeedResched { by: CpuId(0) }).end(until)
+        };
+        holds("server-share", &held(true, true, 2_500_010));
+        let says = "fair tasks want to run on cpu 0 for 2500.001ms, and run for 0ns";
+        breaks("server-share", &held(true, true, 2_500_011), says);
+        breaks(
+            "server-share",
+            &held(true, false, 2_500_010),
+            "fair tasks want to run on cpu 0 for 2.5s, and run for 0ns",
+        );
+        breaks(
+            "server-share",
+            &held(false, true, 2_500_010),
+            "fair tasks want to run on cpu 0 for 2.5s, and run for 0ns",
+        );
     }
 
     fn beginning() -> (Script, TaskId, TaskId) {
