@@ -189,6 +189,11 @@ fn a_text_that_is_out_of_order_or_wrong_is_no_stream() {
     let middle = text.len() / 2 + text[text.len() / 2..].find("\n ").expect("lines") + 1;
     let path = file("stream-order.txt", format!("{}{}", &text[middle..], &text[..middle]).as_bytes());
     assert!(streamed(&path).is_none() && open(&path).is_ok());
+    // The remark on overwritten events is behind the events, of which many were given by then.
+    let (remark, long) = ("# entries-in-buffer/entries-written: 10/20   #P:2\n", self::text(500));
+    let late = file("stream-late.txt", (long.replace(remark, "") + remark).as_bytes());
+    assert!(streamed(&late).is_none());
+    assert_eq!(open(&late).expect("a trace").meta.recorded.gaps[0].from.as_nanos(), 1_000_000_000);
     for wrong in [text.replace("prev_prio=120", "prev_prio=x"), "# tracer: nop\n".to_owned()] {
         let path = file("stream-wrong.txt", wrong.as_bytes());
         let streamed = stream_recording(&path, |_| (), |(), _| {}).expect_err("an error").to_string();

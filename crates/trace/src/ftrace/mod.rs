@@ -34,7 +34,7 @@ use crate::kernel::means::Stack;
 use crate::kernel::tids::TidTable;
 use crate::kernel::{self, Head};
 use line::{Line, Parsed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::{CpuId, Instant};
 
 pub(crate) use stream::each;
@@ -63,8 +63,15 @@ pub fn read(text: &str) -> Result<Trace, ReadError> {
         rest = &rest[end + 1..];
     }
     reader.take_cut(number + 1, cut);
+    let is_overwritten = reader.is_overwritten;
     let (head, events) = reader.finish(text.as_bytes())?;
-    kernel::trace(head, events)
+    if !is_overwritten {
+        return kernel::trace(head, events);
+    }
+    // Every CPU has its own buffer, and the trace begins with the first event of any.
+    let cpus: BTreeSet<CpuId> = events.iter().map(|event| event.cpu).collect();
+    let first = events.iter().map(|event| event.at).min().unwrap_or(Instant::ZERO);
+    kernel::trace(head, overwritten(first, cpus).chain(events).collect())
 }
 
 /// As [`read`]; also returns each task's thread id, in order of task.
@@ -241,7 +248,8 @@ impl<'a> Reader<'a> {
         self.valid == 0 && self.errors.total >= NO_TRACE_LINES as u64
     }
 
-    /// Ends the reading. `text` is the beginning, for an error.
+    /// Ends the reading; returns the events that were not taken out. `text` is the beginning, for
+    /// an error.
     fn finish(mut self, text: &[u8]) -> Result<(Head, Vec<Event<'a>>), ReadError> {
         self.end_stack();
         if self.valid == 0 && !self.has_tracer {
@@ -253,13 +261,6 @@ impl<'a> Reader<'a> {
         let last = self.events.iter().map(|event| event.at).fold(self.last_given, Instant::max);
         let lost = core::mem::take(&mut self.lost).into_iter();
         self.events.extend(lost.map(|(cpu, events)| Event::new(last, cpu, KernelEvent::Lost { events })));
-        if self.is_overwritten && self.given == 0 {
-            // Every CPU has its own buffer, and the trace begins with the first event of any.
-            let cpus: std::collections::BTreeSet<CpuId> = self.events.iter().map(|event| event.cpu).collect();
-            let first = self.events.iter().map(|event| event.at).min().unwrap_or(Instant::ZERO);
-            let events = core::mem::take(&mut self.events);
-            self.events = overwritten(first, cpus).chain(events).collect();
-        }
         Ok((self.head, self.events))
     }
 }

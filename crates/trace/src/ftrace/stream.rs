@@ -48,7 +48,12 @@ impl<'p> Source<'p> for Text<'p, '_> {
         if let Some((first, cpus)) = &self.overwritten {
             overwritten(*first, cpus.iter().copied()).for_each(|event| give(&event));
         }
-        self.lines(give)
+        let (head, is_overwritten) = self.lines(give)?;
+        // The remark stands behind the head, where `is_overwritten` does not look.
+        if is_overwritten && self.overwritten.is_none() {
+            return Err(Stop::Whole);
+        }
+        Ok(head)
     }
 }
 
@@ -71,8 +76,9 @@ impl<'p> Text<'p, '_> {
         }
     }
 
-    /// Reads all lines and gives their events.
-    fn lines(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop> {
+    /// Reads all lines and gives their events; also returns whether a line says that the oldest
+    /// events were overwritten.
+    fn lines(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<(Head, bool), Stop> {
         let mut input = BufReader::with_capacity(1 << 16, File::open(self.path)?);
         let (mut reader, mut line, mut number) = (Reader::default(), Vec::new(), 0);
         let mut begin: Option<Vec<u8>> = None;
@@ -104,18 +110,12 @@ impl<'p> Text<'p, '_> {
             }
         }
         let is_overwritten = reader.is_overwritten;
-        let given = reader.given;
-        let (head, mut events) = reader.finish(&begin.unwrap_or_default()).map_err(Stop::Error)?;
-        if is_overwritten && given == 0 {
-            // `finish` has put the remarks in front, which are given already.
-            let remarks = self.overwritten.as_ref().map_or(0, |(_, cpus)| cpus.len());
-            events.drain(..remarks.min(events.len()));
-        }
+        let (head, events) = reader.finish(&begin.unwrap_or_default()).map_err(Stop::Error)?;
         for event in events {
             order.check(&event)?;
             give(&event);
         }
-        Ok(head)
+        Ok((head, is_overwritten))
     }
 }
 
