@@ -34,6 +34,7 @@ pub mod input;
 pub mod interrupt;
 pub mod limits;
 pub mod nature;
+pub mod origin;
 mod plan;
 pub mod program;
 pub mod random;

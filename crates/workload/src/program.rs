@@ -10,6 +10,7 @@
 
 use crate::arrivals::ArrivalSource;
 use crate::change::TimedChange;
+use crate::origin::Origin;
 use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, UtilClamp};
@@ -37,6 +38,8 @@ pub struct Program {
     pub interrupts: Vec<InterruptDef>,
     /// What these become under the settings of a run; empty until then.
     pub kernel_work: KernelWork,
+    /// The recording that the workload was imported from, if it was.
+    pub origin: Option<Origin>,
 }
 
 impl Program {

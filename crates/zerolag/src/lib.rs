@@ -78,6 +78,7 @@ pub mod import;
 pub mod knob;
 pub mod limit;
 pub mod manifest;
+mod origin;
 pub mod page;
 pub mod repro;
 pub mod results;

@@ -30,6 +30,7 @@ mod compose;
 mod interrupt;
 mod lives;
 mod machine;
+mod origin;
 mod pause;
 mod pool;
 pub mod schema;
@@ -60,7 +61,7 @@ use zerolag_model::settings::nearest;
 /// one takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 28] = [
     "include",
     "parameters",
     "kernel",
@@ -68,6 +69,7 @@ const KEYS: [&str; 27] = [
     "seed",
     "costs",
     "goals",
+    "origin",
     "machine",
     "settings",
     "fair_server",
@@ -160,6 +162,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     }
     let seed = root.int("seed", 0..=u64::MAX, report).map(|(seed, _)| seed);
     let costs = root.string("costs", report).map(|(costs, _)| costs.to_string());
+    let origin = origin::origin(root, report);
     let nr_cpus = machine.clone().unwrap_or_else(crate::default_machine).nr_cpus();
     let mut reader = Reader {
         report,
@@ -199,6 +202,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     if !report.has_errors() {
         check::check(&assembly.program, &assembly.origins, report);
     }
+    assembly.program.origin = origin;
     Scenario {
         program: assembly.program,
         machine,

@@ -6,7 +6,7 @@
 //! express: names that must exist, CPUs that the machine must have, keys that a policy does not
 //! accept.
 
-use super::{change, interrupt, machine, pause, pool, server, service, shared, step, task, times};
+use super::{change, interrupt, machine, origin, pause, pool, server, service, shared, step, task, times};
 use crate::goal::Metric;
 use serde_json::{Map, Value, json};
 use zerolag_model::{DlFlags, KernelVersion, MAX_CPUS, Policy};
@@ -94,6 +94,10 @@ fn root(key: &str) -> Value {
             let names: Vec<String> = Metric::TABLE.iter().map(|(name, _)| name.replace('.', "\\.")).collect();
             json!({ "type": "array", "items": { "type": "string", "pattern": format!("(^|\\.)({})\\s*[<>]", names.join("|")) } })
         }
+        "origin" => object(&origin::KEYS, |key| match key {
+            "trace" => string(),
+            _ => object(&origin::ERROR_KEYS, |_| json!({ "type": "string", "pattern": "^ *[0-9.]+ *% *$" })),
+        }),
         "machine" => object(&machine::KEYS, machine_key),
         // The table grows with every mechanism: `zerolag settings` lists it, with all values.
         "settings" => json!({ "type": "object", "description": "see `zerolag settings`" }),

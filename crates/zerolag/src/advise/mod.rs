@@ -40,6 +40,7 @@ use zerolag_model::{CpuMax, Duration};
 use zerolag_report::Summary;
 use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Relation};
+use zerolag_workload::origin::is_within;
 
 /// What is asked.
 #[derive(Clone, PartialEq, Debug)]
@@ -495,7 +496,7 @@ impl<P: FnMut(usize) -> ControlFlow<()>> Study<'_, P> {
         for alternative in rest {
             let after = figures(alternative);
             let is_small = before.iter().zip(&after).all(|pair| match pair {
-                (Some(before), Some(after)) => before.abs_diff(*after) as f64 <= base * (*before).max(*after) as f64,
+                (Some(before), Some(after)) => is_within(base, *before as f64, *after as f64),
                 _ => false,
             });
             alternative.is_below_base_error = is_small;

@@ -12,6 +12,7 @@ use zerolag_model::Duration;
 use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table, Titled};
 use zerolag_workload::limits::milli_text;
+use zerolag_workload::origin::CANNOT_TELL;
 
 /// The result of `zerolag advise` for a workload or a trace.
 pub(crate) const DOCUMENT: Document = Document::of::<AdviceGiven<'_>>(SCHEMA, "advise");
@@ -205,7 +206,7 @@ impl Advice {
             let is_unknown = alternative.is_below_base_error;
             row.extend(alternative.searched.worst.iter().map(Verdict::figure_text));
             row.push(if is_unknown {
-                "cannot tell".to_owned()
+                CANNOT_TELL.to_owned()
             } else {
                 format!("{} of {}", alternative.searched.missed, alternative.searched.runs)
             });

@@ -91,9 +91,8 @@ pub(crate) fn run(args: &Args) -> Done {
             "leave it out, or give --set cpu.max=",
         ));
     }
-    let (workload, base) = if zerolag::trace::is_trace(&head) {
-        let (workload, base) = of_trace(args)?;
-        (workload, Some(base))
+    let workload = if zerolag::trace::is_trace(&head) {
+        of_trace(args)?
     } else {
         if let Some(option) = args.groups.given() {
             return Err(Failure::input_help(
@@ -101,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Done {
                 "a workload has its groups in it; --set changes their limits",
             ));
         }
-        (args.workload.workload()?, None)
+        args.workload.workload()?
     };
     let prepared = simulation_of_workload(workload, &args.run)?.plan()?;
     if !args.run.sim.is_quiet() {
@@ -112,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Done {
         seeds: args.seeds,
         risk: args.risk,
         group: args.of.clone(),
-        base_error: base,
+        base_error: prepared.plan.program.origin.as_ref().map(|origin| origin.base_error.of("wait")),
     };
     catch_interrupts();
     let mut progress = Progress::new(60 * args.seeds, "runs or so", args.run.sim.is_quiet());
@@ -153,8 +152,8 @@ fn of_counters(args: &Args) -> Done {
     Ok(code::OK)
 }
 
-/// Imports a trace; returns the workload and the relative base error of its waits.
-fn of_trace(args: &Args) -> Result<(Workload, f64), Failure> {
+/// Imports a trace.
+fn of_trace(args: &Args) -> Result<Workload, Failure> {
     let path = &args.workload.file;
     let trace: Trace = input::trace(path)?;
     let options = args.groups.options(args.run.kernel.kernel)?;
@@ -162,5 +161,5 @@ fn of_trace(args: &Args) -> Result<(Workload, f64), Failure> {
     if !args.run.sim.is_quiet() {
         eprintln_lossy(base.to_string().trim_end());
     }
-    Ok((Workload::text("import.toml", scenario.as_bytes()), base.wait_share()))
+    Ok(Workload::text("import.toml", scenario.as_bytes()))
 }

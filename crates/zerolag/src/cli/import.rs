@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let (services, work) = (args.services.clone(), args.work.clone());
     let options = Options { form, services, work, ..args.groups.options(args.kernel.kernel)? };
-    let imported = import(&trace, &origin, &options);
+    let mut imported = import(&trace, &origin, &options);
     if imported.scenario.len() > SCENARIO_MAX {
         let size = imported.scenario.len() >> 20;
         return Err(Failure::input_help(
@@ -162,6 +162,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ImportError::Scenario(error) => Failure::Workload(error),
         error => Failure::input(format!("{}: {error}", args.trace.display())),
     })?;
+    imported.note_base_error(&origin, &base);
     match &args.output {
         Some(path) => {
             output::write_text(path, &imported.scenario)?;

@@ -16,6 +16,7 @@ pub use suite::{Bisection, EXPLAINED, Suite, Switched, bisect};
 
 use crate::document::{self, Document};
 use crate::error::Error;
+use crate::origin::OriginData;
 use crate::simulation::{Observe, Plan, Simulation};
 use crate::variant::Label;
 use schemars::JsonSchema;
@@ -32,6 +33,7 @@ use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table};
 use zerolag_report::{Latency, Summary, TaskSummary};
 use zerolag_workload::Program;
+use zerolag_workload::origin::{CANNOT_TELL, Origin, is_within};
 
 /// A relative change below this is ignored.
 const NOTHING: f64 = 0.02;
@@ -67,6 +69,9 @@ struct Compared<'a> {
     rows: Vec<ComparedRow<'a>>,
     /// The known bugs that not all variants have.
     faults: Vec<ComparedFault<'a>>,
+    /// Of an imported workload: its recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<OriginData>,
     /// With `--bisect`: the settings behind the largest change; null if there is nothing to
     /// explain.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +111,10 @@ struct ComparedRow<'a> {
     unit: &'static str,
     /// Whether the last variant differs from the first by more than the seeds do.
     changed: bool,
+    /// Of an imported workload: whether that change is smaller than the base error, so that nothing
+    /// is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    below_base_error: Option<bool>,
 }
 
 /// The unit of a figure.
@@ -171,6 +180,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// The known bugs that not all variants have, each with the variants that have it.
     pub faults: Vec<(String, Vec<usize>)>,
+    /// The recording that the workload was imported from, if it was.
+    pub origin: Option<Origin>,
 }
 
 /// A figure of a task: its name in tables and in JSON, its unit, and its value over several
@@ -268,8 +279,9 @@ pub fn run(
     }
     rows.retain(|row| row.values.iter().any(|range| range.max != 0.0));
     let faults = differing_faults(variants);
-    let variants = variants.iter().map(|variant| variant.label.clone()).collect();
-    Ok(Comparison { variants, runs, seed, rows, faults })
+    let origin = variants.first().and_then(|variant| variant.plan.program.origin.clone());
+    let labels = variants.iter().map(|variant| variant.label.clone()).collect();
+    Ok(Comparison { variants: labels, runs, seed, rows, faults, origin })
 }
 
 /// Returns the known bugs that some of the variants have and others have not.
@@ -378,6 +390,7 @@ impl Comparison {
             figure: row.figure,
             unit: row.unit.name(),
             changed: row.has_changed(),
+            below_base_error: self.origin.as_ref().map(|_| row.has_changed() && self.cannot_tell(row)),
         });
         let fault = |(name, having): &'a (String, Vec<usize>)| ComparedFault {
             name,
@@ -390,6 +403,7 @@ impl Comparison {
             variants: variants.collect(),
             rows: rows.collect(),
             faults: self.faults.iter().map(fault).collect(),
+            origin: self.origin.as_ref().map(OriginData::from),
             bisection,
         }
     }
@@ -469,18 +483,35 @@ impl fmt::Display for Comparison {
             previous = &row.owner;
             let mut cells = vec![owner.to_owned(), row.figure.to_owned()];
             cells.extend(row.values.iter().map(|range| value(row.unit, range.mean)));
-            cells.push(change(row));
+            cells.push(self.change(row));
             table.push(cells);
         }
         if !changed.is_empty() {
             writeln!(f, "{table}")?;
         }
         let same = self.rows.len() - changed.len();
-        writeln!(f, "{} figures differ by more than 2 % and by more than seeds do; {same} do not", changed.len())
+        writeln!(f, "{} figures differ by more than 2 % and by more than seeds do; {same} do not", changed.len())?;
+        match &self.origin {
+            Some(origin) => writeln!(f, "{origin}"),
+            None => Ok(()),
+        }
     }
 }
 
 impl Comparison {
+    /// Returns whether a figure of an imported workload differs by no more than the base error:
+    /// then nothing is known.
+    #[must_use]
+    pub fn cannot_tell(&self, row: &Row) -> bool {
+        let (Some(origin), [first, .., last]) = (&self.origin, row.values.as_slice()) else { return false };
+        is_within(origin.base_error.of(row.key), first.mean, last.mean)
+    }
+
+    /// Returns the change of a row, or that it is not known.
+    pub(crate) fn change(&self, row: &Row) -> String {
+        if self.cannot_tell(row) { CANNOT_TELL.to_owned() } else { change(row) }
+    }
+
     /// Returns which runs a value is the mean of.
     pub(crate) fn seeds_text(&self) -> String {
         let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
@@ -500,7 +531,7 @@ pub(crate) fn value(unit: Unit, value: f64) -> String {
 
 /// Returns the change from the first variant to the last: points of a percentage, else a factor or
 /// percent.
-pub(crate) fn change(row: &Row) -> String {
+fn change(row: &Row) -> String {
     let (Some(first), Some(last)) = (row.values.first(), row.values.last()) else { return String::new() };
     let (before, after) = (first.mean, last.mean);
     match row.unit {
@@ -508,5 +539,94 @@ pub(crate) fn change(row: &Row) -> String {
         Unit::Ns | Unit::Count if before == 0.0 => "new".to_owned(),
         Unit::Ns | Unit::Count if after / before >= 3.0 => format!("x{:.1}", after / before),
         Unit::Ns | Unit::Count => format!("{:+.0}%", (after / before - 1.0) * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Workload;
+    use crate::simulation::Histograms;
+    use crate::sweep::shard::{Shard, merge};
+    use crate::sweep::{Axis, Figure, Grid, prepare};
+
+    /// Two busy tasks on one CPU, imported with this base error of all figures.
+    fn imported(error: &str) -> Simulation {
+        let origin = format!(
+            "[origin]\ntrace = \"x\"\nbase_error = {{ run = \"{error}\", wait = \"{error}\", latency = \"{error}\" }}\n"
+        );
+        let text = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"20ms\" }, { sleep = \"1ms\" }]\n";
+        let origin = if error.is_empty() { String::new() } else { origin };
+        Simulation::new(Workload::toml(&(origin + text))).duration(Duration::from_secs(1))
+    }
+
+    fn compared(error: &str) -> Comparison {
+        let variants = Variant::per_value(&imported(error), "hz", ["100", "1000"]).expect("valid");
+        run(&variants, 1, |_| ControlFlow::Continue(())).expect("it runs")
+    }
+
+    #[test]
+    fn an_effect_below_the_base_error_is_not_told() {
+        let (plain, close, far) = (compared(""), compared("1%"), compared("10000%"));
+        let changed = plain.rows.iter().filter(|row| row.has_changed()).count();
+        assert!(changed > 0 && !plain.to_string().contains("cannot tell") && plain.to_json().get("origin").is_none());
+        let told = |of: &Comparison| of.rows.iter().filter(|row| row.has_changed() && !of.cannot_tell(row)).count();
+        assert_eq!((told(&plain), told(&far)), (changed, 0));
+        assert!(told(&close) > 0, "{close}");
+        let text = far.to_string();
+        assert_eq!(text.lines().filter(|line| line.ends_with("  cannot tell")).count(), changed, "{text}");
+        assert!(text.contains("imported from x, base error 10000.0 % of CPU time"), "{text}");
+        let json = far.to_json();
+        assert_eq!(json["origin"]["base_error"]["wait_percent"], 10000.0);
+        let rows = json["rows"].as_array().expect("rows");
+        assert!(rows.iter().all(|row| row["below_base_error"] == row["changed"]));
+    }
+
+    #[test]
+    fn a_sweep_names_the_figures_of_which_nothing_is_known() {
+        let swept = |error: &str| {
+            let axes = vec![Axis { key: "hz".to_owned(), values: ["100", "1000"].map(str::to_owned).to_vec() }];
+            let plans: Vec<Plan> =
+                prepare(&imported(error), &axes).expect("valid").into_iter().map(|one| one.plan).collect();
+            let figures = ["a.latency.max", "a.run"].map(|name| Figure::parse(name).expect("a figure")).to_vec();
+            Grid::run(axes, figures, &plans, 1, |_| ControlFlow::Continue(())).expect("it runs")
+        };
+        let names = |of: &Grid| of.unknown().map(|figure| figure.name.clone()).collect::<Vec<_>>();
+        assert!(names(&swept("")).is_empty() && !swept("").to_json().contains("base_error"));
+        let far = swept("10000%");
+        assert!(names(&far).contains(&"a.latency.max".to_owned()), "{far}");
+        assert!(far.to_string().contains("cannot tell what changes: a.latency.max"), "{far}");
+        let json: Value = serde_json::from_str(&far.to_json()).expect("JSON");
+        assert_eq!(json["below_base_error"][0], "a.latency.max_ns");
+        assert_eq!(json["origin"]["trace"], "x");
+    }
+
+    #[test]
+    fn parts_of_a_sweep_keep_the_base_error() {
+        let axes = vec![Axis { key: "hz".to_owned(), values: ["100", "1000"].map(str::to_owned).to_vec() }];
+        let figures = [Figure::parse("a.latency.max").expect("a figure")];
+        let plans: Vec<Plan> =
+            prepare(&imported("10000%"), &axes).expect("valid").into_iter().map(|one| one.plan).collect();
+        let part = |text: &str| {
+            let part = text.parse().expect("a part");
+            let go_on = |_| ControlFlow::Continue(());
+            let ran = Shard::run(axes.clone(), &figures, &plans, 1, part, Histograms::Off, go_on).expect("it runs");
+            Shard::from_json(text, ran.to_json().as_bytes()).expect("its own JSON")
+        };
+        let merged = merge(&[], &[part("1/2"), part("2/2")]).expect("a whole grid");
+        let whole =
+            Grid::run(axes.clone(), figures.to_vec(), &plans, 1, |_| ControlFlow::Continue(())).expect("it runs");
+        assert!(whole.unknown().count() == 1 && merged.origin == whole.origin, "{merged}");
+        assert_eq!(merged.to_json(), whole.to_json());
+    }
+
+    #[test]
+    fn a_run_names_the_base_error() {
+        let (plain, close) = (imported("").run().expect("it runs"), imported("0.7%").run().expect("it runs"));
+        assert!(plain.origin().is_none() && !plain.to_json().contains("\"origin\""));
+        assert!(close.headline().contains("base error 0.7 % of CPU time, 0.7 % of waits"), "{close}");
+        assert!(close.to_string().contains("imported from x"), "{close}");
+        let json: Value = serde_json::from_str(&close.to_json()).expect("JSON");
+        assert_eq!(json["origin"]["base_error"]["run_percent"], 0.7);
     }
 }

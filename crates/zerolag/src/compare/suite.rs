@@ -178,7 +178,7 @@ impl Suite {
             for row in changed.into_iter().take(ROWS_SHOWN) {
                 let mut cells = vec![label.to_owned(), row.owner.clone(), row.figure.to_owned()];
                 cells.extend(row.values.iter().map(|range| super::value(row.unit, range.mean)));
-                cells.push(super::change(row));
+                cells.push(compared.change(row));
                 shown.table.push(cells);
                 label = "";
             }
@@ -287,7 +287,8 @@ pub fn bisect(
     mut progress: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Option<Bisection>, Error> {
     let [first, .., last] = variants else { return Ok(None) };
-    let changed = compared.rows.iter().filter(|row| row.has_changed() && row.owner != "all");
+    let is_known = |row: &&Row| row.has_changed() && !compared.cannot_tell(row);
+    let changed = compared.rows.iter().filter(|row| is_known(row) && row.owner != "all");
     // Times first, by their difference: a large factor of microseconds matters to no user.
     let rank = |row: &Row| -> (bool, f64) {
         let by = row.values.first().zip(row.values.last()).map_or(0.0, |(first, last)| (first.mean - last.mean).abs());

@@ -4,6 +4,7 @@ use core::fmt;
 use zerolag_model::{Duration, TaskId};
 use zerolag_report::human::{Human, Percent};
 use zerolag_report::{Summary, TaskSummary};
+use zerolag_workload::origin::BaseErrors;
 
 /// The distance between recorded and simulated figures.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,8 +66,20 @@ impl BaseError {
     /// Returns the sum of the differences of waits as a share of the recorded waits.
     #[must_use]
     pub fn wait_share(&self) -> f64 {
-        let (all, apart) = self.wait();
-        if all.is_zero() { 0.0 } else { apart.as_nanos() as f64 / all.as_nanos() as f64 }
+        self.percents().wait_percent / 100.0
+    }
+
+    /// Returns the sums of the differences as percent of the recorded sums.
+    #[must_use]
+    pub fn percents(&self) -> BaseErrors {
+        let percent = |(all, apart): Pair| {
+            if all.is_zero() { 0.0 } else { 100.0 * apart.as_nanos() as f64 / all.as_nanos() as f64 }
+        };
+        BaseErrors {
+            run_percent: percent(self.run()),
+            wait_percent: percent(self.wait()),
+            latency_percent: percent(self.latency()),
+        }
     }
 
     /// Returns the recorded waits and the simulated ones of all tasks together.

@@ -174,6 +174,13 @@ pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportErr
 }
 
 impl Import {
+    /// Writes the base error into the scenario, so that every command with it knows which effects
+    /// say nothing. `origin` is the name of the trace.
+    pub fn note_base_error(&mut self, origin: &str, base: &BaseError) {
+        let Some(at) = self.scenario.find("\n[machine]\n") else { return };
+        self.scenario.insert_str(at, &write::origin(origin, &base.percents()));
+    }
+
     /// Refuses groups of names that the trace does not have, and a manifest that limits none of
     /// the groups. `trace` is its name, for messages.
     ///
@@ -206,12 +213,13 @@ impl Import {
 /// A name that is not in the trace, a trace without computation, a scenario that does not run.
 pub fn to_advise(trace: &Trace, name: &str, options: &Options) -> Result<(String, BaseError), Error> {
     let origin = std::path::Path::new(name).file_name().unwrap_or_default().to_string_lossy();
-    let imported = import(trace, &origin, options);
+    let mut imported = import(trace, &origin, options);
     imported.check_names(name, options)?;
     if imported.tasks.is_empty() {
         return Err(Error::input(format!("{name}: no task computes in this trace")));
     }
     let base = base_error(trace, &imported).map_err(|error| Error::input(format!("{name}: {error}")))?;
+    imported.note_base_error(&origin, &base);
     Ok((imported.scenario, base))
 }
 

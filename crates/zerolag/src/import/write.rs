@@ -10,6 +10,7 @@ use zerolag_model::attr::{FairPolicy, RtPolicy, SchedAttr};
 use zerolag_model::text::is_hidden;
 use zerolag_model::{Duration, KernelVersion, TaskId};
 use zerolag_trace::Trace;
+use zerolag_workload::origin::BaseErrors;
 
 /// Returns the scenario.
 pub(super) fn scenario(
@@ -121,6 +122,19 @@ pub(super) fn head(
     }
     writeln!(out, "kernel = {}", quoted(kernel.name()))?;
     writeln!(out, "duration = {}", time(trace.meta.end.since(trace.meta.start)))
+}
+
+/// Returns the table of the recording and the base error.
+pub(super) fn origin(trace: &str, base: &BaseErrors) -> String {
+    let percent = |percent: f64| format!("\"{percent:.1}%\"");
+    format!(
+        "\n# How far a simulation of this file is from the recording: smaller effects say nothing.\n[origin]\ntrace = {}\n\
+         base_error = {{ run = {}, wait = {}, latency = {} }}\n",
+        quoted(trace),
+        percent(base.run_percent),
+        percent(base.wait_percent),
+        percent(base.latency_percent)
+    )
 }
 
 /// Returns a unique name per task: its name and its thread id.

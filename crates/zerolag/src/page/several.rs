@@ -3,7 +3,7 @@
 use super::tables::conditions;
 use super::{About, Pictured};
 use crate::advise::Advice;
-use crate::compare::{Comparison, Row, Variant, change, value};
+use crate::compare::{Comparison, Row, Variant, value};
 use crate::error::Error;
 use crate::goals;
 use crate::simulation::Plan;
@@ -69,7 +69,7 @@ fn differing(compared: &Comparison, changed: &[&Row]) -> Vec<Vec<String>> {
     let head = ["task", "figure"].map(str::to_owned).into_iter().chain(names).chain(["change".to_owned()]);
     let row = |row: &&Row| {
         let values = row.values.iter().map(|range| value(row.unit, range.mean));
-        [row.owner.clone(), row.figure.to_owned()].into_iter().chain(values).chain([change(row)]).collect()
+        [row.owner.clone(), row.figure.to_owned()].into_iter().chain(values).chain([compared.change(row)]).collect()
     };
     [head.collect()].into_iter().chain(changed.iter().map(row)).collect()
 }

@@ -544,7 +544,7 @@ impl Prepared {
         let rows = sink.0.map(|follower| follower.finish(report.outcome.end)).unwrap_or_default();
         let goals = goals::judge(&self.plan.goals, &report.summary);
         let limits = Limit::all(&self.plan.program);
-        Ok(RunResult::new(report, goals, limits, rows, self.kept))
+        Ok(RunResult::new(report, goals, limits, rows, self.kept).imported_from(self.plan.program.origin.clone()))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::verdicts::{self, MonitorVerdict};
 use crate::document::Document;
 use crate::limit::Limit;
+use crate::origin::OriginData;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ pub(crate) struct RunFigures<'a> {
     /// Of a simulation: the limits and weights of groups at its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<&'a [Limit]>,
+    /// Of a simulation of an imported workload: its recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<OriginData>,
     /// Of a run: how it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<RunEnd>,
@@ -105,7 +109,7 @@ pub(crate) struct HostGroup<'a> {
 impl<'a> RunFigures<'a> {
     /// Returns the figures of a summary alone.
     pub(crate) fn of(summary: &'a Summary) -> Self {
-        Self { figures: Figures::of(summary), limits: None, ended: None, host: None, checks: None }
+        Self { figures: Figures::of(summary), limits: None, origin: None, ended: None, host: None, checks: None }
     }
 
     /// Returns them with the end of a run and the verdicts of its monitors.

@@ -6,11 +6,13 @@ use super::verdicts;
 use crate::document;
 use crate::goals::Verdict;
 use crate::limit::Limit;
+use crate::origin::OriginData;
 use std::fmt;
 use zerolag_report::frame::rows::Kept;
 use zerolag_report::frame::{self, Bucket, Frame, Rows};
 use zerolag_report::{Summary, text};
 use zerolag_sim::End;
+use zerolag_workload::origin::Origin;
 
 /// The result of a run: figures, tables, goals, and the verdicts of the monitors.
 ///
@@ -39,6 +41,7 @@ pub struct RunResult {
     limits: Vec<Limit>,
     rows: Rows,
     kept: Kept,
+    origin: Option<Origin>,
 }
 
 impl RunResult {
@@ -49,7 +52,19 @@ impl RunResult {
     pub const ROWS: [&'static str; 3] = ["switches", "waits", "requests"];
 
     pub(super) const fn new(report: Report, goals: Vec<Verdict>, limits: Vec<Limit>, rows: Rows, kept: Kept) -> Self {
-        Self { report, goals, limits, rows, kept }
+        Self { report, goals, limits, rows, kept, origin: None }
+    }
+
+    /// Returns it with the recording that its workload was imported from.
+    pub(super) fn imported_from(self, origin: Option<Origin>) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Returns the recording that the workload was imported from, if it was: a difference to
+    /// another run that is smaller than its base error says nothing.
+    #[must_use]
+    pub const fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
     }
 
     /// Returns the figures.
@@ -147,7 +162,11 @@ impl RunResult {
             says: report.outcome.why.to_string(),
             counts: Some(counts),
         };
-        let figures = RunFigures { limits: Some(&self.limits), ..RunFigures::of(&report.summary) };
+        let figures = RunFigures {
+            limits: Some(&self.limits),
+            origin: self.origin.as_ref().map(OriginData::from),
+            ..RunFigures::of(&report.summary)
+        };
         document::text(&figures.ended(ended, report.checks.as_ref()))
     }
 
@@ -191,6 +210,9 @@ impl RunResult {
             if !checks.is_clean() {
                 out.push_str(&verdicts::text(checks));
             }
+        }
+        if let Some(origin) = &self.origin {
+            out.push_str(&(origin.to_string() + "\n"));
         }
         out
     }

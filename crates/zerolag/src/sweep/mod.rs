@@ -33,6 +33,7 @@ use std::sync::mpsc;
 use zerolag_report::Summary;
 use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Measure, Metric, Relation};
+use zerolag_workload::origin::Origin;
 
 /// A varied part, and its values in order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -85,6 +86,11 @@ impl Figure {
     /// Returns the goal that is about it, if one is.
     pub(crate) fn goal<'g>(&self, goals: &'g [Goal]) -> Option<&'g Goal> {
         goals.iter().find(|goal| goal.metric == self.metric && goal.task == self.whose)
+    }
+
+    /// Returns its name without its owner.
+    fn metric_name(&self) -> &'static str {
+        self.metric.name()
     }
 
     /// Returns its name with its unit, as in JSON.
@@ -178,6 +184,8 @@ pub struct Grid {
     pub seed: u64,
     /// Every combination, in order.
     pub cells: Vec<Cell>,
+    /// The recording that the workload was imported from, if it was and is known here.
+    pub origin: Option<Origin>,
 }
 
 /// Returns every combination of the axes' values, the first axis slowest.
@@ -223,7 +231,9 @@ impl Grid {
             }));
         }
         let rows = Rows { figures: &rows, histograms: &[], failed: &failed };
-        Ok(Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows))
+        let mut grid = Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows);
+        grid.origin = plans.first().and_then(|plan| plan.program.origin.clone());
+        Ok(grid)
     }
 
     /// Returns the runs that failed: the values of each, its seed, and why.
@@ -257,7 +267,7 @@ impl Grid {
             let (limits, runs) = (limits.clone(), of_runs.to_vec());
             cells.push(Cell { values, figures: ranges, limits, runs, failed, histograms });
         }
-        Self { axes, figures, runs, seed, cells }
+        Self { axes, figures, runs, seed, cells, origin: None }
     }
 }
 

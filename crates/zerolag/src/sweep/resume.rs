@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 /// The figures of the runs of a grid that are done.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SweepKept")]
 pub struct Kept {
     /// The name and version of this form.
@@ -140,10 +140,9 @@ impl Kept {
         let zeros = vec![None; figures.len()];
         let rows: Vec<Vec<Option<u64>>> =
             self.rows.iter().map(|row| row.clone().unwrap_or_else(|| zeros.clone())).collect();
-        let (axes, runs, seed, limits) = self.head.parts();
         let rows = Rows { figures: &rows, histograms: &self.histograms, failed: &self.failed };
-        let mut grid = Grid::assemble(axes.to_vec(), figures, runs, seed, limits, &rows);
-        let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
+        let mut grid = self.head.grid(figures, &rows);
+        let per_cell = usize::try_from(self.head.runs()).unwrap_or(usize::MAX).max(1);
         let is_done: Vec<bool> = self.rows.chunks(per_cell).map(|rows| rows.iter().all(Option::is_some)).collect();
         let mut at = 0;
         grid.cells.retain(|_| {

@@ -14,12 +14,14 @@ use super::{Axis, Failed, Figure, Grid, Rows, RunError, combinations, measure, o
 use crate::document::Document;
 use crate::error::Error;
 use crate::limit::Limit;
+use crate::origin::OriginData;
 use crate::simulation::{Histograms, Plan, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
+use zerolag_workload::origin::Origin;
 
 /// Which part of a grid: `2/8`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
@@ -51,7 +53,7 @@ impl fmt::Display for Part {
 }
 
 /// What all parts of a grid have in common.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SweepHead")]
 pub(super) struct Head {
     /// The version of zerolag.
@@ -71,6 +73,9 @@ pub(super) struct Head {
     /// Whether distributions are kept.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     histograms: bool,
+    /// Of an imported workload: its recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<OriginData>,
 }
 
 impl Head {
@@ -85,6 +90,7 @@ impl Head {
             seed: plans.first().map_or(0, |plan| plan.config.seed),
             limits: super::limits_of(plans),
             histograms: false,
+            origin: plans.first().and_then(|plan| plan.program.origin.as_ref()).map(OriginData::from),
         }
     }
 
@@ -106,14 +112,16 @@ impl Head {
         self.figures.len()
     }
 
-    /// Returns the parts of a grid: axes, runs per cell, first seed, limits per cell.
-    pub(super) fn parts(&self) -> (&[Axis], u64, u64, &[Vec<Limit>]) {
-        (&self.axes, self.runs, self.seed, &self.limits)
+    /// Returns the grid of these rows.
+    pub(super) fn grid(&self, figures: Vec<Figure>, rows: &Rows<'_>) -> Grid {
+        let mut grid = Grid::assemble(self.axes.clone(), figures, self.runs, self.seed, &self.limits, rows);
+        grid.origin = self.origin.as_ref().map(Origin::from);
+        grid
     }
 }
 
 /// A part of a grid, and its figures.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SweepPart")]
 pub struct Shard {
     /// The name and version of this form.
@@ -314,9 +322,8 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
         shard.failed.iter().map(number).collect::<Vec<_>>()
     };
     let failed: Failed = parts.iter().enumerate().flat_map(of_part).collect();
-    let head = &first.head;
     let rows = Rows { figures: &rows, histograms: &histograms, failed: &failed };
-    Ok(Grid::assemble(head.axes.clone(), figures, head.runs, head.seed, &head.limits, &rows))
+    Ok(first.head.grid(figures, &rows))
 }
 
 /// Returns whether the distributions that were read are those of `rows` runs.

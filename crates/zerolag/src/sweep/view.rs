@@ -4,6 +4,7 @@ use super::histogram::Distribution;
 use super::{Axis, Cell, Figure, Grid, Range};
 use crate::document::{self, Document};
 use crate::limit::Limit;
+use crate::origin::OriginData;
 use crate::variant::Label;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,6 +17,7 @@ use zerolag_report::human::Human;
 use zerolag_report::plot::{self, Mark, Plot};
 use zerolag_report::table::{Align, Table};
 use zerolag_workload::goal::{Goal, Measure};
+use zerolag_workload::origin::{CANNOT_TELL, is_within};
 
 /// The result of `zerolag sweep` and `zerolag merge`.
 pub(crate) const DOCUMENT: Document = Document::of::<SweptGrid<'_>>(SCHEMA, "sweep, merge");
@@ -35,6 +37,13 @@ struct SweptGrid<'a> {
     axes: &'a [Axis],
     /// The combinations, in the order of the axes.
     variants: Vec<SweptVariant<'a>>,
+    /// Of an imported workload: its recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<OriginData>,
+    /// Of an imported workload: the figures whose values all differ by less than the base error, so
+    /// that nothing is known of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    below_base_error: Option<Vec<String>>,
 }
 
 /// One combination of values.
@@ -74,6 +83,13 @@ impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} cells, {}\n", self.cells.len(), self.seeds_text())?;
         write!(f, "{}", self.table())?;
+        if let Some(origin) = &self.origin {
+            writeln!(f, "\n{origin}")?;
+            let unknown: Vec<&str> = self.unknown().map(|figure| &*figure.name).collect();
+            if !unknown.is_empty() {
+                writeln!(f, "{CANNOT_TELL} what changes: {}", unknown.join(", "))?;
+            }
+        }
         let failed = self.failed_lines();
         if failed.is_empty() { Ok(()) } else { writeln!(f, "\n{}", failed.join("\n")) }
     }
@@ -85,6 +101,19 @@ const FAILED_SHOWN: usize = 10;
 const LIMITS_SHOWN: usize = 4;
 
 impl Grid {
+    /// Returns the figures of an imported workload whose values in all cells differ by no more than
+    /// the base error.
+    pub fn unknown(&self) -> impl Iterator<Item = &Figure> {
+        let is_unknown = |at: usize, figure: &Figure| {
+            let means = self.cells.iter().filter_map(|cell| Some((*cell.figures.get(at)?)?.mean));
+            let (least, most) =
+                means.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), mean| (least.min(mean), most.max(mean)));
+            let base = self.origin.as_ref().map(|origin| origin.base_error.of(figure.metric_name()));
+            base.is_some_and(|base| least < most && is_within(base, least, most))
+        };
+        self.figures.iter().enumerate().filter(move |(at, figure)| is_unknown(*at, figure)).map(|(_, figure)| figure)
+    }
+
     /// Returns which runs a cell stands for.
     pub(crate) fn seeds_text(&self) -> String {
         let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
@@ -196,6 +225,8 @@ impl Grid {
             seed: self.seed,
             axes: &self.axes,
             variants: variants.collect(),
+            origin: self.origin.as_ref().map(OriginData::from),
+            below_base_error: self.origin.as_ref().map(|_| self.unknown().map(Figure::key).collect()),
         })
     }
 

@@ -137,6 +137,14 @@ fn what_every_command_writes_has_its_published_form() {
     let into = path("imported.toml");
     let imported = expect("zerolag.import.v1", &["import", &kernels, "-o", &into, "--json"], None);
     assert!(imported["task_errors"][0]["run_ns"].is_u64() && imported["wakings"].is_array(), "{imported:#}");
+    // The imported file knows its base error, and so do the commands that change something.
+    let vary = ["--vary", "hz=100,1000", "--runs", "1", "-q", "--json"];
+    let compared = expect("zerolag.compare.v1", &[&["compare", &*into], &vary[..]].concat(), None);
+    assert!(compared["origin"]["base_error"]["wait_percent"].is_f64() && compared["origin"]["trace"] == "k.txt");
+    assert!(compared["rows"][0]["below_base_error"].is_boolean(), "{compared:#}");
+    let set = ["--set", "hz=100,1000", "--runs", "1", "-q", "--json"];
+    let swept = expect("zerolag.sweep.v1", &[&["sweep", &*into], &set[..]].concat(), None);
+    assert!(swept["origin"]["trace"] == "k.txt" && swept["below_base_error"].is_array(), "{swept:#}");
     let checked = expect("zerolag.check.v1", &["check", &trace, "--json"], None);
     assert!(checked["clean"] == true && checked["checks"].as_array().is_some_and(|checks| checks.len() > 5));
     expect("zerolag.check.v1", &["check", &kernels, "--json"], None);

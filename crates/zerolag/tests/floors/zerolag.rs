@@ -6,7 +6,7 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     &["document"],
-    &["background", "error", "goals", "knob", "settings", "variant"],
+    &["background", "error", "goals", "knob", "origin", "settings", "variant"],
     &["limit"],
     &["manifest", "source", "values"],
     // Simulations.

@@ -1,0 +1,44 @@
+//! The base error of an imported workload in results.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zerolag_workload::origin::{BaseErrors, Origin};
+
+/// The recording that a workload was imported from.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Origin")]
+pub(crate) struct OriginData {
+    /// Its name.
+    trace: String,
+    /// How far a simulation under the same settings is from it: the sums of the differences of all
+    /// tasks as percent of the recorded sums.
+    base_error: Percents,
+}
+
+/// Base errors, as percent of the recorded sums.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BaseErrors")]
+struct Percents {
+    /// Of CPU times.
+    run_percent: f64,
+    /// Of waits; it stands for all figures that have none of their own.
+    wait_percent: f64,
+    /// Of wakeup latencies.
+    latency_percent: f64,
+}
+
+impl From<&Origin> for OriginData {
+    fn from(origin: &Origin) -> Self {
+        let BaseErrors { run_percent, wait_percent, latency_percent } = origin.base_error;
+        let base_error = Percents { run_percent, wait_percent, latency_percent };
+        Self { trace: origin.trace.to_string(), base_error }
+    }
+}
+
+impl From<&OriginData> for Origin {
+    fn from(data: &OriginData) -> Self {
+        let Percents { run_percent, wait_percent, latency_percent } = data.base_error;
+        let base_error = BaseErrors { run_percent, wait_percent, latency_percent };
+        Self { trace: data.trace.as_str().into(), base_error }
+    }
+}
