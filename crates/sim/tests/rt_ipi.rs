@@ -92,6 +92,16 @@ fn dear() -> Costs {
 }
 
 #[test]
+fn every_mode_counts_its_rounds() {
+    for rt_balance in [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain, RtBalance::PullClaimed] {
+        let settings = settings(rt_balance, RtOverload::Queued);
+        let outcome = machine(storm(), settings, Costs::server(), Tracing::Off).run(&mut NoTrace);
+        // Six CPUs lower their priority every 45 us or so.
+        assert!(outcome.stats.rt_balance > 1000, "{rt_balance}: {:?}", outcome.stats);
+    }
+}
+
+#[test]
 fn a_cpu_that_does_not_leave_ipi_work_ends_the_run() {
     let mut settings = settings(RtBalance::IpiPerCpu, RtOverload::Queued);
     settings.watchdog_thresh = Duration::from_millis(5);

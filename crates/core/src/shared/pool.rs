@@ -529,4 +529,19 @@ mod tests {
         pool.max.slice = Some(MS * 20);
         assert_eq!(pool.give_back(at(60), CPU, MS, MS * 5), None, "its own slice is larger than what is there");
     }
+
+    /// Linux v6.12 `runtime_refresh_within`: the remaining time is compared by `<`.
+    #[test]
+    fn a_period_that_ends_in_two_milliseconds_does_not_end_soon() {
+        let served = |now| {
+            let mut pool = pool(20, 0);
+            pool.take(at(40), CPU, Request::exactly(MS * 20));
+            pool.throttle(at(44), CpuId(1), SignedDuration::from_nanos(0));
+            pool.give_back(at(50), CPU, MS * 4, MS * 5);
+            assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), Some(at(55)));
+            pool.serve_slack(now, MS * 5)
+        };
+        assert_eq!(served(at(98)), Some((CpuId(1), 1)));
+        assert_eq!(served(at(98) + Duration::from_nanos(1)), None);
+    }
 }

@@ -37,3 +37,20 @@ impl Wakers {
         self.0[task.index()].last.store(0, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_task_has_woken_nothing() {
+        let mut wakers = Wakers::default();
+        wakers.reserve(2);
+        for row in &wakers.0 {
+            row.last.store(7 << 32 | 1, Ordering::Relaxed);
+        }
+        wakers.forget(TaskId(1));
+        let last: Vec<u64> = wakers.0.iter().map(|row| row.last.load(Ordering::Relaxed)).collect();
+        assert_eq!(last, [7 << 32 | 1, 0]);
+    }
+}

@@ -84,6 +84,11 @@ impl Host {
         }
     }
 
+    /// Returns when the timer of a CPU's slice ends, if it runs.
+    pub(crate) fn slice_timer(&self, cpu: CpuId) -> Option<Instant> {
+        self.timers[cpu.index()]
+    }
+
     /// Makes a call, processes its output, and returns its answer.
     pub(crate) fn call(&mut self, call: &Call) -> Result<Answer, Refused> {
         let now = Clock::at(self.now);

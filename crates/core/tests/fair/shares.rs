@@ -152,6 +152,18 @@ fn exact_enforcement_ends_slices_between_ticks() {
 }
 
 #[test]
+fn a_task_alone_has_no_timer() {
+    let exact = zerolag_model::settings::TimerGrain::Exact;
+    let mut host = host_with(Settings { enforce_fair: exact, ..KernelVersion::V6_12.settings() });
+    host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);
+    host.run(at_ms(10));
+    assert_eq!(host.slice_timer(CpuId(0)), None);
+    host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);
+    host.run(at_ms(11));
+    assert!(host.slice_timer(CpuId(0)).is_some());
+}
+
+#[test]
 fn an_idle_group_gives_way() {
     for version in BOTH {
         let mut host = host(version);

@@ -132,7 +132,8 @@ impl GroupLoad {
         }
         match self.kind {
             GroupType::Overloaded => self.average() > other.average(),
-            GroupType::Misfit => self.misfit > other.misfit,
+            // Of equals the first since 6.9; before, the last.
+            GroupType::Misfit => self.misfit.map(|(load, _)| load) > other.misfit.map(|(load, _)| load),
             GroupType::Spare => self.has_fewer_idle(other),
             GroupType::Shared if self.nr_idle + other.nr_idle > 0 => self.has_fewer_idle(other),
             // Of equals the first is taken.
