@@ -16,7 +16,8 @@
 //!   there: pushes and pulls end at that task.
 //! * A fair task that waits, or waited, behind a real-time or deadline task waits until its CPU
 //!   reports how little it leaves to fair tasks. A busy CPU does so once per balancing round of its
-//!   widest domain ([`ROUND_PER_CPU`]), which is granted in addition to the bound.
+//!   widest domain ([`ROUND_PER_CPU`]), which is granted in addition to the bound. Being moved away
+//!   ends the wait, and does not change what hid the task until then.
 //! * Deadline tasks are not judged: a trace does not say which of them wait for their next budget.
 //! * A CPU takes only tasks of its own root domain, from the moment at which both are in it.
 //! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
@@ -51,6 +52,8 @@ struct Wait {
     since: Instant,
     /// Whether it was moved away from behind a task of a class above.
     was_behind: bool,
+    /// The queue that it was moved from: what hid it there did so until then.
+    came_from: Option<CpuId>,
 }
 
 /// The longest time between two balancing rounds of a busy CPU, per CPU of the domain: a
@@ -133,6 +136,7 @@ impl Monitor for NoTaskLost {
                 let stuck_until = self.stuck_until.get(*from).copied().unwrap_or(Instant::ZERO);
                 if let (Some(view), Some(wait)) = (before.task(*task), self.waiting.get_mut(task)) {
                     wait.was_behind |= is_behind(before, view, *from);
+                    wait.came_from = Some(*from);
                     // Until now no CPU could take it.
                     if view.prio.is_rt() {
                         wait.since = wait.since.max(stuck_until);
@@ -242,7 +246,7 @@ impl NoTaskLost {
     fn follow(&mut self, after: &Replay, task: TaskId) {
         match after.task(task).map(|task| task.state) {
             Some(TaskState::Queued { since, .. }) => {
-                self.waiting.entry(task).or_insert(Wait { since, was_behind: false });
+                self.waiting.entry(task).or_insert(Wait { since, was_behind: false, came_from: None });
             }
             None
             | Some(
@@ -302,9 +306,9 @@ impl NoTaskLost {
         }
     }
 
-    /// Returns since when a CPU could see or take a task that waits elsewhere, if that is known to
-    /// have been impossible before.
-    fn hidden_until(&self, view: &TaskView, cpu: CpuId) -> Option<Instant> {
+    /// Returns since when a CPU could see or take a task that waits, or waited, elsewhere, if that
+    /// is known to have been impossible before.
+    fn hidden_until(&self, view: &TaskView, wait: Wait, cpu: CpuId) -> Option<Instant> {
         let rq = view.rq?;
         if view.prio.is_rt() {
             return self.stuck_until.get(rq).copied();
@@ -312,8 +316,11 @@ impl NoTaskLost {
         if view.prio.class() != ClassId::Fair {
             return None;
         }
-        let is_far = self.topology.as_ref().is_some_and(|topology| topology.distance(rq, cpu) > Distance::Llc);
-        self.above_until.get(rq).copied().filter(|_| is_far || self.nohz_full.contains(rq))
+        let hides = |rq: CpuId| {
+            let is_far = self.topology.as_ref().is_some_and(|topology| topology.distance(rq, cpu) > Distance::Llc);
+            self.above_until.get(rq).copied().filter(|_| is_far || self.nohz_full.contains(rq))
+        };
+        [Some(rq), wait.came_from].into_iter().flatten().filter_map(hides).max()
     }
 
     /// Returns whether other CPUs know of the tasks that wait on this one, and take them.
@@ -331,7 +338,7 @@ impl NoTaskLost {
         found: &mut Findings,
     ) {
         let Some(view) = before.task(task) else { return };
-        let hidden_until = self.hidden_until(view, cpu).unwrap_or(Instant::ZERO);
+        let hidden_until = self.hidden_until(view, wait, cpu).unwrap_or(Instant::ZERO);
         let both = at.since(idle_since.max(wait.since).max(hidden_until));
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
@@ -341,7 +348,9 @@ impl NoTaskLost {
         let is_balanced =
             !self.isolated.contains(cpu) && view.rq.is_none_or(|rq| self.gives(before, rq) && shares_domain(rq));
         let was_above = |rq| self.above_until.get(rq).is_some_and(|until| *until > idle_since.max(wait.since));
-        let is_behind = wait.was_behind || view.rq.is_some_and(|rq| is_behind(before, view, rq) || was_above(rq));
+        let is_behind = wait.was_behind
+            || wait.came_from.is_some_and(was_above)
+            || view.rq.is_some_and(|rq| is_behind(before, view, rq) || was_above(rq));
         let is_served_past = view.prio.is_rt() && view.rq.is_some_and(|rq| serves(before, rq));
         let is_stuck =
             view.prio.is_rt() && (before.cpu(cpu).is_rt_throttled || self.is_behind_stuck(before, view, cpu));

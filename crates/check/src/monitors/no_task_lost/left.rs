@@ -70,7 +70,7 @@ impl NoTaskLost {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{CpuId, Instant, Record, TaskId, Topology, TraceEvent};
+    use zerolag_model::{CpuId, Instant, MigrateReason, Record, TaskId, Topology, TraceEvent};
     use zerolag_trace::Machine;
     use zerolag_trace::script::Script;
 
@@ -106,6 +106,20 @@ mod tests {
         holds("no-task-lost", &fair_from(410_000));
         let lost = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &fair_from(300_000), lost);
+        // And that CPU is judged when it has taken it, from the same time on.
+        let taken_after = |us: u64| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
+            script.event(us, 0, TraceEvent::AttrChange { task: a, attr: zerolag_model::SchedAttr::NORMAL });
+            script.migrate(420_000, b, 0, 1, MigrateReason::Periodic).run(420_000, 1, None, Some(b));
+            let mut trace = script.end(430_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 2, 1, 1).expect("two CPUs"));
+            trace
+        };
+        holds("no-task-lost", &taken_after(410_000));
+        let lost = "cpu 1 is idle for 320ms while b (task 1) waits on the queue of cpu 1 and may run here";
+        breaks("no-task-lost", &taken_after(100_000), lost);
     }
 
     /// `c` waits on CPU 3 beside the idle CPU 2, which it may not use: the group of CPUs 2 and 3
