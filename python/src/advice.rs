@@ -16,7 +16,7 @@ pub(crate) struct Advice(zerolag::advise::Advice);
 
 /// Searches for what meets the goals.
 #[pyfunction]
-#[pyo3(signature = (spec, goals, seeds, risk, group = None, base_error = None))]
+#[pyo3(signature = (spec, goals, seeds, risk, group = None))]
 pub(crate) fn advise(
     py: Python<'_>,
     spec: Spec,
@@ -24,7 +24,6 @@ pub(crate) fn advise(
     seeds: u64,
     risk: f64,
     group: Option<String>,
-    base_error: Option<f64>,
 ) -> PyResult<Advice> {
     let mut wrong = Vec::new();
     if !(1..=1_000).contains(&seeds) {
@@ -36,7 +35,7 @@ pub(crate) fn advise(
     if !wrong.is_empty() {
         return Err(raise(py, &Error::Values(wrong)));
     }
-    let question = Question { goals, seeds, risk, group, base_error };
+    let question = Question { goals, seeds, risk, group, base_error: None };
     let mut raised = None;
     let found = py.detach(|| {
         let plan = spec.simulation()?.plan()?.plan;

@@ -38,11 +38,10 @@ def advise(
     `groups` ({"redis-server": "/db"}) and `limits` ({"/db": "50000 100000"}) say what it was recorded under.
     """
     wanted = [goals] if isinstance(goals, str) else list(goals)
-    base: Optional[float] = None
     name: Optional[str] = None
     if isinstance(workload, Trace):
         pairs = (tuple((groups or {}).items()), tuple((limits or {}).items()))
-        workload, base = workload.imported(*pairs, kernel)
+        workload, _ = workload.imported(*pairs, kernel)
         name = "import.toml"
     elif groups or limits:
         raise InputError("groups and limits are for traces: a workload has its groups in it; `set` changes their limits")
@@ -51,7 +50,7 @@ def advise(
     )
     if name is not None:
         spec = replace(spec, name=name)
-    advice = Advice(_zerolag.advise(spec, wanted, seeds, risk, group, base))
+    advice = Advice(_zerolag.advise(spec, wanted, seeds, risk, group))
     return advice._named(spec.name, lambda: call_of("advise", spec, goals=wanted, seeds=seeds))
 
 

@@ -54,7 +54,8 @@ pub struct Question {
     pub risk: f64,
     /// The group whose limit is changed, if there are several.
     pub group: Option<String>,
-    /// The relative base error of an imported workload: smaller effects say nothing.
+    /// The relative base error of the workload, instead of what its
+    /// [origin](zerolag_workload::origin::Origin) says: smaller effects say nothing.
     pub base_error: Option<f64>,
 }
 
@@ -220,8 +221,10 @@ pub fn advise(
         Some(Ok(knob)) => Some(knob.index),
         Some(Err(_)) | None => None,
     };
-    let mut study = Study { plan, goals, group, task, question, done: 0, progress };
     let program = &*plan.program;
+    let base_error = question.base_error.or_else(|| Some(program.origin.as_ref()?.base_error.of("wait")));
+    let question = &Question { base_error, ..question.clone() };
+    let mut study = Study { plan, goals, group, task, question, done: 0, progress };
     let mut alternatives = vec![study.judge(Change::AsItIs, program)?];
     let max = group.map(|group| program.groups[group].max).filter(|max| max.quota.is_some());
     if let (Some(group), Some(max)) = (group, max) {

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Done {
         seeds: args.seeds,
         risk: args.risk,
         group: args.of.clone(),
-        base_error: prepared.plan.program.origin.as_ref().map(|origin| origin.base_error.of("wait")),
+        base_error: None,
     };
     catch_interrupts();
     let mut progress = Progress::new(60 * args.seeds, "runs or so", args.run.sim.is_quiet());
