@@ -6,6 +6,15 @@ use core::ops::Range;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// Opens a file that is read by parts; also returns its length. `None` if no address reaches its
+/// end.
+pub(crate) fn open(path: &Path) -> io::Result<Option<(File, usize)>> {
+    let file = File::open(path)?;
+    let len = file.metadata()?.len();
+    Ok(usize::try_from(len).ok().map(|len| (file, len)))
+}
 
 /// Where the bytes of a file are.
 #[derive(Clone, Copy)]

@@ -429,7 +429,11 @@ mod tests {
 
     /// A task in a group that may use 10 ms of 100 ms runs.
     fn limited() -> (Script, TaskId) {
-        let mut script = Script::new(1);
+        limited_on(1)
+    }
+
+    fn limited_on(cpus: u32) -> (Script, TaskId) {
+        let mut script = Script::new(cpus);
         let a = script.fair("a");
         script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
         script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
@@ -654,13 +658,7 @@ mod tests {
     #[test]
     fn a_cpu_whose_running_task_is_moved_has_not_repaid() {
         let moved = |us: u64, goes_on: bool| {
-            let mut script = Script::new(2);
-            let a = script.fair("a");
-            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
-            script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
-            let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
-            script.event(0, 0, TraceEvent::GroupMax { group: GROUP, max });
-            script.wake(0, 0, a).run(0, 0, None, Some(a));
+            let (mut script, a) = limited_on(2);
             script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
             script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
             script.switch(32_000, 0, Some(a), PrevState::Runnable, None);

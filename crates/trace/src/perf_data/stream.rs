@@ -25,7 +25,7 @@ use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
 use crate::kernel::stream::{self, Source, Stop};
 use crate::meta::Meta;
-use crate::place::Place;
+use crate::place::{self, Place};
 use core::ops::Range;
 use std::path::Path;
 use zerolag_model::{Instant, Record};
@@ -40,8 +40,7 @@ pub(crate) fn each<T>(
     start: impl FnOnce(&Meta) -> T,
     give: impl FnMut(&mut T, &Record),
 ) -> Result<Option<(T, Meta)>, ReadError> {
-    let file = std::fs::File::open(path)?;
-    let Ok(len) = usize::try_from(file.metadata()?.len()) else { return Ok(None) };
+    let Some((file, len)) = place::open(path)? else { return Ok(None) };
     let place = Place::File(&file, len);
     let (said, data) = File::read(place)?;
     if said.is_packed {

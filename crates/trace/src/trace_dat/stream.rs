@@ -18,7 +18,7 @@ use crate::kernel::pool::{Names, Pool};
 use crate::kernel::stream::{self, Source, Stop};
 use crate::kernel::{Head, is_scheduling};
 use crate::meta::Meta;
-use crate::place::Place;
+use crate::place::{self, Place};
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::path::Path;
@@ -34,8 +34,7 @@ pub(crate) fn each<T>(
     start: impl FnOnce(&Meta) -> T,
     give: impl FnMut(&mut T, &Record),
 ) -> Result<Option<(T, Meta)>, ReadError> {
-    let file = std::fs::File::open(path)?;
-    let Ok(len) = usize::try_from(file.metadata()?.len()) else { return Ok(None) };
+    let Some((file, len)) = place::open(path)? else { return Ok(None) };
     let place = Place::File(&file, len);
     let said = layout::read(place)?;
     for content in &said.contents {
