@@ -22,7 +22,7 @@ use crate::admin::changes::{Admin, Follows};
 use crate::admin::{cpuset, groups, hotplug, isolation};
 use crate::costs::Costs;
 use crate::device::arrivals::Arrivals;
-use crate::device::noise::{IrqSource, Left, Noise};
+use crate::device::noise::{IrqSource, Noise};
 use crate::kernel::path::Ahead;
 use crate::kernel::state::Kernel;
 use crate::kernel::ticks::Ticked;
@@ -379,8 +379,10 @@ impl Machine {
             Interrupt::PagesRead { file, window } => self.programs.pages_read(kernel, cpu, file, window),
             Interrupt::Resched => None,
             Interrupt::Source(index) => {
-                let Left { softirq, wakes } = self.noise.serve(kernel, cpu, index);
-                self.programs.follow_interrupt(kernel, cpu, softirq, wakes);
+                let left = self.noise.serve(kernel, cpu, index);
+                if let Some(left) = kernel.after_handler(cpu, left) {
+                    self.programs.follow_interrupt(kernel, cpu, left);
+                }
                 None
             }
             Interrupt::Works => kernel.begin_works(cpu),
@@ -413,6 +415,7 @@ impl Machine {
                         return;
                     }
                 }
+                Ahead::Left(left) => self.programs.follow_interrupt(&mut self.kernel, cpu, left),
                 Ahead::Switch => {
                     if self.switch(cpu, Leave::Preempted).is_err() {
                         return;

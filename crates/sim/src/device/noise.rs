@@ -9,13 +9,13 @@
 //! kernel waits for the end of that path; on real machines NMIs and the hardware do not.
 
 use crate::kernel::state::Kernel;
-use crate::kernel::words::Event;
+use crate::kernel::words::{Event, Left};
 use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, Duration, Instant};
 use zerolag_workload::Stream;
-use zerolag_workload::program::{Line, ResourceId};
+use zerolag_workload::program::Line;
 use zerolag_workload::random::Dist;
 
 /// A source of interrupts.
@@ -33,15 +33,6 @@ pub struct IrqSource {
     pub takes: Dist,
     /// How long the deferred work takes that follows each, if any does.
     pub softirq: Option<Dist>,
-}
-
-/// What an interrupt leaves to be done after its handler.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Left {
-    /// The softirq that it raises, with its work.
-    pub(crate) softirq: Option<Duration>,
-    /// The semaphore at which the thread of its line waits.
-    pub(crate) wakes: Option<ResourceId>,
 }
 
 /// The sources of a machine: those that only take time, and the lines of devices.

@@ -13,7 +13,7 @@
 //!   task's time (`rq_clock_task`): switching to it, and the calls that it makes.
 
 use crate::kernel::rq_lock::RqLock;
-use crate::kernel::words::{Interrupt, Job};
+use crate::kernel::words::{Interrupt, Job, Left};
 use std::collections::VecDeque;
 use zerolag_core::{Clock, Rq, RqTimer, Step, Work};
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, TaskId};
@@ -47,6 +47,8 @@ pub(super) enum Ends {
     Softirq(Instant),
     /// A section of this task with interrupts disabled.
     IrqsOff(TaskId),
+    /// The handler of a device, which leaves this to be done.
+    Handler(Left),
 }
 
 /// The computation of the current task.
@@ -301,9 +303,11 @@ impl Cpu {
             return;
         }
         // In a path, interrupts come first and the scheduler last; but a section with interrupts
-        // disabled keeps all others waiting until it is over, so it is the last while it lasts.
+        // disabled keeps all others waiting until it is over, so it is the last while it lasts, and
+        // so does the handler of a device.
         let section = match self.ends {
             Ends::IrqsOff(_) => Some(CpuLayer::Kernel),
+            Ends::Handler(_) => Some(CpuLayer::Irq),
             Ends::Nothing | Ends::Softirq(_) => None,
         };
         let usual = [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware, CpuLayer::Kernel];

@@ -15,7 +15,7 @@
 
 use crate::kernel::cpu::{Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Event, Interrupt};
+use crate::kernel::words::{Event, Interrupt, Left};
 use crate::queue::Phase;
 use zerolag_core::Resched;
 use zerolag_model::event::Irq;
@@ -27,6 +27,8 @@ pub(crate) enum Ahead {
     /// Nothing at this instant.
     Nothing,
     Interrupt(Interrupt),
+    /// What the handler of a device has left to be done.
+    Left(Left),
     /// The current task is preempted.
     Switch,
     /// The program of the current task says what it does.
@@ -42,7 +44,8 @@ impl Kernel {
             self.interrupt_softirq(cpu);
             return true;
         }
-        if place.is_in_kernel(self.now) {
+        // At the very end of a handler its CPU first does what that leaves to be done.
+        if place.is_in_kernel(self.now) || matches!(place.ends, Ends::Handler(_)) {
             place.pending.push_back(what);
             if place.jobs.is_empty() {
                 self.queue_path_end(cpu);
@@ -123,8 +126,10 @@ impl Kernel {
             self.settle(cpu);
             return Ahead::Nothing;
         }
-        if place.ends != Ends::Nothing {
-            self.end_with_path(cpu);
+        if place.ends != Ends::Nothing
+            && let Some(left) = self.end_with_path(cpu)
+        {
+            return Ahead::Left(left);
         }
         let place = &mut self.cpus[cpu.index()];
         if let Some(what) = place.next_interrupt() {

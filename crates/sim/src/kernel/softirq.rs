@@ -17,6 +17,7 @@
 
 use crate::kernel::cpu::Ends;
 use crate::kernel::state::Kernel;
+use crate::kernel::words::Left;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
 
@@ -104,13 +105,31 @@ impl Kernel {
         true
     }
 
-    /// A softirq is done, or a section with interrupts disabled.
-    pub(super) fn end_with_path(&mut self, cpu: CpuId) {
+    /// A softirq is done, or a section with interrupts disabled, or the handler of a device: then
+    /// returns what that leaves to be done.
+    pub(super) fn end_with_path(&mut self, cpu: CpuId) -> Option<Left> {
         match core::mem::take(&mut self.cpus[cpu.index()].ends) {
             Ends::Softirq(since) if since < self.now => self.emit(cpu, TraceEvent::IrqExit { irq: Irq::Softirq }),
             Ends::IrqsOff(task) => self.irqs_on(cpu, task),
+            Ends::Handler(left) => return Some(left),
             Ends::Softirq(_) | Ends::Nothing => {}
         }
+        None
+    }
+
+    /// The handler of a device leaves something to be done. Returns that if it is to be done now,
+    /// else it is done at the end of the path.
+    ///
+    /// A handler takes no run-queue lock before it wakes, and that is the last thing it does. If it
+    /// woke when it begins, the lock would be held for all its time, and other CPUs would spin.
+    pub(crate) fn after_handler(&mut self, cpu: CpuId, left: Left) -> Option<Left> {
+        let place = &mut self.cpus[cpu.index()];
+        if left == Left::default() || place.busy_until <= self.now {
+            return Some(left);
+        }
+        debug_assert!(place.ends == Ends::Nothing, "what ended with the path has ended");
+        place.ends = Ends::Handler(left);
+        None
     }
 
     /// An interrupt reaches a CPU in a softirq: the rest of the work waits for the end of its
@@ -120,6 +139,7 @@ impl Kernel {
         let rest = place.busy_until.since(self.now);
         place.unspend(CpuLayer::Softirq, rest);
         place.raised.push_front(rest);
-        self.end_with_path(cpu);
+        let left = self.end_with_path(cpu);
+        debug_assert_eq!(left, None, "it is a softirq that ends");
     }
 }

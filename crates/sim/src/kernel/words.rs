@@ -6,7 +6,7 @@
 //! knowing either.
 
 use zerolag_core::{GroupTimer, Leave, RqTimer, Step, Work};
-use zerolag_model::{CpuId, GroupId, SchedAttr, TaskId};
+use zerolag_model::{CpuId, Duration, GroupId, SchedAttr, TaskId};
 use zerolag_workload::program::ResourceId;
 
 /// Something that happens at a given time.
@@ -101,6 +101,15 @@ pub(crate) enum Interrupt {
         file: ResourceId,
         window: u32,
     },
+}
+
+/// What an interrupt leaves to be done after its handler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Left {
+    /// The softirq that it raises, with its work.
+    pub(crate) softirq: Option<Duration>,
+    /// The semaphore at which the thread of its line waits.
+    pub(crate) wakes: Option<ResourceId>,
 }
 
 /// A piece of kernel work that needs run-queue locks.

@@ -6,7 +6,7 @@
 //! another CPU. differs: the kernel keeps a task on its CPU in such a section (`migrate_disable`).
 
 use crate::kernel::state::Kernel;
-use crate::kernel::words::Job;
+use crate::kernel::words::{Job, Left};
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
 use crate::program::task::State;
@@ -81,14 +81,8 @@ impl Programs {
     }
 
     /// Does what the handler of a device leaves to be done: raises its softirq, wakes its thread.
-    pub(crate) fn follow_interrupt(
-        &mut self,
-        kernel: &mut Kernel,
-        cpu: CpuId,
-        softirq: Option<Duration>,
-        wakes: Option<ResourceId>,
-    ) {
-        match softirq {
+    pub(crate) fn follow_interrupt(&mut self, kernel: &mut Kernel, cpu: CpuId, left: Left) {
+        match left.softirq {
             Some(work) if self.program.kernel_work.softirq_threads.is_empty() => kernel.raise(cpu, work),
             Some(work) => {
                 let on = kernel.online_or_first(cpu);
@@ -97,7 +91,7 @@ impl Programs {
             }
             None => {}
         }
-        if let Some(thread) = wakes {
+        if let Some(thread) = left.wakes {
             self.signal(kernel, cpu, thread);
         }
     }
