@@ -23,7 +23,8 @@
 //!   of real-time ones, only CPUs that run a real-time task count.
 //! * **about to run**: no CPU takes a task that beats the current task of its own CPU. It waits
 //!   there while a deadline server runs a fair task.
-//! * **RT throttling**: no CPU takes the throttled tasks of another CPU.
+//! * **RT throttling**: no CPU takes the throttled tasks of another CPU, and a throttled CPU that
+//!   still runs a real-time task runs no other one after it.
 //! * **on its way**: a CPU in an interrupt handler, and for the settle time after it, since other
 //!   interrupts waited for its end; and one that was asked to reschedule, or spins
 //!   for a run-queue lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU
@@ -287,6 +288,7 @@ impl RtQuiescence {
         let has_floor = self.has_fair_floor || before.cpu(cpu).has_fair_floor();
         let counts = running.is_rt() || !has_floor;
         counts
+            && !before.cpu(cpu).is_rt_throttled
             && task.prio.beats(running)
             && !self.is_on_its_way(before.cpu(cpu), at)
             && !self.has_just_handled(cpu, at)
@@ -421,6 +423,22 @@ mod tests {
         };
         holds("rt-quiescence", &handler(1000));
         breaks("rt-quiescence", &handler(100), NOT_PUSHED);
+    }
+
+    /// CPU 1 is throttled, and its task has become real-time since: `t` would wait there too.
+    #[test]
+    fn a_throttled_cpu_is_no_place_until_its_throttling_ends() {
+        let mut script = overloaded();
+        let one = zerolag_model::RtPriority::new(1).expect("in range");
+        let (task, attr) = (zerolag_model::TaskId(1), zerolag_model::SchedAttr::fifo(one));
+        script.event(0, 1, TraceEvent::RtThrottle { throttled: true }).event(
+            5,
+            1,
+            TraceEvent::AttrChange { task, attr },
+        );
+        holds("rt-quiescence", &script.clone().end(1000));
+        script.event(10, 1, TraceEvent::RtThrottle { throttled: false });
+        breaks("rt-quiescence", &script.end(1000), NOT_PUSHED);
     }
 
     #[test]

@@ -65,8 +65,9 @@ fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
     cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::RtPeriod, at });
 }
 
-/// Counts the exec time of a real-time task. A task that cannot leave the CPU at once, because it
-/// is in the kernel, also runs while it is throttled; that time is debt as well.
+/// Counts the exec time of a real-time task. A task also runs while it is throttled: in the kernel,
+/// where it cannot leave the CPU at once, or because it has become a real-time task since. That
+/// time is debt as well, and each charge asks the CPU again to leave the task.
 ///
 /// A runtime of zero throttles nothing: the time is forgotten instead, since no period could ever
 /// repay it (`sched_rt_runtime_exceeded`, until v6.11).
@@ -77,12 +78,11 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Durati
     }
     let time = rq.rt.throttle.time + delta;
     set_time(rq, cx, time);
-    if rq.rt.throttle.is_throttled()
-        || limit >= period
-        || rq.rt.nr_running == 0
-        || time <= runtime(rq, cx, limit, time)
-        || !rq.is_online()
-    {
+    if rq.rt.throttle.is_throttled() {
+        rq.resched(cx, Resched::Now);
+        return;
+    }
+    if limit >= period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) || !rq.is_online() {
         return;
     }
     if limit.is_zero() {
