@@ -269,7 +269,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     let may_take = own.is_online() && (work.kind != BalanceKind::NewIdle || !own.has_running());
     let taken = if may_take { take(own, other, cx, work) } else { Taken::nothing(work.imbalance) };
     let is_asker = work.asker == own.cpu();
-    let all_pinned = is_asker && taken.moved == 0 && taken.pinned == Pinned::All;
+    let all_pinned = is_asker && taken.moved == 0 && taken.all_pinned;
     let level = usize::from(work.level);
     if let (Some(cpu), Some(imbalance)) = (taken.elsewhere, taken.left) {
         if is_asker {
@@ -277,7 +277,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         }
         return Step::Pair { own: cpu, other: other.cpu(), then: PairCont::Balance(Balance { imbalance, ..work }) };
     }
-    if taken.pinned != Pinned::None && taken.left.is_some() {
+    if taken.has_pinned && taken.left.is_some() {
         uneven::say_uneven(own, cx, level, true);
     }
     if all_pinned {
@@ -422,8 +422,11 @@ fn look_elsewhere<L: RawMutex>(own: &Rq, cx: &mut Cx<'_, L>, work: Balance) -> O
 /// The result of an attempt to move tasks.
 struct Taken {
     moved: u32,
-    /// Which of the examined tasks are not allowed to run here.
-    pinned: Pinned,
+    /// Whether one of the examined tasks is not allowed to run here (`LBF_SOME_PINNED`).
+    has_pinned: bool,
+    /// Whether no examined task is allowed to run here, apart from those that are passed over
+    /// (`LBF_ALL_PINNED`).
+    all_pinned: bool,
     /// Another CPU of the own group, where the first of these tasks is allowed.
     elsewhere: Option<CpuId>,
     /// The remaining imbalance.
@@ -432,15 +435,8 @@ struct Taken {
 
 impl Taken {
     const fn nothing(left: Imbalance) -> Self {
-        Self { moved: 0, pinned: Pinned::None, elsewhere: None, left: Some(left) }
+        Self { moved: 0, has_pinned: false, all_pinned: false, elsewhere: None, left: Some(left) }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pinned {
-    None,
-    Some,
-    All,
 }
 
 /// How many tasks of a CPU were examined, and how many of them are not allowed on the taker.
@@ -477,8 +473,12 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             break;
         }
         looked += 1;
-        seen.all += 1;
         cx.io.costs.tasks_scanned += 1;
+        if is_passed_over(own, other, cx, slot) {
+            other.fair.recency.touch(slot);
+            continue;
+        }
+        seen.all += 1;
         if !other.tasks[slot].may_run_on(own.cpu()) {
             seen.pinned += 1;
             if work.kind != BalanceKind::NewIdle && taken.elsewhere.is_none() {
@@ -504,11 +504,8 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             break;
         }
     }
-    taken.pinned = match seen {
-        Seen { pinned: 0, .. } => Pinned::None,
-        Seen { pinned, all } if pinned == all => Pinned::All,
-        Seen { .. } => Pinned::Some,
-    };
+    taken.has_pinned = seen.pinned > 0;
+    taken.all_pinned = (looked > 0 || seen.all > 0) && seen.pinned == seen.all;
     taken.left = Some(left).filter(|left| left.is_some());
     taken
 }
@@ -555,23 +552,25 @@ fn next_rt<L: RawMutex>(
     })
 }
 
-/// Returns whether a waiting task can move to `own`: its affinity allows it, and it is not cache
-/// hot unless balancing has failed often.
+/// Returns whether a task is passed over before its affinity is looked at (`can_migrate_task`): it
+/// is blocked and still queued, it lends its turn, or its group is throttled here or there
+/// (`throttled_lb_pair`).
+fn is_passed_over<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot) -> bool {
+    let task = &other.tasks[slot];
+    matches!(task.engaged, Engaged::Lends { .. })
+        || task.fair.is_delayed()
+        || throttle::is_barred(other, slot)
+        || cx.config.settings.hierarchical_running && throttle::is_throttled_for(own, cx, task.group)
+}
+
+/// Returns whether a waiting task that is not passed over can move to `own`: its affinity allows
+/// it, and it is not cache hot unless balancing has failed often.
 fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
-    if other.current_slot() == Some(slot)
-        || task.engaged != Engaged::No
-        || task.fair.is_delayed()
-        || !task.may_run_on(own.cpu())
-    {
+    if other.current_slot() == Some(slot) || task.engaged == Engaged::Executes || !task.may_run_on(own.cpu()) {
         return false;
     }
     let settings = &cx.config.settings;
-    if throttle::is_barred(other, slot)
-        || settings.hierarchical_running && throttle::is_throttled_for(own, cx, task.group)
-    {
-        return false; // `throttled_lb_pair`.
-    }
     debug_assert!(task.prio.class() == ClassId::Fair, "only fair tasks are listed");
     // Threads of a core share their caches: no task is hot there.
     if LEVELS[usize::from(work.level)].1 == Distance::Same {
