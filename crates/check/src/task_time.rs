@@ -7,7 +7,8 @@
 //! there is no difference.
 //!
 //! A task that disables interrupts is charged, but the timer that ends its budget waits for the end
-//! of the section. [`TaskTime::deaf`] and [`TaskTime::deaf_on`] tell by how much.
+//! of the section. So does a timer that is due in a handler, or in several without a gap, for which
+//! the task is charged. [`TaskTime::deaf`] and [`TaskTime::deaf_on`] tell by how much.
 
 use crate::monitor::Context;
 use zerolag_model::event::Disables;
@@ -36,6 +37,8 @@ struct Cpu {
     /// When the outermost handler began.
     entered: Instant,
     interrupted: Duration,
+    /// When the present stretch of handlers without a gap began, and when the last handler ended.
+    stretch: (Instant, Instant),
     /// The last switch.
     switched: Moment,
     /// The last request to reschedule.
@@ -53,6 +56,8 @@ pub(crate) struct TaskTime {
     cpus: IdTable<CpuId, Cpu>,
     /// Of each task its longest section with interrupts disabled.
     longest: IdTable<TaskId, Duration>,
+    /// The longest stretch of handlers of any CPU, where their time is the task's.
+    handlers: Duration,
 }
 
 impl TaskTime {
@@ -65,18 +70,25 @@ impl TaskTime {
     pub(crate) fn apply(&mut self, record: &Record) {
         let at = record.at;
         match record.event {
-            TraceEvent::IrqEnter { .. } | TraceEvent::IrqExit { .. } if self.charges_interrupts => {}
             TraceEvent::IrqEnter { .. } => {
                 let cpu = self.cpus.entry(record.cpu);
                 if cpu.depth == 0 {
                     cpu.entered = at;
+                    if cpu.stretch.1 != at {
+                        cpu.stretch.0 = at;
+                    }
                 }
                 cpu.depth += 1;
             }
             TraceEvent::IrqExit { .. } => {
                 let cpu = self.cpus.entry(record.cpu);
                 if cpu.depth == 1 {
-                    cpu.interrupted += at.since(cpu.entered);
+                    cpu.stretch.1 = at;
+                    if self.charges_interrupts {
+                        self.handlers = self.handlers.max(at.since(cpu.stretch.0));
+                    } else {
+                        cpu.interrupted += at.since(cpu.entered);
+                    }
                 }
                 cpu.depth = cpu.depth.saturating_sub(1);
             }
@@ -114,7 +126,8 @@ impl TaskTime {
     /// Returns this instant of a CPU. It must not be before the last record.
     pub(crate) fn now(&self, cpu: CpuId, at: Instant) -> Moment {
         let cpu = self.cpus.get(cpu).copied().unwrap_or_default();
-        let open = if cpu.depth > 0 { at.since(cpu.entered) } else { Duration::ZERO };
+        let is_open = cpu.depth > 0 && !self.charges_interrupts;
+        let open = if is_open { at.since(cpu.entered) } else { Duration::ZERO };
         Moment { at, interrupted: cpu.interrupted + open }
     }
 
@@ -129,17 +142,26 @@ impl TaskTime {
     }
 
     /// Returns the longest section with interrupts disabled of a task that runs on this CPU, up to
-    /// now: what it can run beyond its budget.
+    /// now, or the longest stretch of handlers that are its time: what it can run beyond its
+    /// budget.
     pub(crate) fn deaf(&self, task: TaskId, on: CpuId, at: Instant) -> Duration {
         let open = self.cpus.get(on).and_then(|cpu| cpu.deaf).filter(|(_, of)| *of == task);
         let open = open.map_or(Duration::ZERO, |(since, _)| at.since(since));
-        self.longest.get(task).copied().unwrap_or_default().max(open)
+        self.longest.get(task).copied().unwrap_or_default().max(open).max(self.in_handlers(on, at))
     }
 
     /// As [`deaf`](Self::deaf), of any task of a CPU.
     pub(crate) fn deaf_on(&self, cpu: CpuId, at: Instant) -> Duration {
-        let Some(cpu) = self.cpus.get(cpu) else { return Duration::ZERO };
-        cpu.longest.max(cpu.deaf.map_or(Duration::ZERO, |(since, _)| at.since(since)))
+        let handlers = self.in_handlers(cpu, at);
+        let Some(cpu) = self.cpus.get(cpu) else { return handlers };
+        cpu.longest.max(cpu.deaf.map_or(Duration::ZERO, |(since, _)| at.since(since))).max(handlers)
+    }
+
+    /// Returns the longest stretch of handlers that are a task's time, up to now. It is that of all
+    /// CPUs: a task takes its overrun along.
+    fn in_handlers(&self, on: CpuId, at: Instant) -> Duration {
+        let open = self.cpus.get(on).filter(|cpu| self.charges_interrupts && cpu.depth > 0);
+        self.handlers.max(open.map_or(Duration::ZERO, |cpu| at.since(cpu.stretch.0)))
     }
 }
 
@@ -185,6 +207,18 @@ mod tests {
         let time = follow_by(TaskTime { charges_interrupts: true, ..TaskTime::default() }, &events);
         assert_eq!(time.now(CPU, at(12)).since(Moment::default()), Duration::from_millis(12));
         assert_eq!(follow(&events).now(CPU, at(12)).since(Moment::default()), Duration::from_millis(7));
+    }
+
+    /// Handlers from 2 to 5 and from 5 to 9 keep a timer waiting as one.
+    #[test]
+    fn a_timer_is_late_by_the_longest_handlers_that_are_the_tasks_time() {
+        let (enter, exit) = (TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device });
+        let events = [(2, enter.clone()), (5, exit.clone()), (5, enter.clone()), (9, exit), (20, enter)];
+        let time = follow_by(TaskTime { charges_interrupts: true, ..TaskTime::default() }, &events);
+        assert_eq!(time.deaf(TASK, CPU, at(21)), Duration::from_millis(7));
+        assert_eq!(time.deaf_on(CPU, at(28)), Duration::from_millis(8), "the open one");
+        assert_eq!(time.deaf_on(CpuId(1), at(28)), Duration::from_millis(7), "a task takes its overrun along");
+        assert_eq!(follow(&events).deaf(TASK, CPU, at(28)), Duration::ZERO, "no task is charged for it");
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! * The wakeup rule keeps it: the budget that the rule discards is less than the budget that the
 //!   task had to wait for.
 //! * A task that is late by less than a period begins its next period at once, which allows one
-//!   more runtime. So does one that slept and continues with its budget: it can be late, too.
+//!   more runtime. So does one that slept and continues with its budget: it can be late, too. One
+//!   that is later has the bandwidth of that time to make up for.
 //! * An overrun is noticed late: with `enforce.dl = tick`, by up to a tick. A task repays it in its
 //!   next periods, so it counts for each of the two runtimes, or three, of the window. A deferred
 //!   server repays it only if its task blocks; else its next period begins later.
@@ -88,8 +89,9 @@ struct Bucket {
     deadline: Option<Instant>,
     /// The deadline of the budget with which a task sleeps; a wakeup can continue it.
     asleep: Option<Instant>,
-    /// When a budget was last completed too late, if the bucket has not been empty since.
-    late: Option<Instant>,
+    /// When a budget was last completed too late, if the bucket has not been empty since, and by
+    /// how much one was at most.
+    late: Option<(Instant, Duration)>,
     /// The runtime before the last change of the parameters, and the latest end of the period that
     /// continues with it.
     old: Option<(Duration, Instant)>,
@@ -150,9 +152,10 @@ impl Bucket {
         let drained = |time: Duration| time.mul_div_floor(rate.as_nanos(), period.as_nanos().max(1));
         let slept = at.since(self.at.at).saturating_sub(ran);
         let kept = self.level.saturating_sub(drained(slept));
-        self.late = self.late.filter(|late| !kept.is_zero() || began <= *late);
+        self.late = self.late.filter(|(late, _)| !kept.is_zero() || began <= *late);
         (self.level, self.at) = ((kept + ran).saturating_sub(drained(ran)), now);
-        let most = (runtime + overrun) * if self.late.is_some() { 3 } else { 2 } + besides;
+        let owed = self.late.map_or(Duration::ZERO, |(_, by)| drained(by).max(runtime) + overrun);
+        let most = (runtime + overrun) * 2 + owed + besides;
         let excess = self.level.saturating_sub(most);
         if !excess.is_zero() {
             self.level = Duration::ZERO;
@@ -160,10 +163,19 @@ impl Bucket {
         excess
     }
 
+    /// Notes that a budget is not completed at a time, if its deadline is over then.
+    fn note_lateness(&mut self, at: Instant) {
+        if let Some(last) = self.deadline.filter(|last| *last < at) {
+            let before = self.late.map_or(Duration::ZERO, |(_, by)| by);
+            self.late = Some((at, before.max(at.since(last))));
+        }
+    }
+
     /// The next budget arrives: an entity that wants to run has used the last one.
     fn renew(&mut self, at: Instant, deadline: Instant) {
         if self.deadline.is_some_and(|last| last < at) {
-            self.late = Some(at);
+            // Not `at.since(last)`: it can have run on because it was stopped too late.
+            self.late = Some((at, self.late.map_or(Duration::ZERO, |(_, by)| by)));
         }
         (self.deadline, self.asleep) = (Some(deadline), None);
     }
@@ -311,6 +323,8 @@ impl DlBandwidth {
         let overrun = self.grain + self.time.deaf(task, on, at);
         let rate = Rate { runtime, period, overrun, besides: Duration::ZERO };
         let ran = asked_at(before, &self.time, on, from, now, found).since(from).saturating_sub(self.path);
+        // Later, it could be late because it was not stopped.
+        bucket.note_lateness(from.at);
         let excess = bucket.fill((from.at, ran), now, rate, self.is_costly);
         if !excess.is_zero() {
             let fault = self.fault.filter(|_| params.deadline < params.period);
@@ -602,6 +616,28 @@ mod tests {
     fn a_late_task_gets_one_budget_more_at_once() {
         holds("dl-bandwidth", &late(3));
         breaks("dl-bandwidth", &late(4), "d (task 0) runs for 400us more than 2ms in 10ms allow");
+    }
+
+    /// A task that is late by 48 ms may run for 9.6 ms besides its two budgets.
+    #[test]
+    fn a_task_that_is_very_late_makes_up_for_that_time() {
+        let late = |budgets: u64| {
+            let mut script = Script::new(1);
+            exact(&mut script, &[]);
+            let d = two_in_ten(&mut script);
+            script.wake(0, 0, d);
+            let replenish = |deadline: u64| {
+                let deadline = Instant::from_nanos(deadline * 1_000_000);
+                TraceEvent::DlReplenish { task: d, deadline, budget: RUNTIME.to_signed() }
+            };
+            script.event(0, 0, replenish(10)).run(58_000, 0, None, Some(d));
+            for budget in 1..budgets {
+                script.event(58_000 + budget * 2_000, 0, replenish(10 + budget * 10));
+            }
+            script.run(58_000 + budgets * 2_000, 0, Some(d), None).end(200_000)
+        };
+        holds("dl-bandwidth", &late(8));
+        breaks("dl-bandwidth", &late(9), "d (task 0) runs for 800us more than 2ms in 10ms allow");
     }
 
     /// A late task of 2 ms in 10 ms that is enforced at ticks runs on until `end`.

@@ -77,16 +77,15 @@ impl Monitor for ServerShare {
             TraceEvent::Switch { .. } => {
                 self.account(before, record.cpu, record.at);
                 self.hold(before, record.cpu, record.at);
+                self.deadline_turn_ends(before, record.cpu, record.at);
                 self.judge(record.cpu, record.at, found);
             }
             TraceEvent::NoPreempt { disables: None, .. } => self.hold(before, record.cpu, record.at),
             // The switch that ends its turn sees it in its new class.
-            TraceEvent::AttrChange { task, attr } if attr.prio().class() != ClassId::Fair => {
-                self.leaves_class(before, *task, record.at);
+            TraceEvent::AttrChange { task, attr } => {
+                self.changes_class(before, *task, attr.prio().class(), record.at);
             }
-            TraceEvent::PrioInherit { task, to, .. } if to.class() != ClassId::Fair => {
-                self.leaves_class(before, *task, record.at);
-            }
+            TraceEvent::PrioInherit { task, to, .. } => self.changes_class(before, *task, to.class(), record.at),
             // No other event ends a turn of the class.
             _ => {}
         }
@@ -139,6 +138,7 @@ impl Monitor for ServerShare {
         for cpu in cpus {
             self.account(last, cpu, end);
             self.hold(last, cpu, end);
+            self.deadline_turn_ends(last, cpu, end);
             self.judge(cpu, end, found);
         }
         crate::Outcome::Judged
@@ -167,10 +167,24 @@ impl ServerShare {
         }
     }
 
-    /// A task that runs leaves the fair class: its turn counts until now.
-    fn leaves_class(&mut self, before: &Replay, task: TaskId, at: Instant) {
+    /// A CPU ran until now. If it ran a deadline task, the window begins anew: the turn can have
+    /// been longer than a window, if the task reclaims what others leave.
+    fn deadline_turn_ends(&mut self, before: &Replay, cpu: CpuId, at: Instant) {
+        let view = self.cpus.entry(cpu);
+        if view.since.is_some() && before.running_prio(cpu).is_some_and(|prio| prio.class() == ClassId::Deadline) {
+            view.begin(Some(at));
+        }
+    }
+
+    /// A task that runs leaves its class: as a fair task its turn counts until now.
+    fn changes_class(&mut self, before: &Replay, task: TaskId, to: ClassId, at: Instant) {
         if let Some(TaskState::Running { on, .. }) = before.task(task).map(|view| view.state) {
-            self.account(before, on, at);
+            if to != ClassId::Fair {
+                self.account(before, on, at);
+            }
+            if to != ClassId::Deadline {
+                self.deadline_turn_ends(before, on, at);
+            }
         }
     }
 
@@ -249,6 +263,30 @@ mod tests {
     fn a_throttled_task_is_not_starved() {
         holds("server-share", &throttled_until(3_000));
         breaks("server-share", &throttled_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
+    }
+
+    /// A deadline task runs for `ms`, and then, if it changes, as a real-time task.
+    #[test]
+    fn the_turn_of_a_deadline_task_is_in_no_window() {
+        let after = |ms: u64, becomes_rt: bool| {
+            let mut script = Script::new(1);
+            let (second, params) = (zerolag_model::Duration::from_secs(1), zerolag_model::DlParams::new);
+            let d = script.task("d", zerolag_model::SchedAttr::Deadline(params(second, second, second)));
+            let (fair, fifo) = (script.fair("fair"), script.fifo("f", 9));
+            script.wake(0, 0, d).run(0, 0, None, Some(d)).wake(10, 0, fair);
+            if becomes_rt {
+                let attr = zerolag_model::SchedAttr::fifo(zerolag_model::RtPriority::new(9).expect("in range"));
+                script.event(ms * 1000, 0, TraceEvent::AttrChange { task: d, attr });
+            } else {
+                script.wake(ms * 1000, 0, fifo).preempt(ms * 1000, 0, d, fifo);
+            }
+            script.end(6_000_000)
+        };
+        for becomes_rt in [false, true] {
+            holds("server-share", &after(4_500, becomes_rt));
+            let says = "fair tasks want to run on cpu 0 for 5s, and run for 0ns";
+            breaks("server-share", &after(1_000, becomes_rt), says);
+        }
     }
 
     /// `a` runs for 2.5 s, becomes a real-time task, and the CPU switches to another one.

@@ -3,7 +3,9 @@
 //! A CPU is unthrottled because it got quota, or because its queue is empty: then it still owes. A
 //! trace says the same of both. The queue is empty if the running task blocks at the next switch,
 //! if a task is moved away at that instant, or if the running task is stopped at that instant and
-//! moved away before it runs there again (active balancing, `active_load_balance_cpu_stop`).
+//! moved away before it runs there again (active balancing, `active_load_balance_cpu_stop`). A CPU
+//! that is throttled again in the same path had an empty queue too: tasks that waited parked there
+//! are next.
 
 use zerolag_model::{CpuId, Duration, GroupId, Instant, PrevState, TaskId};
 use zerolag_trace::IdTable;
@@ -78,6 +80,14 @@ impl LastUnthrottled {
         debts
     }
 
+    /// A group is throttled again on a CPU, `path` after it was unthrottled at the latest. Returns
+    /// what it still owes.
+    pub(super) fn throttle(&mut self, cpu: CpuId, group: GroupId, at: Instant, path: Duration) -> Duration {
+        let is_again =
+            |last: &mut Unthrottled| last.group == group && last.stopped.is_none() && at.since(last.at) <= path;
+        self.cpus.entry(cpu).extract_if(.., is_again).map(|last| last.overrun).sum()
+    }
+
     /// A task of a group is moved away from a CPU.
     pub(super) fn migrate(&mut self, from: CpuId, at: Instant, task: TaskId, group: GroupId) -> Vec<Debt> {
         let empties = |last: &mut Unthrottled| match last.stopped {
@@ -87,5 +97,80 @@ impl LastUnthrottled {
         };
         let gone = self.cpus.entry(from).extract_if(.., empties);
         gone.filter(|last| last.stopped.is_none()).map(|last| last.debt(true)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::bandwidth::tests::{GROUP, limited, limited_on};
+    use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::{CpuMax, Duration, GroupId, MigrateReason, PrevState, TraceEvent};
+    use zerolag_trace::script::Script;
+
+    /// The task is moved: its CPU is unthrottled, and the group still owes the 20 ms.
+    #[test]
+    fn a_cpu_whose_last_task_is_moved_has_not_repaid() {
+        let unthrottled_at = |us: u64| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
+            let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
+            script.event(0, 0, TraceEvent::GroupMax { group: GROUP, max });
+            script.wake(0, 0, a).wake(0, 0, b).run(0, 0, None, Some(a));
+            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+            script.event(12_000, 0, TraceEvent::Boost { task: a, boosted: true });
+            script.switch(32_000, 0, Some(a), PrevState::Runnable, Some(b));
+            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
+            script.migrate(32_500, a, 0, 1, MigrateReason::Periodic).run(33_000, 1, None, Some(a));
+            script.switch(34_000, 1, Some(a), PrevState::Blocked, None);
+            script.end(35_000)
+        };
+        holds("bandwidth", &unthrottled_at(32_500));
+        let says =
+            "group 1 has used 33ms in 0 periods and 33ms since; cpu.max 10000 100000 and a slack of 18ms allow less";
+        breaks("bandwidth", &unthrottled_at(32_400), says);
+    }
+
+    /// The running task is stopped to be moved: its CPU is unthrottled, and the group still owes
+    /// the 20 ms.
+    #[test]
+    fn a_cpu_whose_running_task_is_moved_has_not_repaid() {
+        let moved = |us: u64, goes_on: bool| {
+            let (mut script, a) = limited_on(2);
+            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
+            script.switch(32_000, 0, Some(a), PrevState::Runnable, None);
+            if goes_on {
+                script.run(32_001, 0, None, Some(a)).switch(32_002, 0, Some(a), PrevState::Runnable, None);
+            }
+            script.migrate(32_003, a, 0, 1, MigrateReason::Active).run(33_000, 1, None, Some(a));
+            script.switch(34_000, 1, Some(a), PrevState::Blocked, None);
+            script.end(35_000)
+        };
+        holds("bandwidth", &moved(32_000, false));
+        let says =
+            "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &moved(31_900, false), says);
+        let says = "group 1 has used 32.001ms in 0 periods and 32.001ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &moved(32_000, true), says);
+    }
+
+    /// The task ends after 20 ms in the kernel while throttled. Its CPU is unthrottled with an
+    /// empty queue, throttled again at once for a task that was parked there, and still owes.
+    #[test]
+    fn a_cpu_that_is_throttled_again_at_once_has_not_repaid() {
+        let again_at = |us: u64| {
+            let (mut script, a) = limited();
+            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+            script.event(32_000, 0, TraceEvent::Unthrottle { group: GROUP });
+            script.event(us, 0, TraceEvent::Throttle { group: GROUP });
+            script.switch(us, 0, Some(a), PrevState::Dead, None);
+            script.end(35_000)
+        };
+        holds("bandwidth", &again_at(32_000));
+        let says =
+            "group 1 has used 32.1ms in 0 periods and 32.1ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &again_at(32_100), says);
     }
 }

@@ -8,9 +8,11 @@
 //!   to take it.
 //! * *tasks bound to the CPUs around the idle one* wait there: its group, of the domain that has
 //!   both CPUs, looks as busy as the task's.
-//! * *a divided group*, behind a class above: the balancer compares the numbers of tasks of cores
-//!   or caches, and one of these has fewer CPUs if some are offline or in other domains. So it is
-//!   with real-time tasks where only the periodic balancer moves them (`rt_balance`).
+//! * *a divided group*: the balancer compares the numbers of tasks of cores or caches, and one of
+//!   these has fewer CPUs if some are offline, isolated or in other domains. A task waits there
+//!   behind a class above, or while tasks run around the idle CPU, whose group then looks as busy
+//!   (`sibling_imbalance`: a difference of one task moves none). So it is with real-time tasks
+//!   where only the periodic balancer moves them (`rt_balance`).
 
 use super::{NoTaskLost, is_behind};
 use zerolag_model::{ClassId, CpuId, Distance, TaskId};
@@ -20,7 +22,7 @@ use zerolag_trace::replay::TaskView;
 const ALONE: &str = "a fair task is alone behind a class above: no CPU under another cache takes it";
 const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
 const DIVIDED: &str =
-    "a task waits behind a more urgent one in a group of CPUs of which some are offline or in other domains";
+    "a task waits in a group of CPUs of which some are offline, isolated or in other domains: counts mislead";
 
 impl NoTaskLost {
     /// Returns why the balancer can leave a fair task where it waits although this CPU is idle.
@@ -46,7 +48,9 @@ impl NoTaskLost {
             let there = before.cpu(cpu);
             there.root_domain != domain || there.online_since().is_none() || self.isolated.contains(cpu)
         };
-        if is_behind && topology.span(rq, group).map(CpuId).any(is_apart) {
+        let is_busy = |cpu: CpuId| before.cpu(cpu).current.task().is_some();
+        let hides = || is_behind || topology.span(cpu, group).map(CpuId).any(is_busy);
+        if topology.span(rq, group).map(CpuId).any(is_apart) && hides() {
             return Some(DIVIDED);
         }
         if distance <= Distance::Llc || !is_fair {
@@ -180,5 +184,25 @@ mod tests {
         holds("no-task-lost", &beside(1));
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &beside(0), lost);
+    }
+
+    /// `b` waits behind a fair task, beside an isolated thread. The idle CPU 2 has a busy thread
+    /// beside it, or none.
+    #[test]
+    fn a_divided_core_with_two_tasks_looks_no_busier_than_a_core_with_one() {
+        let beside = |isolated: &str, busy: u32| {
+            let mut script = Script::new(4);
+            let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 2, None, None);
+            script.wake(0, busy, c).run(0, busy, None, Some(c)).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 2).expect("four CPUs"));
+            trace.meta.settings.push(("isolcpus".to_owned(), isolated.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &beside("1", 3));
+        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside("1", 1), lost);
+        breaks("no-task-lost", &beside("", 3), lost);
     }
 }
