@@ -108,6 +108,19 @@ impl Checker {
         }
     }
 
+    /// Says how many events the trace lacks, if that is known only at its end: then nothing is
+    /// judged, unless the places where they are missing were known from its start.
+    pub fn lost(&mut self, events: u64) {
+        if events == 0 || !self.meta.recorded.gaps.is_empty() {
+            return;
+        }
+        self.meta.lost_events = events;
+        for running in &mut self.running {
+            running.found = Findings::new(self.options.keep);
+            running.monitor = Some(Err(were_lost(events)));
+        }
+    }
+
     /// Starts to judge.
     fn begin(&mut self) {
         let context = Context { meta: &self.meta, options: &self.options };
@@ -116,7 +129,7 @@ impl Checker {
             running.before = running.found.clone();
             running.monitor = Some(match lost {
                 0 => (rule.begin)(&context),
-                lost => Err(format!("{lost} events were lost")),
+                lost => Err(were_lost(lost)),
             });
         }
     }
@@ -159,6 +172,10 @@ impl Checker {
         }
         Report { verdicts, not_judged, unseen: (self.unseen.gaps > 0).then_some(self.unseen) }
     }
+}
+
+fn were_lost(events: u64) -> String {
+    format!("{events} events were lost")
 }
 
 /// Returns the intervals in which events of any CPU are missing, without overlaps, the first last.
@@ -216,6 +233,31 @@ mod tests {
             Some(Verdict::Broken(found)) => found.total(),
             Some(Verdict::Held) => 0,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn lost_events_that_are_known_at_the_end_are_as_those_known_before() {
+        let trace = |lost: u64, gaps: bool| {
+            let mut script = Script::new(2);
+            let a = script.fair("a");
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(5, 1, None, Some(a));
+            let mut trace = script.end(100);
+            trace.meta.lost_events = lost;
+            let gap = Gap { cpu: CpuId(1), from: Instant::from_nanos(50_000), until: trace.meta.end, events: lost };
+            trace.meta.recorded.gaps.extend(gaps.then_some(gap));
+            trace
+        };
+        for (lost, gaps) in [(0, false), (3, false), (3, true)] {
+            let before = trace(lost, gaps);
+            let mut late = before.clone();
+            late.meta.lost_events = 0;
+            let mut checker = Checker::new(&late.meta, &Options::default());
+            late.records.iter().for_each(|record| checker.observe(record));
+            checker.lost(lost);
+            let report = checker.finish(late.meta.end);
+            assert_eq!(report.to_string(), check(&before, &Options::default()).to_string());
+            assert_eq!(report.is_clean(), lost > 0 && !gaps, "{report}");
         }
     }
 

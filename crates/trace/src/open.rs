@@ -4,9 +4,10 @@
 
 use crate::container::Trace;
 use crate::error::ReadError;
+use crate::ftrace;
 use crate::meta::Meta;
+use crate::packed::{self, Input};
 use crate::zlt::{self, TraceReader, TraceWriter};
-use crate::{ftrace, packed};
 #[cfg(feature = "recordings")]
 use crate::{perf_data, perfetto, trace_dat};
 use std::borrow::Cow;
@@ -29,6 +30,8 @@ const TEXT: &str = "the text of tracefs, perf script and trace-cmd report";
 const PERF_DATA: &str = "perf.data";
 #[cfg(feature = "recordings")]
 const TRACE_DAT: &str = "trace.dat of trace-cmd";
+#[cfg(feature = "recordings")]
+const PERFETTO: &str = "Perfetto";
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[
@@ -48,7 +51,7 @@ const FORMATS: &[Format] = &[
     },
     // It has no first bytes of its own, so it is tried last.
     #[cfg(feature = "recordings")]
-    Format { name: "Perfetto", is: perfetto::reader::is, read: perfetto::reader::read },
+    Format { name: PERFETTO, is: perfetto::reader::is, read: perfetto::reader::read },
 ];
 
 /// Formats that are common but not supported: first bytes, name, advice.
@@ -148,9 +151,10 @@ pub fn stream(path: &Path) -> Result<Option<TraceReader<BufReader<File>>>, ReadE
 /// what it makes of it gets each record. Both are returned; `None` if the file cannot be read so
 /// and has to be [opened](open()):
 ///
-/// * Only text of tracefs, `perf script` and `trace-cmd report`, `perf.data` and `trace.dat` are
-///   read so.
-/// * It is no regular file, or it is packed, or has packed records (`perf record -z`).
+/// * Only text of tracefs, `perf script` and `trace-cmd report`, `perf.data`, `trace.dat` and
+///   Perfetto's traces are read so; these four times, in any order of their packets.
+/// * It is no regular file, it has packed records (`perf record -z`), or it is an archive of
+///   `perf.data` or `trace.dat`; those of text and Perfetto's traces are unpacked at each reading.
 /// * Its events are not in order of time; those of `perf.data` need not be within two rounds, and
 ///   those of `trace.dat` only need to be per CPU.
 ///
@@ -164,16 +168,23 @@ pub fn stream_recording<T>(
     if !path.is_file() {
         return Ok(None);
     }
-    let mut head = Vec::new();
-    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
-    match FORMATS.iter().find(|format| (format.is)(&head)) {
-        Some(format) if format.name == TEXT => ftrace::each(path, start, each),
+    let (input, mut head) = (Input::new(path)?, Vec::new());
+    input.open()?.take(HEAD as u64).read_to_end(&mut head)?;
+    let read = match (FORMATS.iter().find(|format| (format.is)(&head)), input.plain()) {
+        (Some(format), _) if format.name == TEXT => ftrace::each(&input, start, each),
         #[cfg(feature = "recordings")]
-        Some(format) if format.name == PERF_DATA => perf_data::each(path, start, each),
+        (Some(format), _) if format.name == PERFETTO => perfetto::stream::each(&input, start, each),
         #[cfg(feature = "recordings")]
-        Some(format) if format.name == TRACE_DAT => trace_dat::each(path, start, each),
-        Some(_) | None => Ok(None),
+        (Some(format), Some(path)) if format.name == PERF_DATA => perf_data::each(path, start, each),
+        #[cfg(feature = "recordings")]
+        (Some(format), Some(path)) if format.name == TRACE_DAT => trace_dat::each(path, start, each),
+        _ => Ok(None),
+    };
+    // Of a damaged archive nothing is said about its contents.
+    if read.is_err() {
+        input.check()?;
     }
+    read
 }
 
 /// Returns bytes as text. `from_utf8_lossy` looks at each byte; `from_utf8` at words.

@@ -1,80 +1,171 @@
 //! Unpacks compressed traces: xz, gzip and zstd archives.
 //!
 //! Recordings are text of high redundancy and are stored compressed. The decoders are written in
-//! Rust and need nothing of the host. The unpacked size is bounded, so that a small hostile archive
-//! cannot fill the memory. Without the feature `recordings` an archive is refused by name.
+//! Rust and need nothing of the host. The unpacked size is bounded where it is kept, so that a
+//! small hostile archive cannot fill the memory. Without the feature `recordings` an archive is
+//! refused by name.
 
 use crate::error::ReadError;
 use std::borrow::Cow;
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
 
-/// The most bytes that an archive may unpack to.
+/// The most bytes that an archive may unpack to, if they are kept.
 const UNPACKED_MAX: u64 = 4 << 30;
 
 /// Returns the unpacked bytes of an archive, which is recognised by its first bytes; other bytes
 /// unchanged. An archive within an archive is not unpacked.
 pub(crate) fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ReadError> {
-    match reader(bytes)? {
-        Some((what, reader)) => read_all(reader, what).map(Cow::Owned),
+    match Archive::of(bytes)? {
+        Some(archive) => archive.read_all(bytes).map(Cow::Owned),
         None => Ok(Cow::Borrowed(bytes)),
     }
 }
 
 /// Returns the first bytes, unpacked; `None` if they cannot be unpacked.
 pub(crate) fn unpack_some(bytes: &[u8], most: usize) -> Option<Cow<'_, [u8]>> {
-    match reader(bytes).ok()? {
-        Some((_, reader)) => {
+    match Archive::of(bytes).ok()? {
+        Some(archive) => {
             let mut head = Vec::new();
             // The rest can be damaged or cut off.
-            let _ = reader.take(most as u64).read_to_end(&mut head);
+            let _ = archive.reader(bytes).ok()?.take(most as u64).read_to_end(&mut head);
             Some(Cow::Owned(head))
         }
         None => Some(Cow::Borrowed(&bytes[..bytes.len().min(most)])),
     }
 }
 
-/// The name of an archive and its contents.
-type Archive<'a> = (&'static str, Box<dyn Read + 'a>);
+/// A file that is read from its beginning any number of times, unpacked if it is an archive.
+pub(crate) struct Input<'f> {
+    path: &'f Path,
+    archive: Option<Archive>,
+}
+
+impl<'f> Input<'f> {
+    /// Looks at the beginning of a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it is an archive that this program cannot unpack.
+    pub(crate) fn new(path: &'f Path) -> Result<Self, ReadError> {
+        let mut head = Vec::new();
+        File::open(path)?.take(8).read_to_end(&mut head)?;
+        Ok(Self { path, archive: Archive::of(&head)? })
+    }
+
+    /// Returns the path of a file that is no archive.
+    pub(crate) fn plain(&self) -> Option<&'f Path> {
+        self.archive.is_none().then_some(self.path)
+    }
+
+    /// Returns the length of the file; `None` if it is an archive.
+    #[cfg(feature = "recordings")]
+    pub(crate) fn len(&self) -> io::Result<Option<usize>> {
+        let Some(path) = self.plain() else { return Ok(None) };
+        Ok(usize::try_from(std::fs::metadata(path)?.len()).ok())
+    }
+
+    /// Opens the file, or the contents of the archive.
+    pub(crate) fn open(&self) -> io::Result<Box<dyn Read>> {
+        let file = File::open(self.path)?;
+        match self.archive {
+            Some(archive) => archive.reader(BufReader::with_capacity(1 << 16, file)),
+            None => Ok(Box::new(file)),
+        }
+    }
+
+    /// Reads an archive to its end.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.archive.is_some() {
+            io::copy(&mut self.open()?, &mut io::sink())?;
+        }
+        Ok(())
+    }
+}
+
+/// A kind of archive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Archive {
+    Xz,
+    Gzip,
+    Zstd,
+}
+
+impl Archive {
+    const ALL: [Self; 3] = [Self::Xz, Self::Gzip, Self::Zstd];
+
+    /// Returns its first bytes, and its name in sentences.
+    const fn known(self) -> (&'static [u8], &'static str) {
+        match self {
+            Self::Xz => (b"\xfd7zXZ\0", "an xz archive"),
+            Self::Gzip => (b"\x1f\x8b", "a gzip archive"),
+            Self::Zstd => (b"\x28\xb5\x2f\xfd", "a zstd archive"),
+        }
+    }
+
+    /// Returns the kind of an archive by its first bytes. Without the feature `recordings` it is
+    /// refused: its decoder is not part of the program.
+    fn of(bytes: &[u8]) -> Result<Option<Self>, ReadError> {
+        let found = Self::ALL.into_iter().find(|archive| bytes.starts_with(archive.known().0));
+        #[cfg(not(feature = "recordings"))]
+        if let Some(archive) = found {
+            return Err(ReadError::Foreign { format: archive.known().1, hint: crate::open::WITHOUT_RECORDINGS });
+        }
+        Ok(found)
+    }
+
+    /// Returns the contents. Reading them fails if the archive is damaged.
+    fn reader<'a>(self, packed: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        let unpacked = decoder(self, packed).map_err(|error| self.damaged(&error))?;
+        Ok(Box::new(Contents { archive: self, unpacked }))
+    }
+
+    fn read_all(self, packed: &[u8]) -> Result<Vec<u8>, ReadError> {
+        let mut unpacked = Vec::new();
+        self.reader(packed)?.take(UNPACKED_MAX + 1).read_to_end(&mut unpacked)?;
+        if unpacked.len() as u64 > UNPACKED_MAX {
+            let reason = format_args!("it unpacks to more than {} GiB", UNPACKED_MAX >> 30);
+            return Err(ReadError::Io(self.damaged(&reason)));
+        }
+        Ok(unpacked)
+    }
+
+    fn damaged(self, error: &dyn core::fmt::Display) -> io::Error {
+        let reason = format!("this is {} that cannot be unpacked: {error}", self.known().1);
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    }
+}
 
 #[cfg(feature = "recordings")]
-fn reader(bytes: &[u8]) -> Result<Option<Archive<'_>>, ReadError> {
-    if bytes.starts_with(b"\xfd7zXZ\0") {
-        return Ok(Some(("an xz archive", Box::new(lzma_rust2::XzReader::new(bytes, true)))));
-    }
-    if bytes.starts_with(b"\x1f\x8b") {
-        return Ok(Some(("a gzip archive", Box::new(flate2::read::MultiGzDecoder::new(bytes)))));
-    }
-    if bytes.starts_with(b"\x28\xb5\x2f\xfd") {
-        let reader = ruzstd::decoding::StreamingDecoder::new(bytes);
-        let reader = reader.map_err(|error| damaged("a zstd archive", &error))?;
-        return Ok(Some(("a zstd archive", Box::new(reader))));
-    }
-    Ok(None)
+fn decoder<'a>(archive: Archive, packed: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match archive {
+        Archive::Xz => Box::new(lzma_rust2::XzReader::new(packed, true)),
+        Archive::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
+        Archive::Zstd => Box::new(ruzstd::decoding::StreamingDecoder::new(packed).map_err(io::Error::other)?),
+    })
 }
 
-/// Refuses archives by their first bytes: their decoders are not part of this program.
 #[cfg(not(feature = "recordings"))]
-fn reader(bytes: &[u8]) -> Result<Option<Archive<'_>>, ReadError> {
-    let known: [(&[u8], &'static str); 3] =
-        [(b"\xfd7zXZ\0", "an xz archive"), (b"\x1f\x8b", "a gzip archive"), (b"\x28\xb5\x2f\xfd", "a zstd archive")];
-    match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        Some((_, format)) => Err(ReadError::Foreign { format, hint: crate::open::WITHOUT_RECORDINGS }),
-        None => Ok(None),
-    }
+fn decoder<'a>(_: Archive, packed: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(Box::new(packed))
 }
 
-fn read_all(reader: impl Read, what: &str) -> Result<Vec<u8>, ReadError> {
-    let mut unpacked = Vec::new();
-    reader.take(UNPACKED_MAX + 1).read_to_end(&mut unpacked).map_err(|error| damaged(what, &error))?;
-    if unpacked.len() as u64 > UNPACKED_MAX {
-        return Err(damaged(what, &format_args!("it unpacks to more than {} GiB", UNPACKED_MAX >> 30)));
-    }
-    Ok(unpacked)
+/// The contents of an archive. An error of reading says of what.
+struct Contents<'a> {
+    archive: Archive,
+    unpacked: Box<dyn Read + 'a>,
 }
 
-fn damaged(what: &str, error: &dyn std::fmt::Display) -> ReadError {
-    let reason = format!("this is {what} that cannot be unpacked: {error}");
-    ReadError::Io(std::io::Error::new(std::io::ErrorKind::InvalidData, reason))
+impl Read for Contents<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.unpacked.read(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            _ => self.archive.damaged(&error),
+        })
+    }
 }
 
 #[cfg(all(test, feature = "recordings"))]

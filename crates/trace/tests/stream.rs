@@ -199,7 +199,7 @@ fn a_text_that_is_out_of_order_or_wrong_is_no_stream() {
         let streamed = stream_recording(&path, |_| (), |(), _| {}).expect_err("an error").to_string();
         assert_eq!(streamed, open(&path).expect_err("an error").to_string());
     }
-    assert!(streamed(&file("stream-other", b"\xfd7zXZ\0")).is_none());
+    assert!(streamed(&file("stream-other", b"\x7fELF")).is_none());
 }
 
 /// Changed bytes, lines that are missing or come twice: both ways give the same trace or the same
@@ -518,6 +518,235 @@ fn pages_of_cpus_are_merged() {
     assert!(error.contains(&format!("at byte {}", first + 3 * page)), "{error}");
 }
 
+/// Messages of protobuf.
+impl Bytes {
+    fn varint(&mut self, mut value: u64) -> &mut Self {
+        while value >= 0x80 {
+            self.0.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.number(value, 1)
+    }
+
+    fn int(&mut self, field: u64, value: u64) -> &mut Self {
+        self.varint(field << 3).varint(value)
+    }
+
+    fn bytes(&mut self, field: u64, value: &[u8]) -> &mut Self {
+        self.varint(field << 3 | 2).varint(value.len() as u64).0.extend(value);
+        self
+    }
+
+    fn message(&mut self, field: u64, build: impl FnOnce(&mut Self)) -> &mut Self {
+        let mut message = Self::default();
+        build(&mut message);
+        self.bytes(field, &message.0)
+    }
+
+    fn ints(&mut self, field: u64, values: impl Iterator<Item = u64>) -> &mut Self {
+        self.message(field, |packed| {
+            for value in values {
+                packed.varint(value);
+            }
+        })
+    }
+}
+
+/// A packet of so many events of a CPU, 100 ns apart from `start` on: compact switches, or plain
+/// ones, each with a waking of the same time.
+fn bundle(cpu: u64, start: u64, count: u64, name: &str, is_compact: bool) -> Bytes {
+    let tid = |at: u64| if at.is_multiple_of(2) { 10 + 3 * (at / 2 % 7) + cpu } else { 0 };
+    let mut packet = Bytes::default();
+    packet.message(1, |trace| {
+        trace.message(1, |bundle| {
+            bundle.int(1, cpu);
+            let steps = || core::iter::once(start).chain(core::iter::repeat_n(100, count as usize - 1));
+            let all = |value| core::iter::repeat_n(value, count as usize);
+            if is_compact {
+                bundle.message(4, |sched| {
+                    sched.ints(1, steps()).ints(2, all(0)).ints(3, (0..count).map(tid)).ints(4, all(120));
+                    sched.bytes(5, name.as_bytes()).ints(6, all(0));
+                    sched.ints(7, steps()).ints(8, all(10)).ints(9, all(0)).ints(10, all(120)).ints(11, all(0));
+                });
+                return;
+            }
+            for at in 0..count {
+                let before = at.checked_sub(1).map_or(0, tid);
+                bundle.message(2, |event| {
+                    event.int(1, start + at * 100).int(2, before).message(4, |switch| {
+                        switch.bytes(1, name.as_bytes()).int(2, before).int(3, 120).int(4, 0);
+                        switch.bytes(5, name.as_bytes()).int(6, tid(at)).int(7, 120);
+                    });
+                });
+                bundle.message(2, |event| {
+                    event.int(1, start + at * 100).message(20, |waking| {
+                        waking.bytes(1, b"ten").int(2, 10).int(3, 120).int(5, 0);
+                    });
+                });
+            }
+            if start / 8000 % 50 == 7 {
+                bundle.int(3, 1);
+            }
+        });
+    });
+    packet
+}
+
+/// A trace of so many rounds. Of CPU 0 a half is read in the next round; CPU 1 comes after it with
+/// the same times; CPU 2 is of a recorder whose packets are written four rounds late. Every ninth
+/// round is packed.
+fn perfetto(rounds: u64) -> Vec<u8> {
+    let mut file = Bytes::default();
+    // The kernel, and two threads that are listed before they are seen; one of them is again.
+    file.message(1, |packet| {
+        packet.message(45, |info| {
+            info.message(1, |name| {
+                name.bytes(3, b"6.12.0");
+            })
+            .int(8, 4);
+        });
+    });
+    for round in 0..rounds {
+        let start = 1_000_000 + round * 8000;
+        let name = if round > rounds / 2 { "late" } else { "early" };
+        let mut packets = Bytes::default();
+        packets.0.extend(bundle(0, start - if round > 0 { 4000 } else { 0 }, 80, name, true).0);
+        packets.0.extend(bundle(1, start, 60, name, round % 2 == 0).0);
+        if round % 4 == 3 {
+            (0..4).for_each(|before| packets.0.extend(bundle(2, start - 24_000 + before * 8000, 50, name, true).0));
+        }
+        if round == rounds / 3 {
+            packets.message(1, |packet| {
+                packet.message(2, |tree| {
+                    tree.message(2, |thread| {
+                        thread.int(1, 13).bytes(2, b"listed").int(3, 10);
+                    });
+                    tree.message(2, |thread| {
+                        thread.int(1, 99).bytes(2, b"unseen").int(3, 99);
+                    });
+                });
+            });
+        }
+        if round % 9 == 4 {
+            let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut packer, &packets.0).expect("memory takes it");
+            let packed = packer.finish().expect("memory takes it");
+            file.message(1, |packet| {
+                packet.bytes(50, &packed);
+            });
+        } else {
+            file.0.extend(packets.0);
+        }
+    }
+    file.0
+}
+
+#[test]
+fn packets_of_perfetto_are_put_in_order() {
+    let bytes = perfetto(500);
+    let whole = both("stream-order.pftrace", &bytes, &"whole").expect("a stream").expect("a trace");
+    assert!(whole.records.len() > 100_000 && whole.meta.recorded.gaps.len() > 4, "{}", whole.records.len());
+    let threads = &whole.meta.recorded.threads;
+    assert!(threads.iter().any(|thread| (thread.tid, thread.pid) == (13, Some(10))), "{threads:?}");
+    assert_eq!((whole.meta.kernel.as_str(), whole.meta.machine.nr_cpus()), ("6.12.0", 4));
+    let same = whole.records.windows(2).filter(|pair| pair[0].at == pair[1].at && pair[0].cpu != pair[1].cpu);
+    assert!(same.count() > 1000, "events of one instant");
+    // The last packets are the first.
+    let middle = bytes.len() / 2;
+    let swap = bytes[middle..].windows(4).position(|at| at[0] == 10 && at[3] == 10).expect("packets") + middle;
+    let moved = [&bytes[swap..], &bytes[..swap]].concat();
+    if let Ok(whole) = both("stream-order.pftrace", &moved, &"moved").expect("a stream") {
+        assert!(!whole.records.is_empty());
+    }
+    // Files that are written for the viewer.
+    for (name, recorded) in recordings(".txt") {
+        let Ok(trace) = Trace::from_bytes(&recorded) else { continue };
+        let mut bytes = Vec::new();
+        zerolag_trace::perfetto::write(&mut bytes, &trace).expect("memory takes it");
+        assert!(both("stream-order.pftrace", &bytes, &name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_file_of_perfetto_is_read_the_same_way() {
+    let bytes = perfetto(12);
+    let (mut traces, mut errors, mut cut) = (0, 0, 0);
+    for length in (0..bytes.len()).filter(|at| *at < 400 || at + 300 > bytes.len() || at % 997 == 0) {
+        let read = both("stream-damaged.pftrace", &bytes[..length], &length);
+        cut += u32::from(read.is_some_and(|read| read.is_ok_and(|trace| trace.meta.recorded.dropped.is_some())));
+    }
+    let mut state = 7_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..400 {
+        let mut damaged = bytes.clone();
+        for _ in 0..=random(3) {
+            let below = if random(4) == 0 { 60 } else { bytes.len() };
+            let at = random(below);
+            damaged[at] = [0, 1, 8, 10, 0x7f, 0x80, 0xff][random(7)];
+        }
+        match both("stream-damaged.pftrace", &damaged, &"damaged") {
+            Some(Ok(_)) => traces += 1,
+            Some(Err(_)) => errors += 1,
+            None => {}
+        }
+    }
+    assert!(traces > 50 && errors > 50 && cut > 100, "{traces} traces, {errors} errors, {cut} cut off");
+}
+
+/// Returns bytes as archives of gzip and zstd.
+fn packed(bytes: &[u8]) -> [(&'static str, Vec<u8>); 2] {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packer, bytes).expect("memory takes it");
+    let gz = packer.finish().expect("memory takes it");
+    let zst = ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest);
+    [("gz", gz), ("zst", zst)]
+}
+
+#[test]
+fn archives_of_text_and_packets_are_streams() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut streams = 0;
+    for entry in std::fs::read_dir(data).expect("a directory") {
+        let path = entry.expect("readable").path();
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        if !name.ends_with("txt.gz") && !name.ends_with("dat.gz") {
+            continue;
+        }
+        let read = both("stream-packed", &std::fs::read(&path).expect("readable"), &name);
+        // The parts of the others are found by their places.
+        assert_eq!(read.is_some(), name.ends_with("txt.gz"), "{name}");
+        streams += u32::from(read.is_some_and(|read| read.is_ok()));
+    }
+    assert!(streams >= 8, "{streams} streams");
+    for (what, bytes) in [("text", text(100).into_bytes()), ("packets", perfetto(20))] {
+        let whole = both("stream-packed", &bytes, &what).expect("a stream").expect("a trace");
+        for (kind, archive) in packed(&bytes) {
+            let read = both("stream-packed", &archive, &(what, kind)).expect("a stream").expect("a trace");
+            assert!(read == whole, "{what} in {kind}");
+            let mut errors = 0;
+            for at in (0..archive.len()).step_by(archive.len() / 80 + 1).chain(archive.len() - 9..archive.len()) {
+                let mut damaged = archive.clone();
+                damaged[at] ^= 0x15;
+                for bytes in [&archive[..at], &damaged] {
+                    let read = both("stream-packed", bytes, &(what, kind, at));
+                    errors += u32::from(read.is_some_and(|read| read.is_err()));
+                }
+            }
+            assert!(errors > 80, "{errors} errors");
+        }
+    }
+    // Its contents are wrong before the archive is.
+    let wrong = text(2000).replace("prev_prio=120", "prev_prio=x");
+    for (kind, archive) in packed(wrong.as_bytes()) {
+        let cut = &archive[..archive.len() * 3 / 4];
+        let error = both("stream-packed", cut, &kind).expect("an error").expect_err("it is cut off");
+        assert!(error.contains("cannot be unpacked"), "{error}");
+    }
+}
+
 /// Returns the most memory that a stream of a file takes, and the length of the file.
 fn peak(name: &str, bytes: &[u8], records: u64) -> (u64, u64) {
     let path = file(name, bytes);
@@ -534,12 +763,20 @@ fn the_memory_of_a_stream_does_not_grow_with_its_length() {
     let perf_of = |rounds| peak(&format!("stream-{rounds}.data"), &perf(rounds), rounds * 30);
     let text_of = |rounds| peak(&format!("stream-{rounds}.txt"), text(rounds).as_bytes(), rounds * 5);
     let six_of = |pages| peak(&format!("stream-{pages}-6.dat"), &version_6(&[pages, pages]), pages * 110);
+    let packed_of = |rounds| {
+        let text = text(rounds);
+        let [gz, _] = packed(text.as_bytes()).map(|(_, archive)| archive);
+        (peak(&format!("stream-{rounds}.gz"), &gz, rounds * 5).0, text.len() as u64)
+    };
+    let perfetto_of = |rounds| peak(&format!("stream-{rounds}.pftrace"), &perfetto(rounds), rounds * 250);
     let seven_of = |pages| peak(&format!("stream-{pages}-7.dat"), &version_7(&[pages, pages]), pages * 110);
     for ((short, _), (long, length)) in [
         (perf_of(1_000), perf_of(8_000)),
         (text_of(5_000), text_of(40_000)),
         (six_of(350), six_of(2800)),
         (seven_of(350), seven_of(2800)),
+        (perfetto_of(1000), perfetto_of(8000)),
+        (packed_of(5_000), packed_of(40_000)),
     ] {
         assert!(length > 20_000_000, "{length}");
         // The gaps of the further rounds are kept.

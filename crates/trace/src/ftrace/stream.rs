@@ -7,10 +7,9 @@ use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
 use crate::kernel::stream::{self, Source, Stop};
 use crate::meta::Meta;
+use crate::packed::Input;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use zerolag_model::{CpuId, Instant, Record};
 
 /// Gives the records of a text, in order, to what `start` makes of its description; `None` if its
@@ -19,17 +18,17 @@ use zerolag_model::{CpuId, Instant, Record};
 /// # Errors
 /// As [`read`](super::read).
 pub(crate) fn each<T>(
-    path: &Path,
+    input: &Input<'_>,
     start: impl FnOnce(&Meta) -> T,
     give: impl FnMut(&mut T, &Record),
 ) -> Result<Option<(T, Meta)>, ReadError> {
     let pool = Pool::default();
-    let mut text = Text { path, names: Names::new(&pool), overwritten: None };
+    let mut text = Text { input, names: Names::new(&pool), overwritten: None };
     stream::each(&mut text, start, give)
 }
 
 struct Text<'p, 'f> {
-    path: &'f Path,
+    input: &'f Input<'f>,
     names: Names<'p>,
     /// Of a text whose oldest events were overwritten: its first time, and its CPUs.
     overwritten: Option<(Instant, BTreeSet<CpuId>)>,
@@ -60,7 +59,7 @@ impl<'p> Source<'p> for Text<'p, '_> {
 impl<'p> Text<'p, '_> {
     /// Returns whether the head of the text says that its oldest events were overwritten.
     fn is_overwritten(&self) -> Result<bool, Stop> {
-        let (mut input, mut line) = (BufReader::new(File::open(self.path)?), Vec::new());
+        let (mut input, mut line) = (BufReader::new(self.input.open()?), Vec::new());
         loop {
             line.clear();
             input.read_until(b'\n', &mut line)?;
@@ -79,7 +78,7 @@ impl<'p> Text<'p, '_> {
     /// Reads all lines and gives their events; also returns whether a line says that the oldest
     /// events were overwritten.
     fn lines(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<(Head, bool), Stop> {
-        let mut input = BufReader::with_capacity(1 << 16, File::open(self.path)?);
+        let mut input = BufReader::with_capacity(1 << 16, self.input.open()?);
         let (mut reader, mut line, mut number) = (Reader::default(), Vec::new(), 0);
         let mut begin: Option<Vec<u8>> = None;
         let mut order = Order::default();

@@ -27,8 +27,10 @@
 //! `ftrace/ftrace_event_bundle.proto`; `src/trace_processor/importers/ftrace/ftrace_tokenizer.cc`,
 //! `TokenizeFtraceCompactSched`, for how it is read.
 
+mod packets;
 pub(crate) mod reader;
 mod schema;
+pub(crate) mod stream;
 mod tracks;
 mod writer;
 

@@ -11,6 +11,7 @@
 //! Source: Perfetto `protos/perfetto/trace/ftrace/*.proto`;
 //! `src/trace_processor/importers/ftrace/ftrace_tokenizer.cc`, `TokenizeFtraceCompactSched`.
 
+use super::packets::{self, Begin, PACKET};
 use super::schema::{CompactSched, Migrate, PiSetprio, ProcessTree, SystemInfo};
 use crate::container::Trace;
 use crate::error::ReadError;
@@ -18,18 +19,19 @@ use crate::kernel::event::{Context, Event, KernelEvent, TaskRef, state_of};
 use crate::kernel::{self, Head};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use zerolag_model::{CpuId, Instant, MAX_CPUS, PrevState, Prio};
 
 /// Returns whether a file begins as a sequence of packets.
 pub(crate) fn is(bytes: &[u8]) -> bool {
-    match packet(bytes, 0) {
-        Some(Ok((body, end))) => {
+    match packets::begin(bytes) {
+        Begin::Packet(body, end) => {
             !body.is_empty() && Packet::decode(body).is_ok() && bytes.get(end).is_none_or(|next| *next == PACKET)
         }
         // The first packet is longer than what was looked at.
-        Some(Err(start)) => bytes.len() > 64 && bytes.get(start).is_some_and(|tag| [0x0a, 0x40, 0x50].contains(tag)),
-        None => false,
+        Begin::Part(start, _) => {
+            bytes.len() > 64 && bytes.get(start).is_some_and(|tag| [0x0a, 0x40, 0x50].contains(tag))
+        }
+        Begin::Other => false,
     }
 }
 
@@ -38,18 +40,18 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 /// # Errors
 /// A packet is malformed, or there is no event of the scheduler.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let mut head = Head::default();
-    let mut contents = Contents::default();
-    let end = contents.packets(bytes, &mut head, Packed::Allowed)?;
+    let (mut head, mut bundles, mut lists) = (Head::default(), Vec::new(), Lists::default());
+    let end = packets::each(bytes, |_, mut packet: Packet| {
+        packet.describe(&mut head);
+        lists.take(packet.process_tree);
+        bundles.extend(packet.ftrace_events);
+    })?;
     if end < bytes.len() {
-        head.dropped = Some(format!("the file is cut off within the packet at byte {end}, which was left out"));
+        head.dropped = Some(cut_off(end));
     }
-    let mut reader = Reader::default();
-    for tree in &contents.trees {
-        reader.processes(tree);
-    }
-    for bundle in &contents.bundles {
-        reader.bundle(bundle, &mut head);
+    let mut reader = Reader::new(&lists);
+    for bundle in &bundles {
+        reader.bundle(bundle, &mut head, &mut |task| task.comm);
     }
     let first = reader.first.unwrap_or(Instant::ZERO);
     // Threads are listed without a time.
@@ -57,100 +59,75 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     kernel::trace(head, events.collect())
 }
 
-/// The field of a packet in the file.
-const PACKET: u8 = 0x0a;
-
-/// Returns the body of the packet at an offset and its end; where its body starts if it is cut off.
-/// `None` if there is no packet.
-fn packet(bytes: &[u8], at: usize) -> Option<Result<(&[u8], usize), usize>> {
-    let rest = bytes.get(at..)?.strip_prefix(&[PACKET])?;
-    let mut cursor = rest;
-    let length = prost::encoding::decode_varint(&mut cursor).ok()?;
-    let start = bytes.len() - cursor.len();
-    let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
-    Some(end.and_then(|end| Some((bytes.get(start..end)?, end))).ok_or(start))
+/// Says that the packet at an offset is not whole.
+pub(super) fn cut_off(at: usize) -> String {
+    format!("the file is cut off within the packet at byte {at}, which was left out")
 }
 
-/// Whether packets can be packed: those within packed ones cannot.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Packed {
-    Allowed,
-    Refused,
-}
-
-/// The used packets of a file.
+/// The threads that the recorder listed; the first list that has a thread counts.
 #[derive(Default)]
-struct Contents {
-    bundles: Vec<Bundle>,
-    trees: Vec<ProcessTree>,
+pub(super) struct Lists {
+    listed: BTreeSet<u32>,
+    threads: Vec<Listed>,
 }
 
-impl Contents {
-    /// Reads packets; returns where they end.
-    fn packets(&mut self, bytes: &[u8], head: &mut Head, packed: Packed) -> Result<usize, ReadError> {
-        let mut at = 0;
-        while at < bytes.len() {
-            let (body, end) = match packet(bytes, at) {
-                Some(Ok(packet)) => packet,
-                Some(Err(_)) => return Ok(at),
-                None if at + 10 > bytes.len() => return Ok(at),
-                None => return Err(damaged(at, "there is no packet")),
-            };
-            let packet = Packet::decode(body).map_err(|error| damaged(at, &error.to_string()))?;
-            self.bundles.extend(packet.ftrace_events);
-            self.trees.extend(packet.process_tree);
-            if let Some(info) = packet.system_info {
-                let release = info.utsname.map(|utsname| utsname.release).unwrap_or_default();
-                head.kernel = release.chars().take(64).collect();
-                head.cpus = info.num_cpus.filter(|cpus| *cpus as usize <= MAX_CPUS).unwrap_or(0).max(head.cpus);
+struct Listed {
+    tid: u32,
+    pid: u32,
+    name: String,
+}
+
+impl Lists {
+    /// Takes a list of threads, if a packet has one.
+    pub(super) fn take(&mut self, tree: Option<ProcessTree>) {
+        let Some(tree) = tree else { return };
+        let threads = tree.threads.into_iter().map(|thread| (thread.tid, thread.tgid, thread.name));
+        let processes = tree.processes.into_iter().map(|process| (process.pid, process.pid, String::new()));
+        for (tid, pid, name) in threads.chain(processes) {
+            let (Ok(tid), Ok(pid)) = (u32::try_from(tid), u32::try_from(pid)) else { continue };
+            if tid != 0 && self.listed.insert(tid) {
+                self.threads.push(Listed { tid, pid, name });
             }
-            if let Some(bytes) = packet.compressed_packets.filter(|_| packed == Packed::Allowed) {
-                let mut unpacked = Vec::new();
-                let reader = flate2::read::ZlibDecoder::new(&*bytes).take(UNPACKED_MAX);
-                let done = { reader }.read_to_end(&mut unpacked);
-                done.map_err(|error| damaged(at, &format!("packed packets cannot be unpacked: {error}")))?;
-                self.packets(&unpacked, head, Packed::Refused)?;
-            }
-            at = end;
         }
-        Ok(at)
     }
 }
 
-/// From bundles to events.
+/// From bundles to events. Of each bundle the caller tells where the names of its tasks are kept.
 #[derive(Default)]
-struct Reader<'a> {
-    events: Vec<Event<'a>>,
+pub(super) struct Reader<'a> {
+    pub(super) events: Vec<Event<'a>>,
     /// The task that each CPU runs, as far as compact switches tell.
     running: BTreeMap<CpuId, (TaskRef<'a>, Prio)>,
-    listed: BTreeSet<u32>,
     processes: BTreeMap<u32, u32>,
     first: Option<Instant>,
 }
 
 impl<'a> Reader<'a> {
-    /// Takes the list of threads; the first list that has a thread counts.
-    fn processes(&mut self, tree: &'a ProcessTree) {
-        let threads = tree.threads.iter().map(|thread| (thread.tid, thread.tgid, thread.name.as_str()));
-        let processes = tree.processes.iter().map(|process| (process.pid, process.pid, ""));
-        for (tid, pid, name) in threads.chain(processes) {
-            let (Ok(tid), Ok(pid)) = (u32::try_from(tid), u32::try_from(pid)) else { continue };
-            if tid == 0 || !self.listed.insert(tid) {
-                continue;
-            }
-            self.note(KernelEvent::Process { tid, pid });
-            self.processes.insert(tid, pid);
+    /// Starts with the listed threads: events without a time.
+    pub(super) fn new(lists: &'a Lists) -> Self {
+        let mut reader = Self::default();
+        for Listed { tid, pid, name } in &lists.threads {
+            let (tid, pid) = (*tid, *pid);
+            reader.processes.insert(tid, pid);
+            reader.note(KernelEvent::Process { tid, pid });
             if !name.is_empty() {
-                self.note(KernelEvent::Name { task: TaskRef { comm: name, tid } });
+                reader.note(KernelEvent::Name { task: TaskRef { comm: name, tid } });
             }
         }
+        reader
     }
 
     fn note(&mut self, event: KernelEvent<'a>) {
         self.events.push(Event::new(Instant::ZERO, CpuId(0), event));
     }
 
-    fn bundle(&mut self, bundle: &'a Bundle, head: &mut Head) {
+    /// Takes the events of a CPU.
+    pub(super) fn bundle<'b>(
+        &mut self,
+        bundle: &'b Bundle,
+        head: &mut Head,
+        name: &mut impl FnMut(TaskRef<'b>) -> &'a str,
+    ) {
         let cpu = CpuId(bundle.cpu.unwrap_or(0));
         if cpu.index() >= MAX_CPUS {
             return;
@@ -158,14 +135,14 @@ impl<'a> Reader<'a> {
         head.saw_cpu(cpu);
         let start = self.events.len();
         for event in &bundle.event {
-            self.event(cpu, event);
+            self.event(cpu, event, name);
         }
         if bundle.lost_events == Some(true) {
             self.running.remove(&cpu);
         }
         if let Some(sched) = &bundle.compact_sched {
-            self.switches(cpu, sched);
-            self.wakings(cpu, sched);
+            self.switches(cpu, sched, name);
+            self.wakings(cpu, sched, name);
         }
         let times = self.events[start..].iter().map(|event| event.at);
         let Some(earliest) = times.min() else { return };
@@ -175,7 +152,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn switches(&mut self, cpu: CpuId, sched: &'a CompactSched) {
+    fn switches<'b>(&mut self, cpu: CpuId, sched: &'b CompactSched, name: &mut impl FnMut(TaskRef<'b>) -> &'a str) {
         let mut at = 0_u64;
         let parts = sched
             .switch_timestamp
@@ -184,19 +161,22 @@ impl<'a> Reader<'a> {
             .zip(&sched.switch_next_pid)
             .zip(&sched.switch_next_prio)
             .zip(&sched.switch_next_comm_index);
-        for ((((step, state), next), prio), name) in parts {
+        let mut running = self.running.get(&cpu).copied();
+        for ((((step, state), next), prio), comm_index) in parts {
             at = at.saturating_add(*step);
-            let Some(next) = task(comm(sched, *name), Some(*next)) else { continue };
+            let Some(next) = task(comm(sched, *comm_index), Some(*next)) else { continue };
             let Some(next_prio) = prio_of(Some(*prio)) else { continue };
-            if let Some((prev, prev_prio)) = self.running.insert(cpu, (next, next_prio)) {
+            let next = TaskRef { comm: name(next), tid: next.tid };
+            if let Some((prev, prev_prio)) = running.replace((next, next_prio)) {
                 let prev_state = if prev.tid == 0 { PrevState::Idle } else { state_of(state.cast_unsigned()) };
                 let event = KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio };
                 self.push(at, cpu, Some(prev.tid), Context::Unknown, event);
             }
         }
+        self.running.extend(running.map(|running| (cpu, running)));
     }
 
-    fn wakings(&mut self, cpu: CpuId, sched: &'a CompactSched) {
+    fn wakings<'b>(&mut self, cpu: CpuId, sched: &'b CompactSched, name: &mut impl FnMut(TaskRef<'b>) -> &'a str) {
         let mut at = 0_u64;
         let parts = sched
             .waking_timestamp
@@ -205,11 +185,12 @@ impl<'a> Reader<'a> {
             .zip(&sched.waking_target_cpu)
             .zip(&sched.waking_prio)
             .zip(&sched.waking_comm_index);
-        for (index, ((((step, pid), target), prio), name)) in parts.enumerate() {
+        for (index, ((((step, pid), target), prio), comm_index)) in parts.enumerate() {
             at = at.saturating_add(*step);
             let context = context(sched.waking_common_flags.get(index).copied());
-            let known = task(comm(sched, *name), Some(*pid)).zip(prio_of(Some(*prio))).zip(cpu_of(Some(*target)));
+            let known = task(comm(sched, *comm_index), Some(*pid)).zip(prio_of(Some(*prio))).zip(cpu_of(Some(*target)));
             if let Some(((task, prio), target)) = known {
+                let task = TaskRef { comm: name(task), tid: task.tid };
                 self.push(at, cpu, None, context, KernelEvent::Waking { task, prio, target });
             }
         }
@@ -219,7 +200,7 @@ impl<'a> Reader<'a> {
         self.events.push(Event { current, context, ..Event::new(Instant::from_nanos(at), cpu, event) });
     }
 
-    fn event(&mut self, cpu: CpuId, event: &'a FtraceEvent) {
+    fn event<'b>(&mut self, cpu: CpuId, event: &'b FtraceEvent, name: &mut impl FnMut(TaskRef<'b>) -> &'a str) {
         let at = event.timestamp.unwrap_or(0);
         let context = context(event.common_flags);
         let current = event.pid;
@@ -232,11 +213,13 @@ impl<'a> Reader<'a> {
             let pid = process.unwrap_or(child.tid);
             self.processes.insert(child.tid, pid);
             let parent = TaskRef { comm: UNNAMED, tid: parent };
+            let child = TaskRef { comm: name(child), tid: child.tid };
             self.push(at, cpu, current, context, KernelEvent::Fork { parent, child });
             self.push(at, cpu, current, context, KernelEvent::Process { tid: child.tid, pid });
             return;
         }
         if let Some(event) = kernel_event(what) {
+            let event = event.with_names(name);
             if let KernelEvent::Switch { next, next_prio, .. } = event {
                 self.running.insert(cpu, (next, next_prio));
             }
@@ -316,29 +299,40 @@ fn context(flags: Option<u32>) -> Context {
     flags.map_or(Context::Unknown, |flags| Context::of_flags(flags.into()))
 }
 
-fn damaged(offset: usize, reason: &str) -> ReadError {
-    ReadError::Damaged { format: "Perfetto trace", offset: offset as u64, reason: reason.to_owned() }
-}
-
 /// A name that the event does not have.
 const UNNAMED: &str = "<...>";
-/// The most bytes that packed packets may unpack to.
-const UNPACKED_MAX: u64 = 1 << 30;
 
 #[derive(Clone, PartialEq, Message)]
-struct Packet {
+pub(super) struct Packet {
     #[prost(message, optional, tag = "1")]
-    ftrace_events: Option<Bundle>,
+    pub(super) ftrace_events: Option<Bundle>,
     #[prost(message, optional, tag = "2")]
-    process_tree: Option<ProcessTree>,
+    pub(super) process_tree: Option<ProcessTree>,
     #[prost(message, optional, tag = "45")]
     system_info: Option<SystemInfo>,
     #[prost(bytes = "vec", optional, tag = "50")]
     compressed_packets: Option<Vec<u8>>,
 }
 
+impl packets::Packet for Packet {
+    fn packed(&mut self) -> Option<Vec<u8>> {
+        self.compressed_packets.take()
+    }
+}
+
+impl Packet {
+    /// Adds what it tells of the machine.
+    pub(super) fn describe(&mut self, head: &mut Head) {
+        if let Some(info) = self.system_info.take() {
+            let release = info.utsname.map(|utsname| utsname.release).unwrap_or_default();
+            head.kernel = release.chars().take(64).collect();
+            head.cpus = info.num_cpus.filter(|cpus| *cpus as usize <= MAX_CPUS).unwrap_or(0).max(head.cpus);
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
-struct Bundle {
+pub(super) struct Bundle {
     #[prost(uint32, optional, tag = "1")]
     cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]

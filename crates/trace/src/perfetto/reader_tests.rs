@@ -198,8 +198,10 @@ fn a_file_that_ends_anywhere_or_is_damaged_is_survived() {
             Ok(trace) => {
                 let is_boundary = {
                     let mut at = 0;
-                    while let Some(Ok((_, end))) = packet(&bytes, at).filter(|_| at < cut) {
-                        at = end;
+                    while at < cut
+                        && let Begin::Packet(_, end) = packets::begin(&bytes[at..])
+                    {
+                        at += end;
                     }
                     at == cut
                 };

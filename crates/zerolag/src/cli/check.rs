@@ -3,14 +3,15 @@
 use super::output::JsonArgs;
 use super::{Done, code, input};
 use std::path::PathBuf;
-use zerolag::check::{Options, check};
+use zerolag::check::{Checker, Options};
 use zerolag::simulation::verdicts;
+use zerolag::trace::Meta;
 
 /// Arguments of `zerolag check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A trace: `perf.data`, `trace.dat`, Perfetto's, the text of `perf script`, tracefs or
-    /// `trace-cmd report`, or zerolag's own (.zlt)
+    /// `trace-cmd report`, or zerolag's own (.zlt); xz, gzip and zstd are unpacked
     trace: PathBuf,
     #[command(flatten)]
     json: JsonArgs,
@@ -19,8 +20,11 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
-    let trace = input::trace(&args.trace)?;
-    let report = check(&trace, &Options::default());
+    let start = |meta: &Meta| Checker::new(meta, &Options::default());
+    let (mut checker, meta) = input::each_record(&args.trace, start, Checker::observe)?;
+    input::say_dropped(&args.trace, &meta);
+    checker.lost(meta.lost_events);
+    let report = checker.finish(meta.end);
     args.json.publish(|| verdicts::text(&report), || verdicts::json(&report))?;
     Ok(if report.faults().is_some() { code::OK } else { code::FAILURE })
 }

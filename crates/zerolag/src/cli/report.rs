@@ -3,10 +3,10 @@
 use super::failure::Failure;
 use super::output::{HtmlArgs, JsonArgs, TablesArgs};
 use super::{Done, code, input};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use zerolag::page::{self, Pictured};
 use zerolag::report::{Metrics, Summary, frame, json, text};
-use zerolag::trace::{Meta, open, stream, stream_recording};
+use zerolag::trace::{Meta, open};
 
 /// Arguments of `zerolag report`.
 #[derive(Debug, clap::Args)]
@@ -41,53 +41,27 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(code::OK)
 }
 
-/// Returns whether a file is so long that it is read three times rather than kept.
-fn is_long(path: &Path) -> bool {
-    let is_perf = || input::head(path).is_ok_and(|head| head.starts_with(b"PERFILE2"));
-    let length = std::fs::metadata(path).map_or(0, |file| file.len());
-    length >= STREAMED && (length >= STREAMED_PERF || !is_perf())
-}
-
-/// The length of such a file: of text, and of `perf.data`, of which a million events, about 100 MB,
-/// are still read in the shortest time.
-const STREAMED: u64 = 64 << 20;
-const STREAMED_PERF: u64 = 128 << 20;
-
 /// Returns the figures, and writes the page if it is wanted. Only the page needs all records at
 /// once.
 fn summarise(args: &Args) -> Result<Summary, Failure> {
-    let failed = |error| Failure::trace(&args.trace, &error);
-    let metrics = |meta: &Meta| Metrics::new(meta).keep_waits(usize::from(args.waits));
-    if !args.html.is_wanted()
-        && let Some(mut records) = stream(&args.trace).map_err(failed)?
-    {
-        let mut metrics = metrics(records.meta());
-        for record in &mut records {
-            metrics.observe(&record.map_err(failed)?);
+    let start = |meta: &Meta| Metrics::new(meta).keep_waits(usize::from(args.waits));
+    let (metrics, meta) = if args.html.is_wanted() {
+        let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
+        args.html
+            .publish(|| Ok(page::of_trace(&Pictured::of(&trace), None, &HtmlArgs::about(args.trace.display()))))?;
+        let mut metrics = start(&trace.meta);
+        for record in &trace.records {
+            metrics.observe(record);
         }
-        // The end and the number of lost events are at the end of the file.
-        let meta = records.meta();
-        let mut summary = metrics.finish(meta.end);
-        summary.meta.lost_events = meta.lost_events;
-        return Ok(summary);
-    }
-    if !args.html.is_wanted()
-        && is_long(&args.trace)
-        && let Some((metrics, meta)) =
-            stream_recording(&args.trace, metrics, |metrics, record| metrics.observe(record)).map_err(failed)?
-    {
-        if let Some(dropped) = meta.recorded.dropped.as_ref().filter(|_| args.json.takes_stdout()) {
-            input::say_dropped(&args.trace, dropped);
-        }
-        return Ok(metrics.finish(meta.end));
-    }
+        (metrics, trace.meta)
+    } else {
+        input::each_record(&args.trace, start, Metrics::observe)?
+    };
     // The text of a report says itself what a cut file lacks.
-    let trace =
-        if args.json.takes_stdout() { input::trace(&args.trace)? } else { open(&args.trace).map_err(failed)? };
-    args.html.publish(|| Ok(page::of_trace(&Pictured::of(&trace), None, &HtmlArgs::about(args.trace.display()))))?;
-    let mut metrics = metrics(&trace.meta);
-    for record in &trace.records {
-        metrics.observe(record);
+    if args.json.takes_stdout() {
+        input::say_dropped(&args.trace, &meta);
     }
-    Ok(metrics.finish(trace.meta.end))
+    let mut summary = metrics.finish(meta.end);
+    summary.meta.lost_events = meta.lost_events;
+    Ok(summary)
 }

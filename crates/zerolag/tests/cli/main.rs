@@ -13,6 +13,11 @@ mod top;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use zerolag::check::{Options, check};
+use zerolag::report::{Metrics, json};
+use zerolag::simulation::verdicts;
+use zerolag::trace::{Machine, Meta, Source, Trace, perfetto};
+use zerolag_model::{CpuId, GroupId, Instant, PrevState, Prio, Record, SchedAttr, TaskId, TraceEvent};
 
 /// The results of a process.
 struct Ended {
@@ -344,6 +349,63 @@ fn a_recorded_trace_is_reported_and_checked_packed_as_it_is() {
     let ended = zerolag(&["run", recorded]);
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
     assert!(ended.stderr.contains("is a trace") && ended.stderr.contains("`zerolag report "), "{}", ended.stderr);
+}
+
+/// A trace of so many switches of four tasks on two CPUs.
+fn switches(count: u32) -> Trace {
+    let meta = Meta::new(Source::Simulation, Machine::Cpus(2));
+    let record = |at, cpu, event| Record { at: Instant::from_nanos(at), cpu: CpuId(cpu), event };
+    let new = |task: u32| TraceEvent::TaskNew {
+        task: TaskId(task),
+        name: format!("task{task}").into(),
+        parent: None,
+        attr: SchedAttr::NORMAL,
+        group: GroupId::ROOT,
+    };
+    let mut records: Vec<Record> = (0..4).map(|task| record(0, 0, new(task))).collect();
+    let mut running = [None; 2];
+    for number in 0..count {
+        let (cpu, next_prio) = (number % 2, Prio::from_raw(120));
+        let next = (number / 2 % 2 == 0).then(|| TaskId(number / 4 % 2 * 2 + cpu));
+        let prev = core::mem::replace(&mut running[cpu as usize], next);
+        let prev_state = if prev.is_none() { PrevState::Idle } else { PrevState::Blocked };
+        let at = 1_000 + u64::from(number) * 1_009;
+        if let Some(task) = next {
+            let waking = TraceEvent::Waking { task, prio: next_prio, target: CpuId(cpu), new: false };
+            records.push(record(at - 9, cpu, waking));
+        }
+        records.push(record(at, cpu, TraceEvent::Switch { prev, prev_state, next, next_prio }));
+    }
+    Trace { meta, records }
+}
+
+#[test]
+fn a_long_trace_has_the_figures_and_verdicts_of_one_that_is_kept() {
+    let dir = scratch("long");
+    let (packets, own) = (dir.join("long.pftrace"), dir.join("long.zlt"));
+    let (mut bytes, trace) = (Vec::new(), switches(450_000));
+    perfetto::write(&mut bytes, &trace).expect("memory takes it");
+    // From 4 MiB on these are not kept. The last packet is cut off.
+    bytes.truncate(bytes.len() - 3);
+    assert!(bytes.len() > 4 << 20, "{}", bytes.len());
+    std::fs::write(&packets, bytes).expect("writable");
+    let mut late = trace;
+    late.meta.lost_events = 7;
+    late.write(std::fs::File::create(&own).expect("writable")).expect("writable");
+    for path in [&packets, &own] {
+        let kept = zerolag::trace::open(path).expect("a trace");
+        let mut metrics = Metrics::new(&kept.meta).keep_waits(10);
+        kept.records.iter().for_each(|record| metrics.observe(record));
+        let name = path.to_str().expect("UTF-8");
+        let ended = zerolag(&["report", name, "--json"]);
+        let summary = metrics.finish(kept.meta.end);
+        assert_eq!(ended.stdout, json::render(&summary).expect("JSON") + "\n", "{name}");
+        assert_eq!(ended.stderr.contains("is cut off within the packet"), path == &packets, "{}", ended.stderr);
+        let ended = zerolag(&["check", name]);
+        assert_eq!(ended.stdout, verdicts::text(&check(&kept, &Options::default())), "{name}");
+        assert_eq!(ended.stderr.contains("is cut off within the packet"), path == &packets, "{}", ended.stderr);
+        assert_eq!(ended.stdout.contains("7 events were lost"), path == &own, "{}", ended.stdout);
+    }
 }
 
 #[test]
