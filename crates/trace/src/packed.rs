@@ -6,6 +6,8 @@
 //! refused by name.
 
 use crate::error::ReadError;
+#[cfg(feature = "recordings")]
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -144,8 +146,60 @@ fn decoder<'a>(archive: Archive, packed: impl Read + 'a) -> io::Result<Box<dyn R
     Ok(match archive {
         Archive::Xz => Box::new(lzma_rust2::XzReader::new(packed, true)),
         Archive::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
-        Archive::Zstd => Box::new(ruzstd::decoding::StreamingDecoder::new(packed).map_err(io::Error::other)?),
+        Archive::Zstd => Box::new(Frames { frame: Frame::next(packed)? }),
     })
+}
+
+/// The contents of a zstd archive: its frames, of which its decoder reads one. An archive that was
+/// packed in parts has several, and some of them have no contents (*skippable frames*).
+#[cfg(feature = "recordings")]
+struct Frames<R: Read> {
+    frame: Option<Frame<R>>,
+}
+
+/// A frame, whose first bytes have been read.
+#[cfg(feature = "recordings")]
+struct Frame<R: Read>(StreamingDecoder<io::Chain<io::Cursor<[u8; 4]>, R>, FrameDecoder>);
+
+#[cfg(feature = "recordings")]
+impl<R: Read> Frame<R> {
+    /// Begins the next frame with contents; `None` at the end.
+    fn next(mut packed: R) -> io::Result<Option<Self>> {
+        const SKIPPABLE: core::ops::RangeInclusive<u32> = 0x184d_2a50..=0x184d_2a5f;
+        loop {
+            let mut begin = Vec::new();
+            packed.by_ref().take(4).read_to_end(&mut begin)?;
+            if begin.is_empty() {
+                return Ok(None);
+            }
+            let begin: [u8; 4] = begin.try_into().map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            if !SKIPPABLE.contains(&u32::from_le_bytes(begin)) {
+                let frame = StreamingDecoder::new(io::Cursor::new(begin).chain(packed));
+                return frame.map(|frame| Some(Self(frame))).map_err(io::Error::other);
+            }
+            let mut length = [0; 4];
+            packed.read_exact(&mut length)?;
+            let length = u32::from_le_bytes(length).into();
+            if io::copy(&mut packed.by_ref().take(length), &mut io::sink())? < length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+#[cfg(feature = "recordings")]
+impl<R: Read> Read for Frames<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while let Some(Frame(frame)) = &mut self.frame {
+            match frame.read(bytes)? {
+                0 if !bytes.is_empty() => {}
+                count => return Ok(count),
+            }
+            let Some(Frame(ended)) = self.frame.take() else { break };
+            self.frame = Frame::next(ended.into_inner().into_inner().1)?;
+        }
+        Ok(0)
+    }
 }
 
 #[cfg(not(feature = "recordings"))]
@@ -184,5 +238,20 @@ mod tests {
             assert!(cut.contains("cannot be unpacked"), "{cut}");
         }
         assert_eq!(&*unpack(b"plain").expect("no archive"), b"plain");
+    }
+
+    #[test]
+    fn archives_that_were_packed_in_parts_are_read_to_their_end() {
+        let xz: &[u8] = include_bytes!("../tests/data/hello.xz");
+        let gz: &[u8] = include_bytes!("../tests/data/hello.gz");
+        let zst: &[u8] = include_bytes!("../tests/data/hello.zst");
+        for archive in [xz, gz, zst] {
+            assert_eq!(&*unpack(&archive.repeat(3)).expect("an archive"), b"hello\nhello\nhello\n");
+            assert!(unpack(&[archive, &archive[..9]].concat()).is_err());
+        }
+        // With a frame that has no contents.
+        let skipped = [b"\x50\x2a\x4d\x18\x03\0\0\0abc", zst].concat();
+        assert_eq!(&*unpack(&[zst, &skipped].concat()).expect("an archive"), b"hello\nhello\n");
+        assert!(unpack(&[zst, &skipped[..10]].concat()).is_err());
     }
 }
