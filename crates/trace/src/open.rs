@@ -5,6 +5,7 @@
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::ftrace;
+use crate::kernel::stream::{Each, Keep, Way};
 use crate::meta::Meta;
 use crate::packed::{self, Input};
 use crate::zlt::{self, TraceReader, TraceWriter};
@@ -128,7 +129,11 @@ impl Trace {
 /// The file cannot be read, its format is foreign or unknown, or the trace is damaged, cut off or
 /// malformed.
 pub fn open(path: &Path) -> Result<Trace, ReadError> {
-    Trace::from_bytes(&std::fs::read(path)?)
+    // The events are in memory, and not the file, if its format and order allow it.
+    match read_in(path, Keep)? {
+        Some(trace) => Ok(trace),
+        None => Trace::from_bytes(&std::fs::read(path)?),
+    }
 }
 
 /// Opens a trace file of our own format to be read record by record, in the memory of one block;
@@ -165,19 +170,30 @@ pub fn stream_recording<T>(
     start: impl FnOnce(&Meta) -> T,
     each: impl FnMut(&mut T, &Record),
 ) -> Result<Option<(T, Meta)>, ReadError> {
+    read_in(path, Each(start, each))
+}
+
+/// Reads a recording in a way; `None` if it has to be read as a whole.
+fn read_in<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadError> {
     if !path.is_file() {
         return Ok(None);
     }
     let (input, mut head) = (Input::new(path)?, Vec::new());
+    // What an archive unpacks to is bounded where it is kept.
+    if W::IS_ONCE && input.plain().is_none() {
+        return Ok(None);
+    }
     input.open()?.take(HEAD as u64).read_to_end(&mut head)?;
     let read = match (FORMATS.iter().find(|format| (format.is)(&head)), input.plain()) {
-        (Some(format), _) if format.name == TEXT => ftrace::each(&input, start, each),
+        (Some(format), _) if format.name == TEXT => ftrace::each(&input, way),
         #[cfg(feature = "recordings")]
-        (Some(format), _) if format.name == PERFETTO => perfetto::stream::each(&input, start, each),
+        (Some(format), Some(path)) if format.name == PERF_DATA => perf_data::each(path, way),
+        // To keep their events takes longer so than with the file in memory.
+        _ if W::IS_ONCE => Ok(None),
         #[cfg(feature = "recordings")]
-        (Some(format), Some(path)) if format.name == PERF_DATA => perf_data::each(path, start, each),
+        (Some(format), _) if format.name == PERFETTO => perfetto::stream::each(&input, way),
         #[cfg(feature = "recordings")]
-        (Some(format), Some(path)) if format.name == TRACE_DAT => trace_dat::each(path, start, each),
+        (Some(format), Some(path)) if format.name == TRACE_DAT => trace_dat::each(path, way),
         _ => Ok(None),
     };
     // Of a damaged archive nothing is said about its contents.
@@ -188,7 +204,7 @@ pub fn stream_recording<T>(
 }
 
 /// Returns bytes as text. `from_utf8_lossy` looks at each byte; `from_utf8` at words.
-fn as_text(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn as_text(bytes: &[u8]) -> Cow<'_, str> {
     core::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 

@@ -21,12 +21,18 @@ fn streamed(path: &Path) -> Option<Trace> {
     Some(Trace { meta, records })
 }
 
-/// Compares both ways to read these bytes: the same trace, or the same error. Returns the trace, if
-/// it can be streamed.
+/// Compares the ways to read these bytes, as a stream, from a file and in memory: the same trace,
+/// or the same error. Returns the trace, if it can be streamed.
 fn both(name: &str, bytes: &[u8], what: &dyn core::fmt::Debug) -> Option<Result<Trace, String>> {
     let path = file(name, bytes);
     let keep = |records: &mut Vec<_>, record: &zerolag_model::Record| records.push(record.clone());
-    match (stream_recording(&path, |_| Vec::new(), keep), open(&path)) {
+    let whole = Trace::from_bytes(bytes);
+    match (&whole, &open(&path)) {
+        (Ok(whole), Ok(opened)) => assert!(opened == whole, "{what:?}"),
+        (Err(whole), Err(opened)) => assert_eq!(opened.to_string(), whole.to_string(), "{what:?}"),
+        (whole, opened) => panic!("{what:?}: {opened:?}, {whole:?}"),
+    }
+    match (stream_recording(&path, |_| Vec::new(), keep), whole) {
         (Ok(Some((records, meta))), Ok(whole)) => {
             assert_eq!(meta, whole.meta, "{what:?}");
             assert!(records == whole.records, "{what:?}");

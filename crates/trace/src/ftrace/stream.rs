@@ -1,35 +1,32 @@
 //! A text that is read line by line, three times ([`kernel::stream`](crate::kernel::stream)).
 
-use super::{Reader, overwritten, unknown};
+use super::{Reader, bytes, overwritten, unknown};
 use crate::error::ReadError;
 use crate::kernel::Head;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
-use crate::kernel::stream::{self, Source, Stop};
-use crate::meta::Meta;
+use crate::kernel::stream::{Source, Stop, Way};
+use crate::open::as_text;
 use crate::packed::Input;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use zerolag_model::{CpuId, Instant, Record};
+use std::io::{BufRead, BufReader, Read};
+use zerolag_model::{CpuId, Instant};
 
-/// Gives the records of a text, in order, to what `start` makes of its description; `None` if its
-/// lines are not in order of time.
+/// Reads a file in a way; `None` if its lines are not in order of time.
 ///
 /// # Errors
 /// As [`read`](super::read).
-pub(crate) fn each<T>(
-    input: &Input<'_>,
-    start: impl FnOnce(&Meta) -> T,
-    give: impl FnMut(&mut T, &Record),
-) -> Result<Option<(T, Meta)>, ReadError> {
+pub(crate) fn each<W: Way>(input: &Input<'_>, way: W) -> Result<Option<W::Done>, ReadError> {
     let pool = Pool::default();
-    let mut text = Text { input, names: Names::new(&pool), overwritten: None };
-    stream::each(&mut text, start, give)
+    let mut text = Text { input, names: Names::new(&pool), is_once: W::IS_ONCE, overwritten: None };
+    way.read(&mut text)
 }
 
 struct Text<'p, 'f> {
     input: &'f Input<'f>,
     names: Names<'p>,
+    /// Whether it is read once only.
+    is_once: bool,
     /// Of a text whose oldest events were overwritten: its first time, and its CPUs.
     overwritten: Option<(Instant, BTreeSet<CpuId>)>,
 }
@@ -37,6 +34,9 @@ struct Text<'p, 'f> {
 impl<'p> Source<'p> for Text<'p, '_> {
     fn read(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop> {
         if self.overwritten.is_none() && self.is_overwritten()? {
+            if self.is_once {
+                return Err(Stop::Whole);
+            }
             let (mut first, mut cpus) = (None, BTreeSet::new());
             self.lines(&mut |event| {
                 first.get_or_insert(event.at);
@@ -78,38 +78,43 @@ impl<'p> Text<'p, '_> {
     /// Reads all lines and gives their events; also returns whether a line says that the oldest
     /// events were overwritten.
     fn lines(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<(Head, bool), Stop> {
-        let mut input = BufReader::with_capacity(1 << 16, self.input.open()?);
-        let (mut reader, mut line, mut number) = (Reader::default(), Vec::new(), 0);
-        let mut begin: Option<Vec<u8>> = None;
-        let mut order = Order::default();
+        let mut input = self.input.open()?;
+        let (mut reader, mut order, mut number) = (Reader::default(), Order::default(), 0);
+        // What was read, from the beginning of a line on.
+        let (mut block, mut begin) = (Vec::new(), Vec::new());
         loop {
-            line.clear();
-            input.read_until(b'\n', &mut line)?;
-            number += 1;
-            if begin.is_none() {
-                begin = Some(line.iter().copied().take(64).collect());
+            let is_end = input.by_ref().take(BLOCK).read_to_end(&mut block)? == 0;
+            if number == 0 {
+                begin = block.iter().copied().take(64).collect();
             }
-            let text = String::from_utf8_lossy(&line);
-            let Some(text) = text.strip_suffix('\n') else {
-                reader.take_cut(number, &text);
-                break;
-            };
-            let names = &mut self.names;
-            reader.take(number, text.strip_suffix('\r').unwrap_or(text), |event| {
-                event.with_names(|task| names.keep_of(task.tid, task.comm))
-            });
-            if reader.is_no_trace() {
-                return Err(Stop::Error(unknown(&begin.unwrap_or_default())));
-            }
-            if number % BATCH == 0 {
-                for event in reader.ready() {
-                    order.check(&event)?;
-                    give(&event);
+            let end = block.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            let (lines, rest) = block.split_at(end);
+            let text = as_text(lines);
+            let (mut lines, names) = (&*text, &mut self.names);
+            while let Some(end) = bytes::find(lines.as_bytes(), b'\n') {
+                number += 1;
+                let line = &lines[..end];
+                reader.take(number, line.strip_suffix('\r').unwrap_or(line), |event| {
+                    event.with_names(|task| names.keep_of(task.tid, task.comm))
+                });
+                if reader.is_no_trace() {
+                    return Err(Stop::Error(unknown(&begin)));
                 }
+                lines = &lines[end + 1..];
             }
+            if is_end {
+                reader.take_cut(number + 1, &as_text(rest));
+                break;
+            }
+            for event in reader.ready() {
+                order.check(&event)?;
+                give(&event);
+            }
+            drop(text);
+            block.drain(..end);
         }
         let is_overwritten = reader.is_overwritten;
-        let (head, events) = reader.finish(&begin.unwrap_or_default()).map_err(Stop::Error)?;
+        let (head, events) = reader.finish(&begin).map_err(Stop::Error)?;
         for event in events {
             order.check(&event)?;
             give(&event);
@@ -118,8 +123,8 @@ impl<'p> Text<'p, '_> {
     }
 }
 
-/// So many lines are read before their events are given.
-const BATCH: usize = 1024;
+/// So many bytes are read before the events of their lines are given.
+const BLOCK: u64 = 1 << 17;
 
 /// The time of the last event.
 #[derive(Default)]

@@ -17,6 +17,7 @@ use super::build::{Builder, Irqs, Known, Out};
 use super::event::Event;
 use super::gaps::{Added, Finder};
 use super::{Head, is_scheduling};
+use crate::container::Trace;
 use crate::error::ReadError;
 use crate::meta::Meta;
 use zerolag_model::Record;
@@ -45,23 +46,60 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// Gives the records of a recording, in order, to what `start` makes of its description; `None` if
-/// it has to be read as a whole.
-///
-/// # Errors
-/// It cannot be read.
-pub(crate) fn each<'p, T>(
-    source: &mut impl Source<'p>,
-    start: impl FnOnce(&Meta) -> T,
-    mut give: impl FnMut(&mut T, &Record),
-) -> Result<Option<(T, Meta)>, ReadError> {
-    let read = || {
-        let survey = survey(source)?;
-        let mut to = start(&survey.meta);
-        records(source, &survey, &mut |record| give(&mut to, record))?;
-        Ok((to, survey.meta))
-    };
-    match read() {
+/// What is done with a recording.
+pub(crate) trait Way {
+    type Done;
+
+    /// Whether the source is read once.
+    const IS_ONCE: bool;
+
+    /// Reads it; `None` if it has to be read as a whole.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn read<'p>(self, source: &mut impl Source<'p>) -> Result<Option<Self::Done>, ReadError>;
+}
+
+/// Gives the records, in order, to what the first makes of the description of the run: reads three
+/// times.
+pub(crate) struct Each<S, G>(pub(crate) S, pub(crate) G);
+
+impl<T, S: FnOnce(&Meta) -> T, G: FnMut(&mut T, &Record)> Way for Each<S, G> {
+    type Done = (T, Meta);
+
+    const IS_ONCE: bool = false;
+
+    fn read<'p>(self, source: &mut impl Source<'p>) -> Result<Option<(T, Meta)>, ReadError> {
+        let Self(start, mut give) = self;
+        let read = || {
+            let survey = survey(source)?;
+            let mut to = start(&survey.meta);
+            records(source, &survey, &mut |record| give(&mut to, record))?;
+            Ok((to, survey.meta))
+        };
+        done(read())
+    }
+}
+
+/// Keeps the events, but not the file: reads once.
+pub(crate) struct Keep;
+
+impl Way for Keep {
+    type Done = Trace;
+
+    const IS_ONCE: bool = true;
+
+    fn read<'p>(self, source: &mut impl Source<'p>) -> Result<Option<Trace>, ReadError> {
+        let mut events = Vec::new();
+        match done(source.read(&mut |event| events.push(*event)))? {
+            Some(head) => super::trace(head, events).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+fn done<T>(read: Result<T, Stop>) -> Result<Option<T>, ReadError> {
+    match read {
         Ok(done) => Ok(Some(done)),
         Err(Stop::Whole) => Ok(None),
         Err(Stop::Error(error)) => Err(error),

@@ -77,6 +77,8 @@ struct File {
     /// The packed parts of the records, in their order, if the file is read as a whole.
     packed: Vec<u8>,
     is_packed: bool,
+    /// Whether the records were looked at for what they say of each other.
+    is_prepared: bool,
 }
 
 impl Default for File {
@@ -91,6 +93,7 @@ impl Default for File {
             cpus: 0,
             packed: Vec::new(),
             is_packed: false,
+            is_prepared: false,
         }
     }
 }
@@ -117,7 +120,12 @@ impl File {
         let header = order.u64(&head, 8).ok_or_else(|| damaged(place.len(), "its header is cut off"))?;
         let mut file = Self { order, ..Self::default() };
         let data = if header == PIPE_HEADER { PIPE_HEADER as usize..place.len() } else { file.header(place)? };
-        file.prepare(place, data.clone())?;
+        // What a file needs stands behind its records, so these are not read once more for what a
+        // stream meets.
+        file.is_prepared = file.is_pipe || file.known.is_empty() || matches!(place, Place::Memory(_));
+        if file.is_prepared {
+            file.prepare(place, data.clone())?;
+        }
         if file.known.is_empty() {
             let reason = "it has no description of trace points: perf was killed before it wrote it, or recorded none";
             return Err(damaged(place.len(), reason));
@@ -244,6 +252,11 @@ impl File {
         let id = self.order.u64(body, id_at)?;
         Some(self.ids.get(&id).and_then(|index| self.attrs.get(*index)).unwrap_or(first))
     }
+}
+
+/// Returns whether a record changes how others are read, or has some packed in it.
+const fn is_preparation(kind: u32) -> bool {
+    matches!(kind, HEADER_TRACING_DATA | COMPRESSED | COMPRESSED2)
 }
 
 /// Finds the events of records.

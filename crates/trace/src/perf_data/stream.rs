@@ -18,28 +18,22 @@
 //!
 //! Source: Linux v6.12 `tools/perf/util/ordered-events.c` (`OE_FLUSH__ROUND`).
 
-use super::{Events, FINISHED_ROUND, File};
+use super::{Events, FINISHED_ROUND, File, is_preparation};
 use crate::error::ReadError;
 use crate::kernel::Head;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
-use crate::kernel::stream::{self, Source, Stop};
-use crate::meta::Meta;
+use crate::kernel::stream::{Source, Stop, Way};
 use crate::place::{self, Place};
 use core::ops::Range;
 use std::path::Path;
-use zerolag_model::{Instant, Record};
+use zerolag_model::Instant;
 
-/// Gives the records of a file, in order, to what `start` makes of its description; `None` if it
-/// has to be read as a whole.
+/// Reads a file in a way; `None` if it has to be read as a whole.
 ///
 /// # Errors
 /// As [`read`](super::read).
-pub(crate) fn each<T>(
-    path: &Path,
-    start: impl FnOnce(&Meta) -> T,
-    give: impl FnMut(&mut T, &Record),
-) -> Result<Option<(T, Meta)>, ReadError> {
+pub(crate) fn each<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadError> {
     let Some((file, len)) = place::open(path)? else { return Ok(None) };
     let place = Place::File(&file, len);
     let (said, data) = File::read(place)?;
@@ -47,7 +41,7 @@ pub(crate) fn each<T>(
         return Ok(None);
     }
     let pool = Pool::default();
-    stream::each(&mut Recording { place, said, data, names: Names::new(&pool) }, start, give)
+    way.read(&mut Recording { place, said, data, names: Names::new(&pool) })
 }
 
 struct Recording<'p, 'f> {
@@ -60,8 +54,11 @@ struct Recording<'p, 'f> {
 impl<'p> Source<'p> for Recording<'p, '_> {
     fn read(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop> {
         let (mut events, mut rounds) = (Events::of(&self.said), Rounds::default());
-        let names = &mut self.names;
+        let (names, is_prepared) = (&mut self.names, self.said.is_prepared);
         let end = self.place.records(self.said.order, self.data.clone(), |record| {
+            if is_preparation(record.kind) && !is_prepared {
+                return Err(Stop::Whole);
+            }
             if record.kind == FINISHED_ROUND {
                 return rounds.finish(events.first, give);
             }

@@ -29,22 +29,16 @@ use crate::error::ReadError;
 use crate::kernel::Head;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
-use crate::kernel::stream::{self, Source, Stop};
-use crate::meta::Meta;
+use crate::kernel::stream::{Source, Stop, Way};
 use crate::packed::Input;
 use prost::Message;
-use zerolag_model::{Instant, Record};
+use zerolag_model::Instant;
 
-/// Gives the records of a file, in order, to what `start` makes of its description; `None` if it
-/// has to be read as a whole.
+/// Reads a file in a way; `None` if it has to be read as a whole.
 ///
 /// # Errors
 /// As [`read`](super::reader::read).
-pub(crate) fn each<T>(
-    input: &Input<'_>,
-    start: impl FnOnce(&Meta) -> T,
-    give: impl FnMut(&mut T, &Record),
-) -> Result<Option<(T, Meta)>, ReadError> {
+pub(crate) fn each<W: Way>(input: &Input<'_>, way: W) -> Result<Option<W::Done>, ReadError> {
     let length = input.len()?;
     let (mut blocks, mut lists) = (Blocks::default(), Lists::default());
     let outline = packets::stream(input.open()?, length, |at, packet: Outline| {
@@ -62,7 +56,7 @@ pub(crate) fn each<T>(
     }
     let pool = Pool::default();
     let recording = Recording { input, length, lists: &lists, blocks: blocks.done(), names: Names::new(&pool) };
-    stream::each(&mut { recording }, start, give)
+    way.read(&mut { recording })
 }
 
 struct Recording<'p, 'f> {

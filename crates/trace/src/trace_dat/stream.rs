@@ -15,25 +15,19 @@ use super::ring::Ring;
 use crate::error::ReadError;
 use crate::kernel::event::{Event, KernelEvent};
 use crate::kernel::pool::{Names, Pool};
-use crate::kernel::stream::{self, Source, Stop};
+use crate::kernel::stream::{Source, Stop, Way};
 use crate::kernel::{Head, is_scheduling};
-use crate::meta::Meta;
 use crate::place::{self, Place};
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::path::Path;
-use zerolag_model::{CpuId, Instant, Record};
+use zerolag_model::{CpuId, Instant};
 
-/// Gives the records of a file, in order, to what `start` makes of its description; `None` if it
-/// has to be read as a whole.
+/// Reads a file in a way; `None` if it has to be read as a whole.
 ///
 /// # Errors
 /// As [`read`](super::read).
-pub(crate) fn each<T>(
-    path: &Path,
-    start: impl FnOnce(&Meta) -> T,
-    give: impl FnMut(&mut T, &Record),
-) -> Result<Option<(T, Meta)>, ReadError> {
+pub(crate) fn each<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadError> {
     let Some((file, len)) = place::open(path)? else { return Ok(None) };
     let place = Place::File(&file, len);
     let said = layout::read(place)?;
@@ -43,7 +37,7 @@ pub(crate) fn each<T>(
         let clock = said.clock(&buffer.clock)?;
         let instance = Instance { place, file: &said, buffer, clock };
         if instance.has_events()? {
-            return stream::each(&mut Recording { instance, names: Names::new(&pool) }, start, give);
+            return way.read(&mut Recording { instance, names: Names::new(&pool) });
         }
     }
     Err(ReadError::NoEvents { dropped: None })
