@@ -128,7 +128,7 @@ fn even_wakings_are_a_timer() {
     let tasks = extract(&script.end(100_000));
     assert_eq!(tasks[0].steps[1], Step::Timer(us(10_000)));
     let scenario = import(&script.end(100_000), "x", &Options::default()).scenario;
-    assert!(scenario.contains("timer = { period = \"10000000ns\", mode = \"absolute\" }"), "{scenario}");
+    assert!(scenario.contains("{timer={period=\"10000000ns\",mode=\"absolute\"}}"), "{scenario}");
 }
 
 #[test]
@@ -355,4 +355,24 @@ fn tasks_outside_of_the_work_go_on_after_the_recording() {
     assert!(work_ran >= us(49_000) && other_ran >= us(99_000), "{work_ran} {other_ran}");
     let options = Options { work: Some("/x".to_owned()), ..Options::default() };
     assert!(import(&trace, "t", &options).check_names("t", &options).is_err());
+}
+
+#[test]
+fn a_step_takes_few_bytes() {
+    // Names and times as recordings have them: a second of 10 us turns, 4 steps each.
+    let mut script = Script::new(1);
+    let (server, client) = (script.fair("nginx"), script.fair("wrk"));
+    script.meta.source = Source::Text;
+    script.run(0, 0, None, Some(client));
+    for turn in 0..500 {
+        let at = 100_000 + turn * 2000;
+        script.wake(at + 907, 0, server).run(at + 907, 0, Some(client), Some(server));
+        script.wake(at + 1813, 0, client).run(at + 1813, 0, Some(server), Some(client));
+    }
+    let trace = script.end(2_000_000);
+    let steps: usize = extract(&trace).iter().map(|task| task.steps.len()).sum();
+    let imported = import(&trace, "web", &Options::default());
+    assert!(steps > 2500, "{steps} steps");
+    assert!(imported.scenario.len() < steps * 21, "{} bytes of {steps} steps", imported.scenario.len());
+    base_error(&trace, &imported).expect("it can be read");
 }

@@ -59,23 +59,24 @@ fn write(
         let is_work = |path: &String| options.work.as_ref().is_none_or(|work| is_below(path, work));
         let repeats = options.work.is_some() && !groups.of.get(&task.id).is_some_and(is_work);
         writeln!(out, "loop = {}\nsteps = [", if repeats { "\"forever\"" } else { "1" })?;
+        // Steps are nearly all of the text, and a scenario has a largest size: no spaces.
         for step in &task.steps {
             match step {
-                Step::Run(demand) => writeln!(out, "  {{ run = {} }},", time(*demand))?,
-                Step::Sleep(length) => writeln!(out, "  {{ sleep = {} }},", time(*length))?,
+                Step::Run(demand) => writeln!(out, "{{run={}}},", time(*demand))?,
+                Step::Sleep(length) => writeln!(out, "{{sleep={}}},", time(*length))?,
                 Step::Wait(waker, _) if pipes.contains(&(*waker, task.id)) => {
-                    writeln!(out, "  {{ pipe_read = {} }},", quoted(&names[&task.id]))?;
+                    writeln!(out, "{{pipe_read={}}},", quoted(&names[&task.id]))?;
                 }
-                Step::Wait(..) => writeln!(out, "  {{ sem_wait = {} }},", quoted(&names[&task.id]))?,
+                Step::Wait(..) => writeln!(out, "{{sem_wait={}}},", quoted(&names[&task.id]))?,
                 Step::Timer(period) => {
-                    writeln!(out, "  {{ timer = {{ period = {}, mode = \"absolute\" }} }},", time(*period))?;
+                    writeln!(out, "{{timer={{period={},mode=\"absolute\"}}}},", time(*period))?;
                 }
                 Step::Wake(woken) => {
                     // The stoppers are left out, and so are tasks that never ran.
                     if let Some(name) = names.get(woken).map(|name| quoted(name)) {
                         match pipes.contains(&(task.id, *woken)) {
-                            true => writeln!(out, "  {{ pipe_write = {{ pipe = {name}, bytes = 4096 }} }},")?,
-                            false => writeln!(out, "  {{ sem_post = {name} }},")?,
+                            true => writeln!(out, "{{pipe_write={name}}},")?,
+                            false => writeln!(out, "{{sem_post={name}}},")?,
                         }
                     }
                 }
@@ -85,7 +86,7 @@ fn write(
             // The first expiry counts from the start of the task, so each round begins as the first
             // did.
             let length = time(trace.meta.end.since(trace.meta.start));
-            writeln!(out, "  {{ timer = {{ period = {length}, mode = \"absolute\", name = \"again\" }} }},")?;
+            writeln!(out, "{{timer={{period={length},mode=\"absolute\",name=\"again\"}}}},")?;
         }
         writeln!(out, "]")?;
     }

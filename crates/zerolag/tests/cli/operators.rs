@@ -421,7 +421,7 @@ fn an_import_says_as_data_what_it_lacks_and_by_what_tasks_wake() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("wakeups by a task: futex "), "{}", ended.stdout);
     let scenario = std::fs::read_to_string(dir.join("w.toml")).expect("written");
-    for part in ["(pipe, 12)", "(socket, 12)", "(timer, 48)", "{ pipe_write = {", "{ pipe_read = "] {
+    for part in ["(pipe, 12)", "(socket, 12)", "(timer, 48)", "{pipe_write=", "{pipe_read="] {
         assert!(scenario.contains(part), "{part}\n{scenario}");
     }
     assert_eq!(zerolag(&["run", &path("w.toml"), "-q"]).code, Some(0));
