@@ -177,7 +177,8 @@ impl Import {
     /// Writes the base error into the scenario, so that every command with it knows which effects
     /// say nothing. `origin` is the name of the trace.
     pub fn note_base_error(&mut self, origin: &str, base: &BaseError) {
-        let Some(at) = self.scenario.find("\n[machine]\n") else { return };
+        // A table of its own: before the first one, behind all keys of none.
+        let at = self.scenario.find("\n[").unwrap_or(self.scenario.len());
         self.scenario.insert_str(at, &write::origin(origin, &base.percents()));
     }
 

@@ -376,3 +376,18 @@ fn a_step_takes_few_bytes() {
     assert!(imported.scenario.len() < steps * 21, "{} bytes of {steps} steps", imported.scenario.len());
     base_error(&trace, &imported).expect("it can be read");
 }
+
+#[test]
+fn the_base_error_is_noted_in_any_scenario() {
+    let trace = ping_pong();
+    let mut imported = import(&trace, "x", &Options::default());
+    let base = base_error(&trace, &imported).expect("it can be simulated");
+    let task = "[task.a]\nsteps = [{ run = \"1ms\" }]\n";
+    for scenario in [imported.scenario.clone(), format!("duration = \"1s\"\n\n{task}"), task.to_owned()] {
+        imported.scenario = scenario;
+        imported.note_base_error("recorded.txt", &base);
+        let read = zerolag_workload::load("x.toml", imported.scenario.as_bytes(), &LoadOptions::default());
+        let read = read.unwrap_or_else(|error| panic!("{error}\n{}", imported.scenario));
+        assert_eq!(&*read.program.origin.expect("it is noted").trace, "recorded.txt");
+    }
+}
