@@ -151,13 +151,13 @@ pub fn stream(path: &Path) -> Result<Option<TraceReader<BufReader<File>>>, ReadE
     TraceReader::new(BufReader::new(File::open(path)?)).map(Some)
 }
 
-/// Reads a recording three times, record by record: its memory grows with the numbers of tasks,
-/// their names and gaps, and not with the length. `start` gets the description of the run, and
-/// what it makes of it gets each record. Both are returned; `None` if the file cannot be read so
-/// and has to be [opened](open()):
+/// Reads a recording two or three times, record by record: its memory grows with the numbers of
+/// tasks, their names and gaps, and not with the length. `start` gets the description of the run,
+/// and what it makes of it gets each record. Both are returned; `None` if the file cannot be read
+/// so and has to be [opened](open()):
 ///
 /// * Only text of tracefs, `perf script` and `trace-cmd report`, `perf.data`, `trace.dat` and
-///   Perfetto's traces are read so; these four times, in any order of their packets.
+///   Perfetto's traces are read so; these once more, and in any order of their packets.
 /// * It is no regular file, it has packed records (`perf record -z`), or it is an archive of
 ///   `perf.data` or `trace.dat`; those of text and Perfetto's traces are unpacked at each reading.
 /// * Its events are not in order of time; those of `perf.data` need not be within two rounds, and

@@ -48,6 +48,11 @@ impl Irqs {
         self.seen[irq as usize].0 != self.seen[irq as usize].1
     }
 
+    /// Returns whether any was seen.
+    pub(super) fn has_any(&self) -> bool {
+        self.seen.iter().any(|(start, end)| *start || *end)
+    }
+
     fn has_starts(&self) -> bool {
         self.seen.iter().any(|(start, _)| *start)
     }

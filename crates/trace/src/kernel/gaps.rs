@@ -147,6 +147,11 @@ impl<'a> Finder<'a> {
         self.take(event);
     }
 
+    /// Returns whether a switch was missing so far.
+    pub(super) const fn has_added(&self) -> bool {
+        !self.added.is_empty()
+    }
+
     /// Returns the gaps, and the missing switches in the order in which they were found.
     pub(super) fn finish(self) -> (Vec<Gap>, Vec<Added<'a>>) {
         let Self { mut gaps, added, cpus, unseen, end, .. } = self;

@@ -1,4 +1,4 @@
-//! A recording that is not kept in memory: it is read three times.
+//! A recording that is not kept in memory: it is read two or three times.
 //!
 //! What happened at a time is known only from later events: a gap and the switches in it from the
 //! event that proves them, a task's name from the last event that has it. Each is little, and the
@@ -7,6 +7,7 @@
 //! ```text
 //! 1  gaps, the switches that are missing, the kinds of interrupts      memory per gap and task
 //! 2  with these switches: the tasks, their names, who wakes whom       memory per task
+//!    (in 1 already as long as no switch is missing and no interrupt is recorded)
 //! 3  with both: the records, in order, one at a time
 //! ```
 //!
@@ -114,16 +115,23 @@ struct Survey<'p> {
     irqs: Irqs,
 }
 
-/// Reads a recording twice.
+/// Reads a recording twice, or once if the first reading tells all: no switch is missing, and there
+/// is no interrupt.
 ///
 /// # Errors
 /// It cannot be read, has no event, or is not in order.
 fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
     let (mut finder, mut irqs, mut has_events) = (Finder::default(), Irqs::default(), false);
+    let mut whole = Some(Builder::new(irqs, Out::Drop));
     let head = source.read(&mut |event| {
         irqs.see(event);
         finder.next(event);
         has_events |= is_scheduling(event);
+        if finder.has_added() || irqs.has_any() {
+            whole = None;
+        } else if let Some(builder) = &mut whole {
+            builder.take(event);
+        }
     })?;
     if !has_events {
         return Err(Stop::Error(ReadError::NoEvents { dropped: head.dropped }));
@@ -131,8 +139,14 @@ fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
     let (gaps, mut added) = finder.finish();
     // As those that are kept in memory: of the same place they stay in their order.
     added.sort_by_key(|(index, event)| (event.at, *index));
-    let mut builder = Builder::new(irqs, Out::Drop);
-    let head = merged(source, &added, |event| builder.take(event))?;
+    let (builder, head) = match whole.filter(|_| added.is_empty()) {
+        Some(builder) => (builder, head),
+        None => {
+            let mut builder = Builder::new(irqs, Out::Drop);
+            let head = merged(source, &added, |event| builder.take(event))?;
+            (builder, head)
+        }
+    };
     let (known, meta) = (builder.known(), builder.meta(head, gaps));
     Ok(Survey { meta, added, known, irqs })
 }

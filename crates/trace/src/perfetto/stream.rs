@@ -1,5 +1,5 @@
-//! A file that is read packet by packet, four times: once for the order of its events, and three
-//! times as other recordings ([`kernel::stream`](crate::kernel::stream)).
+//! A file that is read packet by packet: once for the order of its events, and then two or three
+//! times, as other recordings ([`kernel::stream`](crate::kernel::stream)).
 //!
 //! Perfetto reads the CPUs' buffers in turn, a packet or more of each, and begins again after a
 //! period. A packet is in order, but the next one begins earlier. How much earlier is not told: of
