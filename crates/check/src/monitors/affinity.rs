@@ -3,7 +3,7 @@
 //! Checked at wakeups, migrations and switches. A task whose affinity changes while it runs
 //! continues until it is migrated, so the change itself is no violation. A task whose CPUs are all
 //! offline runs elsewhere (`select_fallback_rq`), and goes on there when one of them comes back,
-//! until it is placed again.
+//! until it is placed again. So does one that waits elsewhere when its affinity becomes such CPUs.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
@@ -13,7 +13,7 @@ use zerolag_trace::{IdTable, Replay};
 struct Affinity {
     is_complete: bool,
     masks: u64,
-    /// Whether all CPUs of a task were offline when it was placed.
+    /// Whether all CPUs of a task were offline when it was placed, or got them.
     homeless: IdTable<TaskId, bool>,
 }
 
@@ -24,8 +24,11 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 impl Monitor for Affinity {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         let (task, cpu, does): (TaskId, CpuId, &str) = match &record.event {
-            TraceEvent::Affinity { .. } => {
+            TraceEvent::Affinity { task, cpus } => {
                 self.masks += 1;
+                let rq = before.task(*task).and_then(|view| view.rq);
+                let is_offline = |cpu| before.cpu(cpu).online_since().is_none();
+                *self.homeless.entry(*task) = rq.is_some_and(|rq| !cpus.contains(rq)) && cpus.iter().all(is_offline);
                 return;
             }
             TraceEvent::Wakeup { task, .. } => (*task, record.cpu, "is queued"),
@@ -90,6 +93,24 @@ mod tests {
         holds("affinity", &script.end(10));
         script.run(5, 0, Some(a), None).wake(6, 0, a);
         breaks("affinity", &script.end(10), "a (task 0) is queued on cpu 0, but may use 1 only");
+    }
+
+    /// A task that waits on CPU 0 may only use CPU 1 from 3 on, which is offline until 5.
+    #[test]
+    fn a_task_whose_new_cpus_are_offline_goes_on_where_it_waits() {
+        let changed = |back_at: u64| {
+            let mut script = Script::new(2);
+            let a = script.fair("a");
+            script.affinity(0, a, "0").event(1, 1, TraceEvent::Hotplug { online: false }).wake(2, 0, a);
+            if back_at < 3 {
+                script.event(back_at, 1, TraceEvent::Hotplug { online: true }).affinity(3, a, "1");
+            } else {
+                script.affinity(3, a, "1").event(back_at, 1, TraceEvent::Hotplug { online: true });
+            }
+            script.run(6, 0, None, Some(a)).end(10)
+        };
+        holds("affinity", &changed(5));
+        breaks("affinity", &changed(2), "a (task 0) runs on cpu 0, but may use 1 only");
     }
 
     #[test]

@@ -24,6 +24,9 @@
 //! * The balancer can leave a task where it waits: [`left`] has the reasons, by name. Such a wait
 //!   is not judged.
 //! * A task of a group that is throttled on the idle CPU could not run there (`throttled_lb_pair`).
+//! * With `proxy_exec` a task that waits for a lock stays queued, where its holder is, and lends
+//!   its turn. No CPU can take it, and the balancer counts it: it comes back to that CPU in vain,
+//!   while tasks wait on other CPUs. The time in which a task waits for a lock is not judged.
 //! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
 //!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
 //!
@@ -37,7 +40,7 @@ mod left;
 
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::{
     ClassId, CpuId, CpuMask, Distance, Duration, Instant, Prio, Record, ServerKind, TaskId, Topology, TraceEvent,
 };
@@ -84,6 +87,10 @@ struct NoTaskLost {
     /// When a waiting real-time task that may not run everywhere last left the queue of each CPU,
     /// or changed there: the tasks behind it may have been stuck until then.
     stuck_until: IdTable<CpuId, Instant>,
+    /// The tasks that lend their turns, and when the last of them stopped; without `proxy_exec`
+    /// none does.
+    lenders: Option<BTreeSet<TaskId>>,
+    lent_until: Instant,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -99,6 +106,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         topology: context.topology().cloned(),
         above_until: IdTable::default(),
         stuck_until: IdTable::default(),
+        lenders: (context.meta.setting("proxy_exec") == Some("on")).then(BTreeSet::new),
+        lent_until: Instant::ZERO,
         rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         loses_offline: context.settings().bandwidth_offline_loss,
@@ -177,6 +186,20 @@ impl Monitor for NoTaskLost {
 
     fn after(&mut self, after: &Replay, record: &Record) {
         self.groups.apply(record);
+        if let Some(lenders) = &mut self.lenders {
+            let ends = match record.event {
+                TraceEvent::WaitLock { task, .. } => {
+                    lenders.insert(task);
+                    false
+                }
+                TraceEvent::TakeLock { task, .. } | TraceEvent::TaskExit { task, .. } => lenders.remove(&task),
+                // No other event begins or ends a wait for a lock.
+                _ => false,
+            };
+            if ends {
+                self.lent_until = record.at;
+            }
+        }
         match &record.event {
             // Tasks that were throttled until now wait from now on.
             TraceEvent::Unthrottle { group } => {
@@ -339,7 +362,9 @@ impl NoTaskLost {
     ) {
         let Some(view) = before.task(task) else { return };
         let hidden_until = self.hidden_until(view, wait, cpu).unwrap_or(Instant::ZERO);
-        let both = at.since(idle_since.max(wait.since).max(hidden_until));
+        let lends = self.lenders.as_ref().is_some_and(|lenders| !lenders.is_empty());
+        let lent_until = if lends { at } else { self.lent_until };
+        let both = at.since(idle_since.max(wait.since).max(hidden_until).max(lent_until));
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
@@ -464,6 +489,25 @@ mod tests {
         let (a, b) = (script.fair("a"), script.fair("b"));
         script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
         (script, a, b)
+    }
+
+    /// `c` waits for a lock until 450 ms, or until 200 ms.
+    #[test]
+    fn the_time_in_which_a_task_lends_its_turn_is_not_judged() {
+        let lent = |until: u64, proxy_exec: &str| {
+            let (mut script, a, _) = waiting();
+            let c = script.fair("c");
+            script.event(2_000, 1, TraceEvent::WaitLock { task: c, lock: 0, holder: Some(a) });
+            script.event(until * 1_000, 1, TraceEvent::TakeLock { task: c, lock: 0 });
+            let mut trace = script.end(500_000);
+            trace.meta.settings.push(("proxy_exec".to_owned(), proxy_exec.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &lent(450, "on"));
+        let lost = "cpu 1 is idle for 300ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &lent(200, "on"), lost);
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &lent(450, "off"), lost);
     }
 
     #[test]

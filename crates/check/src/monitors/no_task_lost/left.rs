@@ -13,6 +13,8 @@
 //!   behind a class above, or while tasks run around the idle CPU, whose group then looks as busy
 //!   (`sibling_imbalance`: a difference of one task moves none). So it is with real-time tasks
 //!   where only the periodic balancer moves them (`rt_balance`).
+//! * *real-time tasks bound to a busy CPU*, where only the periodic balancer moves them: they weigh
+//!   most, so it comes back to that CPU in vain.
 
 use super::{NoTaskLost, is_behind};
 use zerolag_model::{ClassId, CpuId, Distance, TaskId};
@@ -23,6 +25,8 @@ const ALONE: &str = "a fair task is alone behind a class above: no CPU under ano
 const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
 const DIVIDED: &str =
     "a task waits in a group of CPUs of which some are offline, isolated or in other domains: counts mislead";
+
+const BOUND_RT: &str = "real-time tasks are bound to a busy CPU, and passive balancing comes back to it in vain";
 
 impl NoTaskLost {
     /// Returns why the balancer can leave a fair task where it waits although this CPU is idle.
@@ -52,6 +56,10 @@ impl NoTaskLost {
         let hides = || is_behind || topology.span(cpu, group).map(CpuId).any(is_busy);
         if topology.span(rq, group).map(CpuId).any(is_apart) && hides() {
             return Some(DIVIDED);
+        }
+        let is_bound_rt = |other: &TaskView| other.prio.is_rt() && !other.may_run_on(cpu);
+        if self.rt_is_passive && self.waiting.keys().any(|other| before.task(*other).is_some_and(is_bound_rt)) {
+            return Some(BOUND_RT);
         }
         if distance <= Distance::Llc || !is_fair {
             return None;
@@ -167,6 +175,26 @@ mod tests {
         let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &offline(3, "passive"), lost);
         breaks("no-task-lost", &offline(1, "push_pull"), lost);
+    }
+
+    /// `b` waits on CPU 0, CPU 2 is idle, and `bound`, a real-time task, waits on CPU 1.
+    #[test]
+    fn passive_balancing_comes_back_to_bound_real_time_tasks() {
+        let beside = |cpus: &str, rt_balance: &str| {
+            let mut script = Script::new(3);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            let (rt, bound) = (script.fifo("rt", 50), script.fifo("bound", 3));
+            script.affinity(0, bound, cpus).wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 2, None, None);
+            script.wake(0, 1, rt).run(0, 1, None, Some(rt)).wake(0, 1, bound).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 3, 1).expect("three CPUs"));
+            trace.meta.settings.push(("rt_balance".to_owned(), rt_balance.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &beside("1", "passive"));
+        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside("1-2", "passive"), lost);
+        breaks("no-task-lost", &beside("1", "push_pull"), lost);
     }
 
     /// A core of two threads, one of which is in another domain.

@@ -29,7 +29,8 @@
 //! `update_sg_lb_stats`, `update_sd_lb_stats`, `find_busiest_group`, `calculate_imbalance`,
 //! `fix_small_imbalance`, `find_busiest_queue`; commit dd5feea14a7d. differs: the load of a CPU is
 //! that of the moment; the kernel takes the smaller (others) or the larger (its own) of that and an
-//! average of past ticks for CPUs that are busy and between sockets (`cpu_load`).
+//! average of past ticks for CPUs that are busy and between sockets (`cpu_load`). With
+//! `load_tracking = pelt` the load of tasks that sleep counts on busy CPUs.
 
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -117,7 +118,9 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> GroupL
             continue;
         }
         cx.io.costs.cpus_searched += 1;
-        let (load, nr) = (cx.averages_of(cpu).load, u64::from(cx.view().counts(cpu).running));
+        let nr = u64::from(cx.view().counts(cpu).running);
+        // The load of tasks that sleep does not count (`runnable_load_avg`).
+        let load = if nr == 0 { 0 } else { cx.averages_of(cpu).load };
         group.load += load;
         group.nr_running += nr;
         (most, least) = (most.max(load), least.min(load));

@@ -57,6 +57,8 @@
 //! `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`; Linux v2.6.23
 //! `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the running task;
 //! the kernel's stopper preempts that task and then moves the stalest task that is allowed to go.
+//! With passive `rt_balance` it would move a real-time task too (v2.6.23 `move_one_task`); here a
+//! running one stays, and with it an imbalance of tasks that are bound there.
 //! One idle CPU does not balance on behalf of another; it sends it an interrupt.
 
 use crate::balance::fair::imbalance::find_imbalance;
