@@ -100,4 +100,18 @@ mod tests {
         assert_eq!(before.later_of(after), after);
         assert_eq!(before.earlier_of(after), before);
     }
+
+    /// Products of more than 63 bits.
+    #[test]
+    fn a_fraction_of_a_lag_is_exact_also_if_its_product_is_wide() {
+        let lag = |ns| Vlag::from_nanos(ns);
+        assert_eq!(lag(10).mul_div(3, 4), lag(7));
+        assert_eq!(lag(-10).mul_div(3, 4), lag(-7));
+        let (wide, half) = (1 << 62, 1 << 61);
+        assert_eq!(lag(1_000_001).mul_div(half, wide), lag(500_000));
+        assert_eq!(lag(-1_000_001).mul_div(half, wide), lag(-500_000));
+        assert_eq!(lag(6).mul_div(u64::MAX, u64::MAX / 2), lag(12));
+        assert_eq!(lag(i64::MAX).mul_div(wide, 1), lag(i64::MAX / 4));
+        assert_eq!(lag(i64::MIN).mul_div(wide, 1), lag(i64::MIN / 4));
+    }
 }

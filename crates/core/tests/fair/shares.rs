@@ -2,8 +2,8 @@
 
 use crate::host::{Host, Program, at_ms, ms};
 use zerolag_core::call::{Call, Refused};
-use zerolag_core::{GroupError, Idleness, Weight};
-use zerolag_model::{CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology};
+use zerolag_core::{Clock, GroupError, Idleness, Weight};
+use zerolag_model::{CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology, UtilClamp};
 
 fn host(version: KernelVersion) -> Host {
     host_with(version.settings())
@@ -115,6 +115,25 @@ fn groups_share_by_weight_at_every_depth() {
             close(&format!("{version} group {group}"), host.share(task), share, 0.003);
         }
     }
+}
+
+/// A removed group is named by each call that needs it, and nothing is changed.
+#[test]
+fn a_group_that_is_gone_is_refused() {
+    let mut host = host(KernelVersion::V6_12);
+    let group = host.create_group(GroupId::ROOT, Weight::NICE_0);
+    let task = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);
+    let now = Clock::at(host.now);
+    let Host { sched, rqs, io, .. } = &mut host;
+    assert_eq!(sched.follow_group_weight(&mut rqs[0], now, group, io), Ok(()));
+    sched.remove_group(group).expect("it is empty");
+    let gone = GroupError::NoSuchGroup(group);
+    assert_eq!(sched.remove_group(group), Err(gone));
+    assert_eq!(sched.create_group(group, Weight::NICE_0), Err(gone));
+    assert_eq!(sched.set_group_weight(group, Weight::NICE_0), Err(gone));
+    assert_eq!(sched.set_group_clamp(group, UtilClamp::NONE), Err(gone));
+    assert_eq!(sched.follow_group_weight(&mut rqs[0], now, group, io), Err(gone));
+    assert_eq!(sched.set_group(&mut rqs[0], now, task, group, io).map(|_| ()), Err(gone));
 }
 
 #[test]
