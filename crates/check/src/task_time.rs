@@ -37,8 +37,10 @@ struct Cpu {
     /// When the outermost handler began.
     entered: Instant,
     interrupted: Duration,
-    /// When the present stretch of handlers without a gap began, and when the last handler ended.
-    stretch: (Instant, Instant),
+    /// When the present stretch of handlers without a gap began.
+    stretch: Instant,
+    /// When the last handler ended.
+    left: Instant,
     /// The last switch.
     switched: Moment,
     /// The last request to reschedule.
@@ -74,8 +76,8 @@ impl TaskTime {
                 let cpu = self.cpus.entry(record.cpu);
                 if cpu.depth == 0 {
                     cpu.entered = at;
-                    if cpu.stretch.1 != at {
-                        cpu.stretch.0 = at;
+                    if cpu.left != at {
+                        cpu.stretch = at;
                     }
                 }
                 cpu.depth += 1;
@@ -83,9 +85,9 @@ impl TaskTime {
             TraceEvent::IrqExit { .. } => {
                 let cpu = self.cpus.entry(record.cpu);
                 if cpu.depth == 1 {
-                    cpu.stretch.1 = at;
+                    cpu.left = at;
                     if self.charges_interrupts {
-                        self.handlers = self.handlers.max(at.since(cpu.stretch.0));
+                        self.handlers = self.handlers.max(at.since(cpu.stretch));
                     } else {
                         cpu.interrupted += at.since(cpu.entered);
                     }
@@ -161,7 +163,7 @@ impl TaskTime {
     /// CPUs: a task takes its overrun along.
     fn in_handlers(&self, on: CpuId, at: Instant) -> Duration {
         let open = self.cpus.get(on).filter(|cpu| self.charges_interrupts && cpu.depth > 0);
-        self.handlers.max(open.map_or(Duration::ZERO, |cpu| at.since(cpu.stretch.0)))
+        self.handlers.max(open.map_or(Duration::ZERO, |cpu| at.since(cpu.stretch)))
     }
 }
 

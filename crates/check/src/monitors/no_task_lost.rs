@@ -64,6 +64,8 @@ struct Wait {
 /// (`get_sd_balance_interval`). Kernels before 5.10 had a factor of 32.
 const ROUND_PER_CPU: Duration = Duration::from_millis(32);
 
+const LENT: &str = "tasks lend their turns: they count where their holder waits, and no CPU can take them";
+
 struct NoTaskLost {
     is_complete: bool,
     /// Whether migrations are recorded: without them the queue of a waiting task is not known.
@@ -362,9 +364,7 @@ impl NoTaskLost {
     ) {
         let Some(view) = before.task(task) else { return };
         let hidden_until = self.hidden_until(view, wait, cpu).unwrap_or(Instant::ZERO);
-        let lends = self.lenders.as_ref().is_some_and(|lenders| !lenders.is_empty());
-        let lent_until = if lends { at } else { self.lent_until };
-        let both = at.since(idle_since.max(wait.since).max(hidden_until).max(lent_until));
+        let both = at.since(idle_since.max(wait.since).max(hidden_until));
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
@@ -379,7 +379,8 @@ impl NoTaskLost {
         let is_served_past = view.prio.is_rt() && view.rq.is_some_and(|rq| serves(before, rq));
         let is_stuck =
             view.prio.is_rt() && (before.cpu(cpu).is_rt_throttled || self.is_behind_stuck(before, view, cpu));
-        if is_served_past || is_stuck || both < self.bound + if is_behind { self.round } else { Duration::ZERO } {
+        let bound = self.bound + if is_behind { self.round } else { Duration::ZERO };
+        if is_served_past || is_stuck || both < bound {
             return;
         }
         // An idle CPU throttles no group, so this was so since it became idle.
@@ -388,7 +389,10 @@ impl NoTaskLost {
         if !is_known || may_be_throttled || !is_balanced || is_barred || !view.may_run_on(cpu) {
             return;
         }
-        if let Some(reason) = self.left_by_balancer(before, (task, view), cpu) {
+        let lends = self.lenders.as_ref().is_some_and(|lenders| !lenders.is_empty());
+        let both = both.min(if lends { Duration::ZERO } else { at.since(self.lent_until) });
+        let lent = (both < bound).then_some(LENT);
+        if let Some(reason) = lent.or_else(|| self.left_by_balancer(before, (task, view), cpu)) {
             found.skip(reason);
             return;
         }
@@ -447,6 +451,7 @@ fn queue_of(replay: &Replay, task: TaskId) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::LENT;
     use crate::monitors::tests::{breaks, holds};
     use zerolag_model::{GroupId, Instant, MigrateReason, ServerKind, ServerState, TaskId, TraceEvent};
     use zerolag_trace::script::Script;
@@ -504,6 +509,8 @@ mod tests {
             trace
         };
         holds("no-task-lost", &lent(450, "on"));
+        let report = crate::check(&lent(450, "on"), &crate::Options::default());
+        assert!(report.not_judged_by("no-task-lost").any(|part| part.reason == LENT), "and it says so");
         let lost = "cpu 1 is idle for 300ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &lent(200, "on"), lost);
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
