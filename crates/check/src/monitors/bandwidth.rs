@@ -18,13 +18,14 @@
 //!
 //! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
 //!   It must repay that time before it is unthrottled; until then the bound is higher by it. A CPU
-//!   that is unthrottled because its last fair task blocks, is moved, or changes its class or group
-//!   repays later.
+//!   that is unthrottled because its last fair task blocks, is moved, changes its class or group, or
+//!   ends its boost below a throttled group repays later.
 //! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
 //!   answers, the time is used, and repaid later: the bound is higher by it.
 //! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its
 //!   task leaves it or the remote tick comes: that time is repaid later too. With
-//!   `fault.nohz_full_limited` it never notices.
+//!   `fault.nohz_full_limited` it never notices. It then charges its task's whole turn, also the
+//!   part before the limit (`tg_set_cfs_bandwidth` charges nothing first).
 //! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
 //! * A task that disables interrupts meets no tick: a CPU can overrun by the longest of these
 //!   sections too.
@@ -33,8 +34,8 @@
 //!   [`Context::path`] for each switch.
 //! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
 //!   CPU that is still throttled after the new quota has covered the debts of all CPUs of the group
-//!   (a slice and two ticks each, what they ran on without an answer, and what they ran while they
-//!   were throttled) has been forgotten.
+//!   (a slice and two ticks each, what they ran on without an answer, what they ran while they were
+//!   throttled, and turns without a tick before the limit) has been forgotten.
 //!
 //! Counters: the time throttled is exact. `nr_bursts` and `burst_usec` are exact as long as the
 //! limit does not change: they follow from the decrease of the pool between two refreshes. One late
@@ -49,6 +50,8 @@
 //!
 //! Complexity: O(depth x log groups) per switch.
 
+#[cfg(test)]
+mod tests;
 mod unthrottled;
 
 use crate::monitor::{Context, Monitor, Outcome};
@@ -74,6 +77,8 @@ struct Bandwidth {
     is_divided: bool,
     /// When a task last changed its class, group or turn.
     changed_at: Option<Instant>,
+    /// The task of each CPU whose boost ended last there, and when.
+    ended: IdTable<CpuId, Option<(Instant, TaskId)>>,
     unthrottled: LastUnthrottled,
     /// Whether handlers that borrow quota take time that is charged to no task.
     has_costly_grants: bool,
@@ -113,8 +118,12 @@ struct Account {
     overrun: BTreeMap<CpuId, Duration>,
     /// The sum of all overruns, those that were repaid too.
     overran: Duration,
+    /// Of CPUs whose queue is empty, the overrun that they have not repaid.
+    left: BTreeMap<CpuId, Duration>,
     /// Run time on CPUs that had been asked to reschedule.
     unanswered: Duration,
+    /// What CPUs without a tick ran before the limit was set, and charge under it.
+    before_limit: Duration,
     is_broken: bool,
     nr_refreshes: u64,
     nr_throttled: u64,
@@ -158,6 +167,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         has_bypass: context.settings().bandwidth_hotplug_bypass,
         is_divided,
         changed_at: None,
+        ended: IdTable::default(),
         unthrottled: LastUnthrottled::default(),
         has_costly_grants: is_divided
             && context.settings().enforce_fair == TimerGrain::Exact
@@ -176,6 +186,7 @@ impl Monitor for Bandwidth {
                 self.charge(before, *task, record, found);
                 self.changed_at = Some(record.at);
             }
+            TraceEvent::Boost { task, boosted: false } => *self.ended.entry(record.cpu) = Some((record.at, *task)),
             TraceEvent::Switch { prev, prev_state, next, next_prio } => {
                 let switch = Switched { at: record.at, prev: *prev, prev_state: *prev_state, next: *next };
                 for debt in self.unthrottled.switch(record.cpu, switch, self.path) {
@@ -202,7 +213,9 @@ impl Monitor for Bandwidth {
             }
             TraceEvent::GroupMax { group, max } => {
                 self.charge_running(before, record, found);
+                let before_limit = self.without_a_tick(before, *group, record.at);
                 let account = self.used.entry(*group).or_default();
+                account.before_limit = before_limit;
                 account.limits += 1;
                 account.set_at = record.at;
                 account.filled = max.quota.unwrap_or_default();
@@ -229,14 +242,20 @@ impl Monitor for Bandwidth {
                 }
                 self.charge_running(before, record, found);
                 let account = self.used.entry(*group).or_default();
+                if let Some(left) = account.left.remove(&record.cpu) {
+                    *account.overrun.entry(record.cpu).or_default() += left;
+                }
                 let (refreshes, repaid) = (account.nr_refreshes, account.overran - account.owed());
                 self.throttled_at.insert((*group, record.cpu), Throttled { since: record.at, refreshes, repaid });
             }
             TraceEvent::Unthrottle { group } => {
                 self.charge_running(before, record, found);
+                let is_empty = self.ends_its_boosts(*group, record);
                 let account = self.used.entry(*group).or_default();
                 let overrun = account.overrun.remove(&record.cpu).unwrap_or_default();
-                if self.changed_at == Some(record.at) {
+                if is_empty {
+                    account.left.insert(record.cpu, overrun);
+                } else if self.changed_at == Some(record.at) {
                     // Its last fair task left: the CPU repays later.
                     account.unanswered += overrun;
                 } else {
@@ -332,7 +351,8 @@ impl Bandwidth {
             return; // A part can be smaller than a debt, so the order of the list guarantees nothing.
         }
         let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2 + self.deaf) * account.cpus.count() as u64
-            + account.unanswered;
+            + account.unanswered
+            + account.before_limit;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
             let refreshes = account.nr_refreshes - throttled.refreshes;
             let debts = debts + (account.overran - throttled.repaid);
@@ -344,6 +364,26 @@ impl Bandwidth {
                 throttled.refreshes = account.nr_refreshes;
             }
         }
+    }
+
+    /// Returns whether a group is unthrottled on a CPU because the last boosted task below it has
+    /// lost its boost: a group between is throttled, so the queue is empty.
+    fn ends_its_boosts(&self, group: GroupId, record: &Record) -> bool {
+        let ended = self.ended.get(record.cpu).copied().flatten().filter(|(at, _)| *at == record.at);
+        ended.is_some_and(|(_, task)| {
+            let above = || self.groups.path(task);
+            above().any(|at| at == group)
+                && above().take_while(|at| *at != group).any(|at| self.groups.is_throttled(at, record.cpu))
+        })
+    }
+
+    /// Returns for how long CPUs of `nohz_full` have run tasks of a group in their present turns.
+    fn without_a_tick(&self, before: &Replay, group: GroupId, now: Instant) -> Duration {
+        let running = before.cpus().filter_map(|(cpu, view)| Some((cpu, view.current.task()?, view.since)));
+        let of_group = running.filter(|(cpu, task, _)| {
+            self.nohz_full.contains(*cpu) && self.groups.path(self.groups.payer(*task)).any(|at| at == group)
+        });
+        of_group.map(|(.., since)| now.since(since)).sum()
     }
 
     fn judge_counters(&self, group: GroupId, stat: CpuStat, record: &Record, found: &mut Findings) {
@@ -384,9 +424,10 @@ struct Slack {
 }
 
 impl Account {
-    /// Returns what the CPUs that are throttled now have run since.
+    /// Returns what the CPUs that are throttled now have run since, or were when their queues
+    /// became empty.
     fn owed(&self) -> Duration {
-        self.overrun.values().copied().sum()
+        self.overrun.values().chain(self.left.values()).copied().sum()
     }
 
     /// Notes that a CPU has not repaid its overrun, or that it had.
@@ -401,6 +442,7 @@ impl Account {
     fn begin_anew(&mut self) {
         (self.total, self.period, self.refreshes) = (Duration::ZERO, Duration::ZERO, 0);
         self.unanswered = Duration::ZERO;
+        self.left.clear();
     }
 
     /// Checks the use against the limit.
@@ -418,331 +460,5 @@ impl Account {
                 format!("group {group} has used {total} in {refreshes} periods and {period} since; cpu.max {max} and a slack of {slack} allow less")
             });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::event::{Disables, Irq};
-    use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
-    use zerolag_trace::script::Script;
-
-    pub(super) const GROUP: GroupId = GroupId(1);
-
-    /// A task in a group that may use 10 ms of 100 ms runs.
-    pub(super) fn limited() -> (Script, TaskId) {
-        limited_on(1)
-    }
-
-    pub(super) fn limited_on(cpus: u32) -> (Script, TaskId) {
-        let mut script = Script::new(cpus);
-        let a = script.fair("a");
-        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
-        script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
-        let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
-        script.event(0, 0, TraceEvent::GroupMax { group: GROUP, max });
-        script.wake(0, 0, a).run(0, 0, None, Some(a));
-        (script, a)
-    }
-
-    /// A limit, or a task in mid-run, comes to a group: the time before that is not the group's.
-    #[test]
-    fn a_group_uses_what_its_tasks_run_in_it_under_its_limit() {
-        let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
-        let script = |events: [TraceEvent; 2]| {
-            let mut script = Script::new(1);
-            let a = script.fair("a");
-            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
-            let [first, second] = events;
-            script.event(0, 0, first).wake(0, 0, a).run(0, 0, None, Some(a)).event(900_000, 0, second);
-            (script, a)
-        };
-        let (limit, comes) =
-            (TraceEvent::GroupMax { group: GROUP, max }, TraceEvent::GroupChange { task: TaskId(0), group: GROUP });
-        for events in [[comes.clone(), limit.clone()], [limit, comes]] {
-            let (script, a) = script(events);
-            let until = |us| script.clone().switch(us, 0, Some(a), PrevState::Blocked, None).end(us);
-            holds("bandwidth", &until(915_000));
-            let says =
-                "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-            breaks("bandwidth", &until(930_000), says);
-        }
-    }
-
-    /// CPUs forget their debts when another one goes offline, with the fault of 6.12.
-    #[test]
-    fn a_hotplug_begins_the_sum_anew_where_the_kernel_has_the_fault() {
-        let (mut script, a) = limited();
-        script.event(18_000, 0, TraceEvent::Hotplug { online: false });
-        script.switch(33_000, 0, Some(a), PrevState::Blocked, None);
-        let mut faulty = script.clone();
-        let key = "fault.cfs_bandwidth_hotplug_bypass".to_owned();
-        faulty.meta.settings.push((key.clone(), "on".to_owned()));
-        script.meta.settings.push((key, "off".to_owned()));
-        holds("bandwidth", &faulty.end(33_000));
-        let says =
-            "group 1 has used 33ms in 0 periods and 33ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &script.end(33_000), says);
-    }
-
-    /// The group runs for 30 ms, of 10 ms and a slack of 9 ms.
-    #[test]
-    fn interrupts_are_not_the_groups_time_and_sections_with_interrupts_disabled_meet_no_tick() {
-        let runs = |from: TraceEvent, to: TraceEvent, us: u64| {
-            let (mut script, a) = limited();
-            script.event(1_000, 0, from).event(1_000 + us, 0, to);
-            script.switch(30_000, 0, Some(a), PrevState::Blocked, None).end(30_000)
-        };
-        let irq = |us| runs(TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device }, us);
-        holds("bandwidth", &irq(12_000));
-        // Without accounting it is charged to the task.
-        // Its tick waits for the end of the handler.
-        let charged = |us| {
-            let mut script = irq(us);
-            script.meta.settings.push(("irq_time_accounting".to_owned(), "off".to_owned()));
-            script
-        };
-        holds("bandwidth", &charged(12_000));
-        let says =
-            "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 11ms allow less";
-        breaks("bandwidth", &charged(2_000), says);
-        let says =
-            "group 1 has used 28ms in 0 periods and 28ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &irq(2_000), says);
-        let section = |what, us| {
-            let event = |disables| TraceEvent::NoPreempt { task: TaskId(0), disables };
-            runs(event(Some(what)), event(None), us)
-        };
-        holds("bandwidth", &section(Disables::Interrupts, 12_000));
-        let says =
-            "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 11ms allow less";
-        breaks("bandwidth", &section(Disables::Interrupts, 2_000), says);
-        let says =
-            "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &section(Disables::Preemption, 12_000), says);
-    }
-
-    #[test]
-    fn a_group_within_its_limit_holds() {
-        let (mut script, a) = limited();
-        script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
-        script.switch(12_000, 0, Some(a), PrevState::Runnable, None);
-        script.event(
-            100_000,
-            0,
-            TraceEvent::BandwidthRefresh { group: GROUP, runtime: Duration::from_millis(10), throttled: true },
-        );
-        script.event(100_000, 0, TraceEvent::Unthrottle { group: GROUP });
-        script.run(100_000, 0, None, Some(a));
-        let stat =
-            CpuStat { nr_periods: 1, nr_throttled: 1, throttled: Duration::from_millis(88), ..CpuStat::default() };
-        script.event(101_000, 0, TraceEvent::GroupTotals { group: GROUP, stat });
-        holds("bandwidth", &script.end(101_000));
-    }
-
-    /// Adds refreshes every 100 ms that leave the given amounts in the pool; the first has 10 ms.
-    fn refreshed(script: &mut Script, left: &[u64]) {
-        for (nth, left) in left.iter().enumerate() {
-            let runtime = Duration::from_millis(*left);
-            let refresh = TraceEvent::BandwidthRefresh { group: GROUP, runtime, throttled: false };
-            script.event(100_000 * (nth as u64 + 1), 0, refresh);
-        }
-    }
-
-    #[test]
-    fn counters_that_the_trace_does_not_show_are_found() {
-        let ms = Duration::from_millis;
-        let right = CpuStat { nr_periods: 3, nr_bursts: 1, burst: ms(5), ..CpuStat::default() };
-        let judged = |stat: CpuStat| {
-            let (mut script, a) = limited();
-            script.switch(1_000, 0, Some(a), PrevState::Blocked, None);
-            refreshed(&mut script, &[12, 15, 10]);
-            script.event(301_000, 0, TraceEvent::GroupTotals { group: GROUP, stat });
-            script.end(301_000)
-        };
-        holds("bandwidth", &judged(right));
-        for (stat, says) in [
-            (CpuStat { nr_periods: 2, ..right }, "group 1 counts nr_periods = 2, but the trace shows 3"),
-            (CpuStat { nr_throttled: 1, ..right }, "group 1 counts nr_throttled = 1, but the trace shows 0"),
-            (CpuStat { throttled: ms(1), ..right }, "group 1 counts throttled_usec = 1ms, but the trace shows 0ns"),
-            (CpuStat { nr_bursts: 2, ..right }, "group 1 counts nr_bursts = 2, but the trace shows 1"),
-            (CpuStat { burst: ms(4), ..right }, "group 1 counts burst_usec = 4ms, but the trace shows 5ms"),
-        ] {
-            breaks("bandwidth", &judged(stat), says);
-        }
-    }
-
-    #[test]
-    fn a_cpu_that_is_never_served_is_found() {
-        let (mut script, a) = limited();
-        script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
-        script.switch(12_000, 0, Some(a), PrevState::Runnable, None);
-        refreshed(&mut script, &[10; 5]);
-        // At most 13 ms of debt, and 10 ms more: three periods are enough.
-        let says = "group 1 is throttled on cpu 0 for 388ms, while it got 10ms in each of 3 periods";
-        breaks("bandwidth", &script.end(501_000), says);
-    }
-
-    /// A throttled task goes on for 30 ms in the kernel: the group repays that with three periods
-    /// more.
-    #[test]
-    fn a_group_repays_what_it_ran_while_it_was_throttled() {
-        let (mut script, a) = limited();
-        script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
-        script.switch(42_000, 0, Some(a), PrevState::Runnable, None);
-        let mut forgotten = script.clone();
-        refreshed(&mut script, &[10; 6]);
-        holds("bandwidth", &script.end(601_000));
-        refreshed(&mut forgotten, &[10; 7]);
-        let says = "group 1 is throttled on cpu 0 for 688ms, while it got 10ms in each of 6 periods";
-        breaks("bandwidth", &forgotten.end(701_000), says);
-    }
-
-    /// The task leaves the class: its CPU is unthrottled, and the group still owes the 20 ms.
-    #[test]
-    fn an_empty_cpu_that_is_unthrottled_has_not_repaid() {
-        let unthrottled_at = |us: u64| {
-            let (mut script, a) = limited();
-            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
-            let attr = zerolag_model::SchedAttr::fifo(zerolag_model::RtPriority::MIN);
-            script.event(32_000, 0, TraceEvent::AttrChange { task: a, attr });
-            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
-            script.event(33_000, 0, TraceEvent::AttrChange { task: a, attr: zerolag_model::SchedAttr::NORMAL });
-            script.switch(34_000, 0, Some(a), PrevState::Blocked, None);
-            script.end(35_000)
-        };
-        holds("bandwidth", &unthrottled_at(32_000));
-        let says =
-            "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &unthrottled_at(32_500), says);
-    }
-
-    /// The task blocks in the kernel: its CPU is unthrottled, and the group still owes the 20 ms.
-    #[test]
-    fn a_cpu_whose_last_task_blocks_has_not_repaid() {
-        let unthrottled_at = |us: u64| {
-            let (mut script, a) = limited();
-            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
-            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
-            script.switch(32_000, 0, Some(a), PrevState::Blocked, None);
-            script.wake(33_000, 0, a).run(33_000, 0, None, Some(a));
-            script.switch(34_000, 0, Some(a), PrevState::Blocked, None);
-            script.end(35_000)
-        };
-        holds("bandwidth", &unthrottled_at(32_000));
-        let says =
-            "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &unthrottled_at(31_900), says);
-    }
-
-    /// With hard limits a CPU can have borrowed a whole quota at the end of a period.
-    #[test]
-    fn a_divided_quota_can_be_kept_for_a_period() {
-        let used = |us: u64, settings: &[(&str, &str)]| {
-            let (mut script, a) = limited();
-            refreshed(&mut script, &[10]);
-            script.switch(100_000, 0, Some(a), PrevState::Blocked, None);
-            script.wake(100_000, 0, a).run(100_000, 0, None, Some(a));
-            script.switch(100_000 + us, 0, Some(a), PrevState::Blocked, None);
-            let mut trace = script.end(130_000);
-            // What it ran before the refresh was not under the limit.
-            trace.records.retain(|record| !matches!(record.event, TraceEvent::GroupMax { .. }));
-            let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
-            let limit = Record {
-                at: Instant::from_nanos(99_999_000),
-                cpu: CpuId(0),
-                event: TraceEvent::GroupMax { group: GROUP, max },
-            };
-            let place = trace.records.partition_point(|record| record.at <= limit.at);
-            trace.records.insert(place, limit);
-            trace.meta.settings = settings.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-            trace
-        };
-        let divided = [("bandwidth", "hard_limits")];
-        holds("bandwidth", &used(20_000, &divided));
-        let says =
-            "group 1 has used 20.001ms in 1 periods and 20ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &used(20_000, &[]), says);
-        let says =
-            "group 1 has used 26.001ms in 1 periods and 26ms since; cpu.max 10000 100000 and a slack of 4ms allow less";
-        breaks("bandwidth", &used(26_000, &divided), says);
-        // Grants that cost time hide the use.
-        let exact = [("bandwidth", "hard_limits"), ("enforce.fair", "exact")];
-        breaks("bandwidth", &used(26_000, &exact), says);
-        let mut costly = used(26_000, &exact);
-        "default".clone_into(&mut costly.meta.costs);
-        holds("bandwidth", &costly);
-    }
-
-    #[test]
-    fn more_than_the_quota_in_the_long_run_is_found() {
-        let (mut script, a) = limited();
-        script.switch(18_000, 0, Some(a), PrevState::Blocked, None);
-        refreshed(&mut script, &[10]);
-        script.wake(100_000, 0, a).run(100_000, 0, None, Some(a));
-        script.switch(118_000, 0, Some(a), PrevState::Blocked, None);
-        let says =
-            "group 1 has used 36ms in 1 periods and 18ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &script.end(118_000), says);
-    }
-
-    #[test]
-    fn a_throttled_task_does_not_run() {
-        let (mut script, a) = limited();
-        script.event(5_000, 0, TraceEvent::Throttle { group: GROUP });
-        script.switch(5_000, 0, Some(a), PrevState::Runnable, None).run(6_000, 0, None, Some(a));
-        breaks("bandwidth", &script.end(7_000), "a (task 0) runs while group 1 is throttled there");
-    }
-
-    #[test]
-    fn more_than_quota_and_slack_is_found() {
-        let (mut script, a) = limited();
-        script.switch(20_000, 0, Some(a), PrevState::Runnable, None);
-        let says =
-            "group 1 has used 20ms in 0 periods and 20ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &script.end(20_000), says);
-    }
-
-    /// 20 ms in 2000 turns: where operations cost time, a part of each turn is the scheduler's.
-    #[test]
-    fn the_path_of_the_scheduler_is_not_the_groups() {
-        let (mut script, a) = limited();
-        for turn in 0..2000 {
-            let at = turn * 20;
-            script.run(at + 10, 0, Some(a), None).wake(at + 20, 0, a).run(at + 20, 0, None, Some(a));
-        }
-        let mut costly = script.clone();
-        "default".clone_into(&mut costly.meta.costs);
-        holds("bandwidth", &costly.end(40_000));
-        let says = "group 1 has used 19.39ms in 0 periods and 19.39ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &script.end(40_000), says);
-    }
-
-    /// A CPU without a tick goes on with its task when the group of the task gets a limit.
-    #[test]
-    fn a_cpu_without_a_tick_notices_a_new_limit_late() {
-        let mut script = Script::new(2);
-        let a = script.fair("a");
-        let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
-        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
-        script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
-        script.wake(0, 0, a).run(0, 0, None, Some(a)).event(10_000, 0, TraceEvent::GroupMax { group: GROUP, max });
-        script.switch(90_000, 0, Some(a), PrevState::Blocked, None);
-        let (mut until, mut again) = (script.end(90_000), script.clone());
-        let says =
-            "group 1 has used 80ms in 0 periods and 80ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
-        breaks("bandwidth", &until, says);
-        let setting = ("nohz_full".to_owned(), "0".to_owned());
-        until.meta.settings.push(setting.clone());
-        holds("bandwidth", &until);
-        // The next turn begins under the limit.
-        again.meta.settings.push(setting);
-        again.wake(91_000, 0, a).run(91_000, 0, None, Some(a)).switch(99_999, 0, Some(a), PrevState::Blocked, None);
-        refreshed(&mut again, &[10]);
-        again.wake(100_000, 0, a).run(100_000, 0, None, Some(a));
-        again.switch(150_000, 0, Some(a), PrevState::Blocked, None);
-        let says = "group 1 has used 138.999ms in 1 periods and 50ms since; cpu.max 10000 100000 and a slack of 89ms allow less";
-        breaks("bandwidth", &again.end(150_000), says);
     }
 }

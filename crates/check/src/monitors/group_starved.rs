@@ -2,9 +2,9 @@
 //! CPU runs other fair tasks.
 //!
 //! On a CPU, a group with a waiting fair task that is not throttled is due its *share*. At each
-//! level this is its weight, spread over CPUs by the weights of its tasks (those that sleep have
-//! load too, which decays slowly), divided by the weight of everything that is runnable at that
-//! level on the CPU. While other tasks have the CPU, the group falls behind by share x time. A
+//! level this is its weight, spread over CPUs by the weights of its tasks and groups (those that
+//! sleep have load too, which decays slowly), divided by the weight of everything that is runnable
+//! at that level on the CPU. While other tasks have the CPU, the group falls behind by share x time. A
 //! scheduler that picks by share lets no group fall behind by more than a turn or two; ten of the
 //! longest slices and ticks count as starvation. Time of real-time and deadline tasks is not
 //! counted, nor that of a task which was asked to give its CPU up and can be in kernel mode, where
@@ -29,6 +29,9 @@ use zerolag_trace::replay::{TaskState, TaskView};
 
 /// How many turns a group may be behind.
 const TURNS: u64 = 10;
+
+/// The bits by which the weight of a task in a group is finer than its own.
+const FINER: u32 = 10;
 
 struct GroupStarved {
     groups: Groups,
@@ -229,11 +232,11 @@ impl GroupStarved {
         let mut at = group;
         while at != GroupId::ROOT {
             let parent = self.groups.parent(at);
-            let inside = |task: TaskId| self.groups.path(task).any(|above| above == at);
+            let within = self.within(at, &alive);
             let (mut here, mut all, mut siblings) = (0, 0, 0);
             let mut seen: Vec<GroupId> = Vec::new();
             for (task, there, weight) in &alive {
-                if inside(*task) {
+                if let Some(weight) = within.get(task) {
                     all += weight;
                     here += if *there == Some(cpu) && stayed(*task) { *weight } else { 0 };
                 } else if *there == Some(cpu) {
@@ -258,10 +261,47 @@ impl GroupStarved {
         }
         (part.max(1), whole)
     }
+
+    /// Returns what each living task of a group weighs in it: a group below has its own weight, and
+    /// spreads it over its tasks by theirs.
+    fn within(&self, group: GroupId, alive: &[(TaskId, Option<CpuId>, u64)]) -> BTreeMap<TaskId, u64> {
+        let paths = alive.iter().map(|(task, _, weight)| (*task, self.groups.path(*task).collect::<Vec<_>>(), *weight));
+        // The place of `group` in a path is the number of levels between it and the task.
+        let mut tasks: Vec<(TaskId, Vec<GroupId>, u64)> = paths
+            .filter_map(|(task, mut path, weight)| {
+                let levels = path.iter().position(|above| *above == group)?;
+                path.truncate(levels);
+                Some((task, path, weight << FINER))
+            })
+            .collect();
+        let deepest = tasks.iter().map(|(_, path, _)| path.len()).max().unwrap_or(0);
+        for level in 0..deepest {
+            // Groups of one depth at a time, the deepest first.
+            let depth = deepest - level;
+            let mut sums: BTreeMap<GroupId, u64> = BTreeMap::new();
+            let at = |path: &[GroupId]| path.len().checked_sub(depth).map(|place| path[place]);
+            for (_, path, weight) in &tasks {
+                if let Some(below) = at(path) {
+                    *sums.entry(below).or_default() += weight;
+                }
+            }
+            for (_, path, weight) in &mut tasks {
+                if let Some(below) = at(path) {
+                    let whole = u64::from(self.groups.weight(below)) << FINER;
+                    *weight = mul_div(whole, *weight, sums[&below]);
+                }
+            }
+        }
+        tasks.into_iter().map(|(task, _, weight)| (task, weight)).collect()
+    }
 }
 
 fn is_fair(view: &TaskView) -> bool {
     view.prio.class() == ClassId::Fair
+}
+
+fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    u64::try_from(u128::from(a) * u128::from(b) / u128::from(c.max(1))).unwrap_or(u64::MAX)
 }
 
 fn own_slice(attr: SchedAttr) -> Option<Duration> {
@@ -398,6 +438,27 @@ mod tests {
         holds("group-starved", &comes_at(903_000));
         let says = "group 1 waits while others run on cpu 0 for 904ms; it was due 452ms at least";
         breaks("group-starved", &comes_at(0), says);
+    }
+
+    /// The group's part on CPU 0 is in a group below it, as heavy as this; a task beside that is on
+    /// CPU 1.
+    #[test]
+    fn a_light_group_below_takes_little_of_its_groups_weight() {
+        let below = |weight: u32| {
+            let mut script = Script::new(2);
+            let (a, b, other) = (script.fair("a"), script.fair("b"), script.fair("other"));
+            let inner = GroupId(2);
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            script.event(0, 0, TraceEvent::GroupNew { group: inner, parent: GROUP, path: "/a/b".into() });
+            script.event(0, 0, TraceEvent::GroupWeight { group: inner, weight });
+            script.event(0, 0, TraceEvent::GroupChange { task: b, group: inner });
+            script.event(0, 0, TraceEvent::GroupChange { task: other, group: GROUP });
+            script.wake(0, 1, other).run(0, 1, None, Some(other));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).preempt(904_000, 0, a, b).end(905_000)
+        };
+        holds("group-starved", &below(3));
+        let says = "group 1 waits while others run on cpu 0 for 904ms; it was due 301333.045us at least";
+        breaks("group-starved", &below(1024), says);
     }
 
     #[test]

@@ -22,7 +22,8 @@
 //! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or none, instead
 //!   of real-time ones, only CPUs that run a real-time task count.
 //! * **about to run**: no CPU takes a task that beats the current task of its own CPU. It waits
-//!   there while a deadline server runs a fair task.
+//!   there while a deadline server runs a fair task; also if that task becomes more urgent than the
+//!   waiting one in this turn (`rt_mutex_setprio` pushes no other task).
 //! * **RT throttling**: no CPU takes the throttled tasks of another CPU, and a throttled CPU that
 //!   still runs a real-time task runs no other one after it.
 //! * **on its way**: a CPU in an interrupt handler, and for the settle time after it, since other
@@ -82,6 +83,9 @@ struct RtQuiescence {
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
     /// its priority. Or the last waiting one whose attributes changed there.
     taken: IdTable<CpuId, Option<(Instant, Prio)>>,
+    /// When the running task of each CPU, which ran for a server, last changed its priority, and
+    /// the one before.
+    served: IdTable<CpuId, Option<(Instant, Prio)>>,
     /// When each CPU last left an interrupt handler, or a section without preemption.
     handled: IdTable<CpuId, Option<Instant>>,
     /// The CPUs to which a push IPI was sent and that have not served all interrupts since.
@@ -121,6 +125,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         state: State::Fresh,
         pushes_one: setting("rt_balance").and_then(RtBalance::from_name) == Some(RtBalance::IpiPerCpu),
         taken: IdTable::default(),
+        served: IdTable::default(),
         handled: IdTable::default(),
         ipis: BTreeSet::new(),
     }))
@@ -149,6 +154,14 @@ impl Monitor for RtQuiescence {
             && let (Some(cpu), true, TaskState::Queued { .. }) = (view.rq, view.prio.is_rt(), view.state)
         {
             *self.taken.entry(cpu) = Some((record.at, view.prio));
+        }
+        if let TraceEvent::AttrChange { task, .. } | TraceEvent::PrioInherit { task, .. } = record.event
+            && let Some(view) = before.task(task)
+            && let TaskState::Running { on, .. } = view.state
+            && before.cpu(on).has_fair_floor()
+            && !view.prio.is_rt()
+        {
+            *self.served.entry(on) = Some((record.at, view.prio));
         }
         if let TraceEvent::IrqExit { .. } | TraceEvent::NoPreempt { disables: None, .. } = record.event {
             *self.handled.entry(record.cpu) = Some(record.at);
@@ -270,6 +283,10 @@ impl RtQuiescence {
         if view.may_run_on(own) && before.running_prio(own).is_some_and(|running| view.prio.beats(running)) {
             return None; // About to run.
         }
+        let served = self.served.get(own).copied().flatten().filter(|(at, _)| *at >= before.cpu(own).since);
+        if served.is_some_and(|(_, prio)| view.may_run_on(own) && view.prio.beats(prio)) {
+            return None; // Was about to run.
+        }
         let is_known = self.is_complete || view.affinity.is_some();
         if !is_known
             || self.is_on_its_way(before.cpu(own), at)
@@ -360,7 +377,7 @@ impl RtQuiescence {
 mod tests {
     use crate::monitors::tests::{breaks, holds, not_applicable};
     use zerolag_model::event::{Disables, IpiReason, Irq};
-    use zerolag_model::{CpuId, MigrateReason, ServerKind, ServerState, TraceEvent};
+    use zerolag_model::{CpuId, MigrateReason, PrevState, Prio, ServerKind, ServerState, TraceEvent};
     use zerolag_trace::Source;
     use zerolag_trace::script::Script;
 
@@ -411,6 +428,33 @@ mod tests {
         script.event(10, 0, TraceEvent::IrqExit { irq: Irq::Device });
         script.event(10, 0, TraceEvent::IrqEnter { irq: Irq::Ipi }).event(10, 0, TraceEvent::IrqExit { irq: Irq::Ipi });
         breaks("rt-quiescence", &script.end(1000), NOT_PUSHED);
+    }
+
+    /// A server runs `a` although `t` waits on that CPU, and `a` inherits a deadline: nothing pushes
+    /// `t` in this turn.
+    #[test]
+    fn a_task_that_was_about_to_run_waits_for_the_turn_of_the_server() {
+        let inherits = |has_server: bool| {
+            let mut script = Script::new(2);
+            let (a, t) = (script.fair("a"), script.fifo("t", 3));
+            if has_server {
+                let state = ServerState::Queued { deadline: zerolag_model::Instant::FAR_FUTURE };
+                script.event(0, 0, TraceEvent::Server { kind: ServerKind::Fair, state });
+            }
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, t);
+            script.event(20, 0, TraceEvent::PrioInherit { task: a, from: Prio::FIRST_FAIR, to: Prio::DEADLINE });
+            script
+        };
+        holds("rt-quiescence", &inherits(true).end(1000));
+        let says = "nothing happens for 980us, t (task 1) waits on cpu 0, and cpu 1, which it may use, runs nothing";
+        breaks("rt-quiescence", &inherits(false).end(1000), says);
+        let mut next = inherits(true);
+        let a = zerolag_model::TaskId(0);
+        let next_prio = Prio::DEADLINE;
+        let again = TraceEvent::Switch { prev: None, prev_state: PrevState::Runnable, next: Some(a), next_prio };
+        next.switch(600, 0, Some(a), PrevState::Runnable, None).event(601, 0, again);
+        let says = "nothing happens for 399us, t (task 1) waits on cpu 0, and cpu 1, which it may use, runs nothing";
+        breaks("rt-quiescence", &next.end(1000), says);
     }
 
     #[test]
@@ -469,7 +513,7 @@ mod tests {
             let running = if own == "fair" { script.fair("r") } else { script.fifo("r", 2) };
             let t = script.fifo("t", 5);
             script.wake(0, 0, running).run(0, 0, None, Some(running)).wake(10, 0, t);
-            let (from, to) = (zerolag_model::Prio::from_raw(120), zerolag_model::Prio::from_raw(96));
+            let (from, to) = (Prio::from_raw(120), Prio::from_raw(96));
             script.event(10, 0, TraceEvent::PrioInherit { task: running, from, to });
             script.meta.settings.push(("fair_server.resched_lost".to_owned(), "on".to_owned()));
             crate::check(&script.end(1000), &crate::Options::default()).faults()
