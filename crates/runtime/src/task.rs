@@ -29,7 +29,7 @@ use crate::coop;
 use crate::engine::Engine;
 use crate::group::GroupState;
 use crate::job::{self, Job};
-use crate::mutex::Line;
+use crate::mutex::{Line, presses};
 use crate::report::TaskInfo;
 use crate::set::AbortOnDrop;
 use crate::span::TaskSpan;
@@ -323,7 +323,9 @@ impl Task {
         let held = self.ties().held.lock().clone();
         let is_hurried = self.is_aborted.load(Ordering::Acquire) || self.is_lifted.load(Ordering::Relaxed);
         let own = is_hurried.then_some(Lent::Prio(Prio::from_rt(RtPriority::MIN)));
-        most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(own))
+        let inherits = most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(own));
+        // A loan counts only if it is more urgent than the task itself.
+        inherits.filter(|lent| self.kind != Kind::Plain || presses(*lent))
     }
 
     /// Drops the future, if there is one.

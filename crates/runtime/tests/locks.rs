@@ -10,8 +10,8 @@ use std::pin::pin;
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use zerolag_model::{RtPriority, SchedAttr, TraceEvent};
-use zerolag_runtime::{Builder, Mutex, checkpoint, sleep};
+use zerolag_model::{Nice, Prio, RtPriority, SchedAttr, TraceEvent};
+use zerolag_runtime::{Builder, Mutex, checkpoint, sleep, yield_now};
 
 fn fifo(priority: i64) -> SchedAttr {
     SchedAttr::fifo_at(priority)
@@ -340,5 +340,84 @@ fn a_loan_ends_with_the_lock() {
             rt.block_on(task).expect("a result");
         }
         drop(rt.take_trace());
+    }
+}
+
+/// Tasks of nice 0 contend for a lock on one CPU: the first one yields while it holds the lock, and
+/// from then on every release hands it over. Equals lend each other nothing, so the tasks can pass
+/// their turn on with the lock, and the scheduler is not asked.
+#[test]
+fn hand_overs_between_equals_make_no_calls() {
+    const TASKS: u64 = 4;
+    const EACH: u64 = 2_000;
+    let rt = Builder::new().cpus(1).record(1_000_000).build().expect("threads");
+    let lock = Arc::new(Mutex::new(0));
+    let starts = {
+        let (root, lock) = (rt.root().clone(), Arc::clone(&lock));
+        rt.spawn(async move {
+            // All of them are there before the first one runs.
+            [(); TASKS as usize].map(|()| {
+                let lock = Arc::clone(&lock);
+                let task = root.spawn(async move {
+                    for n in 0..EACH {
+                        let mut value = lock.lock().await;
+                        if n == 0 {
+                            yield_now().await;
+                        }
+                        *value += 1;
+                    }
+                });
+                task.expect("room")
+            })
+        })
+    };
+    let tasks = rt.block_on(starts.expect("room")).expect("a result");
+    for task in tasks {
+        rt.block_on(task).expect("a result");
+    }
+    assert_eq!(*rt.block_on(lock.lock()), TASKS * EACH);
+    drop(lock);
+    let recording = rt.into_recording().expect("it was asked for");
+    let operations = (TASKS * EACH) as usize;
+    assert!(recording.len() < operations / 4, "{operations} hand-overs with {recording:?}");
+    recording.replay().expect("a relay leaves calls out, no results");
+}
+
+/// A fair waiter lends its nice value to a holder with a higher one, whichever of the two has nice
+/// 0.
+#[test]
+fn fair_waiters_lend_what_is_more_than_the_holder_has() {
+    for (holds, wants) in [(0, -5), (5, 0)] {
+        let rt = Builder::new().cpus(1).trace().build().expect("threads");
+        let [holds, wants] = [holds, wants].map(|nice| Nice::new(nice).expect("in range"));
+        let (held, go, lock) = (Gate::new(), Gate::new(), Arc::new(Mutex::new(0)));
+        let (ours, is_held, may_go) = (Arc::clone(&lock), held.clone(), go.clone());
+        let holder = rt.task().nice(holds).spawn(async move {
+            let mut value = ours.lock().await;
+            is_held.open();
+            pass(may_go).await;
+            *value += 1;
+        });
+        wait_for(&held);
+        let opens = go.clone();
+        let waits = rt.task().nice(wants).spawn(async move {
+            let mut lock = pin!(lock.lock());
+            std::future::poll_fn(|cx| {
+                let polled = lock.as_mut().poll(cx).map(|value| *value);
+                opens.open();
+                polled
+            })
+            .await
+        });
+        assert_eq!(rt.block_on(waits.expect("room")).expect("a result"), 1);
+        let holder = holder.expect("room");
+        let id = holder.id();
+        rt.block_on(holder).expect("a result");
+        let loans = rt.take_trace().records.into_iter().filter_map(|record| match record.event {
+            TraceEvent::PrioInherit { task, from, to } if task == id => Some((from, to)),
+            _ => None,
+        });
+        let (holds, wants) = (Prio::from_nice(holds), Prio::from_nice(wants));
+        assert_eq!(loans.collect::<Vec<_>>(), [(holds, wants), (wants, holds)]);
     }
 }
