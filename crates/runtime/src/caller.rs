@@ -14,6 +14,7 @@
 //! Lock order: run queues by CPU; the body of a task; timers, trace or recorder.
 
 use crate::engine::{Engine, Queue};
+use crate::relay;
 use crate::sync::{MutexGuard, thread};
 use crate::task::Task;
 use std::cell::Cell;
@@ -258,11 +259,15 @@ impl<'e> Caller<'e> {
     ///
     /// With a lock for each, the thread of the clock woke 100,000 tasks in 0.3 s: each time, it had
     /// to wait for a lock that a CPU had just taken to run the task before.
-    pub(crate) fn wake_all(&mut self, tasks: &mut Vec<Arc<Task>>) {
-        tasks.sort_by_key(|task| task.cpu());
+    ///
+    /// Of many tasks some are placed, and the others ride on their turns ([`relay`]).
+    pub(crate) fn wake_all(&mut self, mut tasks: Vec<Arc<Task>>) {
+        tasks.sort_by_key(|task| (task.cpu(), task.group.id));
+        let riders = relay::riders_for(self.engine, tasks.len());
+        let mut tasks = tasks.into_iter().peekable();
         let mut locked: Option<(CpuId, MutexGuard<'e, Queue>)> = None;
         let mut count = 0;
-        for task in tasks.drain(..) {
+        while let Some(task) = tasks.next() {
             self.cpu = task.cpu();
             let taken = task.body.lock().take();
             let Some((parcel, why)) = taken else {
@@ -270,6 +275,13 @@ impl<'e> Caller<'e> {
                 self.wake(&task);
                 continue;
             };
+            if riders > 0 {
+                let rides = std::iter::from_fn(|| tasks.next_if(|next| relay::rides_with(&task, next)));
+                let riders: Vec<_> = rides.take(riders).collect();
+                if !riders.is_empty() {
+                    task.carry(riders);
+                }
+            }
             self.hand = Some(parcel);
             let cpu = self.select(task.id, why);
             if count == TOGETHER || locked.as_ref().is_some_and(|(other, _)| *other != cpu) {

@@ -281,8 +281,7 @@ fn fire_all(engine: &Arc<Engine>, due: Expired) {
         return;
     }
     let wake = || due.sleeps.into_iter().for_each(|waker| engine.contain(|| waker.wake()));
-    let mut tasks = coop::gathering(wake);
-    Caller::new(engine, CpuId(0)).wake_all(&mut tasks);
+    Caller::new(engine, CpuId(0)).wake_all(coop::gathering(wake));
 }
 
 fn fire(engine: &Arc<Engine>, due: Due) {

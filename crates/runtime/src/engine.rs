@@ -512,7 +512,7 @@ impl Engine {
     }
 
     /// Tells runtimes apart.
-    fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 

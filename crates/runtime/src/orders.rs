@@ -3,6 +3,7 @@
 //! reports with the order that leads to it.
 
 use crate::clock::{self, TimeSource};
+use crate::coop;
 use crate::engine::Engine;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex as Latch, thread};
 use crate::{Builder, Group, JoinError, JoinHandle, Mutex, Runtime, checkpoint, sleep, yield_now};
@@ -47,6 +48,8 @@ fn start_clock(rt: &Runtime) -> Ticking {
     let (engine, is_over) = (Arc::clone(&rt.engine), Arc::new(AtomicBool::new(false)));
     let over = Arc::clone(&is_over);
     let thread = thread::spawn(move || {
+        // Only a thread of the runtime makes wakeups together.
+        coop::join_runtime(engine.address());
         while !over.load(Ordering::SeqCst) {
             advance(&engine, MS / 2);
             clock::step(&engine);
@@ -635,6 +638,93 @@ fn a_runner_that_loses_its_cpu_is_not_lost() {
         let waker = thread::spawn(move || bell.ring());
         join(&rt, owner);
         waker.join().expect("no panic");
+        clock.stop();
+        assert_eq!(rt.engine.detached.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// Returns once so many tasks have started; the clock stands still until then.
+fn wait_for_starts(started: &AtomicU32, count: u32) {
+    while started.load(Ordering::SeqCst) < count {
+        thread::yield_now();
+    }
+}
+
+/// Tasks wake at the same time, again and again, and some ride on the turn of another one. They
+/// contend for a lock, yield, wait for each other, are woken by others, inherit while they sleep,
+/// and one is aborted.
+#[test]
+fn riders_are_not_lost() {
+    explore(500, || {
+        let rt = build(two_cpus());
+        let (started, lock) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(0_u32)));
+        let (bell, kept) = (Arc::new(Bell::default()), Arc::new(Mutex::new(())));
+        let sleeps = |builder: crate::TaskBuilder, ends: bool, n: u32| {
+            let (started, lock, bell) = (Arc::clone(&started), Arc::clone(&lock), Arc::clone(&bell));
+            let kept = Arc::clone(&kept);
+            let task = builder.spawn(async move {
+                let mut waits = sleep(Duration::from_millis(1));
+                started.fetch_add(1, Ordering::SeqCst);
+                for _ in 0..2 {
+                    let next = waits.then(Duration::from_millis(1));
+                    let keeps = if n == 3 { Some(kept.lock().await) } else { None };
+                    waits.await;
+                    drop(keeps);
+                    *lock.lock().await += 1;
+                    match n {
+                        0 => yield_now().await,
+                        1 => bell.ring(),
+                        2 => bell.wait().await,
+                        5 => drop(kept.lock().await),
+                        _ => {}
+                    }
+                    waits = next;
+                }
+                if !ends {
+                    std::future::pending::<()>().await;
+                }
+            });
+            task.expect("room")
+        };
+        let tasks: Vec<_> = (0..4).map(|n| sleeps(rt.task(), true, n)).collect();
+        let aborted = sleeps(rt.task(), false, 4);
+        let urgent = sleeps(rt.task().fifo(RtPriority::MIN), true, 5);
+        wait_for_starts(&started, 6);
+        let clock = start_clock(&rt);
+        thread::yield_now();
+        aborted.abort();
+        join(&rt, tasks.into_iter().chain([urgent]));
+        assert!(matches!(rt.block_on(aborted), Err(JoinError::Aborted)));
+        clock.stop();
+        assert!(*lock.try_lock().expect("all have released it") >= 10);
+        assert!(rt.tasks().is_empty());
+    });
+}
+
+/// A rider does not end its poll: its CPU is handed over, and the lead and the other riders run.
+#[test]
+fn a_rider_that_loses_its_cpu_is_not_lost() {
+    explore(300, || {
+        let rt = build(two_cpus().cpus(1).hand_off_after(Some(Duration::from_millis(1))).detached_max(2));
+        let (started, passed) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let tasks: Vec<_> = (0..4)
+            .map(|n| {
+                let (started, passed) = (Arc::clone(&started), Arc::clone(&passed));
+                let task = rt.spawn(async move {
+                    let waits = sleep(Duration::from_millis(1));
+                    started.fetch_add(1, Ordering::SeqCst);
+                    waits.await;
+                    while n == 1 && passed.load(Ordering::SeqCst) < 3 {
+                        thread::yield_now();
+                    }
+                    passed.fetch_add(1, Ordering::SeqCst);
+                });
+                task.expect("room")
+            })
+            .collect();
+        wait_for_starts(&started, 4);
+        let clock = start_clock(&rt);
+        join(&rt, tasks);
         clock.stop();
         assert_eq!(rt.engine.detached.load(Ordering::SeqCst), 0);
     });

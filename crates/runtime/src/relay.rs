@@ -1,4 +1,5 @@
-//! Relays: a task that blocks passes its turn on to the one task that it has woken.
+//! Relays: a task that blocks passes its turn on to the one task that it has woken. Riders: tasks
+//! that wake together share a turn.
 //!
 //! Two tasks that work in turns (a request and its answer, a channel with room for one, a task and
 //! the one that waits for its end) switched the CPU at every message: the woken task was placed,
@@ -33,6 +34,26 @@
 //! * A runner that ends was never on a run queue in this relay: it ends there
 //!   ([`Call::ExitParked`]).
 //! * There are no relays while a trace is kept, which has every switch by name.
+//!
+//! # Riders
+//!
+//! Timers wake many tasks at once. Each was placed, picked and switched to for a poll that often
+//! does less than these calls. So of many equal tasks that wake at the same time for the same CPU,
+//! one is placed, the *lead*, and some others *ride* on its turn: when the scheduler picks it, each
+//! of them is the runner for a poll, one after the other, and then the lead has its own.
+//!
+//! ```text
+//!                                       +--------------------+
+//!   lead is picked, and has riders [6]  v                    | blocks or ends, another rides [7]
+//!      -----------------------------> a rider is polled -----+
+//!                                       |  |
+//!   lead is polled <--- none is left ---+  +--- kicked [5]: the lead is awake, so it stays queued
+//! ```
+//!
+//! * Until then a rider sleeps, and other threads can wake it. It is no rider then.
+//! * Riders are wakeups that wait, so a tick makes them: each is placed if its turn has not come by
+//!   then. Long polls are balanced among CPUs as before, a tick later.
+//! * A task that has riders is not asleep, and is not polled itself before it has none.
 //!
 //! The places of both: the owner is `Queued` with `is_relaying`; the runner is `Parked` and leaving
 //! ([`task`](crate::task)), so a wakeup only sets `is_notified`.
@@ -83,6 +104,71 @@ fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
     true
 }
 
+/// How many tasks have to wake at once for some of them to ride, and how many ride on a turn at
+/// most. Orders of steps are tried with few tasks.
+const MANY: usize = if cfg!(test) { 3 } else { 64 };
+const RIDERS: usize = 31;
+
+/// Returns how many tasks ride on a turn if `count` tasks wake at once; 0 if none do. Every CPU has
+/// two leads or more, if the tasks are spread evenly.
+pub(crate) fn riders_for(engine: &Engine, count: usize) -> usize {
+    let leads = if cfg!(test) { 1 } else { 2 * engine.cpus.len() };
+    if count < MANY || !engine.can_relay() { 0 } else { (count / leads).saturating_sub(1).min(RIDERS) }
+}
+
+/// Returns whether a task can ride on the turn of another one: both are to run on the same CPU.
+pub(crate) fn rides_with(lead: &Task, rider: &Task) -> bool {
+    lead.can_relay()
+        && rider.can_relay()
+        && !rider.is_bound
+        && !rider.is_long.load(Ordering::Relaxed)
+        && lead.cpu() == rider.cpu()
+        && Arc::ptr_eq(&lead.group, &rider.group)
+}
+
+/// Makes the next rider of a turn its runner. One that cannot be is woken.
+fn next_rider(engine: &Arc<Engine>, cpu: CpuId, lead: &Task) -> Option<Arc<Task>> {
+    while let Some(rider) = lead.take_rider() {
+        if engine.can_relay() && takes(cpu, lead, &rider) {
+            return Some(rider);
+        }
+        engine.wake(&rider);
+    }
+    None
+}
+
+/// Wakes the riders of a task: they do not run on its turn.
+pub(crate) fn set_down(engine: &Arc<Engine>, lead: &Task) {
+    while let Some(rider) = lead.take_rider() {
+        engine.wake(&rider);
+    }
+}
+
+/// Returns the task that is polled first on the turn of a picked task, and the owner of the turn if
+/// that is another one.
+pub(crate) fn board(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<Task>, Option<Arc<Task>>) {
+    if !engine.can_relay() || !lead.can_relay() {
+        set_down(engine, &lead);
+        return (lead, None);
+    }
+    {
+        let mut body = lead.body.lock();
+        // It was woken, and keeps its turn at the end of the relay. [6]
+        (body.is_relaying, body.is_notified) = (true, true);
+    }
+    match next_rider(engine, cpu, &lead) {
+        Some(rider) => {
+            // The time of the switch is not when the lead's own poll begins.
+            engine.cpus[cpu.index()].began.store(0, Ordering::Relaxed);
+            (rider, Some(lead))
+        }
+        None => {
+            lead.body.lock().is_relaying = false;
+            (lead, None)
+        }
+    }
+}
+
 /// Lets a task that blocks pass its turn on to `next`; returns whether it has. \[1\]
 pub(crate) fn pass_on(engine: &Engine, cpu: CpuId, owner: &Task, next: &Task) -> bool {
     if !engine.can_relay() || !owner.can_relay() {
@@ -124,17 +210,24 @@ pub(crate) fn go_on(
         }
         body.is_leaving = false;
     }
-    match next {
-        Some(next) if Arc::ptr_eq(&next, &owner) => {
+    if let Some(next) = &next {
+        if Arc::ptr_eq(next, &owner) {
             owner.body.lock().is_relaying = false; // [3]
             return (Some(owner), None);
         }
-        Some(next) if takes(cpu, &owner, &next) => return (Some(next), Some(owner)), // [2]
-        Some(next) => {
-            owner.body.lock().is_relaying = false;
-            Caller::new(engine, cpu).wake_here(&next);
+        if takes(cpu, &owner, next) {
+            return (Some(Arc::clone(next)), Some(owner)); // [2]
         }
-        None => owner.body.lock().is_relaying = false,
+    }
+    if let Some(rider) = next_rider(engine, cpu, &owner) {
+        if let Some(next) = next {
+            engine.wake(&next);
+        }
+        return (Some(rider), Some(owner)); // [7]
+    }
+    owner.body.lock().is_relaying = false;
+    if let Some(next) = next {
+        Caller::new(engine, cpu).wake_here(&next);
     }
     // [4] It stays if it was woken.
     (crate::worker::schedule(engine, cpu, Some(owner), Leave::Block), None)

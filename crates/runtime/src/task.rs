@@ -194,6 +194,10 @@ struct More {
     /// The CPU time that it has used on a CPU that was no longer its own, in nanoseconds. It is
     /// charged when the task runs next.
     debt: AtomicU64,
+    /// Other tasks are polled on its next turn before it. Written under the lock of `riders`.
+    has_riders: AtomicBool,
+    /// These tasks, in reverse.
+    riders: Mutex<Vec<Arc<Task>>>,
     ties: Ties,
 }
 
@@ -299,6 +303,30 @@ impl Task {
             return Duration::ZERO;
         }
         Duration::from_nanos(self.more.get().map_or(0, |more| more.debt.swap(0, Ordering::Relaxed)))
+    }
+
+    /// Lets tasks ride on its next turn. The caller has its parcel and is about to place it, so it
+    /// has none yet.
+    pub(crate) fn carry(&self, mut riders: Vec<Arc<Self>>) {
+        riders.reverse();
+        let more = self.more.get_or_init(Box::default);
+        let mut place = more.riders.lock();
+        debug_assert!(place.is_empty(), "a task sleeps without riders");
+        more.has_riders.store(!riders.is_empty(), Ordering::Release);
+        *place = riders;
+    }
+
+    pub(crate) fn has_riders(&self) -> bool {
+        self.more.get().is_some_and(|more| more.has_riders.load(Ordering::Acquire))
+    }
+
+    /// Takes the next rider.
+    pub(crate) fn take_rider(&self) -> Option<Arc<Self>> {
+        let more = self.more.get().filter(|more| more.has_riders.load(Ordering::Acquire))?;
+        let mut riders = more.riders.lock();
+        let rider = riders.pop();
+        more.has_riders.store(!riders.is_empty(), Ordering::Release);
+        rider
     }
 
     pub(crate) fn is_in_kernel(&self) -> bool {

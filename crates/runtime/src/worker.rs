@@ -212,10 +212,15 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachmen
             continue;
         };
         if owner.is_none() && engine.holds_back(&task) {
+            relay::set_down(engine, &task);
             running = schedule(engine, cpu, Some(task), Leave::Block);
             continue;
         }
-        let Some((polled, still)) = poll(engine, cpu, turn, &task, owner.take()) else { return };
+        let (task, on) = match owner.take() {
+            None if task.has_riders() => relay::board(engine, cpu, task),
+            owner => (task, owner),
+        };
+        let Some((polled, still)) = poll(engine, cpu, turn, &task, on) else { return };
         let leaves = match polled {
             Polled::Over => Some(Leave::Exit),
             Polled::Pending => match coop::take_gives() {
@@ -438,6 +443,9 @@ impl Engine {
             let current = seat.polling.as_ref().map(|polling| polling.owner.as_ref().unwrap_or(&polling.task));
             (current.cloned(), seat.sleeps(tick))
         };
+        if let Some(task) = &current {
+            relay::set_down(self, task);
+        }
         if let Some(task) = current {
             let mut queue = place.queue.lock();
             if queue.rq.current() == Some(task.id) {

@@ -235,3 +235,34 @@ fn a_cpu_does_not_idle_between_a_task_and_the_one_that_waits_for_it() {
     // A poll that lasts until a tick is woken by the clock.
     assert!(idles < COUNT / 4, "the CPU idled {idles} times");
 }
+
+/// Tasks that wake at the same time for a short poll: most ride on the turn of another one. Each
+/// was placed, picked, switched to and left before, which were five calls and more.
+#[test]
+fn tasks_that_wake_together_share_turns() {
+    const TASKS: u32 = 1_000;
+    const ROUNDS: u32 = 20;
+    let rt = Builder::new().cpus(1).record(1_000_000).build().expect("threads");
+    let spawner = rt.root().clone();
+    let starts = rt.spawn(async move {
+        let first = sleep(Duration::from_millis(50));
+        let each = |_| {
+            let mut waits = first.then(Duration::ZERO);
+            let task = spawner.spawn(async move {
+                for _ in 0..ROUNDS {
+                    let next = waits.then(Duration::from_millis(20));
+                    waits.await;
+                    waits = next;
+                }
+            });
+            task.expect("room")
+        };
+        (0..TASKS).map(each).collect::<Vec<_>>()
+    });
+    for task in rt.block_on(starts.expect("room")).expect("a result") {
+        rt.block_on(task).expect("a result");
+    }
+    let recording = rt.into_recording().expect("it was asked for");
+    assert!(recording.len() < (2 * TASKS * ROUNDS) as usize, "{} wakeups with {recording:?}", TASKS * ROUNDS);
+    recording.replay().expect("riders leave calls out, no results");
+}
