@@ -18,8 +18,8 @@
 //!
 //! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
 //!   It must repay that time before it is unthrottled; until then the bound is higher by it. A CPU
-//!   that is unthrottled because its last fair task blocks, is moved, changes its class or group, or
-//!   ends its boost below a throttled group repays later.
+//!   that is unthrottled because its last fair task blocks, is moved, changes its class or group,
+//!   or ends its boost below a throttled group repays later.
 //! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
 //!   answers, the time is used, and repaid later: the bound is higher by it.
 //! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its

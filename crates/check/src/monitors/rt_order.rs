@@ -14,15 +14,19 @@
 //! A queued task that may no longer run there is being moved away: another CPU has taken it, and
 //! records that at the end of its own path.
 //!
+//! With passive balancing (`rt_balance`) a CPU also leaves a real-time task that active balance moves
+//! to another CPU: the move must follow within the settle time.
+//!
 //! Not judged: a CPU that is offline. It leaves its runnable tasks, which other CPUs then take.
 //!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
 
-use crate::monitor::{Context, Monitor};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::attr::Prio;
-use zerolag_model::{ClassId, CpuId, Duration, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::settings::RtBalance;
+use zerolag_model::{ClassId, CpuId, Duration, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskState;
 
@@ -31,16 +35,38 @@ struct RtOrder {
     settle: Duration,
     has_fair_floor: bool,
     loses_resched: bool,
+    /// Whether active balance moves running real-time tasks.
+    moves_running: bool,
+    /// What was left for a less urgent task, and must be moved.
+    left: Vec<Left>,
+}
+
+/// A real-time task that a CPU has left although it was the most urgent.
+struct Left {
+    at: Instant,
+    cpu: CpuId,
+    task: TaskId,
+    tasks: Vec<TaskId>,
+    says: String,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let (settle, has_fair_floor) = (context.settle(), context.has_fair_floor());
     let loses_resched = matches!(context.meta.setting("fair_server.resched_lost"), Some("on"));
-    Ok(Box::new(RtOrder { queues: RtQueues::default(), settle, has_fair_floor, loses_resched }))
+    let rt_balance = context.meta.setting("rt_balance").and_then(RtBalance::from_name);
+    Ok(Box::new(RtOrder {
+        queues: RtQueues::default(),
+        settle,
+        has_fair_floor,
+        loses_resched,
+        moves_running: rt_balance.is_some_and(RtBalance::is_passive),
+        left: Vec::new(),
+    }))
 }
 
 impl Monitor for RtOrder {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        self.judge_left(record, found);
         let TraceEvent::Switch { prev, prev_state, next, next_prio } = &record.event else { return };
         let next_prio = if next.is_some() { *next_prio } else { Prio::IDLE };
         let has_floor = self.has_fair_floor || before.cpu(record.cpu).has_fair_floor();
@@ -58,7 +84,7 @@ impl Monitor for RtOrder {
             let tasks: Vec<TaskId> = [task].into_iter().chain(*next).collect();
             let is_fair = next.is_some() && next_prio.class() == ClassId::Fair;
             let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
-            found.push_by(fault, record.at, Some(record.cpu), &tasks, || {
+            let sentence = || {
                 let runs = next.map_or_else(|| "the idle task".to_owned(), |next| label(before, next));
                 let (cpu, prio) = (record.cpu, before.task(task).map_or(Prio::IDLE, |task| task.prio));
                 let why = if left.is_some() { "was running there" } else { "is queued there" };
@@ -66,16 +92,39 @@ impl Monitor for RtOrder {
                     "cpu {cpu} switches to {runs} of priority {next_prio}, but {} of priority {prio} {why}",
                     label(before, task)
                 )
-            });
+            };
+            if self.moves_running && left.is_some() {
+                self.left.push(Left { at: record.at, cpu: record.cpu, task, tasks, says: sentence() });
+            } else {
+                found.push_by(fault, record.at, Some(record.cpu), &tasks, sentence);
+            }
         }
     }
 
     fn after(&mut self, after: &Replay, record: &Record) {
         self.queues.follow(after, record);
     }
+
+    fn finish(&mut self, _: &Replay, _: Instant, found: &mut Findings) -> Outcome {
+        for left in self.left.drain(..) {
+            found.push(left.at, Some(left.cpu), &left.tasks, || left.says);
+        }
+        Outcome::Judged
+    }
 }
 
 impl RtOrder {
+    /// Finds tasks that were left and not moved. O(tasks that were left within the settle time).
+    fn judge_left(&mut self, record: &Record, found: &mut Findings) {
+        let settle = self.settle;
+        for late in self.left.extract_if(.., |left| record.at.since(left.at) > settle) {
+            found.push(late.at, Some(late.cpu), &late.tasks, || late.says);
+        }
+        if let TraceEvent::Migrate { task, reason: MigrateReason::Active, .. } = &record.event {
+            self.left.retain(|left| left.task != *task);
+        }
+    }
+
     fn has_waited_and_beats(&self, before: &Replay, task: TaskId, record: &Record, next_prio: Prio) -> bool {
         let Some(view) = before.task(task) else { return false };
         let TaskState::Queued { here_since, .. } = view.state else { return false };
@@ -93,6 +142,7 @@ fn stays_and_beats(before: &Replay, task: TaskId, cpu: CpuId, next_prio: Prio) -
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::{MigrateReason, PrevState};
     use zerolag_trace::script::Script;
     use zerolag_trace::{Source, Trace};
 
@@ -137,8 +187,30 @@ mod tests {
             &script.preempt(20, 0, high, low).end(20),
             "cpu 0 switches to low (task 0) of priority 96, but high (task 1) of priority 94 was running there",
         );
-        moved.migrate(20, high, 0, 1, zerolag_model::MigrateReason::Affinity).preempt(20, 0, high, low);
+        moved.migrate(20, high, 0, 1, MigrateReason::Affinity).preempt(20, 0, high, low);
         holds("rt-order", &moved.end(20));
+    }
+
+    /// With passive balancing the balancer takes a running task; the move must come at once.
+    #[test]
+    fn active_balance_takes_a_running_task_where_balancing_is_passive() {
+        let left = |balance: &str, moved_at: Option<u64>| {
+            let mut script = Script::new(2);
+            script.meta.settings.push(("rt_balance".to_owned(), balance.to_owned()));
+            let high = script.fifo("high", 5);
+            script.wake(0, 0, high).run(0, 0, None, Some(high));
+            script.switch(20, 0, Some(high), PrevState::Runnable, None);
+            if let Some(us) = moved_at {
+                script.migrate(us, high, 0, 1, MigrateReason::Active);
+            }
+            script.end(30_000)
+        };
+        holds("rt-order", &left("passive", Some(20)));
+        let says =
+            "cpu 0 switches to the idle task of priority 140, but high (task 0) of priority 94 was running there";
+        breaks("rt-order", &left("passive", Some(25_000)), says);
+        breaks("rt-order", &left("passive", None), says);
+        breaks("rt-order", &left("pull_locked", Some(20)), says);
     }
 
     #[test]
@@ -147,7 +219,7 @@ mod tests {
             let mut script = Script::new(2);
             let (a, high) = (script.fair("a"), script.fifo("high", 5));
             script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, high).affinity(18, high, cpus);
-            script.run(20, 0, Some(a), None).migrate(21, high, 0, 1, zerolag_model::MigrateReason::Affinity).end(22)
+            script.run(20, 0, Some(a), None).migrate(21, high, 0, 1, MigrateReason::Affinity).end(22)
         };
         holds("rt-order", &idles("1"));
         let says = "cpu 0 switches to the idle task of priority 140, but high (task 1) of priority 94 is queued there";
@@ -162,7 +234,7 @@ mod tests {
         let mut offline = script.clone();
         offline.event(20, 0, zerolag_model::TraceEvent::Hotplug { online: false });
         let idles = |mut script: Script| {
-            script.switch(20, 0, Some(high), zerolag_model::PrevState::Runnable, None);
+            script.switch(20, 0, Some(high), PrevState::Runnable, None);
             script.end(20)
         };
         holds("rt-order", &idles(offline));

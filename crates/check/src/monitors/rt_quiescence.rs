@@ -430,8 +430,8 @@ mod tests {
         breaks("rt-quiescence", &script.end(1000), NOT_PUSHED);
     }
 
-    /// A server runs `a` although `t` waits on that CPU, and `a` inherits a deadline: nothing pushes
-    /// `t` in this turn.
+    /// A server runs `a` although `t` waits on that CPU, and `a` inherits a deadline: nothing
+    /// pushes `t` in this turn.
     #[test]
     fn a_task_that_was_about_to_run_waits_for_the_turn_of_the_server() {
         let inherits = |has_server: bool| {

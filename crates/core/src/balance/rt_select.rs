@@ -12,11 +12,12 @@ use zerolag_model::{CpuId, CpuMask, Prio};
 ///
 /// The task stays where it ran unless an RT task runs there that is at least as urgent or cannot
 /// move. Then it goes to the CPU of lowest priority, if it beats the tasks that are queued there.
-/// Without `rt_select_on_wake` it stays and is pushed later.
+/// Without `rt_select_on_wake` it stays and is pushed later. A task that the passive balancer has
+/// asked for goes there.
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
     let allowed = task.allowed.as_deref();
     let settings = &cx.config.settings;
-    if settings.rt_balance.is_passive() && !settings.rt_balance.is_active() {
+    if settings.rt_balance.is_passive() && (!settings.rt_balance.is_active() || task.bound.is_some()) {
         return select::select(cx, task, why);
     }
     let stay = if task.may_run_on(task.last_cpu) {

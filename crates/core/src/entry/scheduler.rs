@@ -360,7 +360,7 @@ impl<L: RawMutex> Scheduler<L> {
         let may_stay =
             rq.is_online() && (task.may_run_on(rq.cpu()) || lifecycle::has_only_offline(cx, task.allowed.as_deref()));
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
-        let displaced = stays && !may_stay || periodic::is_asked_for(rq, slot, why);
+        let displaced = stays && !may_stay || periodic::is_asked_for(rq, cx, slot, why);
         if stays && slot != turn && rq.tasks[slot].prio.class() == ClassId::Fair {
             boost::preempted(rq, cx, slot); // The search looks at the tasks of the lender's path only.
         }

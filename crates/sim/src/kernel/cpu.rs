@@ -299,7 +299,11 @@ impl Cpu {
     /// Ends the account exactly at the end of the run: takes back the kernel time beyond it.
     pub(super) fn close_account(&mut self, end: Instant) {
         if self.busy_until <= end {
-            self.account_below(end);
+            match self.spins_since {
+                // Its path has no end yet. The wait would be the scheduler's (`end_spin`).
+                Some(since) => self.times.charge(CpuLayer::Sched, end.since(since)),
+                None => self.account_below(end),
+            }
             return;
         }
         // In a path, interrupts come first and the scheduler last; but a section with interrupts

@@ -3,7 +3,7 @@
 //! [`Programs::interpret`] does one action of the current task of a CPU, in its context: it starts
 //! a computation, or notes jobs (wake a task, block), or only moves on. An action that takes no
 //! time is done at once, and the next is asked for at the same instant. So a task that never spends
-//! time would stop the machine's clock: after [`IDLE_ACTIONS_MAX`] such actions the run ends.
+//! time would stop the machine's clock: after [`ACTIONS_MAX`] such actions the run ends.
 
 use crate::kernel::cpu::Segment;
 use crate::kernel::state::Kernel;
@@ -17,8 +17,8 @@ use zerolag_core::{CpuMode, Leave};
 use zerolag_model::{CpuId, CpuLayer, Duration, Mark, TaskId, TraceEvent};
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program};
 
-/// The most actions in a row that take no time.
-const IDLE_ACTIONS_MAX: u32 = 200_000;
+/// The most actions of a task at one instant.
+const ACTIONS_MAX: u32 = 200_000;
 /// The most places in its program that a task is looked ahead.
 const PEEK_MAX: usize = 4;
 
@@ -59,11 +59,14 @@ impl Programs {
         }
     }
 
-    /// Counts actions that take no time; stops the run when a task does nothing else.
+    /// Counts actions at one instant; stops the run when a task goes on and on.
     fn makes_progress(&mut self, kernel: &mut Kernel, task: TaskId) -> bool {
-        let body = &mut self.tasks[task.index()];
-        body.idle_actions += 1;
-        if body.idle_actions > IDLE_ACTIONS_MAX {
+        let (body, now) = (&mut self.tasks[task.index()], kernel.now());
+        if body.acted_at != now {
+            (body.acted_at, body.actions) = (now, 0);
+        }
+        body.actions += 1;
+        if body.actions > ACTIONS_MAX {
             kernel.end_run(End::NoProgress(Arc::clone(kernel.name(task))));
             kernel.discard_jobs();
             return false;
@@ -222,7 +225,6 @@ impl Programs {
                 let until = kernel.now() + self.draw(task, wall);
                 let body = &mut self.tasks[task.index()];
                 body.cursor.action += 1;
-                body.idle_actions = 0;
                 kernel.set_segment(cpu, Segment::Spin { until, chunk: *chunk, done: Duration::ZERO });
             }
             Action::Sleep(dist) => {
@@ -321,7 +323,6 @@ impl Programs {
             Action::IrqsOff(dist) => {
                 self.step_over(task);
                 let time = self.draw(task, dist);
-                self.task_mut(task).idle_actions = 0;
                 kernel.irqs_off(cpu, task, time);
             }
             Action::BhDisable => self.bh_disable(kernel, cpu, task),

@@ -157,8 +157,10 @@ pub(crate) struct Task {
     pub(crate) timers: Vec<Option<Instant>>,
     /// The expiry that it waits for and the slack that it had, to be marked when it goes on.
     pub(crate) timer_due: Option<(Instant, SignedDuration)>,
-    /// Actions since time last passed for it: a program that never spends time is stopped.
-    pub(crate) idle_actions: u32,
+    /// When it last acted, and how often at that instant: a program that never spends time is
+    /// stopped.
+    pub(crate) acted_at: Instant,
+    pub(crate) actions: u32,
     /// It is to end before its program does.
     pub(crate) is_ended: bool,
     /// It is to end when its turn does: its pool has become smaller.
@@ -181,7 +183,8 @@ impl Task {
             request: None,
             timers: Vec::new(),
             timer_due: None,
-            idle_actions: 0,
+            acted_at: Instant::ZERO,
+            actions: 0,
             is_ended: false,
             retires: false,
             holds: Vec::new(),

@@ -256,8 +256,10 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     let imbalance = imbalance(domain, &local, &busiest, average, takes_rt)?;
     let cpu = match imbalance {
         Imbalance::Tasks(_) if !takes_rt => busiest.fullest?.1,
+        // Without a waiting task active balance asks for a running one.
+        Imbalance::Tasks(_) => busiest.busiest.map(|(.., cpu)| cpu).or(busiest.fullest.map(|(_, cpu)| cpu))?,
         Imbalance::Util(_) => busiest.most_used?.1,
-        Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Misfit => busiest.busiest?.2,
+        Imbalance::Load(_) | Imbalance::Misfit => busiest.busiest?.2,
     };
     Some((cpu, imbalance))
 }
@@ -430,8 +432,8 @@ fn measure<L: RawMutex>(
         if taker.is_some_and(|taker| taker.is_uneven && nr == 1 && !asymmetric::is_more(taker.left, capacity)) {
             continue;
         }
-        if counts.fair > 0 && group.fullest.is_none_or(|(most, _)| counts.fair > most) {
-            group.fullest = Some((counts.fair, cpu));
+        if nr > 0 && group.fullest.is_none_or(|(most, _)| nr > most) {
+            group.fullest = Some((nr, cpu));
         }
         if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| averages.util > most) {
             group.most_used = Some((averages.util, cpu));

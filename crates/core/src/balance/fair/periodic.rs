@@ -47,7 +47,8 @@
 //!
 //! With passive `rt_balance` waiting RT tasks are moved too, before the fair ones and in the order
 //! of their queue; each weighs twice the heaviest nice level. This ignores the task that runs on
-//! the taking CPU, which was the flaw of passive balancing.
+//! the taking CPU, which was the flaw of passive balancing. Active balance moves running RT tasks
+//! too, below priority 99: that is the `migration` thread's own.
 //!
 //! Work: O(1) at a tick; when an interval is over, O(CPUs of the domain), and the same again for
 //! every CPU that has no task that is allowed here.
@@ -55,10 +56,8 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
 //! `sched_balance_update_blocked_averages`, `detach_tasks`, `can_migrate_task`,
 //! `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`; Linux v2.6.23
-//! `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the running task;
+//! `kernel/sched.c`, `balance_tasks`, `move_one_task` (RT tasks). differs: active balance moves the running task;
 //! the kernel's stopper preempts that task and then moves the stalest task that is allowed to go.
-//! With passive `rt_balance` it would move a real-time task too (v2.6.23 `move_one_task`); here a
-//! running one stays, and with it an imbalance of tasks that are bound there.
 //! One idle CPU does not balance on behalf of another; it sends it an interrupt.
 
 use crate::balance::fair::imbalance::find_imbalance;
@@ -78,7 +77,9 @@ use crate::words::resched::Resched;
 use crate::words::step::{Balance, BalanceKind, Imbalance, PairCont, Step};
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
+use zerolag_model::{
+    ClassId, CpuId, Distance, Duration, Instant, MigrateReason, Prio, RtPriority, Settings, TraceEvent,
+};
 
 /// How much less often a busy CPU balances (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
@@ -364,16 +365,13 @@ const fn nice_tries(work: Balance) -> u8 {
     }
 }
 
-/// Asks a CPU to give away its running fair task, if that task is allowed here and no other CPU has
-/// asked.
+/// Asks a CPU to give away its running task, if that task can be moved ([`is_movable`]), is allowed
+/// here, and no other CPU has asked.
 fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) {
-    let Some(slot) =
-        other.current_slot().filter(|_| other.phase() == Phase::Running && other.current_class() == ClassId::Fair)
-    else {
-        return;
-    };
+    let Some(slot) = other.current_slot().filter(|_| other.phase() == Phase::Running) else { return };
     let task = &other.tasks[slot];
-    if other.fair.balance.push.is_some()
+    if !is_movable(&cx.config.settings, other.current_class(), task.prio)
+        || other.fair.balance.push.is_some()
         || task.engaged != Engaged::No
         || throttle::is_barred(other, slot)
         || !task.may_run_on(own.cpu())
@@ -385,23 +383,32 @@ fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, wo
     other.resched(cx, Resched::Now);
 }
 
+/// Returns whether active balance moves a running task of this class and priority.
+fn is_movable(settings: &Settings, class: ClassId, prio: Prio) -> bool {
+    match class {
+        ClassId::Fair => true,
+        ClassId::Rt => settings.rt_balance.is_passive() && prio != Prio::from_rt(RtPriority::MAX),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => false,
+    }
+}
+
 /// Returns whether a CPU that leaves a task was asked to give that task away; the task must stay
 /// runnable. O(1).
 #[inline]
-pub(crate) fn is_asked_for(rq: &mut Rq, slot: Slot, why: Leave) -> bool {
+pub(crate) fn is_asked_for<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, why: Leave) -> bool {
     match rq.fair.balance.push.take() {
         None => false,
-        Some(push) => gives_away(rq, slot, why, push),
+        Some(push) => gives_away(rq, &cx.config.settings, slot, why, push),
     }
 }
 
 #[cold]
-fn gives_away(rq: &mut Rq, slot: Slot, why: Leave, push: ActivePush) -> bool {
+fn gives_away(rq: &mut Rq, settings: &Settings, slot: Slot, why: Leave, push: ActivePush) -> bool {
     let task = &rq.tasks[slot];
     let may_go = matches!(why, Leave::Preempted | Leave::Yield)
         && rq.find_stay(push.task) == Some(slot)
         && task.engaged == Engaged::No
-        && task.prio.class() == ClassId::Fair;
+        && is_movable(settings, task.prio.class(), task.prio);
     if may_go {
         rq.tasks[slot].bound = Some(push.bound);
     }

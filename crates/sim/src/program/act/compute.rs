@@ -22,7 +22,6 @@ impl Programs {
         if time.is_zero() {
             return;
         }
-        self.task_mut(task).idle_actions = 0;
         kernel.compute(cpu, task, time, layer);
     }
 

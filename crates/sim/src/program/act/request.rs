@@ -115,8 +115,6 @@ impl Programs {
         };
         let body = self.task_mut(task);
         body.cursor.action += 1;
-        // Requests that take no time are bounded by their arrivals.
-        body.idle_actions = 0;
         body.request = Some(Box::new(InService { queue: id, sent, stream: None }));
         let step = RequestStep::Start { task };
         kernel.emit(cpu, TraceEvent::Request { queue: id.0, request: sent.request, step });

@@ -47,10 +47,7 @@ impl Programs {
         match kernel.take_raised(cpu) {
             None => self.step_over(task),
             Some(Duration::ZERO) => {}
-            Some(work) => {
-                self.task_mut(task).idle_actions = 0;
-                kernel.compute(cpu, task, work, CpuLayer::Kernel);
-            }
+            Some(work) => kernel.compute(cpu, task, work, CpuLayer::Kernel),
         }
     }
 

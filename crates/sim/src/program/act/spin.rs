@@ -30,9 +30,7 @@ impl Programs {
             kernel.emit(cpu, TraceEvent::TakeLock { task, lock: id.0 });
             return;
         }
-        let body = self.task_mut(task);
-        body.cursor.spins_for = Some(id);
-        body.idle_actions = 0;
+        self.task_mut(task).cursor.spins_for = Some(id);
         kernel.begin_spinning(cpu);
         kernel.emit(cpu, TraceEvent::WaitLock { task, lock: id.0, holder });
         self.stop_if_circle(kernel, task);

@@ -10,7 +10,6 @@ use zerolag_workload::random::Dist;
 
 impl Programs {
     pub(crate) fn sleep_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
-        self.task_mut(task).idle_actions = 0;
         kernel.arm_task_timer(task, cpu, due);
         self.block(kernel, cpu, task, WaitFor::Time);
     }
