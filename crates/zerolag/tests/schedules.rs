@@ -1,8 +1,8 @@
 //! The schedule of every scenario in the repository is the one on record, to the byte.
 //!
 //! Specs say which event must come; this test says that nothing else changed, and finds a change
-//! that no rule is written for yet. The files of `data/schedules` have a line per scenario: how many
-//! records it has, a hash of them, and a hash of the counters. A change that is meant is
+//! that no rule is written for yet. The files of `data/schedules` have a line per scenario: how
+//! many records it has, a hash of them, and a hash of the counters. A change that is meant is
 //! marked **schedule** in the changelog, and `ZEROLAG_BLESS=1 cargo test -p zerolag --test
 //! schedules` writes the record anew.
 //!

@@ -5,8 +5,8 @@
 //! level this is its weight, spread over CPUs by the weights of its tasks and groups (those that
 //! sleep have load too, which decays slowly), divided by the weight of everything that is runnable
 //! at that level on the CPU. While other tasks have the CPU, the group falls behind by share x
-//! time. A scheduler that picks by share lets no group fall behind by more than a turn or two; ten of the
-//! longest slices and ticks count as starvation. Time of real-time and deadline tasks is not
+//! time. A scheduler that picks by share lets no group fall behind by more than a turn or two; ten
+//! of the longest slices and ticks count as starvation. Time of real-time and deadline tasks is not
 //! counted, nor that of a task which was asked to give its CPU up and can be in kernel mode, where
 //! `preempt` = none and voluntary let it go on. Shares are computed once a group has waited for ten
 //! turns, and from then on at the end of each turn: a heavy task that has left since is no reason

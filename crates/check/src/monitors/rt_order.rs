@@ -14,8 +14,8 @@
 //! A queued task that may no longer run there is being moved away: another CPU has taken it, and
 //! records that at the end of its own path.
 //!
-//! With passive balancing (`rt_balance`) a CPU also leaves a real-time task that active balance moves
-//! to another CPU: the move must follow within the settle time.
+//! With passive balancing (`rt_balance`) a CPU also leaves a real-time task that active balance
+//! moves to another CPU: the move must follow within the settle time.
 //!
 //! Not judged: a CPU that is offline. It leaves its runnable tasks, which other CPUs then take.
 //!

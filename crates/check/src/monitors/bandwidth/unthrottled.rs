@@ -2,7 +2,7 @@
 //!
 //! A CPU is unthrottled because it got quota, or because its queue is empty: then it still owes. A
 //! trace says the same of both. The queue is empty if the running task blocks at the next switch,
-//! if a task is moved away at that instant, or if the running task is stopped at that instant and
+//! if a task is moved away at that instant, or if the running task is stopped by that switch and
 //! moved away before it runs there again (active balancing, `active_load_balance_cpu_stop`). A CPU
 //! that is throttled again in the same path had an empty queue too: tasks that waited parked there
 //! are next.
@@ -26,8 +26,8 @@ struct Unthrottled {
     at: Instant,
     /// What it had run there while it was throttled.
     overrun: Duration,
-    /// The running task that the CPU stopped at that instant, until it is moved away or runs there
-    /// again; the overrun counts as not repaid so long.
+    /// The running task that the CPU stopped by the switch that followed, until it is moved away or
+    /// runs there again; the overrun counts as not repaid so long.
     stopped: Option<TaskId>,
 }
 
@@ -68,7 +68,7 @@ impl LastUnthrottled {
             }
             (Some(_), _) => true,
             (None, PrevState::Runnable) => {
-                last.stopped = switch.prev.filter(|_| last.at == switch.at);
+                last.stopped = switch.prev.filter(|_| switch.at.since(last.at) <= path);
                 debts.extend(last.stopped.map(|_| last.debt(true)));
                 last.stopped.is_some()
             }
@@ -152,6 +152,15 @@ mod tests {
         let says =
             "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
         breaks("bandwidth", &moved(31_900, false), says);
+        // The switch ends a path of the scheduler that began with the unthrottling.
+        let costly = |us: u64| {
+            let mut trace = moved(us, false);
+            "default".clone_into(&mut trace.meta.costs);
+            trace
+        };
+        holds("bandwidth", &costly(31_999));
+        let says = "group 1 has used 31.999ms in 0 periods and 31.999ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &costly(31_900), says);
         let says = "group 1 has used 32.001ms in 0 periods and 32.001ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
         breaks("bandwidth", &moved(32_000, true), says);
     }

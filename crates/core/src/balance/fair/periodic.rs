@@ -56,9 +56,9 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
 //! `sched_balance_update_blocked_averages`, `detach_tasks`, `can_migrate_task`,
 //! `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`; Linux v2.6.23
-//! `kernel/sched.c`, `balance_tasks`, `move_one_task` (RT tasks). differs: active balance moves the running task;
-//! the kernel's stopper preempts that task and then moves the stalest task that is allowed to go.
-//! One idle CPU does not balance on behalf of another; it sends it an interrupt.
+//! `kernel/sched.c`, `balance_tasks`, `move_one_task` (RT tasks). differs: active balance moves the
+//! running task; the kernel's stopper preempts that task and then moves the stalest task that is
+//! allowed to go. One idle CPU does not balance on behalf of another; it sends it an interrupt.
 
 use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{capacity_search, idle_cpu, newidle, uneven};
