@@ -15,7 +15,7 @@
 
 use crate::engine::{Engine, Queue};
 use crate::relay;
-use crate::sync::{MutexGuard, thread};
+use crate::sync::{QueueGuard, thread};
 use crate::task::Task;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -231,7 +231,7 @@ impl<'e> Caller<'e> {
         }
     }
 
-    pub(crate) fn place_on(&mut self, cpu: CpuId, mut queue: MutexGuard<'e, Queue>, task: TaskId, why: Placement) {
+    pub(crate) fn place_on(&mut self, cpu: CpuId, mut queue: QueueGuard<'e, Queue>, task: TaskId, why: Placement) {
         let (engine, by) = (self.engine, self.cpu);
         let step = {
             engine.task(task).body.lock().at = Place::Queued; // [1], [3]
@@ -265,7 +265,7 @@ impl<'e> Caller<'e> {
         tasks.sort_by_key(|task| (task.cpu(), task.group.id));
         let riders = relay::riders_for(self.engine, tasks.len());
         let mut tasks = tasks.into_iter().peekable();
-        let mut locked: Option<(CpuId, MutexGuard<'e, Queue>)> = None;
+        let mut locked: Option<(CpuId, QueueGuard<'e, Queue>)> = None;
         let mut count = 0;
         while let Some(task) = tasks.next() {
             self.cpu = task.cpu();
@@ -303,7 +303,7 @@ impl<'e> Caller<'e> {
     }
 
     /// Releases the lock of a run queue, and carries out what the calls under it have left to do.
-    fn unlock(&mut self, locked: Option<(CpuId, MutexGuard<'e, Queue>)>, step: Step) {
+    fn unlock(&mut self, locked: Option<(CpuId, QueueGuard<'e, Queue>)>, step: Step) {
         drop(locked);
         self.notify();
         self.carry(step);
@@ -421,7 +421,7 @@ impl<'e> Caller<'e> {
     ///
     /// A task that is spared leaves in kernel mode: the limit of its group takes effect only when
     /// it is spared no longer (`throttle`).
-    fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs, Instant)> {
+    fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(QueueGuard<'e, Queue>, LeftAs, Instant)> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
         let wall = engine.now();
@@ -466,9 +466,9 @@ impl<'e> Caller<'e> {
     /// Picks the next task of the CPU, and returns when. `wall` was read under the lock.
     fn pick(
         &mut self,
-        mut queue: MutexGuard<'e, Queue>,
+        mut queue: QueueGuard<'e, Queue>,
         mut wall: Instant,
-    ) -> Option<(MutexGuard<'e, Queue>, Arc<Task>, Instant)> {
+    ) -> Option<(QueueGuard<'e, Queue>, Arc<Task>, Instant)> {
         let (engine, cpu) = (self.engine, self.cpu);
         loop {
             let Ok(Answer::Next(next)) = self.under_at(&mut queue, wall, Call::Pick { cpu }) else {
@@ -500,7 +500,7 @@ impl<'e> Caller<'e> {
     /// Starts a picked task: its debt is charged, and it returns to user mode unless it is spared.
     /// Returns whether it can run; it cannot if its group has used up its quota, or might have by
     /// paying.
-    fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>, picked: Instant) -> bool {
+    fn begin(&mut self, mut queue: QueueGuard<'e, Queue>, task: &Arc<Task>, picked: Instant) -> bool {
         let cpu = self.cpu;
         // The time of the switch itself is charged to no task: the clock is read again. The core
         // charges from the pick on.

@@ -4,11 +4,16 @@
 //! Ticks lie on the grid of `hz` and reach only CPUs that run a task; while all CPUs idle there are
 //! none. A tick or a timer of a CPU is a call under the lock of its run queue. It does not need the
 //! CPU's own thread, which can be in the middle of a poll.
+//!
+//! The thread competes for the processors of the machine like any other, and beside other programs
+//! it can wait for one for milliseconds, in which the CPUs would run tasks that are less urgent
+//! than the ones whose timers are due. So a CPU looks at the earliest expiry after each switch, and
+//! fires timers that are overdue by [`LATE`] itself.
 
 use crate::caller::Caller;
 use crate::coop;
 use crate::engine::Engine;
-use crate::sync::{AtomicU64, Condvar, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -73,6 +78,15 @@ pub(crate) type Key = (Instant, u64);
 /// How many sleeping tasks are woken at most before ticks and timers of the scheduler are served
 /// again.
 const SLEEPS_MAX: usize = 256;
+
+/// By how much a timer is overdue when the CPUs fire it. The thread of the clock needs less if it
+/// has a processor.
+const LATE: u64 = 50_000;
+
+/// A value that CPUs read after every switch, in a cache line that is written only with it.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// A timer of the scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +163,10 @@ pub(crate) struct Timeline {
     changed: Condvar,
     /// No sleep that ends before this time, in nanoseconds, is in the queue.
     passed: AtomicU64,
+    /// No timer expires before this time, in nanoseconds. Written under the lock.
+    first: Apart<AtomicU64>,
+    /// The thread has taken timers that are due, and fires them.
+    is_firing: AtomicBool,
 }
 
 impl Timeline {
@@ -156,14 +174,27 @@ impl Timeline {
         let armed = vec![[None; RqTimer::ALL.len()]; nr_cpus];
         let (queue, sleeps) = (BTreeMap::new(), BTreeMap::new());
         let timers = Timers { queue, sleeps, armed, count: 0, is_ticking: false };
-        Self { timers: Mutex::new(timers), changed: Condvar::new(), passed: AtomicU64::new(0) }
+        Self {
+            timers: Mutex::new(timers),
+            changed: Condvar::new(),
+            passed: AtomicU64::new(0),
+            first: Apart(AtomicU64::new(u64::MAX)),
+            is_firing: AtomicBool::new(false),
+        }
     }
 
     /// Wakes the thread if a timer that is added is the first one.
     fn announce(&self, timers: &Timers, at: Instant) {
         if timers.first().is_none_or(|first| at < first) {
+            self.first.0.store(at.as_nanos(), Ordering::Relaxed);
             self.changed.notify_one();
         }
+    }
+
+    /// Returns whether timers are overdue, and the thread has not begun to fire them.
+    fn is_late(&self, now: Instant) -> bool {
+        let first = self.first.0.load(Ordering::Relaxed);
+        now.as_nanos() >= first.saturating_add(LATE) && !self.is_firing.load(Ordering::Relaxed)
     }
 
     fn insert(&self, timers: &mut Timers, at: Instant, due: Due) -> Key {
@@ -217,6 +248,8 @@ impl Timeline {
             let passed = timers.sleeps.first_key_value().map_or(now, |(key, _)| key.0.min(now));
             self.passed.fetch_max(passed.as_nanos(), Ordering::Release);
         }
+        let first = timers.first().map_or(u64::MAX, Instant::as_nanos);
+        self.first.0.store(first, Ordering::Relaxed);
         due
     }
 
@@ -254,6 +287,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
                 let now = engine.now();
                 let due = engine.timeline.take_due(&mut timers, now);
                 if timers.is_ticking && next_tick <= now || !due.is_empty() {
+                    engine.timeline.is_firing.store(true, Ordering::Relaxed);
                     break (now, due);
                 }
                 let tick_at = timers.is_ticking.then_some(next_tick);
@@ -267,10 +301,23 @@ pub(crate) fn run(engine: &Arc<Engine>) {
             }
         };
         fire_all(engine, due);
+        engine.timeline.is_firing.store(false, Ordering::Relaxed);
         if next_tick <= now {
             next_tick = (now + tick).round_down_to(tick);
             tick_all(engine);
         }
+    }
+}
+
+/// Fires the timers that are overdue, if the thread of the clock does not. Called by CPUs, at a
+/// time that they have read anyway.
+pub(crate) fn catch_up(engine: &Arc<Engine>, now: Instant) {
+    if engine.timeline.is_late(now) {
+        let due = {
+            let mut timers = engine.timeline.timers.lock();
+            engine.timeline.take_due(&mut timers, now)
+        };
+        fire_all(engine, due);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::record::Recorder;
 use crate::report::Hooks;
 use crate::shutdown::Census;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, RwLock, is_finished};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, QueueLock, RwLock, is_finished};
 use crate::task::Task;
 use crate::worker::Seat;
 use parking_lot::RawMutex;
@@ -45,7 +45,7 @@ impl Queue {
 /// next one; processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Cpu {
-    pub(crate) queue: Mutex<Queue>,
+    pub(crate) queue: QueueLock<Queue>,
     /// The CPU has been asked to schedule; checkpoints read this flag.
     pub(crate) is_kicked: Arc<AtomicBool>,
     /// The CPU runs a task.
@@ -180,7 +180,7 @@ pub(crate) struct Parts {
 impl Engine {
     pub(crate) fn new(scheduler: Scheduler<RawMutex>, parts: Parts) -> Self {
         let cpu = |cpu| Cpu {
-            queue: Mutex::new(Queue { rq: scheduler.new_rq(cpu), meter: Meter::new() }),
+            queue: QueueLock::new(Queue { rq: scheduler.new_rq(cpu), meter: Meter::new() }),
             is_kicked: Arc::new(AtomicBool::new(false)),
             is_busy: AtomicBool::new(false),
             began: AtomicU64::new(0),

@@ -643,6 +643,36 @@ fn a_runner_that_loses_its_cpu_is_not_lost() {
     });
 }
 
+/// No thread serves the clock: the CPUs fire overdue timers between polls, and a task with a
+/// reservation is next then.
+#[test]
+fn cpus_catch_up_with_the_clock() {
+    explore(300, || {
+        let rt = build(two_cpus());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let computes = [0, 1].map(|_| {
+            let (engine, is_over) = (Arc::clone(&rt.engine), Arc::clone(&is_over));
+            let task = rt.spawn(async move {
+                while !is_over.load(Ordering::SeqCst) {
+                    advance(&engine, MS / 4);
+                    thread::yield_now();
+                    yield_now().await;
+                }
+            });
+            task.expect("room")
+        });
+        let ms = Duration::from_millis;
+        let reserved = rt.task().reserve(ms(1), ms(5)).spawn(async move {
+            for _ in 0..3 {
+                sleep(ms(1)).await;
+            }
+        });
+        join(&rt, reserved);
+        is_over.store(true, Ordering::SeqCst);
+        join(&rt, computes);
+    });
+}
+
 /// Returns once so many tasks have started; the clock stands still until then.
 fn wait_for_starts(started: &AtomicU32, count: u32) {
     while started.load(Ordering::SeqCst) < count {

@@ -9,9 +9,30 @@ pub(crate) use self::tested::*;
 #[cfg(not(test))]
 mod system {
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+    pub(crate) use std::sync::MutexGuard as QueueGuard;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use std::thread::park;
     pub(crate) use std::{thread, thread_local};
+
+    /// The lock of a run queue: one that a thread sleeps for when it is held for longer.
+    ///
+    /// The thread of the clock often wakes on the processor of a CPU's thread, and preempts it
+    /// while it holds this lock in one of a hundred cases. `parking_lot` calls `sched_yield` then;
+    /// the kernel takes this for the end of a slice, and beside other programs the clock waited
+    /// for 10 ms, with a task in its hands that it was about to place. A thread that sleeps is
+    /// woken by the end of the section, and runs at once since it has used little.
+    #[derive(Debug)]
+    pub(crate) struct QueueLock<T>(std::sync::Mutex<T>);
+
+    impl<T> QueueLock<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(std::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> QueueGuard<'_, T> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
 
     /// Returns whether a thread has ended.
     pub(crate) fn is_finished(thread: &thread::JoinHandle<()>) -> bool {
@@ -43,6 +64,8 @@ mod tested {
     /// A lock with the interface of `parking_lot`.
     #[derive(Default)]
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    pub(crate) use {Mutex as QueueLock, MutexGuard as QueueGuard};
 
     /// `None` while the thread waits for a [`Condvar`].
     pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);

@@ -24,6 +24,7 @@
 
 use crate::boost::settle;
 use crate::caller::{Caller, Switched};
+use crate::clock;
 use crate::coop;
 use crate::engine::Engine;
 use crate::hold_back::{Adrift, COUNTS_FOR};
@@ -273,7 +274,14 @@ fn wake_next(engine: &Arc<Engine>, cpu: CpuId, leaves: Option<Leave>, next: &Arc
 pub(crate) fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: Leave) -> Option<Arc<Task>> {
     match Caller::new(engine, cpu).switch(running.as_ref(), why) {
         Switched::Stays => running,
-        Switched::To(next) => note_switch(engine, cpu, next),
+        Switched::To(next) => {
+            if next.is_some() {
+                // When it was switched to. If a more urgent one is woken, this CPU is kicked.
+                let began = engine.cpus[cpu.index()].began.load(Ordering::Relaxed);
+                clock::catch_up(engine, Instant::from_nanos(began));
+            }
+            note_switch(engine, cpu, next)
+        }
     }
 }
 
