@@ -753,6 +753,7 @@ mod tests {
         assert_eq!(nearest_kernel((6, 14)).name(), "6.12");
         assert_eq!(nearest_kernel((6, 18)).name(), "6.18");
         assert_eq!(nearest_kernel((7, 3)).name(), "7.2");
-        assert_eq!(nearest_kernel((5, 10)).name(), "5.4");
+        assert_eq!(nearest_kernel((5, 10)).name(), "5.10");
+        assert_eq!(nearest_kernel((5, 13)).name(), "5.10");
     }
 }

@@ -373,12 +373,15 @@ impl Settings {
 }
 
 impl Fault {
-    /// Returns whether a kernel with these settings has it. A kernel from before the bug has not,
-    /// also if its setting has that value: the mechanism is another one there.
+    /// Returns whether a kernel with these settings has it. A kernel from before the bug has not if
+    /// its setting has that value because the mechanism is missing: the value of the first preset.
+    /// Any other value is a backport, or was set.
     #[must_use]
     pub fn is_in(&self, kernel: KernelVersion, settings: &Settings) -> bool {
-        let has_value = || settings.entries().any(|(row, value)| row.name == self.setting && value == self.wrong);
-        number(kernel.name()) >= number(self.since.version) && has_value()
+        let is_wrong =
+            |settings: &Settings| settings.entries().any(|(row, value)| row.name == self.setting && value == self.wrong);
+        let is_since = number(kernel.name()) >= number(self.since.version);
+        is_wrong(settings) && (is_since || !is_wrong(&KernelVersion::V2_6_23.settings()))
     }
 
     /// Returns the presets that have it.
@@ -414,7 +417,8 @@ mod tests {
             let mut settings = KernelVersion::V6_18.settings();
             settings.set(fault.setting, fault.wrong).unwrap_or_else(|error| panic!("{}: {error}", fault.name()));
             assert!(fault.is_in(KernelVersion::V7_2, &settings), "{}", fault.name());
-            assert!(!fault.is_in(KernelVersion::V2_6_23, &settings), "{}", fault.name());
+            let first = KernelVersion::V2_6_23;
+            assert!(!fault.is_in(first, &first.settings()), "{}", fault.name());
             let commits = [Some(fault.since), fault.fixed].into_iter().flatten().filter_map(|release| release.commit);
             for commit in commits {
                 assert!(commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{commit}");
@@ -431,5 +435,20 @@ mod tests {
                 assert!(is_before, "{kernel} has {}", fault.name());
             }
         }
+    }
+
+    #[test]
+    fn a_backported_bug_is_found_and_a_missing_mechanism_is_none() {
+        let presets = |setting: &str, wrong: &str| {
+            let fault = Settings::FAULTS.iter().find(|fault| fault.setting == setting && fault.wrong == wrong);
+            let presets = fault.expect("a known fault").presets();
+            presets.iter().map(|kernel| kernel.name()).collect::<Vec<_>>().join(" ")
+        };
+        // RHEL 8 and 9 have the rule of 5.15.
+        assert!(presets("recent_used_cpu", "prev_unchecked").starts_with("4.18 5.14 5.15"));
+        // The stable kernels of 4.4 to 4.14 have the IPI of 4.15.
+        assert!(presets("rt_balance", "ipi_root_domain").starts_with("4.4 4.9 4.14 4.15"));
+        // A CFS kernel has no request to forfeit.
+        assert!(presets("yield_forfeits", "off").starts_with("6.6 "));
     }
 }

@@ -9,6 +9,7 @@ use core::fmt;
 
 switch! {
     /// A kernel version whose scheduler is known as a preset.
+    #[non_exhaustive]
     KernelVersion {
         /// CFS arrives; RT tasks are moved by the periodic balancer only.
         V2_6_23 = "2.6.23",
@@ -18,16 +19,34 @@ switch! {
         V3_2 = "3.2",
         /// RT pull by IPI, a chain per CPU.
         V4_1 = "4.1",
+        /// Long-term; the stable kernels have the IPI of 4.15 and the deadline fixes of 4.13.
+        V4_4 = "4.4",
+        /// Long-term, with the same settings as 4.4.
+        V4_9 = "4.9",
+        /// Long-term; the search for an idle CPU is in proportion to idle time.
+        V4_14 = "4.14",
         /// RT pull by one IPI per root domain.
         V4_15 = "4.15",
+        /// The kernel of RHEL 8 (not 4.18 of kernel.org), with the backports of 8.8.
+        V4_18 = "4.18",
+        /// Long-term; a fair task remembers a recently used CPU.
+        V4_19 = "4.19",
         /// No expiry of local quota.
         V5_4 = "5.4",
+        /// Long-term; the kernel of Debian 11.
+        V5_10 = "5.10",
+        /// The kernel of RHEL 9 (not 5.14 of kernel.org), with the backports of 9.3.
+        V5_14 = "5.14",
         /// Burst; widely used as the base for upgrades.
         V5_15 = "5.15",
         /// The last long-term kernel with CFS.
         V6_1 = "6.1",
         /// EEVDF.
         V6_6 = "6.6",
+        /// A waiting RT task that can move makes a CPU overloaded; the kernel of Ubuntu 24.04.
+        V6_8 = "6.8",
+        /// The last kernel with RT throttling by default; the kernel of Ubuntu 24.10.
+        V6_11 = "6.11",
         /// Fair server, delayed dequeue, custom slices.
         V6_12 = "6.12",
         /// Throttling at the return to user mode.
@@ -50,6 +69,15 @@ impl KernelVersion {
     /// `kernel/Kconfig.preempt` of each version. The year of each RT mechanism is that of its
     /// commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15, `612f769edd06` in 6.7).
     ///
+    /// A preset is a series with its backports, not its first release. 4.18 and 5.14 are the
+    /// kernels of RHEL 8.8 and 9.3: kernels of these numbers are seldom others. Approximate are:
+    ///
+    /// * Before 5.5, except 4.18: the balancing of fair tasks compares groups as since 5.5.
+    /// * 6.1, 6.12, 6.18 and later: new-idle balancing in proportion to its successes is not built
+    ///   (6.19; backported in early 2026).
+    /// * 4.18 and 5.14: backports of later minor releases of RHEL were not read.
+    /// * Before 7.1: the default of `RT_PUSH_IPI` is that of before June 2026.
+    ///
     /// * RT throttling is the default from 2.6.25 to 6.11, and shares its runtime by default until
     ///   5.9 (`2586af1ac187`).
     /// * Kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
@@ -59,7 +87,7 @@ impl KernelVersion {
     ///   earlier behaviour.
     /// * Since 6.18 limits throttle task by task (`throttle_cfs_rq_work`).
     /// * The fix of 5.17 and of the stable kernels of January 2022 (`9b58e976b3b3`, 4.14.263) is
-    ///   included in 5.4 and later.
+    ///   included in 4.14 and later, except in 4.15, which ended before.
     #[must_use]
     pub fn settings(self) -> Settings {
         table::preset(self)

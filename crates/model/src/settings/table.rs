@@ -180,22 +180,26 @@ settings! {
     settings {
         "fair": "algorithm of the fair class",
             fair: FairAlgorithm = FairAlgorithm::Cfs, V6_6 => FairAlgorithm::Eevdf;
+        /// The IPI of 4.15 (commit 4bdced5c9a29) is in the stable kernels of 4.4, 4.9 and 4.14.
+        ///
         /// Since 7.2, and in the stable kernels of mid-2026 (7.1.13 has it), the pull of 2007 is
         /// the default again outside PREEMPT_RT: an IPI waits where preemption is disabled for long
-        /// (commit dd29c017aed6).
+        /// (commit dd29c017aed6). Presets before 7.1 are without it, although 5.10.262, 5.15.215
+        /// and 6.12.96 have it.
         "rt_balance": "how waiting real-time tasks find a CPU",
             rt_balance: RtBalance =
                 RtBalance::Passive,
                 V2_6_25 => RtBalance::PullLocked,
                 V4_1 => RtBalance::IpiPerCpu,
-                V4_15 => RtBalance::IpiRootDomain,
+                V4_4 => RtBalance::IpiRootDomain,
                 V7_1 => RtBalance::PullLocked;
         /// The IPI modes of `rt_balance` always keep one mask per root domain, as do the kernels
         /// that have them: the IPI belongs to the root domain. So does `pull_claimed`.
         "overload_scope": "where the mask of RT-overloaded CPUs is kept (ipi_* and pull_claimed of rt_balance: per root domain)",
             overload_scope: OverloadScope = OverloadScope::Global, V2_6_25 => OverloadScope::RootDomain;
+        /// Commit 612f769edd06, 6.7.
         "rt_overload": "what makes a CPU RT-overloaded",
-            rt_overload: RtOverload = RtOverload::Queued, V6_12 => RtOverload::Pushable;
+            rt_overload: RtOverload = RtOverload::Queued, V6_8 => RtOverload::Pushable;
         /// Commit 94894c9c477e, 2026.
         "rt_ipi_skip_self": "a CPU does not forward the root domain's IPI to itself",
             rt_ipi_skip_self: bool = false, V7_0 => true;
@@ -218,9 +222,10 @@ settings! {
         /// A boot option. Without it an interrupt can go to any CPU, also to an isolated one.
         "irqaffinity": "CPUs that interrupts without CPUs of their own go to; empty is all",
             irqaffinity: CpuMask = CpuMask::new();
-        /// `ktimers`, SCHED_FIFO 1. Commit 49a17639508c, 6.13; before, `ksoftirqd` expires them.
+        /// `ktimers`, SCHED_FIFO 1. Commit 49a17639508c, 6.13, and in RHEL 9; before, `ksoftirqd`
+        /// expires them.
         "softirq.timer_threads": "with preempt = rt, timers of fair tasks expire in a real-time thread of their own",
-            softirq_timer_threads: bool = false, V6_18 => true;
+            softirq_timer_threads: bool = false, V5_14 => true, V5_15 => false, V6_18 => true;
         /// Since 6.18 a build has the lock only with `PREEMPT_RT_NEEDS_BH_LOCK` (commit
         /// 3253cb49cbad).
         "softirq.bh_lock": "with preempt = rt, sections that disable softirqs hold a lock of their CPU",
@@ -245,10 +250,10 @@ settings! {
         /// For tasks whose affinity names them.
         "isolcpus": "CPUs without load balancing, for tasks that are confined to them",
             isolcpus: CpuMask = CpuMask::new();
-        /// Since 6.7, commit 4a74e418881f. Before, it could, and its isolated CPUs stayed without
-        /// load balancing.
+        /// Since 6.7, commit 4a74e418881f, and in RHEL 9. Before, it could, and its isolated CPUs
+        /// stayed without load balancing.
         "isolcpus_conflict": "a cpuset with isolated CPUs cannot be a partition",
-            isolcpus_conflict: bool = false, V6_12 => true;
+            isolcpus_conflict: bool = false, V5_14 => true, V5_15 => false, V6_8 => true;
         "sched_rr_timeslice_ms": "time slice of SCHED_RR",
             rr_timeslice: Duration(MS, MS.length..=Duration::from_secs(1_000)) = Duration::from_millis(100);
         "tunable_scaling": "how fair granularities grow with the CPUs",
@@ -285,23 +290,38 @@ settings! {
         /// Since 6.12.
         "features.DELAY_DEQUEUE": "EEVDF: a blocked task stays queued until its lag is repaid",
             delay_dequeue: bool = false, V6_12 => true;
-        /// Since 6.0, commit 70fb5ccf2ebb.
+        /// Since 6.0, commit 70fb5ccf2ebb, and in RHEL 8 and 9.
         "features.SIS_UTIL": "the busier a cache is, the fewer of its CPUs are searched for an idle one",
-            sis_util: bool = false, V6_1 => true;
-        /// Commits 1ad3aaf3fcd2, 70fb5ccf2ebb.
+            sis_util: bool = false, V4_18 => true, V4_19 => false, V5_14 => true, V5_15 => false, V6_1 => true;
+        /// Commits 1ad3aaf3fcd2, 70fb5ccf2ebb. Off in RHEL 8 and 9.
         "features.SIS_PROP":
             "limits the search for an idle CPU in proportion to the waking CPU's average idle time (4.13 to 5.19)",
-            sis_prop: bool = false, V4_15 => true, V6_1 => false;
-        /// Commits b48e16a69792, a2e7f03ed28f, 244226035a1f.
+            sis_prop: bool =
+                false,
+                V4_14 => true,
+                V4_18 => false,
+                V4_19 => true,
+                V5_14 => false,
+                V5_15 => true,
+                V6_1 => false;
+        /// Commits b48e16a69792, a2e7f03ed28f, 244226035a1f. The rules of 6.2 are also in 5.10.178
+        /// and in RHEL 9.3; the kernels of RHEL are built without clamps.
         "uclamp": "what utilisation clamps do where CPUs differ in capacity (5.3, 6.2)",
-            uclamp: Uclamp = Uclamp::Off, V5_4 => Uclamp::Util, V6_6 => Uclamp::Hint;
+            uclamp: Uclamp =
+                Uclamp::Off,
+                V5_4 => Uclamp::Util,
+                V5_10 => Uclamp::Hint,
+                V5_15 => Uclamp::Util,
+                V6_6 => Uclamp::Hint;
         "wake_wide": "a wakee is not pulled towards a waker with many wakees (3.12)",
             wake_wide: bool = false, V4_1 => true;
+        /// RHEL 8.8 and 9.3 have the rule of 5.15.
         "recent_used_cpu": "the CPU that a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)",
             recent_used_cpu: RecentUsedCpu =
                 RecentUsedCpu::Off,
-                V5_4 => RecentUsedCpu::Waker,
-                V5_15 => RecentUsedCpu::PrevUnchecked,
+                V4_18 => RecentUsedCpu::PrevUnchecked,
+                V4_19 => RecentUsedCpu::Waker,
+                V5_14 => RecentUsedCpu::PrevUnchecked,
                 V6_6 => RecentUsedCpu::Prev;
         /// Commits dd5feea14a7d (2.6.34), 0b0695f2b34a (5.5). No preset has the rules of before
         /// 5.5.
@@ -311,10 +331,10 @@ settings! {
         /// that all have spare capacity. Commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5.
         "smt_balance": "idle CPUs pull from cores that several tasks share; busy CPUs do not (6.6)",
             smt_balance: bool = false, V6_6 => true;
-        /// From 2.6.32; removed by commit c5b0a7eefc70.
+        /// From 2.6.32; removed by commit c5b0a7eefc70, also in RHEL 9.
         "newidle_min_idle":
             "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)",
-            newidle_min_idle: bool = false, V3_2 => true, V6_1 => false;
+            newidle_min_idle: bool = false, V3_2 => true, V5_14 => false, V5_15 => true, V6_1 => false;
         /// Commit 155213a2aed4, later reverted by d206fbad9328.
         "newidle_cost_bump":
             "a failed new-idle search raises the recorded search cost to 1.5 times its maximum (6.17, 6.18)",
@@ -349,9 +369,10 @@ settings! {
         /// task, which no release before the fix has (6.18-rc1 to rc4).
         "cfs_bandwidth_zero_start": "a new limit gives a CPU a runtime of 0 instead of 1 ns (until 6.17)",
             bandwidth_zero_start: bool = true, V6_18 => false;
-        /// From 3.2 to 5.3.
+        /// From 3.2 to 5.3. Removed by commit de53fd7aedb1, also in the stable kernels of 4.14, 4.19
+        /// and 5.3, and in RHEL 8.
         "cfs_bandwidth_expiry": "a CPU's unused quota expires at the end of the period",
-            bandwidth_expiry: bool = true, V5_4 => false;
+            bandwidth_expiry: bool = true, V4_14 => false, V4_15 => true, V4_18 => false;
         /// Since 3.2.
         "cfs_bandwidth_slack": "a CPU without tasks of a limited group to run returns its quota, all but 1 ms",
             bandwidth_slack: bool = false, V3_2 => true;
@@ -365,9 +386,10 @@ settings! {
             rt_runtime: Duration(US, Duration::ZERO..=RT_MAX) = Duration::from_millis(950), V7_2 => Duration::from_secs(1);
         "sched_rt_period_us": "period of rt_throttling",
             rt_period: Duration(US, US.length..=RT_MAX) = Duration::from_secs(1);
-        /// A CPU whose real-time tasks need more borrows.
+        /// A CPU whose real-time tasks need more borrows. Off since 5.10 (commit 2586af1ac187), and
+        /// in RHEL 8.
         "features.RT_RUNTIME_SHARE": "a CPU borrows real-time runtime from the others of its root domain",
-            rt_runtime_share: bool = true, V5_15 => false;
+            rt_runtime_share: bool = true, V4_18 => false, V4_19 => true, V5_10 => false;
         "fair_server": "deadline server of each CPU's fair tasks",
             fair_server: FairServer = FairServer::Off, V6_12 => FairServer::Deferred;
         "fair_server.start": "which tasks must be queued for the fair server to start",
@@ -404,11 +426,17 @@ settings! {
             "tasks that are throttled on a CPU that goes offline stay there (until 3.16)"
             (recorded as "cfs_bandwidth_offline_loss" after "cfs_bandwidth_zero_start"),
             bandwidth_offline_loss: bool = true, V4_1 => false;
-        /// `sched_rt_runtime_us` set for the first time. Fixed in 5.17 by commit 9b58e976b3b3.
+        /// `sched_rt_runtime_us` set for the first time. Fixed in 5.17 by commit 9b58e976b3b3, in
+        /// the stable kernels of January 2022 (4.14.263), not in 4.9.337, and in RHEL 8.
         "fault.rt_period_timer_lost":
             "a real-time busy loop that runs when a limit is set is throttled forever (until 5.16)"
             (recorded as "rt_period_timer_lost" after "features.RT_RUNTIME_SHARE"),
-            rt_period_timer_lost: bool = false, V2_6_25 => true, V5_4 => false;
+            rt_period_timer_lost: bool =
+                false,
+                V2_6_25 => true,
+                V4_14 => false,
+                V4_15 => true,
+                V4_18 => false;
         /// The reschedule request is lost, and the fair task runs no longer under the server. Since
         /// commit fd03c5b85855; not fixed in 7.1.
         "fault.fair_server_resched_lost":
@@ -416,22 +444,23 @@ settings! {
             (recorded as "fair_server.resched_lost" after "fair_server.wakeup"),
             fair_server_resched_lost: bool = false, V6_12 => true;
         /// The timer of a throttled task is set to its deadline, also if its period ends later.
-        /// Fixed in 4.11 by commit 5ac69d37784b.
+        /// Fixed in 4.11 by commit 5ac69d37784b, and in the stable kernels of 4.4 and 4.9, as the
+        /// next two.
         "fault.dl_replenish_early":
             "a throttled constrained deadline task is replenished at its deadline, before its period ends (3.14 to 4.10)",
-            dl_replenish_early: bool = false, V4_1 => true, V4_15 => false;
+            dl_replenish_early: bool = false, V4_1 => true, V4_4 => false;
         /// Fixed in 4.11 by commit df8eac8cafce.
         "fault.dl_late_wakeup":
             "a constrained deadline task that wakes after its deadline begins a job before its period ends (3.14 to 4.10)",
-            dl_late_wakeup: bool = false, V4_1 => true, V4_15 => false;
+            dl_late_wakeup: bool = false, V4_1 => true, V4_4 => false;
         /// Fixed in 4.13 by commit 3effcb4247e7.
         "fault.dl_wakeup_refill":
             "a constrained deadline task that wakes with too much budget begins a job instead of losing budget (3.14 to 4.12)",
-            dl_wakeup_refill: bool = false, V4_1 => true, V4_15 => false;
+            dl_wakeup_refill: bool = false, V4_1 => true, V4_4 => false;
         /// Fixed in 6.5 by commit 6a9d623aad89.
         "fault.dl_reclaim_short":
             "a reclaiming deadline task is charged as if all CPU time were to be reserved, and leaves 5 % unused (4.13 to 6.4)",
-            dl_reclaim_short: bool = false, V4_15 => true, V6_6 => false;
+            dl_reclaim_short: bool = false, V4_14 => true, V6_6 => false;
         /// Fixed in 6.6 by commit 88c56cfeaec4.
         "fault.nohz_full_limited":
             "a nohz_full CPU stops its tick although the group of its only task has a limit (3.10 to 6.5)",
@@ -441,13 +470,13 @@ settings! {
         "fault.nohz_full_grouped":
             "a nohz_full CPU stops its tick although several tasks share it, if they are in one group (6.12)",
             nohz_full_grouped: bool = false;
-        /// Since 3eac870a3247, fixed in 5.14 by commit 0c18f2ecfcc2.
+        /// Since 3eac870a3247, fixed in 5.14 and 5.10.70 by commit 0c18f2ecfcc2.
         "fault.uclamp_min_limit":
             "cpu.uclamp.min is the most that a task of the group can ask for, not the least that it gets (5.4 to 5.13)",
-            uclamp_min_limit: bool = false, V5_4 => true, V5_15 => false;
+            uclamp_min_limit: bool = false, V5_4 => true, V5_10 => false;
         /// Fixed in 6.10, and in 6.1.92 and 6.6.32, by commit 49217ea147df.
         "fault.cfs_burst_cut":
             "writing cpu.max divides the group's cpu.max.burst by 1000 (5.14 to 6.9)",
-            burst_cut: bool = false, V5_15 => true, V6_1 => false;
+            burst_cut: bool = false, V5_14 => true, V6_1 => false;
     }
 }
