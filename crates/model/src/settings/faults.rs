@@ -378,8 +378,9 @@ impl Fault {
     /// Any other value is a backport, or was set.
     #[must_use]
     pub fn is_in(&self, kernel: KernelVersion, settings: &Settings) -> bool {
-        let is_wrong =
-            |settings: &Settings| settings.entries().any(|(row, value)| row.name == self.setting && value == self.wrong);
+        let is_wrong = |settings: &Settings| {
+            settings.entries().any(|(row, value)| row.name == self.setting && value == self.wrong)
+        };
         let is_since = number(kernel.name()) >= number(self.since.version);
         is_wrong(settings) && (is_since || !is_wrong(&KernelVersion::V2_6_23.settings()))
     }

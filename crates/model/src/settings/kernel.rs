@@ -76,7 +76,8 @@ impl KernelVersion {
     /// * 6.1, 6.12, 6.18 and later: new-idle balancing in proportion to its successes is not built
     ///   (6.19; backported in early 2026).
     /// * 4.18 and 5.14: backports of later minor releases of RHEL were not read.
-    /// * Before 7.1: the default of `RT_PUSH_IPI` is that of before June 2026.
+    /// * Before 7.0: real-time tasks are pulled as before 2026, although stable kernels have
+    ///   changed that since (`94894c9c477e`, `dd29c017aed6`).
     ///
     /// * RT throttling is the default from 2.6.25 to 6.11, and shares its runtime by default until
     ///   5.9 (`2586af1ac187`).

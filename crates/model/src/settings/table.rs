@@ -184,7 +184,7 @@ settings! {
         ///
         /// Since 7.2, and in the stable kernels of mid-2026 (7.1.13 has it), the pull of 2007 is
         /// the default again outside PREEMPT_RT: an IPI waits where preemption is disabled for long
-        /// (commit dd29c017aed6). Presets before 7.1 are without it, although 5.10.262, 5.15.215
+        /// (commit dd29c017aed6). Presets before 7.1 are without it, although 5.10.261, 5.15.215
         /// and 6.12.96 have it.
         "rt_balance": "how waiting real-time tasks find a CPU",
             rt_balance: RtBalance =
@@ -200,7 +200,8 @@ settings! {
         /// Commit 612f769edd06, 6.7.
         "rt_overload": "what makes a CPU RT-overloaded",
             rt_overload: RtOverload = RtOverload::Queued, V6_8 => RtOverload::Pushable;
-        /// Commit 94894c9c477e, 2026.
+        /// Commit 94894c9c477e, 7.0. Presets before 7.0 are without it, although 5.10.252,
+        /// 5.15.215, 6.1.165, 6.12.75 and 6.18.15 have it.
         "rt_ipi_skip_self": "a CPU does not forward the root domain's IPI to itself",
             rt_ipi_skip_self: bool = false, V7_0 => true;
         /// Our reading of the title of a patch of 2016, "Avoid sending an IPI to a CPU already
@@ -277,8 +278,9 @@ settings! {
         /// Since 6.12.
         "group_min_slice": "EEVDF: a group uses the shortest slice of its tasks",
             group_min_slice: bool = false, V6_12 => true;
+        /// Commit 79104becf42b; in the stable kernels of 6.12 since 6.12.63.
         "yield_forfeits": "EEVDF: a task that yields forfeits the rest of its request (6.18)",
-            yield_forfeits: bool = false, V6_18 => true;
+            yield_forfeits: bool = false, V6_12 => true;
         "features.PLACE_LAG": "EEVDF: tasks keep their lag over sleep",
             place_lag: bool = false, V6_6 => true;
         /// Since 6.12.
@@ -290,39 +292,28 @@ settings! {
         /// Since 6.12.
         "features.DELAY_DEQUEUE": "EEVDF: a blocked task stays queued until its lag is repaid",
             delay_dequeue: bool = false, V6_12 => true;
-        /// Since 6.0, commit 70fb5ccf2ebb, and in RHEL 8 and 9.
+        /// Since 6.0, commit 70fb5ccf2ebb, and in 5.15.148 and RHEL 8 and 9.
         "features.SIS_UTIL": "the busier a cache is, the fewer of its CPUs are searched for an idle one",
-            sis_util: bool = false, V4_18 => true, V4_19 => false, V5_14 => true, V5_15 => false, V6_1 => true;
-        /// Commits 1ad3aaf3fcd2, 70fb5ccf2ebb. Off in RHEL 8 and 9.
+            sis_util: bool = false, V4_18 => true, V4_19 => false, V5_14 => true;
+        /// Commits 1ad3aaf3fcd2, 70fb5ccf2ebb. Off in 5.15.148 and RHEL 8 and 9.
         "features.SIS_PROP":
             "limits the search for an idle CPU in proportion to the waking CPU's average idle time (4.13 to 5.19)",
-            sis_prop: bool =
-                false,
-                V4_14 => true,
-                V4_18 => false,
-                V4_19 => true,
-                V5_14 => false,
-                V5_15 => true,
-                V6_1 => false;
-        /// Commits b48e16a69792, a2e7f03ed28f, 244226035a1f. The rules of 6.2 are also in 5.10.178
-        /// and in RHEL 9.3; the kernels of RHEL are built without clamps.
+            sis_prop: bool = false, V4_14 => true, V4_18 => false, V4_19 => true, V5_14 => false;
+        /// Commits b48e16a69792, a2e7f03ed28f, 244226035a1f. The rules of 6.2 are also in the
+        /// stable kernels from 5.10 on (5.10.163) and in RHEL 9.3; the kernels of RHEL are built
+        /// without clamps.
         "uclamp": "what utilisation clamps do where CPUs differ in capacity (5.3, 6.2)",
-            uclamp: Uclamp =
-                Uclamp::Off,
-                V5_4 => Uclamp::Util,
-                V5_10 => Uclamp::Hint,
-                V5_15 => Uclamp::Util,
-                V6_6 => Uclamp::Hint;
+            uclamp: Uclamp = Uclamp::Off, V5_4 => Uclamp::Util, V5_10 => Uclamp::Hint;
         "wake_wide": "a wakee is not pulled towards a waker with many wakees (3.12)",
             wake_wide: bool = false, V4_1 => true;
-        /// RHEL 8.8 and 9.3 have the rule of 5.15.
+        /// RHEL 8.8 and 9.3 have the rule of 5.15, 6.1.42 has that of 6.5.
         "recent_used_cpu": "the CPU that a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)",
             recent_used_cpu: RecentUsedCpu =
                 RecentUsedCpu::Off,
                 V4_18 => RecentUsedCpu::PrevUnchecked,
                 V4_19 => RecentUsedCpu::Waker,
                 V5_14 => RecentUsedCpu::PrevUnchecked,
-                V6_6 => RecentUsedCpu::Prev;
+                V6_1 => RecentUsedCpu::Prev;
         /// Commits dd5feea14a7d (2.6.34), 0b0695f2b34a (5.5). No preset has the rules of before
         /// 5.5.
         "fair_balance": "how balancing of fair tasks compares groups of CPUs (2.6.34, 5.5; presets: the rules of 5.5)",
@@ -335,10 +326,11 @@ settings! {
         "newidle_min_idle":
             "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)",
             newidle_min_idle: bool = false, V3_2 => true, V5_14 => false, V5_15 => true, V6_1 => false;
-        /// Commit 155213a2aed4, later reverted by d206fbad9328.
+        /// Commit 155213a2aed4, reverted by d206fbad9328. The stable kernels of 6.1 and 6.12 had it
+        /// for some months of 2025 (6.12.43 to 6.12.63); 6.18.15 is without it.
         "newidle_cost_bump":
             "a failed new-idle search raises the recorded search cost to 1.5 times its maximum (6.17, 6.18)",
-            newidle_cost_bump: bool = false, V6_18 => true, V6_19 => false;
+            newidle_cost_bump: bool = false;
         "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
             wakeup_preemption: bool = true;
         "throttle": "which tasks stop where a limited group has no quota left",
@@ -369,8 +361,8 @@ settings! {
         /// task, which no release before the fix has (6.18-rc1 to rc4).
         "cfs_bandwidth_zero_start": "a new limit gives a CPU a runtime of 0 instead of 1 ns (until 6.17)",
             bandwidth_zero_start: bool = true, V6_18 => false;
-        /// From 3.2 to 5.3. Removed by commit de53fd7aedb1, also in the stable kernels of 4.14, 4.19
-        /// and 5.3, and in RHEL 8.
+        /// From 3.2 to 5.3. Removed by commit de53fd7aedb1, also in the stable kernels of 4.14,
+        /// 4.19 and 5.3, and in RHEL 8.
         "cfs_bandwidth_expiry": "a CPU's unused quota expires at the end of the period",
             bandwidth_expiry: bool = true, V4_14 => false, V4_15 => true, V4_18 => false;
         /// Since 3.2.
@@ -387,9 +379,9 @@ settings! {
         "sched_rt_period_us": "period of rt_throttling",
             rt_period: Duration(US, US.length..=RT_MAX) = Duration::from_secs(1);
         /// A CPU whose real-time tasks need more borrows. Off since 5.10 (commit 2586af1ac187), and
-        /// in RHEL 8.
+        /// in 5.4.286 and RHEL 8.
         "features.RT_RUNTIME_SHARE": "a CPU borrows real-time runtime from the others of its root domain",
-            rt_runtime_share: bool = true, V4_18 => false, V4_19 => true, V5_10 => false;
+            rt_runtime_share: bool = true, V4_18 => false, V4_19 => true, V5_4 => false;
         "fair_server": "deadline server of each CPU's fair tasks",
             fair_server: FairServer = FairServer::Off, V6_12 => FairServer::Deferred;
         "fair_server.start": "which tasks must be queued for the fair server to start",
@@ -401,9 +393,9 @@ settings! {
             fair_server_period: Duration(NS, ServerParams::PERIOD_MIN..=ServerParams::PERIOD_MAX) =
                 ServerParams::DEFAULT.period;
         /// A server is charged for work, not for run time, so it runs longer on slower CPUs (fixed
-        /// by commit fc975cfb3639). Frequencies are not modelled, capacities are.
+        /// by commit fc975cfb3639, also in 6.12.39). Frequencies are not modelled, capacities are.
         "fair_server.scaled": "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)",
-            fair_server_scaled: bool = false, V6_12 => true, V6_18 => false;
+            fair_server_scaled: bool = false;
         "fair_server.stop": "when a server without fair tasks stops",
             fair_server_stop: ServerStop = ServerStop::Picked;
         "fair_server.wakeup": "what a deferred server does if it is started with a job that it may not continue",
@@ -470,13 +462,15 @@ settings! {
         "fault.nohz_full_grouped":
             "a nohz_full CPU stops its tick although several tasks share it, if they are in one group (6.12)",
             nohz_full_grouped: bool = false;
-        /// Since 3eac870a3247, fixed in 5.14 and 5.10.70 by commit 0c18f2ecfcc2.
+        /// Since 3eac870a3247, fixed in 5.14 and 5.10.50 by commit 0c18f2ecfcc2. 5.4.286 has the
+        /// fix.
         "fault.uclamp_min_limit":
             "cpu.uclamp.min is the most that a task of the group can ask for, not the least that it gets (5.4 to 5.13)",
-            uclamp_min_limit: bool = false, V5_4 => true, V5_10 => false;
-        /// Fixed in 6.10, and in 6.1.92 and 6.6.32, by commit 49217ea147df.
+            uclamp_min_limit: bool = false;
+        /// Fixed in 6.10, in 6.1.93 and 6.6.32, and in 5.15.215, by commit 49217ea147df; not in
+        /// RHEL 9.3.
         "fault.cfs_burst_cut":
             "writing cpu.max divides the group's cpu.max.burst by 1000 (5.14 to 6.9)",
-            burst_cut: bool = false, V5_14 => true, V6_1 => false;
+            burst_cut: bool = false, V5_14 => true, V5_15 => false;
     }
 }
