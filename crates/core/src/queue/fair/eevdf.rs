@@ -213,16 +213,22 @@ fn is_short(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef, wok
         && (waking.virtual_deadline.is_before(running.virtual_deadline) || !is_eligible(fair, tasks, q, current))
 }
 
-/// Yields the current entity: its deadline moves a slice away, and its protection ends.
+/// Yields the current entity: its deadline moves a slice away, and its protection ends. With
+/// `yield_forfeits` it gives up the rest of its request instead, if it is eligible; if not, another
+/// entity is picked anyway.
 pub(crate) fn yield_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
-    let forfeits = fair.tune.yield_forfeits && is_eligible(fair, tasks, q, current);
+    let moves = !fair.tune.yield_forfeits || is_eligible(fair, tasks, q, current);
+    let forfeits = fair.tune.yield_forfeits;
     let yielding = fair.entity_mut(tasks, current);
+    yielding.claim = Claim::None;
+    if !moves {
+        return;
+    }
     if forfeits {
         // If its vruntime stayed, it could remain the only eligible entity, be picked again and
         // again, and push its deadline ever further away.
         yielding.vruntime = yielding.virtual_deadline;
     }
-    yielding.claim = Claim::None;
     yielding.virtual_deadline = yielding.virtual_deadline.plus(yielding.load.to_virtual(yielding.slice));
 }
 
