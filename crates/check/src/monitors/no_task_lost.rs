@@ -333,7 +333,13 @@ impl NoTaskLost {
 
     /// Returns since when a CPU could see or take a task that waits, or waited, elsewhere, if that
     /// is known to have been impossible before.
-    fn hidden_until(&self, view: &TaskView, wait: Wait, cpu: CpuId) -> Option<Instant> {
+    fn hidden_until(
+        &self,
+        before: &Replay,
+        view: &TaskView,
+        wait: Wait,
+        (cpu, at): (CpuId, Instant),
+    ) -> Option<Instant> {
         let rq = view.rq?;
         if view.prio.is_rt() {
             return self.stuck_until.get(rq).copied();
@@ -341,11 +347,18 @@ impl NoTaskLost {
         if view.prio.class() != ClassId::Fair {
             return None;
         }
+        let is_weaker = |from: CpuId| {
+            self.topology.as_ref().is_some_and(|topology| topology.capacity(cpu) < topology.capacity(from))
+        };
         let hides = |rq: CpuId| {
             let is_far = self.topology.as_ref().is_some_and(|topology| topology.distance(rq, cpu) > Distance::Llc);
-            self.above_until.get(rq).copied().filter(|_| is_far || self.nohz_full.contains(rq))
+            let cannot_see = is_far || self.nohz_full.contains(rq) || is_weaker(rq);
+            self.above_until.get(rq).copied().filter(|_| cannot_see)
         };
-        [Some(rq), wait.came_from].into_iter().flatten().filter_map(hides).max()
+        // A weaker CPU takes a task although the class above goes on, once that leaves little.
+        let goes_on = |from: &CpuId| is_weaker(*from) && before.running_prio(*from).is_some_and(is_above);
+        let taken = wait.came_from.filter(goes_on).map(|_| at);
+        [Some(rq), wait.came_from].into_iter().flatten().filter_map(hides).max().max(taken)
     }
 
     /// Returns whether other CPUs know of the tasks that wait on this one, and take them.
@@ -363,7 +376,7 @@ impl NoTaskLost {
         found: &mut Findings,
     ) {
         let Some(view) = before.task(task) else { return };
-        let hidden_until = self.hidden_until(view, wait, cpu).unwrap_or(Instant::ZERO);
+        let hidden_until = self.hidden_until(before, view, wait, (cpu, at)).unwrap_or(Instant::ZERO);
         let both = at.since(idle_since.max(wait.since).max(hidden_until));
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);

@@ -6,6 +6,13 @@
 //!   takes none from a queue with a single fair task (`migrate_util` in
 //!   `sched_balance_find_src_rq`). Inside a group with a CPU for every task that CPU is the first
 //!   to take it.
+//! * *a task alone behind a class above elsewhere*: its group looks busiest to a CPU under another
+//!   cache, which finds no queue to take from there (`sched_balance_find_src_rq`) and looks at no
+//!   other group.
+//! * *a stronger CPU*: a weaker one takes no task that is alone on its queue before the classes
+//!   above have left less of that CPU (`capacity_greater`, ibid.).
+//! * *an old capacity*: the group of the task has a `nohz_full` CPU that runs a real-time task, and
+//!   so cannot report how little it leaves.
 //! * *tasks bound to the CPUs around the idle one* wait there: its group, of the domain that has
 //!   both CPUs, looks as busy as the task's.
 //! * *a divided group*: the balancer compares the numbers of tasks of cores or caches, and one of
@@ -16,12 +23,16 @@
 //! * *real-time tasks bound to a busy CPU*, where only the periodic balancer moves them: they weigh
 //!   most, so it comes back to that CPU in vain.
 
-use super::{NoTaskLost, is_behind};
+use super::{NoTaskLost, is_behind, runs_rt};
 use zerolag_model::{ClassId, CpuId, Distance, TaskId};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskView;
 
 const ALONE: &str = "a fair task is alone behind a class above: no CPU under another cache takes it";
+const HIDDEN: &str =
+    "a fair task is alone behind a class above elsewhere: its group looks busiest, and none is taken from it";
+const STRONGER: &str = "a fair task is alone behind a class above on a CPU that is stronger than the idle one";
+const STALE: &str = "a nohz_full CPU beside that of the task runs a real-time task, and reports no capacity";
 const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
 const DIVIDED: &str =
     "a task waits in a group of CPUs of which some are offline, isolated or in other domains: counts mislead";
@@ -61,16 +72,35 @@ impl NoTaskLost {
         if self.rt_is_passive && self.waiting.keys().any(|other| before.task(*other).is_some_and(is_bound_rt)) {
             return Some(BOUND_RT);
         }
-        if distance <= Distance::Llc || !is_fair {
+        if !is_fair {
             return None;
+        }
+        let is_stale = |near: CpuId| near != rq && self.nohz_full.contains(near) && runs_rt(before, near);
+        if is_behind && topology.span(rq, group).map(CpuId).any(is_stale) {
+            return Some(STALE);
         }
         let others = || {
             let known = self.waiting.keys().filter(|other| **other != task).filter_map(|other| before.task(*other));
             known.filter(|other| other.prio.class() == ClassId::Fair)
         };
+        let is_alone = is_behind && others().all(|other| other.rq != Some(rq));
+        if is_alone && topology.capacity(cpu) < topology.capacity(rq) {
+            return Some(STRONGER);
+        }
+        if distance <= Distance::Llc {
+            return None;
+        }
+        let is_alone_elsewhere = |other: &TaskView| {
+            let Some(there) = other.rq.filter(|there| *there != rq) else { return false };
+            super::is_behind(before, other, there)
+                && topology.distance(there, cpu) > Distance::Llc
+                && others().filter(|other| other.rq == Some(there)).count() == 1
+        };
         let near = topology.span(cpu, group);
-        if is_behind && others().all(|other| other.rq != Some(rq)) {
+        if is_alone {
             Some(ALONE)
+        } else if others().any(is_alone_elsewhere) {
+            Some(HIDDEN)
         } else if others().any(|other| other.rq.is_some_and(|rq| near.contains(&rq.0)) && !other.may_run_on(cpu)) {
             Some(BOUND)
         } else {
@@ -132,6 +162,85 @@ mod tests {
         holds("no-task-lost", &taken_after(410_000));
         let lost = "cpu 1 is idle for 320ms while b (task 1) waits on the queue of cpu 1 and may run here";
         breaks("no-task-lost", &taken_after(100_000), lost);
+    }
+
+    /// `c` is alone behind a real-time task on CPU 2, under a third cache: CPU 1 looks there, and
+    /// not at `b`.
+    #[test]
+    fn a_task_alone_behind_a_real_time_task_hides_other_caches() {
+        let beside = |companions: u32, llcs: u32| {
+            let mut script = Script::new(3);
+            let (a, b, rt, c) = (script.fair("a"), script.fair("b"), script.fifo("rt", 50), script.fair("c"));
+            script.affinity(0, c, "2").wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None);
+            script.wake(0, 2, rt).run(0, 2, None, Some(rt)).wake(0, 2, c).wake(1000, 0, b);
+            for nth in 0..companions {
+                let other = script.fair(&format!("d{nth}"));
+                script.affinity(0, other, "2").wake(0, 2, other);
+            }
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 3 / llcs, 1).expect("three CPUs"));
+            trace
+        };
+        holds("no-task-lost", &beside(0, 3));
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside(1, 3), lost);
+        breaks("no-task-lost", &beside(0, 1), lost);
+    }
+
+    /// `b` waits behind a real-time task, and the idle CPU 1 has another capacity than CPU 0.
+    #[test]
+    fn a_weaker_cpu_takes_no_task_that_is_alone() {
+        let beside = |capacities: [u16; 2], companions: u32| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
+            for nth in 0..companions {
+                let other = script.fair(&format!("c{nth}"));
+                script.wake(1000, 0, other);
+            }
+            let mut trace = script.end(500_000);
+            let machine = Topology::new(1, 1, 2, 1).expect("two CPUs").with_capacities(capacities.to_vec());
+            trace.meta.machine = Machine::Known(machine.expect("capacities of two CPUs"));
+            trace
+        };
+        holds("no-task-lost", &beside([1024, 200], 0));
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside([1024, 200], 1), lost);
+        breaks("no-task-lost", &beside([200, 1024], 0), lost);
+        // And it is not judged for that time when it has taken it.
+        let taken = |capacities: [u16; 2]| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+            script.migrate(420_000, b, 0, 1, MigrateReason::Periodic).run(420_000, 1, None, Some(b));
+            let mut trace = script.end(430_000);
+            let machine = Topology::new(1, 1, 2, 1).expect("two CPUs").with_capacities(capacities.to_vec());
+            trace.meta.machine = Machine::Known(machine.expect("capacities of two CPUs"));
+            trace
+        };
+        holds("no-task-lost", &taken([1024, 200]));
+        let lost = "cpu 1 is idle for 419ms while b (task 1) waits on the queue of cpu 1 and may run here";
+        breaks("no-task-lost", &taken([200, 1024]), lost);
+    }
+
+    /// `b` waits on CPU 0, and CPU 1 beside it runs a real-time task without a tick. CPU 2 is idle.
+    #[test]
+    fn a_cpu_without_a_tick_hides_how_little_its_core_leaves() {
+        let beside = |nohz_full: &str, is_rt: bool| {
+            let mut script = Script::new(4);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            let c = if is_rt { script.fifo("c", 50) } else { script.fair("c") };
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 2, None, None);
+            script.wake(0, 1, c).run(0, 1, None, Some(c)).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 2).expect("four CPUs"));
+            trace.meta.settings.push(("nohz_full".to_owned(), nohz_full.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &beside("1", true));
+        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside("1", false), lost);
+        breaks("no-task-lost", &beside("3", true), lost);
     }
 
     /// `c` waits on CPU 3 beside the idle CPU 2, which it may not use: the group of CPUs 2 and 3
