@@ -311,7 +311,7 @@ fn own_slice(attr: SchedAttr) -> Option<Duration> {
     }
 }
 
-fn weight_of(attr: SchedAttr) -> u64 {
+pub(super) fn weight_of(attr: SchedAttr) -> u64 {
     match attr {
         SchedAttr::Fair { policy: FairPolicy::Idle, .. } => 3,
         SchedAttr::Fair { nice, .. } => u64::from(nice.weight()),

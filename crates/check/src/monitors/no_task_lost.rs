@@ -83,6 +83,8 @@ struct NoTaskLost {
     loses_offline: bool,
     /// Whether only the periodic balancer moves real-time tasks.
     rt_is_passive: bool,
+    /// Whether balancing compares the loads of groups of CPUs (`fair_balance`).
+    is_by_load: bool,
     topology: Option<Topology>,
     /// When the last turn of a task above the fair class ended on each CPU.
     above_until: IdTable<CpuId, Instant>,
@@ -110,6 +112,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         stuck_until: IdTable::default(),
         lenders: (context.meta.setting("proxy_exec") == Some("on")).then(BTreeSet::new),
         lent_until: Instant::ZERO,
+        is_by_load: context.settings().fair_balance.is_by_load(),
         rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         loses_offline: context.settings().bandwidth_offline_loss,

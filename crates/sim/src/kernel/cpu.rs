@@ -43,8 +43,9 @@ pub(super) enum Ends {
     /// Nothing else.
     #[default]
     Nothing,
-    /// A softirq at the end of an interrupt, since then.
-    Softirq(Instant),
+    /// A softirq at the end of an interrupt. The trace has the begin of one that takes time, and
+    /// then its end, also if it is interrupted at the instant at which it begins.
+    Softirq { is_noted: bool },
     /// A section of this task with interrupts disabled.
     IrqsOff(TaskId),
     /// The handler of a device, which leaves this to be done.
@@ -312,7 +313,7 @@ impl Cpu {
         let section = match self.ends {
             Ends::IrqsOff(_) => Some(CpuLayer::Kernel),
             Ends::Handler(_) => Some(CpuLayer::Irq),
-            Ends::Nothing | Ends::Softirq(_) => None,
+            Ends::Nothing | Ends::Softirq { .. } => None,
         };
         let usual = [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware, CpuLayer::Kernel];
         let mut beyond = self.busy_until.since(end);

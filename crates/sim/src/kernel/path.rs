@@ -40,7 +40,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn takes_interrupt(&mut self, cpu: CpuId, what: Interrupt) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        if matches!(place.ends, Ends::Softirq(_)) && place.jobs.is_empty() && self.now < place.busy_until {
+        if matches!(place.ends, Ends::Softirq { .. }) && place.jobs.is_empty() && self.now < place.busy_until {
             self.interrupt_softirq(cpu);
             return true;
         }

@@ -98,8 +98,9 @@ impl Kernel {
         let Some(work) = place.raised.pop_front() else { return false };
         place.begin_interrupt();
         place.spend(CpuLayer::Softirq, work);
-        place.ends = Ends::Softirq(self.now);
-        if !work.is_zero() {
+        let is_noted = !work.is_zero();
+        place.ends = Ends::Softirq { is_noted };
+        if is_noted {
             self.emit(cpu, TraceEvent::IrqEnter { irq: Irq::Softirq });
         }
         true
@@ -109,10 +110,10 @@ impl Kernel {
     /// returns what that leaves to be done.
     pub(super) fn end_with_path(&mut self, cpu: CpuId) -> Option<Left> {
         match core::mem::take(&mut self.cpus[cpu.index()].ends) {
-            Ends::Softirq(since) if since < self.now => self.emit(cpu, TraceEvent::IrqExit { irq: Irq::Softirq }),
+            Ends::Softirq { is_noted: true } => self.emit(cpu, TraceEvent::IrqExit { irq: Irq::Softirq }),
             Ends::IrqsOff(task) => self.irqs_on(cpu, task),
             Ends::Handler(left) => return Some(left),
-            Ends::Softirq(_) | Ends::Nothing => {}
+            Ends::Softirq { is_noted: false } | Ends::Nothing => {}
         }
         None
     }

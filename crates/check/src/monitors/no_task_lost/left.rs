@@ -20,10 +20,13 @@
 //!   behind a class above, or while tasks run around the idle CPU, whose group then looks as busy
 //!   (`sibling_imbalance`: a difference of one task moves none). So it is with real-time tasks
 //!   where only the periodic balancer moves them (`rt_balance`).
+//! * *heavier tasks elsewhere*, where balancing compares loads (`fair_balance`): their groups look
+//!   busiest, also if each of these tasks has a CPU of its own.
 //! * *real-time tasks bound to a busy CPU*, where only the periodic balancer moves them: they weigh
 //!   most, so it comes back to that CPU in vain.
 
 use super::{NoTaskLost, is_behind, runs_rt};
+use crate::monitors::group_starved::weight_of;
 use zerolag_model::{ClassId, CpuId, Distance, TaskId};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskView;
@@ -37,6 +40,7 @@ const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group l
 const DIVIDED: &str =
     "a task waits in a group of CPUs of which some are offline, isolated or in other domains: counts mislead";
 
+const HEAVIER: &str = "balancing compares loads, and heavier tasks elsewhere make other groups look busier";
 const BOUND_RT: &str = "real-time tasks are bound to a busy CPU, and passive balancing comes back to it in vain";
 
 impl NoTaskLost {
@@ -74,6 +78,11 @@ impl NoTaskLost {
         }
         if !is_fair {
             return None;
+        }
+        let is_elsewhere = |other: &TaskView| other.rq.is_some_and(|there| there != rq && there != cpu);
+        let is_heavier = |other: &TaskView| weight_of(other.attr) > weight_of(view.attr) && is_elsewhere(other);
+        if self.is_by_load && before.tasks().any(|(_, other)| is_heavier(other)) {
+            return Some(HEAVIER);
         }
         let is_stale = |near: CpuId| near != rq && self.nohz_full.contains(near) && runs_rt(before, near);
         if is_behind && topology.span(rq, group).map(CpuId).any(is_stale) {
@@ -185,6 +194,28 @@ mod tests {
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &beside(1, 3), lost);
         breaks("no-task-lost", &beside(0, 1), lost);
+    }
+
+    /// `b` waits on CPU 0, CPU 1 is idle, and `c` runs alone on CPU 2.
+    #[test]
+    fn a_heavier_task_elsewhere_hides_a_light_one_from_balancing_by_load() {
+        let beside = |fair_balance: &str, nice: i64| {
+            let mut script = Script::new(3);
+            let policy = zerolag_model::FairPolicy::Other;
+            let nice = zerolag_model::Nice::new(nice).expect("in range");
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            let c = script.task("c", zerolag_model::SchedAttr::Fair { policy, nice, slice: None });
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None);
+            script.wake(0, 2, c).run(0, 2, None, Some(c)).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 3, 1).expect("three CPUs"));
+            trace.meta.settings.push(("fair_balance".to_owned(), fair_balance.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &beside("load_per_task", -5));
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside("load_per_task", 0), lost);
+        breaks("no-task-lost", &beside("kinds", -5), lost);
     }
 
     /// `b` waits behind a real-time task, and the idle CPU 1 has another capacity than CPU 0.
