@@ -14,7 +14,8 @@
 //!   exact` there is no tick.
 //!
 //! The same bound holds for each period by itself; with `hard_limits` a CPU can have taken as much
-//! as the quota before it.
+//! as the quota before it. A CPU on which the group only waited has taken a slice too, and gives it
+//! back when the last task is moved away (`return_cfs_rq_runtime`).
 //!
 //! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
 //!   It must repay that time before it is unthrottled; until then the bound is higher by it. A CPU
@@ -114,6 +115,8 @@ struct Account {
     period: Duration,
     /// The CPUs on which it ran.
     cpus: CpuMask,
+    /// The CPUs on which its tasks were queued.
+    queued: CpuMask,
     /// Run time on each CPU where it is throttled, since the throttling.
     overrun: BTreeMap<CpuId, Duration>,
     /// The sum of all overruns, those that were repaid too.
@@ -177,6 +180,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 
 impl Monitor for Bandwidth {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        if let TraceEvent::Wakeup { task, .. } | TraceEvent::Migrate { task, .. } = &record.event {
+            let to = if let TraceEvent::Migrate { to, .. } = record.event { to } else { record.cpu };
+            self.queue_up(*task, to);
+        }
         match &record.event {
             // The time until now is its old group's, at its old class.
             TraceEvent::AttrChange { task, .. }
@@ -220,6 +227,11 @@ impl Monitor for Bandwidth {
                 account.set_at = record.at;
                 account.filled = max.quota.unwrap_or_default();
                 account.begin_anew();
+                for (task, view) in before.tasks() {
+                    if let Some(rq) = view.rq {
+                        self.queue_up(task, rq);
+                    }
+                }
             }
             TraceEvent::BandwidthRefresh { group, throttled, runtime } => {
                 self.charge_running(before, record, found);
@@ -295,6 +307,15 @@ impl Bandwidth {
         max.slice.filter(|_| !self.is_divided).unwrap_or(self.slice)
     }
 
+    /// Notes that a task is queued on a CPU, which can take a slice for each of its groups then.
+    fn queue_up(&mut self, task: TaskId, cpu: CpuId) {
+        for group in self.groups.path(task) {
+            if let Some(account) = self.used.get_mut(&group) {
+                account.queued.insert(cpu);
+            }
+        }
+    }
+
     /// Charges a task's groups with the time since the switch to it, or since their last charge on
     /// that CPU. A limit applies to fair tasks only: time of a group's real-time and deadline tasks
     /// is not charged.
@@ -314,7 +335,8 @@ impl Bandwidth {
         let path: Vec<GroupId> = self.groups.path(self.groups.payer(task)).collect();
         for group in path {
             let max = self.groups.limit(group);
-            let slack = self.slice_of(max) + self.tick + self.deaf;
+            let taken = self.slice_of(max);
+            let slack = taken + self.tick + self.deaf;
             let Some(account) = self.used.get_mut(&group) else { continue };
             account.cpus.insert(on);
             let ran = if is_fair { now.since(from).saturating_sub(path_time) } else { Duration::ZERO };
@@ -330,7 +352,8 @@ impl Bandwidth {
                 found.skip(GRANTS);
                 continue;
             }
-            let kept = if self.is_divided { max.quota.unwrap_or_default() } else { Duration::ZERO };
+            let waited = account.queued.iter().filter(|cpu| !account.cpus.contains(*cpu)).count() as u64;
+            let kept = if self.is_divided { max.quota.unwrap_or_default() } else { taken * waited };
             account.judge(group, max, Slack { all: slack, kept }, record, found);
         }
     }

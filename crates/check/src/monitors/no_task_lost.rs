@@ -350,16 +350,18 @@ impl NoTaskLost {
         if view.prio.class() != ClassId::Fair {
             return None;
         }
-        let is_weaker = |from: CpuId| {
-            self.topology.as_ref().is_some_and(|topology| topology.capacity(cpu) < topology.capacity(from))
+        let takes_late = |from: CpuId| {
+            self.is_by_load
+                || self.topology.as_ref().is_some_and(|topology| topology.capacity(cpu) < topology.capacity(from))
         };
         let hides = |rq: CpuId| {
             let is_far = self.topology.as_ref().is_some_and(|topology| topology.distance(rq, cpu) > Distance::Llc);
-            let cannot_see = is_far || self.nohz_full.contains(rq) || is_weaker(rq);
+            let cannot_see = is_far || self.nohz_full.contains(rq) || takes_late(rq);
             self.above_until.get(rq).copied().filter(|_| cannot_see)
         };
-        // A weaker CPU takes a task although the class above goes on, once that leaves little.
-        let goes_on = |from: &CpuId| is_weaker(*from) && before.running_prio(*from).is_some_and(is_above);
+        // A weaker CPU takes a task although the class above goes on, once that leaves little; so
+        // does any CPU that compares loads.
+        let goes_on = |from: &CpuId| takes_late(*from) && before.running_prio(*from).is_some_and(is_above);
         let taken = wait.came_from.filter(goes_on).map(|_| at);
         [Some(rq), wait.came_from].into_iter().flatten().filter_map(hides).max().max(taken)
     }

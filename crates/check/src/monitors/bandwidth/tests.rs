@@ -251,6 +251,26 @@ fn a_turn_without_a_tick_is_charged_as_a_whole() {
     breaks("bandwidth", &limited_after(40), says);
 }
 
+/// Tasks that wait on other CPUs have a slice each, which comes back when they are moved to CPU 0.
+#[test]
+fn a_slice_of_a_cpu_on_which_the_group_waited_can_be_used_elsewhere() {
+    let waits = |is_of_the_group: bool| {
+        let (mut script, a) = limited_on(2);
+        let (rt, b) = (script.fifo("rt", 5), script.fair("b"));
+        if is_of_the_group {
+            script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+        }
+        script.wake(0, 1, rt).run(0, 1, None, Some(rt)).wake(0, 1, b);
+        script.switch(1_000, 0, Some(a), PrevState::Blocked, None);
+        refreshed(&mut script, &[10]);
+        script.wake(100_000, 0, a).run(100_000, 0, None, Some(a));
+        script.switch(123_000, 0, Some(a), PrevState::Runnable, None).end(123_000)
+    };
+    holds("bandwidth", &waits(true));
+    let says = "group 1 has used 24ms in 1 periods and 23ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+    breaks("bandwidth", &waits(false), says);
+}
+
 /// With hard limits a CPU can have borrowed a whole quota at the end of a period.
 #[test]
 fn a_divided_quota_can_be_kept_for_a_period() {

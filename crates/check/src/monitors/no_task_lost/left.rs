@@ -21,7 +21,8 @@
 //!   (`sibling_imbalance`: a difference of one task moves none). So it is with real-time tasks
 //!   where only the periodic balancer moves them (`rt_balance`).
 //! * *heavier tasks elsewhere*, where balancing compares loads (`fair_balance`): their groups look
-//!   busiest, also if each of these tasks has a CPU of its own.
+//!   busiest, also if each of these tasks has a CPU of its own. And a task behind a class above:
+//!   real-time tasks count in the load per task (`sum_nr_running`), so too little is to be moved.
 //! * *real-time tasks bound to a busy CPU*, where only the periodic balancer moves them: they weigh
 //!   most, so it comes back to that CPU in vain.
 
@@ -41,6 +42,7 @@ const DIVIDED: &str =
     "a task waits in a group of CPUs of which some are offline, isolated or in other domains: counts mislead";
 
 const HEAVIER: &str = "balancing compares loads, and heavier tasks elsewhere make other groups look busier";
+const WEIGHTLESS: &str = "balancing compares loads, and real-time tasks count as tasks without load";
 const BOUND_RT: &str = "real-time tasks are bound to a busy CPU, and passive balancing comes back to it in vain";
 
 impl NoTaskLost {
@@ -81,6 +83,9 @@ impl NoTaskLost {
         }
         let is_elsewhere = |other: &TaskView| other.rq.is_some_and(|there| there != rq && there != cpu);
         let is_heavier = |other: &TaskView| weight_of(other.attr) > weight_of(view.attr) && is_elsewhere(other);
+        if self.is_by_load && is_behind {
+            return Some(WEIGHTLESS);
+        }
         if self.is_by_load && before.tasks().any(|(_, other)| is_heavier(other)) {
             return Some(HEAVIER);
         }
@@ -216,6 +221,37 @@ mod tests {
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &beside("load_per_task", 0), lost);
         breaks("no-task-lost", &beside("kinds", -5), lost);
+    }
+
+    /// `b` waits behind a real-time task, and CPU 1 is idle.
+    #[test]
+    fn balancing_by_load_leaves_a_task_behind_a_real_time_task() {
+        let behind = |fair_balance: &str| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 1).expect("two CPUs"));
+            trace.meta.settings.push(("fair_balance".to_owned(), fair_balance.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &behind("load_above_capacity"));
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &behind("kinds"), lost);
+        // And it is not judged for that time when it has been taken.
+        let taken = |fair_balance: &str| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+            script.migrate(420_000, b, 0, 1, MigrateReason::Periodic).run(420_000, 1, None, Some(b));
+            let mut trace = script.end(430_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 1).expect("two CPUs"));
+            trace.meta.settings.push(("fair_balance".to_owned(), fair_balance.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &taken("load_per_task"));
+        let lost = "cpu 1 is idle for 419ms while b (task 1) waits on the queue of cpu 1 and may run here";
+        breaks("no-task-lost", &taken("kinds"), lost);
     }
 
     /// `b` waits behind a real-time task, and the idle CPU 1 has another capacity than CPU 0.
