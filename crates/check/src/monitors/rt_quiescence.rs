@@ -50,7 +50,7 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use zerolag_model::event::IpiReason;
 use zerolag_model::settings::{Preempt, RtBalance};
 use zerolag_model::{CpuId, Duration, Instant, MigrateReason, Prio, Record, SchedAttr, TaskId, TraceEvent};
@@ -88,8 +88,9 @@ struct RtQuiescence {
     served: IdTable<CpuId, Option<(Instant, Prio)>>,
     /// When each CPU last left an interrupt handler, or a section without preemption.
     handled: IdTable<CpuId, Option<Instant>>,
-    /// The CPUs to which a push IPI was sent and that have not served all interrupts since.
-    ipis: BTreeSet<CpuId>,
+    /// The CPUs to which a push IPI was sent and that have not served all interrupts since; and
+    /// whether one has begun there since. The handler of an earlier one can end before it arrives.
+    ipis: BTreeMap<CpuId, bool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,7 +128,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         taken: IdTable::default(),
         served: IdTable::default(),
         handled: IdTable::default(),
-        ipis: BTreeSet::new(),
+        ipis: BTreeMap::new(),
     }))
 }
 
@@ -171,10 +172,17 @@ impl Monitor for RtQuiescence {
         }
         match record.event {
             TraceEvent::IpiSend { to, reason: IpiReason::RtPush } if self.is_complete => {
-                self.ipis.insert(to);
+                self.ipis.insert(to, false);
+            }
+            TraceEvent::IrqEnter { .. } => {
+                if let Some(has_begun) = self.ipis.get_mut(&record.cpu) {
+                    *has_begun = true;
+                }
             }
             // Interrupts that wait are served one after the other, without a gap.
-            TraceEvent::IrqExit { .. } if before.cpu(record.cpu).irq_depth <= 1 => {
+            TraceEvent::IrqExit { .. }
+                if before.cpu(record.cpu).irq_depth <= 1 && self.ipis.get(&record.cpu) == Some(&true) =>
+            {
                 self.ipis.remove(&record.cpu);
             }
             // No other event is about push IPIs.
@@ -239,7 +247,7 @@ impl RtQuiescence {
         if !self.queues.may_preempt_somewhere() {
             return;
         }
-        if self.ipis.iter().any(|cpu| self.is_deaf(before, *cpu, at)) {
+        if self.ipis.keys().any(|cpu| self.is_deaf(before, *cpu, at)) {
             found.skip("a push IPI waits for the end of an interrupt or of a section");
             return;
         }
@@ -455,6 +463,31 @@ mod tests {
         next.switch(600, 0, Some(a), PrevState::Runnable, None).event(601, 0, again);
         let says = "nothing happens for 399us, t (task 1) waits on cpu 0, and cpu 1, which it may use, runs nothing";
         breaks("rt-quiescence", &next.end(1000), says);
+    }
+
+    /// A push IPI is sent while CPU 0 serves another interrupt, and arrives when interrupts are
+    /// disabled there.
+    #[test]
+    fn a_push_ipi_that_has_not_arrived_outlives_the_handler_before() {
+        let sent = |is_served: bool| {
+            let mut script = overloaded();
+            let off = |disables| TraceEvent::NoPreempt { task: zerolag_model::TaskId(0), disables };
+            let [enter, exit] = [TraceEvent::IrqEnter { irq: Irq::Ipi }, TraceEvent::IrqExit { irq: Irq::Ipi }];
+            script.event(10, 0, enter.clone());
+            script.event(10, 1, TraceEvent::IpiSend { to: CpuId(0), reason: IpiReason::RtPush });
+            script.event(10, 0, exit.clone());
+            if is_served {
+                script.event(10, 0, enter).event(10, 0, exit);
+            }
+            script.event(10, 0, off(Some(Disables::Interrupts))).end(1000)
+        };
+        let judged = |is_served| {
+            let report = crate::check(&sent(is_served), &crate::Options::default());
+            let own = "a push IPI waits for the end of an interrupt or of a section";
+            report.not_judged_by("rt-quiescence").all(|part| part.reason != own)
+        };
+        assert!(!judged(false));
+        assert!(judged(true));
     }
 
     #[test]

@@ -194,6 +194,7 @@ impl Programs {
             Some(mutex) => self.drop_mutex(kernel, cpu, task, mutex),
             None => {
                 self.pass_on_pipe(kernel, cpu, task);
+                self.pass_on_mutex(kernel, cpu, task);
                 kernel.push_job(cpu, Job::Switch(Leave::Exit));
             }
         }
@@ -211,6 +212,21 @@ impl Programs {
             let pipe = self.pipe(*pipe);
             let next = [pipe.next_reader(), pipe.next_writer()];
             self.wake_each(kernel, cpu, next);
+        }
+    }
+
+    /// A task ends that may have been woken to take a mutex, and has not taken it: the next waiter
+    /// is woken instead. A release wakes one.
+    fn pass_on_mutex(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+        let program = Rc::clone(&self.program);
+        let wanted =
+            self.find_phase(&program, task).and_then(|phase| match phase.actions.get(self.task(task).cursor.action) {
+                Some(Action::Lock(mutex)) => Some(*mutex),
+                _ => None,
+            });
+        for mutex in [self.task(task).cursor.relock, wanted].into_iter().flatten() {
+            let next = self.next_for_free_mutex(mutex);
+            self.wake_each(kernel, cpu, [next, None]);
         }
     }
 

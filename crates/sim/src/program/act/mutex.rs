@@ -50,6 +50,14 @@ impl Programs {
         }
     }
 
+    /// Takes the next waiter of a mutex without a holder off its list, to be woken.
+    pub(crate) fn next_for_free_mutex(&mut self, id: ResourceId) -> Option<TaskId> {
+        match &mut self.shared[id.index()] {
+            Shared::Mutex { owner: None, waiters, .. } => waiters.pop(),
+            _ => None,
+        }
+    }
+
     /// Gives a mutex back, and lets its next waiter have it or try for it.
     pub(crate) fn drop_mutex(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) {
         let Shared::Mutex { inherit, owner, waiters } = &mut self.shared[id.index()] else {
