@@ -10,9 +10,10 @@
 //! record would say that every schedule changed.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use zerolag::Plan;
+use zerolag::fuzz::Hash;
 use zerolag::model::{Duration, Record};
 use zerolag::sim::{Machine, Stats, Tracing};
 use zerolag::trace::script::Script;
@@ -21,28 +22,6 @@ use zerolag::workload::{LoadOptions, load};
 
 /// The most of a run that is compared.
 const LENGTH: Duration = Duration::from_millis(400);
-
-/// FNV-1a. `DefaultHasher` is not the same in each version of the standard library.
-struct Hash(u64);
-
-impl Hash {
-    const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Write for Hash {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -71,16 +50,16 @@ fn line(name: &str, text: &str) -> String {
     let mut records: Vec<Record> = Vec::new();
     let outcome = machine.run(&mut records);
     let meta = Script::new(1).end(0).meta; // Settings are no part of a schedule.
-    let mut writer = TraceWriter::new(Hash::new(), &meta).expect("a hash takes everything");
+    let mut writer = TraceWriter::new(Hash::default(), &meta).expect("a hash takes everything");
     for record in &records {
         writer.push(record).expect("an event of the simulator has a number");
     }
-    let hash = writer.finish(outcome.end, 0).expect("a hash takes everything").0;
+    let hash = writer.finish(outcome.end, 0).expect("a hash takes everything").value();
     // How many events the simulator needed for it is no part of a schedule either.
     let stats = Stats { events: 0, completions: 0, ..outcome.stats };
-    let mut counters = Hash::new();
+    let mut counters = Hash::default();
     write!(counters, "{stats:?}").expect("a hash takes everything");
-    format!("{name} {} {hash:016x} {:016x}", records.len(), counters.0)
+    format!("{name} {} {hash:016x} {:016x}", records.len(), counters.value())
 }
 
 /// Returns the TOML files below a folder, in order.

@@ -180,10 +180,6 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 
 impl Monitor for Bandwidth {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
-        if let TraceEvent::Wakeup { task, .. } | TraceEvent::Migrate { task, .. } = &record.event {
-            let to = if let TraceEvent::Migrate { to, .. } = record.event { to } else { record.cpu };
-            self.queue_up(*task, to);
-        }
         match &record.event {
             // The time until now is its old group's, at its old class.
             TraceEvent::AttrChange { task, .. }
@@ -227,11 +223,6 @@ impl Monitor for Bandwidth {
                 account.set_at = record.at;
                 account.filled = max.quota.unwrap_or_default();
                 account.begin_anew();
-                for (task, view) in before.tasks() {
-                    if let Some(rq) = view.rq {
-                        self.queue_up(task, rq);
-                    }
-                }
             }
             TraceEvent::BandwidthRefresh { group, throttled, runtime } => {
                 self.charge_running(before, record, found);
@@ -290,8 +281,16 @@ impl Monitor for Bandwidth {
         }
     }
 
-    fn after(&mut self, _: &Replay, record: &Record) {
+    fn after(&mut self, after: &Replay, record: &Record) {
         self.groups.apply(record);
+        match &record.event {
+            TraceEvent::Wakeup { task, .. }
+            | TraceEvent::Migrate { task, .. }
+            | TraceEvent::GroupChange { task, .. } => self.queue_up(after, *task),
+            TraceEvent::GroupMax { .. } => after.tasks().for_each(|(task, _)| self.queue_up(after, task)),
+            // No other event puts a task on a queue of a limited group.
+            _ => {}
+        }
         self.time.apply(record);
     }
 
@@ -307,8 +306,9 @@ impl Bandwidth {
         max.slice.filter(|_| !self.is_divided).unwrap_or(self.slice)
     }
 
-    /// Notes that a task is queued on a CPU, which can take a slice for each of its groups then.
-    fn queue_up(&mut self, task: TaskId, cpu: CpuId) {
+    /// Notes where a task is queued: that CPU can take a slice for each of its groups.
+    fn queue_up(&mut self, after: &Replay, task: TaskId) {
+        let Some(cpu) = after.task(task).and_then(|view| view.rq) else { return };
         for group in self.groups.path(task) {
             if let Some(account) = self.used.get_mut(&group) {
                 account.queued.insert(cpu);

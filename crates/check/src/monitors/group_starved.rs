@@ -254,7 +254,7 @@ impl GroupStarved {
                     }
                 }
             }
-            let own = (u64::from(self.groups.weight(at)) * here / all.max(1)).max(2);
+            let own = mul_div(u64::from(self.groups.weight(at)), here, all).max(2);
             part = part * own / (own + siblings);
             whole = whole.max(1);
             at = parent;
@@ -300,6 +300,7 @@ fn is_fair(view: &TaskView) -> bool {
     view.prio.class() == ClassId::Fair
 }
 
+/// A trace from elsewhere can name any weights, so products are wide.
 fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from(u128::from(a) * u128::from(b) / u128::from(c.max(1))).unwrap_or(u64::MAX)
 }

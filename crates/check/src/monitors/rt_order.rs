@@ -45,7 +45,7 @@ struct RtOrder {
 struct Left {
     at: Instant,
     cpu: CpuId,
-    task: TaskId,
+    /// The task, and the one for which it was left.
     tasks: Vec<TaskId>,
     says: String,
 }
@@ -94,7 +94,7 @@ impl Monitor for RtOrder {
                 )
             };
             if self.moves_running && left.is_some() {
-                self.left.push(Left { at: record.at, cpu: record.cpu, task, tasks, says: sentence() });
+                self.left.push(Left { at: record.at, cpu: record.cpu, tasks, says: sentence() });
             } else {
                 found.push_by(fault, record.at, Some(record.cpu), &tasks, sentence);
             }
@@ -121,7 +121,7 @@ impl RtOrder {
             found.push(late.at, Some(late.cpu), &late.tasks, || late.says);
         }
         if let TraceEvent::Migrate { task, reason: MigrateReason::Active, .. } = &record.event {
-            self.left.retain(|left| left.task != *task);
+            self.left.retain(|left| left.tasks.first() != Some(task));
         }
     }
 

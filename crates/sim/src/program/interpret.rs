@@ -193,41 +193,29 @@ impl Programs {
             // One after the other: each wakes its next waiter.
             Some(mutex) => self.drop_mutex(kernel, cpu, task, mutex),
             None => {
-                self.pass_on_pipe(kernel, cpu, task);
-                self.pass_on_mutex(kernel, cpu, task);
+                self.pass_on_wakeup(kernel, cpu, task);
                 kernel.push_job(cpu, Job::Switch(Leave::Exit));
             }
         }
     }
 
-    /// A task ends at a pipe for which it may have been woken: the next one is woken instead
-    /// (`pipe_read` and `pipe_write` do so when a signal ends the wait). One waiter is woken at a
-    /// time, so nothing else would wake it.
-    fn pass_on_pipe(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+    /// A task ends that may have been woken for a pipe or to take a mutex, and has not: the next
+    /// one is woken instead (`pipe_read` and `pipe_write` do so when a signal ends the wait). One
+    /// waiter is woken at a time, so nothing else would wake it.
+    fn pass_on_wakeup(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
         let program = Rc::clone(&self.program);
         let Some(phase) = self.find_phase(&program, task) else { return };
-        if let Some(Action::PipeRead { pipe, .. } | Action::PipeWrite { pipe, .. }) =
-            phase.actions.get(self.task(task).cursor.action)
-        {
-            let pipe = self.pipe(*pipe);
-            let next = [pipe.next_reader(), pipe.next_writer()];
-            self.wake_each(kernel, cpu, next);
-        }
-    }
-
-    /// A task ends that may have been woken to take a mutex, and has not taken it: the next waiter
-    /// is woken instead. A release wakes one.
-    fn pass_on_mutex(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
-        let program = Rc::clone(&self.program);
-        let wanted =
-            self.find_phase(&program, task).and_then(|phase| match phase.actions.get(self.task(task).cursor.action) {
-                Some(Action::Lock(mutex)) => Some(*mutex),
-                _ => None,
-            });
-        for mutex in [self.task(task).cursor.relock, wanted].into_iter().flatten() {
-            let next = self.next_for_free_mutex(mutex);
-            self.wake_each(kernel, cpu, [next, None]);
-        }
+        let cursor = &self.task(task).cursor;
+        let next = match (cursor.relock, phase.actions.get(cursor.action)) {
+            (Some(mutex), _) => [self.next_for_free_mutex(mutex), None],
+            (None, Some(Action::Lock(mutex))) => [self.next_for_free_mutex(*mutex), None],
+            (None, Some(Action::PipeRead { pipe, .. } | Action::PipeWrite { pipe, .. })) => {
+                let pipe = self.pipe(*pipe);
+                [pipe.next_reader(), pipe.next_writer()]
+            }
+            (None, _) => return,
+        };
+        self.wake_each(kernel, cpu, next);
     }
 
     fn act(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, action: &Action) {

@@ -224,9 +224,18 @@ impl Sink for Watch {
     }
 }
 
-/// FNV-1a of the bytes that are written.
+/// FNV-1a of the bytes that are written, by which runs are compared. `DefaultHasher` is not the
+/// same in each version of the standard library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Hash(u64);
+pub struct Hash(u64);
+
+impl Hash {
+    /// Returns the hash of the bytes so far.
+    #[must_use]
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+}
 
 impl Default for Hash {
     fn default() -> Self {

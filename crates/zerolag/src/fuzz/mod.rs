@@ -36,6 +36,6 @@ mod twin;
 pub use dice::Dice;
 pub use draft::Draft;
 pub use draw::draw;
-pub use judge::{Finding, Judged, is_judging, judge, judge_draft};
+pub use judge::{Finding, Hash, Judged, is_judging, judge, judge_draft};
 pub use shrink::shrink;
 pub use twin::{Twin, compare};

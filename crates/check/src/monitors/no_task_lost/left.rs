@@ -226,32 +226,25 @@ mod tests {
     /// `b` waits behind a real-time task, and CPU 1 is idle.
     #[test]
     fn balancing_by_load_leaves_a_task_behind_a_real_time_task() {
-        let behind = |fair_balance: &str| {
+        let behind = |fair_balance: &str, is_taken: bool| {
             let mut script = Script::new(2);
             let (a, b) = (script.fifo("a", 50), script.fair("b"));
             script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+            if is_taken {
+                script.migrate(420_000, b, 0, 1, MigrateReason::Periodic).run(420_000, 1, None, Some(b));
+            }
             let mut trace = script.end(500_000);
             trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 1).expect("two CPUs"));
             trace.meta.settings.push(("fair_balance".to_owned(), fair_balance.to_owned()));
             trace
         };
-        holds("no-task-lost", &behind("load_above_capacity"));
+        holds("no-task-lost", &behind("load_above_capacity", false));
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
-        breaks("no-task-lost", &behind("kinds"), lost);
+        breaks("no-task-lost", &behind("kinds", false), lost);
         // And it is not judged for that time when it has been taken.
-        let taken = |fair_balance: &str| {
-            let mut script = Script::new(2);
-            let (a, b) = (script.fifo("a", 50), script.fair("b"));
-            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
-            script.migrate(420_000, b, 0, 1, MigrateReason::Periodic).run(420_000, 1, None, Some(b));
-            let mut trace = script.end(430_000);
-            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 1).expect("two CPUs"));
-            trace.meta.settings.push(("fair_balance".to_owned(), fair_balance.to_owned()));
-            trace
-        };
-        holds("no-task-lost", &taken("load_per_task"));
+        holds("no-task-lost", &behind("load_per_task", true));
         let lost = "cpu 1 is idle for 419ms while b (task 1) waits on the queue of cpu 1 and may run here";
-        breaks("no-task-lost", &taken("kinds"), lost);
+        breaks("no-task-lost", &behind("kinds", true), lost);
     }
 
     /// `b` waits behind a real-time task, and the idle CPU 1 has another capacity than CPU 0.
