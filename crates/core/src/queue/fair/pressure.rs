@@ -29,7 +29,7 @@ impl Pressure {
     /// Returns the capacity that remains for fair tasks on a CPU of this capacity. O(1).
     pub(crate) fn left(&mut self, now: Clock, averages: Instant, capacity: u64) -> u64 {
         self.age(averages);
-        self.count_interrupts(now);
+        self.count_interrupts(now, capacity);
         let used = self.above.util;
         if self.interrupts >= capacity || used >= capacity {
             return 1;
@@ -50,14 +50,16 @@ impl Pressure {
         self.above.age(now, signals, 1);
     }
 
-    fn count_interrupts(&mut self, now: Clock) {
+    /// Averages the time of interrupts. It is a part of the capacity of this CPU (`cap_scale`), as
+    /// the use by tasks is: their clock is slower on a weak CPU.
+    fn count_interrupts(&mut self, now: Clock, capacity: u64) {
         let passed = now.wall.since(self.counted.wall);
         let periods = pelt::periods(passed);
         if periods == 0 {
             return;
         }
         let taken = passed.saturating_sub(now.task.since(self.counted.task));
-        let target = taken.mul_div_floor(1024, passed.as_nanos()).as_nanos();
+        let target = taken.mul_div_floor(capacity, passed.as_nanos()).as_nanos();
         self.interrupts = pelt::approach(self.interrupts, target, periods);
         self.counted = now;
     }
@@ -98,14 +100,16 @@ mod tests {
 
     #[test]
     fn interrupts_take_their_part_of_what_is_left() {
-        let mut pressure = Pressure::default();
-        for quarter in 1..=400 {
-            let wall = Instant::ZERO + ms(4 * quarter);
-            let task = Instant::ZERO + ms(3 * quarter);
-            pressure.left(Clock { wall, task }, task, 1024);
+        for capacity in [1024, 200] {
+            let mut pressure = Pressure::default();
+            for quarter in 1..=400 {
+                let wall = Instant::ZERO + ms(4 * quarter);
+                let task = Instant::ZERO + ms(3 * quarter);
+                pressure.left(Clock { wall, task }, task, capacity);
+            }
+            assert!(pressure.interrupts.abs_diff(capacity / 4) < 4, "{} of {capacity}", pressure.interrupts);
+            let clock = Clock { wall: Instant::ZERO + ms(1600), task: Instant::ZERO + ms(1200) };
+            assert_eq!(pressure.left(clock, clock.task, capacity), capacity - pressure.interrupts);
         }
-        assert!(pressure.interrupts.abs_diff(256) < 4, "{}", pressure.interrupts);
-        let clock = Clock { wall: Instant::ZERO + ms(1600), task: Instant::ZERO + ms(1200) };
-        assert_eq!(pressure.left(clock, clock.task, 1024), 1024 - pressure.interrupts);
     }
 }
