@@ -66,7 +66,7 @@ pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slo
 
 #[inline]
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
-    rq.note(Unpublished::QUEUED);
+    rq.note(Unpublished::COUNTS);
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::enqueue(rq, cx, slot),
         ClassId::Fair => fair::enqueue(rq, cx, slot, why),
@@ -78,7 +78,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 #[inline]
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
-    rq.note(Unpublished::QUEUED);
+    rq.note(Unpublished::COUNTS);
     let dequeued = match rq.tasks[slot].prio.class() {
         ClassId::Rt => {
             rt::dequeue(rq, cx, slot);
@@ -165,14 +165,19 @@ pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
 /// Charges the current task up to now.
 #[inline(always)]
 pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if let Some(slot) = rq.current_slot() {
-        let delta = rq.clock_task().since(rq.tasks[slot].exec_start);
-        if !delta.is_zero() {
-            charge(rq, cx, slot, delta);
-        }
-    } else {
+    if let Some((slot, delta)) = to_charge(rq) {
+        charge(rq, cx, slot, delta);
+    } else if rq.current_slot().is_none() {
         charge_idle(rq, cx);
     }
+}
+
+/// Returns the current task and the time that it is to be charged, if that is not zero.
+#[inline(always)]
+fn to_charge(rq: &Rq) -> Option<(Slot, Duration)> {
+    let slot = rq.current_slot()?;
+    let delta = rq.clock_task().since(rq.tasks[slot].exec_start);
+    if delta.is_zero() { None } else { Some((slot, delta)) }
 }
 
 /// Charges the current task when a task of class `woken` wakes. A task that a server runs is
@@ -185,7 +190,22 @@ pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, wok
     }
 }
 
+/// As [`charge_current`], for ticks. Most charges are theirs, so theirs are inlined.
+#[inline(always)]
+pub(crate) fn charge_at_tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if let Some((slot, delta)) = to_charge(rq) {
+        charge_inline(rq, cx, slot, delta);
+    } else if rq.current_slot().is_none() {
+        charge_idle(rq, cx);
+    }
+}
+
 fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
+    charge_inline(rq, cx, slot, delta);
+}
+
+#[inline(always)]
+fn charge_inline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let now = rq.clock_task();
     let task = &mut rq.tasks[slot];
     task.exec_start = now;
@@ -244,14 +264,17 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     if begins_to_idle {
         rq.note(Unpublished::COUNTS); // The last task can have been throttled: it left no queue.
     }
-    let mut was_fair = false;
+    let mut was_rt = false;
     if let Some(slot) = rq.current_slot() {
         let prev = &mut rq.tasks[slot];
         prev.last_ran = cx.now.wall;
         match prev.prio.class() {
-            ClassId::Rt => rt::put_prev(rq, cx, slot),
+            ClassId::Rt => {
+                was_rt = true;
+                rt::put_prev(rq, cx, slot);
+            }
             // See below: the groups that `prev` and `next` share stay current.
-            ClassId::Fair => was_fair = true,
+            ClassId::Fair => {}
             ClassId::Deadline => dl::put_prev(rq, cx, slot),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
@@ -268,13 +291,13 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     let task = &mut rq.tasks[slot];
     task.exec_start = now;
     let (id, class) = (task.id, task.prio.class());
-    let shown = (task.prio, task.can_migrate(cx.shared.nr_cpus()));
+    let (prio, movable) = (task.prio, task.can_migrate(cx.shared.nr_cpus()));
     if class != ClassId::Fair {
         fair::put_prev(rq, cx);
     }
-    // A switch between fair tasks changes only the running task. The published priority and
-    // mobility of the current task are often the same for both.
-    if !was_fair || class != ClassId::Fair || shown != rq.shows_of_current() {
+    // A switch changes which real-time tasks wait, and the current task, whose published priority
+    // and mobility are often the same as before.
+    if was_rt || class == ClassId::Rt || !rq.shows_current(prio, movable) {
         rq.note(Unpublished::PRIOS);
     }
     cx.shared.publish_current(rq.cpu(), Some(id));

@@ -192,11 +192,21 @@ impl Topology {
         if a == b { Distance::Same } else { self.distance_of_two(a, b) }
     }
 
+    #[inline]
     fn distance_of_two(&self, a: CpuId, b: CpuId) -> Distance {
-        [Distance::Smt, Distance::Llc, Distance::Socket]
-            .into_iter()
-            .find(|distance| self.span(a, *distance).contains(&b.0))
-            .unwrap_or(Distance::Remote)
+        match () {
+            () if self.are_together(a, b, Distance::Smt) => Distance::Smt,
+            () if self.are_together(a, b, Distance::Llc) => Distance::Llc,
+            () if self.are_together(a, b, Distance::Socket) => Distance::Socket,
+            () => Distance::Remote,
+        }
+    }
+
+    /// Returns whether two different CPUs are in one domain.
+    const fn are_together(&self, a: CpuId, b: CpuId, distance: Distance) -> bool {
+        let size = self.size(distance);
+        // Divisions are slow; flat machines need none.
+        size > 1 && (size == self.size(Distance::Remote) || a.0 / size == b.0 / size)
     }
 }
 

@@ -257,6 +257,7 @@ impl Machine {
         true
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, event: Event) {
         match event {
             Event::Completion { cpu, generation } => {
@@ -417,7 +418,7 @@ impl Machine {
                 }
                 Ahead::Left(left) => self.programs.follow_interrupt(&mut self.kernel, cpu, left),
                 Ahead::Switch => {
-                    if self.switch(cpu, Leave::Preempted).is_err() {
+                    if self.switch(cpu, Some(Leave::Preempted)).is_err() {
                         return;
                     }
                 }
@@ -438,11 +439,8 @@ impl Machine {
     fn execute(&mut self, cpu: CpuId, job: Job) -> Done {
         let Self { kernel, programs, admin, .. } = self;
         match job {
-            Job::Switch(why) => self.switch(cpu, why),
-            Job::Pick => {
-                kernel.lock_to_pick(cpu)?;
-                self.pick(cpu)
-            }
+            Job::Switch(why) => self.switch(cpu, Some(why)),
+            Job::Pick => self.switch(cpu, None),
             Job::Carry { step, then_pick } => kernel.carry(cpu, step, then_pick),
             Job::Wake { task, why, target } => kernel.wake(cpu, task, why, target),
             Job::Lend { task } => kernel.lend(cpu, task),
@@ -477,17 +475,17 @@ impl Machine {
         }
     }
 
-    /// Leaves the current task of a CPU and chooses the next one, under one hold of the lock.
-    fn switch(&mut self, cpu: CpuId, why: Leave) -> Done {
-        if let Some(dead) = self.kernel.leave(cpu, why)? {
-            self.programs.bury(dead);
-            self.admin.groups.remove_emptied(&mut self.kernel, cpu);
+    /// Chooses the next task of a CPU, which leaves its current one before, unless it has done so
+    /// already: under one hold of the lock of its run queue.
+    fn switch(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Done {
+        if let Some(why) = leaves {
+            if let Some(dead) = self.kernel.leave(cpu, why)? {
+                self.programs.bury(dead);
+                self.admin.groups.remove_emptied(&mut self.kernel, cpu);
+            }
+        } else {
+            self.kernel.lock_to_pick(cpu)?;
         }
-        self.pick(cpu)
-    }
-
-    /// Chooses the next task of a CPU, which has the lock of its run queue and gives it back.
-    fn pick(&mut self, cpu: CpuId) -> Done {
         let step = match self.kernel.pick_locked(cpu) {
             Ok(step) => step,
             Err(first) => return self.kernel.carry(cpu, first, true),

@@ -136,6 +136,7 @@ fn enqueue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         add_pushable(rq, cx, slot);
     }
     if was_empty {
+        rq.note(Unpublished::PRIOS);
         rt::deadline_came_or_went(rq, cx);
     }
 }
@@ -145,6 +146,7 @@ fn dequeue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     assert!(was_queued, "a task that contends is queued");
     remove_pushable(rq, cx, slot);
     if rq.dl.is_empty() {
+        rq.note(Unpublished::PRIOS);
         rt::deadline_came_or_went(rq, cx);
     }
 }
@@ -442,14 +444,18 @@ pub(crate) fn check_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     Resched::No
 }
 
+/// Arms the timer that ends the budget of the current task, unless only ticks look at it.
+#[inline]
 fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     match cx.config.settings.enforce_dl {
-        TimerGrain::Hrtick | TimerGrain::Exact => {
-            let left = rq.tasks[slot].dl.runtime_left.max_zero();
-            let left = if rq.dl.reclaims { dl_sums::time_of(rq, cx, slot, left) } else { left };
-            let at = cx.now.wall.saturating_add(left);
-            cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at });
-        }
+        TimerGrain::Hrtick | TimerGrain::Exact => arm_budget_timer(rq, cx, slot),
         TimerGrain::Tick => {}
     }
+}
+
+fn arm_budget_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let left = rq.tasks[slot].dl.runtime_left.max_zero();
+    let left = if rq.dl.reclaims { dl_sums::time_of(rq, cx, slot, left) } else { left };
+    let at = cx.now.wall.saturating_add(left);
+    cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at });
 }

@@ -140,6 +140,8 @@ pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
+/// Starts a server. Out of line, as [`stop`] is: [`update`] seldom does either.
+#[inline(never)]
 fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
@@ -169,6 +171,7 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 }
 
 /// \[4\] Stops a started server.
+#[inline(never)]
 pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
     let was_queued = matches!(server.state, State::Queued(_));
@@ -185,7 +188,7 @@ pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKin
 }
 
 fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: State) {
-    rq.note(Unpublished::DL_QUEUED);
+    rq.note(Unpublished::DL_QUEUED.and(Unpublished::PRIOS));
     rq.dl.server_mut(kind).state = state;
     let (now, cpu) = (cx.now, rq.cpu());
     let server = rq.dl.server(kind);

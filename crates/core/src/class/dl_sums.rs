@@ -41,10 +41,15 @@ use lock_api::RawMutex;
 use zerolag_model::{Duration, Instant, ServerKind};
 
 /// Reads the notes that other CPUs left for this CPU. One load if there are none.
+#[inline]
 pub(crate) fn read_notes<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    if !cx.shared.has_dl_notes(rq.cpu()) {
-        return;
+    if cx.shared.has_dl_notes(rq.cpu()) {
+        read_each(rq, cx);
     }
+}
+
+#[cold]
+fn read_each<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     let (cpu, sums) = (rq.cpu(), &mut rq.dl.sums);
     cx.shared.take_dl_notes(cpu, |note| sums.note(note));
 }

@@ -21,6 +21,7 @@ use crate::task::body::Task;
 use crate::words::ids::Slot;
 use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
+use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::settings::{Grain, OverloadScope, RtOverload};
 use zerolag_model::{Duration, TraceEvent};
@@ -36,6 +37,8 @@ pub(crate) fn enqueue_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
 }
 
 fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End) {
+    rq.note(Unpublished::PRIOS);
+    rq.tasks.seat_or_new(slot);
     rq.rt.run.insert(&mut rq.tasks, slot, end);
     rq.rt.nr_running += 1;
     rt_throttle::queued(rq, cx);
@@ -69,6 +72,7 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
 
 /// Dequeues a task.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.note(Unpublished::PRIOS);
     let was_queued = rq.rt.run.remove(&mut rq.tasks, slot);
     assert!(was_queued, "a task that is dequeued was queued");
     rq.rt.pushable.remove(&mut rq.tasks, slot);

@@ -21,9 +21,8 @@ pub(crate) fn find_lowest_for<L: RawMutex>(
     allowed: Option<&zerolag_model::CpuMask>,
     near: CpuId,
 ) -> Option<CpuId> {
-    let (mut scanned, places) = (0, [near, cx.by]);
     let domain = cx.shared.domain(near);
-    let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, places, &cx.config.topology, &mut scanned));
+    let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, [near, cx.by], &cx.config.topology));
     cx.io.costs.cpus_scanned += 1;
     found.filter(|cpu| *cpu != near)
 }

@@ -71,11 +71,15 @@ fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
 ///
 /// A runtime of zero throttles nothing: the time is forgotten instead, since no period could ever
 /// repay it (`sched_rt_runtime_exceeded`, until v6.11).
+#[inline]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
-    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else { return };
-    if rq.rt.throttle.state == State::Idle {
-        return;
+    if rq.rt.throttle.state != State::Idle {
+        charge_period(rq, cx, delta);
     }
+}
+
+fn charge_period<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
+    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else { return };
     let time = rq.rt.throttle.time + delta;
     set_time(rq, cx, time);
     if rq.rt.throttle.is_throttled() {

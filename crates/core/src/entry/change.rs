@@ -195,6 +195,7 @@ impl<L: RawMutex> Scheduler<L> {
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
         let job = rq.tasks[slot].dl.abs_deadline;
         change(&mut rq.tasks[slot]);
+        rq.note(Unpublished::PRIOS); // It can be the current one.
         let after = rq.tasks[slot].prio;
         if rq.tasks[slot].dl.abs_deadline != job {
             dl::trace_job(rq, cx, slot);

@@ -563,7 +563,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     #[inline(always)]
     fn tick_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
-        lifecycle::charge_current(rq, cx);
+        lifecycle::charge_at_tick(rq, cx);
         if let Some(slot) = rq.current_slot().filter(|_| rq.phase() == Phase::Running) {
             let resched = match rq.current_class() {
                 ClassId::Rt => rt::tick(rq, cx, slot),

@@ -62,14 +62,24 @@ impl PublishedPrios {
     };
 
     pub(crate) const fn pack(self) -> u64 {
-        const fn field(prio: Prio) -> u64 {
-            prio.raw().cast_unsigned() as u64
-        }
-        field(self.current)
+        Self::pack_current(self.current, self.current_movable)
             | field(self.highest) << 16
             | field(self.pushable) << 32
-            | (self.current_movable as u64) << 48
             | (self.reaches_all as u64) << 49
+    }
+
+    const fn pack_current(current: Prio, movable: bool) -> u64 {
+        field(current) | (movable as u64) << 48
+    }
+
+    /// Returns whether a published word shows this of the current task.
+    pub(crate) const fn shows_current(word: u64, current: Prio, movable: bool) -> bool {
+        word & (0xffff | 1 << 48) == Self::pack_current(current, movable)
+    }
+
+    /// Returns whether two published words have the same most urgent task.
+    pub(crate) const fn has_same_highest(one: u64, other: u64) -> bool {
+        (one ^ other) & 0xffff << 16 == 0
     }
 
     pub(crate) const fn unpack(word: u64) -> Self {
@@ -81,6 +91,10 @@ impl PublishedPrios {
             reaches_all: word >> 49 & 1 != 0,
         }
     }
+}
+
+const fn field(prio: Prio) -> u64 {
+    prio.raw().cast_unsigned() as u64
 }
 
 /// The deadlines that a CPU publishes.

@@ -257,8 +257,9 @@ impl Rq {
 
     /// Returns whether no task runs or is queued.
     #[must_use]
+    #[inline]
     pub fn is_idle(&self) -> bool {
-        !self.has_running() && self.current.is_none()
+        self.current.is_none() && !self.has_running()
     }
 
     /// Returns whether this CPU is online.
@@ -291,6 +292,7 @@ impl Rq {
     pub(crate) fn quit_current(&mut self, slot: Slot) {
         if self.current == Some(slot) {
             self.current = None;
+            self.note(Unpublished::PRIOS);
         }
     }
 
@@ -441,11 +443,10 @@ impl Rq {
         }
     }
 
-    /// Returns the published priority of the current task, and whether it is published as able to
-    /// migrate.
-    pub(crate) const fn shows_of_current(&self) -> (Prio, bool) {
-        let prios = PublishedPrios::unpack(self.published.prios);
-        (prios.current, prios.current_movable)
+    /// Returns whether this priority is published as that of the current task, and whether the task
+    /// is published as able or unable to migrate.
+    pub(crate) const fn shows_current(&self, prio: Prio, movable: bool) -> bool {
+        PublishedPrios::shows_current(self.published.prios, prio, movable)
     }
 
     fn published_prios<L: RawMutex>(&self, cx: &Cx<'_, L>) -> PublishedPrios {
@@ -511,8 +512,8 @@ impl Rq {
             let prios = self.published_prios(cx);
             let word = prios.pack();
             if word != self.published.prios {
-                let had = PublishedPrios::unpack(core::mem::replace(&mut self.published.prios, word));
-                if prios.highest != had.highest && self.is_online {
+                let had = core::mem::replace(&mut self.published.prios, word);
+                if !PublishedPrios::has_same_highest(word, had) && self.is_online {
                     cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
                 }
                 cx.shared.publish_prios(cpu, word);
@@ -662,6 +663,6 @@ impl Rq {
 pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
     let body = rq.tasks.remove(slot);
     cx.shared.set_home(body.id, None);
-    rq.unpublished.add(Unpublished::QUEUED);
+    rq.unpublished.add(Unpublished::COUNTS);
     body
 }

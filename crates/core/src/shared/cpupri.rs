@@ -106,14 +106,14 @@ impl CpuPri {
     ///
     /// Order among CPUs of one level (`find_lowest_rq`): `near` itself, then its SMT siblings, its
     /// cache, its socket, the rest; in each the calling CPU `by`, because it needs no IPI, then the
-    /// lowest number. `scanned` counts the examined levels.
+    /// lowest number.
+    #[inline]
     pub(crate) fn find(
         &self,
         prio: Prio,
         allowed: Option<&CpuMask>,
         [near, by]: [CpuId; 2],
         topology: &Topology,
-        scanned: &mut u32,
     ) -> Option<CpuId> {
         let below = Self::level(prio);
         for word in 0..self.occupied.len() {
@@ -123,7 +123,6 @@ impl CpuPri {
                 if level >= usize::from(below) {
                     return None;
                 }
-                *scanned += 1;
                 if let Some(cpu) = self.nearest(level, allowed, [near, by], topology) {
                     return Some(cpu);
                 }
@@ -175,7 +174,7 @@ mod tests {
         }
         let find_by = |prio, allowed: Option<&str>, near, by| {
             let allowed = allowed.map(|list| list.parse().expect("a list"));
-            pri.find(prio, allowed.as_ref(), [CpuId(near), CpuId(by)], &machine, &mut 0)
+            pri.find(prio, allowed.as_ref(), [CpuId(near), CpuId(by)], &machine)
         };
         let find = |prio, allowed, near| find_by(prio, allowed, near, near);
         assert_eq!(find(rt(50), None, 0), None, "equal priority is not preempted");

@@ -123,14 +123,18 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.flag(|| state.uneven.load(Ordering::Relaxed) & 1 << level != 0)
     }
 
-    /// Takes the notes that others left for this CPU.
-    pub(crate) fn take_notes(&mut self, cpu: CpuId) -> Removed {
+    /// Takes the notes that others left for this CPU; seldom has it any.
+    #[inline]
+    pub(crate) fn take_notes(&mut self, cpu: CpuId) -> Option<Removed> {
         let notes = &self.shared.cpus[cpu.index()].0.notes;
         let take = || match notes.load(Ordering::Relaxed) {
             0 => 0,
             _ => notes.swap(0, Ordering::Relaxed),
         };
-        state::unpack_notes(self.observer.u64(take))
+        match self.observer.u64(take) {
+            0 => None,
+            word => Some(state::unpack_notes(word)),
+        }
     }
 
     pub(crate) fn counts(&mut self, cpu: CpuId) -> PublishedCounts {

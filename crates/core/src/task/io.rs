@@ -75,8 +75,16 @@ impl Io {
 
     /// Returns whether no call has left anything here since the host last drained it.
     #[must_use]
+    #[inline(always)]
     pub fn is_quiet(&self) -> bool {
-        self.ops.is_empty() && self.parked.is_empty() && self.trace.is_empty() && self.costs.is_zero()
+        self.costs.is_zero() && !self.has_orders()
+    }
+
+    /// Returns whether a call has left operations, tasks or records here.
+    #[must_use]
+    #[inline]
+    pub const fn has_orders(&self) -> bool {
+        self.ops.len() + self.parked.len() + self.trace.len() > 0
     }
 
     #[inline]

@@ -16,12 +16,10 @@ impl Unpublished {
     pub(crate) const AVERAGES: Self = Self(4);
     /// The deadlines of the deadline tasks and servers.
     pub(crate) const DEADLINES: Self = Self(8);
-    /// The fields that change when a task is enqueued or dequeued, or becomes able or unable to
-    /// run.
-    pub(crate) const QUEUED: Self = Self::PRIOS.and(Self::COUNTS);
-    /// The fields that change when a deadline task or a server does so.
-    pub(crate) const DL_QUEUED: Self = Self::QUEUED.and(Self::DEADLINES);
-    pub(crate) const ALL: Self = Self::QUEUED.and(Self::AVERAGES).and(Self::DEADLINES);
+    /// The fields that change when a deadline task is enqueued or dequeued, or becomes able or
+    /// unable to run. The priorities change if it is the first one, or was the last.
+    pub(crate) const DL_QUEUED: Self = Self::COUNTS.and(Self::DEADLINES);
+    pub(crate) const ALL: Self = Self::PRIOS.and(Self::AVERAGES).and(Self::DL_QUEUED);
     pub(crate) const NONE: Self = Self(0);
 
     /// Returns the union of both sets.

@@ -232,20 +232,22 @@ impl Cpu {
         self.current.is_some() && self.segment == Segment::None
     }
 
-    /// Begins a kernel path: accounts the time since the last one and stops the task clock.
+    /// Begins a kernel path: accounts the time since the last one and stops the task clock. Returns
+    /// the clocks of the run queue: at this moment they stay the same, whatever the path spends.
     #[inline]
-    pub(super) fn enter_kernel(&mut self, now: Instant) {
+    pub(super) fn enter_kernel(&mut self, now: Instant) -> Clock {
         debug_assert!(now >= self.busy_until);
-        let task_clock = self.clock(now).task;
+        let clock = self.clock(now);
         if now == self.busy_until {
-            return; // The path continues where it ended.
+            return clock; // The path continues where it ended.
         }
         self.account_below(now);
         self.is_own_path = true; // An interrupt calls `begin_interrupt` after this.
-        self.task_clock = task_clock;
+        self.task_clock = clock.task;
         self.busy_until = now;
         self.times_before = self.times;
         self.stretch = Stretch::Free;
+        clock
     }
 
     /// Accounts the time since the last path to the current task's layer, or to idle.

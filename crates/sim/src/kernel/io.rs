@@ -14,13 +14,13 @@ impl Kernel {
     /// Carries out what a call of the core has left in `io`.
     #[inline(always)]
     pub(crate) fn after_call(&mut self, cpu: CpuId) {
-        if !self.io.is_quiet() {
-            self.drain_io(cpu);
+        self.spend_costs(cpu);
+        if self.io.has_orders() {
+            self.carry_out(cpu);
         }
     }
 
-    fn drain_io(&mut self, cpu: CpuId) {
-        self.spend_costs(cpu);
+    fn carry_out(&mut self, cpu: CpuId) {
         while let Some(parcel) = self.io.parked.pop() {
             self.park_waiter(cpu, parcel);
         }
@@ -69,7 +69,7 @@ impl Kernel {
     }
 
     /// Turns the counts of the core into time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spend_costs(&mut self, cpu: CpuId) {
         if !self.io.costs.is_zero() {
             self.spend_counted(cpu);

@@ -106,7 +106,7 @@ impl Kernel {
     }
 
     /// Takes the first work off a CPU's list, and charges the transfer of its cache lines.
-    #[inline]
+    #[inline(always)]
     fn take_work(&mut self, cpu: CpuId) -> Option<Work> {
         let place = &mut self.cpus[cpu.index()];
         let (from, work) = place.works.pop_front()?;
@@ -132,7 +132,9 @@ impl Kernel {
         let place = &mut self.cpus[cpu.index()];
         place.in_works = false;
         let at = place.busy_until;
-        self.emit_at(at, cpu, TraceEvent::IrqExit { irq: Irq::Ipi });
+        if self.tracer.is_on() {
+            self.emit_at(at, cpu, TraceEvent::IrqExit { irq: Irq::Ipi });
+        }
         self.watch(cpu);
     }
 

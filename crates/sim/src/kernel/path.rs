@@ -210,6 +210,13 @@ impl Kernel {
         if place.ticking && end > next_tick || place.completion_at.is_some_and(|at| at <= end) {
             return; // It comes up, finds that there is work left, and is set again.
         }
+        self.queue_completion(cpu, end);
+    }
+
+    /// Out of line: the computation of a CPU seldom ends before its next tick.
+    #[inline(never)]
+    fn queue_completion(&mut self, cpu: CpuId, end: Instant) {
+        let place = &mut self.cpus[cpu.index()];
         place.completion = place.completion.wrapping_add(1);
         place.completion_at = Some(end);
         let event = Event::Completion { cpu, generation: place.completion };

@@ -89,9 +89,9 @@ impl Kernel {
     pub(crate) fn load(&mut self, cpu: CpuId) -> Option<TaskId> {
         let task = self.cpus[cpu.index()].current?;
         let body = &mut self.bodies[task.index()];
-        let distance = body.last_ran_on.map_or(Distance::Same, |last| self.topology.distance(last, cpu));
-        body.refill += self.costs.cache_refill.at(distance);
-        body.last_ran_on = Some(cpu);
+        if let Some(last) = body.last_ran_on.replace(cpu).filter(|last| *last != cpu) {
+            body.refill += self.costs.cache_refill.at(self.topology.distance(last, cpu));
+        }
         let mut segment = core::mem::replace(&mut body.segment, Segment::None);
         if let Segment::Work { left, .. } = &mut segment {
             *left += core::mem::take(&mut body.refill);

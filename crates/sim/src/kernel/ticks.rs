@@ -86,12 +86,11 @@ impl Kernel {
         if !is_plain || self.tracer.is_on() {
             return Ticked::Interrupt;
         }
-        place.enter_kernel(now);
+        let clock = place.enter_kernel(now);
         place.begin_interrupt();
         place.advance_segment(now);
         place.stretch = Stretch::Free;
         place.spend(CpuLayer::Irq, self.costs.tick);
-        let clock = place.clock(now);
         let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
         if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
             place.segment_since = place.busy_until;

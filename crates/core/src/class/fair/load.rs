@@ -104,11 +104,12 @@ fn start(rq: &mut Rq, slot: Slot) {
 }
 
 /// Removes the load of tasks that slept here and woke elsewhere.
+#[inline(always)]
 pub(crate) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let cpu = rq.cpu();
     let removed = cx.view().take_notes(cpu);
     rq.age_queue(QueueIx::ROOT);
-    if removed != Removed::default() {
+    if let Some(removed) = removed {
         rq.queue_mut(QueueIx::ROOT).average.remove(removed);
         rq.note(Unpublished::AVERAGES);
     } else if rq.queue(QueueIx::ROOT).nr_queued == 0 {
@@ -120,6 +121,7 @@ pub(crate) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 
 /// Updates the averages of the root queue, at ticks with a fair task and when the CPU balances.
 /// O(1).
+#[inline(always)]
 pub(crate) fn follow<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.tune.tracks_load {
         take_notes(rq, cx);

@@ -92,12 +92,14 @@ pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if core::mem::take(&mut rq.fair.has_hrtick) {
         cx.io.op(Op::CancelTimer { cpu: rq.cpu(), timer: RqTimer::Slice });
     }
-    let now = rq.averages_clock();
-    turn::put_down(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, now);
+    if rq.queue(QueueIx::ROOT).current.is_some() {
+        let now = rq.averages_clock();
+        turn::put_down(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, now);
+    }
 }
 
 /// Charges exec time to the current task and to every group that it is in. O(depth).
-#[inline]
+#[inline(always)]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let task = &mut rq.tasks[slot].fair;
@@ -150,7 +152,9 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
         FairAlgorithm::Eevdf => charged,
         FairAlgorithm::Cfs => charged.max(turn::tick_cfs(&mut rq.fair, &mut rq.tasks, slot, leaf)),
     };
-    follow_reference(rq, slot, leaf);
+    if rq.clock_task() >= rq.fair.references_due {
+        follow_references(rq, slot, leaf);
+    }
     if leaf != QueueIx::ROOT {
         follow_weights(rq, cx, leaf);
     }
@@ -165,9 +169,10 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
 ///
 /// Whatever joins or leaves a queue moves its reference on. A task that runs alone for months does
 /// neither, and points that are 2^63 ns apart have no order. The kernel moves `min_vruntime` on in
-/// every `update_curr`; a step at a tick is the same to all that join later.
-#[inline]
-fn follow_reference(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
+/// every `update_curr`; a step now and then is the same to all that join later.
+#[cold]
+fn follow_references(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
+    rq.fair.references_due = rq.clock_task().saturating_add(REFERENCE_LOOK);
     let (mut q, mut at) = (leaf, rq.tasks[slot].fair.vruntime);
     loop {
         if at.since(rq.queue(q).zero_vruntime) > REFERENCE_REACH {
@@ -178,8 +183,12 @@ fn follow_reference(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
     }
 }
 
-/// How far a reference can be behind: far from 2^63 ns, and reached once in days at most.
+/// How far behind a reference may be found: far from 2^63 ns.
 const REFERENCE_REACH: Vlag = Vlag::from_nanos(1 << 60);
+
+/// The time between two looks at the references, thirteen days: in it the lightest entity, of
+/// weight 2, leaves one behind by half of [`REFERENCE_REACH`].
+const REFERENCE_LOOK: Duration = Duration::from_nanos(1 << 50);
 
 /// Updates the weights of a queue's group, and of those above it, to their loads. A group that is
 /// cut (its task finishes its time in the kernel, or was moved there while it ran) is on no queue;

@@ -15,7 +15,7 @@ use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
 use zerolag_model::settings::{FairAlgorithm, SliceProtection, Throttle, TimerGrain};
-use zerolag_model::{CpuId, Duration, GroupId};
+use zerolag_model::{CpuId, Duration, GroupId, Instant};
 
 /// The maximum number of resting queues that a CPU keeps.
 pub(crate) const RESTING_MAX: usize = 64;
@@ -40,6 +40,8 @@ pub(crate) struct FairRq {
     pub(crate) lives: u32,
     /// Whether a charge found that the current task's turn is over.
     pub(crate) due: Resched,
+    /// The task clock from which on a tick looks how far the references of virtual time are behind.
+    pub(crate) references_due: Instant,
     /// Whether the timer of `enforce.fair = hrtick` is set.
     pub(crate) has_hrtick: bool,
     /// Whether the queue of any group has ever had a limit. If not, nothing is throttled or
@@ -134,6 +136,7 @@ impl FairRq {
             nr_parks: 0,
             lives: 0,
             due: Resched::No,
+            references_due: Instant::ZERO,
             has_hrtick: false,
             has_limits: false,
             nr_throttled: 0,

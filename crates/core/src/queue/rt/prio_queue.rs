@@ -39,10 +39,10 @@ impl<const LINK: usize> PrioQueue<LINK> {
         Self { lists: Box::new([Ends::default(); PRIOS]), occupied: [0; 2] }
     }
 
-    /// Inserts a task into the list of its effective priority.
+    /// Inserts a task, whose slot has a seat, into the list of its effective priority.
     pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, end: End) {
         let prio = index(tasks[slot].prio);
-        let seat = tasks.seat_or_new(slot);
+        let seat = tasks.seat_mut(slot);
         assert!(matches!(seat.links[LINK], Link::Out), "a task is on a list once");
         let ends = &mut self.lists[prio];
         let link = match end {
