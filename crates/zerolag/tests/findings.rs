@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use zerolag::Plan;
 use zerolag::check::{Options, Report, check};
+use zerolag::fuzz::{Judged, judge};
 use zerolag::model::event::Irq;
 use zerolag::model::{Duration, TraceEvent};
 use zerolag::report::{Metrics, Summary};
@@ -45,6 +46,17 @@ fn no_finding_is_back() {
         let report = check(&trace, &Options::default());
         assert!(report.faults().is_some(), "{}:\n{report}", path.display());
         assert!(trace.records == run(&path).records, "{}: another run differs", path.display());
+    }
+}
+
+/// A run without a trace does the same, and so does one that goes on in a copy of the machine.
+#[test]
+fn no_finding_depends_on_its_trace() {
+    for path in files() {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        if let Judged::Wrong(finding) = judge(&text) {
+            panic!("{}: {finding}", path.display());
+        }
     }
 }
 

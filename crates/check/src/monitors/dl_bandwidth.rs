@@ -322,7 +322,7 @@ impl DlBandwidth {
         let (runtime, period) = (params.runtime, params.period);
         let overrun = self.grain + self.time.deaf(task, on, at);
         let rate = Rate { runtime, period, overrun, besides: Duration::ZERO };
-        let ran = asked_at(before, &self.time, on, from, now, found).since(from).saturating_sub(self.path);
+        let ran = asked_at(before, (&self.time, on), (from, from), now, found).since(from).saturating_sub(self.path);
         // Later, it could be late because it was not stopped.
         bucket.note_lateness(from.at);
         let excess = bucket.fill((from.at, ran), now, rate, self.is_costly);
@@ -366,7 +366,9 @@ impl DlBandwidth {
         let bucket = self.server_buckets.entry(cpu);
         let from = later(bucket.at, self.time.switched(cpu));
         let ran = served.map_or(Duration::ZERO, |_| {
-            asked_at(before, &self.time, cpu, from, now, found).since(from).saturating_sub(path)
+            // A new period of the server answers no request.
+            let turn = (self.time.switched(cpu), from);
+            asked_at(before, (&self.time, cpu), turn, now, found).since(from).saturating_sub(path)
         });
         // The budget of a period that continues after a change can be the old one.
         bucket.old = bucket.old.filter(|(_, until)| at <= *until);
@@ -392,13 +394,20 @@ fn later(counted: Moment, switched: Moment) -> Moment {
 }
 
 /// Returns the time up to which a CPU's task, which has run since `from`, runs by its own right:
-/// now, or when the CPU was asked to reschedule. A request from before `from` was obeyed.
-fn asked_at(before: &Replay, time: &TaskTime, cpu: CpuId, from: Moment, now: Moment, found: &mut Findings) -> Moment {
-    match before.cpu(cpu).need_resched_since.filter(|asked| from.at <= *asked && *asked < now.at) {
+/// now, or when the CPU was asked to reschedule; that is `from` if it was asked before. A request
+/// from before `answered` was obeyed.
+fn asked_at(
+    before: &Replay,
+    (time, cpu): (&TaskTime, CpuId),
+    (answered, from): (Moment, Moment),
+    now: Moment,
+    found: &mut Findings,
+) -> Moment {
+    match before.cpu(cpu).need_resched_since.filter(|asked| answered.at <= *asked && *asked < now.at) {
         None => now,
         Some(_) => {
             found.skip("a CPU was asked to reschedule and did not yet");
-            time.asked(cpu)
+            later(from, time.asked(cpu))
         }
     }
 }
@@ -432,6 +441,25 @@ mod tests {
         let (deadline, budget) = (Instant::from_nanos(50_000_000), RUNTIME.to_signed());
         script.event(4_000, 0, TraceEvent::DlReplenish { task: d, deadline, budget });
         breaks("dl-bandwidth", &ends(&script), "d (task 0) runs for 19.2ms more than 2ms in 10ms allow");
+    }
+
+    /// A server's period begins while its CPU, in the kernel, has not answered a request.
+    #[test]
+    fn a_request_from_before_the_period_is_given_time_until_it_is_answered() {
+        let asked = |is_asked: bool| {
+            let mut script = Script::new(1);
+            exact(&mut script, &[("fair_server.runtime", "2ms"), ("fair_server.period", "10ms")]);
+            let fair = script.fair("fair");
+            script.wake(0, 0, fair).run(0, 0, None, Some(fair));
+            if is_asked {
+                script.event(1_000, 0, TraceEvent::NeedResched { by: zerolag_model::CpuId(0) });
+            }
+            let state = ServerState::Queued { deadline: Instant::from_nanos(12_000_000) };
+            script.event(2_000, 0, TraceEvent::Server { kind: ServerKind::Fair, state });
+            script.run(11_000, 0, Some(fair), None).end(11_000)
+        };
+        holds("dl-bandwidth", &asked(true));
+        breaks("dl-bandwidth", &asked(false), "the fair server of cpu 0 runs for 3.2ms more than 2ms in 10ms allow");
     }
 
     /// A task that runs from 0 to 24 ms, in which other things happen.

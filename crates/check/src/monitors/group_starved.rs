@@ -42,7 +42,8 @@ struct GroupStarved {
     queued: BTreeMap<(CpuId, TaskId), Instant>,
     /// For how long other tasks have had the CPU while a group waited there.
     behind: BTreeMap<(CpuId, GroupId), Behind>,
-    /// When the task of a CPU last changed its class: its time before that is not fair time.
+    /// When the task of a CPU last changed its class or its group: its time before that is not fair
+    /// time, or was the other group's.
     changed: BTreeMap<CpuId, Instant>,
     has_groups: bool,
     /// Whether a task in kernel mode is not preempted.
@@ -92,7 +93,9 @@ impl Monitor for GroupStarved {
                 self.charge(before, record, found);
                 self.changed.remove(&record.cpu);
             }
-            TraceEvent::AttrChange { task, .. } | TraceEvent::PrioInherit { task, .. } => {
+            TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. }
+            | TraceEvent::GroupChange { task, .. } => {
                 if let Some(TaskState::Running { on, .. }) = before.task(*task).map(|view| view.state) {
                     self.changed.insert(on, record.at);
                 }
@@ -388,6 +391,24 @@ mod tests {
         };
         holds("group-starved", &moved_at(900_000));
         let says = "group 1 waits while others run on cpu 0 for 804ms; it was due 730908.393us at least";
+        breaks("group-starved", &moved_at(100_000), says);
+    }
+
+    /// `a` ran in the group of `b` until it was moved out of it: until then the group ran.
+    #[test]
+    fn a_group_has_not_waited_while_its_own_task_ran() {
+        let moved_at = |us| {
+            let mut script = Script::new(1);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight: 1024 });
+            [a, b].map(|task| script.event(0, 0, TraceEvent::GroupChange { task, group: GROUP }).clone());
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b);
+            script.event(us, 0, TraceEvent::GroupChange { task: a, group: GroupId::ROOT });
+            script.preempt(904_000, 0, a, b).end(905_000)
+        };
+        holds("group-starved", &moved_at(900_000));
+        let says = "group 1 waits while others run on cpu 0 for 804ms; it was due 402ms at least";
         breaks("group-starved", &moved_at(100_000), says);
     }
 

@@ -30,8 +30,10 @@
 //! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
 //!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
 //!
-//! Not excepted: the bug of kernels before 3.17, `fault.cfs_bandwidth_offline_loss`. A violation on
-//! a CPU that is offline names it, and does not fail a run.
+//! Not excepted: the bug of kernels before 3.17, `fault.cfs_bandwidth_offline_loss`, and that of
+//! kernels before 3.16, `fault.idle_busy_interval`. A violation on a CPU that is offline names it,
+//! and so does one of less than a round of a busy CPU beside an idle one that ticks. Neither fails
+//! a run.
 //!
 //! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound
 //! or a group is unthrottled; O(CPUs) when a task ends a wait longer than the bound.
@@ -81,6 +83,8 @@ struct NoTaskLost {
     /// Whether a push goes on with the next task if the first has nowhere to go.
     skips_stuck: bool,
     loses_offline: bool,
+    /// Whether an idle CPU, which ticks, keeps to the interval of a busy one.
+    keeps_busy_interval: bool,
     /// Whether only the periodic balancer moves real-time tasks.
     rt_is_passive: bool,
     /// Whether balancing compares the loads of groups of CPUs (`fair_balance`).
@@ -116,6 +120,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         loses_offline: context.settings().bandwidth_offline_loss,
+        keeps_busy_interval: context.settings().idle_busy_interval && !context.settings().nohz,
         round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
     }))
 }
@@ -127,6 +132,7 @@ impl Monitor for NoTaskLost {
         | TraceEvent::Migrate { task, .. }
         | TraceEvent::AttrChange { task, .. }
         | TraceEvent::PrioInherit { task, .. }
+        | TraceEvent::GroupChange { task, .. }
         | TraceEvent::Affinity { task, .. } = &record.event
         {
             self.head_leaves(before, *task, record.at);
@@ -415,7 +421,9 @@ impl NoTaskLost {
             return;
         }
         let is_offline = view.rq.is_some_and(|rq| before.cpu(rq).online_since().is_none());
-        let fault = (self.loses_offline && is_offline).then_some("fault.cfs_bandwidth_offline_loss");
+        let loses = (self.loses_offline && is_offline).then_some("fault.cfs_bandwidth_offline_loss");
+        let is_in_interval = self.keeps_busy_interval && both < bound + self.round;
+        let fault = loses.or(is_in_interval.then_some("fault.idle_busy_interval"));
         found.push_by(fault, at, Some(cpu), &[task], || {
             let at = queue_of(before, task);
             format!("cpu {cpu} is idle for {both} while {} waits on {at} and may run here", label(before, task))
@@ -690,13 +698,18 @@ mod tests {
         let c = stuck.fifo("c", 3);
         stuck.affinity(1000, c, "0").wake(1000, 0, c);
         holds("no-task-lost", &stuck.end(500_000));
-        // The wait begins once the stuck one has changed.
+        // The wait begins once the stuck one has changed, or has been queued anew.
         let changed_at = |us: u64| {
             let mut changed = stuck.clone();
             changed.event(us, 0, TraceEvent::AttrChange { task: c, attr: zerolag_model::SchedAttr::NORMAL });
             changed.end(500_000)
         };
         holds("no-task-lost", &changed_at(410_000));
+        let mut requeued = stuck.clone();
+        requeued.event(410_000, 0, TraceEvent::GroupChange { task: c, group: GroupId(1) });
+        let b = TaskId(1);
+        requeued.migrate(410_000, b, 0, 1, MigrateReason::Push).run(410_000, 1, None, Some(b));
+        holds("no-task-lost", &requeued.end(500_000));
         let later = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &changed_at(300_000), later);
         let mut skipped = stuck.end(500_000);
@@ -717,6 +730,20 @@ mod tests {
         };
         assert_eq!(report("on").faults().map(|faults| faults.len()), Some(1));
         assert!(report("off").faults().is_none());
+    }
+
+    /// The fault delays a round by an interval of a busy CPU: 64 ms with two CPUs.
+    #[test]
+    fn a_task_that_waits_for_a_busy_interval_names_the_fault() {
+        let named = |ms: u64, nohz: &str| {
+            let mut trace = waiting().0.end(ms * 1000);
+            let settings = [("fault.idle_busy_interval", "on"), ("nohz", nohz)];
+            trace.meta.settings.extend(settings.map(|(key, value)| (key.to_owned(), value.to_owned())));
+            crate::check(&trace, &crate::Options::default()).faults().is_some_and(|faults| faults.len() == 1)
+        };
+        assert!(named(160, "off"));
+        assert!(!named(160, "on"), "another CPU asks it to balance");
+        assert!(!named(170, "off"), "the interval is over");
     }
 
     #[test]

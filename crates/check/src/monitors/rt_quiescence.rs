@@ -51,7 +51,7 @@ use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use std::collections::BTreeMap;
-use zerolag_model::event::IpiReason;
+use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::settings::{Preempt, RtBalance};
 use zerolag_model::{CpuId, Duration, Instant, MigrateReason, Prio, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::replay::{CpuView, TaskState, TaskView};
@@ -88,10 +88,17 @@ struct RtQuiescence {
     served: IdTable<CpuId, Option<(Instant, Prio)>>,
     /// When each CPU last left an interrupt handler, or a section without preemption.
     handled: IdTable<CpuId, Option<Instant>>,
-    /// The CPUs to which a push IPI was sent and that have not served all interrupts since; and
-    /// whether one has begun there since. The handler of an earlier one can end before it arrives.
-    ipis: BTreeMap<CpuId, bool>,
+    /// The CPUs to which a push IPI was sent and that have not served all interrupts since; and how
+    /// many handlers of IPIs must begin there until it is served. That of an earlier IPI can begin,
+    /// or end, before it arrives.
+    ipis: BTreeMap<CpuId, u32>,
+    /// The IPIs that were sent to each CPU and whose handlers have not begun, and when the last one
+    /// was sent. Several can have one handler, so after [`IPI_MOST`] none counts.
+    under_way: IdTable<CpuId, (u32, Instant)>,
 }
+
+/// An IPI that is not held up arrives within this time.
+const IPI_MOST: Duration = Duration::from_micros(100);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -129,6 +136,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         served: IdTable::default(),
         handled: IdTable::default(),
         ipis: BTreeMap::new(),
+        under_way: IdTable::default(),
     }))
 }
 
@@ -171,17 +179,24 @@ impl Monitor for RtQuiescence {
             }
         }
         match record.event {
-            TraceEvent::IpiSend { to, reason: IpiReason::RtPush } if self.is_complete => {
-                self.ipis.insert(to, false);
+            TraceEvent::IpiSend { to, reason } if self.is_complete => {
+                let (under_way, last) = self.under_way.get(to).copied().unwrap_or_default();
+                let under_way = if record.at.since(last) > IPI_MOST { 1 } else { under_way + 1 };
+                *self.under_way.entry(to) = (under_way, record.at);
+                if reason == IpiReason::RtPush {
+                    self.ipis.insert(to, under_way);
+                }
             }
-            TraceEvent::IrqEnter { .. } => {
-                if let Some(has_begun) = self.ipis.get_mut(&record.cpu) {
-                    *has_begun = true;
+            TraceEvent::IrqEnter { irq: Irq::Ipi } => {
+                let (under_way, _) = self.under_way.entry(record.cpu);
+                *under_way = under_way.saturating_sub(1);
+                if let Some(left) = self.ipis.get_mut(&record.cpu) {
+                    *left = left.saturating_sub(1);
                 }
             }
             // Interrupts that wait are served one after the other, without a gap.
             TraceEvent::IrqExit { .. }
-                if before.cpu(record.cpu).irq_depth <= 1 && self.ipis.get(&record.cpu) == Some(&true) =>
+                if before.cpu(record.cpu).irq_depth <= 1 && self.ipis.get(&record.cpu) == Some(&0) =>
             {
                 self.ipis.remove(&record.cpu);
             }
@@ -488,6 +503,31 @@ mod tests {
         };
         assert!(!judged(false));
         assert!(judged(true));
+    }
+
+    /// CPU 0 begins to serve an earlier IPI after a push IPI was sent. That one arrives when
+    /// interrupts are disabled there.
+    #[test]
+    fn a_push_ipi_outlives_the_handler_of_an_earlier_one() {
+        let sent = |has_earlier: bool| {
+            let mut script = overloaded();
+            let off = |disables| TraceEvent::NoPreempt { task: zerolag_model::TaskId(0), disables };
+            let ipi = |reason| TraceEvent::IpiSend { to: CpuId(0), reason };
+            if has_earlier {
+                script.event(9, 1, ipi(IpiReason::Resched));
+            }
+            script.event(10, 1, ipi(IpiReason::RtPush));
+            script.event(10, 0, TraceEvent::IrqEnter { irq: Irq::Ipi });
+            script.event(10, 0, TraceEvent::IrqExit { irq: Irq::Ipi });
+            script.event(10, 0, off(Some(Disables::Interrupts))).end(1000)
+        };
+        let judged = |has_earlier| {
+            let report = crate::check(&sent(has_earlier), &crate::Options::default());
+            let own = "a push IPI waits for the end of an interrupt or of a section";
+            report.not_judged_by("rt-quiescence").all(|part| part.reason != own)
+        };
+        assert!(!judged(true));
+        assert!(judged(false));
     }
 
     #[test]

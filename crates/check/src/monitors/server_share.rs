@@ -13,7 +13,7 @@
 //! its end: that time is no part of the window.
 //!
 //! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or
-//! unthrottled.
+//! unthrottled, or a boost begins or ends.
 
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
@@ -96,7 +96,8 @@ impl Monitor for ServerShare {
         let old = self.servers.of(record.cpu);
         self.servers.apply(record);
         match &record.event {
-            TraceEvent::Throttle { .. } | TraceEvent::Unthrottle { .. } => {
+            // A boost can suspend the throttling of a whole group.
+            TraceEvent::Throttle { .. } | TraceEvent::Unthrottle { .. } | TraceEvent::Boost { .. } => {
                 let tasks: Vec<TaskId> = after.tasks().map(|(task, _)| task).collect();
                 for task in tasks {
                     self.follow(after, task, record.at);
@@ -263,6 +264,30 @@ mod tests {
     fn a_throttled_task_is_not_starved() {
         holds("server-share", &throttled_until(3_000));
         breaks("server-share", &throttled_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
+    }
+
+    /// With `boost_groups` the boost of one task lets its whole group run, until it ends.
+    #[test]
+    fn a_task_whose_group_was_only_boosted_is_not_starved() {
+        let boosted = |until_ms: Option<u64>| {
+            let (mut script, fair, fifo) = beginning();
+            let (group, parent) = (GroupId(1), GroupId::ROOT);
+            script.event(0, 0, TraceEvent::GroupNew { group, parent, path: "/g".into() });
+            let second = script.fair("second");
+            [fair, second].map(|task| script.event(0, 0, TraceEvent::GroupChange { task, group }).clone());
+            script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).event(5, 0, TraceEvent::Throttle { group });
+            script.wake(10, 0, fair).event(20, 0, TraceEvent::Boost { task: second, boosted: true });
+            script.wake(20, 0, second);
+            if let Some(ms) = until_ms {
+                script.event(ms * 1000, 0, TraceEvent::Boost { task: second, boosted: false });
+            }
+            let mut trace = script.end(4_500_000);
+            trace.meta.settings.push(("throttle".to_owned(), "boost_groups".to_owned()));
+            trace
+        };
+        holds("server-share", &boosted(Some(500)));
+        let says = "fair tasks want to run on cpu 0 for 4499.98ms, and run for 0ns";
+        breaks("server-share", &boosted(None), says);
     }
 
     /// A deadline task runs for `ms`, and then, if it changes, as a real-time task.

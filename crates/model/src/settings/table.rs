@@ -472,5 +472,10 @@ settings! {
         "fault.cfs_burst_cut":
             "writing cpu.max divides the group's cpu.max.burst by 1000 (5.14 to 6.9)",
             burst_cut: bool = false, V5_14 => true, V5_15 => false;
+        /// Fixed in 3.16 by commit 52a08ef1f13a. An idle CPU without a tick is asked to balance by
+        /// a busy one, whatever its own interval is.
+        "fault.idle_busy_interval":
+            "an idle CPU that ticks waits for the end of a busy CPU's balancing interval (until 3.15)",
+            idle_busy_interval: bool = true, V4_1 => false;
     }
 }

@@ -82,7 +82,11 @@ impl Kernel {
     fn tick(&mut self, cpu: CpuId) -> Ticked {
         let (now, next_tick) = (self.now, self.ticks.next);
         let place = &mut self.cpus[cpu.index()];
-        let is_plain = !place.is_in_kernel(now) && place.segment != Segment::None && place.lock.is_free(now);
+        // A softirq that waits for the end of a section is looked at when the path ends.
+        let is_plain = !place.is_in_kernel(now)
+            && place.segment != Segment::None
+            && place.lock.is_free(now)
+            && place.raised.is_empty();
         if !is_plain || self.tracer.is_on() {
             return Ticked::Interrupt;
         }

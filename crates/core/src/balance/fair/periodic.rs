@@ -100,7 +100,10 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
             kick_idle(rq, cx, has_waiting);
         }
     }
-    if cx.now.wall < rq.fair.balance.next {
+    // A CPU that has become idle does not wait for the end of an interval of a busy one
+    // (`sched_balance_newidle`, `next_balance`).
+    let keeps_to_next = rq.has_running() || !rq.fair.balance.next_is_busy || cx.config.settings.idle_busy_interval;
+    if cx.now.wall < rq.fair.balance.next && keeps_to_next {
         return Step::Done;
     }
     let kind = if !rq.has_running() { BalanceKind::Idle } else { BalanceKind::Periodic };
@@ -200,6 +203,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     rq.publish(cx);
     let now = jiffies(rq, cx);
     let mut next = Instant::FAR_FUTURE;
+    rq.fair.balance.next_is_busy = kind == BalanceKind::Periodic;
     let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu(), distance));
     let first = usize::from(core::mem::take(&mut rq.fair.balance.begins_at));
     for level in (first..LEVELS.len()).chain(0..first) {

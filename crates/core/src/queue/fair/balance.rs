@@ -14,6 +14,8 @@ pub(crate) struct BalanceState {
     pub(crate) levels: [LevelState; LEVELS.len()],
     /// No level is due before this instant.
     pub(crate) next: Instant,
+    /// Whether that is by the intervals of a busy CPU, which an idle one does not keep to.
+    pub(crate) next_is_busy: bool,
     /// The level with which the next round begins: the one above the level that had a partner in
     /// the last round.
     pub(crate) begins_at: u8,
