@@ -322,6 +322,14 @@ impl Settings {
             spec: "fair/min-slice.md",
         },
         Fault {
+            setting: "wakeup_past_delayed",
+            wrong: "off",
+            effect: "a woken task with a short slice does not preempt: a sleeping task that is still queued is compared",
+            since: by("6.12", "f12e148892ed"),
+            fixed: Some(by("7.1", "ac8e69e69363")),
+            spec: "fair/wakeup-past-delayed.md",
+        },
+        Fault {
             setting: "smt_balance",
             wrong: "off",
             effect: "a task that leaves a full cache moves beside a busy thread although a whole core idles",

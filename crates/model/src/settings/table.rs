@@ -292,6 +292,11 @@ settings! {
         /// Since 6.12.
         "features.DELAY_DEQUEUE": "EEVDF: a blocked task stays queued until its lag is repaid",
             delay_dequeue: bool = false, V6_12 => true;
+        /// Commits ac8e69e69363 and 9f6d929ee2c6; also in the stable kernels of 6.18 and 7.0 since
+        /// May 2026, not in 6.12.117. 6.19 had ended by then.
+        "wakeup_past_delayed":
+            "EEVDF: a wakeup ends the delayed dequeues that it finds before the woken task (7.1)",
+            wakeup_past_delayed: bool = false, V6_18 => true, V6_19 => false, V7_0 => true;
         /// Since 6.0, commit 70fb5ccf2ebb, and in 5.15.148 and RHEL 8 and 9.
         "features.SIS_UTIL": "the busier a cache is, the fewer of its CPUs are searched for an idle one",
             sis_util: bool = false, V4_18 => true, V4_19 => false, V5_14 => true;

@@ -74,22 +74,14 @@ pub(crate) const FLOORS: Floors = &[
     &["rq/run_queue"],
     &["rq/fair_view", "rq/inspect"],
     // Classes: what happens to a queue. The eight files of the fair class are one recursion.
-    &[
-        "class",
-        "class/dl_later",
-        "class/dl_sums",
-        "class/fair/load",
-        "class/fair/preempt",
-        "class/rt_lowest",
-        "class/rt_throttle",
-    ],
+    &["class", "class/dl_later", "class/dl_sums", "class/fair/load", "class/rt_lowest", "class/rt_throttle"],
     &[
         "class/fair/bandwidth class/fair/boost class/fair/delay class/fair/enqueue class/fair/groups \
          class/fair/park class/fair/run class/fair/throttle",
         "class/fair/misfit",
         "class/rt",
     ],
-    &["class/dl_server", "class/fair/capacity"],
+    &["class/dl_server", "class/fair/capacity", "class/fair/preempt"],
     &["class/dl", "class/fair"],
     // What classes share, and what concerns several.
     &["lifecycle"],

@@ -1,8 +1,10 @@
 //! Preemption: whether a fair task that was just queued runs before the current one.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `check_preempt_wakeup_fair`, `find_matching_se`.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `check_preempt_wakeup_fair`, `find_matching_se`;
+//! v7.2, `wakeup_preempt_fair`.
 
-use crate::entity::fair::{Claim, Standing};
+use crate::class::fair::delay;
+use crate::entity::fair::{Claim, EntityRef, QueueIx, Standing};
 use crate::queue::fair::{cfs, eevdf, preempt};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -13,7 +15,7 @@ use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{FairPolicy, SchedAttr};
 
 /// Returns whether a fair task that was just enqueued preempts the current fair task.
-pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
+pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
     if current == woken || rq.need_resched() == Resched::Now {
         return Resched::No;
     }
@@ -45,7 +47,26 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, curre
     }
     let q = rq.entity(running).queue;
     match rq.fair.tune.algorithm {
-        FairAlgorithm::Eevdf => eevdf::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking),
+        FairAlgorithm::Eevdf => {
+            if rq.fair.tune.wakeup_past_delayed {
+                end_delayed(rq, cx, q, running, waking);
+            }
+            eevdf::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking)
+        }
         FairAlgorithm::Cfs => cfs::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking),
+    }
+}
+
+/// Ends the delayed dequeues of a queue that hide the woken entity: an entity that would be picked
+/// has repaid its lag. Until 7.0 such an entity was compared with the woken one, which then did not
+/// preempt.
+fn end_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, current: EntityRef, woken: EntityRef) {
+    // The current entity is never delayed here, so this ends.
+    loop {
+        let first = eevdf::pick_at_wakeup(&rq.fair, &rq.tasks, q, current, woken);
+        if !rq.entity(first).is_delayed() {
+            return;
+        }
+        delay::finish(rq, cx, first);
     }
 }

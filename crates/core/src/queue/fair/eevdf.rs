@@ -172,6 +172,28 @@ pub(crate) fn is_overdue(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: E
     fair.tune.preempt_short && !fair.entity(tasks, current).is_protected() && !is_eligible(fair, tasks, q, current)
 }
 
+/// Returns the entity that would run now that `woken` has joined the current entity's queue.
+pub(crate) fn pick_at_wakeup(
+    fair: &FairRq,
+    tasks: &TaskSlab,
+    q: QueueIx,
+    current: EntityRef,
+    woken: EntityRef,
+) -> EntityRef {
+    let protects = protects(fair) && !overrides(fair, tasks, q, current, woken);
+    pick_as(fair, tasks, fair.queue(q), protects)
+}
+
+/// Returns whether a woken entity competes as if the current entity were not protected
+/// (`PREEMPT_SHORT`).
+fn overrides(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef, woken: EntityRef) -> bool {
+    fair.tune.preempt_short
+        && match fair.tune.protection {
+            SliceProtection::Request => is_short(fair, tasks, q, current, woken),
+            SliceProtection::MinSlice => fair.entity(tasks, woken).slice < fair.entity(tasks, current).slice,
+        }
+}
+
 /// Returns whether an entity preempts the current entity of the same queue, when a SCHED_OTHER task
 /// wakes.
 pub(crate) fn preempts(
@@ -181,28 +203,20 @@ pub(crate) fn preempts(
     current: EntityRef,
     woken: EntityRef,
 ) -> Resched {
-    match fair.tune.protection {
-        SliceProtection::Request => {
-            if fair.tune.preempt_short && is_short(fair, tasks, q, current, woken) {
-                fair.entity_mut(tasks, current).claim = Claim::None;
-            }
-            if pick(fair, tasks, fair.queue(q)) == woken { Resched::Now } else { Resched::No }
-        }
-        SliceProtection::MinSlice => {
-            let is_short =
-                fair.tune.preempt_short && fair.entity(tasks, woken).slice < fair.entity(tasks, current).slice;
-            if pick_as(fair, tasks, fair.queue(q), !is_short) == woken {
-                if is_short {
-                    fair.entity_mut(tasks, current).claim = Claim::None;
-                }
-                return Resched::Now;
-            }
-            if is_short && fair.tune.run_to_parity {
+    let overrides = overrides(fair, tasks, q, current, woken);
+    let is_picked = pick_as(fair, tasks, fair.queue(q), protects(fair) && !overrides) == woken;
+    if overrides {
+        match fair.tune.protection {
+            // Lost, whether or not the woken entity is the next one.
+            SliceProtection::Request => fair.entity_mut(tasks, current).claim = Claim::None,
+            SliceProtection::MinSlice if is_picked => fair.entity_mut(tasks, current).claim = Claim::None,
+            SliceProtection::MinSlice if fair.tune.run_to_parity => {
                 slice::shorten_protection(fair, tasks, q, current);
             }
-            Resched::No
+            SliceProtection::MinSlice => {}
         }
     }
+    if is_picked { Resched::Now } else { Resched::No }
 }
 
 /// Returns whether a woken entity with a shorter slice ends the current entity's protection.

@@ -82,6 +82,7 @@ pub(crate) struct Tunables {
     pub(crate) keep_requests: bool,
     pub(crate) delay_dequeue: bool,
     pub(crate) wakeup_preemption: bool,
+    pub(crate) wakeup_past_delayed: bool,
     pub(crate) yield_forfeits: bool,
     /// Whether averages are maintained (`load_tracking = pelt` and more than one CPU).
     pub(crate) tracks_load: bool,
@@ -118,6 +119,7 @@ impl FairRq {
             keep_requests: settings.place_rel_deadline,
             delay_dequeue: settings.delay_dequeue,
             wakeup_preemption: settings.wakeup_preemption,
+            wakeup_past_delayed: settings.wakeup_past_delayed,
             yield_forfeits: settings.yield_forfeits,
             throttle: settings.throttle,
             tracks_load: settings.tracks_load() && config.topology.nr_cpus() > 1,
