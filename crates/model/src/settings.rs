@@ -86,7 +86,7 @@ pub use fair_balance::FairBalance;
 pub use kernel::KernelVersion;
 pub use limits::{BandwidthControl, Throttle};
 pub use load::LoadTracking;
-pub use protection::SliceProtection;
+pub use protection::{LagLimit, SliceProtection};
 pub use recent_used::RecentUsedCpu;
 pub use rt::{OverloadScope, RtBalance, RtOverload};
 pub use servers::{CpuServer, CpuServers, FairServer, ServerStart, ServerStop, ServerWakeup};

@@ -752,7 +752,7 @@ mod tests {
     fn the_preset_is_the_latest_that_is_not_newer() {
         assert_eq!(nearest_kernel((6, 14)).name(), "6.12");
         assert_eq!(nearest_kernel((6, 18)).name(), "6.18");
-        assert_eq!(nearest_kernel((7, 3)).name(), "7.2");
+        assert_eq!(nearest_kernel((7, 3)).name(), "7.3");
         assert_eq!(nearest_kernel((5, 10)).name(), "5.10");
         assert_eq!(nearest_kernel((5, 13)).name(), "5.10");
     }

@@ -299,8 +299,11 @@ impl<L: RawMutex> Scheduler<L> {
                 return Err(NotHere(task));
             }
         }
-        // It is placed by the average of the last charge (`requeue_delayed_entity`). Only the
-        // comparison with the current task charges that one (`check_preempt_wakeup_fair`).
+        // Until 7.0 it is placed by the average of the last charge (`requeue_delayed_entity`). Only
+        // the comparison with the current task charges that one (`check_preempt_wakeup_fair`).
+        if self.config.settings.delayed_debt_shrinks {
+            lifecycle::charge_current(rq, cx);
+        }
         if !fair::wake_delayed(rq, cx, slot) {
             return Err(NotHere(task));
         }

@@ -330,6 +330,22 @@ impl Settings {
             spec: "fair/wakeup-past-delayed.md",
         },
         Fault {
+            setting: "lag_limit",
+            wrong: "own_slice",
+            effect: "a task with a short slice forgets what it owes or is owed next to tasks with long ones",
+            since: with("6.6"),
+            fixed: Some(by("7.0", "6e3c0a4e1ad1")),
+            spec: "fair/lag-limit.md",
+        },
+        Fault {
+            setting: "delayed_debt_shrinks",
+            wrong: "off",
+            effect: "the debt of a sleeping task that is still queued grows as others join and leave",
+            since: with("6.12"),
+            fixed: Some(by("7.1", "c5cd6fd75b6a")),
+            spec: "fair/delayed-debt.md",
+        },
+        Fault {
             setting: "smt_balance",
             wrong: "off",
             effect: "a task that leaves a full cache moves beside a busy thread although a whole core idles",

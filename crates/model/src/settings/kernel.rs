@@ -59,6 +59,8 @@ switch! {
         V7_1 = "7.1",
         /// `sched_rt_runtime_us` is the whole period.
         V7_2 = "7.2",
+        /// One queue of the fair tasks of all groups; wakeups of tasks with short slices preempt.
+        V7_3 = "7.3",
     }
 }
 
@@ -73,8 +75,8 @@ impl KernelVersion {
     /// kernels of RHEL 8.8 and 9.3: kernels of these numbers are seldom others. Approximate are:
     ///
     /// * Before 5.5, except 4.18: the balancing of fair tasks compares groups as since 5.5.
-    /// * 6.1, 6.12, 6.18 and later: new-idle balancing in proportion to its successes is not built
-    ///   (6.19; backported in early 2026).
+    /// * 6.1, 6.12, 6.18: new-idle balancing in proportion to its successes is off (6.19; in stable
+    ///   kernels since early 2026).
     /// * 4.18 and 5.14: backports of later minor releases of RHEL were not read.
     /// * Before 7.0: real-time tasks are pulled as before 2026, although stable kernels have
     ///   changed that since (`94894c9c477e`, `dd29c017aed6`).

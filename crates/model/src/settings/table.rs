@@ -23,7 +23,7 @@
 //! and a second key to every trace.
 
 use super::{
-    BandwidthControl, CpuServers, FairAlgorithm, FairBalance, FairServer, Grain, KernelVersion, LoadTracking,
+    BandwidthControl, CpuServers, FairAlgorithm, FairBalance, FairServer, Grain, KernelVersion, LagLimit, LoadTracking,
     OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Setting,
     SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value, read_duration, read_integer,
 };
@@ -274,7 +274,10 @@ settings! {
         "features.RUN_TO_PARITY": "EEVDF: current runs until its lag is zero or its slice ends",
             run_to_parity: bool = false, V6_6 => true;
         "slice_protection": "EEVDF: how long RUN_TO_PARITY protects a picked task",
-            slice_protection: SliceProtection = SliceProtection::Request, V6_18 => SliceProtection::MinSlice;
+            slice_protection: SliceProtection =
+                SliceProtection::Request,
+                V6_18 => SliceProtection::MinSlice,
+                V7_3 => SliceProtection::ZeroLag;
         /// Since 6.12.
         "group_min_slice": "EEVDF: a group uses the shortest slice of its tasks",
             group_min_slice: bool = false, V6_12 => true;
@@ -289,6 +292,21 @@ settings! {
         /// Since 6.12.
         "features.PREEMPT_SHORT": "EEVDF: a woken task with a shorter slice ends the protection of the current one",
             preempt_short: bool = false, V6_12 => true;
+        /// `wakeup_preempt_fair`, `set_short_buddy`.
+        "short_wakeup_first":
+            "EEVDF: an eligible woken task with a shorter slice preempts whatever the deadlines, and runs next (7.3)",
+            short_wakeup_first: bool = false, V7_3 => true;
+        /// `wakeup_preempt_fair`: the labels `update` and `preempt`.
+        "wakeup_ends_protection":
+            "EEVDF: a wakeup that preempts ends the current task's protection, any other shortens it (7.3)",
+            wakeup_ends_protection: bool = false, V7_3 => true;
+        /// Commit 6e3c0a4e1ad1, 7.0; 6.12.117 is without.
+        "lag_limit": "EEVDF: how much lag a task keeps when it leaves its queue",
+            lag_limit: LagLimit = LagLimit::OwnSlice, V7_0 => LagLimit::LongestSlice;
+        /// Commit c5cd6fd75b6a and the one that it completes, 7.1.
+        "delayed_debt_shrinks":
+            "EEVDF: a task with a delayed dequeue never owes more than when it blocked (7.1)",
+            delayed_debt_shrinks: bool = false, V7_1 => true;
         /// Since 6.12.
         "features.DELAY_DEQUEUE": "EEVDF: a blocked task stays queued until its lag is repaid",
             delay_dequeue: bool = false, V6_12 => true;

@@ -122,7 +122,7 @@ fn known_faults_are_listed_with_commits_versions_and_specs() {
         assert!(all.stdout.contains(&format!("{}\n    {}\n", fault.name(), fault.effect)), "{}", fault.name());
         assert!(super::workspace().join("specs").join(fault.spec).is_file(), "{}", fault.spec);
     }
-    let one = "since 6.12 (fd03c5b85855), not fixed; presets with it: 6.12 6.18 6.19 7.0 7.1 7.2\n";
+    let one = "since 6.12 (fd03c5b85855), not fixed; presets with it: 6.12 6.18 6.19 7.0 7.1 7.2 7.3\n";
     assert!(all.stdout.contains(one), "{}", all.stdout);
 }
 

@@ -36,11 +36,12 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
 
 /// Ends a delayed dequeue. The body of a task goes to the host.
 pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
-    let q = rq.entity(entity).queue;
+    let (q, owed) = (rq.entity(entity).queue, rq.entity(entity).vlag);
     part(rq, cx, q, entity, true);
+    let shrinks = rq.fair.tune.delayed_debt_shrinks;
     // `DELAY_ZERO`: a sleeping task gains no credit while it waits to leave.
     let leaving = rq.entity_mut(entity);
-    leaving.vlag = leaving.vlag.min(Vlag::ZERO);
+    leaving.vlag = if shrinks { leaving.vlag.max(owed) } else { leaving.vlag }.min(Vlag::ZERO);
     match entity {
         EntityRef::Task(slot) => {
             if !go(rq, cx, q, Tally::DELAYED) {

@@ -145,7 +145,11 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         return Dequeued::Gone;
     }
     if sleeps && owes(&rq.fair, &rq.tasks, q, entity) {
+        if rq.fair.tune.delayed_debt_shrinks {
+            eevdf::keep_lag(&mut rq.fair, &mut rq.tasks, q, entity);
+        }
         rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
+        rq.queue_mut(q).buddies.clear(entity);
         let runnable = Tally::runnable(&rq.tasks, slot);
         count(rq, q, Tally::DELAYED, runnable);
         return Dequeued::Delayed;
@@ -226,6 +230,10 @@ fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: 
             join::reweigh(&mut rq.fair, &mut rq.tasks, parent, group, weight, now);
         }
     } else if why == Leaving::Sleeps && owes(&rq.fair, &rq.tasks, parent, group) {
+        if rq.fair.tune.delayed_debt_shrinks {
+            eevdf::keep_lag(&mut rq.fair, &mut rq.tasks, parent, group);
+        }
+        rq.queue_mut(parent).buddies.clear(group);
         rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
     } else if !rq.entity(group).is_delayed() {
         part(rq, cx, parent, group, true);

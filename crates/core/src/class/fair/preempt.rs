@@ -1,7 +1,7 @@
 //! Preemption: whether a fair task that was just queued runs before the current one.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `check_preempt_wakeup_fair`, `find_matching_se`;
-//! v7.2, `wakeup_preempt_fair`.
+//! v7.2 and v7.3, `wakeup_preempt_fair`.
 
 use crate::class::fair::delay;
 use crate::entity::fair::{Claim, EntityRef, QueueIx, Standing};
@@ -16,15 +16,27 @@ use zerolag_model::{FairPolicy, SchedAttr};
 
 /// Returns whether a fair task that was just enqueued preempts the current fair task.
 pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
-    if current == woken || rq.need_resched() == Resched::Now {
+    if current == woken {
         return Resched::No;
     }
-    if rq.fair.due == Resched::Now {
-        return Resched::Now;
+    // Also a switch that is due can be to another task than the woken one.
+    if !rq.fair.tune.short_wakeup_first {
+        if rq.need_resched() == Resched::Now {
+            return Resched::No;
+        }
+        if rq.fair.due == Resched::Now {
+            return Resched::Now;
+        }
     }
     if !rq.fair.tune.wakeup_preemption {
-        return Resched::No;
+        return rq.fair.due;
     }
+    let preempts = compare(rq, cx, current, woken);
+    preempts.max(rq.fair.due)
+}
+
+/// Compares a fair task that was just enqueued with the current one.
+fn compare<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
     let (running, waking) = preempt::siblings(&rq.fair, &rq.tasks, current, woken);
     match (rq.entity(running).standing, rq.entity(waking).standing) {
         (Standing::Ordinary | Standing::Spared, Standing::Ordinary | Standing::Spared) => {}
@@ -36,14 +48,13 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
             rq.entity_mut(running).claim = Claim::None;
             return Resched::Now;
         }
-        (false, true) => return Resched::No,
+        (false, true) => return fails(rq, running),
         (true, true) | (false, false) => {}
     }
     match rq.tasks[woken].attr {
         SchedAttr::Fair { policy: FairPolicy::Other, .. } => {}
-        SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. }
-        | SchedAttr::Rt { .. }
-        | SchedAttr::Deadline(_) => return Resched::No,
+        SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. } => return fails(rq, running),
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => return Resched::No,
     }
     let q = rq.entity(running).queue;
     match rq.fair.tune.algorithm {
@@ -55,6 +66,15 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
         }
         FairAlgorithm::Cfs => cfs::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking),
     }
+}
+
+/// A wakeup that does not preempt. Since 7.3 it shortens the protection of the current entity.
+fn fails(rq: &mut Rq, running: EntityRef) -> Resched {
+    if rq.fair.tune.wakeup_ends_protection {
+        let q = rq.entity(running).queue;
+        eevdf::shorten_protection(&mut rq.fair, &mut rq.tasks, q, running);
+    }
+    Resched::No
 }
 
 /// Ends the delayed dequeues of a queue that hide the woken entity: an entity that would be picked

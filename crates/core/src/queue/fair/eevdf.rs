@@ -14,6 +14,7 @@
 //! | its request is served | it requests the next slice; the CPU reschedules | `update_deadline` |
 //! | it was picked | it is protected (see below) | `RUN_TO_PARITY`, `set_protect_slice` |
 //! | one with a shorter slice wakes | the protection ends | `PREEMPT_SHORT` |
+//! | ... and is eligible (7.3) | it runs next | `set_short_buddy` |
 //! | it blocks with negative lag | it stays queued until the average passes it | `DELAY_DEQUEUE` |
 //! | it yields | its deadline moves a slice away | `yield_task_fair` |
 //!
@@ -37,7 +38,7 @@ use crate::queue::fair::slice;
 use crate::task::slab::TaskSlab;
 use crate::words::resched::Resched;
 use zerolag_model::Duration;
-use zerolag_model::settings::SliceProtection;
+use zerolag_model::settings::{LagLimit, SliceProtection};
 
 /// Returns the weighted average vruntime of a queue.
 pub(crate) fn average(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> Vtime {
@@ -68,7 +69,7 @@ pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> EntityRef 
 /// Returns whether the current entity's protection counts. Since 6.17 it also counts without
 /// `RUN_TO_PARITY`, but is shorter then.
 fn protects(fair: &FairRq) -> bool {
-    fair.tune.run_to_parity || fair.tune.protection == SliceProtection::MinSlice
+    fair.tune.run_to_parity || fair.tune.protection != SliceProtection::Request
 }
 
 /// Picks as [`pick`] does; `protects` says whether the current entity's protection counts.
@@ -76,6 +77,13 @@ fn protects(fair: &FairRq) -> bool {
 fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, protects: bool) -> EntityRef {
     if queue.nr_queued == 1 {
         return queue.current.unwrap_or_else(|| first(fair, queue));
+    }
+    if protects
+        && let Some(next) = queue.buddies.next
+        && fair.tune.short_wakeup_first
+        && !queue.is_beyond_average(current_of(fair, tasks, queue), fair.entity(tasks, next).vruntime)
+    {
+        return next;
     }
     let Some(current) = queue.current else {
         let limit = queue.average(None);
@@ -134,12 +142,20 @@ pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity:
 
 /// Saves an entity's lag before it leaves the queue.
 pub(crate) fn keep_lag(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
-    let average = average(fair, tasks, q);
-    let tick = fair.tune.tick;
-    let leaving = fair.entity_mut(tasks, entity);
-    let most = leaving.load.to_virtual((leaving.slice * 2).max(tick)).as_nanos();
-    let vlag = average.since(leaving.vruntime).as_nanos().clamp(-most, most);
-    leaving.vlag = Vlag::from_nanos(vlag);
+    let vlag = lag_of(fair, tasks, q, entity);
+    fair.entity_mut(tasks, entity).vlag = vlag;
+}
+
+/// Returns an entity's lag, as far as it is kept (`entity_lag`).
+pub(crate) fn lag_of(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> Vlag {
+    let tune = &fair.tune;
+    let entity = fair.entity(tasks, entity);
+    let most = match tune.lag_limit {
+        LagLimit::OwnSlice => (entity.slice * 2).max(tune.tick),
+        LagLimit::LongestSlice => fair.queue(q).longest_slice(tune) + tune.tick,
+    };
+    let most = entity.load.to_virtual(most).as_nanos();
+    Vlag::from_nanos(average(fair, tasks, q).since(entity.vruntime).as_nanos().clamp(-most, most))
 }
 
 /// Returns the unserved part of an entity's request, which continues on the next queue.
@@ -167,7 +183,7 @@ pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
 pub(crate) fn is_overdue(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef) -> bool {
     match fair.tune.protection {
         SliceProtection::Request => {}
-        SliceProtection::MinSlice => return !fair.entity(tasks, current).is_protected(),
+        SliceProtection::MinSlice | SliceProtection::ZeroLag => return !fair.entity(tasks, current).is_protected(),
     }
     fair.tune.preempt_short && !fair.entity(tasks, current).is_protected() && !is_eligible(fair, tasks, q, current)
 }
@@ -190,7 +206,9 @@ fn overrides(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef, wo
     fair.tune.preempt_short
         && match fair.tune.protection {
             SliceProtection::Request => is_short(fair, tasks, q, current, woken),
-            SliceProtection::MinSlice => fair.entity(tasks, woken).slice < fair.entity(tasks, current).slice,
+            SliceProtection::MinSlice | SliceProtection::ZeroLag => {
+                fair.entity(tasks, woken).slice < fair.entity(tasks, current).slice
+            }
         }
 }
 
@@ -205,18 +223,41 @@ pub(crate) fn preempts(
 ) -> Resched {
     let overrides = overrides(fair, tasks, q, current, woken);
     let is_picked = pick_as(fair, tasks, fair.queue(q), protects(fair) && !overrides) == woken;
-    if overrides {
-        match fair.tune.protection {
-            // Lost, whether or not the woken entity is the next one.
-            SliceProtection::Request => fair.entity_mut(tasks, current).claim = Claim::None,
-            SliceProtection::MinSlice if is_picked => fair.entity_mut(tasks, current).claim = Claim::None,
-            SliceProtection::MinSlice if fair.tune.run_to_parity => {
-                slice::shorten_protection(fair, tasks, q, current);
-            }
-            SliceProtection::MinSlice => {}
+    let is_first = fair.tune.short_wakeup_first && overrides && is_eligible(fair, tasks, q, woken);
+    if is_first {
+        note_next(fair, tasks, q, woken);
+    }
+    let preempts = is_picked || is_first;
+    if overrides || fair.tune.wakeup_ends_protection {
+        // Before 6.17 it is lost whether or not the woken entity is the next one.
+        if preempts || fair.tune.protection == SliceProtection::Request {
+            fair.entity_mut(tasks, current).claim = Claim::None;
+        } else {
+            shorten_protection(fair, tasks, q, current);
         }
     }
-    if is_picked { Resched::Now } else { Resched::No }
+    if preempts { Resched::Now } else { Resched::No }
+}
+
+/// Limits the current entity's protection to the shortest slice, under `RUN_TO_PARITY`.
+pub(crate) fn shorten_protection(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
+    if fair.tune.run_to_parity {
+        let at = fair.entity(tasks, current).vruntime;
+        let from = match fair.tune.protection {
+            SliceProtection::ZeroLag => average(fair, tasks, q).earlier_of(at),
+            SliceProtection::MinSlice | SliceProtection::Request => at,
+        };
+        slice::shorten_protection(fair, tasks, q, current, from);
+    }
+}
+
+/// Notes that a woken entity is to run next, unless one with a shorter slice is
+/// (`set_short_buddy`).
+fn note_next(fair: &mut FairRq, tasks: &TaskSlab, q: QueueIx, woken: EntityRef) {
+    let before = fair.queue(q).buddies.next.map(|next| fair.entity(tasks, next).slice);
+    if before.is_none_or(|before| before >= fair.entity(tasks, woken).slice) && !fair.entity(tasks, woken).is_idle {
+        fair.queue_mut(q).buddies.next = Some(woken);
+    }
 }
 
 /// Returns whether a woken entity with a shorter slice ends the current entity's protection.

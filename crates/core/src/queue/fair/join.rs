@@ -139,13 +139,20 @@ pub(crate) fn owes(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRe
 }
 
 /// Makes a delayed entity runnable again. It keeps its vruntime unless its lag has become positive.
-/// Positive lag from its sleep is dropped, and it is placed anew.
+/// Positive lag from its sleep is dropped, and it is placed anew. With `delayed_debt_shrinks` so is
+/// one that owes more than when it blocked.
 ///
-/// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`).
+/// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`); v7.2, `update_entity_lag`.
 pub(crate) fn undelay(fair: &mut FairRq, tasks: &mut TaskSlab, entity: EntityRef) {
     let q = fair.entity(tasks, entity).queue;
     fair.entity_mut(tasks, entity).state = FairState::Runnable; // [4]
-    if eevdf::average(fair, tasks, q).since(fair.entity(tasks, entity).vruntime) <= Vlag::ZERO {
+    let lag = eevdf::average(fair, tasks, q).since(fair.entity(tasks, entity).vruntime);
+    let kept = if fair.tune.delayed_debt_shrinks {
+        eevdf::lag_of(fair, tasks, q, entity).max(fair.entity(tasks, entity).vlag).min(Vlag::ZERO)
+    } else {
+        lag.min(Vlag::ZERO)
+    };
+    if kept == lag {
         return;
     }
     let is_current = fair.queue(q).current == Some(entity);
@@ -155,7 +162,7 @@ pub(crate) fn undelay(fair: &mut FairRq, tasks: &mut TaskSlab, entity: EntityRef
         unwait(fair, tasks, q, entity);
     }
     fair.queue_mut(q).nr_queued -= 1;
-    fair.entity_mut(tasks, entity).vlag = Vlag::ZERO;
+    fair.entity_mut(tasks, entity).vlag = kept;
     eevdf::place(fair, tasks, q, entity, Join::Wakeup);
     fair.queue_mut(q).nr_queued += 1;
     if is_current {

@@ -31,6 +31,10 @@ impl OwnSlices {
         }
     }
 
+    pub(crate) fn longest(&self) -> Option<Duration> {
+        self.counts.last().map(|(length, _)| *length)
+    }
+
     pub(crate) fn shortest(&self) -> Option<Duration> {
         self.counts.first().map(|(length, _)| *length)
     }

@@ -14,7 +14,7 @@ use crate::words::level::FULL_CAPACITY;
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
-use zerolag_model::settings::{FairAlgorithm, SliceProtection, Throttle, TimerGrain};
+use zerolag_model::settings::{FairAlgorithm, LagLimit, SliceProtection, Throttle, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant};
 
 /// The maximum number of resting queues that a CPU keeps.
@@ -83,6 +83,10 @@ pub(crate) struct Tunables {
     pub(crate) delay_dequeue: bool,
     pub(crate) wakeup_preemption: bool,
     pub(crate) wakeup_past_delayed: bool,
+    pub(crate) wakeup_ends_protection: bool,
+    pub(crate) short_wakeup_first: bool,
+    pub(crate) lag_limit: LagLimit,
+    pub(crate) delayed_debt_shrinks: bool,
     pub(crate) yield_forfeits: bool,
     /// Whether averages are maintained (`load_tracking = pelt` and more than one CPU).
     pub(crate) tracks_load: bool,
@@ -120,6 +124,12 @@ impl FairRq {
             delay_dequeue: settings.delay_dequeue,
             wakeup_preemption: settings.wakeup_preemption,
             wakeup_past_delayed: settings.wakeup_past_delayed,
+            wakeup_ends_protection: settings.wakeup_ends_protection && settings.fair == FairAlgorithm::Eevdf,
+            short_wakeup_first: settings.short_wakeup_first
+                && settings.preempt_short
+                && settings.fair == FairAlgorithm::Eevdf,
+            lag_limit: settings.lag_limit,
+            delayed_debt_shrinks: settings.delayed_debt_shrinks,
             yield_forfeits: settings.yield_forfeits,
             throttle: settings.throttle,
             tracks_load: settings.tracks_load() && config.topology.nr_cpus() > 1,

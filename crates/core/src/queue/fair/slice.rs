@@ -10,16 +10,19 @@
 //! * With `slice_protection = min_slice` (6.17) a picked entity is protected for the shortest slice
 //!   on its queue instead of its own. A task with a short slice then does not wait for the whole
 //!   request of a task with a long one.
-//! * Without `RUN_TO_PARITY` that protection lasts for the unscaled base slice.
+//! * With `zero_lag` (7.3) a shorter slice on the queue ends the protection where the lag of the
+//!   picked entity is zero.
+//! * Without `RUN_TO_PARITY` the protection lasts for the unscaled base slice.
 //!
 //! Work: O(different slices on the queue) when an entity with a custom slice joins or leaves;
 //! otherwise O(1) per level.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `cfs_rq_min_slice`, `enqueue_task_fair`,
 //! `dequeue_entities` (commit aef6987d8954); v6.17, `set_protect_slice`, `update_protect_slice`
-//! (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3).
+//! (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3); v7.3, `ineligible_vruntime`.
 
 use crate::entity::fair::{Claim, EntityRef, FairEntity, QueueIx};
+use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Tunables;
@@ -59,6 +62,18 @@ impl Queue {
     }
 }
 
+impl Queue {
+    /// Returns the longest slice on this queue, which is not empty.
+    pub(crate) fn longest_slice(&self, tune: &Tunables) -> Duration {
+        let (own, base) = (&self.own_slices, tune.base_slice);
+        match own.longest() {
+            Some(longest) if own.entities < self.nr_queued => longest.max(base),
+            Some(longest) => longest,
+            None => base,
+        }
+    }
+}
+
 /// Updates the slice of a group's entity to the shortest slice in its queue. The entity can be
 /// queued at its parent.
 #[inline]
@@ -90,20 +105,27 @@ fn follow_shortest(fair: &mut FairRq, tasks: &mut TaskSlab, owned: QueueIx, pare
 #[inline]
 pub(crate) fn protect(picked: &mut FairEntity, queue: &Queue, tune: &Tunables) {
     let mut until = picked.virtual_deadline;
-    if tune.protection == SliceProtection::MinSlice {
+    if tune.protection != SliceProtection::Request {
         let most = if tune.run_to_parity { queue.shortest_slice(tune) } else { tune.quantum };
         if most < picked.slice {
-            until = until.earlier_of(picked.vruntime.plus(picked.load.to_virtual(most)));
+            until = until.earlier_of(match tune.protection {
+                // The average of the others: where the picked entity's own lag is zero.
+                SliceProtection::ZeroLag if tune.preempt_short => queue.average(None).plus(Vlag::from_nanos(1)),
+                SliceProtection::ZeroLag | SliceProtection::MinSlice | SliceProtection::Request => {
+                    picked.vruntime.plus(picked.load.to_virtual(most))
+                }
+            });
         }
     }
     picked.claim = Claim::Protected(until);
 }
 
-/// Limits the current entity's protection to the slice of a shorter entity that has begun to wait.
-pub(crate) fn shorten_protection(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
+/// Limits the current entity's protection to the slice of a shorter entity that has begun to wait,
+/// from `from` on.
+pub(crate) fn shorten_protection(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef, from: Vtime) {
     let slice = fair.queue(q).shortest_slice(&fair.tune);
     let running = fair.entity_mut(tasks, current);
-    let until = running.vruntime.plus(running.load.to_virtual(slice));
+    let until = from.plus(running.load.to_virtual(slice));
     if let Claim::Protected(before) = &mut running.claim {
         *before = before.earlier_of(until);
     }

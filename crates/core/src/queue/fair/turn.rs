@@ -80,7 +80,7 @@ fn begin_turn(picked: &mut FairEntity, which: EntityRef, queue: &mut Queue, tune
     picked.ran = Duration::ZERO;
     slice::protect(picked, queue, tune);
     queue.current = Some(which);
-    if tune.algorithm == FairAlgorithm::Cfs {
+    if tune.algorithm == FairAlgorithm::Cfs || tune.short_wakeup_first {
         queue.buddies.clear(which);
     }
 }
