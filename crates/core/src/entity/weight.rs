@@ -67,6 +67,11 @@ impl Weight {
         self.0
     }
 
+    /// Returns a computed weight, at least 2. Those of groups can be larger than any that is set.
+    pub(crate) fn computed(value: u32) -> Self {
+        Self(value.max(Self::MIN_SHARES.0))
+    }
+
     /// Returns the weight of a computed value, clamped to at least 2 and at most `high`.
     pub(crate) fn clamped(value: u64, high: Self) -> Self {
         let low = u64::from(Self::MIN_SHARES.0);

@@ -30,6 +30,8 @@ struct Row<L: RawMutex> {
     generation: AtomicU32,
     /// Sum of the loads that its queues on all CPUs publish.
     load: AtomicU64,
+    /// Sum of the averages of runnable tasks that these queues publish, times 1024.
+    runnable: AtomicU64,
     /// Its utilisation clamps as set, and as bounded by those above: [`pack_clamp`].
     clamp_set: AtomicU32,
     clamp: AtomicU32,
@@ -45,7 +47,7 @@ struct Row<L: RawMutex> {
 }
 
 snapshot_of!(Row<L>, L: {
-    parent depth weight idle generation load clamp_set clamp nr_tasks nr_children limit slice refreshes pool
+    parent depth weight idle generation load runnable clamp_set clamp nr_tasks nr_children limit slice refreshes pool
 });
 snapshot_of!(GroupTable<L>, L: { rows free });
 
@@ -58,6 +60,7 @@ impl<L: RawMutex> Row<L> {
             idle: AtomicU32::default(),
             generation: AtomicU32::default(),
             load: AtomicU64::default(),
+            runnable: AtomicU64::default(),
             clamp_set: AtomicU32::new(pack_clamp(UtilClamp::NONE)),
             clamp: AtomicU32::new(pack_clamp(UtilClamp::NONE)),
             nr_tasks: AtomicU32::default(),
@@ -309,6 +312,14 @@ impl<L: RawMutex> GroupTable<L> {
 
     pub(crate) fn load(&self, group: GroupId) -> u64 {
         self.rows[group.index()].load.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn runnable(&self, group: GroupId) -> u64 {
+        self.rows[group.index()].runnable.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_runnable(&self, group: GroupId, delta: i64) {
+        self.rows[group.index()].runnable.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
     }
 
     pub(crate) fn add_load(&self, group: GroupId, delta: i64) {

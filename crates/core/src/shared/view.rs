@@ -224,6 +224,11 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| u64::from(self.shared.groups.refreshes(group))) as u32
     }
 
+    /// Returns 1024 times the average number of a group's runnable tasks, on all CPUs.
+    pub(crate) fn group_runnable(&mut self, group: GroupId) -> u64 {
+        self.observer.u64(|| self.shared.groups.runnable(group))
+    }
+
     /// Returns the sum of a group's load on all CPUs.
     pub(crate) fn group_load(&mut self, group: GroupId) -> u64 {
         self.observer.u64(|| self.shared.groups.load(group))

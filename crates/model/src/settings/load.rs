@@ -1,4 +1,4 @@
-//! [`LoadTracking`]: the measure of load.
+//! [`LoadTracking`]: the measure of load; [`CgroupMode`]: the weights of groups.
 
 use super::Value;
 use alloc::format;
@@ -12,5 +12,22 @@ switch! {
         Weights = "weights",
         /// Decaying averages of load, running and waiting (PELT).
         Pelt = "pelt",
+    }
+}
+
+switch! {
+    /// What a group weighs on a CPU, from `cpu.weight` and from its tasks there and elsewhere.
+    CgroupMode {
+        /// The group's weight, on every CPU.
+        Up = "up",
+        /// This CPU's part of the group's weight (until 7.2).
+        Smp = "smp",
+        /// This CPU's part of the group's weight times its runnable tasks, at most times the CPUs
+        /// (7.3).
+        Concur = "concur",
+        /// This CPU's part of the group's weight times the CPUs, at most nice -20.
+        Max = "max",
+        /// This CPU's part of the group's weight times its runnable tasks.
+        Tasks = "tasks",
     }
 }

@@ -23,9 +23,9 @@
 //! and a second key to every trace.
 
 use super::{
-    BandwidthControl, CpuServers, FairAlgorithm, FairBalance, FairServer, Grain, KernelVersion, LagLimit, LoadTracking,
-    OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Setting,
-    SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value, read_duration, read_integer,
+    BandwidthControl, CgroupMode, CpuServers, FairAlgorithm, FairBalance, FairServer, Grain, KernelVersion, LagLimit,
+    LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup,
+    Setting, SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -356,6 +356,9 @@ settings! {
             newidle_cost_bump: bool = false;
         "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
             wakeup_preemption: bool = true;
+        /// debugfs `sched/cgroup_mode`; `calc_group_shares` before.
+        "cgroup_mode": "the weight of a group on the CPUs that its tasks are on",
+            cgroup_mode: CgroupMode = CgroupMode::Smp, V7_3 => CgroupMode::Concur;
         "throttle": "which tasks stop where a limited group has no quota left",
             throttle: Throttle = Throttle::Immediate, V6_18 => Throttle::AtUserReturn;
         "load_tracking": "the measure of load for placing and balancing fair tasks",

@@ -25,7 +25,8 @@ use crate::rq::run_queue::Rq;
 use crate::shared::groups::{GroupTable, IDLE_GROUP};
 use crate::words::group::MAX_DEPTH;
 use lock_api::RawMutex;
-use zerolag_model::GroupId;
+use zerolag_model::settings::CgroupMode;
+use zerolag_model::{GroupId, Nice};
 
 /// Returns the queue of a group on this CPU; creates missing ones on the way.
 ///
@@ -193,12 +194,55 @@ pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) 
     let weight = cx.view().group_weight(group);
     queue.entity.is_idle = weight & IDLE_GROUP != 0;
     if load == 0 {
+        // differs: in the kernel the average of a CPU without tasks decays.
+        let runnable = core::mem::take(&mut queue.published_runnable);
+        if runnable != 0 {
+            cx.shared.groups.add_runnable(group, -runnable.cast_signed());
+        }
         return current;
     }
+    let mode = cx.config.settings.cgroup_mode;
     let shares = Weight::clamped(weight & !IDLE_GROUP, Weight::MAX_SHARES);
+    if mode != CgroupMode::Smp {
+        return scaled_weight(queue, cx, mode, shares);
+    }
     let others = cx.view().group_load(group).saturating_sub(published);
     if others == 0 {
         return shares; // All load of the group is here, as always with one CPU.
     }
     Weight::clamped(u64::from(shares.value()) * load / (others + load), shares)
+}
+
+/// The weight of a group's entity on this CPU if it is not just this CPU's part of the group's
+/// weight: Linux v7.3 `fair.c`, `calc_up_shares`, `calc_concur_shares`, `calc_max_shares`,
+/// `calc_tasks_shares`. differs: all CPUs of the machine count, not those of the group's cpuset.
+#[cold]
+fn scaled_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, mode: CgroupMode, shares: Weight) -> Weight {
+    let nr_cpus = cx.config.topology.nr_cpus() as u64;
+    let (times, most) = match mode {
+        CgroupMode::Up => return shares,
+        CgroupMode::Smp => (1, None),
+        CgroupMode::Concur => (nr_runnable(queue, cx).min(nr_cpus), None),
+        CgroupMode::Max => (nr_cpus, Some(Nice::MIN.weight())),
+        CgroupMode::Tasks => (nr_runnable(queue, cx), None),
+    };
+    let all = u64::from(shares.value()) * times;
+    let others = cx.view().group_load(queue.group).saturating_sub(queue.published_load);
+    let part = u128::from(all) * u128::from(queue.load) / u128::from(others + queue.load);
+    let most = u128::from(most.map_or(all, u64::from)).min(u128::from(u32::MAX));
+    Weight::computed(part.min(most) as u32)
+}
+
+/// Returns the number of a group's runnable tasks on all CPUs, rounded down, but at least one. The
+/// number is an average, and published where it has changed by 1 in 64, so it is mostly a little
+/// too small: two tasks that always run count as one.
+fn nr_runnable<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) -> u64 {
+    let is_averaged = cx.config.settings.tracks_load() && cx.config.topology.nr_cpus() > 1;
+    let here = if is_averaged { queue.average.runnable } else { u64::from(queue.tally.runnable) << 10 };
+    let before = queue.published_runnable;
+    if here.abs_diff(before) > before / 64 {
+        cx.shared.groups.add_runnable(queue.group, here.cast_signed() - before.cast_signed());
+        queue.published_runnable = here;
+    }
+    (cx.view().group_runnable(queue.group) >> 10).max(1)
 }

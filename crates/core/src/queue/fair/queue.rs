@@ -57,6 +57,8 @@ pub(crate) struct Queue {
     pub(crate) average: Average,
     /// The load that this queue has added to the published load of its group.
     pub(crate) published_load: u64,
+    /// The part of the group's runnable tasks that it has published (`cgroup_mode`).
+    pub(crate) published_runnable: u64,
     pub(crate) bandwidth: Local,
     pub(crate) own_slices: OwnSlices,
 }
@@ -105,6 +107,7 @@ impl Queue {
             buddies: Buddies::default(),
             average: Average::default(),
             published_load: 0,
+            published_runnable: 0,
             bandwidth: Local::default(),
             own_slices: OwnSlices::default(),
         }
