@@ -112,6 +112,7 @@ impl Machine {
             .with_cpusets(&cpuset::partitions(&program))?
             .with_group_reserve(groups_ever(&program, &changes))
             .with_scan_cost(costs.scan_per_cpu)
+            .with_seed(*seed)
             .with_threads(Threads::One);
         let instances = program.tasks.iter().map(|def| def.instances as usize).sum();
         let locks = count_locks(&program.resources);

@@ -36,6 +36,8 @@ pub struct Config {
     pub(crate) scaling: u32,
     /// The cost of reading the state of one other CPU on this host.
     pub(crate) scan_cost: Duration,
+    /// The seed of the draws of `features.NI_RANDOM`.
+    pub(crate) seed: u64,
 }
 
 /// Why a configuration cannot be used.
@@ -98,6 +100,7 @@ impl Config {
             full_dynticks,
             scaling,
             scan_cost: Duration::ZERO,
+            seed: 0,
         }
     }
 
@@ -183,6 +186,14 @@ impl Config {
     #[must_use]
     pub const fn with_scan_cost(mut self, per_cpu: Duration) -> Self {
         self.scan_cost = per_cpu;
+        self
+    }
+
+    /// Returns the configuration with a seed of the draws that the kernel makes
+    /// (`features.NI_RANDOM`). The default is zero; the same seed gives the same draws.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
         self
     }
 

@@ -354,6 +354,14 @@ settings! {
         "newidle_cost_bump":
             "a failed new-idle search raises the recorded search cost to 1.5 times its maximum (6.17, 6.18)",
             newidle_cost_bump: bool = false;
+        /// Commit 33cf66d88306, 6.19. Presets 6.1, 6.12 and 6.18 are without it, although 6.1.160,
+        /// 6.12.65 and 6.18.15 have it.
+        "features.NI_RANDOM":
+            "new-idle balancing searches a domain as often as searches there succeed, by draws",
+            ni_random: bool = false, V6_19 => true;
+        /// In 7.2; 6.12.117 is without.
+        "features.NI_RATE": "NI_RANDOM: the less often a CPU becomes idle, the more often it searches (7.2)",
+            ni_rate: bool = false, V7_2 => true;
         "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
             wakeup_preemption: bool = true;
         /// debugfs `sched/cgroup_mode`; `calc_group_shares` before.

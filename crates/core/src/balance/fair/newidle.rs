@@ -10,6 +10,10 @@
 //! The cost of a search is the number of examined CPUs times the cost of one on this host
 //! ([`Config::with_scan_cost`](crate::Config::with_scan_cost)): the core has no clock of its own.
 //!
+//! With `NI_RANDOM` a domain is searched as often as searches there succeed: before a search the
+//! CPU draws. A domain that was not drawn counts as searched in vain, and a success for as many
+//! searches as were not drawn, so the ratio stays that of all.
+//!
 //! One task is taken, however large the imbalance is: balancing at ticks does the rest.
 //!
 //! Groups are compared as at ticks ([`imbalance`](super::imbalance)); those without waiting tasks
@@ -30,10 +34,9 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `update_newidle_cost`;
 //! `kernel/sched/core.c`, `ttwu_do_activate`, `update_avg`; commits c5b0a7eefc70 (5.16),
-//! 155213a2aed4 (6.17). differs: caches of more than 32 CPUs that share no cores; the time for
-//! locks and for moving tasks is not counted; whether any task waits is known at any time, not
-//! remembered until the next round of the machine's domain (`rd->overloaded`). Commit 33cf66d88306,
-//! which randomly skips domains where searches seldom succeed, is later than 6.18.
+//! 155213a2aed4 (6.17), 33cf66d88306 (6.19). differs: caches of more than 32 CPUs that share no
+//! cores; the time for locks and for moving tasks is not counted; whether any task waits is known
+//! at any time, not remembered until the next round of the machine's domain (`rd->overloaded`).
 
 use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{sis_prop, uneven};
@@ -67,11 +70,12 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if settings.newidle_min_idle && rq.fair.newidle.average < settings.migration_cost {
         return Step::Done;
     }
-    search(rq, cx, 0)
+    search(rq, cx, 0, None)
 }
 
-/// Searches the domains from a level upwards.
-pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) -> Step {
+/// Searches the domains from a level upwards. `again` is a level that was drawn before and is
+/// searched once more, without a CPU whose tasks may not move here.
+fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize, again: Option<usize>) -> Step {
     let does_one_wait = cx.view().next_waiting(CpuId(0)).is_some();
     if !does_one_wait && rq.fair.asymmetric.is_none() {
         return Step::Done;
@@ -80,11 +84,20 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
         let [span, inner] = [distance, groups].map(|distance| cx.config.topology.span(rq.cpu(), distance));
         let waits = does_one_wait && waits_in(cx, &span, &inner);
         let has_misfits = rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance);
-        if span == inner || !waits && !has_misfits {
+        let settings = &cx.config.settings;
+        let can_find = waits || has_misfits;
+        if span == inner || !can_find && !settings.ni_random {
             continue;
         }
         if rq.fair.newidle.is_too_dear(level) {
             break;
+        }
+        if again != Some(level) && !rq.fair.newidle.is_drawn(level, cx.now.wall, settings) {
+            continue;
+        }
+        if !can_find {
+            rq.fair.newidle.searched(level, false, cx.now.wall, settings);
+            continue;
         }
         let before = cx.io.costs.cpus_searched;
         let are_single = cx.config.topology.span(rq.cpu(), groups).len() == 1;
@@ -106,6 +119,7 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
             return Step::Pair { own: rq.cpu(), other, then: PairCont::Balance(work) };
         }
         rq.fair.newidle.was_in_vain(level, cx.now.wall, &cx.config.settings);
+        rq.fair.newidle.searched(level, false, cx.now.wall, &cx.config.settings);
         uneven::found_even(rq, cx, level);
     }
     Step::Done
@@ -139,9 +153,23 @@ fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, i
     best.map(|(_, cpu)| cpu)
 }
 
-/// Notes that a task was taken: the CPU does not go idle.
-pub(crate) fn found(rq: &mut Rq) {
+/// Notes that a task was taken in a domain, or that one has joined meanwhile: the CPU does not go
+/// idle.
+pub(crate) fn found<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, level: usize, took: bool) {
     rq.fair.newidle.since = None;
+    rq.fair.newidle.searched(level, took, cx.now.wall, &cx.config.settings);
+}
+
+/// Continues a search after a CPU from which nothing was taken. If no task there may move here, the
+/// domain is searched again without it.
+pub(crate) fn continued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, level: usize, all_pinned: bool) -> Step {
+    if all_pinned {
+        return search(rq, cx, level, Some(level));
+    }
+    let (now, settings) = (cx.now.wall, &cx.config.settings);
+    rq.fair.newidle.was_in_vain(level, now, settings);
+    rq.fair.newidle.searched(level, false, now, settings);
+    search(rq, cx, level + 1, None)
 }
 
 /// In a larger cache of CPUs that share no cores, groups are not compared.

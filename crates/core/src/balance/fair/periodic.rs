@@ -297,14 +297,11 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     }
     match work.kind {
         BalanceKind::NewIdle if taken.moved == 0 && own.is_online() && !own.has_running() => {
-            if !all_pinned {
-                own.fair.newidle.was_in_vain(level, cx.now.wall, &cx.config.settings);
-            }
-            return newidle::search(own, cx, level + usize::from(!all_pinned));
+            return newidle::continued(own, cx, level, all_pinned);
         }
         BalanceKind::NewIdle => {
             count_round(own, work, taken.moved);
-            newidle::found(own);
+            newidle::found(own, cx, level, taken.moved > 0);
         }
         BalanceKind::Periodic | BalanceKind::Idle if all_pinned => {
             if let Some(step) = look_elsewhere(own, cx, work) {

@@ -1,10 +1,10 @@
-//! [`NewIdle`]: how long a CPU idles, and the cost of its searches.
+//! [`NewIdle`]: how long a CPU idles, the cost of its searches, and how often they succeed.
 //! [`crate::balance::fair::newidle`] has the rules.
 
 use crate::entity::pelt;
 use crate::words::config::Config;
 use crate::words::level::LEVELS;
-use zerolag_model::{Duration, Instant, Settings};
+use zerolag_model::{CpuId, Duration, Instant, Settings};
 
 /// The idle times of a CPU and the costs of its new-idle searches.
 #[derive(Clone, Debug)]
@@ -16,7 +16,26 @@ pub(crate) struct NewIdle {
     /// The cost of the present search so far.
     pub(crate) spent: Duration,
     costs: [SearchCost; LEVELS.len()],
+    /// How many searches a success of the present one counts for: those that were not drawn.
+    counts_for: u32,
+    success: [Success; LEVELS.len()],
+    draws: Draws,
 }
+
+/// How often the searches of a domain succeed: `sd->newidle_ratio`, in 1024 parts.
+#[derive(Clone, Copy, Debug)]
+struct Success {
+    calls: u32,
+    successes: u32,
+    ratio: u32,
+    /// When the ratio was last computed.
+    since: Instant,
+}
+
+/// The random numbers of a CPU: SplitMix64, whose state is a counter. The kernel has Tausworthe
+/// generators (`sched_rng`).
+#[derive(Clone, Copy, Debug)]
+struct Draws(u64);
 
 /// The maximum cost of searching a domain (`sd->max_newidle_lb_cost`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,9 +46,42 @@ struct SearchCost {
 }
 
 impl NewIdle {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, cpu: CpuId) -> Self {
         let average = config.settings.migration_cost * 2;
-        Self { since: None, average, spent: Duration::ZERO, costs: Default::default() }
+        let draws = Draws(config.seed ^ (u64::from(cpu.0) << 32));
+        Self {
+            since: None,
+            average,
+            spent: Duration::ZERO,
+            costs: Default::default(),
+            counts_for: 1,
+            success: Default::default(),
+            draws,
+        }
+    }
+
+    /// Draws whether a domain is searched: as often as its searches succeed (`NI_RANDOM`).
+    pub(crate) fn is_drawn(&mut self, level: usize, now: Instant, settings: &Settings) -> bool {
+        let success = &mut self.success[level];
+        self.counts_for = 1;
+        if !settings.ni_random || success.ratio >= 1024 {
+            return true;
+        }
+        let chance = 1 + success.ratio;
+        if self.draws.next() % 1024 > chance {
+            success.add(0, now, settings.ni_rate);
+            return false;
+        }
+        self.counts_for = (1024 + chance / 2) / chance;
+        true
+    }
+
+    /// Counts a search of a domain.
+    pub(crate) fn searched(&mut self, level: usize, succeeded: bool, now: Instant, settings: &Settings) {
+        if settings.ni_random {
+            let successes = if succeeded { self.counts_for } else { 0 };
+            self.success[level].add(successes, now, settings.ni_rate);
+        }
     }
 
     /// Adds an idle period to the average, with a weight of one eighth. Called when the first task
@@ -64,6 +116,38 @@ impl NewIdle {
     }
 }
 
+impl Default for Success {
+    fn default() -> Self {
+        Self { calls: 512, successes: 256, ratio: 512, since: Instant::ZERO }
+    }
+}
+
+impl Success {
+    /// Counts a search. Every 512 the ratio is computed anew from the last 1024; with `NI_RATE` it
+    /// is larger the longer they took: by a quarter for a second (`update_newidle_stats`).
+    fn add(&mut self, successes: u32, now: Instant, by_rate: bool) {
+        self.calls += 1;
+        self.successes += successes;
+        if self.calls < 1024 {
+            return;
+        }
+        let took = now.since(core::mem::replace(&mut self.since, now));
+        let more = if by_rate { took.as_nanos() >> 22 } else { 0 };
+        self.ratio = (more + u64::from(self.successes)).min(1024) as u32;
+        self.calls /= 2;
+        self.successes /= 2;
+    }
+}
+
+impl Draws {
+    fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed >> 32) as u32
+    }
+}
+
 impl SearchCost {
     fn add(&mut self, now: Instant, time: Duration) {
         if time > self.most {
@@ -84,7 +168,7 @@ mod tests {
     }
 
     fn new(settings: &Settings) -> NewIdle {
-        NewIdle::new(&Config::new(Topology::flat(2).expect("2 CPUs"), settings.clone()))
+        NewIdle::new(&Config::new(Topology::flat(2).expect("2 CPUs"), settings.clone()), CpuId(0))
     }
 
     #[test]
@@ -125,6 +209,38 @@ mod tests {
         assert_eq!(cost.most, us(253));
         cost.add(Instant::ZERO + us(1_200_000), us(300));
         assert_eq!(cost.most, us(300));
+    }
+
+    #[test]
+    fn a_domain_is_searched_as_often_as_searches_succeed() {
+        let settings = Settings { ni_random: true, ..Settings::default() };
+        let mut cpu = new(&settings);
+        let mut rounds = |succeeds: bool| {
+            let drawn = |cpu: &mut NewIdle| {
+                let is_drawn = cpu.is_drawn(0, Instant::ZERO, &settings);
+                if is_drawn {
+                    cpu.searched(0, succeeds, Instant::ZERO, &settings);
+                }
+                is_drawn
+            };
+            for _ in 0..8192 {
+                drawn(&mut cpu);
+            }
+            (0..1000).filter(|_| drawn(&mut cpu)).count()
+        };
+        let (in_vain, found) = (rounds(false), rounds(true));
+        assert!(in_vain < 20, "{in_vain} of 1000");
+        assert!(found > 900, "{found} of 1000");
+    }
+
+    #[test]
+    fn a_cpu_that_is_seldom_newly_idle_searches_more_often() {
+        let mut success = Success { calls: 1023, successes: 0, ..Success::default() };
+        success.add(0, Instant::ZERO + Duration::from_secs(1), true);
+        assert_eq!((success.ratio, success.calls), (238, 512));
+        let mut success = Success { calls: 1023, successes: 0, ..Success::default() };
+        success.add(0, Instant::ZERO + Duration::from_secs(10), false);
+        assert_eq!(success.ratio, 0);
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl FairRq {
             nr_apart: 0,
             recency: Recency::with_capacity(config.queue_reserve),
             balance: BalanceState::new(config),
-            newidle: NewIdle::new(config),
+            newidle: NewIdle::new(config, cpu),
             pressure: Pressure::default(),
             asymmetric: Asymmetric::new(config, cpu).filter(|_| tune.tracks_load),
         }
