@@ -403,7 +403,16 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         depth += 1;
         at = rq.queue(q).current;
     }
-    for q in path[..depth].iter().rev().copied() {
+    // With one queue of all tasks: the groups of the task that ran, from the bottom up.
+    let mut home = rq.fair.last_home;
+    while let Some(parent) = rq.queue(home).parent {
+        path[depth] = home;
+        depth += 1;
+        home = parent;
+    }
+    let is_flat = rq.fair.tune.is_flat;
+    for at in 0..depth {
+        let q = path[if is_flat { at } else { depth - 1 - at }];
         let queue = rq.queue(q);
         // A group runs nothing if its last task has left, or if it is queued only to repay its lag.
         let may_run = queue.entity.is_queued() && queue.tally.tasks() > 0;

@@ -85,7 +85,7 @@ mod servers;
 pub use fair_balance::FairBalance;
 pub use kernel::KernelVersion;
 pub use limits::{BandwidthControl, Throttle};
-pub use load::{CgroupMode, LoadTracking};
+pub use load::{CgroupMode, FairHierarchy, LoadTracking};
 pub use protection::{LagLimit, SliceProtection};
 pub use recent_used::RecentUsedCpu;
 pub use rt::{OverloadScope, RtBalance, RtOverload};

@@ -107,7 +107,8 @@ pub(crate) struct FairEntity {
     pub(crate) standing: Standing,
     /// Its node on the timeline; `None` while it is current or off a queue.
     pub(crate) node: Option<NodeIx>,
-    /// Its queue, or the last one.
+    /// Its queue, or the last one. With `fair_hierarchy = flat` that of every task is the root's;
+    /// that of its group is [`Rq::home`](crate::rq::run_queue::Rq::home).
     pub(crate) queue: QueueIx,
     /// The decaying averages of its load, runnable time and utilisation.
     pub(crate) average: Average,
@@ -171,10 +172,12 @@ impl FairEntity {
     }
 
     /// Sets weight, slice and idleness from a task's attributes. The entity must not be queued.
-    pub(crate) fn obey(&mut self, attr: SchedAttr, base_slice: Duration) {
+    /// With one queue of all tasks its weight depends on the others of its group, too, and is set
+    /// later.
+    pub(crate) fn obey(&mut self, attr: SchedAttr, base_slice: Duration, is_flat: bool) {
         let SchedAttr::Fair { policy, nice, slice } = attr else { return };
         let weight = Weight::of_policy(policy, nice);
-        if weight != self.load.weight() {
+        if !is_flat && weight != self.load.weight() {
             self.reweigh(LoadWeight::of_task(weight));
         }
         self.is_idle = policy == FairPolicy::Idle;
@@ -219,6 +222,14 @@ impl Estimate {
     /// the larger one.
     pub(crate) fn at_least(self, util: u64) -> u64 {
         util.max(u64::from(self.0))
+    }
+}
+
+/// Returns the weight that a task has in its group.
+pub(crate) const fn own_weight(attr: SchedAttr) -> Weight {
+    match attr {
+        SchedAttr::Fair { policy, nice, .. } => Weight::of_policy(policy, nice),
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => Weight::NICE_0,
     }
 }
 

@@ -2,7 +2,7 @@
 //! debugging hosts.
 
 use crate::class::fair::capacity;
-use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
+use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing, own_weight};
 use crate::queue::fair::tally::Tally;
 use crate::queue::fair::{eevdf, turn};
 use crate::rq::inspect::Inspect;
@@ -38,10 +38,16 @@ impl Rq {
                         pending.push(owned);
                     }
                     EntityRef::Task(slot) => {
-                        assert_eq!(self.tasks[slot].group, self.queue(q).group, "a task is queued in its group");
+                        let is_home = self.fair.tune.is_flat || self.tasks[slot].group == self.queue(q).group;
+                        assert!(is_home, "a task is queued in its group");
                         tasks += 1;
                     }
                 }
+            }
+        }
+        if self.fair.tune.is_flat {
+            for (_, q) in &self.fair.by_group {
+                self.check_counts(*q);
             }
         }
         let parked = self.check_parked();
@@ -130,6 +136,39 @@ impl Rq {
         }
     }
 
+    /// Checks what a group's queue counts if all tasks are on the root's queue.
+    fn check_counts(&self, q: QueueIx) {
+        let queue = self.queue(q);
+        let (mut entities, mut load, mut tally) = (0, 0, Tally::default());
+        for (slot, task) in self.tasks.iter().filter(|(_, task)| task.group == queue.group) {
+            if task.fair.is_queued() {
+                entities += 1;
+                load += u64::from(own_weight(task.attr).value());
+                tally = tally.plus(if task.fair.is_delayed() {
+                    Tally::DELAYED
+                } else {
+                    Tally::runnable(&self.tasks, slot)
+                });
+            }
+            tally.parked += u32::from(task.fair.is_parked());
+        }
+        for (_, below) in &self.fair.by_group {
+            let below = self.queue(*below);
+            if below.parent == Some(q) {
+                tally = tally.plus(below.tally);
+                if below.entity.is_queued() {
+                    entities += 1;
+                    load += below.entity.load.value();
+                }
+            }
+        }
+        assert!(self.fair.timeline.check(queue.waiting).is_empty() && queue.current.is_none(), "a group only counts");
+        assert_eq!(queue.nr_queued, entities, "entities of a group");
+        assert_eq!(queue.entity.is_queued(), entities > 0, "a group counts if something in it does");
+        assert_eq!(queue.load, load, "the weights in a group");
+        assert_eq!(queue.tally, tally, "the tasks of a group");
+    }
+
     /// Returns the parked tasks of groups below a queue that are not queued themselves.
     fn parked_below(&self, q: QueueIx) -> u32 {
         let listed = self.fair.by_group.iter().map(|(_, below)| self.queue(*below));
@@ -196,7 +235,9 @@ impl Rq {
             }
         }
         assert_eq!(queue.nr_queued as usize, all.len(), "queued entities");
-        tally.parked += self.parked_below(q);
+        if !self.fair.tune.is_flat {
+            tally.parked += self.parked_below(q);
+        }
         assert_eq!(queue.tally, tally, "tasks in the hierarchy");
         if q != QueueIx::ROOT {
             assert_eq!(queue.boosted, boosted, "boosted tasks in the hierarchy");

@@ -4,6 +4,7 @@
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::queue::fair::queue::Queue;
 use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
 use zerolag_model::Instant;
 
 impl Rq {
@@ -22,6 +23,14 @@ impl Rq {
 
     pub(crate) fn entity_mut(&mut self, entity: EntityRef) -> &mut FairEntity {
         self.fair.entity_mut(&mut self.tasks, entity)
+    }
+
+    /// Returns the queue in which a task counts, that of its group. O(1), or O(log queues) with
+    /// `fair_hierarchy = flat`.
+    #[inline]
+    pub(crate) fn home(&self, slot: Slot) -> QueueIx {
+        let task = &self.tasks[slot];
+        if self.fair.tune.is_flat { self.fair.queue_of_group(task.group) } else { task.fair.queue }
     }
 
     pub(crate) fn queue(&self, q: QueueIx) -> &Queue {

@@ -368,6 +368,16 @@ proptest! {
     }
 
     #[test]
+    fn one_queue_of_the_tasks_of_all_groups(events in proptest::collection::vec(event(), 1..200)) {
+        check(KernelVersion::V7_3, 2, events);
+    }
+
+    #[test]
+    fn one_queue_of_the_tasks_of_limited_groups(events in proptest::collection::vec(event(), 1..200)) {
+        check_limited(KernelVersion::V7_3.settings(), 3, events);
+    }
+
+    #[test]
     fn two_cores_of_two_threads(events in proptest::collection::vec(event(), 1..200)) {
         let machine = Topology::new(1, 1, 2, 2).expect("4 CPUs");
         run_all(World::on(machine, KernelVersion::V6_12.settings(), 6), events);

@@ -16,6 +16,19 @@ switch! {
 }
 
 switch! {
+    /// Where the fair tasks of groups compete.
+    FairHierarchy {
+        /// A group competes as one entity on the queue of the group above (until 7.2).
+        Nested = "nested",
+        /// All tasks compete on one queue, each with its part of the weights of its groups (7.3).
+        ///
+        /// With `fair = eevdf`, `throttle = at_user_return` and `enforce.fair` other than `exact`;
+        /// else nested.
+        Flat = "flat",
+    }
+}
+
+switch! {
     /// What a group weighs on a CPU, from `cpu.weight` and from its tasks there and elsewhere.
     CgroupMode {
         /// The group's weight, on every CPU.

@@ -23,9 +23,10 @@
 //! and a second key to every trace.
 
 use super::{
-    BandwidthControl, CgroupMode, CpuServers, FairAlgorithm, FairBalance, FairServer, Grain, KernelVersion, LagLimit,
-    LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup,
-    Setting, SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value, read_duration, read_integer,
+    BandwidthControl, CgroupMode, CpuServers, FairAlgorithm, FairBalance, FairHierarchy, FairServer, Grain,
+    KernelVersion, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart,
+    ServerStop, ServerWakeup, Setting, SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value,
+    read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -364,6 +365,10 @@ settings! {
             ni_rate: bool = false, V7_2 => true;
         "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
             wakeup_preemption: bool = true;
+        /// Linux v7.3 `kernel/sched/fair.c`, `enqueue_hierarchy`, `__calc_prop_weight`,
+        /// `reweight_eevdf`.
+        "fair_hierarchy": "where the fair tasks of groups compete (7.3)",
+            fair_hierarchy: FairHierarchy = FairHierarchy::Nested, V7_3 => FairHierarchy::Flat;
         /// debugfs `sched/cgroup_mode`; `calc_group_shares` before.
         "cgroup_mode": "the weight of a group on the CPUs that its tasks are on",
             cgroup_mode: CgroupMode = CgroupMode::Smp, V7_3 => CgroupMode::Concur;

@@ -76,7 +76,8 @@ pub(crate) const FLOORS: Floors = &[
     // Classes: what happens to a queue. The eight files of the fair class are one recursion.
     &["class", "class/dl_later", "class/dl_sums", "class/fair/load", "class/rt_lowest", "class/rt_throttle"],
     &[
-        "class/fair/bandwidth class/fair/boost class/fair/delay class/fair/enqueue class/fair/groups \
+        "class/fair/bandwidth class/fair/boost class/fair/delay class/fair/enqueue class/fair/flat \
+         class/fair/groups \
          class/fair/park class/fair/run class/fair/throttle",
         "class/fair/misfit",
         "class/rt",

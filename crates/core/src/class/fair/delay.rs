@@ -6,7 +6,7 @@
 
 use crate::class::fair::enqueue::{come, go, part, part_above};
 use crate::class::fair::run::{joined, pick};
-use crate::class::fair::{boost, groups, throttle};
+use crate::class::fair::{boost, flat, groups, throttle};
 use crate::entity::fair::EntityRef;
 use crate::entity::vtime::Vlag;
 use crate::queue::fair::join;
@@ -24,7 +24,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     if !is_delayed(rq, slot) {
         return false;
     }
-    let leaf = rq.tasks[slot].fair.queue;
+    let leaf = rq.home(slot);
     join::undelay(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot));
     rq.note(Unpublished::ALL);
     let runnable = Tally::runnable(&rq.tasks, slot);
@@ -36,6 +36,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
 
 /// Ends a delayed dequeue. The body of a task goes to the host.
 pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
+    let mut home = rq.entity(entity).queue;
     let (q, owed) = (rq.entity(entity).queue, rq.entity(entity).vlag);
     part(rq, cx, q, entity, true);
     let shrinks = rq.fair.tune.delayed_debt_shrinks;
@@ -44,7 +45,11 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
     leaving.vlag = if shrinks { leaving.vlag.max(owed) } else { leaving.vlag }.min(Vlag::ZERO);
     match entity {
         EntityRef::Task(slot) => {
-            if !go(rq, cx, q, Tally::DELAYED) {
+            home = rq.home(slot);
+            if rq.fair.tune.is_flat {
+                flat::count_out(rq, cx, slot);
+            }
+            if !go(rq, cx, home, Tally::DELAYED) {
                 rq.fair.nr_apart -= 1;
             }
             rq.fair.recency.remove(slot);
@@ -57,7 +62,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             part_above(rq, cx, q);
         }
     }
-    throttle::release_if_empty(rq, cx, q);
+    throttle::release_if_empty(rq, cx, home);
 }
 
 /// Ends the delayed dequeue of a task; `false` if it is not delayed.

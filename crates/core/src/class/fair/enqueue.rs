@@ -7,7 +7,7 @@
 //! `reweight_entity`.
 
 use crate::class::fair::run::{joined, rearm};
-use crate::class::fair::{bandwidth, boost, groups, load, park, throttle};
+use crate::class::fair::{bandwidth, boost, flat, groups, load, park, throttle};
 use crate::entity::fair::{Claim, EntityRef, FairState, QueueIx};
 use crate::entity::weight::LoadWeight;
 use crate::queue::fair::join::{CHANGED, owes, undelay};
@@ -82,10 +82,10 @@ fn check_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
 
 /// Enqueues a task, and on the way up every group that had nothing here.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
-    let base_slice = rq.fair.tune.base_slice;
+    let (base_slice, is_flat) = (rq.fair.tune.base_slice, rq.fair.tune.is_flat);
     let task = &mut rq.tasks[slot];
     let weight = task.fair.load.value();
-    task.fair.obey(task.attr, base_slice);
+    task.fair.obey(task.attr, base_slice, is_flat);
     let is_reweighed = task.fair.load.value() != weight;
     let (group, hint) = (task.group, task.fair.queue);
     let slept = cx.now.wall.since(task.last_ran);
@@ -95,14 +95,19 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         Enqueue::New => Join::New,
         Enqueue::Migrated | Enqueue::Changed => Join::Back,
     };
-    load::arrive(rq, cx, leaf, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });
+    let q = if is_flat { QueueIx::ROOT } else { leaf };
+    load::arrive(rq, cx, q, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });
     if is_reweighed {
-        rq.fair.reweigh_average(&mut rq.tasks, leaf, EntityRef::Task(slot), weight);
+        rq.fair.reweigh_average(&mut rq.tasks, q, EntityRef::Task(slot), weight);
     }
-    join::join(&mut rq.fair, &mut rq.tasks, leaf, EntityRef::Task(slot), how, slept);
-    check_first(rq, cx, leaf);
-    if !come(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
-        rq.fair.nr_apart += 1; // Its group is throttled.
+    if is_flat {
+        enqueue_flat(rq, cx, slot, how);
+    } else {
+        join::join(&mut rq.fair, &mut rq.tasks, leaf, EntityRef::Task(slot), how, slept);
+        check_first(rq, cx, leaf);
+        if !come(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
+            rq.fair.nr_apart += 1; // Its group is throttled.
+        }
     }
     note_idleness(rq, leaf, slot);
     if rq.tasks[slot].mode == TaskMode::Kernel {
@@ -110,6 +115,21 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
     rq.fair.recency.push(slot);
     joined(rq, cx);
+}
+
+/// Counts a task in its groups, and puts it on the root's queue with its part of their weights.
+fn enqueue_flat<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, how: Join) {
+    let (entity, home) = (EntityRef::Task(slot), rq.home(slot));
+    flat::count_in(rq, slot);
+    check_first(rq, cx, home);
+    let counts = come(rq, cx, home, Tally::RUNNABLE, Tally::default());
+    debug_assert!(counts, "no queue is cut");
+    let (weight, before) = (flat::weight_of(rq, slot), rq.tasks[slot].fair.load);
+    if weight != before {
+        rq.tasks[slot].fair.reweigh(weight);
+        rq.fair.reweigh_average(&mut rq.tasks, QueueIx::ROOT, entity, before.value());
+    }
+    join::join(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, entity, how, Duration::ZERO);
 }
 
 /// Notes whether a task that has joined counts as idle, and counts it as such. The groups of the
@@ -132,7 +152,7 @@ fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
 /// Dequeues a task, and on the way up every group that is empty here.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
     let entity = EntityRef::Task(slot);
-    let q = rq.tasks[slot].fair.queue;
+    let (q, home) = (rq.tasks[slot].fair.queue, rq.home(slot));
     let sleeps = why == Dequeue::Sleep;
     rq.age_entity(q, entity);
     boost::end(rq, cx, slot);
@@ -151,18 +171,21 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
         rq.queue_mut(q).buddies.clear(entity);
         let runnable = Tally::runnable(&rq.tasks, slot);
-        count(rq, q, Tally::DELAYED, runnable);
+        count(rq, home, Tally::DELAYED, runnable);
         return Dequeued::Delayed;
     }
     assert!(!rq.tasks[slot].fair.is_delayed(), "a delayed task is finished, not dequeued");
     let runnable = Tally::runnable(&rq.tasks, slot);
     rq.fair.recency.remove(slot);
     part(rq, cx, q, entity, sleeps);
-    if !go(rq, cx, q, runnable) {
+    if rq.fair.tune.is_flat {
+        flat::count_out(rq, cx, slot);
+    }
+    if !go(rq, cx, home, runnable) {
         rq.fair.nr_apart -= 1;
     }
     if rq.fair.nr_throttled > 0 {
-        throttle::release_if_empty(rq, cx, q);
+        throttle::release_if_empty(rq, cx, home);
     }
     rearm(rq, cx);
     Dequeued::Gone
@@ -170,6 +193,12 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// Enqueues the group of a queue at its parent, or updates its weight.
 pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
+    if rq.fair.tune.is_flat {
+        if flat::join_group(rq, cx, q, parent) {
+            check_first(rq, cx, parent);
+        }
+        return;
+    }
     let (group, now) = (EntityRef::Group(q), rq.averages_clock());
     let weight = groups::entity_weight(rq.queue_mut(q), cx);
     slice::follow(&mut rq.fair, &mut rq.tasks, q, parent);
@@ -222,6 +251,9 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
 
 /// Dequeues the group of a queue from its parent if it is empty, or updates its weight.
 fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx, why: Leaving) {
+    if rq.fair.tune.is_flat {
+        return flat::part_group(rq, cx, q, parent);
+    }
     let (group, now) = (EntityRef::Group(q), rq.averages_clock());
     let weight = groups::entity_weight(rq.queue_mut(q), cx);
     if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {

@@ -25,6 +25,7 @@ pub(crate) mod boost;
 pub(crate) mod capacity;
 pub(crate) mod delay;
 pub(crate) mod enqueue;
+pub(crate) mod flat;
 pub(crate) mod groups;
 pub(crate) mod load;
 pub(crate) mod misfit;

@@ -25,8 +25,8 @@
 //! `tg_unthrottle_up`, `enqueue_throttled_task`. differs: the kernel takes back all tasks at once.
 
 use crate::class::fair::enqueue::{count, enqueue, part, part_above_throttled};
-use crate::class::fair::groups;
 use crate::class::fair::throttle::{nearest_throttled, release_if_empty};
+use crate::class::fair::{flat, groups};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::tally::Tally;
@@ -52,18 +52,22 @@ pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
         let task = &rq.tasks[slot];
         task.mode == TaskMode::User
             && task.prio.class() == ClassId::Fair
-            && nearest_throttled(rq, task.fair.queue).is_some()
+            && nearest_throttled(rq, rq.home(slot)).is_some()
     }
 }
 
 /// Parks a queued task. \[1\]
 pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let leaf = rq.tasks[slot].fair.queue;
+    let leaf = rq.home(slot);
     let at = nearest_throttled(rq, leaf).expect("invariant: only what may not run is parked");
     let runnable = Tally::runnable(&rq.tasks, slot);
     count(rq, leaf, Tally::PARKED, runnable);
     rq.fair.recency.remove(slot);
-    part(rq, cx, leaf, EntityRef::Task(slot), true);
+    let q = rq.tasks[slot].fair.queue;
+    part(rq, cx, q, EntityRef::Task(slot), true);
+    if rq.fair.tune.is_flat {
+        flat::count_out(rq, cx, slot);
+    }
     part_above_throttled(rq, cx, leaf);
     rest(rq, slot, at);
     cx.io.costs.throttles += 1;
@@ -86,7 +90,7 @@ fn rest(rq: &mut Rq, slot: Slot, at: QueueIx) {
 pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let FairState::Parked { at } = rq.tasks[slot].fair.state else { return false };
     lift(rq, slot, at);
-    let leaf = rq.tasks[slot].fair.queue;
+    let leaf = rq.home(slot);
     count(rq, leaf, Tally::default(), Tally::PARKED);
     rq.note(Unpublished::ALL);
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
@@ -96,7 +100,7 @@ pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
 
 /// As [`take`], for a task that leaves. Queues that were kept only for it are released. \[3\]
 pub(crate) fn take_away<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
-    let leaf = rq.tasks[slot].fair.queue;
+    let leaf = rq.home(slot);
     let was_parked = take(rq, cx, slot);
     if was_parked {
         release_if_empty(rq, cx, leaf);
@@ -142,7 +146,7 @@ fn take_batch<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> More 
         }
         let Some(node) = rq.fair.timeline.first(rq.queue(q).parked) else { return More::No };
         let EntityRef::Task(slot) = rq.fair.timeline.entity(node) else { unreachable!("tasks are parked") };
-        match nearest_throttled(rq, rq.tasks[slot].fair.queue) {
+        match nearest_throttled(rq, rq.home(slot)) {
             Some(at) => {
                 lift(rq, slot, q);
                 rest(rq, slot, at);

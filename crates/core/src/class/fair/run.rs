@@ -5,7 +5,7 @@
 //! `put_prev_task_fair`, `update_curr`, `task_tick_fair`, `hrtick_start_fair`.
 
 use crate::class::fair::delay::finish;
-use crate::class::fair::{bandwidth, boost, groups, load, throttle};
+use crate::class::fair::{bandwidth, boost, flat, groups, load, throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::vtime::Vlag;
 use crate::queue::fair::join::{self, reweigh};
@@ -67,6 +67,12 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
         rq.resched(cx, Resched::Now);
         return;
     }
+    if rq.fair.tune.is_flat {
+        rq.fair.last_home = rq.home(slot);
+        if rq.fair.last_home != QueueIx::ROOT {
+            flat::reweigh(rq, slot);
+        }
+    }
     match rq.queue(leaf).current {
         // The usual case. A queue that has a current entity is current itself, and so are those
         // above.
@@ -104,13 +110,16 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, d
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let task = &mut rq.tasks[slot].fair;
     if task.node.is_some() {
-        let leaf = task.queue;
+        let leaf = rq.home(slot);
         return charge_moved(rq, cx, leaf, delta);
     }
     let (q, ran) = (task.queue, task.charge(algorithm, delta, base_slice));
     turn::note_end(&mut rq.fair, &mut rq.tasks, q, EntityRef::Task(slot), ran);
     if q != QueueIx::ROOT {
         charge_groups(rq, cx, q, delta);
+    } else if rq.fair.tune.is_flat {
+        let home = rq.home(slot);
+        charge_quotas(rq, cx, home, delta);
     }
 }
 
@@ -122,10 +131,16 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, d
 /// charges that as well.
 #[cold]
 fn charge_moved<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, leaf: QueueIx, delta: Duration) {
-    let mut at = leaf;
-    while at != QueueIx::ROOT {
+    charge_quotas(rq, cx, leaf, delta);
+}
+
+/// Charges the quotas of the group of a queue and of those above it.
+#[inline(never)]
+fn charge_quotas<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, delta: Duration) {
+    let mut at = from;
+    while let Some(parent) = rq.queue(at).parent {
         bandwidth::account(rq, cx, at, delta);
-        at = rq.queue(at).entity.queue;
+        at = parent;
     }
 }
 
@@ -157,12 +172,26 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     }
     if leaf != QueueIx::ROOT {
         follow_weights(rq, cx, leaf);
+    } else if rq.fair.tune.is_flat {
+        follow_flat(rq, cx, slot);
     }
     // A task that is about to leave the CPU needs no timer.
     if due == Resched::No && rq.need_resched() != Resched::Now {
         rearm(rq, cx);
     }
     due
+}
+
+/// With one queue of all tasks: updates the weights of the groups of the current task, and its own.
+#[inline(never)]
+fn follow_flat<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let home = rq.home(slot);
+    if home != QueueIx::ROOT {
+        flat::follow_weights(rq, cx, home);
+        if rq.tasks[slot].fair.is_queued() {
+            flat::reweigh(rq, slot);
+        }
+    }
 }
 
 /// Lets the references of virtual time follow the current task where it has left them far behind.
@@ -194,6 +223,9 @@ const REFERENCE_LOOK: Duration = Duration::from_nanos(1 << 50);
 /// cut (its task finishes its time in the kernel, or was moved there while it ran) is on no queue;
 /// its weight follows when it joins again (`update_cfs_group` skips throttled hierarchies).
 pub(crate) fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    if rq.fair.tune.is_flat {
+        return flat::follow_weights(rq, cx, from);
+    }
     let now = rq.averages_clock();
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {

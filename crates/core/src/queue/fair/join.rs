@@ -131,6 +131,41 @@ fn change_weight(
     debug_assert!(fair.entity(tasks, entity).state == state, "a change of weight changes no state");
 }
 
+/// Changes the weight of a queued entity under EEVDF. Its lag, the rest of its request and of its
+/// protection keep their length in real time: Linux v7.3 `fair.c`, `reweight_eevdf`,
+/// `rescale_entity`.
+pub(crate) fn reweigh_in_place(
+    fair: &mut FairRq,
+    tasks: &mut TaskSlab,
+    entity: EntityRef,
+    load: LoadWeight,
+    now: Instant,
+) {
+    let q = fair.entity(tasks, entity).queue;
+    fair.changed.add(Unpublished::AVERAGES);
+    fair.age_queue(q, now);
+    fair.age_entity(tasks, q, entity, now);
+    let (average, lag) = (eevdf::average(fair, tasks, q), eevdf::lag_of(fair, tasks, q, entity));
+    let is_current = fair.queue(q).current == Some(entity);
+    if !is_current {
+        unwait(fair, tasks, q, entity);
+    }
+    let changed = fair.entity_mut(tasks, entity);
+    let (old, new) = (changed.load.value(), load.value());
+    changed.load = load;
+    changed.vruntime = average.minus(lag.mul_div(old, new));
+    changed.virtual_deadline = average.plus(changed.virtual_deadline.since(average).mul_div(old, new));
+    if let Claim::Protected(until) = &mut changed.claim {
+        *until = average.plus(until.since(average).mul_div(old, new));
+    }
+    let queue = fair.queue_mut(q);
+    queue.load = queue.load - old + new;
+    if !is_current {
+        wait(fair, tasks, q, entity);
+    }
+    fair.reweigh_average(tasks, q, entity, old);
+}
+
 /// Returns whether an entity that blocks must first repay negative lag (`DELAY_DEQUEUE`).
 pub(crate) fn owes(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> bool {
     fair.tune.delay_dequeue

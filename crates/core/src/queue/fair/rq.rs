@@ -14,7 +14,7 @@ use crate::words::level::FULL_CAPACITY;
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
-use zerolag_model::settings::{FairAlgorithm, LagLimit, SliceProtection, Throttle, TimerGrain};
+use zerolag_model::settings::{FairAlgorithm, FairHierarchy, LagLimit, SliceProtection, Throttle, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant};
 
 /// The maximum number of resting queues that a CPU keeps.
@@ -42,6 +42,8 @@ pub(crate) struct FairRq {
     pub(crate) due: Resched,
     /// The task clock from which on a tick looks how far the references of virtual time are behind.
     pub(crate) references_due: Instant,
+    /// With `fair_hierarchy = flat`: the queue of the group of the task that was switched to last.
+    pub(crate) last_home: QueueIx,
     /// Whether the timer of `enforce.fair = hrtick` is set.
     pub(crate) has_hrtick: bool,
     /// Whether the queue of any group has ever had a limit. If not, nothing is throttled or
@@ -91,6 +93,8 @@ pub(crate) struct Tunables {
     /// Whether averages are maintained (`load_tracking = pelt` and more than one CPU).
     pub(crate) tracks_load: bool,
     pub(crate) throttle: Throttle,
+    /// Whether the tasks of all groups are on the root's queue (`fair_hierarchy = flat`).
+    pub(crate) is_flat: bool,
 }
 
 /// Why an entity joins a queue.
@@ -132,6 +136,10 @@ impl FairRq {
             delayed_debt_shrinks: settings.delayed_debt_shrinks,
             yield_forfeits: settings.yield_forfeits,
             throttle: settings.throttle,
+            is_flat: settings.fair_hierarchy == FairHierarchy::Flat
+                && settings.fair == FairAlgorithm::Eevdf
+                && settings.throttle == Throttle::AtUserReturn
+                && settings.enforce_fair != TimerGrain::Exact,
             tracks_load: settings.tracks_load() && config.topology.nr_cpus() > 1,
         };
         let mut queues = Vec::with_capacity(8);
@@ -149,6 +157,7 @@ impl FairRq {
             lives: 0,
             due: Resched::No,
             references_due: Instant::ZERO,
+            last_home: QueueIx::ROOT,
             has_hrtick: false,
             has_limits: false,
             nr_throttled: 0,
@@ -167,6 +176,15 @@ impl FairRq {
 
     pub(crate) fn queue_mut(&mut self, q: QueueIx) -> &mut Queue {
         &mut self.queues[q.index()]
+    }
+
+    /// Returns the queue of a group that has one here. O(log queues).
+    pub(crate) fn queue_of_group(&self, group: GroupId) -> QueueIx {
+        if group == GroupId::ROOT {
+            return QueueIx::ROOT;
+        }
+        let place = self.by_group.binary_search_by_key(&group, |(id, _)| *id);
+        self.by_group[place.expect("invariant: the group of a task here has a queue")].1
     }
 
     fn root(&self) -> &Queue {

@@ -1,0 +1,140 @@
+//! One queue for the tasks of all groups (`fair_hierarchy = flat`, Linux 7.3).
+//!
+//! All tasks are on the root's queue and compete there by EEVDF. The queues of groups only count:
+//! the weights of the tasks and groups in them, their tasks, and their quota. A task's weight on
+//! the root's queue is its part of the group's, times the group's part of the one above, and so on.
+//! It is computed when the task is enqueued, when it is switched to, and at each tick while it
+//! runs; that of a waiting task is out of date meanwhile.
+//!
+//! So a group is no entity: it has no lag, no slice, no delayed dequeue, and which task runs does
+//! not depend on the group that ran before. A task with a short slice preempts those of other
+//! groups.
+//!
+//! Work: O(depth) to enqueue, to dequeue, to switch and at a tick; O(log n) on the root's queue.
+//!
+//! Sources: Linux v7.3 `kernel/sched/fair.c`, `enqueue_hierarchy`, `dequeue_hierarchy`,
+//! `__calc_prop_weight`, `reweight_eevdf`, `set_next_task_fair`, `task_tick_fair`. differs: weights
+//! are whole numbers of which nice 0 has 1024; the kernel's are 1024 times finer.
+
+use crate::class::fair::{bandwidth, groups};
+use crate::entity::fair::{EntityRef, FairState, QueueIx, own_weight};
+use crate::entity::weight::{LoadWeight, Weight};
+use crate::queue::fair::join;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
+use lock_api::RawMutex;
+
+/// Counts a task in the queue of its group.
+pub(crate) fn count_in(rq: &mut Rq, slot: Slot) {
+    let (home, own) = (rq.home(slot), u64::from(own_weight(rq.tasks[slot].attr).value()));
+    if home != QueueIx::ROOT {
+        let queue = rq.queue_mut(home);
+        queue.load += own;
+        queue.nr_queued += 1;
+    }
+}
+
+/// Counts a task that leaves no more.
+pub(crate) fn count_out<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let (home, own) = (rq.home(slot), u64::from(own_weight(rq.tasks[slot].attr).value()));
+    if home != QueueIx::ROOT {
+        let queue = rq.queue_mut(home);
+        queue.load -= own;
+        queue.nr_queued -= 1;
+        if queue.nr_queued == 0 {
+            bandwidth::give_back(rq, cx, home);
+        }
+    }
+}
+
+/// Counts a group in the one above, or updates its weight there. Returns whether it is new there.
+pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) -> bool {
+    let is_new = !rq.queue(q).entity.is_queued();
+    if is_new {
+        rq.fair.wake_queue(q);
+        let entity = &mut rq.queue_mut(q).entity;
+        entity.state = FairState::Runnable;
+        entity.queue = parent;
+        let weight = entity.load.value();
+        if parent != QueueIx::ROOT {
+            let above = rq.queue_mut(parent);
+            above.load += weight;
+            above.nr_queued += 1;
+        }
+    }
+    follow_weight(rq, cx, q, parent);
+    is_new
+}
+
+/// Counts a group that is empty in the one above no more, or updates its weight there.
+pub(crate) fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
+    if !rq.queue(q).entity.is_queued() {
+        return;
+    }
+    follow_weight(rq, cx, q, parent);
+    if rq.queue(q).nr_queued > 0 {
+        return;
+    }
+    let entity = &mut rq.queue_mut(q).entity;
+    entity.state = FairState::Off;
+    let weight = entity.load.value();
+    if parent != QueueIx::ROOT {
+        let above = rq.queue_mut(parent);
+        above.load -= weight;
+        above.nr_queued -= 1;
+        if above.nr_queued == 0 {
+            bandwidth::give_back(rq, cx, parent);
+        }
+    }
+    groups::rest_queue(rq, &cx.shared.groups, q);
+}
+
+/// Updates the weight of a group in the one above.
+fn follow_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
+    rq.age_queue(q);
+    let weight = groups::entity_weight(rq.queue_mut(q), cx);
+    let entity = &mut rq.queue_mut(q).entity;
+    let before = entity.load.value();
+    entity.load = LoadWeight::of_group(weight);
+    if parent != QueueIx::ROOT {
+        let above = rq.queue_mut(parent);
+        above.load = above.load - before + u64::from(weight.value());
+    }
+}
+
+/// Updates the weights of a queue's group, and of those above it.
+pub(crate) fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    let mut q = from;
+    while let Some(parent) = rq.queue(q).parent {
+        if rq.queue(q).entity.is_queued() {
+            follow_weight(rq, cx, q, parent);
+        }
+        q = parent;
+    }
+}
+
+/// Returns what a task weighs on the root's queue. It is counted in its group.
+pub(crate) fn weight_of(rq: &Rq, slot: Slot) -> LoadWeight {
+    let (own, mut q) = (own_weight(rq.tasks[slot].attr), rq.home(slot));
+    if q == QueueIx::ROOT {
+        return LoadWeight::of_task(own);
+    }
+    let mut weight = u128::from(own.value()) << 20;
+    while let Some(parent) = rq.queue(q).parent {
+        let queue = rq.queue(q);
+        weight = weight * u128::from(queue.entity.load.value()) / u128::from(queue.load.max(1));
+        q = parent;
+    }
+    let rounded = ((weight + (1 << 19)) >> 20).min(u128::from(u32::MAX));
+    LoadWeight::of_group(Weight::computed(rounded as u32))
+}
+
+/// Gives a task on the root's queue its present weight there.
+pub(crate) fn reweigh(rq: &mut Rq, slot: Slot) {
+    let weight = weight_of(rq, slot);
+    if weight.weight() != rq.tasks[slot].fair.load.weight() {
+        let now = rq.averages_clock();
+        join::reweigh_in_place(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot), weight, now);
+    }
+}
