@@ -11,8 +11,9 @@
 //! | `Costs` | `zero` instead of `default` costs | what happens at set times: arrivals, changes of groups, hotplug |
 //!
 //! Both sides of a pair are derived from the draft, so that nothing else differs: random lengths
-//! belong to the name of their task, so the `Names` pair has constants instead; granularities grow
-//! with the CPUs, so both of the `Cpus` pair have `tunable_scaling = none`.
+//! belong to the name of their task, so the `Names` pair has constants instead; granularities and,
+//! since 7.3, the weights of groups grow with the CPUs, so both of the `Cpus` pair have
+//! `tunable_scaling = none` and `cgroup_mode = smp`.
 
 use super::draft::{Block, Draft, Line};
 use super::judge::{Finding, Hash, enough};
@@ -200,6 +201,7 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             let settings = one.blocks.iter_mut().find(|block| block.head == "[settings]")?;
             let is_free = ["\"isolcpus\"", "\"nohz_full\""].into_iter().all(|key| settings.value(key).is_none());
             settings.line("tunable_scaling = \"none\"");
+            settings.line("cgroup_mode = \"smp\"");
             let mut other = one.clone();
             let more = format!("isolcpus = \"{cpus}-{}\"", cpus + 1);
             other.blocks.iter_mut().find(|block| block.head == "[settings]")?.line(more);
