@@ -402,7 +402,9 @@ mod tests {
             let (a, b) = (script.fair("a"), script.fair("b"));
             script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
             script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight: 1024 });
-            [a, b].map(|task| script.event(0, 0, TraceEvent::GroupChange { task, group: GROUP }).clone());
+            for task in [a, b] {
+                script.event(0, 0, TraceEvent::GroupChange { task, group: GROUP });
+            }
             script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b);
             script.event(us, 0, TraceEvent::GroupChange { task: a, group: GroupId::ROOT });
             script.preempt(904_000, 0, a, b).end(905_000)

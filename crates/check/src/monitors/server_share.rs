@@ -274,7 +274,9 @@ mod tests {
             let (group, parent) = (GroupId(1), GroupId::ROOT);
             script.event(0, 0, TraceEvent::GroupNew { group, parent, path: "/g".into() });
             let second = script.fair("second");
-            [fair, second].map(|task| script.event(0, 0, TraceEvent::GroupChange { task, group }).clone());
+            for task in [fair, second] {
+                script.event(0, 0, TraceEvent::GroupChange { task, group });
+            }
             script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).event(5, 0, TraceEvent::Throttle { group });
             script.wake(10, 0, fair).event(20, 0, TraceEvent::Boost { task: second, boosted: true });
             script.wake(20, 0, second);

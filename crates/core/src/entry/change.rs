@@ -54,8 +54,9 @@ impl<L: RawMutex> Scheduler<L> {
         let had = body.dl.reserved;
         let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu() };
         let reserved = self.reserve(request, now.wall)?;
-        let prio = effective(attr, rq.tasks[slot].inherited());
-        tell_attr(cx.io, now, rq.cpu(), (task, attr, prio));
+        let inherited = rq.tasks[slot].inherited();
+        let prio = effective(attr, inherited);
+        tell_attr(cx.io, (now, rq.cpu()), (task, attr, prio), inherited.is_some());
         if prio == rq.tasks[slot].prio && prio.is_rt() {
             // Only the policy changes: the task keeps its place.
             rq.tasks[slot].attr = attr;
@@ -119,7 +120,7 @@ impl<L: RawMutex> Scheduler<L> {
         body.attr = attr;
         body.prio = effective(attr, body.inherited());
         renew_boost(body);
-        tell_attr(io, now, by, (body.id, attr, body.prio));
+        tell_attr(io, (now, by), (body.id, attr, body.prio), body.inherited().is_some());
         Ok(())
     }
 
@@ -326,12 +327,13 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-/// Records a change of attributes, and the effective priority if it is another one.
-fn tell_attr(io: &mut Io, now: Clock, cpu: CpuId, (task, attr, prio): (TaskId, SchedAttr, Prio)) {
+/// Records a change of attributes, and the effective priority of a task that inherits or has another
+/// one.
+fn tell_attr(io: &mut Io, (now, cpu): (Clock, CpuId), (task, attr, prio): (TaskId, SchedAttr, Prio), inherits: bool) {
     io.event(now, cpu, || TraceEvent::AttrChange { task, attr });
     // What it inherits may have been no more than its own priority until now, and then no record
-    // has said so.
-    if prio != attr.prio() {
+    // has said so. Or it is no more from now on, and then no record will say that it ends.
+    if inherits || prio != attr.prio() {
         io.event(now, cpu, || TraceEvent::PrioInherit { task, from: attr.prio(), to: prio });
     }
 }
