@@ -327,8 +327,8 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-/// Records a change of attributes, and the effective priority of a task that inherits or has another
-/// one.
+/// Records a change of attributes, and the effective priority of a task that inherits or has
+/// another one.
 fn tell_attr(io: &mut Io, (now, cpu): (Clock, CpuId), (task, attr, prio): (TaskId, SchedAttr, Prio), inherits: bool) {
     io.event(now, cpu, || TraceEvent::AttrChange { task, attr });
     // What it inherits may have been no more than its own priority until now, and then no record
