@@ -404,7 +404,7 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         at = rq.queue(q).current;
     }
     // With one queue of all tasks: the groups of the task that ran, from the bottom up.
-    let mut home = rq.fair.last_home;
+    let mut home = rq.fair.last_group_queue;
     while let Some(parent) = rq.queue(home).parent {
         path[depth] = home;
         depth += 1;

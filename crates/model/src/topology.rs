@@ -194,11 +194,14 @@ impl Topology {
 
     #[inline]
     fn distance_of_two(&self, a: CpuId, b: CpuId) -> Distance {
-        match () {
-            () if self.are_together(a, b, Distance::Smt) => Distance::Smt,
-            () if self.are_together(a, b, Distance::Llc) => Distance::Llc,
-            () if self.are_together(a, b, Distance::Socket) => Distance::Socket,
-            () => Distance::Remote,
+        if self.are_together(a, b, Distance::Smt) {
+            Distance::Smt
+        } else if self.are_together(a, b, Distance::Llc) {
+            Distance::Llc
+        } else if self.are_together(a, b, Distance::Socket) {
+            Distance::Socket
+        } else {
+            Distance::Remote
         }
     }
 

@@ -4,7 +4,7 @@
 use zerolag::fuzz::{Judged, draw, judge, judge_draft};
 
 /// The scenarios of seed 1 that are run. A finding beyond them: `zerolag fuzz`.
-const COUNT: u64 = 240;
+const COUNT: u64 = 480;
 
 #[test]
 fn generated_scenarios_keep_every_rule() {
@@ -21,7 +21,7 @@ fn generated_scenarios_keep_every_rule() {
     }
     assert!(events > 1_000_000, "only {events} events");
     // 2 % of 3000: kernels with deadline servers, which promise bandwidth, are seven of 25.
-    assert!(refused < COUNT / 20, "{refused} of {COUNT} were refused");
+    assert!(refused < COUNT / 30, "{refused} of {COUNT} were refused");
 }
 
 #[test]

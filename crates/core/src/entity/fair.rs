@@ -108,7 +108,7 @@ pub(crate) struct FairEntity {
     /// Its node on the timeline; `None` while it is current or off a queue.
     pub(crate) node: Option<NodeIx>,
     /// Its queue, or the last one. With `fair_hierarchy = flat` that of every task is the root's;
-    /// that of its group is [`Rq::home`](crate::rq::run_queue::Rq::home).
+    /// that of its group is [`Rq::group_queue`](crate::rq::run_queue::Rq::group_queue).
     pub(crate) queue: QueueIx,
     /// The decaying averages of its load, runnable time and utilisation.
     pub(crate) average: Average,

@@ -28,7 +28,7 @@ impl Rq {
     /// Returns the queue in which a task counts, that of its group. O(1), or O(log queues) with
     /// `fair_hierarchy = flat`.
     #[inline]
-    pub(crate) fn home(&self, slot: Slot) -> QueueIx {
+    pub(crate) fn group_queue(&self, slot: Slot) -> QueueIx {
         let task = &self.tasks[slot];
         if self.fair.tune.is_flat { self.fair.queue_of_group(task.group) } else { task.fair.queue }
     }

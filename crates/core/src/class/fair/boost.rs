@@ -109,7 +109,7 @@ fn is_below(rq: &Rq, slot: Slot, q: QueueIx) -> bool {
 
 /// Returns whether a group that a task is in has a limit. O(depth).
 pub(crate) fn is_limited(rq: &Rq, slot: Slot) -> bool {
-    above(rq, rq.home(slot)).any(|q| rq.queue(q).bandwidth.is_limited())
+    above(rq, rq.group_queue(slot)).any(|q| rq.queue(q).bandwidth.is_limited())
 }
 
 /// Returns the boosted entity of a queue that runs first, if it has one. The current one continues.

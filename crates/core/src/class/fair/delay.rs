@@ -24,7 +24,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     if !is_delayed(rq, slot) {
         return false;
     }
-    let leaf = rq.home(slot);
+    let leaf = rq.group_queue(slot);
     join::undelay(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot));
     rq.note(Unpublished::ALL);
     let runnable = Tally::runnable(&rq.tasks, slot);
@@ -45,7 +45,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
     leaving.vlag = if shrinks { leaving.vlag.max(owed) } else { leaving.vlag }.min(Vlag::ZERO);
     match entity {
         EntityRef::Task(slot) => {
-            home = rq.home(slot);
+            home = rq.group_queue(slot);
             if rq.fair.tune.is_flat {
                 flat::count_out(rq, cx, slot);
             }

@@ -119,7 +119,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// Counts a task in its groups, and puts it on the root's queue with its part of their weights.
 fn enqueue_flat<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, how: Join) {
-    let (entity, home) = (EntityRef::Task(slot), rq.home(slot));
+    let (entity, home) = (EntityRef::Task(slot), rq.group_queue(slot));
     flat::count_in(rq, slot);
     check_first(rq, cx, home);
     let counts = come(rq, cx, home, Tally::RUNNABLE, Tally::default());
@@ -152,7 +152,7 @@ fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
 /// Dequeues a task, and on the way up every group that is empty here.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
     let entity = EntityRef::Task(slot);
-    let (q, home) = (rq.tasks[slot].fair.queue, rq.home(slot));
+    let (q, home) = (rq.tasks[slot].fair.queue, rq.group_queue(slot));
     let sleeps = why == Dequeue::Sleep;
     rq.age_entity(q, entity);
     boost::end(rq, cx, slot);

@@ -27,23 +27,33 @@ use lock_api::RawMutex;
 
 /// Counts a task in the queue of its group.
 pub(crate) fn count_in(rq: &mut Rq, slot: Slot) {
-    let (home, own) = (rq.home(slot), u64::from(own_weight(rq.tasks[slot].attr).value()));
-    if home != QueueIx::ROOT {
-        let queue = rq.queue_mut(home);
-        queue.load += own;
-        queue.nr_queued += 1;
-    }
+    let (q, own) = (rq.group_queue(slot), own_weight(rq.tasks[slot].attr));
+    add(rq, q, own.value().into());
 }
 
 /// Counts a task that leaves no more.
 pub(crate) fn count_out<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let (home, own) = (rq.home(slot), u64::from(own_weight(rq.tasks[slot].attr).value()));
-    if home != QueueIx::ROOT {
-        let queue = rq.queue_mut(home);
-        queue.load -= own;
+    let (q, own) = (rq.group_queue(slot), own_weight(rq.tasks[slot].attr));
+    take_off(rq, cx, q, own.value().into());
+}
+
+/// Counts a task or a group of this weight. The root's queue counts what is queued on it.
+fn add(rq: &mut Rq, q: QueueIx, weight: u64) {
+    if q != QueueIx::ROOT {
+        let queue = rq.queue_mut(q);
+        queue.load += weight;
+        queue.nr_queued += 1;
+    }
+}
+
+/// Counts a task or a group of this weight no more. An empty group gives its quota back.
+fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, weight: u64) {
+    if q != QueueIx::ROOT {
+        let queue = rq.queue_mut(q);
+        queue.load -= weight;
         queue.nr_queued -= 1;
         if queue.nr_queued == 0 {
-            bandwidth::give_back(rq, cx, home);
+            bandwidth::give_back(rq, cx, q);
         }
     }
 }
@@ -57,11 +67,7 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
         entity.state = FairState::Runnable;
         entity.queue = parent;
         let weight = entity.load.value();
-        if parent != QueueIx::ROOT {
-            let above = rq.queue_mut(parent);
-            above.load += weight;
-            above.nr_queued += 1;
-        }
+        add(rq, parent, weight);
     }
     follow_weight(rq, cx, q, parent);
     is_new
@@ -79,14 +85,7 @@ pub(crate) fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     let entity = &mut rq.queue_mut(q).entity;
     entity.state = FairState::Off;
     let weight = entity.load.value();
-    if parent != QueueIx::ROOT {
-        let above = rq.queue_mut(parent);
-        above.load -= weight;
-        above.nr_queued -= 1;
-        if above.nr_queued == 0 {
-            bandwidth::give_back(rq, cx, parent);
-        }
-    }
+    take_off(rq, cx, parent, weight);
     groups::rest_queue(rq, &cx.shared.groups, q);
 }
 
@@ -116,7 +115,7 @@ pub(crate) fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from:
 
 /// Returns what a task weighs on the root's queue. It is counted in its group.
 pub(crate) fn weight_of(rq: &Rq, slot: Slot) -> LoadWeight {
-    let (own, mut q) = (own_weight(rq.tasks[slot].attr), rq.home(slot));
+    let (own, mut q) = (own_weight(rq.tasks[slot].attr), rq.group_queue(slot));
     if q == QueueIx::ROOT {
         return LoadWeight::of_task(own);
     }

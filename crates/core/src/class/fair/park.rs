@@ -52,13 +52,13 @@ pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
         let task = &rq.tasks[slot];
         task.mode == TaskMode::User
             && task.prio.class() == ClassId::Fair
-            && nearest_throttled(rq, rq.home(slot)).is_some()
+            && nearest_throttled(rq, rq.group_queue(slot)).is_some()
     }
 }
 
 /// Parks a queued task. \[1\]
 pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let leaf = rq.home(slot);
+    let leaf = rq.group_queue(slot);
     let at = nearest_throttled(rq, leaf).expect("invariant: only what may not run is parked");
     let runnable = Tally::runnable(&rq.tasks, slot);
     count(rq, leaf, Tally::PARKED, runnable);
@@ -90,7 +90,7 @@ fn rest(rq: &mut Rq, slot: Slot, at: QueueIx) {
 pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let FairState::Parked { at } = rq.tasks[slot].fair.state else { return false };
     lift(rq, slot, at);
-    let leaf = rq.home(slot);
+    let leaf = rq.group_queue(slot);
     count(rq, leaf, Tally::default(), Tally::PARKED);
     rq.note(Unpublished::ALL);
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
@@ -100,7 +100,7 @@ pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
 
 /// As [`take`], for a task that leaves. Queues that were kept only for it are released. \[3\]
 pub(crate) fn take_away<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
-    let leaf = rq.home(slot);
+    let leaf = rq.group_queue(slot);
     let was_parked = take(rq, cx, slot);
     if was_parked {
         release_if_empty(rq, cx, leaf);
@@ -146,7 +146,7 @@ fn take_batch<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> More 
         }
         let Some(node) = rq.fair.timeline.first(rq.queue(q).parked) else { return More::No };
         let EntityRef::Task(slot) = rq.fair.timeline.entity(node) else { unreachable!("tasks are parked") };
-        match nearest_throttled(rq, rq.home(slot)) {
+        match nearest_throttled(rq, rq.group_queue(slot)) {
             Some(at) => {
                 lift(rq, slot, q);
                 rest(rq, slot, at);

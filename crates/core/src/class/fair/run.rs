@@ -68,8 +68,8 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
         return;
     }
     if rq.fair.tune.is_flat {
-        rq.fair.last_home = rq.home(slot);
-        if rq.fair.last_home != QueueIx::ROOT {
+        rq.fair.last_group_queue = rq.group_queue(slot);
+        if rq.fair.last_group_queue != QueueIx::ROOT {
             flat::reweigh(rq, slot);
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, d
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let task = &mut rq.tasks[slot].fair;
     if task.node.is_some() {
-        let leaf = rq.home(slot);
+        let leaf = rq.group_queue(slot);
         return charge_moved(rq, cx, leaf, delta);
     }
     let (q, ran) = (task.queue, task.charge(algorithm, delta, base_slice));
@@ -118,7 +118,7 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, d
     if q != QueueIx::ROOT {
         charge_groups(rq, cx, q, delta);
     } else if rq.fair.tune.is_flat {
-        let home = rq.home(slot);
+        let home = rq.group_queue(slot);
         charge_quotas(rq, cx, home, delta);
     }
 }
@@ -185,7 +185,7 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
 /// With one queue of all tasks: updates the weights of the groups of the current task, and its own.
 #[inline(never)]
 fn follow_flat<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let home = rq.home(slot);
+    let home = rq.group_queue(slot);
     if home != QueueIx::ROOT {
         flat::follow_weights(rq, cx, home);
         if rq.tasks[slot].fair.is_queued() {

@@ -43,7 +43,7 @@ pub(crate) struct FairRq {
     /// The task clock from which on a tick looks how far the references of virtual time are behind.
     pub(crate) references_due: Instant,
     /// With `fair_hierarchy = flat`: the queue of the group of the task that was switched to last.
-    pub(crate) last_home: QueueIx,
+    pub(crate) last_group_queue: QueueIx,
     /// Whether the timer of `enforce.fair = hrtick` is set.
     pub(crate) has_hrtick: bool,
     /// Whether the queue of any group has ever had a limit. If not, nothing is throttled or
@@ -157,7 +157,7 @@ impl FairRq {
             lives: 0,
             due: Resched::No,
             references_due: Instant::ZERO,
-            last_home: QueueIx::ROOT,
+            last_group_queue: QueueIx::ROOT,
             has_hrtick: false,
             has_limits: false,
             nr_throttled: 0,

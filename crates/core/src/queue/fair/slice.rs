@@ -60,9 +60,7 @@ impl Queue {
             Some(shortest) => shortest,
         }
     }
-}
 
-impl Queue {
     /// Returns the longest slice on this queue, which is not empty.
     pub(crate) fn longest_slice(&self, tune: &Tunables) -> Duration {
         let (own, base) = (&self.own_slices, tune.base_slice);
