@@ -108,13 +108,15 @@ impl Machine {
             return Err(SimError::Server { cpu, error: ServerError::Params });
         }
         let changes: Rc<[TimedChange]> = program.plan().into();
+        let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
         let core = Config::new(topology.clone(), settings.clone())
             .with_cpusets(&cpuset::partitions(&program))?
             .with_group_reserve(groups_ever(&program, &changes))
+            // Twice as many as a CPU has on average: a queue grows when it once has more.
+            .with_queue_reserve((2 * instances).div_ceil(topology.nr_cpus()).clamp(4, 64))
             .with_scan_cost(costs.scan_per_cpu)
             .with_seed(*seed)
             .with_threads(Threads::One);
-        let instances = program.tasks.iter().map(|def| def.instances as usize).sum();
         let locks = count_locks(&program.resources);
         let mut machine = Self {
             kernel: Kernel::new(core, costs.clone(), settings, instances, locks, tracing),

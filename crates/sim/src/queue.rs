@@ -47,15 +47,18 @@ pub(crate) enum Phase {
     LateTick = 6,
 }
 
+/// An event and its key, in two words: one of 128 bits would align the entry to 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry<E> {
-    key: u128,
+    at: Instant,
+    /// Phase and order.
+    rank: u64,
     event: E,
 }
 
 impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+        self.key() == other.key()
     }
 }
 
@@ -70,7 +73,7 @@ impl<E> PartialOrd for Entry<E> {
 impl<E> Ord for Entry<E> {
     /// The earlier entry is the greater one: the heap keeps its greatest on top.
     fn cmp(&self, other: &Self) -> Ordering {
-        other.key.cmp(&self.key)
+        other.key().cmp(&self.key())
     }
 }
 
@@ -110,11 +113,10 @@ impl<E: Copy> EventQueue<E> {
     /// Adds an event. The order among those of its instant and phase takes 56 bits.
     #[inline]
     fn insert(&mut self, at: Instant, phase: Phase, order: u64, event: E) {
-        let key = u128::from(at.as_nanos()) << 64 | u128::from(phase as u8) << 56 | u128::from(order);
-        let entry = Entry { key, event };
+        let entry = Entry { at, rank: u64::from(phase as u8) << 56 | order, event };
         let is_next = match self.next {
-            Some(next) => key < next.key,
-            None => self.first_filed().is_none_or(|first| key < first.key),
+            Some(next) => entry.key() < next.key(),
+            None => self.first_filed().is_none_or(|first| entry.key() < first.key()),
         };
         if !is_next {
             self.file(entry);
@@ -140,9 +142,9 @@ impl<E: Copy> EventQueue<E> {
     #[inline]
     pub(crate) fn pop_until(&mut self, limit: Instant) -> Option<(Instant, E)> {
         match self.next {
-            Some(next) if next.at() <= limit => {
+            Some(next) if next.at <= limit => {
                 self.next = None;
-                Some((next.at(), next.event))
+                Some((next.at, next.event))
             }
             Some(_) => None,
             None => self.pop_filed(limit),
@@ -150,7 +152,7 @@ impl<E: Copy> EventQueue<E> {
     }
 
     fn pop_filed(&mut self, limit: Instant) -> Option<(Instant, E)> {
-        let at = self.first_filed()?.at();
+        let at = self.first_filed()?.at;
         if at > limit {
             return None;
         }
@@ -278,7 +280,7 @@ impl<E: Copy> Far<E> {
 
     /// Returns the number of the span in which an event lies.
     const fn span(&self, entry: &Entry<E>) -> u64 {
-        (entry.key >> 64) as u64 >> self.span_bits
+        entry.at.as_nanos() >> self.span_bits
     }
 
     fn list(&self, first: u32) -> impl Iterator<Item = &Entry<E>> {
@@ -292,8 +294,9 @@ impl<E: Copy> Far<E> {
 }
 
 impl<E> Entry<E> {
-    fn at(&self) -> Instant {
-        Instant::from_nanos((self.key >> 64) as u64)
+    #[inline(always)]
+    const fn key(&self) -> u128 {
+        (self.at.as_nanos() as u128) << 64 | self.rank as u128
     }
 }
 

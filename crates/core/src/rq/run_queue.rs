@@ -399,12 +399,12 @@ impl Rq {
 
     pub(crate) fn stay(&self, slot: Slot) -> Stay {
         let task = &self.tasks[slot];
-        Stay { task: task.id, slot: slot.0, stay: task.stay }
+        Stay { task: task.id, slot: slot.raw(), stay: task.stay }
     }
 
     /// Returns the slot of a task if it is still in the same stay.
     pub(crate) fn find_stay(&self, stay: Stay) -> Option<Slot> {
-        let slot = Slot(stay.slot);
+        let slot = Slot::new(stay.slot);
         self.tasks.get(slot).filter(|task| task.id == stay.task && task.stay == stay.stay).map(|_| slot)
     }
 

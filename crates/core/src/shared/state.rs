@@ -584,14 +584,14 @@ impl<L: RawMutex> Shared<L> {
     /// Records the place of a body. Called by the owner of the body; under the lock of the run
     /// queue if it goes to one.
     pub(crate) fn set_home(&self, task: TaskId, home: Option<(CpuId, Slot)>) {
-        let word = home.map_or(0, |(cpu, slot)| (u64::from(cpu.0) + 1) << 32 | u64::from(slot.0));
+        let word = home.map_or(0, |(cpu, slot)| (u64::from(cpu.0) + 1) << 32 | u64::from(slot.raw()));
         self.directory[task.index()].store(word, Ordering::Release);
     }
 
     pub(crate) fn home(&self, task: TaskId) -> Option<(CpuId, Slot)> {
         let word = self.directory.get(task.index())?.load(Ordering::Acquire);
         let cpu = (word >> 32).checked_sub(1)?;
-        Some((CpuId(u32::try_from(cpu).expect("invariant: a CPU")), Slot((word & 0xffff_ffff) as u32)))
+        Some((CpuId(u32::try_from(cpu).expect("invariant: a CPU")), Slot::new((word & 0xffff_ffff) as u32)))
     }
 }
 

@@ -30,8 +30,9 @@ impl Seat {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct TaskSlab {
+    /// By slot; place 0 is empty.
     bodies: Vec<Option<Box<Task>>>,
     /// By slot. It ends behind the last slot that a real-time or deadline task has had.
     seats: Vec<Seat>,
@@ -40,24 +41,25 @@ pub(crate) struct TaskSlab {
 
 impl TaskSlab {
     pub(crate) fn with_capacity(tasks: usize) -> Self {
-        let (bodies, seats) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks));
+        let (mut bodies, seats) = (Vec::with_capacity(1 + tasks), Vec::with_capacity(1 + tasks));
+        bodies.push(None);
         Self { bodies, seats, free: Vec::with_capacity(tasks) }
     }
 
     pub(crate) fn insert(&mut self, body: Box<Task>) -> Slot {
         if let Some(slot) = self.free.pop() {
-            let place = &mut self.bodies[slot.0 as usize];
+            let place = &mut self.bodies[slot.index()];
             assert!(place.is_none(), "a free slot holds no task");
             *place = Some(body);
             return slot;
         }
-        let slot = Slot(u32::try_from(self.bodies.len()).expect("invariant: fewer than 2^32 tasks"));
+        let slot = Slot::new(u32::try_from(self.bodies.len()).expect("invariant: fewer than 2^32 tasks"));
         self.bodies.push(Some(body));
         slot
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Box<Task> {
-        let body = self.bodies[slot.0 as usize].take().expect("invariant: a queued slot holds a task");
+        let body = self.bodies[slot.index()].take().expect("invariant: a queued slot holds a task");
         debug_assert!(self.seat(slot).is_free(), "a task leaves its queues first");
         self.free.push(slot);
         body
@@ -65,33 +67,33 @@ impl TaskSlab {
 
     #[inline]
     pub(crate) fn seat(&self, slot: Slot) -> &Seat {
-        self.seats.get(slot.0 as usize).unwrap_or(&Seat::FREE)
+        self.seats.get(slot.index()).unwrap_or(&Seat::FREE)
     }
 
     /// Returns the seat of a slot, which exists from now on.
     #[inline]
     pub(crate) fn seat_or_new(&mut self, slot: Slot) -> &mut Seat {
-        if self.seats.len() <= slot.0 as usize {
+        if self.seats.len() <= slot.index() {
             self.make_seats(slot);
         }
-        &mut self.seats[slot.0 as usize]
+        &mut self.seats[slot.index()]
     }
 
     /// Returns the seat of a slot whose task is, or was, in a queue.
     #[inline]
     pub(crate) fn seat_mut(&mut self, slot: Slot) -> &mut Seat {
-        &mut self.seats[slot.0 as usize]
+        &mut self.seats[slot.index()]
     }
 
     /// Returns the seat of a slot, if its task, or one before, was in a queue.
     #[inline]
     pub(crate) fn seat_if_any(&mut self, slot: Slot) -> Option<&mut Seat> {
-        self.seats.get_mut(slot.0 as usize)
+        self.seats.get_mut(slot.index())
     }
 
     #[cold]
     fn make_seats(&mut self, until: Slot) {
-        self.seats.resize(until.0 as usize + 1, Seat::FREE);
+        self.seats.resize(until.index() + 1, Seat::FREE);
     }
 
     /// Returns mutable references to two tasks.
@@ -100,13 +102,13 @@ impl TaskSlab {
     /// If both slots are the same, or one holds no task.
     #[inline]
     pub(crate) fn two(&mut self, one: Slot, other: Slot) -> [&mut Task; 2] {
-        let both = self.bodies.get_disjoint_mut([one.0 as usize, other.0 as usize]);
+        let both = self.bodies.get_disjoint_mut([one.index(), other.index()]);
         both.expect("invariant: two slots")
             .map(|body| body.as_deref_mut().expect("invariant: a queued slot holds a task"))
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Task> {
-        self.bodies.get(slot.0 as usize)?.as_deref()
+        self.bodies.get(slot.index())?.as_deref()
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task> {
@@ -115,23 +117,23 @@ impl TaskSlab {
 
     /// Returns all slots, with or without a task.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
-        (0..self.bodies.len() as u32).map(Slot)
+        (1..self.bodies.len() as u32).map(Slot::new)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Task)> {
-        (0..).map(Slot).zip(&self.bodies).filter_map(|(slot, body)| Some((slot, body.as_deref()?)))
+        self.slots().zip(&self.bodies[1..]).filter_map(|(slot, body)| Some((slot, body.as_deref()?)))
     }
 }
 
 impl Index<Slot> for TaskSlab {
     type Output = Task;
     fn index(&self, slot: Slot) -> &Task {
-        self.bodies[slot.0 as usize].as_deref().expect("invariant: a queued slot holds a task")
+        self.bodies[slot.index()].as_deref().expect("invariant: a queued slot holds a task")
     }
 }
 
 impl IndexMut<Slot> for TaskSlab {
     fn index_mut(&mut self, slot: Slot) -> &mut Task {
-        self.bodies[slot.0 as usize].as_deref_mut().expect("invariant: a queued slot holds a task")
+        self.bodies[slot.index()].as_deref_mut().expect("invariant: a queued slot holds a task")
     }
 }

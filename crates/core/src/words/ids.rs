@@ -1,8 +1,26 @@
 //! Identifiers of cpusets, root domains, locks and slots. All are dense numbers.
 
-/// An index into the slab of one run queue.
+use core::num::NonZeroU32;
+
+/// An index into the slab of one run queue. Index 0 is never used, so that an absent slot costs no
+/// space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Slot(pub(crate) u32);
+pub(crate) struct Slot(NonZeroU32);
+
+impl Slot {
+    pub(crate) const fn new(index: u32) -> Self {
+        Self(NonZeroU32::new(index).expect("invariant: slot 0 is not used"))
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0.get() as usize
+    }
+
+    /// Returns the index as it is packed into words.
+    pub(crate) const fn raw(self) -> u32 {
+        self.0.get()
+    }
+}
 
 /// The identifier of a lock: a dense number, chosen by the host
 /// ([`Scheduler::reserve_locks`](crate::Scheduler::reserve_locks)).

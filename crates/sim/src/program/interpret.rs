@@ -53,7 +53,7 @@ impl Programs {
             self.enter_phase(kernel, cpu, task, phase);
             return;
         }
-        match phase.actions.get(self.tasks[task.index()].cursor.action) {
+        match phase.actions.get(self.tasks[task.index()].cursor.action as usize) {
             Some(action) => self.act(kernel, cpu, task, action),
             None => self.end_loop(kernel, cpu, &program, task, phase),
         }
@@ -78,13 +78,13 @@ impl Programs {
     /// is over.
     fn find_phase<'p>(&mut self, program: &'p Program, task: TaskId) -> Option<&'p Phase> {
         let body = &mut self.tasks[task.index()];
-        let def = &program.tasks[body.def];
+        let def = &program.tasks[body.model];
         // Bounded: every turn through all phases without a loop ends the search.
         for _ in 0..=def.phases.len() {
             if def.turns.is_some_and(|turns| body.cursor.turn >= turns) {
                 return None;
             }
-            let phase = &def.phases[body.cursor.phase];
+            let phase = &def.phases[body.cursor.phase as usize];
             if phase.loops > 0 {
                 return Some(phase);
             }
@@ -99,10 +99,10 @@ impl Programs {
         body.cursor.entered = true;
         let (index, turn) = (body.cursor.phase, body.cursor.turn);
         let first_ever = turn == 0 && index == 0 && body.cursor.loops_done == 0;
-        let mark = Mark::Phase { phase: u32::try_from(index).unwrap_or(u32::MAX), turn };
+        let mark = Mark::Phase { phase: index, turn };
         self.mark(kernel, cpu, task, mark);
-        let def_attr = self.program.tasks[self.tasks[task.index()].def].attr;
-        if let Some(attr) = phase.attr.filter(|attr| !first_ever || *attr != def_attr) {
+        let def = self.tasks[task.index()].def;
+        if let Some(attr) = phase.attr.filter(|attr| !first_ever || *attr != self.program.tasks[def].attr) {
             kernel.push_job(cpu, Job::SetAttr(attr));
         }
         match &phase.affinity {
@@ -130,7 +130,7 @@ impl Programs {
             return;
         }
         let turn = body.cursor.turn;
-        body.cursor.next_phase(program.tasks[body.def].phases.len());
+        body.cursor.next_phase(program.tasks[body.model].phases.len());
         if body.cursor.turn != turn {
             self.mark(kernel, cpu, task, Mark::TurnEnd { turn });
         }
@@ -157,7 +157,7 @@ impl Programs {
                 self.enter_phase(kernel, cpu, task, phase);
                 continue;
             }
-            let (dist, layer) = match phase.actions.get(cursor.action) {
+            let (dist, layer) = match phase.actions.get(cursor.action as usize) {
                 Some(Action::Run(dist)) => (dist, CpuLayer::User),
                 Some(Action::Kernel(dist)) => (dist, CpuLayer::Kernel),
                 Some(_) => return,
@@ -206,7 +206,7 @@ impl Programs {
         let program = Rc::clone(&self.program);
         let Some(phase) = self.find_phase(&program, task) else { return };
         let cursor = &self.task(task).cursor;
-        let next = match (cursor.relock, phase.actions.get(cursor.action)) {
+        let next = match (cursor.relock, phase.actions.get(cursor.action as usize)) {
             (Some(mutex), _) => [self.next_for_free_mutex(mutex), None],
             (None, Some(Action::Lock(mutex))) => [self.next_for_free_mutex(*mutex), None],
             (None, Some(Action::PipeRead { pipe, .. } | Action::PipeWrite { pipe, .. })) => {

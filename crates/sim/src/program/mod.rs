@@ -6,6 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`model`] | which definitions do the same, so that tasks share their phases |
 //! | [`task`] | [`Task`](task::Task): cursor, waits, timers |
 //! | [`shared`] | the state of each resource, one module per kind |
 //! | [`state`] | [`Programs`](state::Programs): all tasks and resources; blocking and waking |
@@ -14,6 +15,7 @@
 
 pub(crate) mod act;
 pub(crate) mod interpret;
+pub(crate) mod model;
 pub(crate) mod shared;
 pub(crate) mod state;
 pub(crate) mod task;

@@ -4,6 +4,7 @@ use crate::device::disk::DiskQueue;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, WakeKind};
 use crate::outcome::{End, Wait};
+use crate::program::model::models;
 use crate::program::shared::Shared;
 use crate::program::shared::file::CachedFile;
 use crate::program::shared::pipe::Pipe;
@@ -23,6 +24,8 @@ pub(crate) struct Programs {
     #[expect(clippy::redundant_allocation, reason = "the outer counter is not atomic")]
     pub(crate) program: Rc<Arc<Program>>,
     pub(super) seed: u64,
+    /// The model of each definition.
+    models: Rc<[u32]>,
     /// All tasks, by id.
     pub(crate) tasks: Vec<Task>,
     pub(crate) shared: Vec<Shared>,
@@ -39,6 +42,7 @@ impl Programs {
         Self {
             tasks: Vec::with_capacity(program.tasks.iter().map(|def| def.instances as usize).sum()),
             shared: Shared::all(&program.resources, preempt, seed),
+            models: models(&program).into(),
             program: Rc::new(program),
             seed,
             semaphores_inherit: preempt == Preempt::Rt,
@@ -75,7 +79,7 @@ impl Programs {
 
     /// Adds a task that has not started. The kernel has added its body.
     pub(crate) fn add(&mut self, def: usize, instance: u32) {
-        self.tasks.push(Task::new(def, instance));
+        self.tasks.push(Task::new(def, self.models[def] as usize, instance));
         self.alive += usize::from(!self.is_kernel_thread(def));
     }
 

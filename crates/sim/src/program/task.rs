@@ -96,21 +96,24 @@ pub(crate) enum Reading {
 }
 
 /// Where a task is in its program.
+///
+/// First what every action reads, then what locks, pipes and files need: see [`Task`].
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Cursor {
     pub(crate) turn: u64,
-    pub(crate) phase: usize,
     pub(crate) loops_done: u64,
-    pub(crate) action: usize,
-    /// The phase's properties have been applied.
-    pub(crate) entered: bool,
+    pub(crate) phase: u32,
+    pub(crate) action: u32,
     /// A mutex that must be taken before the next action (after a condition, or after losing a race
     /// for it).
     pub(crate) relock: Option<ResourceId>,
-    /// A mutex that was handed over to it while it waited.
-    pub(crate) handed: Option<ResourceId>,
+    /// The phase's properties have been applied.
+    pub(crate) entered: bool,
     /// `Sync` has signalled and now waits.
     pub(crate) signalled: bool,
+    /// A mutex that was handed over to it while it waited.
+    pub(crate) handed: Option<ResourceId>,
     /// The spinning lock that it spins for.
     pub(crate) spins_for: Option<ResourceId>,
     /// The lock of the section with softirqs disabled that it is in.
@@ -130,7 +133,7 @@ impl Cursor {
         self.loops_done = 0;
         self.action = 0;
         self.phase += 1;
-        if self.phase == phases {
+        if self.phase as usize == phases {
             self.phase = 0;
             self.turn += 1;
         }
@@ -143,39 +146,46 @@ impl Cursor {
 }
 
 /// The program's part of a task.
+///
+/// A task that wakes is in no cache, so its fields are in the order of their use: a job of a
+/// periodic task reads the first two lines of the cache, and its definition in the third.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Task {
-    /// Its definition in the program.
-    pub(crate) def: usize,
-    pub(crate) instance: u32,
+    /// The definition whose phases it follows ([`crate::program::model`]).
+    pub(crate) model: usize,
     pub(crate) state: State,
-    pub(crate) cursor: Cursor,
-    pub(crate) stream: Option<Box<Stream>>,
-    /// The request that it works on.
-    pub(crate) request: Option<Box<InService>>,
-    /// The next expiries of its own timers.
-    pub(crate) timers: Vec<Option<Instant>>,
-    /// The expiry that it waits for and the slack that it had, to be marked when it goes on.
-    pub(crate) timer_due: Option<(Instant, SignedDuration)>,
-    /// When it last acted, and how often at that instant: a program that never spends time is
-    /// stopped.
-    pub(crate) acted_at: Instant,
-    pub(crate) actions: u32,
     /// It is to end before its program does.
     pub(crate) is_ended: bool,
     /// It is to end when its turn does: its pool has become smaller.
     pub(crate) retires: bool,
+    /// How often it has acted at the instant `acted_at`: a program that never spends time is
+    /// stopped.
+    pub(crate) actions: u32,
+    pub(crate) acted_at: Instant,
+    /// The expiry that it waits for and the slack that it had, to be marked when it goes on.
+    pub(crate) timer_due: Option<(Instant, SignedDuration)>,
+    /// The next expiries of its own timers.
+    pub(crate) timers: Vec<Option<Instant>>,
+    pub(crate) cursor: Cursor,
+    pub(crate) stream: Option<Box<Stream>>,
+    /// The request that it works on.
+    pub(crate) request: Option<Box<InService>>,
+    /// Its definition in the program.
+    pub(crate) def: usize,
+    pub(crate) instance: u32,
+    pub(crate) forks: u32,
     /// Mutexes that it holds.
     pub(crate) holds: Vec<ResourceId>,
     /// The next window of each file that it reads.
     positions: Vec<(ResourceId, u32)>,
-    pub(crate) forks: u32,
 }
 
 impl Task {
-    pub(crate) fn new(def: usize, instance: u32) -> Self {
+    pub(crate) fn new(def: usize, model: usize, instance: u32) -> Self {
         Self {
             def,
+            model,
             instance,
             state: State::Unborn,
             cursor: Cursor::default(),

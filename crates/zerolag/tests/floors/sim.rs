@@ -34,7 +34,7 @@ pub(crate) const FLOORS: Floors = &[
     // The programs.
     &["program/shared/file", "program/shared/pipe", "program/shared/request", "program/shared/rw_semaphore"],
     &["program/shared"],
-    &["program/task"],
+    &["program/task", "program/model"],
     &["program/state"],
     &[
         "program/act/compute",

@@ -22,7 +22,9 @@ use crate::queue::fair::tally::Tally;
 use crate::queue::fair::timeline::Root;
 use zerolag_model::GroupId;
 
+/// A queue begins with a line of the cache: a wakeup reads most of one that was not used for long.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Queue {
     pub(crate) group: GroupId,
     /// The generation of the group id: it distinguishes successive groups with the same id.

@@ -29,13 +29,13 @@ impl Recency {
 
     /// Adds a task as the newest.
     pub(crate) fn push(&mut self, slot: Slot) {
-        let index = slot.0 as usize;
+        let index = slot.index();
         if index >= self.links.len() {
             self.links.resize(index + 1, Link::default());
         }
         self.links[index] = Link { newer: None, older: self.newest };
         match self.newest {
-            Some(newest) => self.links[newest.0 as usize].newer = Some(slot),
+            Some(newest) => self.links[newest.index()].newer = Some(slot),
             None => self.oldest = Some(slot),
         }
         self.newest = Some(slot);
@@ -44,13 +44,13 @@ impl Recency {
 
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.len -= 1;
-        let Link { newer, older } = self.links[slot.0 as usize];
+        let Link { newer, older } = self.links[slot.index()];
         match newer {
-            Some(newer) => self.links[newer.0 as usize].older = older,
+            Some(newer) => self.links[newer.index()].older = older,
             None => self.newest = older,
         }
         match older {
-            Some(older) => self.links[older.0 as usize].newer = newer,
+            Some(older) => self.links[older.index()].newer = newer,
             None => self.oldest = newer,
         }
     }
@@ -59,15 +59,15 @@ impl Recency {
     #[inline]
     pub(crate) fn touch(&mut self, slot: Slot) {
         let Some(newest) = self.newest.filter(|newest| *newest != slot) else { return };
-        let Link { newer, older } = self.links[slot.0 as usize];
+        let Link { newer, older } = self.links[slot.index()];
         let next = newer.expect("invariant: whoever is not the newest has a newer one");
-        self.links[next.0 as usize].older = older;
+        self.links[next.index()].older = older;
         match older {
-            Some(older) => self.links[older.0 as usize].newer = newer,
+            Some(older) => self.links[older.index()].newer = newer,
             None => self.oldest = newer,
         }
-        self.links[newest.0 as usize].newer = Some(slot);
-        self.links[slot.0 as usize] = Link { newer: None, older: Some(newest) };
+        self.links[newest.index()].newer = Some(slot);
+        self.links[slot.index()] = Link { newer: None, older: Some(newest) };
         self.newest = Some(slot);
     }
 
@@ -76,7 +76,7 @@ impl Recency {
     }
 
     pub(crate) fn newer(&self, slot: Slot) -> Option<Slot> {
-        self.links[slot.0 as usize].newer
+        self.links[slot.index()].newer
     }
 
     pub(crate) const fn len(&self) -> u32 {
@@ -92,7 +92,7 @@ mod tests {
         let mut at = list.oldest();
         let mut order = Vec::new();
         while let Some(slot) = at {
-            order.push(slot.0);
+            order.push(slot.raw());
             at = list.newer(slot);
         }
         assert_eq!(list.len() as usize, order.len());
@@ -103,14 +103,14 @@ mod tests {
     fn the_stalest_comes_first() {
         let mut list = Recency::with_capacity(2);
         for slot in [3, 1, 2] {
-            list.push(Slot(slot));
+            list.push(Slot::new(slot));
         }
-        list.touch(Slot(3));
+        list.touch(Slot::new(3));
         assert_eq!(order(&list), [1, 2, 3]);
-        list.remove(Slot(2));
+        list.remove(Slot::new(2));
         assert_eq!(order(&list), [1, 3]);
-        list.remove(Slot(1));
-        list.remove(Slot(3));
+        list.remove(Slot::new(1));
+        list.remove(Slot::new(3));
         assert_eq!(order(&list), [0_u32; 0]);
     }
 }

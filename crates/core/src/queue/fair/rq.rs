@@ -142,7 +142,9 @@ impl FairRq {
                 && settings.enforce_fair != TimerGrain::Exact,
             tracks_load: settings.tracks_load() && config.topology.nr_cpus() > 1,
         };
-        let mut queues = Vec::with_capacity(8);
+        // Room for a few groups, if there can be any.
+        let groups = config.group_reserve.min(7);
+        let mut queues = Vec::with_capacity(1 + groups);
         queues.push(Queue::new(GroupId::ROOT, 1, None, Frame { cpu: u32::MAX, life: 0 }));
         Self {
             cpu,
@@ -150,9 +152,9 @@ impl FairRq {
             tune,
             timeline: Timeline::with_capacity(config.queue_reserve),
             queues,
-            free: Vec::with_capacity(8),
-            by_group: Vec::with_capacity(8),
-            resting: Vec::with_capacity(RESTING_MAX),
+            free: Vec::with_capacity(groups),
+            by_group: Vec::with_capacity(groups),
+            resting: Vec::with_capacity(config.group_reserve.min(RESTING_MAX)),
             nr_parks: 0,
             lives: 0,
             due: Resched::No,

@@ -320,12 +320,12 @@ mod tests {
             if turns {
                 let (key, vruntime) = (draws.below(50) as i64, draws.below(1000) as i64);
                 let (.., node) = model.remove(draws.below(model.len() as u64) as usize);
-                timeline.replace(&mut root, node, at(key), at(vruntime), EntityRef::Task(Slot(step)));
+                timeline.replace(&mut root, node, at(key), at(vruntime), EntityRef::Task(Slot::new(step + 1)));
                 model.push((key, step, vruntime, node));
                 model.sort_by_key(|(key, seq, ..)| (*key, *seq));
             } else if grows {
                 let (key, vruntime) = (draws.below(50) as i64, draws.below(1000) as i64);
-                let node = timeline.insert(&mut root, at(key), at(vruntime), EntityRef::Task(Slot(step)));
+                let node = timeline.insert(&mut root, at(key), at(vruntime), EntityRef::Task(Slot::new(step + 1)));
                 model.push((key, step, vruntime, node));
                 model.sort_by_key(|(key, seq, ..)| (*key, *seq));
             } else {
@@ -333,7 +333,7 @@ mod tests {
                 timeline.remove(&mut root, node);
             }
             changes += u32::from(was_list != matches!(root, Root::Few(_)));
-            let order: Vec<EntityRef> = model.iter().map(|(_, seq, ..)| EntityRef::Task(Slot(*seq))).collect();
+            let order: Vec<EntityRef> = model.iter().map(|(_, seq, ..)| EntityRef::Task(Slot::new(*seq + 1))).collect();
             assert_eq!(timeline.check(root), order);
             assert_eq!(
                 timeline.least(root),
@@ -364,7 +364,7 @@ mod tests {
                 if comes == 1 {
                     let key = i64::from(step) - draws.below(spread) as i64;
                     let vruntime = draws.below(1000) as i64;
-                    let node = timeline.insert(&mut root, at(key), at(vruntime), EntityRef::Task(Slot(step)));
+                    let node = timeline.insert(&mut root, at(key), at(vruntime), EntityRef::Task(Slot::new(step + 1)));
                     let place = model.partition_point(|(other, ..)| *other <= key);
                     model.insert(place, (key, step, vruntime, node));
                 }
@@ -372,7 +372,8 @@ mod tests {
                     let (.., node) = model.remove(draws.below(front.min(model.len() as u64)) as usize);
                     timeline.remove(&mut root, node);
                 }
-                let order: Vec<EntityRef> = model.iter().map(|(_, seq, ..)| EntityRef::Task(Slot(*seq))).collect();
+                let order: Vec<EntityRef> =
+                    model.iter().map(|(_, seq, ..)| EntityRef::Task(Slot::new(*seq + 1))).collect();
                 assert_eq!(timeline.check(root), order);
                 let least = model.iter().map(|(_, _, vruntime, _)| *vruntime).min();
                 assert_eq!(timeline.least(root), least.map(at));
@@ -395,7 +396,11 @@ mod tests {
             let mut timeline = Timeline::with_capacity(4);
             let (mut list, mut tree) = (List::default(), Tree::default());
             for slot in 0..entities as u32 {
-                let node = Node::new(at(draws.below(9) as i64), at(draws.below(9) as i64), EntityRef::Task(Slot(slot)));
+                let node = Node::new(
+                    at(draws.below(9) as i64),
+                    at(draws.below(9) as i64),
+                    EntityRef::Task(Slot::new(slot + 1)),
+                );
                 let (one, other) = (timeline.allocate(node), timeline.allocate(node));
                 timeline.insert_in_list(&mut list, one);
                 timeline.insert_in_tree(&mut tree, other);

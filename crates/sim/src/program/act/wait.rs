@@ -25,8 +25,7 @@ impl Programs {
     ) {
         let period = self.draw(task, period);
         self.step_over(task);
-        let now = kernel.now();
-        let start = Instant::ZERO + self.program.tasks[self.task(task).def].delay;
+        let (now, def) = (kernel.now(), self.task(task).def);
         let next = match timer {
             TimerRef::Own(index) => {
                 let timers = &mut self.tasks[task.index()].timers;
@@ -42,7 +41,8 @@ impl Programs {
             },
         };
         // rt-app: the first expiry counts from the start of the task.
-        let mut due = next.unwrap_or(start).saturating_add(period);
+        let start = || Instant::ZERO + self.program.tasks[def].delay;
+        let mut due = next.unwrap_or_else(start).saturating_add(period);
         if mode == TimerMode::Skip && due <= now && !period.is_zero() {
             due = due + period * (now.since(due).as_nanos() / period.as_nanos() + 1);
         }
