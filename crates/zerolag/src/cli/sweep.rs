@@ -16,7 +16,8 @@ use zerolag::simulation::{Histograms, Note, Plan, Simulation};
 use zerolag::sweep::resume::Kept;
 use zerolag::sweep::search::Search;
 use zerolag::sweep::shard::{Part, Shard};
-use zerolag::sweep::{self, Axis, Figure, Grid, RunError};
+use zerolag::sweep::until::Until;
+use zerolag::sweep::{self, Axis, Cell, Figure, Grid, RunError};
 
 /// Arguments of `zerolag sweep`.
 #[derive(Debug, clap::Args)]
@@ -40,6 +41,13 @@ pub(crate) struct Args {
     show: Vec<String>,
     #[command(flatten)]
     runs: RunsArgs,
+    /// Add runs to all variants until the mean of the first figure is known within this part of it
+    /// to each side, with a confidence of 95 %
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["smallest", "shard", "resume"])]
+    until: Option<f64>,
+    /// With --until: the most runs per variant
+    #[arg(long, value_name = "N", requires = "until", default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    most: u64,
     /// Search for the smallest value of this instead: cpu.max, limits.cpu, CPUQuota,
     /// cpu.max.burst, cpu.weight, workers
     #[arg(long, value_name = "KEY", requires = "such_that")]
@@ -181,7 +189,11 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         let bytes = std::fs::read(path).map_err(|error| Failure::reading(&name, &error))?;
         kept.resume(&name, &bytes)?;
     }
-    let ran = kept.run(&figures, &plans, |done| progress.at(done as u64));
+    let until = args.until.map(|percent| Until::new(percent, args.most)).transpose().map_err(Failure::input)?;
+    let ran = match until {
+        Some(until) => kept.run_until(&figures, &plans, until, |done| progress.at(done as u64)),
+        None => kept.run(&figures, &plans, |done| progress.at(done as u64)),
+    };
     progress.finish();
     if let Some(path) = &args.resume {
         output::write_text(path, &kept.to_json())?;
@@ -193,6 +205,9 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     let grid = kept.grid(figures);
     if is_interrupted && grid.cells.is_empty() && args.resume.is_none() {
         return Ok(say_interrupted());
+    }
+    if let Some(until) = until.filter(|_| !args.run.sim.is_quiet()) {
+        note_width(&grid, until);
     }
     if let Some(path) = &args.csv {
         output::write_text(path, &grid.to_csv())?;
@@ -219,6 +234,28 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         return Ok(code::INTERRUPTED);
     }
     Ok(code_of(&grid))
+}
+
+/// Notes the variant whose mean of the first figure is known least, if that is not well enough.
+fn note_width(grid: &Grid, until: Until) {
+    let Some(figure) = grid.figures.first() else { return };
+    let first = |cell: &Cell| cell.runs.iter().map(|run| run.first().copied().flatten()).collect::<Vec<_>>();
+    let missed = grid.cells.iter().filter_map(|cell| Some((until.misses(&first(cell))?, cell)));
+    if let Some((percent, cell)) = missed.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        let values: Vec<String> =
+            grid.axes.iter().zip(&cell.values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
+        let (runs, name, values) = (grid.runs, &figure.name, values.join(", "));
+        eprintln_lossy(&format!(
+            "note: after {runs} runs {name} is known within {percent:.1} %, not {until}: {values}"
+        ));
+    }
+}
+
+/// Reads a part: `5` or `5%`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let percent = number.parse().map_err(|_| "expected a part in percent, as in 5%".to_owned())?;
+    Until::new(percent, 2).map(|_| percent)
 }
 
 /// Returns the exit code of a grid: that of a failure if a run failed.

@@ -15,6 +15,7 @@ pub mod histogram;
 pub mod resume;
 pub mod search;
 pub mod shard;
+pub mod until;
 pub(crate) mod view;
 
 pub use crate::knob::{self, Knob};

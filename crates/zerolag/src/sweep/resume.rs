@@ -5,6 +5,7 @@
 
 use super::histogram::Distribution;
 use super::shard::{Head, are_whole, difference};
+use super::until::Until;
 use super::{Axis, Failed, Figure, Grid, Rows, RunError, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
@@ -134,6 +135,47 @@ impl Kept {
         if self.rows.iter().all(Option::is_some) { Ok(()) } else { Err(RunError::Interrupted) }
     }
 
+    /// As [`run`](Self::run), and adds runs to all combinations alike until the mean of the first
+    /// figure is known well enough in each.
+    ///
+    /// # Errors
+    /// `progress` ended it: what was done is kept.
+    pub fn run_until(
+        &mut self,
+        figures: &[Figure],
+        plans: &[Plan],
+        until: Until,
+        mut progress: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<(), RunError> {
+        loop {
+            self.run(figures, plans, &mut progress)?;
+            let first = |row: &Option<Vec<Option<u64>>>| row.as_ref().and_then(|row| *row.first()?);
+            let of_cell = |rows: &[_]| until.more(&rows.iter().map(first).collect::<Vec<_>>());
+            match self.rows.chunks(self.per_cell()).map(of_cell).max() {
+                None | Some(0) => return Ok(()),
+                Some(more) => self.add_runs(more),
+            }
+        }
+    }
+
+    /// Returns the number of runs of each combination.
+    fn per_cell(&self) -> usize {
+        usize::try_from(self.head.runs()).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// Adds runs to each combination, behind those that it has.
+    fn add_runs(&mut self, more: u64) {
+        let had = self.per_cell();
+        self.head.add_runs(more);
+        let has = self.per_cell();
+        let padded = |cell: &[Option<Vec<Option<u64>>>]| [cell.to_vec(), vec![None; has - had]].concat();
+        self.rows = self.rows.chunks(had).flat_map(padded).collect();
+        let padded = |cell: &[Vec<Distribution>]| [cell.to_vec(), vec![Vec::new(); has - had]].concat();
+        self.histograms = self.histograms.chunks(had).flat_map(padded).collect();
+        let failed = core::mem::take(&mut self.failed).into_iter();
+        self.failed = failed.map(|(place, why)| (place / had * has + place % had, why)).collect();
+    }
+
     /// Returns the grid of the cells whose runs are all done.
     #[must_use]
     pub fn grid(&self, figures: Vec<Figure>) -> Grid {
@@ -142,8 +184,8 @@ impl Kept {
             self.rows.iter().map(|row| row.clone().unwrap_or_else(|| zeros.clone())).collect();
         let rows = Rows { figures: &rows, histograms: &self.histograms, failed: &self.failed };
         let mut grid = self.head.grid(figures, &rows);
-        let per_cell = usize::try_from(self.head.runs()).unwrap_or(usize::MAX).max(1);
-        let is_done: Vec<bool> = self.rows.chunks(per_cell).map(|rows| rows.iter().all(Option::is_some)).collect();
+        let is_done: Vec<bool> =
+            self.rows.chunks(self.per_cell()).map(|rows| rows.iter().all(Option::is_some)).collect();
         let mut at = 0;
         grid.cells.retain(|_| {
             at += 1;
@@ -206,5 +248,32 @@ mod tests {
         for damaged in ["", "{}", &file.replace("kept.v1", "kept.v9"), &file.replace("\"rows\":[", "\"rows\":[[1],")] {
             assert!(other.resume("kept", damaged.as_bytes()).is_err(), "{damaged}");
         }
+    }
+
+    #[test]
+    fn runs_are_added_to_all_combinations_until_the_mean_is_known() {
+        let axes = vec![Axis { key: "hz".to_owned(), values: vec!["100".to_owned(), "1000".to_owned()] }];
+        let simulation = Simulation::new(Workload::toml(TEXT));
+        let prepared = prepare(&simulation, &axes).expect("it is valid");
+        let plans: Vec<Plan> = prepared.into_iter().map(|prepared| prepared.plan).collect();
+        let figures = vec![Figure::parse("*.run").expect("a figure")];
+        let go = |_| ControlFlow::Continue(());
+        let grid = |percent, most| {
+            let mut kept = Kept::new(axes.clone(), &figures, &plans, 2).with_histograms();
+            let until = Until::new(percent, most).expect("valid");
+            kept.run_until(&figures, &plans, until, go).expect("it runs");
+            let (done, all) = kept.done();
+            assert_eq!((done, all), (kept.histograms.len(), 2 * usize::try_from(kept.head.runs()).expect("few")));
+            let grid = kept.grid(figures.clone());
+            let widths = grid.cells.iter().map(|cell| until.misses(&cell.runs.concat()));
+            (grid.runs, widths.flatten().count(), grid.clone())
+        };
+        let (runs, missed, enough) = grid(10.0, 200);
+        assert!(runs > 2 && missed == 0, "{runs}");
+        let (most, missed, _) = grid(0.01, 5);
+        assert!(most == 5 && missed > 0);
+        let whole = Grid::run(axes.clone(), figures.clone(), &plans, runs, go).expect("it runs");
+        let figures_of = |grid: &Grid| grid.cells.iter().map(|cell| cell.runs.clone()).collect::<Vec<_>>();
+        assert_eq!(figures_of(&enough), figures_of(&whole), "the same seeds as in one go");
     }
 }

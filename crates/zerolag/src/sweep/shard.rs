@@ -108,6 +108,11 @@ impl Head {
         self.runs
     }
 
+    /// Adds runs to each combination.
+    pub(super) const fn add_runs(&mut self, more: u64) {
+        self.runs += more;
+    }
+
     pub(super) const fn figures(&self) -> usize {
         self.figures.len()
     }

@@ -84,6 +84,31 @@ fn parts_of_a_sweep_are_merged_into_what_one_machine_prints() {
 }
 
 #[test]
+fn a_sweep_adds_runs_until_a_mean_is_known() {
+    let sweep = |more: &[&str]| {
+        let figure = ["--set", "burst=0s,50ms", "--show", "request_latency.p50"];
+        let args = ["sweep", "examples/web-service-limit.toml", "-d", "2s"];
+        let ended = zerolag(&[&args[..], &figure, more].concat());
+        assert_eq!(ended.code, Some(0), "{more:?}: {}", ended.stderr);
+        ended
+    };
+    let enough = sweep(&["-q", "--runs", "2", "--until", "20%"]);
+    let runs = enough.stdout.split_once("means of ").and_then(|(_, rest)| rest.split_once(" runs"));
+    let runs = runs.map(|(runs, _)| runs).expect("the number of runs");
+    assert!(runs.parse::<u64>().is_ok_and(|runs| runs > 2), "{}", enough.stdout);
+    assert_eq!(enough.stdout, sweep(&["-q", "--runs", runs]).stdout, "the same seeds in each variant");
+    let stopped = sweep(&["--runs", "2", "--until", "0.01", "--most", "3"]);
+    assert!(stopped.stdout.contains("means of 3 runs"), "{}", stopped.stdout);
+    let note = "note: after 3 runs request_latency.p50 is known within ";
+    assert!(stopped.stderr.contains(note) && stopped.stderr.contains("%, not 0.01 %: burst="), "{}", stopped.stderr);
+    for (more, says) in [(&["--until", "0"][..], "between 0 and 100 %"), (&["--most", "5"], "--until")] {
+        let ended = zerolag(&[&["sweep", "examples/audio.json", "--set", "hz=100,250"], more].concat());
+        assert_eq!(ended.code, Some(2), "{more:?}");
+        assert!(ended.stderr.contains(says), "{more:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn limits_are_taken_from_a_manifest_and_from_every_spelling() {
     let dir = scratch("manifest");
     let pod = dir.join("pod.yaml");

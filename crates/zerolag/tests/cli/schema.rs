@@ -350,6 +350,7 @@ fn one_table_names_the_same_thing_everywhere() {
         sweep::resume::Kept,
         sweep::shard::Shard,
         sweep::search::Search,
+        sweep::until::Until,
         advise::Advice,
         advise::counters::Demand,
         analyse::Analysis,
