@@ -5,7 +5,7 @@ use zerolag_model::{CpuId, Duration, Instant};
 use zerolag_trace::Meta;
 
 /// The gaps of each CPU, in order of time and without overlaps.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gaps(BTreeMap<CpuId, Vec<(Instant, Instant)>>);
 
 impl Gaps {

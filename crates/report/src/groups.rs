@@ -25,14 +25,14 @@ use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevStat
 use zerolag_trace::IdTable;
 
 /// Follows groups and sums their times.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSums {
     groups: BTreeMap<GroupId, Sums>,
     tasks: IdTable<TaskId, Member>,
     places: BTreeMap<(GroupId, CpuId), Place>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sums {
     path: Arc<str>,
     parent: Option<GroupId>,

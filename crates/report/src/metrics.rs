@@ -25,7 +25,7 @@ use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
 use zerolag_trace::{IdTable, Meta, Thread, Trace};
 
 /// Follows a run and sums its figures.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Metrics {
     meta: Meta,
     replay: Replay,
@@ -41,7 +41,7 @@ pub struct Metrics {
     gaps: Gaps,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct TaskSums {
     is_seen: bool,
     run: Duration,
@@ -72,7 +72,7 @@ struct TaskSums {
     wait_unsure: Duration,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct CpuSums {
     busy: Duration,
     idle: Duration,

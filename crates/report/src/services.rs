@@ -16,12 +16,12 @@ use zerolag_model::event::RequestStep;
 use zerolag_model::{Duration, GroupId, Instant, TaskId};
 
 /// Follows requests and sums their figures.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceSums {
     services: BTreeMap<u32, Sums>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sums {
     name: Arc<str>,
     /// The group of the task that first took a request.
@@ -37,7 +37,7 @@ struct Sums {
 }
 
 /// A distribution under construction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Times {
     histogram: Histogram<u64>,
     sum: u128,

@@ -49,7 +49,7 @@ impl Throttling {
 }
 
 /// The last stretches of every CPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct History {
     cpus: IdTable<CpuId, VecDeque<Stretch>>,
     kept: usize,
@@ -121,7 +121,7 @@ impl History {
 }
 
 /// The longest waits so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WorstWaits {
     waits: Vec<Wait>,
     kept: usize,

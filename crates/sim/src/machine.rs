@@ -209,6 +209,28 @@ impl Machine {
         self.advance(at, sink, |_, _| ControlFlow::Continue(()));
     }
 
+    /// Goes on with the changes of another program, which differs from that of the machine only in
+    /// the values of changes at later times: as if it had run that one from the start.
+    ///
+    /// ```
+    /// # use zerolag_model::{Duration, Instant};
+    /// # use zerolag_sim::{Machine, Outcome, Sink};
+    /// # use zerolag_workload::program::Program;
+    /// /// Runs two programs that differ from 10 s on.
+    /// fn both(mut machine: Machine, other: &Program, [one, two]: [&mut impl Sink; 2]) -> [Outcome; 2] {
+    ///     machine.run_until(Instant::ZERO + Duration::from_millis(9_999), one);
+    ///     let mut branch = machine.clone();
+    ///     branch.follow_changes_of(other);
+    ///     [machine.run(one), branch.run(two)]
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If the changes are not at the same times, or not of the same kinds.
+    pub fn follow_changes_of(&mut self, program: &Program) {
+        self.admin.follow(program.plan().into());
+    }
+
     /// Handles events up to a pause, or to the end.
     #[inline]
     fn advance(

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::{CpuId, CpuMax, GroupId, Record, TaskId, TraceEvent};
 
 /// The groups of a trace, up to the current record.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Groups {
     parents: BTreeMap<GroupId, GroupId>,
     members: BTreeMap<TaskId, GroupId>,

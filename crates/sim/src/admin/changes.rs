@@ -52,6 +52,16 @@ impl Admin {
         self.to_come > 0
     }
 
+    /// Makes other changes from now on, at the same times and of the same kinds: those to come are
+    /// planned, and those that have been made are no more looked at.
+    pub(crate) fn follow(&mut self, changes: Rc<[TimedChange]>) {
+        let order = |changes: &[TimedChange]| -> Vec<_> {
+            changes.iter().map(|change| (change.at, core::mem::discriminant(&change.what))).collect()
+        };
+        assert!(order(&changes) == order(&self.changes), "changes differ in their values only");
+        self.changes = changes;
+    }
+
     /// Arms the times of all changes.
     pub(crate) fn plan(&self, kernel: &mut Kernel) {
         for (index, change) in self.changes.iter().enumerate() {

@@ -27,5 +27,6 @@ pub use builder::{Cancel, Note, Prepared, Progress, Simulation};
 pub(crate) use figures::DOCUMENT;
 #[cfg(target_os = "linux")]
 pub(crate) use figures::{HostFigures, HostGroup, OfCpu, RunEnd, RunFigures};
+pub(crate) use plan::Begun;
 pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, Watch};
 pub use result::RunResult;

@@ -17,6 +17,7 @@ use zerolag_report::frame::Bucket;
 use zerolag_report::{Metrics, Summary};
 use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Outcome, SimError, Sink, Stats, Tracing};
 use zerolag_trace::{Meta, Source};
+use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::goal::Goal;
 use zerolag_workload::{Program, Scenario};
 
@@ -180,20 +181,94 @@ impl Plan {
         also: &mut impl Sink,
         progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
     ) -> Result<Report, SimError> {
-        let meta = self.meta();
-        let mut machine = self.build(Tracing::On)?;
         let checker = match observe.checks {
-            Checks::On => Some(Checker::new(&meta, &zerolag_check::Options::default())),
+            Checks::On => Some(Checker::new(&self.meta(), &zerolag_check::Options::default())),
             Checks::Off => None,
         };
-        let mut watch = Watch { metrics: Metrics::new(&meta).keep_waits(observe.worst_waits), checker, also };
-        let outcome = machine.run_with(&mut watch, progress);
-        let (summary, histograms) = match observe.histograms {
-            Histograms::On => watch.metrics.finish_with_buckets(outcome.end),
-            Histograms::Off => (watch.metrics.finish(outcome.end), Vec::new()),
-        };
+        Ok(self.begin(observe)?.finish(observe, checker, also, progress))
+    }
+
+    /// Builds the machine, and what measures it.
+    pub(crate) fn begin(&self, observe: Observe) -> Result<Begun, SimError> {
+        let machine = self.build(Tracing::On)?;
+        Ok(Begun { machine, metrics: Metrics::new(&self.meta()).keep_waits(observe.worst_waits) })
+    }
+
+    /// Returns from when on a run of this plan can differ from one of the other, if until then both
+    /// are the same: the plans differ only in the values of changes. O(size of the programs).
+    pub(crate) fn parts_from(&self, other: &Self) -> Option<Instant> {
+        let (one, two) = (&*self.program, &*other.program);
+        if one.changes.is_empty() || one.changes.len() != two.changes.len() {
+            return None;
+        }
+        let MachineConfig { topology, settings, costs, seed, duration } = &self.config;
+        let is_same_machine = (*seed, *duration) == (other.config.seed, other.config.duration)
+            && (topology, costs) == (&other.config.topology, &other.config.costs)
+            && *settings == other.config.settings;
+        let mut changes = one.changes.iter().zip(&two.changes);
+        if !is_same_machine || self.kernel != other.kernel || !changes.clone().all(|(one, two)| is_variant(one, two)) {
+            return None;
+        }
+        let at = changes.find(|(one, two)| one != two).map(|(one, _)| Instant::ZERO.saturating_add(one.at));
+        let Program { tasks, resources, sources, groups, changes: _, cpusets, interrupts, kernel_work, origin } = one;
+        let is_same = (tasks, resources, sources, groups) == (&two.tasks, &two.resources, &two.sources, &two.groups)
+            && (cpusets, interrupts, kernel_work, origin)
+                == (&two.cpusets, &two.interrupts, &two.kernel_work, &two.origin);
+        is_same.then(|| at.unwrap_or(Instant::FAR_FUTURE))
+    }
+}
+
+/// Returns whether two changes are the same but for the value that is set.
+fn is_variant(one: &TimedChange, two: &TimedChange) -> bool {
+    one.at == two.at
+        && match (&one.what, &two.what) {
+            (Change::Max { group, .. }, Change::Max { group: other, .. })
+            | (Change::Weight { group, .. }, Change::Weight { group: other, .. }) => group == other,
+            (Change::Attr { task, .. }, Change::Attr { task: other, .. })
+            | (Change::Affinity { task, .. }, Change::Affinity { task: other, .. })
+            | (Change::Resize { task, .. }, Change::Resize { task: other, .. }) => task == other,
+            (what, other) => what == other,
+        }
+}
+
+/// A run that has begun, and its figures so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Begun {
+    machine: Machine,
+    metrics: Metrics,
+}
+
+impl Begun {
+    /// Runs up to and with an instant.
+    pub(crate) fn run_until(&mut self, at: Instant) {
+        let mut watch = Watch { metrics: &mut self.metrics, checker: None, also: &mut NoTrace };
+        self.machine.run_until(at, &mut watch);
+    }
+
+    /// Returns the run as one of another plan, from which it has not yet differed
+    /// ([`Plan::parts_from`]).
+    pub(crate) fn branch(&self, plan: &Plan) -> Self {
+        let mut branch = self.clone();
+        branch.machine.follow_changes_of(&plan.program);
+        branch
+    }
+
+    /// Runs to the end.
+    pub(crate) fn finish(
+        mut self,
+        observe: Observe,
+        checker: Option<Checker>,
+        also: &mut impl Sink,
+        progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
+    ) -> Report {
+        let mut watch = Watch { metrics: &mut self.metrics, checker, also };
+        let outcome = self.machine.run_with(&mut watch, progress);
         let checks = watch.checker.map(|checker| checker.finish(outcome.end));
-        Ok(Report { outcome, summary, histograms, checks })
+        let (summary, histograms) = match observe.histograms {
+            Histograms::On => self.metrics.finish_with_buckets(outcome.end),
+            Histograms::Off => (self.metrics.finish(outcome.end), Vec::new()),
+        };
+        Report { outcome, summary, histograms, checks }
     }
 }
 
@@ -253,7 +328,7 @@ pub struct Report {
 /// A [`Sink`] that measures, checks and passes records on.
 #[derive(Debug)]
 pub struct Watch<'s, S> {
-    metrics: Metrics,
+    metrics: &'s mut Metrics,
     checker: Option<Checker>,
     also: &'s mut S,
 }

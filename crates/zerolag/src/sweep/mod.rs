@@ -8,10 +8,14 @@
 //! Runs share nothing, so they use all CPUs of the host, and the results are put in the order of
 //! the grid: they do not depend on the number of CPUs.
 //!
+//! Runs of one seed that differ only in changes at later times share their beginning
+//! ([`prefix`]).
+//!
 //! A run that fails (a deadlock of the workload with these values) ends no sweep: its row has no
 //! figures, and the reason. Values that cannot be set are refused before anything runs.
 
 pub mod histogram;
+mod prefix;
 pub mod resume;
 pub mod search;
 pub mod shard;
@@ -23,7 +27,7 @@ pub use crate::knob::{self, Knob};
 use crate::error::{Error, ValueError};
 use crate::goals;
 use crate::limit::Limit;
-use crate::simulation::{Histograms, Observe, Plan, Prepared, Report, Simulation};
+use crate::simulation::{Begun, Histograms, Observe, Plan, Prepared, Report, Simulation};
 use histogram::Distribution;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -401,17 +405,20 @@ pub fn run_until<T: Send>(
     let next = AtomicUsize::new(0);
     let is_over = AtomicBool::new(false);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
+    let families = prefix::families(plans, threads);
     let mut found: Vec<Option<Result<T, String>>> = plans.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
         let (tell, hear) = mpsc::channel();
         for _ in 0..threads {
-            let (tell, next, is_over, measure) = (tell.clone(), &next, &is_over, &measure);
+            let (tell, next, is_over, measure, families) = (tell.clone(), &next, &is_over, &measure, &families);
             scope.spawn(move || {
                 loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(plan) = plans.get(index).filter(|_| !is_over.load(Ordering::Relaxed)) else { return };
-                    let sent = tell.send((index, run_one(plan, observe, is_over, measure)));
-                    debug_assert!(sent.is_ok(), "the listener lives as long as its scope");
+                    let family = families.get(next.fetch_add(1, Ordering::Relaxed));
+                    let Some(family) = family.filter(|_| !is_over.load(Ordering::Relaxed)) else { return };
+                    family.run(plans, observe, is_over, measure, |index, outcome| {
+                        let sent = tell.send((index, outcome));
+                        debug_assert!(sent.is_ok(), "the listener lives as long as its scope");
+                    });
                 }
             });
         }
@@ -466,8 +473,19 @@ fn run_one<T>(
     is_over: &AtomicBool,
     measure: impl Fn(&Report) -> T,
 ) -> Result<T, String> {
+    let begun = plan.begin(observe).map_err(|error| error.to_string())?;
+    finish(begun, observe, is_over, measure)
+}
+
+/// Runs a plan to its end, or until the sweep is over.
+fn finish<T>(
+    begun: Begun,
+    observe: Observe,
+    is_over: &AtomicBool,
+    measure: impl Fn(&Report) -> T,
+) -> Result<T, String> {
     let ask = || if is_over.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let report = plan.run_into(observe, &mut zerolag_sim::NoTrace, |_, _| ask()).map_err(|error| error.to_string())?;
+    let report = begun.finish(observe, None, &mut zerolag_sim::NoTrace, |_, _| ask());
     if report.outcome.why.is_ok() { Ok(measure(&report)) } else { Err(report.outcome.why.to_string()) }
 }
 
