@@ -313,6 +313,11 @@ impl Machine {
                 }
             }
             Event::TaskTimer { cpu, task } => self.interrupt(cpu, Interrupt::TaskTimer(task)),
+            Event::SoftTimer { cpu } => {
+                if self.kernel.is_soft_timer_left(cpu) {
+                    self.interrupt(cpu, Interrupt::SoftTimer);
+                }
+            }
             Event::LateTick { cpu } => {
                 let ticked = self.kernel.late_tick(cpu);
                 self.after_tick(cpu, ticked);
@@ -379,16 +384,30 @@ impl Machine {
         }
     }
 
+    /// A timer has fired on a CPU: those whose sleep may end by now fire with it.
+    #[inline(never)]
+    fn fire_soft_timers(&mut self, cpu: CpuId) {
+        while let Some(task) = self.kernel.next_soft_timer(cpu) {
+            let job = self.programs.timer_due(&mut self.kernel, cpu, task);
+            self.kernel.push_jobs(cpu, job);
+        }
+    }
+
     /// Spends an interrupt's own time and returns the job that it brings.
     #[inline(always)]
     fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
         let kernel = &mut self.kernel;
         kernel.begin_handler(cpu, what);
+        if kernel.has_soft_timers(cpu) && what.is_timer() {
+            self.fire_soft_timers(cpu);
+        }
+        let kernel = &mut self.kernel;
         match what {
             Interrupt::Tick => Some(Job::Tick),
             Interrupt::Softirq => Some(Job::Carry { step: kernel.take_softirq(cpu), then_pick: false }),
             Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
             Interrupt::TaskTimer(task) => self.programs.timer_due(kernel, cpu, task),
+            Interrupt::SoftTimer => None, // See above.
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::Rebuild => Some(Job::Rebuild),

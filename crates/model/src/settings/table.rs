@@ -243,6 +243,10 @@ settings! {
         /// are built without.
         "irq_time_accounting": "the time of interrupts and softirqs is not charged to the task that they interrupt",
             irq_time_accounting: bool = true;
+        /// Linux has 50 us (`init_task.timer_slack_ns`), and a program can change it. Zero in
+        /// presets: docs/reference/kernels.md says why.
+        "timer_slack_ns": "how much later than asked the sleep of a fair task may end",
+            timer_slack: Duration(NS, Duration::ZERO..=Duration::from_secs(1)) = Duration::ZERO;
         "hz": "ticks per second",
             hz: u32(1..=10_000) = 250;
         "nohz": "idle CPUs stop their tick",

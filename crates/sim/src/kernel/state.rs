@@ -53,6 +53,9 @@ pub(crate) struct Kernel {
     pub(super) lends_turns: bool,
     /// How late timers of tasks are, if they are ever late.
     pub(super) lateness: Option<Stream>,
+    /// How much later than asked the sleep of a fair task may end.
+    pub(super) timer_slack: Duration,
+    pub(super) soft_timers_armed: u64,
     /// Whether threads do the softirqs that interrupts raise.
     pub(super) has_softirq_threads: bool,
 }
@@ -120,6 +123,8 @@ impl Kernel {
             claim_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
             lateness: None,
+            timer_slack: settings.timer_slack,
+            soft_timers_armed: 0,
             has_softirq_threads: false,
         }
     }

@@ -86,7 +86,8 @@ impl Kernel {
         let is_plain = !place.is_in_kernel(now)
             && place.segment != Segment::None
             && place.lock.is_free(now)
-            && place.raised.is_empty();
+            && place.raised.is_empty()
+            && place.soft_timers.is_empty();
         if !is_plain || self.tracer.is_on() {
             return Ticked::Interrupt;
         }

@@ -3,12 +3,13 @@
 //! The core arms and cancels timers much more often than they fire, so cancelling must be free:
 //! nothing is taken out of the event queue. Each arming has a generation instead, and an event of
 //! an older generation is void when it comes up. The timers of tasks need none: a task arms one and
-//! waits for it.
+//! waits for it. Those with slack ([`SoftTimer`]) are kept by CPU, and their event is void if none
+//! is left there that must fire.
 
 use crate::kernel::state::Kernel;
-use crate::kernel::words::Event;
+use crate::kernel::words::{Event, SoftTimer};
 use crate::sketch::WHOLE;
-use zerolag_core::{GroupTimer, RqTimer};
+use zerolag_core::{GroupTimer, Lent, RqTimer};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, TaskId};
 use zerolag_workload::Stream;
 
@@ -86,11 +87,55 @@ impl Kernel {
 
     /// Arms the timer of a task on a CPU.
     pub(crate) fn arm_task_timer(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
-        let at = match &mut self.lateness {
+        let at = self.late(at);
+        self.queue.arm(at, Event::TaskTimer { cpu, task });
+    }
+
+    /// Arms the timer of a task that goes to sleep on a CPU. That of a fair task has slack: it
+    /// fires together with another timer of its CPU if one fires in that time, else at its end.
+    ///
+    /// Linux v6.11 `kernel/time/hrtimer.c`: `hrtimer_nanosleep` (the slack, none for a task that is
+    /// real-time or inherits so), `__hrtimer_run_queues` (timers fire in order of their latest
+    /// times, up to the first whose earliest time is still to come). differs: since 6.12 the
+    /// policy decides, not an inherited priority (`kernel/sched/syscalls.c`,
+    /// `__setscheduler_params`).
+    pub(crate) fn arm_sleep_timer(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
+        let slack = self.timer_slack;
+        if slack.is_zero() || !self.lends(task).is_some_and(Lent::has_timer_slack) {
+            self.arm_task_timer(task, cpu, at);
+            return;
+        }
+        let soft = self.late(at);
+        let hard = soft.saturating_add(slack);
+        self.soft_timers_armed += 1;
+        let timer = SoftTimer { hard, nth: self.soft_timers_armed, soft, task };
+        self.cpus[cpu.index()].soft_timers.insert(timer);
+        self.queue.arm(hard, Event::SoftTimer { cpu });
+    }
+
+    /// Returns when a timer for this time fires, if the costs say that timers are late.
+    fn late(&mut self, at: Instant) -> Instant {
+        match &mut self.lateness {
             Some(stream) if at > self.now => at.saturating_add(self.costs.timer_late.at(stream.below(WHOLE))),
             _ => at,
-        };
-        self.queue.arm(at, Event::TaskTimer { cpu, task });
+        }
+    }
+
+    /// Returns whether a timer with slack has not fired by its latest time, which is now.
+    pub(crate) fn is_soft_timer_left(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].soft_timers.first().is_some_and(|timer| timer.hard <= self.now)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_soft_timers(&self, cpu: CpuId) -> bool {
+        !self.cpus[cpu.index()].soft_timers.is_empty()
+    }
+
+    /// Takes the next timer with slack of a CPU that fires by now; returns its task.
+    pub(crate) fn next_soft_timer(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let timers = &mut self.cpus[cpu.index()].soft_timers;
+        let is_due = timers.first().is_some_and(|timer| timer.soft <= self.now);
+        is_due.then(|| timers.pop_first())?.map(|timer| timer.task)
     }
 }
 

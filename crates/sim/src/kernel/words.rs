@@ -6,7 +6,7 @@
 //! knowing either.
 
 use zerolag_core::{GroupTimer, Leave, RqTimer, Step, Work};
-use zerolag_model::{CpuId, Duration, GroupId, SchedAttr, TaskId};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, SchedAttr, TaskId};
 use zerolag_workload::program::ResourceId;
 
 /// Something that happens at a given time.
@@ -40,6 +40,10 @@ pub(crate) enum Event {
     TaskTimer {
         cpu: CpuId,
         task: TaskId,
+    },
+    /// The latest time of a timer with slack, which may have fired before.
+    SoftTimer {
+        cpu: CpuId,
     },
     PagesRead {
         cpu: CpuId,
@@ -75,6 +79,8 @@ pub(crate) enum Interrupt {
     /// Work that the tick has deferred until its handler is over.
     Softirq,
     TaskTimer(TaskId),
+    /// It is the latest time of a timer with slack.
+    SoftTimer,
     RqTimer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
     /// Another CPU has gone offline or has come back.
@@ -101,6 +107,25 @@ pub(crate) enum Interrupt {
         file: ResourceId,
         window: u32,
     },
+}
+
+impl Interrupt {
+    /// Returns whether it is one of the CPU's timers.
+    #[inline(always)]
+    pub(crate) const fn is_timer(self) -> bool {
+        matches!(self, Self::Tick | Self::TaskTimer(_) | Self::SoftTimer | Self::RqTimer(_) | Self::GroupTimer(..))
+    }
+}
+
+/// A timer that may fire from `soft` on and fires at `hard`, unless another timer of its CPU fires
+/// between.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct SoftTimer {
+    pub(super) hard: Instant,
+    /// The number of timers that were armed before.
+    pub(super) nth: u64,
+    pub(super) soft: Instant,
+    pub(super) task: TaskId,
 }
 
 /// What an interrupt leaves to be done after its handler.

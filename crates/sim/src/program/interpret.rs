@@ -236,7 +236,7 @@ impl Programs {
                 self.step_over(task);
                 if !time.is_zero() {
                     let due = kernel.now().saturating_add(time);
-                    self.sleep_until(kernel, cpu, task, due);
+                    self.nap_until(kernel, cpu, task, due);
                 }
             }
             Action::Timer { timer, period, mode } => self.wait_timer(kernel, cpu, task, *timer, period, *mode),

@@ -111,7 +111,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 33] = [
+const SETTINGS: [(&str, &[&str]); 34] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -139,6 +139,7 @@ const SETTINGS: [(&str, &[&str]); 33] = [
     ("cfs_bandwidth_slack", &["on", "off"]),
     ("newidle_min_idle", &["on", "off"]),
     ("irq_time_accounting", &["on", "off"]),
+    ("timer_slack_ns", &["0", "50000"]),
     ("threadirqs", &["on", "off"]),
     ("softirq.timer_threads", &["on", "off"]),
     ("softirq.bh_lock", &["on", "off"]),

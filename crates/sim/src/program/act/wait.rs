@@ -9,7 +9,14 @@ use zerolag_workload::program::{ResourceId, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
 impl Programs {
-    pub(crate) fn sleep_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
+    /// Sleeps, as by `clock_nanosleep`.
+    pub(crate) fn nap_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
+        kernel.arm_sleep_timer(task, cpu, due);
+        self.block(kernel, cpu, task, WaitFor::Time);
+    }
+
+    /// Waits for an interrupt at this time.
+    fn sleep_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
         kernel.arm_task_timer(task, cpu, due);
         self.block(kernel, cpu, task, WaitFor::Time);
     }
@@ -50,7 +57,7 @@ impl Programs {
         let slack = due.signed_since(now);
         self.task_mut(task).timer_due = Some((due, slack));
         if due > now {
-            self.sleep_until(kernel, cpu, task, due);
+            self.nap_until(kernel, cpu, task, due);
         }
     }
 
