@@ -152,7 +152,7 @@ impl Admin {
             | Change::Group { task: def, .. }
             | Change::End { task: def } => {
                 let of_def = programs.tasks.iter().enumerate();
-                let threads = of_def.filter(|(_, task)| task.def == *def && task.state != State::Dead);
+                let threads = of_def.filter(|(_, task)| task.def() == *def && task.state != State::Dead);
                 let jobs = threads.map(|(task, _)| Job::ChangeTask { task: TaskId::from_index(task), change: index });
                 kernel.push_jobs(cpu, jobs);
             }

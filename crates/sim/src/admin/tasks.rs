@@ -106,7 +106,7 @@ impl Groups {
             return;
         }
         for _ in 0..count {
-            let of_def = programs.tasks.iter().filter(|task| task.def == def);
+            let of_def = programs.tasks.iter().filter(|task| task.def() == def);
             let instance = of_def.map(|task| task.instance + 1).max().unwrap_or(0);
             self.start_task(kernel, programs, cpu, def, instance, None);
         }
@@ -125,7 +125,7 @@ impl Groups {
     ) {
         let mut wanted = threads;
         for (index, task) in programs.tasks.iter_mut().enumerate() {
-            if task.def != def || task.state == State::Dead || task.is_ended {
+            if task.def() != def || task.state == State::Dead || task.is_ended {
                 continue;
             }
             task.retires = wanted == 0;

@@ -78,7 +78,7 @@ impl Programs {
     /// is over.
     fn find_phase<'p>(&mut self, program: &'p Program, task: TaskId) -> Option<&'p Phase> {
         let body = &mut self.tasks[task.index()];
-        let def = &program.tasks[body.model];
+        let def = &program.tasks[body.model()];
         // Bounded: every turn through all phases without a loop ends the search.
         for _ in 0..=def.phases.len() {
             if def.turns.is_some_and(|turns| body.cursor.turn >= turns) {
@@ -101,7 +101,7 @@ impl Programs {
         let first_ever = turn == 0 && index == 0 && body.cursor.loops_done == 0;
         let mark = Mark::Phase { phase: index, turn };
         self.mark(kernel, cpu, task, mark);
-        let def = self.tasks[task.index()].def;
+        let def = self.tasks[task.index()].def();
         if let Some(attr) = phase.attr.filter(|attr| !first_ever || *attr != self.program.tasks[def].attr) {
             kernel.push_job(cpu, Job::SetAttr(attr));
         }
@@ -130,7 +130,7 @@ impl Programs {
             return;
         }
         let turn = body.cursor.turn;
-        body.cursor.next_phase(program.tasks[body.model].phases.len());
+        body.cursor.next_phase(program.tasks[body.model()].phases.len());
         if body.cursor.turn != turn {
             self.mark(kernel, cpu, task, Mark::TurnEnd { turn });
         }

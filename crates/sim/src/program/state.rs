@@ -79,7 +79,7 @@ impl Programs {
 
     /// Adds a task that has not started. The kernel has added its body.
     pub(crate) fn add(&mut self, def: usize, instance: u32) {
-        self.tasks.push(Task::new(def, self.models[def] as usize, instance));
+        self.tasks.push(Task::new(def, self.models[def], instance));
         self.alive += usize::from(!self.is_kernel_thread(def));
     }
 
@@ -212,7 +212,7 @@ impl Programs {
 
     /// Returns all waits for other tasks.
     pub(crate) fn waits(&self, kernel: &Kernel) -> Vec<Wait> {
-        let of_workload = |index: &usize| !self.is_kernel_thread(self.tasks[*index].def);
+        let of_workload = |index: &usize| !self.is_kernel_thread(self.tasks[*index].def());
         let tasks = (0..self.tasks.len()).filter(of_workload);
         tasks.filter_map(|index| self.wait_of(kernel, TaskId::from_index(index))).collect()
     }

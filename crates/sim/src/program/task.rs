@@ -148,12 +148,14 @@ impl Cursor {
 /// The program's part of a task.
 ///
 /// A task that wakes is in no cache, so its fields are in the order of their use: a job of a
-/// periodic task reads the first two lines of the cache, and its definition in the third.
+/// periodic task reads the first two lines of the cache, and no others.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Task {
+    /// Its definition in the program.
+    def: u32,
     /// The definition whose phases it follows ([`crate::program::model`]).
-    pub(crate) model: usize,
+    model: u32,
     pub(crate) state: State,
     /// It is to end before its program does.
     pub(crate) is_ended: bool,
@@ -171,8 +173,6 @@ pub(crate) struct Task {
     pub(crate) stream: Option<Box<Stream>>,
     /// The request that it works on.
     pub(crate) request: Option<Box<InService>>,
-    /// Its definition in the program.
-    pub(crate) def: usize,
     pub(crate) instance: u32,
     pub(crate) forks: u32,
     /// Mutexes that it holds.
@@ -182,9 +182,9 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(def: usize, model: usize, instance: u32) -> Self {
+    pub(crate) fn new(def: usize, model: u32, instance: u32) -> Self {
         Self {
-            def,
+            def: u32::try_from(def).expect("invariant: inputs are below 4 GiB"),
             model,
             instance,
             state: State::Unborn,
@@ -201,6 +201,16 @@ impl Task {
             positions: Vec::new(),
             forks: 0,
         }
+    }
+
+    /// Returns the index of its definition in the program.
+    pub(crate) const fn def(&self) -> usize {
+        self.def as usize
+    }
+
+    /// Returns the index of the definition whose phases it follows.
+    pub(crate) const fn model(&self) -> usize {
+        self.model as usize
     }
 
     /// Returns the window of a file that it reads next.

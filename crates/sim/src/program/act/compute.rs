@@ -36,6 +36,7 @@ impl Programs {
     /// own.
     pub(crate) fn stream_of(&mut self, task: TaskId) -> &mut Stream {
         let body = &mut self.tasks[task.index()];
+        let def = body.def();
         if let Some(service) = &mut body.request {
             let InService { queue, sent, stream } = &mut **service;
             return stream.get_or_insert_with(|| match sent.by {
@@ -43,7 +44,7 @@ impl Programs {
                 Sender::Task { key, .. } => call_stream(&self.program.resources[queue.index()].name, key),
             });
         }
-        let name = &self.program.tasks[body.def].name;
+        let name = &self.program.tasks[def].name;
         body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")))
     }
 }

@@ -32,7 +32,7 @@ impl Programs {
     ) {
         let period = self.draw(task, period);
         self.step_over(task);
-        let (now, def) = (kernel.now(), self.task(task).def);
+        let (now, def) = (kernel.now(), self.task(task).def());
         let next = match timer {
             TimerRef::Own(index) => {
                 let timers = &mut self.tasks[task.index()].timers;
