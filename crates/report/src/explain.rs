@@ -277,7 +277,10 @@ impl Explainer {
                     }
                 }
             }
-            TraceEvent::TaskExit { task } => self.end(*task, record.at),
+            TraceEvent::TaskExit { task } => {
+                self.wanted.remove(task);
+                self.end(*task, record.at);
+            }
             // No other event begins or ends a wait.
             _ => {}
         }
@@ -348,8 +351,6 @@ impl Explainer {
     }
 
     fn end(&mut self, task: TaskId, at: Instant) {
-        // A running task wants no lock: a task that lost a mutex to another requests it again.
-        self.wanted.remove(&task);
         self.moved.remove(&task);
         let Some(mut open) = self.open.remove(&task) else { return };
         open.close_part(at);
@@ -691,6 +692,30 @@ mod tests {
             let sum: Duration = wait.causes.iter().map(|(_, time)| *time).sum();
             assert_eq!(sum, wait.length(), "{wait:?}");
         }
+    }
+
+    /// `b` spins for the lock of `a` from 1 on, is preempted by `c` from 2 to 4, spins again, and
+    /// blocks from 6 to 8.
+    #[test]
+    fn a_task_that_spins_for_a_lock_first_waits_for_it_when_it_blocks() {
+        let mut script = Script::new(2);
+        let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 1, b).run(0, 1, None, Some(b));
+        script.event(0, 0, TraceEvent::TakeLock { task: a, lock: 0 });
+        script.event(1, 1, TraceEvent::WaitLock { task: b, lock: 0, holder: Some(a) });
+        script.wake(2, 1, c).preempt(2, 1, b, c).preempt(4, 1, c, b).run(6, 1, Some(b), Some(c));
+        script.event(8, 0, TraceEvent::DropLock { task: a, lock: 0 }).wake(8, 1, b);
+        script.event(8, 0, TraceEvent::TakeLock { task: b, lock: 0 }).preempt(8, 1, c, b);
+        let found = all(&script.end(10));
+        let waits = found.waits.iter().filter(|wait| wait.task == b && !wait.length().is_zero());
+        let causes = waits.flat_map(|wait| &wait.causes);
+        let us = |(chain, time): &(Chain, Duration)| {
+            let waits_for_lock = matches!(chain[..], [Cause::Lock { lock: 0, holder: Some(holder) }, _] if holder == a);
+            (waits_for_lock, time.as_nanos() / 1_000)
+        };
+        let mut parts: Vec<_> = causes.map(us).collect();
+        parts.sort_unstable();
+        assert_eq!(parts, [(false, 2), (true, 2)]);
     }
 
     /// `a` waits on CPU 0 behind a real-time task while the fair server defers, then while the CPU

@@ -123,7 +123,7 @@ impl Machine {
             noise: Noise::default(),
             arrivals: Arrivals::default(),
             admin: Admin::new(Arc::clone(&program), changes, *seed),
-            programs: Programs::new(program, settings.preempt, *seed),
+            programs: Programs::new(program, settings, *seed),
             seed: *seed,
             end: duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
             patience: Patience::for_tasks(instances),
@@ -422,7 +422,10 @@ impl Machine {
                 self.programs.accept(kernel, cpu, incoming.queue, Sent { request: incoming.request, by })
             }
             Interrupt::PagesRead { file, window } => self.programs.pages_read(kernel, cpu, file, window),
-            Interrupt::Resched => None,
+            Interrupt::Resched => {
+                self.programs.after_request(kernel, cpu);
+                None
+            }
             Interrupt::Source(index) => {
                 let left = self.noise.serve(kernel, cpu, index);
                 if let Some(left) = kernel.after_handler(cpu, left) {

@@ -194,7 +194,8 @@ macro_rules! trace_events {
         }
         18 (rq, waited) => "spin" "ends after {waited}: has the run queue of cpu{rq}";
 
-        /// A task waits for a lock of its workload.
+        /// A task waits for a lock of its workload: it blocks, or spins and may block later. The
+        /// wait ends when it takes the lock.
         WaitLock {
             /// The task.
             task: TaskId,

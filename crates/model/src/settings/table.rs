@@ -395,6 +395,11 @@ settings! {
         /// Since 6.17, off unless built in.
         "proxy_exec": "a task that waits for a lock in the kernel lends its turn to the holder",
             proxy_exec: bool = false;
+        /// The scheduler ignores it: hosts use it. Commit 992caf7f1724. RHEL 8.8 and 9.3 have the
+        /// function, but it gives up when the waiter is the first, not when it is not: no waiter
+        /// spins there.
+        "rt_mutex_spin": "the first waiter for a priority-inheriting mutex spins while its holder runs (5.15)",
+            rt_mutex_spin: bool = false, V5_15 => true;
         /// The host draws the offset (6.4, commit 41abdba93747). Without it, the periods of all
         /// groups begin at the same time.
         "cfs_bandwidth_interleave": "each limited group's periods begin at a random offset",

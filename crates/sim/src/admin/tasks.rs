@@ -261,8 +261,11 @@ fn end_task(kernel: &mut Kernel, programs: &mut Programs, cpu: CpuId, task: Task
         return; // It ends when it returns to user mode.
     }
     kernel.cut_off_stored(task);
+    if let State::Spins(mutex) = programs.task(task).state {
+        programs.leave_spinning(kernel, cpu, task, mutex);
+    }
     match programs.task(task).state {
-        State::Active => {
+        State::Active | State::Spins(_) => {
             if let Home::Rq(home) = kernel.scheduler().home(task) {
                 let event = Event::Interrupt { cpu: home, what: Interrupt::Ended(task) };
                 kernel.queue_event(kernel.now(), Phase::Device, home, event);

@@ -64,6 +64,14 @@ pub(crate) enum Segment {
     Spin { until: Instant, chunk: Duration, done: Duration },
 }
 
+/// A task that spins on a CPU while another one runs elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spinner {
+    pub(super) task: TaskId,
+    pub(super) on: CpuId,
+    pub(super) owner: TaskId,
+}
+
 #[derive(Debug)]
 pub(super) struct Cpu {
     pub(super) rq: Rq,

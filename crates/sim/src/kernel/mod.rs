@@ -14,6 +14,7 @@
 //! | [`softirq`] | deferred work: at the end of an interrupt, or for threads |
 //! | [`locks`], [`ipi`], [`io`] | calls of the core: the locks that they take, the interrupts and time that follow |
 //! | [`wake`], [`switch`], [`own`], [`mode`], [`proxy`] | jobs: one call of the core each |
+//! | [`spin_on_owner`] | tasks that spin while the holder of a lock runs |
 //! | [`totals`] | the books, at the end |
 
 pub(crate) mod body;
@@ -28,6 +29,7 @@ pub(crate) mod path;
 pub(crate) mod proxy;
 pub(crate) mod rq_lock;
 pub(crate) mod softirq;
+pub(crate) mod spin_on_owner;
 pub(crate) mod state;
 pub(crate) mod switch;
 pub(crate) mod ticking;

@@ -21,7 +21,9 @@ use zerolag_model::event::Disables;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
 
 impl Kernel {
-    pub(super) fn wants_switch(&self, cpu: CpuId) -> bool {
+    /// Returns whether the current task of a CPU is to be preempted now. A task that spins for the
+    /// holder of a lock and is not preempted sees the request: its computation ends.
+    pub(super) fn wants_switch(&mut self, cpu: CpuId) -> bool {
         let place = &self.cpus[cpu.index()];
         if place.rq.need_resched() == Resched::No {
             return false;
@@ -33,7 +35,11 @@ impl Kernel {
             (Some(task), Segment::None) if self.bodies[task.index()].in_syscall => CpuMode::Kernel,
             (Some(_), _) => CpuMode::User,
         };
-        self.scheduler.preempts(place.rq.need_resched(), mode)
+        let preempts = self.scheduler.preempts(place.rq.need_resched(), mode);
+        if !preempts && !self.spinners.is_empty() {
+            self.spinner_sees_request(cpu);
+        }
+        preempts
     }
 
     #[inline]
@@ -41,14 +47,19 @@ impl Kernel {
         self.bodies[task.index()].in_syscall
     }
 
-    /// Tells the core that the current task goes on in user mode, if it was in kernel mode. Returns
-    /// whether it goes on at once.
+    /// Returns whether the current task is in kernel mode without being in a system call: it goes
+    /// back to user mode before its next action.
+    #[inline]
+    pub(crate) fn is_to_leave_kernel(&self, cpu: CpuId, task: TaskId) -> bool {
+        !self.bodies[task.index()].in_syscall && self.cpus[cpu.index()].rq.current_mode() != TaskMode::User
+    }
+
+    /// Tells the core that the current task goes on in user mode. Returns whether it goes on at
+    /// once.
     #[inline]
     pub(crate) fn back_to_user(&mut self, cpu: CpuId, task: TaskId) -> bool {
+        debug_assert!(self.is_to_leave_kernel(cpu, task), "it is in kernel mode");
         let place = &mut self.cpus[cpu.index()];
-        if self.bodies[task.index()].in_syscall || place.rq.current_mode() == TaskMode::User {
-            return true;
-        }
         let clock = place.clock(self.now);
         self.scheduler.return_to_user(&mut place.rq, clock, &mut self.io);
         self.after_call(cpu);
@@ -158,7 +169,11 @@ impl Kernel {
     /// The lock for which the current task of a CPU spins is free on another CPU: the task has it
     /// when its cache line has arrived.
     pub(crate) fn end_spinning(&mut self, from: CpuId, on: CpuId) {
-        let left = self.transfer(from, on);
+        self.spin_on_for(on, self.transfer(from, on));
+    }
+
+    /// Lets the current task of a CPU spin for so much longer.
+    pub(super) fn spin_on_for(&mut self, on: CpuId, left: Duration) {
         let place = &mut self.cpus[on.index()];
         if !place.is_in_kernel(self.now) {
             place.advance_segment(self.now);

@@ -8,7 +8,7 @@
 
 use crate::costs::Costs;
 use crate::kernel::body::Body;
-use crate::kernel::cpu::{Cpu, Segment};
+use crate::kernel::cpu::{Cpu, Segment, Spinner};
 use crate::kernel::group_timers::GroupTimers;
 use crate::kernel::ticking::Ticks;
 use crate::kernel::words::{Done, Event, Job, Spins};
@@ -58,6 +58,8 @@ pub(crate) struct Kernel {
     pub(super) soft_timers_armed: u64,
     /// Whether threads do the softirqs that interrupts raise.
     pub(super) has_softirq_threads: bool,
+    /// The tasks that spin for the holder of a lock.
+    pub(super) spinners: Vec<Spinner>,
 }
 
 impl Clone for Kernel {
@@ -77,6 +79,7 @@ impl Clone for Kernel {
             rto_free_at: self.rto_free_at.clone(),
             claim_free_at: self.claim_free_at.clone(),
             lateness: self.lateness.clone(),
+            spinners: self.spinners.clone(),
             ..*self
         }
     }
@@ -126,6 +129,7 @@ impl Kernel {
             timer_slack: settings.timer_slack,
             soft_timers_armed: 0,
             has_softirq_threads: false,
+            spinners: Vec::new(),
         }
     }
 

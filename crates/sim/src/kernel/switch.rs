@@ -79,6 +79,9 @@ impl Kernel {
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         if switched {
             self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
+            if !self.spinners.is_empty() {
+                self.after_switch(cpu);
+            }
         }
         Ok(step)
     }

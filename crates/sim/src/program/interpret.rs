@@ -10,7 +10,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;
 use crate::outcome::End;
 use crate::program::state::Programs;
-use crate::program::task::WaitFor;
+use crate::program::task::{State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{CpuMode, Leave};
@@ -35,7 +35,7 @@ impl Programs {
             self.leave_for_good(kernel, cpu, task);
             return;
         }
-        if !kernel.back_to_user(cpu, task) {
+        if kernel.is_to_leave_kernel(cpu, task) && !self.leave_kernel(kernel, cpu, task) {
             return;
         }
         self.report_timer(kernel, cpu, task);
@@ -57,6 +57,16 @@ impl Programs {
             Some(action) => self.act(kernel, cpu, task, action),
             None => self.end_loop(kernel, cpu, &program, task, phase),
         }
+    }
+
+    /// The current task goes back to user mode, unless it spins for a mutex: then it looks. Returns
+    /// whether it goes on at once.
+    fn leave_kernel(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) -> bool {
+        if let State::Spins(mutex) = self.task(task).state {
+            self.spin_or_block(kernel, cpu, task, mutex);
+            return false;
+        }
+        kernel.back_to_user(cpu, task)
     }
 
     /// Counts actions at one instant; stops the run when a task goes on and on.
@@ -142,7 +152,12 @@ impl Programs {
     /// Other tasks see nothing of this; marks carry the time at which the task gets the CPU.
     pub(crate) fn peek_work(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
         let body = &self.tasks[task.index()];
-        if body.cursor.relock.is_some() || body.is_ended || body.retires || !kernel.back_to_user(cpu, task) {
+        if body.cursor.relock.is_some() || body.is_ended || body.retires {
+            return;
+        }
+        if kernel.is_to_leave_kernel(cpu, task)
+            && (matches!(body.state, State::Spins(_)) || !kernel.back_to_user(cpu, task))
+        {
             return;
         }
         let program = Rc::clone(&self.program);
@@ -219,7 +234,12 @@ impl Programs {
     }
 
     fn act(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, action: &Action) {
-        if kernel.is_in_syscall(task) && action.nature().may_sleep && kernel.gives_way(cpu, CpuMode::KernelPoint) {
+        // A task that has spun for a lock has passed this place, and looks.
+        if kernel.is_in_syscall(task)
+            && action.nature().may_sleep
+            && !matches!(self.tasks[task.index()].state, State::Spins(_))
+            && kernel.gives_way(cpu, CpuMode::KernelPoint)
+        {
             return;
         }
         match action {

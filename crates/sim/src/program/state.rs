@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::LockId;
 use zerolag_model::settings::Preempt;
-use zerolag_model::{CpuId, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Settings, TaskId, TraceEvent};
 use zerolag_workload::program::{Program, ResourceId, ResourceKind};
 
 /// The tasks of a machine and what they share.
@@ -33,12 +33,15 @@ pub(crate) struct Programs {
     pub(super) semaphores_inherit: bool,
     /// `preempt = rt`: sections with softirqs disabled are preempted.
     pub(super) is_rt: bool,
+    /// Whether a task spins for an inheriting mutex while its holder runs (`rt_mutex_spin`).
+    pub(super) rt_mutex_spin: bool,
     /// The number of tasks that have not ended.
     alive: usize,
 }
 
 impl Programs {
-    pub(crate) fn new(program: Arc<Program>, preempt: Preempt, seed: u64) -> Self {
+    pub(crate) fn new(program: Arc<Program>, settings: &Settings, seed: u64) -> Self {
+        let preempt = settings.preempt;
         Self {
             tasks: Vec::with_capacity(program.tasks.iter().map(|def| def.instances as usize).sum()),
             shared: Shared::all(&program.resources, preempt, seed),
@@ -47,6 +50,7 @@ impl Programs {
             seed,
             semaphores_inherit: preempt == Preempt::Rt,
             is_rt: preempt == Preempt::Rt,
+            rt_mutex_spin: settings.rt_mutex_spin,
             alive: 0,
         }
     }
@@ -100,7 +104,7 @@ impl Programs {
         let why = match *task_state {
             State::Unborn => WakeKind::Fork,
             State::Waits(WaitFor::Time) => WakeKind::Wakeup,
-            State::Active | State::Waits(_) | State::Dead => return None,
+            State::Active | State::Waits(_) | State::Spins(_) | State::Dead => return None,
         };
         *task_state = State::Active;
         Some(Job::wake(task, why))
@@ -150,14 +154,9 @@ impl Programs {
         resource: ResourceId,
         wait: WaitFor,
     ) {
-        let lends = kernel.lends(task).expect("invariant: a task that blocks runs");
-        match &mut self.shared[resource.index()] {
-            Shared::Mutex { inherit: true, waiters, .. } => waiters.push_lender(task, lends),
-            other => {
-                let waiters = other.waiters().expect("invariant: the program was checked");
-                waiters.push(task, lends.prio());
-            }
-        }
+        let prio = kernel.lends(task).expect("invariant: a task that blocks runs").prio();
+        let waiters = self.shared[resource.index()].waiters().expect("invariant: the program was checked");
+        waiters.push(task, prio);
         self.block(kernel, cpu, task, wait);
     }
 
@@ -223,6 +222,7 @@ impl Programs {
             State::Active => ("spin_lock", cursor.spins_for?),
             State::Unborn | State::Dead => return None,
             State::Waits(wait) => wait.reported()?,
+            State::Spins(mutex) => ("mutex", mutex),
         };
         let holder = self.shared[resource.index()].owner();
         Some(Wait {
@@ -256,7 +256,7 @@ impl Programs {
         // Bounded by the number of tasks.
         for _ in 0..self.tasks.len() {
             let lock = match self.task(at).state {
-                State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) => lock,
+                State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) | State::Spins(lock) => lock,
                 State::Active => self.task(at).cursor.spins_for?,
                 State::Waits(_) | State::Unborn | State::Dead => return None,
             };

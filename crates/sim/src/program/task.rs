@@ -12,6 +12,8 @@ pub(crate) enum State {
     Active,
     /// Waiting.
     Waits(WaitFor),
+    /// Among the waiters for this mutex, and runnable or running: it spins while the holder runs.
+    Spins(ResourceId),
     /// Not started yet.
     Unborn,
     /// Ended.

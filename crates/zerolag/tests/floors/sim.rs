@@ -21,6 +21,7 @@ pub(crate) const FLOORS: Floors = &[
         "kernel/path",
         "kernel/proxy",
         "kernel/softirq",
+        "kernel/spin_on_owner",
         "kernel/switch",
         "kernel/ticks",
         "kernel/timers",
@@ -37,6 +38,7 @@ pub(crate) const FLOORS: Floors = &[
     &["program/task", "program/model"],
     &["program/state"],
     &[
+        "program/act/adaptive",
         "program/act/compute",
         "program/act/mutex",
         "program/act/pipe",

@@ -4,6 +4,7 @@
 //! tasks that use it, and notes the consequences as jobs of that CPU: wake a task, block this one,
 //! recompute a priority.
 
+pub(crate) mod adaptive;
 pub(crate) mod compute;
 pub(crate) mod mutex;
 pub(crate) mod pipe;

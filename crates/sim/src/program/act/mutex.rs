@@ -18,7 +18,7 @@ use zerolag_workload::program::ResourceId;
 const INHERIT_DEPTH_MAX: u32 = 1_024;
 
 impl Programs {
-    /// Takes a mutex, or blocks on it; returns whether it was taken.
+    /// Takes a mutex, or waits for it; returns whether it was taken.
     pub(crate) fn take_mutex(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
         let Shared::Mutex { inherit, owner, .. } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
@@ -37,9 +37,19 @@ impl Programs {
                 self.task_mut(task).cursor.handed = None;
                 true
             }
+            // A waiter in a system call looks.
+            Some(_) if matches!(self.tasks[task.index()].state, State::Spins(_)) => {
+                self.spin_or_block(kernel, cpu, task, id);
+                false
+            }
             holder => {
                 kernel.emit(cpu, TraceEvent::WaitLock { task, lock: id.0, holder });
-                self.block_on(kernel, cpu, task, id, WaitFor::Mutex(id));
+                if inherit {
+                    self.join_waiters(kernel, cpu, task, id);
+                    self.spin_or_block(kernel, cpu, task, id);
+                } else {
+                    self.block_on(kernel, cpu, task, id, WaitFor::Mutex(id));
+                }
                 if !self.stop_if_circle(kernel, task)
                     && let (true, Some(holder)) = (inherit, holder)
                 {
@@ -81,7 +91,12 @@ impl Programs {
                 next_task.cursor.handed = Some(id);
                 kernel.push_job(cpu, Job::Inherit { holder: next, depth: 0 });
             }
-            self.wake(kernel, cpu, next);
+            if matches!(self.task(next).state, State::Spins(_)) {
+                self.end_wait(kernel, next); // [4] of `adaptive`
+                kernel.look_again(cpu, next);
+            } else {
+                self.wake(kernel, cpu, next);
+            }
         }
         if inherit {
             kernel.push_job(cpu, Job::Inherit { holder: task, depth: 0 });
@@ -143,7 +158,7 @@ impl Programs {
     /// next holder follow.
     fn inherit_further(&mut self, kernel: &mut Kernel, cpu: CpuId, holder: TaskId, depth: u32) {
         let mutex = match self.task(holder).state {
-            State::Waits(WaitFor::Mutex(mutex)) => mutex,
+            State::Waits(WaitFor::Mutex(mutex)) | State::Spins(mutex) => mutex,
             State::Waits(WaitFor::RwSemaphore(id)) => {
                 self.inherit_semaphore(kernel, cpu, id, depth + 1);
                 return;
@@ -152,10 +167,11 @@ impl Programs {
         };
         let Some(lends) = kernel.lends(holder) else { return };
         let Shared::Mutex { inherit: true, owner, waiters } = &mut self.shared[mutex.index()] else { return };
+        let (owner, first) = (*owner, waiters.first());
         if !waiters.remove(holder) {
             return;
         }
-        waiters.push_lender(holder, lends);
+        self.place_waiter(kernel, cpu, (holder, lends), mutex, first);
         if let Some(next) = owner.filter(|_| depth < INHERIT_DEPTH_MAX) {
             kernel.push_next_job(cpu, Job::Inherit { holder: next, depth: depth + 1 });
         }
