@@ -92,6 +92,32 @@ def alike(tasks):
     return [names for names in sets.values() if len(names) > 1 and "pipe" not in str(tasks[names[0]])]
 
 
+def read(where, take, tasks):
+    origin = int((where / f"{take}.origin").read_text())
+    with gzip.open(where / f"{take}.txt.gz", "rt") as trace:
+        return Figures(trace, origin, tasks)
+
+
+def values(take, sets):
+    """The figures of one take. Tasks that differ in name only have no order: the first has the largest."""
+    of = {f"share.{task}": time * 100 / (TO - FROM) for task, time in take.run.items()}
+    of |= {f"turns.{task}": turns for task, turns in take.turns.items()}
+    of |= {f"delay.{task}": sorted(delays)[len(delays) // 2] / 1000 for task, delays in take.delays.items() if len(delays) >= 5}
+    for kind, names in ((kind, names) for kind in ("share", "turns", "delay") for names in sets):
+        keys = [key for task in names if (key := f"{kind}.{task}") in of]
+        of |= dict(zip(keys, sorted((of[key] for key in keys), reverse=True)))
+    return of
+
+
+def mean(takes):
+    """The lines of the figures: their means, and as a comment where one take differs from the next."""
+    for key in takes[0]:
+        of = [take[key] for take in takes if key in take]
+        apart = f"  # {round(min(of), 3)} to {round(max(of), 3)}" if min(of) != max(of) else ""
+        if len(of) == len(takes):
+            yield f'"{key}" = {round(statistics.fmean(of), 3)}{apart}'
+
+
 def main(out, workload, cpus, *recordings):
     out, workload, cpus = pathlib.Path(out), pathlib.Path(workload), int(cpus)
     name = workload.stem
@@ -108,7 +134,8 @@ def main(out, workload, cpus, *recordings):
     if cpus == 1:
         case += ["turn_within_us = 1000"]
     else:
-        case += ["# Which task moves depends on microseconds.", "begins = { times = 8, every_ms = 2 }"]
+        # Workloads are recorded from a tick on.
+        case += ["# Which task moves depends on microseconds.", "begins = { times = 8, every_ms = 4 }"]
     case += ["", "[band.share]", "absolute = 0.5", "", "[band.turns]", "absolute = 2", "percent = 5", "", "[band.delay]", "absolute = 0.1", "percent = 25"]
     case += ["", "[band.sequence]", "absolute = 5"] if cpus == 1 else []
     for recording in recordings:
@@ -116,26 +143,23 @@ def main(out, workload, cpus, *recordings):
         kernel, _, series = kernel.partition(":")
         where, *settings = where.split(",")
         where = pathlib.Path(where)
-        origin = int((where / f"{name}.origin").read_text())
-        with gzip.open(where / f"{name}.txt.gz", "rt") as trace:
-            figures = Figures(trace, origin, tasks)
+        takes = [read(where, path.name.removesuffix(".txt.gz"), tasks) for path in sorted(where.glob(f"{name}.*.txt.gz"))]
+        figures = takes[0]
         case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{f"{series}, " if series else ""}{cpus} virtual CPU{"s" if cpus > 1 else ""} in virtual time"', f"cpus = {cpus}"]
         case += [f'costs = "../costs/virtual-{series or kernel}.toml"']
         case += ["turns_of_us = 25"] if cpus > 1 else []
         case += ["from_ms = 700", "window_ms = 3000"]
         # Debian's kernels are built without CONFIG_IRQ_TIME_ACCOUNTING.
         settings = ["irq_time_accounting=off", *settings]
+        # With `idle=poll` the tick goes on in idle CPUs.
+        settings += ["nohz=off"] if cpus > 1 else []
         case += ["settings = { " + ", ".join(f'"{key}" = "{value}"' for key, value in (one.split("=") for one in settings)) + " }"]
         if cpus == 1:
             file = f"sequences/{name}-{series or kernel}.txt"
             (out / file).write_text("".join(f"{task} {length}\n" for task, length in figures.sequence[:TURNS]))
             case += [f'sequence = "{file}"']
         case += ["", "[recorded.figures]"]
-        window = TO - FROM
-        case += [f'"share.{task}" = {round(figures.run[task] * 100 / window, 3)}' for task in tasks]
-        case += [f'"turns.{task}" = {figures.turns[task]}' for task in tasks]
-        delays = {task: sorted(figures.delays[task]) for task in tasks}
-        case += [f'"delay.{task}" = {round(of[len(of) // 2] / 1000, 3)}' for task, of in delays.items() if len(of) >= 5]
+        case += mean([values(take, sets) for take in takes])
     (out / f"{name}.toml").write_text("\n".join(case) + "\n")
 
 

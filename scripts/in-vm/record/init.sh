@@ -10,7 +10,6 @@ mount -t tmpfs tmp /tmp
 mount -t debugfs debug /sys/kernel/debug
 mount -t tracefs trace /sys/kernel/tracing
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo "+cpu +cpuset" > /sys/fs/cgroup/cgroup.subtree_control
 # The speaker's silent voice keeps a timer alive that bounds the turns of two virtual CPUs.
 [ "$(nproc)" = 1 ] || printf '\003' | dd of=/dev/port bs=1 seek=97 conv=notrunc 2>/dev/null
 stty -F /dev/ttyS1 raw 2>/dev/null
@@ -26,17 +25,19 @@ for event in sched_switch sched_waking sched_wakeup_new sched_migrate_task sched
 cd /cases
 for plan in *.play; do
     name=${plan%.play}
-    sh $name.make > /tmp/make 2>&1
-    echo > $t/trace
-    echo 1 > $t/tracing_on
-    play $plan > /tmp/out 2>&1; code=$?
-    echo 0 > $t/tracing_on
-    for group in $(find /sys/fs/cgroup -mindepth 2 -name cpu.stat); do echo "== $name $group $(grep -E 'nr_|throttled' $group | tr '\n' ' ')"; done > /tmp/stat
-    sh $name.remove >> /tmp/make 2>&1
-    lost=$(cat $t/per_cpu/cpu*/stats | grep -E '^overrun' | tr '\n' ' ')
-    echo "== case $name: code $code, $(cat /tmp/out | tr '\n' ' '), $lost $(cat /tmp/make | tr '\n' ' ')"
-    cat /tmp/stat
-    { echo "begin $name $(sed -n 's/^origin //p' /tmp/out)"; gzip -c $t/trace | base64; echo "end $name"; } > /dev/ttyS1
+    for take in $(seq "$(cat /takes)"); do
+        sh $name.make > /tmp/make 2>&1
+        echo > $t/trace
+        echo 1 > $t/tracing_on
+        play $plan > /tmp/out 2>&1; code=$?
+        echo 0 > $t/tracing_on
+        for group in $(find /sys/fs/cgroup -mindepth 2 -name cpu.stat); do echo "== $name $group $(grep -E 'nr_|throttled' $group | tr '\n' ' ')"; done > /tmp/stat
+        sh $name.remove >> /tmp/make 2>&1
+        lost=$(cat $t/per_cpu/cpu*/stats | grep -E '^overrun' | tr '\n' ' ')
+        echo "== case $name, take $take: code $code, $(cat /tmp/out | tr '\n' ' '), $lost $(cat /tmp/make | tr '\n' ' ')"
+        cat /tmp/stat
+        { echo "begin $name.$take $(sed -n 's/^origin //p' /tmp/out)"; gzip -c $t/trace | base64; echo "end $name.$take"; } > /dev/ttyS1
+    done
 done
 echo "== done"
 poweroff -f

@@ -56,6 +56,9 @@ def main(workload, out):
         scenario = tomllib.load(file)
     play, make, remove = [f"duration {time(scenario['duration']) - BEGIN}"], [], []
     paths = []
+    # Only the controllers that the workload names: with `cpu` a cpuset would be a group of one task's weight too.
+    controllers = [name for name, key in (("cpu", "group"), ("cpuset", "cpuset")) if scenario.get(key)]
+    make += [f"echo +{name} > {ROOT}/cgroup.subtree_control" for name in controllers]
     for path in scenario.get("group", {}):
         parts = path.strip("/").split("/")
         for depth in range(len(parts)):
@@ -78,6 +81,7 @@ def main(workload, out):
             make.append(f"echo {cpuset['partition']} > {ROOT}/{name}/cpuset.cpus.partition")
             make.append(f"cat {ROOT}/{name}/cpuset.cpus.partition")
     remove += [f"rmdir {ROOT}/{path}" for path in reversed(paths)]
+    remove += [f"echo -{name} > {ROOT}/cgroup.subtree_control" for name in controllers]
     for name, mutex in scenario.get("mutex", {}).items():
         play.append(f"mutex {name}" + (" inherit" if mutex.get("protocol") == "inherit" else ""))
     known = {"policy", "nice", "priority", "runtime", "deadline", "period", "slice", "cpus", "group", "cpuset", "delay", "phase"}

@@ -2,9 +2,9 @@
  *
  *   play PLAN
  *
- * `run` is CPU time as the kernel counts it: the time between two reads of the clock counts if it is short. A longer gap is a preemption. Asking
- * the kernel (CLOCK_THREAD_CPUTIME_ID) would charge the task then and so move the ends of its time slices; a loop of fixed length takes twice
- * its time on two virtual CPUs that run in turns.
+ * `run` is CPU time as the kernel counts it: the time between two reads of the clock counts if it is short, or if the kernel has not switched in it
+ * (an interrupt, the turn of another virtual CPU). Asking the kernel for the time (CLOCK_THREAD_CPUTIME_ID) would charge the task then and so move
+ * the ends of its time slices; its count of switches does not. A loop of fixed length takes twice its time on two virtual CPUs that run in turns.
  *
  * All tasks are asleep in the order of the plan before the workload starts at a tick, which makes recordings comparable with simulations, whose
  * ticks begin at zero. Prints that instant (CLOCK_MONOTONIC, in ns).
@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,12 +45,21 @@ static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t
 static void sleep_until(uint64_t at) { struct timespec t = { at / 1000000000, at % 1000000000 }; while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, 0) == EINTR); }
 static void sleep_for(uint64_t time) { struct timespec t = { time / 1000000000, time % 1000000000 }; while (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &t) == EINTR); }
 
+static long switches(void) { struct rusage u; getrusage(RUSAGE_THREAD, &u); return u.ru_nvcsw + u.ru_nivcsw; }
+
 static void run(uint64_t left)
 {
+	long before = switches();
 	uint64_t last = now();
 	while (left) {
 		uint64_t t = now(), gap = t - last;
-		if (gap < GAP_NS) left = gap < left ? left - gap : 0;
+		int is_own = gap < GAP_NS;
+		if (!is_own) {
+			long n = switches();
+			is_own = n == before;
+			before = n;
+		}
+		if (is_own) left = gap < left ? left - gap : 0;
 		last = t;
 	}
 }

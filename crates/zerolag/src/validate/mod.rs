@@ -189,7 +189,9 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         }
         let as_said = Arc::clone(&plan.program);
         let mut runs = Vec::new();
-        for delay in case.begins.delays() {
+        for (delay, seed) in case.begins.delays().zip(0..) {
+            // Which CPU ticks first is another draw in each run.
+            plan.config.seed = seed;
             plan.program = begun_later(&as_said, delay);
             plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
             let measured = measure(&plan, recording.turns_of, recording.from + delay, recording.window);
