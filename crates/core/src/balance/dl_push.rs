@@ -20,8 +20,12 @@
 //!            move, resched target, begin again
 //! ```
 //!
+//! Kernels before 6.7 push only from a CPU with two deadline tasks (`dl_overload`). differs: they
+//! also keep such a CPU in the overload mask while none of its waiting tasks can move; a pull
+//! there finds nothing.
+//!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`push_dl_task`, `find_later_rq`,
-//! `find_lock_later_rq`).
+//! `find_lock_later_rq`); v5.15 `push_dl_task`, `update_dl_migration`.
 
 use crate::balance::rt_push;
 use crate::class::dl_later;
@@ -32,6 +36,7 @@ use crate::words::ids::Slot;
 use crate::words::resched::Resched;
 use crate::words::step::{DlPush, PairCont, Step};
 use lock_api::RawMutex;
+use zerolag_model::settings::RtOverload;
 use zerolag_model::{CpuId, Instant, MigrateReason, Prio};
 
 /// How often a search is made when its target turns out unsuitable under the lock (`DL_MAX_TRIES`).
@@ -40,6 +45,9 @@ const MAX_TRIES: u8 = 3;
 /// Begins pushing: returns the pair of run queues that the push needs, or ends it.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     let Some((_, slot)) = rq.dl.pushable.first() else { return end(rq, cx) };
+    if rq.dl.nr_running() < 2 && cx.config.settings.dl_overload == RtOverload::Queued {
+        return end(rq, cx); // It waits behind a task of a lower class, and runs here at once.
+    }
     // Other CPUs must see the waiting tasks before this CPU reads their state: see
     // `rt_push::begin`.
     rq.publish_first(cx);

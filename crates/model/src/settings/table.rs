@@ -201,6 +201,9 @@ settings! {
         /// Commit 612f769edd06, 6.7.
         "rt_overload": "what makes a CPU RT-overloaded",
             rt_overload: RtOverload = RtOverload::Queued, V6_8 => RtOverload::Pushable;
+        /// Commit 5fe7765997b1, 6.7.
+        "dl_overload": "what lets a CPU push deadline tasks: two on its queue, or one that waits",
+            dl_overload: RtOverload = RtOverload::Queued, V6_8 => RtOverload::Pushable;
         /// Commit 94894c9c477e, 7.0. Presets before 7.0 are without it, although 5.10.252,
         /// 5.15.215, 6.1.165, 6.12.75 and 6.18.15 have it.
         "rt_ipi_skip_self": "a CPU does not forward the root domain's IPI to itself",
