@@ -9,7 +9,7 @@
 //! the grid: they do not depend on the number of CPUs.
 //!
 //! Runs of one seed that differ only in changes at later times share their beginning
-//! ([`prefix`]).
+//! (`prefix`).
 //!
 //! A run that fails (a deadlock of the workload with these values) ends no sweep: its row has no
 //! figures, and the reason. Values that cannot be set are refused before anything runs.
