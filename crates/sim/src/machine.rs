@@ -313,9 +313,9 @@ impl Machine {
                 }
             }
             Event::TaskTimer { cpu, task } => self.interrupt(cpu, Interrupt::TaskTimer(task)),
-            Event::SoftTimer { cpu } => {
-                if self.kernel.is_soft_timer_left(cpu) {
-                    self.interrupt(cpu, Interrupt::SoftTimer);
+            Event::SlackTimer { cpu } => {
+                if self.kernel.is_slack_timer_left(cpu) {
+                    self.interrupt(cpu, Interrupt::SlackTimer);
                 }
             }
             Event::LateTick { cpu } => {
@@ -386,8 +386,8 @@ impl Machine {
 
     /// A timer has fired on a CPU: those whose sleep may end by now fire with it.
     #[inline(never)]
-    fn fire_soft_timers(&mut self, cpu: CpuId) {
-        while let Some(task) = self.kernel.next_soft_timer(cpu) {
+    fn fire_slack_timers(&mut self, cpu: CpuId) {
+        while let Some(task) = self.kernel.next_slack_timer(cpu) {
             let job = self.programs.timer_due(&mut self.kernel, cpu, task);
             self.kernel.push_jobs(cpu, job);
         }
@@ -398,8 +398,8 @@ impl Machine {
     fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
         let kernel = &mut self.kernel;
         kernel.begin_handler(cpu, what);
-        if kernel.has_soft_timers(cpu) && what.is_timer() {
-            self.fire_soft_timers(cpu);
+        if kernel.has_slack_timers(cpu) && what.is_timer() {
+            self.fire_slack_timers(cpu);
         }
         let kernel = &mut self.kernel;
         match what {
@@ -407,7 +407,7 @@ impl Machine {
             Interrupt::Softirq => Some(Job::Carry { step: kernel.take_softirq(cpu), then_pick: false }),
             Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
             Interrupt::TaskTimer(task) => self.programs.timer_due(kernel, cpu, task),
-            Interrupt::SoftTimer => None, // See above.
+            Interrupt::SlackTimer => None, // See above.
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::Rebuild => Some(Job::Rebuild),

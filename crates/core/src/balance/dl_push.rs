@@ -20,9 +20,10 @@
 //!            move, resched target, begin again
 //! ```
 //!
-//! Kernels before 6.7 push only from a CPU with two deadline tasks (`dl_overload`). differs: they
-//! also keep such a CPU in the overload mask while none of its waiting tasks can move; a pull
-//! there finds nothing.
+//! Kernels before 6.7 push only from a CPU with two deadline tasks (`dl_overload`). differs: their
+//! overload mask follows that count too. Here it has each CPU with a waiting task that may move.
+//! Both name the same tasks to pull: none from a CPU where they cannot move, and none that is alone
+//! and runs there at once (`runs_next` of a pull).
 //!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`push_dl_task`, `find_later_rq`,
 //! `find_lock_later_rq`); v5.15 `push_dl_task`, `update_dl_migration`.

@@ -74,11 +74,14 @@ switch! {
 }
 
 switch! {
-    /// The condition under which a CPU is RT-overloaded, so that others pull from it.
+    /// The condition under which a CPU is RT-overloaded, so that others pull from it
+    /// (`rt_overload`), or pushes deadline tasks (`dl_overload`).
     RtOverload {
-        /// More than one RT task is queued, and one of them may move; that can be the running one.
+        /// More than one task of the class is queued, and one of them may move; that can be the
+        /// running one.
         Queued = "queued",
-        /// A waiting RT task may move (6.7: `pushable_tasks` drives `rto_mask`).
+        /// A waiting task of the class may move (6.7: `pushable_tasks` drives `rto_mask`,
+        /// `pushable_dl_tasks` drives `dl_rq->overloaded`).
         Pushable = "pushable",
     }
 }

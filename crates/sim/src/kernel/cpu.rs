@@ -13,7 +13,7 @@
 //!   task's time (`rq_clock_task`): switching to it, and the calls that it makes.
 
 use crate::kernel::rq_lock::RqLock;
-use crate::kernel::words::{Interrupt, Job, Left, SoftTimer};
+use crate::kernel::words::{Interrupt, Job, Left, SlackTimer};
 use std::collections::{BTreeSet, VecDeque};
 use zerolag_core::{Clock, Rq, RqTimer, Step, Work};
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, TaskId};
@@ -96,7 +96,7 @@ pub(super) struct Cpu {
     /// The timers whose expiry waits for a thread.
     pub(super) late_timers: VecDeque<TaskId>,
     /// The timers with slack, in order of their latest times and then of their arming.
-    pub(super) soft_timers: BTreeSet<SoftTimer>,
+    pub(super) slack_timers: BTreeSet<SlackTimer>,
     /// A softirq or a section, until `busy_until`.
     pub(super) ends: Ends,
     /// Work that other CPUs have queued here, each with its sender, until the handler takes it.
@@ -141,7 +141,7 @@ impl Clone for Cpu {
             pending: self.pending.clone(),
             raised: self.raised.clone(),
             late_timers: self.late_timers.clone(),
-            soft_timers: self.soft_timers.clone(),
+            slack_timers: self.slack_timers.clone(),
             works: self.works.clone(),
             lock: self.lock.clone(),
             ..*self
@@ -166,7 +166,7 @@ impl Cpu {
             softirq: Step::Done,
             raised: VecDeque::new(),
             late_timers: VecDeque::new(),
-            soft_timers: BTreeSet::new(),
+            slack_timers: BTreeSet::new(),
             ends: Ends::Nothing,
             works: VecDeque::new(),
             in_works: false,

@@ -68,7 +68,7 @@ impl Kernel {
         let (irq, cost) = match what {
             Interrupt::Tick => (Irq::Tick, self.costs.tick),
             Interrupt::RemoteTick(_) => (Irq::Softirq, self.costs.tick),
-            Interrupt::TaskTimer(_) | Interrupt::SoftTimer | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
+            Interrupt::TaskTimer(_) | Interrupt::SlackTimer | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
             Interrupt::Softirq

@@ -55,7 +55,7 @@ pub(crate) struct Kernel {
     pub(super) lateness: Option<Stream>,
     /// How much later than asked the sleep of a fair task may end.
     pub(super) timer_slack: Duration,
-    pub(super) soft_timers_armed: u64,
+    pub(super) slack_timers_armed: u64,
     /// Whether threads do the softirqs that interrupts raise.
     pub(super) has_softirq_threads: bool,
     /// The tasks that spin for the holder of a lock.
@@ -127,7 +127,7 @@ impl Kernel {
             lends_turns: settings.proxy_exec,
             lateness: None,
             timer_slack: settings.timer_slack,
-            soft_timers_armed: 0,
+            slack_timers_armed: 0,
             has_softirq_threads: false,
             spinners: Vec::new(),
         }

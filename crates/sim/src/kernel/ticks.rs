@@ -87,7 +87,7 @@ impl Kernel {
             && place.segment != Segment::None
             && place.lock.is_free(now)
             && place.raised.is_empty()
-            && place.soft_timers.is_empty();
+            && place.slack_timers.is_empty();
         if !is_plain || self.tracer.is_on() {
             return Ticked::Interrupt;
         }

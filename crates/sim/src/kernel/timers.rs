@@ -3,11 +3,11 @@
 //! The core arms and cancels timers much more often than they fire, so cancelling must be free:
 //! nothing is taken out of the event queue. Each arming has a generation instead, and an event of
 //! an older generation is void when it comes up. The timers of tasks need none: a task arms one and
-//! waits for it. Those with slack ([`SoftTimer`]) are kept by CPU, and their event is void if none
+//! waits for it. Those with slack ([`SlackTimer`]) are kept by CPU, and their event is void if none
 //! is left there that must fire.
 
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Event, SoftTimer};
+use crate::kernel::words::{Event, SlackTimer};
 use crate::sketch::WHOLE;
 use zerolag_core::{GroupTimer, Lent, RqTimer};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, TaskId};
@@ -107,10 +107,10 @@ impl Kernel {
         }
         let soft = self.late(at);
         let hard = soft.saturating_add(slack);
-        self.soft_timers_armed += 1;
-        let timer = SoftTimer { hard, nth: self.soft_timers_armed, soft, task };
-        self.cpus[cpu.index()].soft_timers.insert(timer);
-        self.queue.arm(hard, Event::SoftTimer { cpu });
+        self.slack_timers_armed += 1;
+        let timer = SlackTimer { hard, nth: self.slack_timers_armed, soft, task };
+        self.cpus[cpu.index()].slack_timers.insert(timer);
+        self.queue.arm(hard, Event::SlackTimer { cpu });
     }
 
     /// Returns when a timer for this time fires, if the costs say that timers are late.
@@ -122,18 +122,18 @@ impl Kernel {
     }
 
     /// Returns whether a timer with slack has not fired by its latest time, which is now.
-    pub(crate) fn is_soft_timer_left(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].soft_timers.first().is_some_and(|timer| timer.hard <= self.now)
+    pub(crate) fn is_slack_timer_left(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].slack_timers.first().is_some_and(|timer| timer.hard <= self.now)
     }
 
     #[inline(always)]
-    pub(crate) fn has_soft_timers(&self, cpu: CpuId) -> bool {
-        !self.cpus[cpu.index()].soft_timers.is_empty()
+    pub(crate) fn has_slack_timers(&self, cpu: CpuId) -> bool {
+        !self.cpus[cpu.index()].slack_timers.is_empty()
     }
 
     /// Takes the next timer with slack of a CPU that fires by now; returns its task.
-    pub(crate) fn next_soft_timer(&mut self, cpu: CpuId) -> Option<TaskId> {
-        let timers = &mut self.cpus[cpu.index()].soft_timers;
+    pub(crate) fn next_slack_timer(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let timers = &mut self.cpus[cpu.index()].slack_timers;
         let is_due = timers.first().is_some_and(|timer| timer.soft <= self.now);
         is_due.then(|| timers.pop_first())?.map(|timer| timer.task)
     }

@@ -42,7 +42,7 @@ pub(crate) enum Event {
         task: TaskId,
     },
     /// The latest time of a timer with slack, which may have fired before.
-    SoftTimer {
+    SlackTimer {
         cpu: CpuId,
     },
     PagesRead {
@@ -80,7 +80,7 @@ pub(crate) enum Interrupt {
     Softirq,
     TaskTimer(TaskId),
     /// It is the latest time of a timer with slack.
-    SoftTimer,
+    SlackTimer,
     RqTimer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
     /// Another CPU has gone offline or has come back.
@@ -113,14 +113,14 @@ impl Interrupt {
     /// Returns whether it is one of the CPU's timers.
     #[inline(always)]
     pub(crate) const fn is_timer(self) -> bool {
-        matches!(self, Self::Tick | Self::TaskTimer(_) | Self::SoftTimer | Self::RqTimer(_) | Self::GroupTimer(..))
+        matches!(self, Self::Tick | Self::TaskTimer(_) | Self::SlackTimer | Self::RqTimer(_) | Self::GroupTimer(..))
     }
 }
 
 /// A timer that may fire from `soft` on and fires at `hard`, unless another timer of its CPU fires
 /// between.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct SoftTimer {
+pub(crate) struct SlackTimer {
     pub(super) hard: Instant,
     /// The number of timers that were armed before.
     pub(super) nth: u64,
