@@ -247,7 +247,7 @@ impl Cpu {
 
     /// Begins a kernel path: accounts the time since the last one and stops the task clock. Returns
     /// the clocks of the run queue: at this moment they stay the same, whatever the path spends.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter_kernel(&mut self, now: Instant) -> Clock {
         debug_assert!(now >= self.busy_until);
         let clock = self.clock(now);
@@ -264,7 +264,7 @@ impl Cpu {
     }
 
     /// Accounts the time since the last path to the current task's layer, or to idle.
-    #[inline]
+    #[inline(always)]
     fn account_below(&mut self, now: Instant) {
         let elapsed = now.since(self.busy_until);
         let layer = match (self.current, self.segment) {
@@ -341,7 +341,7 @@ impl Cpu {
     }
 
     /// Brings the segment up to date: `now` is when the task stops or its speed changes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance_segment(&mut self, now: Instant) {
         let ran = scale(now.since(self.segment_since), self.speed);
         self.segment_since = now;
