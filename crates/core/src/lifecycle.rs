@@ -300,8 +300,8 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     if was_rt || class == ClassId::Rt || !rq.shows_current(prio, movable) {
         rq.note(Unpublished::PRIOS);
     }
-    cx.shared.publish_current(rq.cpu(), Some(id));
     set_next(rq, cx, slot, class);
+    cx.shared.publish_current(rq.cpu(), Some((id, rq.fair.part_of_root(&rq.tasks[slot].fair))));
 }
 
 /// Makes the current task run as a task of `class` from now on.

@@ -18,7 +18,7 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
     let here = cx.view().online_in_domain(stay, allowed);
     // If the whole domain is offline the task can go anywhere until it wakes again.
     let stay = here.or_else(|| cx.view().online_or_other(stay, allowed)).unwrap_or(stay);
-    if why != Placement::Wakeup {
+    if !why.is_wakeup() {
         return stay;
     }
     let deadline = task.dl.abs_deadline;

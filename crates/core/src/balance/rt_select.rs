@@ -25,7 +25,7 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
     } else {
         allowed.and_then(CpuMask::first).expect("invariant: an allowed mask is not empty")
     };
-    if !settings.rt_select_on_wake && why == Placement::Wakeup {
+    if !settings.rt_select_on_wake && why.is_wakeup() {
         return stay;
     }
     let there = cx.view().prios(stay);

@@ -96,6 +96,9 @@ pub(crate) struct Average {
     /// The instant up to which the sums are exact: a multiple of 1024 ns.
     pub(crate) last: Instant,
     util_sum: u32,
+    /// Of a task that is off a queue: its part of the load of the root's queue when it left. It is
+    /// here because there is room.
+    pub(crate) part_of_root: u32,
     load_sum: u64,
     runnable_sum: u64,
     /// The weight times the fraction of time queued.

@@ -230,14 +230,14 @@ impl<L: RawMutex> Scheduler<L> {
         if from != to && !new {
             body.counters.migrations += 1;
             let reason = match why {
-                Placement::Wakeup | Placement::Fork => MigrateReason::Wakeup,
+                Placement::Wakeup | Placement::SyncWakeup | Placement::Fork => MigrateReason::Wakeup,
                 Placement::Displaced if bound.is_some_and(|bound| bound.to == to) => MigrateReason::Active,
                 Placement::Displaced => MigrateReason::Affinity,
             };
             cx.io.event(now, by, || TraceEvent::Migrate { task, prio, from, to, reason });
         }
         let enqueue = match why {
-            Placement::Wakeup => Enqueue::Wakeup,
+            Placement::Wakeup | Placement::SyncWakeup => Enqueue::Wakeup,
             Placement::Fork => Enqueue::New,
             Placement::Displaced => Enqueue::Migrated,
         };

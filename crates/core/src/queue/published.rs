@@ -15,24 +15,32 @@ pub(crate) struct PublishedCounts {
     pub(crate) only_idle_policy: bool,
     /// Whether a task waits that the balancer is allowed to move.
     pub(crate) has_waiting: bool,
+    /// The number of blocked tasks that stay queued until their negative lag is repaid; not counted
+    /// above.
+    pub(crate) delayed: u32,
 }
 
 impl PublishedCounts {
-    pub(crate) const fn pack(self) -> u64 {
-        self.running as u64
-            | (self.fair as u64 & 0x3fff_ffff) << 32
-            | (self.only_idle_policy as u64) << 62
-            | (self.has_waiting as u64) << 63
+    /// Returns the word. Each count saturates at its width: the first two 23 bits, the last 16.
+    pub(crate) fn pack(self) -> u64 {
+        u64::from(self.running.min(Self::MOST))
+            | u64::from(self.fair.min(Self::MOST)) << 23
+            | u64::from(self.delayed.min(u32::from(u16::MAX))) << 46
+            | u64::from(self.only_idle_policy) << 62
+            | u64::from(self.has_waiting) << 63
     }
 
     pub(crate) const fn unpack(word: u64) -> Self {
         Self {
-            running: word as u32,
-            fair: (word >> 32) as u32 & 0x3fff_ffff,
+            running: word as u32 & Self::MOST,
+            fair: (word >> 23) as u32 & Self::MOST,
             only_idle_policy: word >> 62 & 1 != 0,
             has_waiting: word >> 63 != 0,
+            delayed: (word >> 46) as u32 & u16::MAX as u32,
         }
     }
+
+    const MOST: u32 = (1 << 23) - 1;
 }
 
 /// The priorities that a CPU publishes, packed into one word so that they are consistent.
@@ -136,6 +144,17 @@ pub(crate) fn unpack_deadline(word: u64) -> Option<Instant> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_survive_packing_and_saturate() {
+        for (only_idle_policy, has_waiting) in [(false, true), (true, false)] {
+            let counts = PublishedCounts { running: 4096, fair: 4095, delayed: 77, only_idle_policy, has_waiting };
+            assert_eq!(PublishedCounts::unpack(counts.pack()), counts);
+            let many = PublishedCounts { running: 1 << 23, delayed: 1 << 16, ..counts };
+            let most = PublishedCounts { running: (1 << 23) - 1, delayed: (1 << 16) - 1, ..counts };
+            assert_eq!(PublishedCounts::unpack(many.pack()), most);
+        }
+    }
 
     #[test]
     fn priorities_survive_packing() {

@@ -492,6 +492,7 @@ impl Rq {
             fair,
             only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
             has_waiting: running > 1 && (moves_rt || fair > 0) && self.is_online && !self.is_isolated,
+            delayed: self.fair.nr_delayed(),
         }
     }
 
@@ -661,7 +662,10 @@ impl Rq {
 /// Takes the body of a dequeued task out of the run queue.
 #[inline]
 pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
-    let body = rq.tasks.remove(slot);
+    let mut body = rq.tasks.remove(slot);
+    if body.prio.class() == ClassId::Fair {
+        body.fair.average.part_of_root = u32::try_from(rq.fair.part_of_root(&body.fair)).unwrap_or(u32::MAX);
+    }
     cx.shared.set_home(body.id, None);
     rq.unpublished.add(Unpublished::COUNTS);
     body

@@ -98,9 +98,10 @@ pub(crate) struct CpuState {
     pub(crate) uneven: AtomicU64,
     /// [`PublishedCounts`], packed.
     pub(crate) counts: AtomicU64,
-    /// One more than the id of the current task; 0 if none. Stale by a switch, but never for a
-    /// wakeup that this CPU makes: there the waker is the current task.
-    pub(crate) current: AtomicU32,
+    /// One more than the id of the current task, and above it the load of the task; 0 if none.
+    /// Stale by a switch, but never for a wakeup that this CPU makes: there the waker is the
+    /// current task. Its load is that of the switch.
+    pub(crate) current: AtomicU64,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
     pub(crate) earliest: AtomicU64,
     pub(crate) pushable_deadline: AtomicU64,
@@ -144,7 +145,7 @@ impl CpuState {
             idle_scan,
             uneven,
             counts,
-            current: AtomicU32::new(0),
+            current: AtomicU64::new(0),
             earliest,
             pushable_deadline,
             rt_time,
@@ -527,14 +528,16 @@ impl<L: RawMutex> Shared<L> {
         self.dl_notes[cpu.index()].lock().clone()
     }
 
-    pub(crate) fn publish_current(&self, cpu: CpuId, task: Option<TaskId>) {
-        self.cpus[cpu.index()].0.current.store(task.map_or(0, |task| task.0 + 1), Ordering::Relaxed);
+    /// Publishes the current task of a CPU and the task's load.
+    pub(crate) fn publish_current(&self, cpu: CpuId, task: Option<(TaskId, u64)>) {
+        let word = task.map_or(0, |(task, load)| (u64::from(task.0) + 1) | load.min(u64::from(u32::MAX)) << 32);
+        self.cpus[cpu.index()].0.current.store(word, Ordering::Relaxed);
     }
 
     /// Returns the task that a CPU has published as current, for checks.
     pub(crate) fn published_current(&self, cpu: CpuId) -> Option<TaskId> {
         let word = self.cpus[cpu.index()].0.current.load(Ordering::Relaxed);
-        word.checked_sub(1).map(TaskId)
+        (word as u32).checked_sub(1).map(TaskId)
     }
 
     /// Publishes [`PublishedCounts`], packed.

@@ -145,8 +145,14 @@ impl<L: RawMutex> View<'_, L> {
     /// Returns the current task of a CPU.
     pub(crate) fn current(&mut self, cpu: CpuId) -> Option<TaskId> {
         let state = &self.shared.cpus[cpu.index()].0;
-        let word = self.observer.u64(|| u64::from(state.current.load(Ordering::Relaxed)));
-        word.checked_sub(1).map(|task| TaskId(task as u32))
+        let word = self.observer.u64(|| state.current.load(Ordering::Relaxed));
+        (word as u32).checked_sub(1).map(TaskId)
+    }
+
+    /// Returns the load of the current task of a CPU when it was switched to; 0 if none.
+    pub(crate) fn current_load(&mut self, cpu: CpuId) -> u64 {
+        let state = &self.shared.cpus[cpu.index()].0;
+        self.observer.u64(|| state.current.load(Ordering::Relaxed)) >> 32
     }
 
     pub(crate) fn is_idle(&mut self, cpu: CpuId) -> bool {

@@ -79,11 +79,21 @@ pub enum Leave {
 pub enum Placement {
     /// It woke from waiting.
     Wakeup,
+    /// It woke from waiting, and its waker is about to wait, as the writer of a pipe is
+    /// (`WF_SYNC`).
+    SyncWakeup,
     /// It is new.
     Fork,
     /// It is not allowed to stay where it was ([`Left::Displaced`](crate::Left::Displaced),
     /// hotplug).
     Displaced,
+}
+
+impl Placement {
+    /// Returns whether the task woke from waiting.
+    pub(crate) const fn is_wakeup(self) -> bool {
+        matches!(self, Self::Wakeup | Self::SyncWakeup)
+    }
 }
 
 /// The mode of a CPU when it is asked to schedule.

@@ -60,6 +60,7 @@ impl Kernel {
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, why: WakeKind, target: Option<CpuId>) -> Done {
         let placement = match why {
             WakeKind::Wakeup => Placement::Wakeup,
+            WakeKind::SyncWakeup => Placement::SyncWakeup,
             WakeKind::Fork => Placement::Fork,
             WakeKind::Displaced => Placement::Displaced,
         };

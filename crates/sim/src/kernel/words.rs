@@ -211,6 +211,8 @@ impl Job {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WakeKind {
     Wakeup,
+    /// The waker is about to wait.
+    SyncWakeup,
     Fork,
     Displaced,
 }

@@ -2,8 +2,9 @@
 //!
 //! A group is of the first of these kinds that applies:
 //!
-//! * *Overloaded*: it has more tasks than CPUs, and they fill it. The table below says how much is
-//!   taken from it.
+//! * *Overloaded*: it has more tasks than CPUs, and they fill it. Blocked tasks that stay queued to
+//!   repay their lag count here too (`rq->nr_running`). The table below says how much is taken from
+//!   it.
 //! * *Uneven*: its own domain could not be balanced, because tasks are bound to CPUs there
 //!   (`sgc->imbalance`). One task is taken from it, whatever the averages are.
 //! * *Shared*: it is a core with several busy threads, seen by an idle CPU (`smt_balance`, 6.6).
@@ -47,10 +48,11 @@
 //! `group_classify`, `group_has_capacity`, `update_sd_pick_busiest`,
 //! `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`,
 //! `smt_balance`, `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5),
-//! 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: presets before 5.5
-//! have these rules too, not those of their kernels ([`by_load`]); 5.15 tolerated larger
-//! differences between sockets. A CPU about to idle passes over a group that only tasks of the
-//! classes above overload.
+//! 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: 6.12.117 also
+//! counts tasks that repay lag as waiting, and moves them; since 6.14 they move to even out load
+//! (`can_migrate_task`), here never. Presets before 5.5 have these rules too, not those of their
+//! kernels ([`by_load`]); 5.15 tolerated larger differences between sockets. A CPU about to idle
+//! passes over a group that only tasks of the classes above, or that repay lag, overload.
 
 use crate::balance::fair::{by_load, idle_cpu, uneven};
 use crate::class::fair::capacity;
@@ -414,10 +416,11 @@ fn measure<L: RawMutex>(
         group.load += load;
         group.util += averages.util;
         group.runnable += averages.runnable;
-        // Real-time tasks occupy CPUs too.
-        group.nr_running += u64::from(counts.running);
+        // Real-time tasks occupy CPUs too, and so do tasks that only repay lag (`rq->nr_running`).
+        let queued = counts.running + counts.delayed;
+        group.nr_running += u64::from(queued);
         group.nr_fair += u64::from(nr);
-        group.nr_idle += u64::from(counts.running == 0);
+        group.nr_idle += u64::from(queued == 0);
         let full = u64::from(cx.config.topology.capacity(cpu));
         let misfit = match taker {
             Some(taker) if taker.is_uneven => cx.view().misfit(cpu),

@@ -4,7 +4,8 @@
 //!
 //! 1. Wake affinity: the target is one of two CPUs, the CPU where the task ran (`prev`) or the CPU
 //!    where it is woken (`by`). Idleness decides, then load. If the waker wakes many tasks
-//!    ([`wakers`]), the target is `prev`.
+//!    ([`wakers`]), the target is `prev`. A waker that is about to wait (`WF_SYNC`) does not count
+//!    at `by`, and the load of the woken task does not count at `prev`, where it slept.
 //! 2. The first idle CPU of this list: the target, `prev` if it shares the target's cache, the CPU
 //!    that the task remembers ([`recent_used`]).
 //! 3. A search of the target's cache, upwards from the target and around: first for a core with
@@ -28,6 +29,8 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`,
 //! `wake_affine_weight`, `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.
+//! differs: the load of a waker is that of its last switch, and the load of a woken task in a group
+//! is its part of the root's when it fell asleep.
 
 use crate::balance::fair::{capacity_search, idle_cpu, recent_used, sis_prop, wakers};
 use crate::class::fair::misfit;
@@ -44,7 +47,8 @@ use zerolag_model::{CpuId, CpuMask, Distance, SchedAttr};
 /// Chooses the CPU for a task.
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
     match why {
-        Placement::Wakeup => select_woken(cx, task),
+        Placement::Wakeup => select_woken(cx, task, false),
+        Placement::SyncWakeup => select_woken(cx, task, true),
         Placement::Fork => find_idlest(cx, task, cx.by),
         Placement::Displaced => match task.bound {
             Some(bound) if idle_cpu::may_use(cx, task, bound.to) => bound.to,
@@ -53,7 +57,7 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
     }
 }
 
-fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
+fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_sync: bool) -> CpuId {
     let prev = task.last_cpu;
     // `wake_wide`: a wakee that is one of many is not drawn to its waker.
     let is_wide = cx.config.settings.wake_wide && wakers::is_wide(cx, task);
@@ -65,7 +69,7 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
         return prev;
     }
     let target = if apart == [false, false] {
-        affine_target(cx, task, prev, by)
+        affine_target(cx, task, prev, by, is_sync)
     } else {
         Some(prev).filter(|_| !apart[0] && idle_cpu::may_use(cx, task, prev))
     };
@@ -136,7 +140,7 @@ fn nth_after<L: RawMutex>(
 
 /// Chooses between the CPU where a task ran and the CPU where it is woken; `None` if it can use
 /// neither.
-fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId) -> Option<CpuId> {
+fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId, is_sync: bool) -> Option<CpuId> {
     let (prev_ok, by_ok) = (idle_cpu::may_use(cx, task, prev), idle_cpu::may_use(cx, task, by));
     if !prev_ok || !by_ok || prev == by {
         return if prev_ok { Some(prev) } else { by_ok.then_some(by) };
@@ -146,21 +150,44 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
     if shares_cache && idle_cpu::is_idle_for(cx, task, by) {
         return Some(if prev_idle { prev } else { by });
     }
+    // The waker leaves its CPU to the task.
+    if is_sync && cx.view().counts(by).running == 1 {
+        return Some(by);
+    }
     if prev_idle {
         return Some(prev);
     }
-    // `wake_affine_weight`: moving must be an advantage even if `prev` is favoured by half of the
-    // imbalance percentage.
+    Some(if is_lighter(cx, task, prev, by, is_sync) { by } else { prev })
+}
+
+/// Returns whether a task finds less load where it is woken than where it ran
+/// (`wake_affine_weight`).
+/// There is an advantage only if `prev` is favoured by half of the imbalance percentage. A waker
+/// that is about to wait does not count, and the task itself does not count where it slept.
+fn is_lighter<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId, is_sync: bool) -> bool {
+    cx.io.costs.cpus_scanned += 2;
+    let tracks_load = cx.config.settings.load_tracking == LoadTracking::Pelt;
     let weight = match task.attr {
-        SchedAttr::Fair { .. } if cx.config.settings.load_tracking == LoadTracking::Pelt => task.fair.average.load,
+        SchedAttr::Fair { .. } if tracks_load => u64::from(task.fair.average.part_of_root),
         SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
         SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => RT_LOAD,
     };
     let (prev_capacity, by_capacity) = (cx.capacity_of(prev), cx.capacity_of(by));
-    cx.io.costs.cpus_scanned += 2;
-    let there = (cx.averages_of(by).load + weight) * 100 * prev_capacity;
-    let here = cx.averages_of(prev).load * (100 + (IMBALANCE_PCT - 100) / 2) * by_capacity;
-    Some(if there < here { by } else { prev })
+    let (mut here, mut there) = (cx.averages_of(prev).load, cx.averages_of(by).load);
+    if is_sync {
+        let waker = cx.view().current_load(by);
+        if waker > there {
+            return true;
+        }
+        there -= waker;
+    }
+    // A sum of weights has no part of tasks that sleep.
+    if tracks_load {
+        here = here.saturating_sub(weight);
+    }
+    let there = (there + weight) * 100 * prev_capacity;
+    let here = here * (100 + (IMBALANCE_PCT - 100) / 2) * by_capacity;
+    there < here || is_sync && there == here
 }
 
 /// Finds the next idle CPU of a range, upwards from `target` and around.

@@ -227,6 +227,31 @@ impl FairRq {
         self.changed.add(Unpublished::AVERAGES);
     }
 
+    /// Returns the load of a task as its part of the root queue's, from averages that are not
+    /// brought up to date, for the choice of a CPU. O(depth). Linux `task_h_load`.
+    #[inline]
+    pub(crate) fn part_of_root(&self, task: &FairEntity) -> u64 {
+        if !self.tune.tracks_load {
+            return task.load.value();
+        }
+        let (mut load, mut q) = (task.average.load, task.queue);
+        if q == QueueIx::ROOT || !self.is_attached(task) {
+            return load; // A task that moves to another group can be off any queue.
+        }
+        while let Some(parent) = self.queue(q).parent {
+            let queue = self.queue(q);
+            load = load * queue.entity.average.load / (queue.average.load + 1);
+            q = parent;
+        }
+        load
+    }
+
+    /// Returns whether the averages of a task are attached to its queue here.
+    fn is_attached(&self, task: &FairEntity) -> bool {
+        let here = self.queues.get(task.queue.index()).map(|queue| queue.frame.life);
+        task.attached.is_some_and(|at| at.cpu == self.cpu && at.queue == task.queue && here == Some(at.life))
+    }
+
     /// Returns the averages that this CPU publishes.
     pub(crate) fn averages(&self) -> CpuAverages {
         let root = self.queue(QueueIx::ROOT);

@@ -1,6 +1,7 @@
 //! Reads and writes of pipes ([`Pipe`](crate::program::shared::pipe::Pipe)).
 
 use crate::kernel::state::Kernel;
+use crate::kernel::words::{Job, WakeKind};
 use crate::program::state::Programs;
 use crate::program::task::WaitFor;
 use zerolag_model::{CpuId, TaskId};
@@ -16,7 +17,7 @@ impl Programs {
         if !is_done {
             pipe.writers.push_back(task);
         }
-        self.wake_each(kernel, cpu, [reader, writer]);
+        self.wake_partners(kernel, cpu, [reader, writer]);
         self.task_mut(task).cursor.piped = if is_done { 0 } else { done + moved };
         if is_done { self.step_over(task) } else { self.block(kernel, cpu, task, WaitFor::Pipe(id)) }
     }
@@ -30,7 +31,7 @@ impl Programs {
             return;
         }
         let reader = pipe.next_reader();
-        self.wake_each(kernel, cpu, [writer, reader]);
+        self.wake_partners(kernel, cpu, [writer, reader]);
         self.step_over(task);
     }
 
@@ -42,6 +43,14 @@ impl Programs {
     pub(crate) fn wake_each(&mut self, kernel: &mut Kernel, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
         for task in tasks.into_iter().flatten() {
             self.wake(kernel, cpu, task);
+        }
+    }
+
+    /// Wakes tasks that wait at a pipe. Its user is expected to wait next for what they do.
+    fn wake_partners(&mut self, kernel: &mut Kernel, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
+        for task in tasks.into_iter().flatten() {
+            self.end_wait(kernel, task);
+            kernel.push_job(cpu, Job::wake(task, WakeKind::SyncWakeup));
         }
     }
 }
