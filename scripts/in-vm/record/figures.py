@@ -93,7 +93,12 @@ def alike(tasks):
 
 
 def read(where, take, tasks):
-    origin = int((where / f"{take}.origin").read_text())
+    """The figures of a take, or nothing if its player did not begin."""
+    written = (where / f"{take}.origin").read_text().strip()
+    if not written:
+        print(f"{where}/{take}: not played, left out", file=sys.stderr)
+        return None
+    origin = int(written)
     with gzip.open(where / f"{take}.txt.gz", "rt") as trace:
         return Figures(trace, origin, tasks)
 
@@ -132,10 +137,14 @@ def main(out, workload, cpus, *recordings):
     if sets := alike(tasks):
         case += ["# These tasks differ in name only: they are compared in order of their figures.", f"alike = {sets}".replace("'", '"')]
     if cpus == 1:
-        case += ["turn_within_us = 1000"]
+        # The takes begin at a tick, and anywhere in the periods of RT throttling and of deadline servers.
+        case += ["turn_within_us = 1000", "begins = { times = 4, every_ms = 260 }"]
     else:
         # Workloads are recorded from a tick on.
         case += ["# Which task moves depends on microseconds.", "begins = { times = 8, every_ms = 4 }"]
+    # What a person wrote about a recording stays.
+    before = tomllib.loads((out / f"{name}.toml").read_text()) if (out / f"{name}.toml").exists() else {}
+    because = {(recorded["kernel"], recorded["on"]): recorded.get("because") for recorded in before.get("recorded", [])}
     case += ["", "[band.share]", "absolute = 0.5", "", "[band.turns]", "absolute = 2", "percent = 5", "", "[band.delay]", "absolute = 0.1", "percent = 25"]
     case += ["", "[band.sequence]", "absolute = 5"] if cpus == 1 else []
     for recording in recordings:
@@ -144,10 +153,13 @@ def main(out, workload, cpus, *recordings):
         where, *settings = where.split(",")
         where = pathlib.Path(where)
         takes = [read(where, path.name.removesuffix(".txt.gz"), tasks) for path in sorted(where.glob(f"{name}.*.txt.gz"))]
+        takes = [take for take in takes if take]
         figures = takes[0]
-        case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{f"{series}, " if series else ""}{cpus} virtual CPU{"s" if cpus > 1 else ""} in virtual time"', f"cpus = {cpus}"]
+        on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''} in virtual time"
+        case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{on}"', f"cpus = {cpus}"]
         case += [f'costs = "../costs/virtual-{series or kernel}.toml"']
         case += ["turns_of_us = 25"] if cpus > 1 else []
+        case += [f'because = "{words}"'] if (words := because.get((kernel, on))) else []
         case += ["from_ms = 700", "window_ms = 3000"]
         # Debian's kernels are built without CONFIG_IRQ_TIME_ACCOUNTING.
         settings = ["irq_time_accounting=off", *settings]

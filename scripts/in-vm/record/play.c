@@ -142,8 +142,8 @@ static void read_plan(FILE *f)
 	}
 }
 
-/* The next tick of this CPU: the timer of the tick, in /proc/timer_list. */
-static uint64_t next_tick(void)
+/* The next tick of this CPU: the timer of the tick, in /proc/timer_list; 0 while it is being handled. */
+static uint64_t listed_tick(void)
 {
 	char line[512];
 	uint64_t at = 0;
@@ -156,8 +156,19 @@ static uint64_t next_tick(void)
 		else if (is_tick && expires) at = strtoull(expires + 11, 0, 10);
 	}
 	fclose(f);
-	if (!at) { errno = ENOENT; die("no tick in /proc/timer_list"); }
 	return at;
+}
+
+static uint64_t next_tick(void)
+{
+	for (int i = 0; i < 100; i++) {
+		uint64_t at = listed_tick();
+		if (at) return at;
+		usleep(1500);
+	}
+	errno = ENOENT;
+	die("no tick in /proc/timer_list");
+	return 0;
 }
 
 int main(int argc, char **argv)
