@@ -141,7 +141,7 @@ def test_explain_compare_and_smallest(web: str) -> None:
     assert "5.15 against 6.12" in str(compared)
     assert set(compared.table["variant"]) == {"5.15", "6.12"}
     by_limit = zerolag.compare(web, vary={"cpu_max": ["40000 100000", "80000 100000"]}, runs=2)
-    assert any(row["changed"] for row in by_limit.table.rows() if row["figure"] == "latency.p99")
+    assert any(row["changed"] for row in by_limit.table.rows() if row["figure"] == "wait.max")
     found = zerolag.smallest(web, "cpu_max", "request_latency.p99 <= 100ms", runs=1)
     assert found.least is not None and 40000 < int(found.least.split()[0]) < 200000
     assert found.to_dict()["key"] == "cpu.max"

@@ -224,7 +224,7 @@ def kernels() -> list[str]:
     return _zerolag.kernels()
 
 
-def settings(kernel: str = "6.12") -> Settings:
+def settings(kernel: str = "7.3") -> Settings:
     """Returns every setting of a kernel: a mapping from its name to its value, with a table of meanings and possible values."""
     try:
         return Settings(_zerolag.settings(kernel))

@@ -336,7 +336,7 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
         probes.into_iter().map(|(probe, rounds)| (probe, all(&rounds), medians(&rounds))).collect();
     let across = measured.iter().find(|(probe, ..)| probe.kind == Kind::Handover(Way::TwoCpus));
     let across = across.map(|(_, measured, _)| median(&measured.samples)).unwrap_or_default();
-    let mut fit = Fit::new(nearest_kernel(host.version()), &direct, across);
+    let mut fit = Fit::new(KernelVersion::of_release(&host.release).unwrap_or_default(), &direct, across);
     fit.costs.name = format!("host-{}", host.release);
     for (probe, measured, _) in &measured {
         fit.see_polling(probe, measured);
@@ -510,16 +510,6 @@ fn at_distances(llc: Duration) -> ByDistance {
 
 fn median(sorted: &[u64]) -> Duration {
     quantile(sorted, 500).unwrap_or_default()
-}
-
-/// Returns the preset of the latest kernel that is not newer than the host's.
-pub(crate) fn nearest_kernel(host: (u32, u32)) -> KernelVersion {
-    let version = |kernel: &KernelVersion| {
-        let mut numbers = kernel.name().split('.').map(|number| number.parse::<u32>().unwrap_or(0));
-        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-    };
-    let older = KernelVersion::ALL.iter().copied().filter(|kernel| version(kernel) <= host);
-    older.max_by_key(version).unwrap_or_default()
 }
 
 fn simulate(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersion) -> Result<Duration, CalibrateError> {
@@ -746,14 +736,5 @@ mod tests {
             );
             assert_eq!(Costs { name: made.costs.name.clone(), ..read }, made.costs);
         }
-    }
-
-    #[test]
-    fn the_preset_is_the_latest_that_is_not_newer() {
-        assert_eq!(nearest_kernel((6, 14)).name(), "6.12");
-        assert_eq!(nearest_kernel((6, 18)).name(), "6.18");
-        assert_eq!(nearest_kernel((7, 3)).name(), "7.3");
-        assert_eq!(nearest_kernel((5, 10)).name(), "5.10");
-        assert_eq!(nearest_kernel((5, 13)).name(), "5.10");
     }
 }

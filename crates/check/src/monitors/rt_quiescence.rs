@@ -637,6 +637,7 @@ mod tests {
             )
         };
         // Without preemption in the kernel, `a` can be in a long section of it.
+        script.meta.settings.push(("preempt".to_owned(), "voluntary".to_owned()));
         holds("rt-quiescence", &script.clone().end(100_000));
         breaks("rt-quiescence", &script.clone().end(100_011), &says("100.001ms"));
         script.meta.settings.push(("preempt".to_owned(), "full".to_owned()));

@@ -95,6 +95,20 @@ impl KernelVersion {
     pub fn settings(self) -> Settings {
         table::preset(self)
     }
+
+    /// Returns the preset for a kernel's release (`6.17.1-x`): the last that is not later.
+    ///
+    /// `None` if the text does not begin with two numbers or names a kernel before all presets.
+    #[must_use]
+    pub fn of_release(release: &str) -> Option<Self> {
+        let number = |text: &str| -> Option<(u32, u32)> {
+            let mut parts = text.split(|c: char| !c.is_ascii_digit());
+            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        };
+        let release = number(release)?;
+        let known = Self::ALL.iter().filter_map(|kernel| Some((number(kernel.name())?, *kernel)));
+        known.filter(|(known, _)| *known <= release).max_by_key(|(known, _)| *known).map(|(_, kernel)| kernel)
+    }
 }
 
 impl Settings {
@@ -114,7 +128,7 @@ impl Settings {
 #[expect(clippy::derivable_impls, reason = "the macro that makes the switches knows no default variant")]
 impl Default for KernelVersion {
     fn default() -> Self {
-        Self::V6_12
+        Self::V7_3
     }
 }
 

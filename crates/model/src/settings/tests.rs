@@ -68,3 +68,21 @@ fn faults_are_a_group_and_keep_their_earlier_names() {
         assert_ne!(by_name, KernelVersion::V6_18.settings(), "{fault:?}");
     }
 }
+
+#[test]
+fn the_preset_of_a_release_is_not_later() {
+    for (release, kernel) in [
+        ("6.18.44-x", Some("6.18")),
+        ("6.17.1", Some("6.12")),
+        ("5.13", Some("5.10")),
+        ("5.14.0-362.8.1.el9_3.x86_64", Some("5.14")),
+        ("6.1.0-40-amd64", Some("6.1")),
+        ("2.6.32", Some("2.6.25")),
+        ("7.3.4", Some("7.3")),
+        ("8.0-rc1", Some("7.3")),
+        ("2.4.20", None),
+        ("", None),
+    ] {
+        assert_eq!(KernelVersion::of_release(release).map(KernelVersion::name), kernel, "{release}");
+    }
+}

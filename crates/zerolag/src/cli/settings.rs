@@ -9,7 +9,7 @@ use zerolag::settings;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The kernel whose values to show
-    #[arg(long, value_name = "VERSION", value_parser = options::kernel, default_value = "6.12")]
+    #[arg(long, value_name = "VERSION", value_parser = options::kernel, default_value = KernelVersion::default().name())]
     kernel: KernelVersion,
     /// Lists the known scheduler bugs that presets reproduce: commits, versions, presets with each
     #[arg(long)]

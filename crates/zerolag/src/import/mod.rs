@@ -105,7 +105,7 @@ pub struct Import {
 #[must_use]
 pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let tasks: Vec<Task> = extract::extract(trace).into_iter().filter(Task::is_used).collect();
-    let kernel = options.kernel.unwrap_or_else(|| nearest(&trace.meta.kernel));
+    let kernel = options.kernel.or_else(|| KernelVersion::of_release(&trace.meta.kernel)).unwrap_or_default();
     let groups = Groups::new(trace, &tasks, options);
     let (scenario, services) = match options.form {
         Form::Exact => (write::scenario(trace, &tasks, (kernel, origin), &groups, options), Vec::new()),
@@ -122,22 +122,6 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
 /// Returns whether a group is another one, or below it.
 fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Returns the preset that is nearest to a kernel's release: the last that is not later. The
-/// default for an unknown release.
-fn nearest(release: &str) -> KernelVersion {
-    let number = |text: &str| -> Option<(u32, u32)> {
-        let mut parts = text.split(|c: char| !c.is_ascii_digit());
-        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-    };
-    let Some(release) = number(release) else { return KernelVersion::default() };
-    let known = KernelVersion::ALL.iter().filter_map(|kernel| Some((number(kernel.name())?, *kernel)));
-    known
-        .filter(|(known, _)| *known <= release)
-        .max_by_key(|(known, _)| *known)
-        .map(|(_, kernel)| kernel)
-        .unwrap_or_default()
 }
 
 /// Why the base error is not known.

@@ -172,21 +172,6 @@ fn limits_and_odd_names_are_written_as_toml() {
     assert!(base_error(&trace, &import).is_ok(), "{}", import.scenario);
 }
 
-#[test]
-fn the_nearest_kernel_is_not_later() {
-    for (release, kernel) in [
-        ("6.18.44-x", "6.18"),
-        ("6.17.1", "6.12"),
-        ("5.14.0-362.8.1.el9_3.x86_64", "5.14"),
-        ("6.1.0-40-amd64", "6.1"),
-        ("7.0", "7.0"),
-        ("7.3.4", "7.3"),
-    ] {
-        assert_eq!(nearest(release).name(), kernel, "{release}");
-    }
-    assert_eq!(nearest(""), KernelVersion::default());
-}
-
 /// Requests of a timer: `front` computes 1 ms, wakes `back` and sleeps; `back` computes 2 ms and
 /// wakes it; it computes 0.5 ms.
 fn requests(count: u64) -> Trace {

@@ -208,7 +208,7 @@ pub struct Prepared {
 
 impl Simulation {
     /// Returns a simulation with the values of the workload, for the rest with defaults: kernel
-    /// 6.12, 4 CPUs, costs `default`, seed 0, until all tasks end or for [`DEFAULT_DURATION`].
+    /// 7.3, 4 CPUs, costs `default`, seed 0, until all tasks end or for [`DEFAULT_DURATION`].
     pub fn new(workload: impl Into<Workload>) -> Self {
         Self {
             workload: workload.into(),

@@ -34,7 +34,6 @@
 //! changes a setting of the machine, is skipped with the reason.
 
 use super::{Band, Case, Recording, ValidateError, named, rank};
-use crate::calibrate::nearest_kernel;
 use crate::simulation::{Observe, Plan, PlanError};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -138,7 +137,7 @@ pub fn run_live(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<LiveComparison>, ValidateError> {
     let host = Host::look();
-    let kernel = nearest_kernel(host.version());
+    let kernel = KernelVersion::of_release(&host.release).unwrap_or_default();
     let variants = variants(case, kernel);
     let one = |recording: Option<&Recording>| run_variant(case, recording, &host, options, interrupted);
     if variants.is_empty() {
@@ -168,7 +167,7 @@ fn run_variant(
     options: &LiveOptions,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<LiveComparison, ValidateError> {
-    let kernel = nearest_kernel(host.version());
+    let kernel = KernelVersion::of_release(&host.release).unwrap_or_default();
     let recorded = recording.map_or(1, |recording| recording.machine.nr_cpus());
     let mut scenario = scenario(case, recording, recorded)?;
     let mut wanted = recorded;

@@ -22,7 +22,7 @@ fn rt_migrate_test_prints_as_the_tool_does() {
     let rest = lines[9..].join("\n");
     assert!(rest.starts_with("Parent pid: 1000\n Task 0 (prio 2) (pid 1001):\n   Max: 200"), "{rest}");
     assert!(rest.contains(" Task 2 (prio 4) (pid 1003):\n   Max: "), "{rest}");
-    assert!(ended.stderr.contains("2 CPUs, kernel 6.12, costs default, seed 0"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("2 CPUs, kernel 7.3, costs default, seed 0"), "{}", ended.stderr);
     assert!(ended.stdout.ends_with(" us\n\n"), "an empty line after each task");
 }
 

@@ -104,7 +104,7 @@ impl ManifestArgs {
 /// The kernel of a subcommand that runs one.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KernelArgs {
-    /// The kernel to simulate [default: the file's, else 6.12]
+    /// The kernel to simulate [default: the file's, else 7.3]
     #[arg(help_heading = MACHINE, long, value_name = "VERSION", value_parser = kernel)]
     pub(crate) kernel: Option<KernelVersion>,
 }
