@@ -256,14 +256,15 @@ pub(crate) fn hrtick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -
     tick(rq, cx, slot).max(Resched::Now)
 }
 
-/// Sets that timer to the end of the current task's request, if other fair tasks are queued.
+/// Sets that timer to the end of the current task's request, if other fair tasks are queued, also
+/// tasks that only repay their lag (`h_nr_queued`).
 ///
 /// Source: Linux v7.1 `kernel/sched/fair.c`, `hrtick_start_fair`, called by `set_next_task_fair`
 /// for another task than before; `hrtick_update`. differs: the kernel adds the share that
 /// interrupts had of the last milliseconds, and leaves the timer set while tasks of other classes
 /// run, for which it has no meaning.
 fn start_hrtick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    if rq.fair.nr_running() <= 1 {
+    if rq.fair.nr_queued() <= 1 {
         return;
     }
     let left = turn::task_left(&rq.fair, &rq.tasks, slot);
