@@ -35,8 +35,9 @@
 //! and so does one of less than a round of a busy CPU beside an idle one that ticks. Neither fails
 //! a run.
 //!
-//! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound
-//! or a group is unthrottled; O(CPUs) when a task ends a wait longer than the bound.
+//! Complexity: O(1) per record; O(waiting tasks) when a turn of a class above the fair one ends,
+//! when a CPU ends an idle time longer than the bound, or when a group is unthrottled; O(CPUs) when
+//! a task ends a wait longer than the bound.
 
 mod left;
 
@@ -92,6 +93,8 @@ struct NoTaskLost {
     topology: Option<Topology>,
     /// When the last turn of a task above the fair class ended on each CPU.
     above_until: IdTable<CpuId, Instant>,
+    /// Of each CPU, the last time in which a fair task was alone behind a class above.
+    alone: BTreeMap<CpuId, (Instant, Instant)>,
     /// When a waiting real-time task that may not run everywhere last left the queue of each CPU,
     /// or changed there: the tasks behind it may have been stuck until then.
     stuck_until: IdTable<CpuId, Instant>,
@@ -113,6 +116,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
         topology: context.topology().cloned(),
         above_until: IdTable::default(),
+        alone: BTreeMap::new(),
         stuck_until: IdTable::default(),
         lenders: (context.meta.setting("proxy_exec") == Some("on")).then(BTreeSet::new),
         lent_until: Instant::ZERO,
@@ -328,6 +332,9 @@ impl NoTaskLost {
     fn turn_ends(&mut self, before: &Replay, cpu: CpuId, at: Instant) {
         if before.running_prio(cpu).is_some_and(is_above) {
             *self.above_until.entry(cpu) = at;
+            if let Some(from) = self.is_alone_from(before, cpu) {
+                self.alone.insert(cpu, (from, at));
+            }
         }
     }
 
@@ -388,6 +395,7 @@ impl NoTaskLost {
     ) {
         let Some(view) = before.task(task) else { return };
         let hidden_until = self.hidden_until(before, view, wait, (cpu, at)).unwrap_or(Instant::ZERO);
+        let hidden_until = hidden_until.max(self.misled_until(view, (cpu, idle_since.max(wait.since))));
         let both = at.since(idle_since.max(wait.since).max(hidden_until));
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);

@@ -8,7 +8,7 @@
 //!   to take it.
 //! * *a task alone behind a class above elsewhere*: its group looks busiest to a CPU under another
 //!   cache, which finds no queue to take from there (`sched_balance_find_src_rq`) and looks at no
-//!   other group.
+//!   other group. So it was until the class above ended there, if that was before the wait did.
 //! * *a stronger CPU*: a weaker one takes no task that is alone on its queue before the classes
 //!   above have left less of that CPU (`capacity_greater`, ibid.).
 //! * *an old capacity*: the group of the task has a `nohz_full` CPU that runs a real-time task, and
@@ -28,7 +28,7 @@
 
 use super::{NoTaskLost, is_behind, runs_rt};
 use crate::monitors::group_starved::weight_of;
-use zerolag_model::{ClassId, CpuId, Distance, TaskId};
+use zerolag_model::{ClassId, CpuId, Distance, Instant, TaskId};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskView;
 
@@ -121,6 +121,24 @@ impl NoTaskLost {
             None
         }
     }
+
+    /// Returns from when on a fair task has waited on a CPU alone; `None` if none waits there, or
+    /// several. O(waiting tasks).
+    pub(super) fn is_alone_from(&self, before: &Replay, rq: CpuId) -> Option<Instant> {
+        let is_there =
+            |id: TaskId| before.task(id).is_some_and(|task| task.prio.class() == ClassId::Fair && task.rq == Some(rq));
+        let mut there = self.waiting.iter().filter(|(id, _)| is_there(**id)).map(|(_, wait)| wait.since);
+        there.next().filter(|_| there.next().is_none())
+    }
+
+    /// Returns until when a task that was alone behind a class above elsewhere kept a CPU from a
+    /// fair task ([`HIDDEN`]), both since then; zero if none did. O(CPUs).
+    pub(super) fn misled_until(&self, view: &TaskView, (cpu, since): (CpuId, Instant)) -> Instant {
+        let (Some(topology), ClassId::Fair) = (&self.topology, view.prio.class()) else { return Instant::ZERO };
+        let is_far = |there: CpuId| view.rq != Some(there) && topology.distance(there, cpu) > Distance::Llc;
+        let hid = self.alone.iter().filter(|(there, (from, _))| is_far(**there) && from.since(since) < self.bound);
+        hid.map(|(_, (_, until))| *until).max().unwrap_or(Instant::ZERO)
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +217,33 @@ mod tests {
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &beside(1, 3), lost);
         breaks("no-task-lost", &beside(0, 1), lost);
+    }
+
+    /// The same, and the real-time task ends at 420 ms; CPU 1 takes `b` some time later.
+    #[test]
+    fn a_task_alone_behind_a_real_time_task_hid_other_caches_until_that_ended() {
+        let ended = |companions: u32, llcs: u32, taken: u64| {
+            let mut script = Script::new(3);
+            let (a, b, rt, c) = (script.fair("a"), script.fair("b"), script.fifo("rt", 50), script.fair("c"));
+            script.affinity(0, c, "2").wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None);
+            script.wake(0, 2, rt).run(0, 2, None, Some(rt)).wake(0, 2, c).wake(1000, 0, b);
+            for nth in 0..companions {
+                let other = script.fair(&format!("d{nth}"));
+                script.affinity(0, other, "2").wake(0, 2, other);
+            }
+            script.run(420_000, 2, Some(rt), Some(c));
+            script.migrate(taken, b, 0, 1, MigrateReason::Periodic).run(taken, 1, None, Some(b));
+            let mut trace = script.end(taken + 1000);
+            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 3 / llcs, 1).expect("three CPUs"));
+            trace
+        };
+        holds("no-task-lost", &ended(0, 3, 424_000));
+        let lost = |length| {
+            format!("cpu 1 is idle for {length} while b (task 1) waits on the queue of cpu 1 and may run here")
+        };
+        breaks("no-task-lost", &ended(0, 3, 540_000), &lost("120ms"));
+        breaks("no-task-lost", &ended(1, 3, 424_000), &lost("423ms"));
+        breaks("no-task-lost", &ended(0, 1, 424_000), &lost("423ms"));
     }
 
     /// `b` waits on CPU 0, CPU 1 is idle, and `c` runs alone on CPU 2.
