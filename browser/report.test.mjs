@@ -161,8 +161,9 @@ test("a wait that is clicked in the timeline leads to its explanation", async ()
   await page.locator("button.jump").nth(2).click();
   await page.locator(".waits > li summary").nth(2).click();
   await settle(page);
-  // The middle of the wait, on the row of its task.
+  // The middle of the wait, on the row of its task, wherever the page was scrolled to.
   const at = await page.evaluate(() => {
+    document.querySelector("canvas.rows").scrollIntoView();
     const { timeline } = window.zerolag, run = timeline.run, slice = timeline.selected, view = timeline.view();
     const box = document.querySelector("canvas.rows").getBoundingClientRect();
     timeline.select(-1, []);
