@@ -196,46 +196,41 @@ mod tests {
         breaks("no-task-lost", &taken_after(100_000), lost);
     }
 
-    /// `c` is alone behind a real-time task on CPU 2, under a third cache: CPU 1 looks there, and
-    /// not at `b`.
+    /// `c` is alone behind `rt` on CPU 2, or with companions, under a third cache if there are
+    /// three: CPU 1 looks there, and not at `b`. `ends` adds the end and returns its time.
+    fn beside(companions: u32, llcs: u32, ends: impl Fn(&mut Script, [TaskId; 3]) -> u64) -> zerolag_trace::Trace {
+        let mut script = Script::new(3);
+        let (a, b, rt, c) = (script.fair("a"), script.fair("b"), script.fifo("rt", 50), script.fair("c"));
+        script.affinity(0, c, "2").wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None);
+        script.wake(0, 2, rt).run(0, 2, None, Some(rt)).wake(0, 2, c).wake(1000, 0, b);
+        for nth in 0..companions {
+            let other = script.fair(&format!("d{nth}"));
+            script.affinity(0, other, "2").wake(0, 2, other);
+        }
+        let end = ends(&mut script, [b, rt, c]);
+        let mut trace = script.end(end);
+        trace.meta.machine = Machine::Known(Topology::new(1, llcs, 3 / llcs, 1).expect("three CPUs"));
+        trace
+    }
+
     #[test]
     fn a_task_alone_behind_a_real_time_task_hides_other_caches() {
-        let beside = |companions: u32, llcs: u32| {
-            let mut script = Script::new(3);
-            let (a, b, rt, c) = (script.fair("a"), script.fair("b"), script.fifo("rt", 50), script.fair("c"));
-            script.affinity(0, c, "2").wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None);
-            script.wake(0, 2, rt).run(0, 2, None, Some(rt)).wake(0, 2, c).wake(1000, 0, b);
-            for nth in 0..companions {
-                let other = script.fair(&format!("d{nth}"));
-                script.affinity(0, other, "2").wake(0, 2, other);
-            }
-            let mut trace = script.end(500_000);
-            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 3 / llcs, 1).expect("three CPUs"));
-            trace
-        };
-        holds("no-task-lost", &beside(0, 3));
+        let goes_on = |companions, llcs| beside(companions, llcs, |_, _| 500_000);
+        holds("no-task-lost", &goes_on(0, 3));
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
-        breaks("no-task-lost", &beside(1, 3), lost);
-        breaks("no-task-lost", &beside(0, 1), lost);
+        breaks("no-task-lost", &goes_on(1, 3), lost);
+        breaks("no-task-lost", &goes_on(0, 1), lost);
     }
 
     /// The same, and the real-time task ends at 420 ms; CPU 1 takes `b` some time later.
     #[test]
     fn a_task_alone_behind_a_real_time_task_hid_other_caches_until_that_ended() {
-        let ended = |companions: u32, llcs: u32, taken: u64| {
-            let mut script = Script::new(3);
-            let (a, b, rt, c) = (script.fair("a"), script.fair("b"), script.fifo("rt", 50), script.fair("c"));
-            script.affinity(0, c, "2").wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None);
-            script.wake(0, 2, rt).run(0, 2, None, Some(rt)).wake(0, 2, c).wake(1000, 0, b);
-            for nth in 0..companions {
-                let other = script.fair(&format!("d{nth}"));
-                script.affinity(0, other, "2").wake(0, 2, other);
-            }
-            script.run(420_000, 2, Some(rt), Some(c));
-            script.migrate(taken, b, 0, 1, MigrateReason::Periodic).run(taken, 1, None, Some(b));
-            let mut trace = script.end(taken + 1000);
-            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 3 / llcs, 1).expect("three CPUs"));
-            trace
+        let ended = |companions, llcs, taken: u64| {
+            beside(companions, llcs, |script, [b, rt, c]| {
+                script.run(420_000, 2, Some(rt), Some(c));
+                script.migrate(taken, b, 0, 1, MigrateReason::Periodic).run(taken, 1, None, Some(b));
+                taken + 1000
+            })
         };
         holds("no-task-lost", &ended(0, 3, 424_000));
         let lost = |length| {

@@ -162,6 +162,7 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
 
 /// Returns whether a task finds less load where it is woken than where it ran
 /// (`wake_affine_weight`).
+///
 /// There is an advantage only if `prev` is favoured by half of the imbalance percentage. A waker
 /// that is about to wait does not count, and the task itself does not count where it slept.
 fn is_lighter<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId, is_sync: bool) -> bool {
