@@ -242,6 +242,12 @@ impl Average {
         self.load_sum
     }
 
+    /// Keeps the part of the root's load that a task has when it leaves a queue.
+    #[inline(always)]
+    pub(crate) fn keep_part_of_root(&mut self, load: u64) {
+        self.part_of_root = load.min(u64::from(u32::MAX)) as u32;
+    }
+
     /// Returns the averages of a new task: it starts as if it had always been queued but had never
     /// run.
     pub(crate) fn new_task(weight: u64) -> Self {

@@ -12,6 +12,7 @@
 //!                         +---------+ pick -> Balance [2]: each stage is passed once per switch
 //! ```
 
+use crate::entity::fair::QueueIx;
 use crate::entity::weight::RT_LOAD;
 use crate::queue::dl::rq::DlRq;
 use crate::queue::fair::averages::CpuAverages;
@@ -663,10 +664,19 @@ impl Rq {
 #[inline]
 pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
     let mut body = rq.tasks.remove(slot);
-    if body.prio.class() == ClassId::Fair {
-        body.fair.average.part_of_root = u32::try_from(rq.fair.part_of_root(&body.fair)).unwrap_or(u32::MAX);
+    if body.fair.queue != QueueIx::ROOT {
+        keep_part_of_root(rq, &mut body);
     }
     cx.shared.set_home(body.id, None);
     rq.unpublished.add(Unpublished::COUNTS);
     body
+}
+
+/// Keeps the part that a fair task of a group has of the root's load. That of a task of the root
+/// group is its own load, which is kept when it is dequeued.
+#[inline(never)]
+fn keep_part_of_root(rq: &Rq, body: &mut Task) {
+    if body.prio.class() == ClassId::Fair {
+        body.fair.average.keep_part_of_root(rq.fair.part_of_root(&body.fair));
+    }
 }

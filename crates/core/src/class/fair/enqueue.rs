@@ -161,6 +161,8 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
             rq.age_queue(q);
             rq.unattach(q, entity);
         }
+        let average = &mut rq.tasks[slot].fair.average;
+        average.keep_part_of_root(average.load);
         park::take_away(rq, cx, slot);
         return Dequeued::Gone;
     }
@@ -300,6 +302,8 @@ pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     }
     let leaving = rq.entity_mut(entity);
     leaving.state = FairState::Off; // [2]
+    // Of a task in a group `run_queue::detach` knows it.
+    leaving.average.keep_part_of_root(leaving.average.load);
     let weight = leaving.load.value();
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
