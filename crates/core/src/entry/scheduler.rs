@@ -41,7 +41,7 @@ use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_claim, rt_pull, rt_push, rt_select};
 use crate::class::fair::{boost, park};
 use crate::class::{dl, dl_server, fair, rt, rt_throttle};
-use crate::entry::ticks;
+use crate::entry::{plain_tick, ticks};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue;
@@ -541,7 +541,9 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn tick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
-        self.tick_current(rq, cx);
+        if !plain_tick::tick(rq, cx) {
+            self.tick_current(rq, cx);
+        }
         let step = periodic::tick(rq, cx);
         rq.publish(cx);
         step

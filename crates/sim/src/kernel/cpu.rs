@@ -263,6 +263,24 @@ impl Cpu {
         clock
     }
 
+    /// Takes a tick, whose handler takes `cost`, in a computation that goes on since before now:
+    /// enters the kernel, brings the computation up to date and spends the time, in one step.
+    #[inline(always)]
+    pub(super) fn take_plain_tick(&mut self, now: Instant, cost: Duration) -> Clock {
+        debug_assert!(now > self.busy_until && self.jobs.is_empty() && self.spins_since.is_none());
+        let elapsed = now.since(self.busy_until);
+        self.task_clock += self.own + elapsed;
+        self.account_below(now);
+        self.times_before = self.times;
+        self.advance_segment(now);
+        self.begin_interrupt();
+        self.stretch = Stretch::Free;
+        self.busy_until = now + cost;
+        self.own = if self.is_own_path { cost } else { Duration::ZERO };
+        self.times.charge(CpuLayer::Irq, cost);
+        Clock { wall: now, task: self.task_clock }
+    }
+
     /// Accounts the time since the last path to the current task's layer, or to idle.
     #[inline(always)]
     fn account_below(&mut self, now: Instant) {

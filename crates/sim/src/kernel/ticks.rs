@@ -5,13 +5,13 @@
 //!
 //! [`Ticks`]: crate::kernel::ticking::Ticks
 
-use crate::kernel::cpu::{Segment, Stretch};
+use crate::kernel::cpu::Segment;
 use crate::kernel::state::Kernel;
 use crate::kernel::ticking::LateTicks;
 use crate::kernel::words::{Event, Interrupt};
 use crate::queue::Phase;
 use zerolag_core::{Resched, Step};
-use zerolag_model::{CpuId, CpuLayer, Duration, Instant};
+use zerolag_model::{CpuId, Duration, Instant};
 use zerolag_workload::random::Dist;
 
 /// What remains of a tick.
@@ -40,8 +40,16 @@ impl Kernel {
     }
 
     /// Returns the first CPU that ticks from one on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_ticking(&self, from: CpuId) -> Option<CpuId> {
+        // Mostly it is close by: then no summary is needed.
+        let (word, bit) = (from.0 / u64::BITS, from.0 % u64::BITS);
+        let bits = self.ticks.cpus.word(word as usize) & (u64::MAX << bit);
+        if bits != 0 { Some(CpuId(word * u64::BITS + bits.trailing_zeros())) } else { self.next_ticking_far(from) }
+    }
+
+    #[inline(never)]
+    fn next_ticking_far(&self, from: CpuId) -> Option<CpuId> {
         self.ticks.cpus.next_from(from)
     }
 
@@ -83,7 +91,8 @@ impl Kernel {
         let (now, next_tick) = (self.now, self.ticks.next);
         let place = &mut self.cpus[cpu.index()];
         // A softirq that waits for the end of a section is looked at when the path ends.
-        let is_plain = !place.is_in_kernel(now)
+        let is_plain = now > place.busy_until
+            && place.jobs.is_empty()
             && place.segment != Segment::None
             && place.lock.is_free(now)
             && place.raised.is_empty()
@@ -91,11 +100,7 @@ impl Kernel {
         if !is_plain || self.tracer.is_on() {
             return Ticked::Interrupt;
         }
-        let clock = place.enter_kernel(now);
-        place.begin_interrupt();
-        place.advance_segment(now);
-        place.stretch = Stretch::Free;
-        place.spend(CpuLayer::Irq, self.costs.tick);
+        let clock = place.take_plain_tick(now, self.costs.tick);
         let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
         if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
             place.segment_since = place.busy_until;

@@ -200,7 +200,7 @@ fn follow_flat<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 /// neither, and points that are 2^63 ns apart have no order. The kernel moves `min_vruntime` on in
 /// every `update_curr`; a step now and then is the same to all that join later.
 #[cold]
-fn follow_references(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
+pub(crate) fn follow_references(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
     rq.fair.references_due = rq.clock_task().saturating_add(REFERENCE_LOOK);
     let (mut q, mut at) = (leaf, rq.tasks[slot].fair.vruntime);
     loop {

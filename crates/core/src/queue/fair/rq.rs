@@ -95,6 +95,9 @@ pub(crate) struct Tunables {
     pub(crate) throttle: Throttle,
     /// Whether the tasks of all groups are on the root's queue (`fair_hierarchy = flat`).
     pub(crate) is_flat: bool,
+    /// Whether the tick of a task of the root's queue is a plain one
+    /// ([`crate::entry::plain_tick`]).
+    pub(crate) ticks_plainly: bool,
 }
 
 /// Why an entity joins a queue.
@@ -109,6 +112,11 @@ pub(crate) enum Join {
 impl FairRq {
     pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
         let settings = &config.settings;
+        let tracks_load = settings.tracks_load() && config.topology.nr_cpus() > 1;
+        let is_flat = settings.fair_hierarchy == FairHierarchy::Flat
+            && settings.fair == FairAlgorithm::Eevdf
+            && settings.throttle == Throttle::AtUserReturn
+            && settings.enforce_fair != TimerGrain::Exact;
         let tune = Tunables {
             algorithm: settings.fair,
             enforce: settings.enforce_fair,
@@ -136,11 +144,12 @@ impl FairRq {
             delayed_debt_shrinks: settings.delayed_debt_shrinks,
             yield_forfeits: settings.yield_forfeits,
             throttle: settings.throttle,
-            is_flat: settings.fair_hierarchy == FairHierarchy::Flat
+            is_flat,
+            tracks_load,
+            ticks_plainly: tracks_load
+                && !is_flat
                 && settings.fair == FairAlgorithm::Eevdf
-                && settings.throttle == Throttle::AtUserReturn
                 && settings.enforce_fair != TimerGrain::Exact,
-            tracks_load: settings.tracks_load() && config.topology.nr_cpus() > 1,
         };
         // Room for a few groups, if there can be any.
         let groups = config.group_reserve.min(7);
