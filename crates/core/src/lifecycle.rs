@@ -57,6 +57,7 @@ pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: B
 }
 
 /// Dequeues a task and takes its body out of the run queue. The task must not be current.
+#[inline]
 pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
     debug_assert!(!rq.runs(slot), "who runs is left, not taken");
     let gone = dequeue(rq, cx, slot, why);

@@ -36,7 +36,7 @@ use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{Config, Leave, ServerError, Threads, Tracing};
-use zerolag_model::{CpuId, Duration, Instant, Settings, Topology};
+use zerolag_model::{CpuId, Duration, Instant, Settings, TaskId, Topology};
 use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::Program;
 use zerolag_workload::random::Dist;
@@ -524,14 +524,18 @@ impl Machine {
 
     /// Chooses the next task of a CPU, which leaves its current one before, unless it has done so
     /// already: under one hold of the lock of its run queue.
+    #[inline(always)]
     fn switch(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Done {
-        if let Some(why) = leaves {
-            if let Some(dead) = self.kernel.leave(cpu, why)? {
-                self.programs.bury(dead);
-                self.admin.groups.remove_emptied(&mut self.kernel, cpu);
-            }
-        } else {
-            self.kernel.lock_to_pick(cpu)?;
+        self.kernel.lock_to_switch(cpu, leaves)?;
+        let is_done = leaves == Some(Leave::Preempted) && self.kernel.may_preempt_at_once(cpu) && self.preempt(cpu);
+        if is_done { Ok(()) } else { self.leave_and_pick(cpu, leaves) }
+    }
+
+    #[inline(never)]
+    fn leave_and_pick(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Done {
+        if let Some(dead) = leaves.and_then(|why| self.kernel.leave(cpu, why)) {
+            self.programs.bury(dead);
+            self.admin.groups.remove_emptied(&mut self.kernel, cpu);
         }
         let step = match self.kernel.pick_locked(cpu) {
             Ok(step) => step,
@@ -542,6 +546,26 @@ impl Machine {
         }
         self.kernel.share_core(cpu);
         self.kernel.carry(cpu, step, false)
+    }
+
+    /// Switches from the current task to the next one, or to itself, if that is one step. Returns
+    /// whether it was.
+    #[inline(never)]
+    fn preempt(&mut self, cpu: CpuId) -> bool {
+        let is_done = self.kernel.preempt(cpu);
+        if is_done {
+            if let Some(task) = self.kernel.load(cpu) {
+                self.peek_work(cpu, task);
+            }
+            self.kernel.share_core(cpu);
+        }
+        is_done
+    }
+
+    /// Out of line: a preempted task mostly has a computation to go on with.
+    #[inline(never)]
+    fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
+        self.programs.peek_work(&mut self.kernel, cpu, task);
     }
 
     /// Returns whether no event that is still to come (a server's next period, a quota's refresh)

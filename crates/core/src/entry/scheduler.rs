@@ -466,6 +466,12 @@ impl<L: RawMutex> Scheduler<L> {
                 Err(parked) => rq.search_again(parked),
             }
         };
+        Self::end_switch(rq, cx, prev)
+    }
+
+    /// Ends a switch for which the next task has been made the current one.
+    #[inline(always)]
+    fn end_switch(rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) -> Next {
         let acting = rq.acting();
         let next = acting.map(|slot| (slot, &rq.tasks[slot]));
         let next_task = next.map(|(_, task)| task.id);
@@ -493,6 +499,31 @@ impl<L: RawMutex> Scheduler<L> {
         }
         rq.publish(cx);
         next_task.map_or(Next::Idle, Next::Run)
+    }
+
+    /// Leaves the current task, which is preempted, and picks the next one, in one step, if nothing
+    /// can stand between the two: a fair task runs, and neither real-time nor deadline tasks,
+    /// servers, limits, lenders or forced migrations have a part. Then no other CPU is searched,
+    /// and nothing is to be done after the switch. Returns the task that runs from now on; `None`
+    /// if nothing has been done, and the task must be left ([`leave`](Self::leave)).
+    ///
+    /// In a log of calls ([`call`](crate::call)) it is a leave and a pick.
+    pub fn preempt(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<TaskId> {
+        if !rq.is_preempted_plainly() {
+            return None;
+        }
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu(), now, io);
+        let task = &rq.tasks[rq.current_slot()?];
+        let prev = Prev { task: Some(task.id), prio: task.prio, state: PrevState::Runnable, cpuset: task.cpuset };
+        lifecycle::charge_current(rq, cx);
+        dl_server::put_back(rq, cx, ClassId::Fair);
+        let next = fair::pick(rq, cx);
+        lifecycle::switch_to(rq, cx, next);
+        match Self::end_switch(rq, cx, prev) {
+            Next::Run(task) => Some(task),
+            Next::Idle | Next::Balance(_) => unreachable!("the task that is left can go on"),
+        }
     }
 
     /// Searches other CPUs for better tasks, each kind of search once per switch.

@@ -48,7 +48,7 @@ impl Rq {
     }
 
     /// Updates an entity's averages before its state changes. O(1).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn age_entity(&mut self, q: QueueIx, entity: EntityRef) {
         let now = self.averages_clock();
         self.fair.age_entity(&mut self.tasks, q, entity, now);

@@ -200,7 +200,10 @@ impl Rq {
     /// server.
     #[must_use]
     pub fn current_prio(&self) -> Prio {
-        self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio)
+        match self.current {
+            Some(slot) => self.tasks[slot].prio,
+            None => Prio::IDLE,
+        }
     }
 
     /// Returns whether the current task is a deadline task, or a server runs it.
@@ -621,6 +624,33 @@ impl Rq {
     /// Returns the class of the current task: its own class, even if a server runs it.
     pub(crate) fn current_class(&self) -> ClassId {
         self.current_prio().class()
+    }
+
+    /// Returns whether it is worth asking for a preemption in one step
+    /// ([`Scheduler::preempt`](crate::Scheduler::preempt)).
+    #[must_use]
+    #[inline(always)]
+    pub fn may_preempt_at_once(&self) -> bool {
+        self.current_class() == ClassId::Fair
+    }
+
+    /// Returns whether leaving the current task, when it is preempted, and picking the next one is
+    /// one step.
+    #[inline(always)]
+    pub(crate) fn is_preempted_plainly(&self) -> bool {
+        self.current.is_some_and(|slot| {
+            let task = &self.tasks[slot];
+            task.prio.class() == ClassId::Fair && task.fair.node.is_none() && task.may_run_on(self.cpu)
+        }) && !self.fair.has_limits
+            && self.fair.balance.push.is_none()
+            && self.executor.is_none()
+            && self.lending == 0
+            && self.rt.nr_running() == 0
+            && self.dl.is_empty()
+            && self.dl.serving.is_none()
+            && !self.dl.has_lowered
+            && self.is_online
+            && self.phase == Phase::Running
     }
 
     /// Returns the running task: the executor, or else the current task.

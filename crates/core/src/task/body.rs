@@ -133,7 +133,7 @@ impl Task {
     }
 
     /// Returns whether it can be moved to another CPU of `nr_cpus`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn can_migrate(&self, nr_cpus: usize) -> bool {
         self.engaged == Engaged::No
             && match &self.allowed {

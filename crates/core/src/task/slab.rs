@@ -58,6 +58,7 @@ impl TaskSlab {
         slot
     }
 
+    #[inline(always)]
     pub(crate) fn remove(&mut self, slot: Slot) -> Box<Task> {
         let body = self.bodies[slot.index()].take().expect("invariant: a queued slot holds a task");
         debug_assert!(self.seat(slot).is_free(), "a task leaves its queues first");
@@ -127,12 +128,14 @@ impl TaskSlab {
 
 impl Index<Slot> for TaskSlab {
     type Output = Task;
+    #[inline(always)]
     fn index(&self, slot: Slot) -> &Task {
         self.bodies[slot.index()].as_deref().expect("invariant: a queued slot holds a task")
     }
 }
 
 impl IndexMut<Slot> for TaskSlab {
+    #[inline(always)]
     fn index_mut(&mut self, slot: Slot) -> &mut Task {
         self.bodies[slot.index()].as_deref_mut().expect("invariant: a queued slot holds a task")
     }

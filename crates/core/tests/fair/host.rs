@@ -53,6 +53,8 @@ pub(crate) struct Host {
     pub(crate) migrations: u32,
     /// Two CPUs of different root domains that a step wanted to lock together.
     pub(crate) strayed: Option<(CpuId, CpuId)>,
+    /// Whether what has a short way is done the long way in a copy, too.
+    pub(crate) compares_ways: bool,
 }
 
 impl Host {
@@ -81,6 +83,7 @@ impl Host {
             next_tick,
             migrations: 0,
             strayed: None,
+            compares_ways: false,
         }
     }
 
@@ -253,6 +256,7 @@ impl Host {
     /// The CPU leaves its task and picks another.
     pub(crate) fn schedule(&mut self, cpu: CpuId, why: Leave) {
         let before = self.rqs[cpu.index()].current();
+        let short = if self.compares_ways && why == Leave::Preempted { self.preempt_copy(cpu) } else { None };
         let Ok(Answer::Left(left)) = self.call(&Call::Leave { cpu, why }) else { panic!("CPU {cpu} has not left") };
         let place = Place::after(left, &mut self.hand);
         if let Some(task) = before {
@@ -269,11 +273,27 @@ impl Host {
             }
         }
         let step = self.step(&Call::Switched { cpu });
+        if let Some((next, copy)) = short {
+            assert_eq!((left, step), (LeftAs::Queued, Step::Done), "nothing is left to be done");
+            assert_eq!(self.rqs[cpu.index()].current(), Some(next));
+            assert_eq!(format!("{:?}", self.rqs[cpu.index()]), format!("{copy:?}"), "both ways are one");
+        }
         self.carry_out(step);
         let after = self.rqs[cpu.index()].current();
         if before != after {
             self.switches.push((self.now, cpu, after));
         }
+    }
+
+    /// Leaves the task of a CPU and picks the next one in one step, in a copy; if it is one step.
+    fn preempt_copy(&self, cpu: CpuId) -> Option<(TaskId, Rq)> {
+        let (sched, mut rq, mut io) = self.copy_of(cpu);
+        let next = sched.preempt(&mut rq, Clock::at(self.now), &mut io);
+        next.map(|next| (next, rq))
+    }
+
+    fn copy_of(&self, cpu: CpuId) -> (Scheduler<RawMutex>, Rq, Io) {
+        (self.sched.snapshot(), self.rqs[cpu.index()].snapshot(), self.io.snapshot())
     }
 
     /// Lets time pass until `until`.
@@ -415,7 +435,18 @@ impl Host {
 
     /// The periodic tick of one CPU.
     pub(crate) fn tick(&mut self, cpu: CpuId) {
+        let copy = self.compares_ways.then(|| {
+            let (sched, mut rq, mut io) = self.copy_of(cpu);
+            // A tick that finds nothing to charge takes the long way.
+            sched.charge(&mut rq, Clock::at(self.now), &mut io);
+            let step = sched.tick(&mut rq, Clock::at(self.now), &mut io);
+            (step, rq)
+        });
         let step = self.step(&Call::Tick { cpu });
+        if let Some((long, copy)) = copy {
+            assert_eq!(step, long);
+            assert_eq!(format!("{:?}", self.rqs[cpu.index()]), format!("{copy:?}"), "both ways are one");
+        }
         self.carry_out(step);
         self.settle();
     }

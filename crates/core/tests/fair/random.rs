@@ -362,6 +362,14 @@ proptest! {
         check(KernelVersion::V6_12, 1, events);
     }
 
+    /// A plain tick and a preemption in one step do what the general ways do.
+    #[test]
+    fn short_ways_are_the_long_ones(events in proptest::collection::vec(event(), 1..200), latest in any::<bool>()) {
+        let mut world = World::new(if latest { KernelVersion::V7_1 } else { KernelVersion::V6_12 }, 2);
+        world.host.compares_ways = true;
+        run_all(world, events);
+    }
+
     #[test]
     fn eevdf_on_four_cpus(events in proptest::collection::vec(event(), 1..200)) {
         check(KernelVersion::V6_12, 4, events);

@@ -49,7 +49,7 @@ impl Kernel {
 
     /// Returns whether the current task is in kernel mode without being in a system call: it goes
     /// back to user mode before its next action.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_to_leave_kernel(&self, cpu: CpuId, task: TaskId) -> bool {
         !self.bodies[task.index()].in_syscall && self.cpus[cpu.index()].rq.current_mode() != TaskMode::User
     }
@@ -104,7 +104,7 @@ impl Kernel {
     }
 
     /// Starts a computation of the current task, in user or kernel mode.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn compute(&mut self, cpu: CpuId, task: TaskId, time: Duration, layer: CpuLayer) {
         let left = time + core::mem::take(&mut self.bodies[task.index()].refill);
         let place = &mut self.cpus[cpu.index()];

@@ -15,19 +15,11 @@ impl Kernel {
     /// Leaves the current task. The CPU keeps the lock of its run queue, for
     /// [`pick_locked`](Self::pick_locked). Returns the task if it has ended.
     #[inline]
-    pub(crate) fn leave(&mut self, cpu: CpuId, why: Leave) -> Result<Option<TaskId>, Spins> {
-        self.lock_for(cpu, cpu, Job::Switch(why))?;
+    pub(crate) fn leave(&mut self, cpu: CpuId, why: Leave) -> Option<TaskId> {
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock(self.now);
         let left = self.scheduler.leave(&mut place.rq, clock, why, &mut self.io);
-        place.completion = place.completion.wrapping_add(1);
-        place.completion_at = None;
-        let segment = core::mem::replace(&mut place.segment, Segment::None);
-        if let Some(task) = place.current.take() {
-            let body = &mut self.bodies[task.index()];
-            body.segment = segment;
-            body.last_ran_on = Some(cpu);
-        }
+        self.store(cpu);
         match left {
             Left::Queued | Left::Delayed => {}
             Left::Parked(parcel) => self.park_waiter(cpu, parcel),
@@ -43,15 +35,65 @@ impl Kernel {
                 let task = parcel.id();
                 self.park(parcel);
                 self.emit(cpu, TraceEvent::TaskExit { task });
-                return Ok(Some(task));
+                return Some(task);
             }
         }
-        Ok(None)
+        None
     }
 
-    /// Takes the lock of the CPU's own run queue, for [`pick_locked`](Self::pick_locked).
-    pub(crate) fn lock_to_pick(&mut self, cpu: CpuId) -> Result<(), Spins> {
-        self.lock_for(cpu, cpu, Job::Pick)
+    /// Keeps the computation of the task that a CPU leaves.
+    #[inline(always)]
+    fn store(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        place.completion = place.completion.wrapping_add(1);
+        place.completion_at = None;
+        let segment = core::mem::replace(&mut place.segment, Segment::None);
+        if let Some(task) = place.current.take() {
+            let body = &mut self.bodies[task.index()];
+            body.segment = segment;
+            body.last_ran_on = Some(cpu);
+        }
+    }
+
+    /// Returns whether it is worth trying to preempt the current task of a CPU in one step:
+    /// [`preempt`](Self::preempt).
+    #[inline(always)]
+    pub(crate) fn may_preempt_at_once(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].rq.may_preempt_at_once()
+    }
+
+    /// Leaves the current task, which is preempted, and chooses the next one, if that is one step.
+    /// Returns whether it was; if not, nothing has been done.
+    #[inline(always)]
+    pub(crate) fn preempt(&mut self, cpu: CpuId) -> bool {
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let switches = place.rq.nr_switches();
+        let Some(next) = self.scheduler.preempt(&mut place.rq, clock, &mut self.io) else { return false };
+        let switched = place.rq.nr_switches() != switches;
+        self.store(cpu);
+        self.cpus[cpu.index()].current = Some(next);
+        self.end_pick(cpu, switched);
+        true
+    }
+
+    /// Gives the lock of the run queue back, and spends the time of a switch.
+    #[inline(always)]
+    fn end_pick(&mut self, cpu: CpuId, switched: bool) {
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        if switched {
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
+            if !self.spinners.is_empty() {
+                self.after_switch(cpu);
+            }
+        }
+    }
+
+    /// Takes the lock of the CPU's own run queue, to leave the current task, unless that has been
+    /// done, and to choose the next one.
+    #[inline(always)]
+    pub(crate) fn lock_to_switch(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Result<(), Spins> {
+        self.lock_for(cpu, cpu, leaves.map_or(Job::Pick, Job::Switch))
     }
 
     /// Chooses the next task and gives the lock of the run queue back. Returns the step to be
@@ -76,13 +118,7 @@ impl Kernel {
         // behind it.
         let step =
             if task.is_some() { self.scheduler.switched(&mut place.rq, clock, &mut self.io) } else { Step::Done };
-        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
-        if switched {
-            self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
-            if !self.spinners.is_empty() {
-                self.after_switch(cpu);
-            }
-        }
+        self.end_pick(cpu, switched);
         Ok(step)
     }
 
@@ -104,7 +140,7 @@ impl Kernel {
     }
 
     /// Sets the speed of a core's SMT siblings by how many of them are busy.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn share_core(&mut self, cpu: CpuId) {
         let siblings = self.topology.span(cpu, Distance::Smt);
         if siblings.len() > 1 {

@@ -150,6 +150,7 @@ impl Programs {
     /// program need not be asked again when the switch is over.
     ///
     /// Other tasks see nothing of this; marks carry the time at which the task gets the CPU.
+    #[inline(always)]
     pub(crate) fn peek_work(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
         let body = &self.tasks[task.index()];
         if body.cursor.relock.is_some() || body.is_ended || body.retires {

@@ -30,7 +30,7 @@ pub(crate) const fn is_reduced(left: u64, full: u64) -> bool {
 }
 
 /// Updates the averages when the CPU switches to a task of `class`, or to idle.
-#[inline]
+#[inline(always)]
 pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
     if !rq.fair.tune.tracks_load {
         return;

@@ -46,7 +46,7 @@ const BATCH: usize = 32;
 
 /// Returns whether a task must be parked before it continues: it is in user mode, and its group is
 /// throttled.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
     rq.fair.nr_throttled > 0 && rq.fair.tune.throttle == Throttle::AtUserReturn && {
         let task = &rq.tasks[slot];

@@ -229,7 +229,7 @@ impl FairRq {
 
     /// Returns the load of a task as its part of the root queue's, from averages that are not
     /// brought up to date, for the choice of a CPU. O(depth). Linux `task_h_load`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn part_of_root(&self, task: &FairEntity) -> u64 {
         if !self.tune.tracks_load {
             return task.load.value();

@@ -114,6 +114,7 @@ impl<const LINK: usize> PrioQueue<LINK> {
 
     /// Returns the task behind a queued one: the next of its priority, or the first of the next
     /// priority that has a task.
+    #[inline(always)]
     pub(crate) fn after(&self, tasks: &TaskSlab, slot: Slot) -> Option<Slot> {
         let Link::In { after, .. } = tasks.seat(slot).links[LINK] else { return None };
         after.or_else(|| {
