@@ -36,7 +36,7 @@ impl Kernel {
             (Some(_), _) => CpuMode::User,
         };
         let preempts = self.scheduler.preempts(place.rq.need_resched(), mode);
-        if !preempts && !self.spinners.is_empty() {
+        if !preempts && self.has_spinners() {
             self.spinner_sees_request(cpu);
         }
         preempts

@@ -83,6 +83,12 @@ impl Kernel {
         self.spinners = spinners;
     }
 
+    /// Returns whether any task spins.
+    #[inline(always)]
+    pub(crate) const fn has_spinners(&self) -> bool {
+        !self.spinners.is_empty()
+    }
+
     /// The current task of a CPU sees that the CPU is to schedule, if it spins: its computation
     /// ends. Returns the task then.
     #[cold]

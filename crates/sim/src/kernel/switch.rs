@@ -83,7 +83,7 @@ impl Kernel {
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         if switched {
             self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
-            if !self.spinners.is_empty() {
+            if self.has_spinners() {
                 self.after_switch(cpu);
             }
         }

@@ -76,7 +76,15 @@ impl Programs {
 
     /// Another CPU asks this one to schedule: a task that spins here sees that before the interrupt
     /// arrives, and blocks, whatever the preemption model.
+    #[inline(always)]
     pub(crate) fn after_request(&mut self, kernel: &mut Kernel, cpu: CpuId) {
+        if kernel.has_spinners() {
+            self.spinner_blocks(kernel, cpu);
+        }
+    }
+
+    #[cold]
+    fn spinner_blocks(&mut self, kernel: &mut Kernel, cpu: CpuId) {
         if let Some(task) = kernel.spinner_sees_request(cpu)
             && let State::Spins(id) = self.task(task).state
         {
