@@ -72,10 +72,15 @@ pub(super) struct Spinner {
     pub(super) owner: TaskId,
 }
 
+/// A simulated CPU.
+///
+/// Its fields are in the order of their use, so that an event touches few lines of the cache. The
+/// run queue is first, so that both have one address: fields of the simulator in front of it cost
+/// 0.5 % more instructions.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Cpu {
     pub(super) rq: Rq,
-    pub(super) current: Option<TaskId>,
     /// The end of the kernel path, as far as it is known.
     pub(super) busy_until: Instant,
     /// The task clock at the beginning of the present kernel path; it stands still until
@@ -83,44 +88,34 @@ pub(super) struct Cpu {
     task_clock: Instant,
     /// The part of the present path that is task time and is not yet in `task_clock`.
     own: Duration,
+    pub(super) current: Option<TaskId>,
+    /// The computation of the current task, and when it was last brought up to date.
+    pub(super) segment: Segment,
+    pub(super) segment_since: Instant,
+    /// Speed in 1/1024: capacity and SMT sharing.
+    pub(super) speed: u64,
+    /// The generation of completion events; older ones are void.
+    pub(super) completion: u32,
+    /// The number of events that this CPU has made.
+    pub(super) events: u32,
     /// From now on the path is the current task's own, or a switch.
     is_own_path: bool,
     /// Whether the time of interrupts is the interrupted task's (`irq_time_accounting = off`).
     owns_interrupts: bool,
-    pub(super) jobs: VecDeque<Job>,
-    pub(super) pending: VecDeque<Interrupt>,
-    /// The balancing that the last tick requested, while its softirq is pending.
-    pub(super) softirq: Step,
-    /// Softirqs that are raised here and wait, each with its work.
-    pub(super) raised: VecDeque<Duration>,
-    /// The timers whose expiry waits for a thread.
-    pub(super) late_timers: VecDeque<TaskId>,
-    /// The timers with slack, in order of their latest times and then of their arming.
-    pub(super) slack_timers: BTreeSet<SlackTimer>,
-    /// A softirq or a section, until `busy_until`.
-    pub(super) ends: Ends,
-    /// Work that other CPUs have queued here, each with its sender, until the handler takes it.
-    pub(super) works: VecDeque<(CpuId, Work)>,
     /// The handler of queued work runs.
     pub(super) in_works: bool,
-    pub(super) stretch: Stretch,
-    /// The time of the valid path-end event.
-    pub(super) path_end_at: Option<Instant>,
-    /// The computation of the current task, and when it was last brought up to date.
-    pub(super) segment: Segment,
-    pub(super) segment_since: Instant,
-    /// The generation of completion events; older ones are void.
-    pub(super) completion: u32,
+    pub(super) ticking: bool,
     /// The time of the valid completion event.
     pub(super) completion_at: Option<Instant>,
-    /// The generations of the run queue's timers.
-    timers: [u32; RqTimer::ALL.len()],
-    /// The task time at which each of them is due.
-    dues: [Instant; RqTimer::ALL.len()],
-    /// Speed in 1/1024: capacity and SMT sharing.
-    pub(super) speed: u64,
+    /// The time of the valid path-end event.
+    pub(super) path_end_at: Option<Instant>,
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) pending: VecDeque<Interrupt>,
     /// The lock of its run queue.
     pub(super) lock: RqLock,
+    /// A softirq or a section, until `busy_until`.
+    pub(super) ends: Ends,
+    pub(super) stretch: Stretch,
     /// When this CPU began to spin for a run-queue lock.
     pub(super) spins_since: Option<Instant>,
     /// Its time up to `busy_until`, by layer.
@@ -128,9 +123,20 @@ pub(super) struct Cpu {
     /// `times` at the beginning of the present kernel path, to take back the part beyond the end of
     /// the run.
     times_before: LayerTimes,
-    /// The number of events that this CPU has made.
-    pub(super) events: u32,
-    pub(super) ticking: bool,
+    /// Softirqs that are raised here and wait, each with its work.
+    pub(super) raised: VecDeque<Duration>,
+    /// The timers with slack, in order of their latest times and then of their arming.
+    pub(super) slack_timers: BTreeSet<SlackTimer>,
+    /// Work that other CPUs have queued here, each with its sender, until the handler takes it.
+    pub(super) works: VecDeque<(CpuId, Work)>,
+    /// The timers whose expiry waits for a thread.
+    pub(super) late_timers: VecDeque<TaskId>,
+    /// The balancing that the last tick requested, while its softirq is pending.
+    pub(super) softirq: Step,
+    /// The generations of the run queue's timers.
+    timers: [u32; RqTimer::ALL.len()],
+    /// The task time at which each of them is due.
+    dues: [Instant; RqTimer::ALL.len()],
 }
 
 impl Clone for Cpu {

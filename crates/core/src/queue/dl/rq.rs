@@ -11,26 +11,29 @@ use crate::words::ids::Slot;
 use zerolag_model::{CpuId, Instant, ServerKind};
 
 /// The deadline queue of one CPU.
+///
+/// Without deadline tasks only its beginning is used, up to the servers.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct DlRq {
-    pub(crate) ready: Heap<QUEUE>,
-    pub(crate) throttled: Heap<QUEUE>,
-    pub(crate) pushable: Heap<PUSHABLE>,
-    next_seq: u64,
-    /// The instant for which the replenishment timer is set.
-    pub(crate) timer: Option<Instant>,
-    /// The bandwidth of the entities that belong to this run queue, and the active part of it.
-    pub(crate) sums: Sums,
-    /// Whether the current task reclaims unused bandwidth.
-    pub(crate) reclaims: bool,
-    pub(crate) is_in_mask: bool,
-    servers: [Server; ServerKind::ALL.len()],
     /// The server that runs the current task. It is queued then, except between
     /// [`overlook`](crate::class::dl_server::overlook) and the switch.
     pub(crate) serving: Option<ServerKind>,
     /// Whether a server has left the queue, or a lender was taken off its turn, since the CPU last
     /// scheduled. The CPU can then have become less urgent without a switch.
     pub(crate) has_lowered: bool,
+    pub(crate) is_in_mask: bool,
+    /// Whether the current task reclaims unused bandwidth.
+    pub(crate) reclaims: bool,
+    pub(crate) ready: Heap<QUEUE>,
+    pub(crate) pushable: Heap<PUSHABLE>,
+    servers: [Server; ServerKind::ALL.len()],
+    /// The instant for which the replenishment timer is set.
+    pub(crate) timer: Option<Instant>,
+    pub(crate) throttled: Heap<QUEUE>,
+    /// The bandwidth of the entities that belong to this run queue, and the active part of it.
+    pub(crate) sums: Sums,
+    next_seq: u64,
 }
 
 /// A deadline entity that is ready to run.

@@ -9,27 +9,30 @@ use alloc::vec::Vec;
 use zerolag_model::{CpuId, Instant};
 
 /// The state of a CPU's load balancing.
+///
+/// A tick reads its beginning only.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct BalanceState {
-    pub(crate) levels: [LevelState; LEVELS.len()],
     /// No level is due before this instant.
     pub(crate) next: Instant,
-    /// Whether that is by the intervals of a busy CPU, which an idle one does not keep to.
-    pub(crate) next_is_busy: bool,
-    /// The level with which the next round begins: the one above the level that had a partner in
-    /// the last round.
-    pub(crate) begins_at: u8,
     /// No idle CPU is woken for balancing before this instant.
     pub(crate) next_kick: Instant,
+    /// The running task that another CPU has requested.
+    pub(crate) push: Option<ActivePush>,
+    /// Whether that is by the intervals of a busy CPU, which an idle one does not keep to.
+    pub(crate) next_is_busy: bool,
     /// Whether CPUs share cores, the machine has several caches, or CPUs differ in capacity. Then
     /// the placement of a task that is alone on its CPU can matter.
     pub(crate) has_parts: bool,
     /// Whether interrupts or higher classes used much of this CPU at the last check.
     pub(crate) is_pressed: bool,
+    /// The level with which the next round begins: the one above the level that had a partner in
+    /// the last round.
+    pub(crate) begins_at: u8,
+    pub(crate) levels: [LevelState; LEVELS.len()],
     /// CPUs from which no task is allowed to move here, as found in the present round at one level.
     pub(crate) pinned: Vec<CpuId>,
-    /// The running task that another CPU has requested.
-    pub(crate) push: Option<ActivePush>,
 }
 
 /// A running task that is to be moved.

@@ -22,46 +22,47 @@ use crate::queue::fair::tally::Tally;
 use crate::queue::fair::timeline::Root;
 use zerolag_model::GroupId;
 
-/// A queue begins with a line of the cache: a wakeup reads most of one that was not used for long.
+/// A queue begins with a line of the cache, and its fields are in the order of their use: a wakeup
+/// reads most of one that was not used for long. The root's entity, three lines, is never read.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Queue {
     pub(crate) group: GroupId,
     /// The generation of the group id: it distinguishes successive groups with the same id.
     pub(crate) generation: u32,
     /// The queue that holds the group's entity; `None` for the root.
     pub(crate) parent: Option<QueueIx>,
+    pub(crate) current: Option<EntityRef>,
+    /// The number of queued entities, including the current one.
+    pub(crate) nr_queued: u32,
     /// Whether the queue is in `FairRq::resting`. A flag, because most queues that join or leave do
     /// not rest, and the list is then not searched.
     pub(crate) rests: bool,
+    /// The tasks queued here and below. Below a cut queue only boosted tasks count.
+    pub(crate) tally: Tally,
+    /// The sum of the weights of all queued entities, including the current one.
+    pub(crate) load: u64,
+    /// The load that this queue has added to the published load of its group.
+    pub(crate) published_load: u64,
+    pub(crate) sum_weighted_vruntime: i128,
+    pub(crate) sum_weight: u64,
+    pub(crate) zero_vruntime: Vtime,
+    pub(crate) waiting: Root,
+    pub(crate) frame: Frame,
+    /// The part of the group's runnable tasks that it has published (`cgroup_mode`).
+    pub(crate) published_runnable: u64,
+    /// The averages of the entities attached to this queue.
+    pub(crate) average: Average,
+    pub(crate) bandwidth: Local,
+    pub(crate) buddies: Buddies,
     /// The group's entity on the parent's queue.
     pub(crate) entity: FairEntity,
-    pub(crate) frame: Frame,
-    pub(crate) waiting: Root,
     /// Boosted entities that wait.
     pub(crate) ahead: Root,
     /// Tasks that are parked because this queue is throttled, in order of arrival.
     pub(crate) parked: Root,
-    pub(crate) current: Option<EntityRef>,
-    /// The number of queued entities, including the current one.
-    pub(crate) nr_queued: u32,
-    /// The tasks queued here and below. Below a cut queue only boosted tasks count.
-    pub(crate) tally: Tally,
     /// The boosted tasks among them.
     pub(crate) boosted: Tally,
-    /// The sum of the weights of all queued entities, including the current one.
-    pub(crate) load: u64,
-    pub(crate) sum_weight: u64,
-    pub(crate) sum_weighted_vruntime: i128,
-    pub(crate) zero_vruntime: Vtime,
-    pub(crate) buddies: Buddies,
-    /// The averages of the entities attached to this queue.
-    pub(crate) average: Average,
-    /// The load that this queue has added to the published load of its group.
-    pub(crate) published_load: u64,
-    /// The part of the group's runnable tasks that it has published (`cgroup_mode`).
-    pub(crate) published_runnable: u64,
-    pub(crate) bandwidth: Local,
     pub(crate) own_slices: OwnSlices,
 }
 

@@ -21,29 +21,16 @@ use zerolag_model::{CpuId, Duration, GroupId, Instant};
 pub(crate) const RESTING_MAX: usize = 64;
 
 /// The fair class's part of a run queue.
+///
+/// What only groups and searches for work need comes last.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct FairRq {
     pub(crate) cpu: CpuId,
     /// The published fields that may be out of date.
     pub(crate) changed: Unpublished,
-    pub(crate) tune: Tunables,
-    pub(crate) timeline: Timeline,
-    /// The queues; queue 0 belongs to the root group.
-    pub(crate) queues: Vec<Queue>,
-    /// Unused places in `queues`.
-    pub(crate) free: Vec<QueueIx>,
-    /// Queues of groups, live or resting, sorted by group id.
-    pub(crate) by_group: Vec<(GroupId, QueueIx)>,
-    /// Queues of groups without entities on this CPU; the one that has rested longest comes first.
-    pub(crate) resting: Vec<QueueIx>,
-    /// The number of queues created so far.
-    pub(crate) lives: u32,
     /// Whether a charge found that the current task's turn is over.
     pub(crate) due: Resched,
-    /// The task clock from which on a tick looks how far the references of virtual time are behind.
-    pub(crate) references_due: Instant,
-    /// With `fair_hierarchy = flat`: the queue of the group of the task that was switched to last.
-    pub(crate) last_group_queue: QueueIx,
     /// Whether the timer of `enforce.fair = hrtick` is set.
     pub(crate) has_hrtick: bool,
     /// Whether the queue of any group has ever had a limit. If not, nothing is throttled or
@@ -51,16 +38,32 @@ pub(crate) struct FairRq {
     pub(crate) has_limits: bool,
     /// The number of group queues that are out of quota.
     pub(crate) nr_throttled: u32,
-    /// How often a task has been parked so far: the order in which they are taken back.
-    pub(crate) nr_parks: i64,
+    /// With `fair_hierarchy = flat`: the queue of the group of the task that was switched to last.
+    pub(crate) last_group_queue: QueueIx,
     /// The number of tasks in those queues; they do not count as running.
     pub(crate) nr_apart: u32,
+    /// The task clock from which on a tick looks how far the references of virtual time are behind.
+    pub(crate) references_due: Instant,
+    pub(crate) tune: Tunables,
+    /// The queues; queue 0 belongs to the root group.
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) timeline: Timeline,
     pub(crate) recency: Recency,
     pub(crate) balance: BalanceState,
-    pub(crate) newidle: NewIdle,
     pub(crate) pressure: Pressure,
     /// The state for CPUs of different capacity; `None` if all CPUs are equal.
     pub(crate) asymmetric: Option<Asymmetric>,
+    pub(crate) newidle: NewIdle,
+    /// Queues of groups, live or resting, sorted by group id.
+    pub(crate) by_group: Vec<(GroupId, QueueIx)>,
+    /// The number of queues created so far.
+    pub(crate) lives: u32,
+    /// How often a task has been parked so far: the order in which they are taken back.
+    pub(crate) nr_parks: i64,
+    /// Queues of groups without entities on this CPU; the one that has rested longest comes first.
+    pub(crate) resting: Vec<QueueIx>,
+    /// Unused places in `queues`.
+    pub(crate) free: Vec<QueueIx>,
 }
 
 /// The settings that hot paths read, scaled for the machine.

@@ -10,16 +10,19 @@ use zerolag_model::settings::RtOverload;
 use zerolag_model::{Prio, Settings};
 
 /// The real-time queue of one CPU.
+///
+/// Without real-time tasks only its beginning is used.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct RtRq {
-    pub(crate) run: PrioQueue<RUN>,
-    pub(crate) pushable: PrioQueue<PUSHABLE>,
     pub(crate) nr_running: u32,
     /// The number of queued tasks that are allowed on more than one CPU, including the current one
     /// (`rt_nr_migratory`).
     pub(crate) nr_migratory: u32,
     /// Whether this CPU has put itself into an overload mask.
     pub(crate) is_in_mask: bool,
+    pub(crate) run: PrioQueue<RUN>,
+    pub(crate) pushable: PrioQueue<PUSHABLE>,
     pub(crate) throttle: Throttle,
 }
 
