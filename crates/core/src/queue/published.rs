@@ -23,11 +23,23 @@ pub(crate) struct PublishedCounts {
 impl PublishedCounts {
     /// Returns the word. Each count saturates at its width: the first two 23 bits, the last 16.
     pub(crate) fn pack(self) -> u64 {
-        u64::from(self.running.min(Self::MOST))
-            | u64::from(self.fair.min(Self::MOST)) << 23
-            | u64::from(self.delayed.min(u32::from(u16::MAX))) << 46
+        let fits = self.running | self.fair <= Self::MOST && self.delayed <= u32::from(u16::MAX);
+        let Self { running, fair, delayed, .. } = if fits { self } else { self.saturated() };
+        u64::from(running)
+            | u64::from(fair) << 23
+            | u64::from(delayed) << 46
             | u64::from(self.only_idle_policy) << 62
             | u64::from(self.has_waiting) << 63
+    }
+
+    #[cold]
+    fn saturated(self) -> Self {
+        Self {
+            running: self.running.min(Self::MOST),
+            fair: self.fair.min(Self::MOST),
+            delayed: self.delayed.min(u32::from(u16::MAX)),
+            ..self
+        }
     }
 
     pub(crate) const fn unpack(word: u64) -> Self {
