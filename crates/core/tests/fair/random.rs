@@ -131,8 +131,8 @@ impl World {
                 }
             }
             Event::Block { cpu } => self.leave(self.cpu(cpu), Leave::Block),
-            // A request to schedule comes with a charge, and a preemption then finds nothing more to
-            // charge; one without a request does.
+            // A request to schedule comes with a charge, and the preemption then finds nothing
+            // more to charge; one without a request does.
             Event::Yield { cpu } if self.host.compares_ways => self.leave(self.cpu(cpu), Leave::Preempted),
             Event::Yield { cpu } => self.leave(self.cpu(cpu), Leave::Yield),
             Event::Exit { cpu } => self.leave(self.cpu(cpu), Leave::Exit),
