@@ -80,6 +80,21 @@ pub(crate) fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Queu
     limit != 0
 }
 
+/// Reads the limits of the groups of a task that is switched to, on a CPU that ticks only if the
+/// tick decides something. Others read a limit when they charge the group, at a tick at the latest;
+/// here there would be none.
+///
+/// Source: Linux v6.6 `kernel/sched/fair.c`, `tg_set_cfs_bandwidth` (sets `runtime_enabled` on all
+/// CPUs), `sched_fair_update_stop_tick` (reads it at each pick).
+#[cold]
+pub(crate) fn follow_limits<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let mut next = Some(rq.group_queue(slot));
+    while let Some(q) = next.filter(|q| *q != QueueIx::ROOT) {
+        follow_limit(rq, cx, q);
+        next = rq.queue(q).parent;
+    }
+}
+
 /// Charges a group's queue for the exec time of the current task. Takes more quota if that was the
 /// last.
 pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, delta: Duration) {

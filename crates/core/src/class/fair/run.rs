@@ -12,6 +12,7 @@ use crate::queue::fair::join::{self, reweigh};
 use crate::queue::fair::{cfs, eevdf, turn};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
+use crate::rq::ticks::Ticks;
 use crate::words::ids::Slot;
 use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
@@ -85,6 +86,9 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
         }
     }
     rq.fair.recency.touch(slot);
+    if rq.ticks() == Ticks::Needed {
+        bandwidth::follow_limits(rq, cx, slot);
+    }
     match rq.fair.tune.enforce {
         TimerGrain::Tick => {}
         TimerGrain::Hrtick => start_hrtick(rq, cx, slot),
