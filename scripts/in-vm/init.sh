@@ -105,6 +105,13 @@ validate() {
 
 # Prints the profile between two lines, for a file of conformance/.
 calibrate() {
+    # Recordings are made with these events traced (record/init.sh), and tracing takes time.
+    mount -t tracefs trace /sys/kernel/tracing
+    t=/sys/kernel/tracing
+    echo mono > $t/trace_clock
+    echo 2000 > $t/buffer_size_kb
+    for event in sched_switch sched_waking sched_wakeup_new sched_migrate_task sched_process_fork sched_pi_setprio; do echo 1 > $t/events/sched/$event/enable; done
+    echo 1 > $t/tracing_on
     echo "== calibrate"
     zerolag calibrate /tmp/profile.toml; code=$?
     echo "== profile"

@@ -7,7 +7,9 @@ use crate::host::cpu_set;
 use crate::{clock, sys};
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::sched_setaffinity;
-use rustix::time::ClockId;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Nice, RtPriority, SchedAttr};
@@ -21,6 +23,10 @@ pub struct Direct {
     pub wake_local: Vec<u64>,
     /// A `write` and a `read` of four bytes on a pipe without waiters.
     pub pipe_io: Vec<u64>,
+    /// The time that the interrupt of a timer takes from a computing thread, if it wakes no thread.
+    pub timer: Vec<u64>,
+    /// The same, if it wakes a less urgent thread. Empty without SCHED_FIFO.
+    pub timer_wake: Vec<u64>,
     /// The time that a tick takes from a computing thread.
     pub tick: Vec<u64>,
     /// The period of the tick; `None` if no tick was seen (a full-dynticks CPU, or too much noise).
@@ -36,6 +42,8 @@ impl Direct {
             (&mut self.syscall, other.syscall),
             (&mut self.wake_local, other.wake_local),
             (&mut self.pipe_io, other.pipe_io),
+            (&mut self.timer, other.timer),
+            (&mut self.timer_wake, other.timer_wake),
             (&mut self.tick, other.tick),
         ];
         for (samples, more) in pairs {
@@ -59,17 +67,20 @@ pub fn measure(cpu: CpuId) -> Result<Direct, String> {
 fn measure_here(cpu: CpuId) -> Result<Direct, String> {
     let only = cpu_set(&CpuMask::single(cpu));
     sched_setaffinity(None, &only).map_err(|error| format!("cannot run on cpu {cpu}: {error}"))?;
-    let is_realtime = sys::set_attr(SchedAttr::fifo(RtPriority::MIN)).is_ok();
+    let is_realtime = sys::set_attr(URGENT).is_ok();
     let (tick, tick_period) = measure_ticks();
     let mut direct = Direct {
         syscall: measure_syscall(),
         wake_local: measure_wakes()?,
         pipe_io: measure_pipe().map_err(|error| format!("a pipe: {error}"))?,
+        timer: measure_timer().map_err(|error| format!("a timer: {error}"))?,
+        timer_wake: if is_realtime { measure_timer_wakes()? } else { Vec::new() },
         tick,
         tick_period,
         is_realtime,
     };
-    for samples in [&mut direct.syscall, &mut direct.wake_local, &mut direct.pipe_io, &mut direct.tick] {
+    let Direct { syscall, wake_local, pipe_io, timer, timer_wake, tick, tick_period: _, is_realtime: _ } = &mut direct;
+    for samples in [syscall, wake_local, pipe_io, timer, timer_wake, tick] {
         samples.sort_unstable();
     }
     Ok(direct)
@@ -136,6 +147,56 @@ fn measure_wakes() -> Result<Vec<u64>, String> {
     })
 }
 
+/// Computes while a timer expires that wakes no thread.
+fn measure_timer() -> std::io::Result<Vec<u64>> {
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty())?;
+    let first = clock::now() + PERIOD;
+    let mut samples = Vec::new();
+    for round in 0..EXPIRIES {
+        let due = first + PERIOD * u64::from(round);
+        clock::sleep_until(due - WATCHED_BEFORE);
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: clock::timespec(due) };
+        timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        samples.extend(longest_gap(due));
+    }
+    Ok(samples)
+}
+
+/// Computes while the timer of a less urgent thread expires. That thread runs when this one sleeps,
+/// between two expiries.
+fn measure_timer_wakes() -> Result<Vec<u64>, String> {
+    let first = clock::now() + PERIOD;
+    let due = |round: u32| first + PERIOD * u64::from(round);
+    std::thread::scope(|scope| {
+        let sleeper = || {
+            // A fair thread would have timer slack. The thread inherits the CPU.
+            drop(sys::set_attr(SchedAttr::fifo(RtPriority::MIN)));
+            (0..EXPIRIES).map(due).filter(|due| *due > clock::now()).for_each(clock::sleep_until);
+        };
+        let thread = std::thread::Builder::new().spawn_scoped(scope, sleeper);
+        thread.map_err(|error| format!("a thread: {error}"))?;
+        let watch = |round| {
+            clock::sleep_until(due(round) - WATCHED_BEFORE);
+            longest_gap(due(round))
+        };
+        Ok((0..EXPIRIES).filter_map(watch).collect())
+    })
+}
+
+/// Reads the clock in a loop while a timer expires; returns the longest time between two reads,
+/// which is that of the interrupt. `None` if it is late already: the thread's own wakeup would be
+/// measured.
+fn longest_gap(due: Instant) -> Option<u64> {
+    let mut last = clock::now();
+    let mut longest = (last < due).then_some(0)?;
+    while last < due + WATCHED_AFTER {
+        let now = clock::now();
+        longest = longest.max(now.since(last).as_nanos());
+        last = now;
+    }
+    Some(longest)
+}
+
 /// Computes and reads the clock in a loop. Gaps between two reads that lie on the grid of the tick
 /// are ticks.
 fn measure_ticks() -> (Vec<u64>, Option<Duration>) {
@@ -193,6 +254,16 @@ fn densest(gaps: &[(Instant, u64)], period: u64) -> Vec<u64> {
 const BATCH: u64 = 20;
 const BATCHES: u32 = 500;
 const WAKES: u32 = 400;
+/// Of the measuring thread: a more urgent one than its sleepers.
+const URGENT: SchedAttr = SchedAttr::fifo_at(2);
+/// The period of the timer whose interrupt is measured. Ticks do not follow it.
+const PERIOD: Duration = Duration::from_micros(530);
+/// Its expiries.
+const EXPIRIES: u32 = 100;
+/// When the clock is watched: before an expiry, so that the thread runs then, and after it, where
+/// the interrupt of a virtual machine may be late.
+const WATCHED_BEFORE: Duration = Duration::from_micros(80);
+const WATCHED_AFTER: Duration = Duration::from_micros(120);
 /// For how long ticks are watched.
 const WATCHED: Duration = Duration::from_millis(200);
 /// Without a grid, ten percent of the gaps lie in two of twenty parts by chance.
@@ -225,5 +296,7 @@ mod tests {
         assert!((10..1_000_000).contains(&median(&direct.syscall)), "{}", median(&direct.syscall));
         assert!(median(&direct.wake_local) >= median(&direct.syscall) / 2);
         assert!(median(&direct.pipe_io) > 50);
+        assert!(median(&direct.timer) > 100, "{}", median(&direct.timer));
+        assert!(direct.timer_wake.is_empty() || median(&direct.timer_wake) > 100);
     }
 }

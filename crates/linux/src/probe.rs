@@ -8,6 +8,7 @@ use crate::host::cpu_set;
 use crate::{clock, sys};
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::sched_setaffinity;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use zerolag_model::{CpuId, CpuMask, Duration, FairPolicy, Instant, Nice, SchedAttr};
@@ -19,6 +20,24 @@ pub enum Beside {
     Idle,
     /// It runs a SCHED_IDLE thread that computes.
     Computes,
+}
+
+/// The class of the threads that are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// SCHED_FIFO where that is permitted.
+    Fifo,
+    /// SCHED_OTHER.
+    Fair,
+}
+
+impl Class {
+    const fn attr(self) -> SchedAttr {
+        match self {
+            Self::Fifo => FIFO,
+            Self::Fair => SchedAttr::NORMAL,
+        }
+    }
 }
 
 /// The result of a measurement.
@@ -33,12 +52,13 @@ pub struct Woken {
     pub ipis: Option<u64>,
 }
 
-/// Lets two threads wake each other in turn; returns nanoseconds per handover, of all turns
-/// together. Interrupts are included, as they are in the figures of programs that do the same.
+/// Lets two threads of this class wake each other in turn; returns nanoseconds per handover, of all
+/// turns together. Interrupts are included, as they are in the figures of programs that do the
+/// same.
 ///
 /// # Errors
 /// A thread cannot be created.
-pub fn handover(first: CpuId, second: CpuId, turns: u32) -> Result<Woken, String> {
+pub fn handover(first: CpuId, second: CpuId, class: Class, turns: u32) -> Result<Woken, String> {
     // While it is even, it is the first thread's turn.
     let turn = AtomicU32::new(0);
     let hand_over = |next: u32| {
@@ -58,7 +78,7 @@ pub fn handover(first: CpuId, second: CpuId, turns: u32) -> Result<Woken, String
     };
     let ping = || {
         std::thread::scope(|scope| {
-            spawn(scope, second, FIFO, pong)?;
+            spawn(scope, second, class.attr(), pong)?;
             let start = clock::now();
             for n in 0..turns {
                 hand_over(2 * n + 1);
@@ -67,8 +87,66 @@ pub fn handover(first: CpuId, second: CpuId, turns: u32) -> Result<Woken, String
             Ok(vec![clock::now().since(start).as_nanos() / u64::from(2 * turns)])
         })
     };
-    let woken = woken(second, || alone_on(first, ping))?;
+    let woken = woken(second, || on(first, class.attr(), ping))?;
     Ok(Woken { wakeups: u64::from(turns), ..woken })
+}
+
+/// Lets two SCHED_FIFO threads of one CPU yield it to each other in turn; returns nanoseconds per
+/// turn, of all turns together.
+///
+/// # Errors
+/// A thread cannot be created, or may not be SCHED_FIFO: fair threads would not take turns.
+pub fn yielding(cpu: CpuId, turns: u32) -> Result<Woken, String> {
+    let over = AtomicBool::new(false);
+    let yields = || sys::set_attr(FIFO).map_err(|error| format!("SCHED_FIFO: {error}"));
+    let other = || {
+        while !over.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+    };
+    let first = || {
+        yields()?;
+        std::thread::scope(|scope| {
+            spawn(scope, cpu, FIFO, other)?;
+            let start = clock::now();
+            (0..turns).for_each(|_| std::thread::yield_now());
+            let took = clock::now().since(start).as_nanos();
+            over.store(true, Ordering::Relaxed);
+            Ok(vec![took / u64::from(2 * turns)])
+        })
+    };
+    Ok(Woken { samples: alone_on(cpu, first)?, ..Woken::default() })
+}
+
+/// Lets two threads of one CPU wake each other in turn through pipes; returns nanoseconds per
+/// handover, of all turns together.
+///
+/// # Errors
+/// A thread or a pipe cannot be created, or fails.
+pub fn pipes(cpu: CpuId, turns: u32) -> Result<Woken, String> {
+    let failed = |error: std::io::Error| format!("a pipe: {error}");
+    let (mut there, mut to_there) = std::io::pipe().map_err(failed)?;
+    let (mut back, mut to_back) = std::io::pipe().map_err(failed)?;
+    // Each side drops its ends when it fails, so that the other's calls fail too.
+    let pong = move || -> std::io::Result<()> {
+        let mut bytes = [0; 4];
+        (0..turns).try_for_each(|_| there.read_exact(&mut bytes).and_then(|()| to_back.write_all(&bytes)))
+    };
+    let ping = move || {
+        std::thread::scope(|scope| {
+            let pong = spawn(scope, cpu, FIFO, pong)?;
+            let start = clock::now();
+            let mut bytes = [0; 4];
+            let done: std::io::Result<()> =
+                (0..turns).try_for_each(|_| to_there.write_all(&bytes).and_then(|()| back.read_exact(&mut bytes)));
+            let took = clock::now().since(start).as_nanos();
+            drop(to_there);
+            done.map_err(failed)?;
+            pong.join().map_err(|_| "the measuring thread panicked".to_owned())?.map_err(failed)?;
+            Ok(vec![took / u64::from(2 * turns)])
+        })
+    };
+    Ok(Woken { samples: alone_on(cpu, ping)?, ..Woken::default() })
 }
 
 /// Lets a thread sleep `count` times until a timer of this period expires; returns nanoseconds
@@ -155,8 +233,13 @@ fn each(period: Duration, count: u32, mut then: impl FnMut(Instant)) {
 
 /// Calls a function on a SCHED_FIFO thread of a CPU.
 fn alone_on<T: Send>(cpu: CpuId, run: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    on(cpu, FIFO, run)
+}
+
+/// Calls a function on a thread of a CPU.
+fn on<T: Send>(cpu: CpuId, attr: SchedAttr, run: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
-        spawn(scope, cpu, FIFO, run)?.join().map_err(|_| "the measuring thread panicked".to_owned())?
+        spawn(scope, cpu, attr, run)?.join().map_err(|_| "the measuring thread panicked".to_owned())?
     })
 }
 
@@ -238,7 +321,9 @@ mod tests {
         let second = cpus.last().expect("a CPU");
         let period = Duration::from_micros(200);
         for other in [first, second] {
-            assert_eq!(handover(first, other, 200).expect("it is measured").samples.len(), 1);
+            assert_eq!(handover(first, other, Class::Fair, 200).expect("it is measured").samples.len(), 1);
+            assert_eq!(pipes(first, 200).expect("it is measured").samples.len(), 1);
+            assert_eq!(handover(first, other, Class::Fifo, 200).expect("it is measured").samples.len(), 1);
             for beside in [Beside::Idle, Beside::Computes] {
                 let woken = wakeup(first, other, beside, period, 20).expect("it is measured");
                 assert!((1..=20).contains(&woken.samples.len()), "{woken:?}");

@@ -17,10 +17,21 @@ pub struct Costs {
     pub name: String,
     /// Switching from one task to another, on top of the run-queue lock.
     pub context_switch: Duration,
+    /// What a switch to a fair task takes on top: its class has more to do.
+    pub fair_switch: Duration,
     /// Putting a task on a run queue of the same cache.
     pub wakeup_local: Duration,
     /// Putting a task on a run queue of another cache.
     pub wakeup_remote: Duration,
+    /// What a system call takes its task besides its effect: entry, arguments, exit. The wakeup or
+    /// switch that it causes comes on top. A step that takes a mutex is no call. Where it is zero,
+    /// the entries of wakeups and switches contain it.
+    pub syscall: Duration,
+    /// What a call takes on top of `syscall` if it may wait or wakes another task: queueing,
+    /// setting a timer.
+    pub waiting_call: Duration,
+    /// What reading from a pipe or writing to it takes on top of both: lock, pages, copying.
+    pub pipe_io: Duration,
     /// Sending an IPI, for the sender.
     pub ipi_send: Duration,
     /// The time from the sending of an IPI to the beginning of its handler, by distance.
@@ -160,8 +171,12 @@ impl Costs {
         Self {
             name: "zero".to_owned(),
             context_switch: Duration::ZERO,
+            fair_switch: Duration::ZERO,
             wakeup_local: Duration::ZERO,
             wakeup_remote: Duration::ZERO,
+            syscall: Duration::ZERO,
+            waiting_call: Duration::ZERO,
+            pipe_io: Duration::ZERO,
             ipi_send: Duration::ZERO,
             ipi_latency: ByDistance::ZERO,
             ipi_handler: Duration::ZERO,
@@ -188,6 +203,7 @@ impl Costs {
     /// * Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls
     ///   on one CPU, 5.2 us across two. That fixes switch + wakeup + lock, and IPI latency +
     ///   handler + idle exit.
+    /// * `fair_switch`, `syscall`, `waiting_call`, `pipe_io`: part of these 1.34 us.
     /// * Tick and timer interrupt: 1 to 3 us natively (osnoise reports of 6.x kernels).
     /// * Lock transfers and refills: cache-to-cache latencies of 40 to 150 ns times the lines
     ///   touched.
@@ -207,8 +223,12 @@ impl Costs {
         Self {
             name: "default".to_owned(),
             context_switch: ns(600),
+            fair_switch: Duration::ZERO,
             wakeup_local: ns(250),
             wakeup_remote: ns(400),
+            syscall: Duration::ZERO,
+            waiting_call: Duration::ZERO,
+            pipe_io: Duration::ZERO,
             ipi_send: ns(150),
             ipi_latency: ByDistance::nanos(400, 600, 900, 1_400),
             ipi_handler: ns(400),
@@ -358,8 +378,12 @@ macro_rules! file {
 
 file! {
     context_switch: Duration = "some_duration",
+    fair_switch: Duration = "some_duration",
     wakeup_local: Duration = "some_duration",
     wakeup_remote: Duration = "some_duration",
+    syscall: Duration = "some_duration",
+    waiting_call: Duration = "some_duration",
+    pipe_io: Duration = "some_duration",
     ipi_send: Duration = "some_duration",
     ipi_latency: ByDistance = "some",
     ipi_handler: Duration = "some_duration",

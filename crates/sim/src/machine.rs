@@ -28,6 +28,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::ticks::Ticked;
 use crate::kernel::words::{Done, Event, Interrupt, Job};
 use crate::outcome::{End, FORKED_MAX, Outcome, SimError, Stats, Wait};
+use crate::program::calls::with_calls;
 use crate::program::shared::count_locks;
 use crate::program::shared::request::{Sender, Sent};
 use crate::program::state::Programs;
@@ -96,6 +97,7 @@ impl Machine {
     /// fair servers are out of range.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
         let MachineConfig { topology, settings, costs, seed, duration } = config;
+        let program = with_calls(program, costs);
         let program = match program.interrupts.is_empty() && !program.disables_softirqs() {
             true => program,
             false => Arc::new(program.with_kernel_work(settings, topology.nr_cpus())),

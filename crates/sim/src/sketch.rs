@@ -35,6 +35,12 @@ impl Sketch {
         Self(PLACES.map(at).into())
     }
 
+    /// Returns the sketch of one time; the empty one of zero.
+    #[must_use]
+    pub fn constant(time: Duration) -> Self {
+        if time.is_zero() { Self::default() } else { Self(vec![(0, time)]) }
+    }
+
     /// Returns whether all times are zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {

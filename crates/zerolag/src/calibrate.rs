@@ -5,15 +5,19 @@
 //! kernel operations. So every measurement on the host is also simulated. Each *fitted* entry of
 //! the profile is moved until the simulator's median of one measurement equals the host's.
 //! Measurements that no entry was fitted on are *predicted*, and their error is the result. All
-//! medians are seen from user space, so entry to and exit from the kernel are included in the
-//! entries.
+//! medians are seen from user space.
 //!
 //! | entry | fitted on |
 //! |---|---|
-//! | `wakeup_local` | (directly) a futex wakeup of a thread of the same CPU |
+//! | `syscall` | (directly) a futex wakeup without a waiter |
+//! | `timer_irq` | (directly) the time that a computing thread misses when a timer expires that wakes no thread |
+//! | `wakeup_local` | (directly) the same, when the timer of a less urgent thread expires, less `timer_irq` |
 //! | `tick` | (directly) the time that a computing thread misses at every tick |
-//! | `context_switch` | two threads of one CPU that wake each other in turn |
-//! | `timer_irq` | a FIFO thread's timer while its CPU computes |
+//! | `context_switch` | two threads of one CPU that yield it to each other in turn |
+//! | `waiting_call` | two threads of one CPU that wake each other in turn by futexes |
+//! | `pipe_io` | the same by pipes |
+//! | `fair_switch` | the same by futexes as fair threads |
+//! | `timer_late` | a FIFO thread's timer while its CPU computes |
 //! | `ipi_latency` | a FIFO thread woken from another CPU while its CPU computes |
 //! | `idle_states`, `exit` | a FIFO thread's timer while its CPU idles, for the residency of the state |
 //! | `idle_states`, `ipi_latency` | a FIFO thread woken from another CPU while its CPU idles, for the residency of the state |
@@ -27,15 +31,21 @@
 //! measured in [`ROUNDS`] short rounds, in random order. All medians then cover the same time, and
 //! the medians of single rounds show the host's own variation.
 //!
+//! Without SCHED_FIFO threads do not take turns by yielding, and a woken one preempts a computing
+//! one. Then `wakeup_local` is a futex wakeup less `syscall`, `waiting_call` is zero, and
+//! `context_switch` is fitted in its place and contains it.
+//!
 //! Entries at other distances keep their ratio to the fitted one. Entries that user space cannot
 //! see (lock transfers, scans, cache refill) are those of `default`.
+
+mod profile;
 
 use crate::simulation::{Observe, Plan};
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_linux::calibrate::Direct;
 use zerolag_linux::figures::quantile;
-use zerolag_linux::probe::{self, Beside, Woken};
+use zerolag_linux::probe::{self, Beside, Class, Woken};
 use zerolag_model::{CpuId, Duration, KernelVersion, Mark, Record, TaskId, Topology, TraceEvent};
 use zerolag_sim::Costs;
 use zerolag_sim::costs::{ByDistance, IdleState};
@@ -48,8 +58,14 @@ pub const ROUNDS: usize = 36;
 /// A measurement on the host that is also simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
+    /// Two threads of one CPU yield it to each other in turn.
+    Yield,
     /// Two threads wake each other in turn.
     Handover(Way),
+    /// Two fair threads of one CPU wake each other in turn.
+    FairHandover,
+    /// Two threads of one CPU wake each other in turn through pipes.
+    Pipes,
     /// `perf bench sched pipe`: two processes wake each other in turn through pipes.
     Pipe(Way),
     /// From a timer's expiry until a thread continues.
@@ -80,7 +96,10 @@ struct Probe {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entry {
     ContextSwitch,
-    TimerIrq,
+    WaitingCall,
+    PipeIo,
+    FairSwitch,
+    TimerLate,
     IpiLatency,
     /// The exit time of an idle state.
     IdleExit(usize),
@@ -92,7 +111,10 @@ impl Entry {
     fn key(self) -> String {
         match self {
             Self::ContextSwitch => "context_switch".to_owned(),
-            Self::TimerIrq => "timer_irq".to_owned(),
+            Self::WaitingCall => "waiting_call".to_owned(),
+            Self::PipeIo => "pipe_io".to_owned(),
+            Self::FairSwitch => "fair_switch".to_owned(),
+            Self::TimerLate => "timer_late".to_owned(),
             Self::IpiLatency => "ipi_latency".to_owned(),
             Self::IdleExit(state) => format!("idle_states[{state}].exit"),
             Self::IdleIpi(state) => format!("idle_states[{state}].ipi_latency"),
@@ -107,17 +129,23 @@ const FITTED: [u64; 3] = [150, 700, 7_000];
 /// one.
 const PREDICTED: [u64; 3] = [300, 1_000, 10_000];
 
-/// All measurements.
-fn probes() -> Vec<Probe> {
+/// All measurements, with SCHED_FIFO or without.
+fn probes(is_realtime: bool) -> Vec<Probe> {
     let us = Duration::from_micros;
     let probe = |name: &str, kind, fits| Probe { name: name.to_owned(), kind, fits };
     let each = us(1_000);
+    let handing_over = if is_realtime { Entry::WaitingCall } else { Entry::ContextSwitch };
     let mut probes = vec![
-        probe("handing over, one CPU", Kind::Handover(Way::OneCpu), Some(Entry::ContextSwitch)),
-        probe("FIFO timer, its CPU computes", Kind::Timer(Beside::Computes, each), Some(Entry::TimerIrq)),
+        probe("handing over, one CPU", Kind::Handover(Way::OneCpu), Some(handing_over)),
+        probe("handing over by pipes, one CPU", Kind::Pipes, Some(Entry::PipeIo)),
+        probe("handing over, fair, one CPU", Kind::FairHandover, Some(Entry::FairSwitch)),
+        probe("FIFO timer, its CPU computes", Kind::Timer(Beside::Computes, each), Some(Entry::TimerLate)),
         probe("FIFO wakeup, its CPU computes", Kind::Wakeup(Beside::Computes, each), Some(Entry::IpiLatency)),
         probe("handing over, two CPUs", Kind::Handover(Way::TwoCpus), Some(Entry::IdleIpi(0))),
     ];
+    if is_realtime {
+        probes.insert(0, probe("yielding, one CPU", Kind::Yield, Some(Entry::ContextSwitch)));
+    }
     let idle = |period, exit, ipi| {
         [
             probe(&format!("FIFO timer, idle, each {}", us(period)), Kind::Timer(Beside::Idle, us(period)), exit),
@@ -140,8 +168,11 @@ impl Kind {
         let Cpus { first, second } = cpus;
         let second = second.ok_or("it takes two CPUs");
         match self {
-            Self::Handover(Way::OneCpu) => probe::handover(first, first, 4_000),
-            Self::Handover(Way::TwoCpus) => probe::handover(first, second?, 1_500),
+            Self::Yield => probe::yielding(first, 4_000),
+            Self::Handover(Way::OneCpu) => probe::handover(first, first, Class::Fifo, 4_000),
+            Self::Pipes => probe::pipes(first, 4_000),
+            Self::FairHandover => probe::handover(first, first, Class::Fair, 4_000),
+            Self::Handover(Way::TwoCpus) => probe::handover(first, second?, Class::Fifo, 1_500),
             Self::Pipe(Way::OneCpu) => perf_bench_pipe(&first.to_string(), 20_000, is_realtime),
             Self::Pipe(Way::TwoCpus) if !is_realtime => Err("without SCHED_FIFO they share a CPU".to_owned()),
             Self::Pipe(Way::TwoCpus) => perf_bench_pipe(&format!("{first},{}", second?), 2_000, is_realtime),
@@ -152,13 +183,21 @@ impl Kind {
         }
     }
 
-    /// Returns the scenario of the measurement. `io` is the additional time of a pipe's system
-    /// calls compared with a futex's.
-    fn scenario(self, io: Duration) -> Result<Scenario, CalibrateError> {
+    /// Returns the scenario of the measurement.
+    fn scenario(self) -> Result<Scenario, CalibrateError> {
         let toml = match self {
-            Self::Handover(way) => ping_pong(way, ""),
-            Self::Pipe(way) => ping_pong(way, &format!("{{ kernel = \"{}ns\" }}, ", io.as_nanos().max(1))),
-            Self::Cyclictest(period) => return Self::Timer(Beside::Idle, period).scenario(io),
+            Self::Yield => {
+                let turns = format!("loop = {TURNS}\n");
+                fifo("first", 0, "\"yield\"") + &turns + &fifo("second", 0, "\"yield\"") + &turns
+            }
+            Self::Handover(way) => ping_pong(way, "sem_wait", "sem_post"),
+            Self::FairHandover => ping_pong(Way::OneCpu, "sem_wait", "sem_post").replace(AS_FIFO, ""),
+            Self::Pipes => return Self::Pipe(Way::OneCpu).scenario(),
+            Self::Pipe(way) => {
+                "[pipe.there]\ncapacity = 65536\n[pipe.back]\ncapacity = 65536\n".to_owned()
+                    + &ping_pong(way, "pipe_read", "pipe_write")
+            }
+            Self::Cyclictest(period) => return Self::Timer(Beside::Idle, period).scenario(),
             Self::Timer(beside, period) => {
                 let cyclic =
                     fifo("cyclic", 0, &format!("{{ timer = {{ period = \"{period}\", mode = \"absolute\" }} }}"));
@@ -186,23 +225,24 @@ const ROUND: Duration = Duration::from_millis(40);
 
 const TURNS: u64 = 1000;
 
-/// Two threads that wake each other in turn; `before` are the steps of each before it wakes the
-/// other.
-fn ping_pong(way: Way, before: &str) -> String {
+/// Two threads that wake each other in turn, by these steps.
+fn ping_pong(way: Way, wait: &str, wake: &str) -> String {
     let there = match way {
         Way::OneCpu => 0,
         Way::TwoCpus => 1,
     };
-    let ping = fifo("ping", 0, &format!("{before}{{ sem_post = \"there\" }}, {{ sem_wait = \"back\" }}"));
-    let pong = fifo("pong", there, &format!("{{ sem_wait = \"there\" }}, {before}{{ sem_post = \"back\" }}"));
+    let ping = fifo("ping", 0, &format!("{{ {wake} = \"there\" }}, {{ {wait} = \"back\" }}"));
+    let pong = fifo("pong", there, &format!("{{ {wait} = \"there\" }}, {{ {wake} = \"back\" }}"));
     let turns = format!("loop = {TURNS}\n");
     ping + &turns + &pong + &turns
 }
 
 /// A SCHED_FIFO thread on a CPU.
 fn fifo(name: &str, cpu: u32, steps: &str) -> String {
-    format!("[task.{name}]\npolicy = \"fifo\"\npriority = 80\ncpus = \"{cpu}\"\nsteps = [{steps}]\n")
+    format!("[task.{name}]\n{AS_FIFO}cpus = \"{cpu}\"\nsteps = [{steps}]\n")
 }
+
+const AS_FIFO: &str = "policy = \"fifo\"\npriority = 80\n";
 
 /// A thread that keeps a CPU from idling, below all others.
 fn computing(beside: Beside, cpu: u32) -> String {
@@ -299,7 +339,7 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
     let mut notes = Vec::new();
     let mut direct = Direct::default();
     // A measurement that this host cannot make is omitted, with the reason.
-    let mut probes: Vec<(Probe, Vec<Woken>)> = probes().into_iter().map(|probe| (probe, Vec::new())).collect();
+    let mut probes: Vec<(Probe, Vec<Woken>)> = probes(true).into_iter().map(|probe| (probe, Vec::new())).collect();
     let mut order = Stream::new(0, "calibrate", 0, "order");
     for round in 0..ROUNDS {
         if round % ROUNDS_PER_DIRECT == 0 {
@@ -330,7 +370,10 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
     if others > OTHERS_MAX {
         notes.push(format!("other programs used {}.{}% of the CPUs meanwhile", others / 10, others % 10));
     }
-    let order = self::probes();
+    let order = self::probes(direct.is_realtime);
+    for (probe, _) in &mut probes {
+        probe.fits = order.iter().find(|other| other.name == probe.name).and_then(|other| other.fits);
+    }
     probes.sort_by_key(|(probe, _)| order.iter().position(|other| other == probe));
     let measured: Vec<(Probe, Woken, Vec<u64>)> =
         probes.into_iter().map(|(probe, rounds)| (probe, all(&rounds), medians(&rounds))).collect();
@@ -356,7 +399,8 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
     if noise == Noise::Recorded {
         late = record_lateness(first, interrupted)?;
         let probe = Kind::Cyclictest(LATENESS_PERIOD);
-        let punctual = simulate(&probe.scenario(fit.pipe_io)?, probe, &fit.costs, fit.kernel)?;
+        fit.costs.timer_late = Sketch::default();
+        let punctual = simulate(&probe.scenario()?, probe, &fit.costs, fit.kernel)?;
         fit.costs.timer_late = Sketch::of(&late, punctual);
     }
     Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late, notes })
@@ -424,8 +468,6 @@ const FITTINGS: u32 = 4;
 struct Fit {
     kernel: KernelVersion,
     costs: Costs,
-    /// The additional time of a pipe's system calls compared with a futex's.
-    pipe_io: Duration,
 }
 
 impl Fit {
@@ -434,11 +476,15 @@ impl Fit {
     fn new(kernel: KernelVersion, direct: &Direct, handover: Duration) -> Self {
         let mut costs = Costs::server();
         let base = Costs::server();
-        let waking = median(&direct.wake_local).saturating_sub(base.rq_lock_hold);
+        costs.syscall = median(&direct.syscall);
+        costs.pipe_io = (median(&direct.pipe_io) / 2).saturating_sub(costs.syscall);
+        costs.timer_irq = median(&direct.timer);
+        let waking = match quantile(&direct.timer_wake, 500) {
+            Some(woke) => woke.saturating_sub(costs.timer_irq + base.rq_lock_hold),
+            None => median(&direct.wake_local).saturating_sub(costs.syscall + base.rq_lock_hold),
+        };
         if !waking.is_zero() {
-            costs.wakeup_local = waking;
-            let scale = base.wakeup_local.as_nanos().max(1);
-            costs.wakeup_remote = base.wakeup_remote.mul_div_floor(waking.as_nanos(), scale);
+            set_wakeup(&mut costs, waking);
         }
         if let Some(tick) = quantile(&direct.tick, 500) {
             costs.tick = tick;
@@ -451,8 +497,7 @@ impl Fit {
             costs.idle_states.push(state(Duration::from_nanos((idled.as_nanos() * period.as_nanos()).isqrt())));
             idled = period;
         }
-        let pipe_io = median(&direct.pipe_io).saturating_sub(median(&direct.syscall) * 2);
-        Self { kernel, costs, pipe_io }
+        Self { kernel, costs }
     }
 
     /// Marks a state as polling if most wakeups of CPUs in it sent no interrupt.
@@ -466,13 +511,19 @@ impl Fit {
     /// entry instead of two.
     fn has(&self, entry: Entry) -> bool {
         match entry {
-            Entry::ContextSwitch | Entry::TimerIrq | Entry::IpiLatency | Entry::IdleIpi(_) => true,
+            Entry::ContextSwitch
+            | Entry::WaitingCall
+            | Entry::PipeIo
+            | Entry::FairSwitch
+            | Entry::TimerLate
+            | Entry::IpiLatency
+            | Entry::IdleIpi(_) => true,
             Entry::IdleExit(state) => !self.costs.idle_states[state].polling,
         }
     }
 
     fn simulate(&self, probe: &Probe) -> Result<Duration, CalibrateError> {
-        simulate(&probe.kind.scenario(self.pipe_io)?, probe.kind, &self.costs, self.kernel)
+        simulate(&probe.kind.scenario()?, probe.kind, &self.costs, self.kernel)
     }
 
     /// Moves the entry that is fitted on a measurement, if there is one, by the difference between
@@ -486,7 +537,17 @@ impl Fit {
         let costs = &mut self.costs;
         match entry {
             Entry::ContextSwitch => costs.context_switch = moved(costs.context_switch),
-            Entry::TimerIrq => costs.timer_irq = moved(costs.timer_irq),
+            // Two calls in each handover. Where these seem to take less than nothing, the wakeup is
+            // cheaper than it was measured: what interrupts a computation finds colder caches.
+            Entry::WaitingCall => {
+                let calls = costs.waiting_call * 2 + host;
+                let wakeup = costs.wakeup_local.saturating_sub(simulated.saturating_sub(calls));
+                set_wakeup(costs, wakeup);
+                costs.waiting_call = calls.saturating_sub(simulated) / 2;
+            }
+            Entry::PipeIo => costs.pipe_io = moved(costs.pipe_io * 2) / 2,
+            Entry::FairSwitch => costs.fair_switch = moved(costs.fair_switch),
+            Entry::TimerLate => costs.timer_late = Sketch::constant(moved(costs.timer_late.at(0))),
             Entry::IpiLatency => costs.ipi_latency = at_distances(moved(costs.ipi_latency.llc)),
             Entry::IdleExit(state) => costs.idle_states[state].exit = moved(costs.idle_states[state].exit),
             Entry::IdleIpi(state) if costs.idle_states[state].polling => {
@@ -499,6 +560,13 @@ impl Fit {
         }
         Ok(())
     }
+}
+
+/// Sets the cost of a wakeup; that of another cache keeps its ratio in `default`.
+fn set_wakeup(costs: &mut Costs, local: Duration) {
+    let base = Costs::server();
+    costs.wakeup_local = local;
+    costs.wakeup_remote = base.wakeup_remote.mul_div_floor(local.as_nanos(), base.wakeup_local.as_nanos().max(1));
 }
 
 /// Returns latencies of IPIs in the ratios of `default`, from that within a cache.
@@ -533,7 +601,9 @@ fn samples_of(kind: Kind, records: &[Record], elapsed: Duration) -> Vec<u64> {
     });
     const FIRST: TaskId = TaskId(0);
     match kind {
-        Kind::Handover(_) | Kind::Pipe(_) => vec![elapsed.as_nanos() / (2 * TURNS)],
+        Kind::Yield | Kind::Handover(_) | Kind::FairHandover | Kind::Pipes | Kind::Pipe(_) => {
+            vec![elapsed.as_nanos() / (2 * TURNS)]
+        }
         Kind::Timer(..) | Kind::Cyclictest(_) => marks
             .filter_map(|(at, task, mark)| match mark {
                 Mark::TimerDue { due, slack } if task == FIRST && !slack.is_negative() => {
@@ -597,82 +667,6 @@ fn cyclictest(cpu: CpuId, period: Duration) -> Result<Woken, String> {
     if samples.is_empty() { Err("it says nothing".to_owned()) } else { Ok(Woken { samples, ..Woken::default() }) }
 }
 
-impl Calibration {
-    /// Returns the profile as the TOML that `--costs` reads, with the origin of each entry.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        let costs = &self.costs;
-        let fitted = |key: &str| self.compared.iter().find(|compared| compared.fitted.as_deref() == Some(key));
-        let origin = |key: &str| match fitted(key) {
-            Some(on) => format!("fitted: {}, median {}", on.name, median(&on.host)),
-            None => "as `default`".to_owned(),
-        };
-        let measured = |what: &str, samples: &[u64]| match quantile(samples, 500) {
-            Some(p50) => format!(
-                "measured: {what}, median {p50}, p99 {}, {} samples",
-                quantile(samples, 990).unwrap_or_default(),
-                samples.len()
-            ),
-            None => "as `default`".to_owned(),
-        };
-        let by = |times: &ByDistance| {
-            let ns = |time: Duration| time.as_nanos();
-            let (smt, llc, socket, remote) = (ns(times.smt), ns(times.llc), ns(times.socket), ns(times.remote));
-            format!("{{ smt = \"{smt}ns\", llc = \"{llc}ns\", socket = \"{socket}ns\", remote = \"{remote}ns\" }}")
-        };
-        let single = |time: Duration| format!("\"{}ns\"", time.as_nanos());
-        let wake = measured("futex wakeup on one CPU", &self.direct.wake_local);
-        let rows = [
-            ("context_switch", single(costs.context_switch), origin("context_switch")),
-            ("wakeup_local", single(costs.wakeup_local), wake),
-            ("wakeup_remote", single(costs.wakeup_remote), "in the proportion of `default` to wakeup_local".to_owned()),
-            ("ipi_send", single(costs.ipi_send), origin("ipi_send")),
-            ("ipi_latency", by(&costs.ipi_latency), origin("ipi_latency")),
-            ("ipi_handler", single(costs.ipi_handler), origin("ipi_handler")),
-            ("timer_irq", single(costs.timer_irq), origin("timer_irq")),
-            ("tick", single(costs.tick), measured("gap of a computing thread", &self.direct.tick)),
-            ("rq_lock_hold", single(costs.rq_lock_hold), origin("rq_lock_hold")),
-            ("rq_lock_transfer", by(&costs.rq_lock_transfer), origin("rq_lock_transfer")),
-            ("scan_per_cpu", single(costs.scan_per_cpu), origin("scan_per_cpu")),
-            ("scan_per_task", single(costs.scan_per_task), origin("scan_per_task")),
-            ("migrate_task", single(costs.migrate_task), origin("migrate_task")),
-            ("cache_refill", by(&costs.cache_refill), origin("cache_refill")),
-            ("smt_speed_percent", costs.smt_speed_percent.to_string(), origin("smt_speed_percent")),
-        ];
-        let mut text =
-            format!("# What operations cost on this host, for `zerolag run --costs`.\nname = \"{}\"\n", costs.name);
-        for (key, value, origin) in rows {
-            text.push_str(&format!("\n# {origin}\n{key} = {value}\n"));
-        }
-        text.push_str(
-            "\n# how long a CPU has idled at least, and what it then takes to bring it back\nidle_states = [\n",
-        );
-        for (at, state) in costs.idle_states.iter().enumerate() {
-            for entry in [Entry::IdleExit(at), Entry::IdleIpi(at)].map(Entry::key) {
-                text.push_str(
-                    &fitted(&entry).map_or_else(String::new, |_| format!("    # {entry}: {}\n", origin(&entry))),
-                );
-            }
-            let latency = state.ipi_latency.map_or_else(String::new, |times| format!(", ipi_latency = {}", by(&times)));
-            let (residency, exit, polling) = (single(state.residency), single(state.exit), state.polling);
-            text.push_str(&format!(
-                "    {{ residency = {residency}, exit = {exit}, polling = {polling}{latency} }},\n"
-            ));
-        }
-        text.push_str("]\n");
-        if !costs.timer_late.is_zero() {
-            let quantile = |(place, time): &(u64, Duration)| format!("[{place}, \"{}ns\"]", time.as_nanos());
-            let quantiles: Vec<String> = costs.timer_late.quantiles().iter().map(quantile).collect();
-            text.push_str(&format!(
-                "\n# recorded: how late a timer of {LATENESS_PERIOD} was beyond that, {} samples; places in millionths\ntimer_late = [{}]\n",
-                self.late.len(),
-                quantiles.join(", ")
-            ));
-        }
-        text
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -681,7 +675,9 @@ mod tests {
     fn host(probe: &Probe, polls_below: Duration) -> Duration {
         let idle = |period: Duration| 1_000 + period.as_nanos().isqrt() * 4;
         let ns = match probe.kind {
-            Kind::Handover(Way::OneCpu) | Kind::Pipe(Way::OneCpu) => 2_000,
+            Kind::Yield => 800,
+            Kind::Handover(Way::OneCpu) => 2_000,
+            Kind::Pipes | Kind::FairHandover | Kind::Pipe(Way::OneCpu) => 2_200,
             Kind::Handover(Way::TwoCpus) | Kind::Pipe(Way::TwoCpus) => 5_000,
             Kind::Timer(Beside::Computes, _) => 4_000,
             Kind::Wakeup(Beside::Computes, _) => 6_000,
@@ -692,16 +688,25 @@ mod tests {
         Duration::from_nanos(ns)
     }
 
-    fn fitted_to_host(polls_below: Duration) -> Calibration {
-        let direct = Direct { tick: vec![900, 1000, 1100], ..Direct::default() };
+    fn fitted_to_host(polls_below: Duration, is_realtime: bool) -> Calibration {
+        let wakes = if is_realtime { vec![700] } else { vec![] };
+        let direct = Direct {
+            syscall: vec![100],
+            wake_local: vec![500],
+            timer: vec![500],
+            timer_wake: wakes,
+            tick: vec![900, 1000, 1100],
+            is_realtime,
+            ..Direct::default()
+        };
         let mut fit = Fit::new(KernelVersion::default(), &direct, Duration::from_micros(5));
-        for probe in probes() {
+        for probe in probes(is_realtime) {
             let Kind::Wakeup(Beside::Idle, period) = probe.kind else { continue };
             let ipis = if period < polls_below { 3 } else { 97 };
             fit.see_polling(&probe, &Woken { samples: Vec::new(), wakeups: 100, ipis: Some(ipis) });
         }
         for _ in 0..FITTINGS {
-            for probe in probes() {
+            for probe in probes(is_realtime) {
                 fit.adjust(&probe, host(&probe, polls_below)).expect("it runs");
             }
         }
@@ -711,14 +716,15 @@ mod tests {
             let host = vec![host(&probe, polls_below).as_nanos()];
             Compared { name: probe.name, fitted, rounds: host.clone(), host, simulated }
         };
-        let compared = probes().into_iter().map(compare).collect();
+        let compared = probes(is_realtime).into_iter().map(compare).collect();
         Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late: Vec::new(), notes: Vec::new() }
     }
 
     #[test]
     fn the_simulator_can_be_fitted_on_every_probe() {
-        for polls_below in [Duration::ZERO, Duration::from_micros(400)] {
-            let made = fitted_to_host(polls_below);
+        let hosts = [(Duration::ZERO, false), (Duration::from_micros(400), true), (Duration::ZERO, true)];
+        for (polls_below, is_realtime) in hosts {
+            let made = fitted_to_host(polls_below, is_realtime);
             for compared in &made.compared {
                 let error = compared.error_permille().expect("there are samples");
                 // The host's times grow with the root of the idle time: between the fitted ones

@@ -263,6 +263,19 @@ impl Rq {
         self.nr_switches
     }
 
+    /// Returns whether the current task is a fair one.
+    #[must_use]
+    pub fn is_current_fair(&self) -> bool {
+        self.current_class() == ClassId::Fair
+    }
+
+    /// Returns whether [`RqTimer::Slice`](crate::RqTimer::Slice) is the kernel's timer of
+    /// `enforce.fair = hrtick`: set when a switch is over, and one of wall time.
+    #[must_use]
+    pub const fn has_hrtick(&self) -> bool {
+        self.fair.has_hrtick
+    }
+
     /// Returns whether no task runs or is queued.
     #[must_use]
     #[inline]

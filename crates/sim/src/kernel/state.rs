@@ -51,6 +51,8 @@ pub(crate) struct Kernel {
     pub(super) claim_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
     pub(super) lends_turns: bool,
+    /// What the switch whose operations are carried out still takes.
+    pub(super) switch_ahead: Duration,
     /// How late timers of tasks are, if they are ever late.
     pub(super) lateness: Option<Stream>,
     /// How much later than asked the sleep of a fair task may end.
@@ -125,6 +127,7 @@ impl Kernel {
             rto_free_at: Vec::new(),
             claim_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
+            switch_ahead: Duration::ZERO,
             lateness: None,
             timer_slack: settings.timer_slack,
             slack_timers_armed: 0,

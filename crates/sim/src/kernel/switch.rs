@@ -9,7 +9,7 @@ use crate::kernel::cpu::Segment;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, Spins, WakeKind};
 use zerolag_core::{Leave, Left, Next, Step};
-use zerolag_model::{CpuId, CpuLayer, Distance, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuLayer, Distance, Duration, TaskId, TraceEvent};
 
 impl Kernel {
     /// Leaves the current task. The CPU keeps the lock of its run queue, for
@@ -80,13 +80,23 @@ impl Kernel {
     /// Gives the lock of the run queue back, and spends the time of a switch.
     #[inline(always)]
     fn end_pick(&mut self, cpu: CpuId, switched: bool) {
+        let cost = if switched { self.switch_cost(cpu) } else { Duration::ZERO };
+        self.switch_ahead = cost;
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        self.switch_ahead = Duration::ZERO;
         if switched {
-            self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, cost);
             if self.has_spinners() {
                 self.after_switch(cpu);
             }
         }
+    }
+
+    /// Returns what the switch to the current task takes.
+    #[inline(always)]
+    fn switch_cost(&self, cpu: CpuId) -> Duration {
+        let is_dearer = !self.costs.fair_switch.is_zero() && self.cpus[cpu.index()].rq.is_current_fair();
+        self.costs.context_switch + if is_dearer { self.costs.fair_switch } else { Duration::ZERO }
     }
 
     /// Takes the lock of the CPU's own run queue, to leave the current task, unless that has been

@@ -22,6 +22,13 @@ impl Kernel {
         let event = Event::RqTimer { cpu: of, timer, generation };
         let at = at.max(self.now);
         let at = match timer {
+            // Linux v7.1 `kernel/sched/core.c`, `hrtick_schedule_exit`: it is a timer like any
+            // other, and is set when the switch is over.
+            RqTimer::Slice if place.rq.has_hrtick() => {
+                *place.due(timer) = Instant::ZERO;
+                let set_at = place.busy_until.max(self.now) + self.switch_ahead;
+                self.late(set_at + at.since(self.now))
+            }
             // A slice or budget is task time, which stands still until the CPU's present path ends.
             RqTimer::Slice | RqTimer::Server(_) => {
                 *place.due(timer) = place.clock(self.now).task + at.since(self.now);

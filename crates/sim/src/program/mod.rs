@@ -6,6 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`calls`] | what system calls cost their tasks |
 //! | [`model`] | which definitions do the same, so that tasks share their phases |
 //! | [`task`] | [`Task`](task::Task): cursor, waits, timers |
 //! | [`shared`] | the state of each resource, one module per kind |
@@ -14,6 +15,7 @@
 //! | [`interpret`] | the actions of a program, in order |
 
 pub(crate) mod act;
+pub(crate) mod calls;
 pub(crate) mod interpret;
 pub(crate) mod model;
 pub(crate) mod shared;

@@ -56,12 +56,14 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 /// The direct measurements: name and samples.
-fn direct(made: &Calibration) -> [(&'static str, &[u64]); 4] {
+fn direct(made: &Calibration) -> [(&'static str, &[u64]); 6] {
     let direct = &made.direct;
     [
         ("system call", &direct.syscall),
         ("futex wakeup, same CPU", &direct.wake_local),
         ("pipe write and read", &direct.pipe_io),
+        ("timer, wakes no thread", &direct.timer),
+        ("timer of a less urgent thread", &direct.timer_wake),
         ("tick", &direct.tick),
     ]
 }

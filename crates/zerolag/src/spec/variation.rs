@@ -159,8 +159,12 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
     let everywhere = ByDistance { smt: value, llc: value, socket: value, remote: value };
     match entry {
         "context_switch" => costs.context_switch = value,
+        "fair_switch" => costs.fair_switch = value,
         "wakeup_local" => costs.wakeup_local = value,
         "wakeup_remote" => costs.wakeup_remote = value,
+        "syscall" => costs.syscall = value,
+        "waiting_call" => costs.waiting_call = value,
+        "pipe_io" => costs.pipe_io = value,
         "ipi_send" => costs.ipi_send = value,
         "ipi_latency" => costs.ipi_latency = everywhere,
         "ipi_handler" => costs.ipi_handler = value,
@@ -173,6 +177,7 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         "scan_per_cpu" => costs.scan_per_cpu = value,
         "scan_per_task" => costs.scan_per_task = value,
         "migrate_task" => costs.migrate_task = value,
+        "throttle" => costs.throttle = value,
         "cache_refill" => costs.cache_refill = everywhere,
         "idle_exit" => costs.idle_exit = value,
         _ => return Err(format!("unknown cost `{entry}`")),

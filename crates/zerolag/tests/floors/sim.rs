@@ -35,7 +35,7 @@ pub(crate) const FLOORS: Floors = &[
     // The programs.
     &["program/shared/file", "program/shared/pipe", "program/shared/request", "program/shared/rw_semaphore"],
     &["program/shared"],
-    &["program/task", "program/model"],
+    &["program/task", "program/model", "program/calls"],
     &["program/state"],
     &[
         "program/act/adaptive",

@@ -1,0 +1,117 @@
+//! What system calls cost a task besides what they do.
+//!
+//! The costs of wakeups and switches are charged where the scheduler does them. Entering the
+//! kernel, finding what the call names, copying and going back is work of the task itself, so it is
+//! put into the program as work in kernel mode: before the machine starts, so that profiles without
+//! such costs pay nothing at run time. All of it comes before the call's effect. The part that
+//! follows it in a real kernel is short, and cannot be told apart from user space.
+
+use crate::costs::Costs;
+use std::sync::Arc;
+use zerolag_model::Duration;
+use zerolag_workload::program::{Action, Program, TaskDef};
+use zerolag_workload::random::Dist;
+
+/// Returns the program with the costs of its system calls. O(actions).
+pub(crate) fn with_calls(program: Arc<Program>, costs: &Costs) -> Arc<Program> {
+    if [costs.syscall, costs.waiting_call, costs.pipe_io].iter().all(|cost| cost.is_zero()) {
+        return program;
+    }
+    let mut program = Arc::unwrap_or_clone(program);
+    program.tasks.iter_mut().for_each(|def| add_calls(def, costs));
+    Arc::new(program)
+}
+
+fn add_calls(def: &mut TaskDef, costs: &Costs) {
+    for phase in &mut def.phases {
+        let mut is_inside = false;
+        let mut actions = Vec::with_capacity(2 * phase.actions.len());
+        for action in phase.actions.drain(..) {
+            let time = cost(&action, is_inside, costs);
+            if !time.is_zero() {
+                actions.push(Action::Kernel(Dist::Constant(time)));
+            }
+            match action {
+                Action::SyscallEnter => is_inside = true,
+                Action::SyscallExit => is_inside = false,
+                _ => {}
+            }
+            actions.push(action);
+        }
+        phase.actions = actions;
+    }
+}
+
+/// Returns the cost of an action. Inside of a system call (`syscall` of a scenario) there is no
+/// further one to enter.
+fn cost(action: &Action, is_inside: bool, costs: &Costs) -> Duration {
+    let call = if is_inside { Duration::ZERO } else { costs.syscall };
+    match action {
+        Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,
+        Action::PipeWrite { .. } | Action::PipeRead { .. } => call + costs.waiting_call + costs.pipe_io,
+        Action::Sleep(_)
+        | Action::Timer { .. }
+        | Action::Wait { .. }
+        | Action::Sync { .. }
+        | Action::Signal(_)
+        | Action::Broadcast(_)
+        | Action::Barrier(_)
+        | Action::SemPost(_)
+        | Action::SemWait(_)
+        | Action::Suspend(_)
+        | Action::Resume(_)
+        | Action::Take(_)
+        | Action::Complete(_)
+        | Action::Call(_)
+        | Action::Send(_)
+        | Action::Read(_)
+        | Action::Io { .. } => call + costs.waiting_call,
+        // A mutex without contention is taken in user mode, and whether there is contention is
+        // known only at run time. The others are computations, or done by the kernel itself.
+        Action::Run(_)
+        | Action::Kernel(_)
+        | Action::Spin { .. }
+        | Action::Lock(_)
+        | Action::Unlock(_)
+        | Action::Stamp(_)
+        | Action::SyscallExit
+        | Action::CondResched
+        | Action::Down { .. }
+        | Action::Up { .. }
+        | Action::SpinLock(_)
+        | Action::SpinUnlock(_)
+        | Action::PreemptDisable
+        | Action::PreemptEnable
+        | Action::IrqsOff(_)
+        | Action::BhDisable
+        | Action::BhEnable
+        | Action::Softirqs
+        | Action::SoftTimers => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::SchedAttr;
+    use zerolag_workload::program::ResourceId;
+
+    #[test]
+    fn a_call_is_charged_once_and_work_is_not() {
+        let pipe = ResourceId(0);
+        let (read, run) = (Action::PipeRead { pipe, bytes: 1 }, Action::Run(Dist::Constant(Duration::from_micros(9))));
+        let inside = [Action::SyscallEnter, read.clone(), run.clone(), Action::Yield, Action::SyscallExit];
+        let actions: Vec<Action> =
+            [run.clone(), read.clone(), Action::Yield].into_iter().chain(inside.clone()).collect();
+        let def = TaskDef::looping("a", SchedAttr::NORMAL, actions);
+        let program = Arc::new(Program { tasks: vec![def], ..Program::default() });
+        let kernel = |us| Action::Kernel(Dist::Constant(Duration::from_micros(us)));
+        let us = Duration::from_micros;
+        let costs = Costs { syscall: us(1), waiting_call: us(2), pipe_io: us(4), ..Costs::zero() };
+        let [enter, inner, work, give, exit] = inside;
+        let charged =
+            vec![run, kernel(7), read, kernel(1), Action::Yield, kernel(1), enter, kernel(6), inner, work, give, exit];
+        assert_eq!(with_calls(Arc::clone(&program), &costs).tasks[0].phases[0].actions, charged);
+        assert!(Arc::ptr_eq(&with_calls(Arc::clone(&program), &Costs::server()), &program));
+    }
+}
