@@ -17,6 +17,7 @@ use crate::queue::{EventQueue, Phase};
 use crate::trace::Tracer;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, Io, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
+use zerolag_model::settings::TimerGrain;
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
 use zerolag_workload::Stream;
 
@@ -51,6 +52,9 @@ pub(crate) struct Kernel {
     pub(super) claim_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
     pub(super) lends_turns: bool,
+    /// Whether switches to fair tasks cost more than others (`fair_switch`), or set a timer when
+    /// they are over (`enforce.fair = hrtick`).
+    pub(super) has_other_switches: bool,
     /// What the switch whose operations are carried out still takes.
     pub(super) switch_ahead: Duration,
     /// How late timers of tasks are, if they are ever late.
@@ -108,6 +112,7 @@ impl Kernel {
         if !settings.irq_time_accounting {
             cpus.iter_mut().for_each(Cpu::own_interrupts);
         }
+        let has_other_switches = !costs.fair_switch.is_zero() || settings.enforce_fair == TimerGrain::Hrtick;
         Self {
             costs,
             cpus,
@@ -127,6 +132,7 @@ impl Kernel {
             rto_free_at: Vec::new(),
             claim_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
+            has_other_switches,
             switch_ahead: Duration::ZERO,
             lateness: None,
             timer_slack: settings.timer_slack,

@@ -80,7 +80,25 @@ impl Kernel {
     /// Gives the lock of the run queue back, and spends the time of a switch.
     #[inline(always)]
     fn end_pick(&mut self, cpu: CpuId, switched: bool) {
-        let cost = if switched { self.switch_cost(cpu) } else { Duration::ZERO };
+        if self.has_other_switches {
+            return self.end_other_pick(cpu, switched);
+        }
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        if switched {
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
+            if self.has_spinners() {
+                self.after_switch(cpu);
+            }
+        }
+    }
+
+    /// The same where switches to fair tasks cost more, or set a timer when they are over. Out of
+    /// line, for the others.
+    #[inline(never)]
+    fn end_other_pick(&mut self, cpu: CpuId, switched: bool) {
+        let of_class =
+            if self.cpus[cpu.index()].rq.is_current_fair() { self.costs.fair_switch } else { Duration::ZERO };
+        let cost = if switched { self.costs.context_switch + of_class } else { Duration::ZERO };
         self.switch_ahead = cost;
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         self.switch_ahead = Duration::ZERO;
@@ -90,13 +108,6 @@ impl Kernel {
                 self.after_switch(cpu);
             }
         }
-    }
-
-    /// Returns what the switch to the current task takes.
-    #[inline(always)]
-    fn switch_cost(&self, cpu: CpuId) -> Duration {
-        let is_dearer = !self.costs.fair_switch.is_zero() && self.cpus[cpu.index()].rq.is_current_fair();
-        self.costs.context_switch + if is_dearer { self.costs.fair_switch } else { Duration::ZERO }
     }
 
     /// Takes the lock of the CPU's own run queue, to leave the current task, unless that has been
