@@ -137,6 +137,15 @@ impl<'a> Caller<'a> {
             }
         }
         self.log.push(Entry { ticket, made, ops });
+        // Operations are bounded, so only calls that repeat each other without end get there. Seen
+        // once, under load, with `pull_claimed`; it took all memory, and said nothing.
+        if self.log.len() > CALLS_MAX {
+            let last: Vec<_> = self.log.iter().rev().take(12).map(|entry| &entry.made.call).collect();
+            // The round is over for the others, or the test would wait for sleeping ones.
+            self.host.budget.store(0, Ordering::Relaxed);
+            self.host.inboxes.iter().for_each(Inbox::notify);
+            panic!("CPU {} makes calls without end; the last, the latest first: {last:#?}", self.cpu);
+        }
         answer
     }
 
@@ -414,6 +423,9 @@ fn lock_pair(host: &Host, own: CpuId, other: CpuId) -> (MutexGuard<'_, Rq>, Mute
         (lock(own), first)
     }
 }
+
+/// The most calls of one thread.
+const CALLS_MAX: usize = 2_000_000;
 
 /// Delivers the threads' pending work on this thread.
 pub(crate) fn come_to_rest(host: &Host, callers: &mut [Caller<'_>]) {
