@@ -263,8 +263,10 @@ impl Rq {
         self.nr_switches
     }
 
-    /// Returns whether the current task is a fair one.
+    /// Returns whether the current task is a fair one: then it is worth asking for a preemption in
+    /// one step ([`Scheduler::preempt`](crate::Scheduler::preempt)).
     #[must_use]
+    #[inline(always)]
     pub fn is_current_fair(&self) -> bool {
         self.current_class() == ClassId::Fair
     }
@@ -641,14 +643,6 @@ impl Rq {
     /// Returns the class of the current task: its own class, even if a server runs it.
     pub(crate) fn current_class(&self) -> ClassId {
         self.current_prio().class()
-    }
-
-    /// Returns whether it is worth asking for a preemption in one step
-    /// ([`Scheduler::preempt`](crate::Scheduler::preempt)).
-    #[must_use]
-    #[inline(always)]
-    pub fn may_preempt_at_once(&self) -> bool {
-        self.current_class() == ClassId::Fair
     }
 
     /// Returns whether leaving the current task, when it is preempted, and picking the next one is

@@ -59,7 +59,7 @@ impl Kernel {
     /// [`preempt`](Self::preempt).
     #[inline(always)]
     pub(crate) fn may_preempt_at_once(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].rq.may_preempt_at_once()
+        self.cpus[cpu.index()].rq.is_current_fair()
     }
 
     /// Leaves the current task, which is preempted, and chooses the next one, if that is one step.

@@ -9,6 +9,7 @@
 use crate::costs::Costs;
 use std::sync::Arc;
 use zerolag_model::Duration;
+use zerolag_workload::nature::Hold;
 use zerolag_workload::program::{Action, Program, TaskDef};
 use zerolag_workload::random::Dist;
 
@@ -46,47 +47,17 @@ fn add_calls(def: &mut TaskDef, costs: &Costs) {
 /// further one to enter.
 fn cost(action: &Action, is_inside: bool, costs: &Costs) -> Duration {
     let call = if is_inside { Duration::ZERO } else { costs.syscall };
+    let nature = action.nature();
+    // A mutex without contention is taken in user mode, and whether there is contention is known
+    // only at run time. A semaphore of the kernel is taken inside of a call.
+    let takes_lock = matches!(nature.lock, Some((Hold::Takes, _)));
     match action {
         Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,
         Action::PipeWrite { .. } | Action::PipeRead { .. } => call + costs.waiting_call + costs.pipe_io,
-        Action::Sleep(_)
-        | Action::Timer { .. }
-        | Action::Wait { .. }
-        | Action::Sync { .. }
-        | Action::Signal(_)
-        | Action::Broadcast(_)
-        | Action::Barrier(_)
-        | Action::SemPost(_)
-        | Action::SemWait(_)
-        | Action::Suspend(_)
-        | Action::Resume(_)
-        | Action::Take(_)
-        | Action::Complete(_)
-        | Action::Call(_)
-        | Action::Send(_)
-        | Action::Read(_)
-        | Action::Io { .. } => call + costs.waiting_call,
-        // A mutex without contention is taken in user mode, and whether there is contention is
-        // known only at run time. The others are computations, or done by the kernel itself.
-        Action::Run(_)
-        | Action::Kernel(_)
-        | Action::Spin { .. }
-        | Action::Lock(_)
-        | Action::Unlock(_)
-        | Action::Stamp(_)
-        | Action::SyscallExit
-        | Action::CondResched
-        | Action::Down { .. }
-        | Action::Up { .. }
-        | Action::SpinLock(_)
-        | Action::SpinUnlock(_)
-        | Action::PreemptDisable
-        | Action::PreemptEnable
-        | Action::IrqsOff(_)
-        | Action::BhDisable
-        | Action::BhEnable
-        | Action::Softirqs
-        | Action::SoftTimers => Duration::ZERO,
+        // They wake a task that waits for a request or its answer.
+        Action::Complete(_) | Action::Send(_) => call + costs.waiting_call,
+        _ if (nature.may_sleep && !takes_lock) || nature.wakes_at.is_some() => call + costs.waiting_call,
+        _ => Duration::ZERO,
     }
 }
 
@@ -95,6 +66,21 @@ mod tests {
     use super::*;
     use zerolag_model::SchedAttr;
     use zerolag_workload::program::ResourceId;
+
+    #[test]
+    fn what_waits_or_wakes_is_a_call_and_a_lock_is_not() {
+        let us = Duration::from_micros;
+        let costs = Costs { syscall: us(1), waiting_call: us(2), pipe_io: us(4), ..Costs::zero() };
+        let at = ResourceId(0);
+        let of = |action: Action| cost(&action, false, &costs).as_nanos() / 1_000;
+        let (sleep, sync) = (Action::Sleep(Dist::Constant(us(9))), Action::Sync { condition: at, mutex: at });
+        for waits in [sleep, sync, Action::SemPost(at), Action::SemWait(at), Action::Signal(at), Action::Send(at)] {
+            assert_eq!(of(waits.clone()), 3, "{waits:?}");
+        }
+        for none in [Action::Lock(at), Action::Unlock(at), Action::SpinLock(at), Action::Stamp(0)] {
+            assert_eq!(of(none.clone()), 0, "{none:?}");
+        }
+    }
 
     #[test]
     fn a_call_is_charged_once_and_work_is_not() {
