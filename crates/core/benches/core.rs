@@ -7,7 +7,7 @@
 //! running a more urgent task: a search of cpupri.
 
 #[path = "../tests/support/machine.rs"]
-#[expect(dead_code, reason = "shared with the test of allocations, which uses all of it")]
+#[expect(dead_code, reason = "shared with the tests")]
 mod machine;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};

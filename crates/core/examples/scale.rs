@@ -12,7 +12,7 @@
 //! ```
 
 #[path = "../tests/support/machine.rs"]
-#[expect(dead_code, reason = "shared with the test of allocations, which uses all of it")]
+#[expect(dead_code, reason = "shared with the tests")]
 mod machine;
 
 use std::process::ExitCode;

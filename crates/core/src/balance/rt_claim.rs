@@ -113,11 +113,16 @@ fn count_access<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) {
 
 /// Asks a CPU on which a task that still waits on `other` could run to pull it. O(tasks that wait
 /// there).
+///
+/// If `other` is about to switch to one of them, nothing is asked: the switch pushes those that
+/// still wait. A CPU that is asked would find that task first and leave it there ([`rt_take`]), and
+/// would ask again, even itself, until `other` has switched: an interrupt after the other, and
+/// without end where one thread executes both CPUs.
 fn relay<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>) {
     for slot in other.rt.waiting(&other.tasks) {
         cx.io.costs.tasks_scanned += 1;
         if other.tasks[slot].prio.beats(other.current_prio()) {
-            continue; // It is about to run there.
+            return; // It is about to run there.
         }
         if let Some(target) = rt_lowest::find_lowest(other, cx, slot) {
             let work = Work::RtPullFrom(other.cpu());

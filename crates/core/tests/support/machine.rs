@@ -166,6 +166,18 @@ impl Machine {
         }
     }
 
+    /// Delivers an IPI at once, before all that is pending.
+    pub(crate) fn ask(&mut self, cpu: u32, work: Work) {
+        let now = self.tick_clock();
+        let step = self.scheduler.remote(&mut self.rqs[cpu as usize], now, work, &mut self.io);
+        self.carry(step);
+    }
+
+    /// Returns the number of pending IPIs.
+    pub(crate) fn ipis(&self) -> usize {
+        self.pending.iter().filter(|pending| matches!(pending, Pending::Ipi(..))).count()
+    }
+
     pub(crate) fn tick(&mut self, cpu: u32) {
         let now = self.tick_clock();
         let step = self.scheduler.tick(&mut self.rqs[cpu as usize], now, &mut self.io);
@@ -181,11 +193,7 @@ impl Machine {
                         self.schedule(cpu.0, Leave::Preempted);
                     }
                 }
-                Pending::Ipi(cpu, work) => {
-                    let now = self.tick_clock();
-                    let step = self.scheduler.remote(&mut self.rqs[cpu.index()], now, work, &mut self.io);
-                    self.carry(step);
-                }
+                Pending::Ipi(cpu, work) => self.ask(cpu.0, work),
             }
         }
     }

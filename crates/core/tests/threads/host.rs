@@ -137,8 +137,9 @@ impl<'a> Caller<'a> {
             }
         }
         self.log.push(Entry { ticket, made, ops });
-        // Operations are bounded, so only calls that repeat each other without end get there. Seen
-        // once, under load, with `pull_claimed`; it took all memory, and said nothing.
+        // Operations are bounded, so only calls that repeat each other without end get there. With
+        // `pull_claimed` a CPU once asked itself again and again (`pull_claimed.rs`): that took all
+        // memory, and said nothing.
         if self.log.len() > CALLS_MAX {
             let last: Vec<_> = self.log.iter().rev().take(12).map(|entry| &entry.made.call).collect();
             // The round is over for the others, or the test would wait for sleeping ones.
