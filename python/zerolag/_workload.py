@@ -67,6 +67,7 @@ class Task(_Scheduled):
     """A task: `instances` threads that repeat the same steps."""
 
     instances: Optional[Union[int, str, Mapping[str, Any]]] = None
+    created_on: Optional[int] = None
     uclamp_min: Optional[int] = None
     uclamp_max: Optional[int] = None
     loop: Optional[Union[int, str]] = None

@@ -147,7 +147,8 @@ impl Machine {
                 continue; // They are created with their group.
             }
             for instance in 0..task.instances {
-                let born_on = isolation::birthplace(kernel, programs.tasks.len());
+                let in_turn = || isolation::birthplace(kernel, programs.tasks.len());
+                let born_on = task.created_on.unwrap_or_else(in_turn);
                 let id = admin.groups.create_task(kernel, programs, def, instance, None, born_on)?;
                 kernel.arm_task_timer(id, born_on, Instant::ZERO.saturating_add(task.delay));
             }

@@ -233,6 +233,13 @@ pub enum SimError {
         /// The group's path.
         path: Arc<str>,
     },
+    /// A task is to be created on a CPU that the machine does not have.
+    NoCpu {
+        /// The task's name.
+        name: Arc<str>,
+        /// The CPU.
+        cpu: CpuId,
+    },
     /// A group is to be made that exists already: it was not removed, or its tasks have not ended
     /// yet.
     GroupThere {
@@ -266,6 +273,9 @@ impl fmt::Display for SimError {
             }
             Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
             Self::NoGroup { name, path } => write!(f, "task `{name}`: group `{path}` is not there (ENOENT)"),
+            Self::NoCpu { name, cpu } => {
+                write!(f, "task `{name}` cannot be created on CPU {cpu}, which does not exist")
+            }
             Self::GroupThere { path } => {
                 write!(f, "group `{path}` is still there: not all of its tasks have ended (EEXIST)")
             }

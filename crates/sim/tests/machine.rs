@@ -209,6 +209,19 @@ fn waiting_for_what_never_comes_is_named() {
     assert_eq!(waits[0].to_string(), "patient-0 waits for semaphore `gate`");
 }
 
+#[test]
+fn a_task_is_not_created_on_a_cpu_that_does_not_exist() {
+    let on =
+        |cpu| TaskDef { created_on: Some(CpuId(cpu)), ..task("far", SchedAttr::NORMAL, Some(1), vec![run_for(ms(1))]) };
+    let machine = |cpu| {
+        let program = Program { tasks: vec![on(cpu)], ..Program::default() };
+        Machine::new(Arc::new(program), &config(2, Costs::zero()), Tracing::On).map(drop)
+    };
+    machine(1).expect("the last CPU");
+    let error = machine(2).expect_err("there are two");
+    assert_eq!(error.to_string(), "task `far-0` cannot be created on CPU 2, which does not exist");
+}
+
 /// Low holds the lock, high wants it, medium would keep low from ever finishing: Mars Pathfinder.
 fn inversion(inherit: bool) -> Duration {
     let lock = ResourceId(0);

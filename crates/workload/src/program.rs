@@ -88,6 +88,9 @@ pub struct TaskDef {
     pub instances: u32,
     /// Time from the start of the run to the first action.
     pub delay: Duration,
+    /// The CPU on which the threads that exist from the start are created, as if their parent ran
+    /// there: the search for the first CPU begins at it. `None`: the CPUs in turn.
+    pub created_on: Option<CpuId>,
     /// Attributes at the start.
     pub attr: SchedAttr,
     /// The CPUs that it may use at the start; `None` is every CPU of its cpuset.
@@ -115,6 +118,7 @@ impl TaskDef {
             name,
             instances: 1,
             delay: Duration::ZERO,
+            created_on: None,
             attr,
             affinity: None,
             group: None,

@@ -250,6 +250,10 @@ fn each_mistake_is_named_with_what_would_be_right() {
             "s.toml:2:8: error: CPU 4 does not exist: the machine has CPUs 0..=3\n  help: name a CPU that exists, or choose a machine with more CPUs",
         ),
         (
+            &format!("created_on = 4\n{RUN}"),
+            "s.toml:2:14: error: CPU 4 does not exist: the machine has CPUs 0..=3\n  help: name a CPU that exists, or choose a machine with more CPUs",
+        ),
+        (
             &format!("instances = 2000000\n{RUN}"),
             "s.toml:2:13: error: with these 2000000 instances there are 2000000 tasks; at most 1000000 are simulated",
         ),

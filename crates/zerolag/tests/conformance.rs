@@ -34,3 +34,56 @@ fn a_wrong_figure_is_outside_its_band() {
     let comparisons = validate::run(&case).expect("a run");
     assert!(comparisons.iter().all(|comparison| !comparison.is_inside()));
 }
+
+/// Reads a case with two CPUs and the scenario beside it, with this `created_on`.
+fn created_on(name: &str, created_on: &str) -> Result<Case, String> {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("conformance-{name}"));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let workload = r#"
+        [task.a]
+        steps = [{ timer = { period = "10ms" } }, { run = "4ms" }]
+        [task.b]
+        steps = [{ timer = { period = "10ms" } }, { run = "4ms" }]
+    "#;
+    let case = format!(
+        "title = \"x\"\nworkload = \"w.toml\"\n[band.share]\nabsolute = 1\n[[recorded]]\nkernel = \"6.12\"\non = \"x\"\n\
+         cpus = 2\ncreated_on = {created_on}\nfrom_ms = 0\nwindow_ms = 100\n[recorded.figures]\n\"share.a\" = 40\n"
+    );
+    let path = dir.join(format!("{name}.toml"));
+    std::fs::write(dir.join("w.toml"), workload).expect("written");
+    std::fs::write(&path, case).expect("written");
+    let case = Case::read(&path).map_err(|error| error.to_string())?;
+    validate::run(&case).map_err(|error| error.to_string())?;
+    Ok(case)
+}
+
+#[test]
+fn takes_that_began_alike_are_simulated_once() {
+    let case = created_on("case", "[[0, 1], [1, 1], [0, 1]]").expect("a case");
+    let takes: Vec<_> =
+        case.recorded[0].created_on.iter().map(|(cpus, takes)| (cpus[0].0, cpus[1].0, *takes)).collect();
+    assert_eq!(takes, [(0, 1, 2), (1, 1, 1)]);
+}
+
+#[test]
+fn the_cpus_of_a_take_are_those_of_the_machine_one_per_task() {
+    let error = created_on("far", "[[0, 2]]").expect_err("there is no CPU 2");
+    assert!(error.ends_with("far.toml: `created_on` has CPU 2: the machine has CPUs 0..=1"), "{error}");
+    let error = created_on("few", "[[0, 1], [1]]").expect_err("b is missing");
+    assert!(error.ends_with("few.toml: a take of `created_on` has 1 CPUs for 2 tasks"), "{error}");
+}
+
+#[test]
+fn the_cpu_on_which_tasks_are_created_decides() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
+    let mut case = Case::read(&root.join("reported/fifo-three-two-cpus.toml")).expect("a case");
+    case.recorded.retain(|recording| recording.kernel == zerolag_model::KernelVersion::V6_12);
+    let mut least = |cpu: u32| {
+        case.recorded[0].created_on.iter_mut().for_each(|(cpus, _)| cpus.fill(zerolag_model::CpuId(cpu)));
+        let compared = validate::run(&case).expect("a run");
+        compared[0].figures.iter().find(|figure| figure.name == "share.hog1").expect("a figure").ours
+    };
+    // Recorded: 19.0, 26.7 and 19.0 % created on CPU 1, and 33.1 % on CPU 0.
+    let (zero, one) = (least(0), least(1));
+    assert!(zero > 30.0 && one < 20.0, "{zero} and {one}");
+}

@@ -29,6 +29,7 @@ class Figures:
         self.turns = dict.fromkeys(names, 0)
         self.delays = {name: [] for name in names}
         self.sequence = []
+        self.created_on = {}
         self.migrations = 0
         self.others = 0
         woken = {}
@@ -53,6 +54,9 @@ class Figures:
                     self.migrations += 1
             elif event == "sched_switch":
                 prev, _, state, following, pid = SWITCH.match(rest).groups()
+                if prev in self.run and at < 0:
+                    # It sleeps there until the workload begins: the CPU on which play.c created it, if its group did not move it.
+                    self.created_on[prev] = int(cpu)
                 turn = current.pop(cpu, None)
                 if turn:
                     name, since, so_far, began = turn
@@ -160,6 +164,9 @@ def main(out, workload, cpus, *recordings):
         case += [f'costs = "../costs/virtual-{series or kernel}.toml"']
         case += ["turns_of_us = 25"] if cpus > 1 else []
         case += [f'because = "{words}"'] if (words := because.get((kernel, on))) else []
+        if cpus > 1:
+            case += ["# Per take, the CPU on which each task slept before the start, in the order of the workload."]
+            case += [f"created_on = {[[take.created_on[task] for task in tasks] for take in takes]}"]
         case += ["from_ms = 700", "window_ms = 3000"]
         # Debian's kernels are built without CONFIG_IRQ_TIME_ACCOUNTING.
         settings = ["irq_time_accounting=off", *settings]

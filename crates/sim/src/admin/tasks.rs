@@ -34,6 +34,9 @@ impl Groups {
         let task = &programs.program.tasks[def];
         let name: Arc<str> = task.name_of(instance).into();
         let group = self.id_of(task.group).map_err(|path| SimError::NoGroup { name: Arc::clone(&name), path })?;
+        if born_on.index() >= kernel.nr_cpus() {
+            return Err(SimError::NoCpu { name, cpu: born_on });
+        }
         kernel.reserve_tasks(id.index() + 1);
         let attr: SchedAttr = task.attr;
         let cpuset = task.cpuset.map_or_else(CpusetId::default, cpuset::id_of);

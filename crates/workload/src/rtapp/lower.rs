@@ -250,6 +250,7 @@ impl Lower<'_> {
             name: name.into(),
             instances,
             delay,
+            created_on: None,
             attr,
             affinity,
             group,

@@ -78,14 +78,20 @@ impl Reader<'_> {
         self.check_hotplug(entry.key_span);
     }
 
-    fn cpu_change(&mut self, at: Duration, table: &Table<'_, '_>) {
-        table.refuse_unknown(&CPU_KEYS, "a change of a CPU", self.report);
-        let Some((number, place)) = table.int("cpu", 0..=u64::from(u32::MAX), self.report) else { return };
+    /// Returns the CPU of this number; reports that the machine has no such CPU.
+    pub(super) fn existing_cpu(&mut self, number: u64, place: Span) -> Option<CpuId> {
         let cpu = CpuId(u32::try_from(number).unwrap_or(u32::MAX));
         if cpu.index() >= self.nr_cpus {
             self.report.push(check::no_such_cpu(place, i64::from(cpu.0), self.nr_cpus));
-            return;
+            return None;
         }
+        Some(cpu)
+    }
+
+    fn cpu_change(&mut self, at: Duration, table: &Table<'_, '_>) {
+        table.refuse_unknown(&CPU_KEYS, "a change of a CPU", self.report);
+        let Some((number, place)) = table.int("cpu", 0..=u64::from(u32::MAX), self.report) else { return };
+        let Some(cpu) = self.existing_cpu(number, place) else { return };
         match table.get("online").map(|entry| (entry.item, entry.item.get_ref())) {
             Some((_, Value::Boolean(is_online))) => {
                 let what = Change::Cpu { cpu, is_online: *is_online };

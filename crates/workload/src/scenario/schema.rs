@@ -235,6 +235,7 @@ fn task_key(key: &str) -> Value {
         "cpus" => defined("cpus"),
         "cpuset" | "group" | "name" => string(),
         "instances" => threads(),
+        "created_on" => int(0, MAX_CPUS as i64 - 1),
         "loop" => json!({ "anyOf": [defined("count"), { "const": "forever" }] }),
         "steps" => defined("steps"),
         "phase" => json!({ "type": "array", "items": object(&task::PHASE_KEYS, task_key) }),

@@ -22,7 +22,7 @@ use zerolag_model::{
 
 pub(super) const SCHED_KEYS: [&str; 8] =
     ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags"];
-pub(super) const TASK_KEYS: [&str; 19] = [
+pub(super) const TASK_KEYS: [&str; 20] = [
     "policy",
     "priority",
     "nice",
@@ -37,6 +37,7 @@ pub(super) const TASK_KEYS: [&str; 19] = [
     "uclamp_min",
     "uclamp_max",
     "instances",
+    "created_on",
     "delay",
     "until",
     "loop",
@@ -120,6 +121,8 @@ impl Reader<'_> {
         };
         let group = self.group(table);
         let delay = table.time("delay", self.report).unwrap_or_default();
+        let created_on = table.int("created_on", 0..=u64::from(u32::MAX), self.report);
+        let created_on = created_on.and_then(|(number, place)| self.existing_cpu(number, place));
         let turns = table.get("loop").and_then(|entry| self.turns(entry));
         let mut phases = match (table.get("steps"), table.get("phase")) {
             (Some(steps), None) => {
@@ -144,7 +147,7 @@ impl Reader<'_> {
         });
         let clamp = self.clamp(table);
         let name = entry.key.into();
-        Some(TaskDef { name, instances, delay, attr, affinity, group, cpuset, clamp, turns, phases })
+        Some(TaskDef { name, instances, delay, created_on, attr, affinity, group, cpuset, clamp, turns, phases })
     }
 
     /// Reads the utilisation clamps.

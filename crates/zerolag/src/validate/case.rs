@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use zerolag_model::{Duration, Instant, KernelVersion, Topology};
+use zerolag_model::{CpuId, Duration, Instant, KernelVersion, Topology};
 use zerolag_sim::Costs;
 
 /// The allowed error of a figure: the larger of an absolute distance and a part of the recorded
@@ -55,6 +55,9 @@ pub struct Recording {
     pub turns_of: Duration,
     /// The costs of the recorded machine; of the default profile if none are known.
     pub costs: Option<Costs>,
+    /// Per take that differed in that, the CPU on which each task of the workload was created, in
+    /// its order, and the number of such takes. Empty: as the workload says.
+    pub created_on: Vec<(Vec<CpuId>, usize)>,
     /// Start of the measured window.
     pub from: Instant,
     /// Length of the measured window.
@@ -157,6 +160,8 @@ struct RecordingTable {
     #[serde(default)]
     turns_of_us: u64,
     costs: Option<PathBuf>,
+    #[serde(default)]
+    created_on: Vec<Vec<u32>>,
     from_ms: u64,
     window_ms: u64,
     figures: BTreeMap<String, f64>,
@@ -212,6 +217,18 @@ impl Case {
                     Some(read.map_err(|toml| error(format!("{}: {toml}", file.display())))?)
                 }
             };
+            let mut created_on: Vec<(Vec<CpuId>, usize)> = Vec::new();
+            for take in table.created_on {
+                if let Some(cpu) = take.iter().find(|cpu| **cpu >= table.cpus) {
+                    let last = table.cpus - 1;
+                    return Err(error(format!("`created_on` has CPU {cpu}: the machine has CPUs 0..={last}")));
+                }
+                let take: Vec<CpuId> = take.into_iter().map(CpuId).collect();
+                match created_on.iter_mut().find(|(known, _)| *known == take) {
+                    Some((_, takes)) => *takes += 1,
+                    None => created_on.push((take, 1)),
+                }
+            }
             recorded.push(Recording {
                 kernel,
                 on: table.on,
@@ -221,6 +238,7 @@ impl Case {
                 parameters: table.parameters.into_iter().collect(),
                 turns_of: Duration::from_micros(table.turns_of_us),
                 costs,
+                created_on,
                 from: Instant::ZERO + Duration::from_millis(table.from_ms),
                 window: Duration::from_millis(table.window_ms),
                 figures,
@@ -254,10 +272,12 @@ impl Case {
     pub fn band(&self, figure: &str) -> Result<Band, CaseError> {
         let kind = figure.split_once(['.', '/']).map_or(figure, |(kind, _)| kind);
         let declared = self.bands.get(figure).or_else(|| self.bands.get(kind)).copied();
-        declared.ok_or_else(|| CaseError {
-            path: self.path.clone(),
-            says: format!("no band is declared for `{figure}`: add [band.{kind}] with `absolute` or `percent`"),
-        })
+        let says = || format!("no band is declared for `{figure}`: add [band.{kind}] with `absolute` or `percent`");
+        declared.ok_or_else(|| self.error(says()))
+    }
+
+    pub(super) fn error(&self, says: String) -> CaseError {
+        CaseError { path: self.path.clone(), says }
     }
 }
 
@@ -312,6 +332,7 @@ mod rows {
             parameters: below("parameters."),
             turns_of_us: if said.contains_key("turns_of_us") { whole("turns_of_us")? } else { 0 },
             costs: said.get("costs").map(Into::into),
+            created_on: Vec::new(),
             from_ms: whole("from_ms")?,
             window_ms: whole("window_ms")?,
             figures,

@@ -30,10 +30,11 @@ pub(crate) use table::{reasons, table, total};
 use crate::simulation::{Plan, PlanError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::iter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zerolag_model::{Duration, Instant};
+use zerolag_model::{CpuId, Duration, Instant};
 use zerolag_sim::{SimError, Tracing};
 use zerolag_workload::random::Dist;
 use zerolag_workload::{self as workload, Diagnostics, LoadOptions, Program};
@@ -187,20 +188,45 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         if let Some(costs) = &recording.costs {
             plan = plan.with_costs(costs.clone());
         }
-        let as_said = Arc::clone(&plan.program);
         let mut runs = Vec::new();
-        for (delay, seed) in case.begins.delays().zip(0..) {
-            // Which CPU ticks first is another draw in each run.
-            plan.config.seed = seed;
-            plan.program = begun_later(&as_said, delay);
-            plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
-            let measured = measure(&plan, recording.turns_of, recording.from + delay, recording.window);
-            let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), error))?;
-            runs.push(ours(case, recording, &measured));
+        for (as_said, takes) in beginnings(case, recording, &plan.program)? {
+            for (delay, seed) in case.begins.delays().zip(0..) {
+                // Which CPU ticks first is another draw in each run.
+                plan.config.seed = seed;
+                plan.program = begun_later(&as_said, delay);
+                plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
+                let measured = measure(&plan, recording.turns_of, recording.from + delay, recording.window);
+                let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), error))?;
+                runs.extend(iter::repeat_n(ours(case, recording, &measured), takes));
+            }
         }
         comparisons.push(compare(case, recording, &runs)?);
     }
     Ok(comparisons)
+}
+
+/// Returns the programs that differ in the CPUs on which the tasks of the recorded takes were
+/// created, and the number of takes of each.
+fn beginnings(
+    case: &Case,
+    recording: &Recording,
+    said: &Arc<Program>,
+) -> Result<Vec<(Arc<Program>, usize)>, CaseError> {
+    if recording.created_on.is_empty() {
+        return Ok(vec![(Arc::clone(said), 1)]);
+    }
+    let begin = |(cpus, takes): &(Vec<CpuId>, usize)| {
+        let mut program = Program::clone(said);
+        if cpus.len() != program.tasks.len() {
+            let (cpus, tasks) = (cpus.len(), program.tasks.len());
+            return Err(case.error(format!("a take of `created_on` has {cpus} CPUs for {tasks} tasks")));
+        }
+        for (task, cpu) in program.tasks.iter_mut().zip(cpus) {
+            task.created_on = Some(*cpu);
+        }
+        Ok((Arc::new(program), *takes))
+    };
+    recording.created_on.iter().map(begin).collect()
 }
 
 /// A recorded sequence is searched for in twice its time: its position in the cycle is unknown.
