@@ -24,8 +24,9 @@ pub struct Costs {
     /// Putting a task on a run queue of another cache.
     pub wakeup_remote: Duration,
     /// What a system call takes its task besides its effect: entry, arguments, exit. The wakeup or
-    /// switch that it causes comes on top. A step that takes a mutex is no call. Where it is zero,
-    /// the entries of wakeups and switches contain it.
+    /// switch that it causes comes on top. A step that takes a mutex or gives it back is a call
+    /// only if tasks contend for it. Where it is zero, the entries of wakeups and switches contain
+    /// it.
     pub syscall: Duration,
     /// What a call takes on top of `syscall` if it may wait or wakes another task: queueing,
     /// setting a timer.

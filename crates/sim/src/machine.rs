@@ -125,7 +125,7 @@ impl Machine {
             noise: Noise::default(),
             arrivals: Arrivals::default(),
             admin: Admin::new(Arc::clone(&program), changes, *seed),
-            programs: Programs::new(program, settings, *seed),
+            programs: Programs::new(program, settings, costs, *seed),
             seed: *seed,
             end: duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
             patience: Patience::for_tasks(instances),

@@ -5,6 +5,9 @@
 //! put into the program as work in kernel mode: before the machine starts, so that profiles without
 //! such costs pay nothing at run time. All of it comes before the call's effect. The part that
 //! follows it in a real kernel is short, and cannot be told apart from user space.
+//!
+//! Only a contended mutex is a call, and whether one is contended is known at run time: its calls
+//! are charged by [`futex`](crate::program::act::futex), with [`LockCosts`].
 
 use crate::costs::Costs;
 use std::sync::Arc;
@@ -12,6 +15,21 @@ use zerolag_model::Duration;
 use zerolag_workload::nature::Hold;
 use zerolag_workload::program::{Action, Program, TaskDef};
 use zerolag_workload::random::Dist;
+
+/// What a call for a contended mutex costs its task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LockCosts {
+    /// A call that finds no waiter to wake.
+    pub(crate) idle: Duration,
+    /// A call that waits, or wakes a waiter.
+    pub(crate) busy: Duration,
+}
+
+impl LockCosts {
+    pub(crate) fn of(costs: &Costs) -> Self {
+        Self { idle: costs.syscall, busy: costs.syscall + costs.waiting_call }
+    }
+}
 
 /// Returns the program with the costs of its system calls. O(actions).
 pub(crate) fn with_calls(program: Arc<Program>, costs: &Costs) -> Arc<Program> {
@@ -48,8 +66,7 @@ fn add_calls(def: &mut TaskDef, costs: &Costs) {
 fn cost(action: &Action, is_inside: bool, costs: &Costs) -> Duration {
     let call = if is_inside { Duration::ZERO } else { costs.syscall };
     let nature = action.nature();
-    // A mutex without contention is taken in user mode, and whether there is contention is known
-    // only at run time. A semaphore of the kernel is taken inside of a call.
+    // A mutex without contention is taken in user mode, a semaphore of the kernel inside of a call.
     let takes_lock = matches!(nature.lock, Some((Hold::Takes, _)));
     match action {
         Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,

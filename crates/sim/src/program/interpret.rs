@@ -40,7 +40,7 @@ impl Programs {
         }
         self.report_timer(kernel, cpu, task);
         if let Some(mutex) = self.tasks[task.index()].cursor.relock {
-            if self.take_mutex(kernel, cpu, task, mutex) {
+            if self.lock(kernel, cpu, task, mutex) {
                 self.tasks[task.index()].cursor.relock = None;
             }
             return;
@@ -262,15 +262,21 @@ impl Programs {
             }
             Action::Timer { timer, period, mode } => self.wait_timer(kernel, cpu, task, *timer, period, *mode),
             Action::Lock(mutex) => {
-                if self.take_mutex(kernel, cpu, task, *mutex) {
+                if self.lock(kernel, cpu, task, *mutex) {
                     self.step_over(task);
                 }
             }
             Action::Unlock(mutex) => {
+                if self.enters_unlock(kernel, cpu, task, *mutex) {
+                    return;
+                }
                 self.step_over(task);
                 self.drop_mutex(kernel, cpu, task, *mutex);
             }
             Action::Wait { condition, mutex } => {
+                if self.enters_unlock(kernel, cpu, task, *mutex) {
+                    return;
+                }
                 self.step_over(task);
                 self.wait_condition(kernel, cpu, task, *condition, *mutex);
             }
@@ -278,6 +284,9 @@ impl Programs {
                 if !self.tasks[task.index()].cursor.signalled {
                     self.tasks[task.index()].cursor.signalled = true;
                     self.wake_waiters(kernel, cpu, *condition, 1);
+                    return;
+                }
+                if self.enters_unlock(kernel, cpu, task, *mutex) {
                     return;
                 }
                 self.tasks[task.index()].cursor.signalled = false;

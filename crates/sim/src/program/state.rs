@@ -1,9 +1,11 @@
 //! [`Programs`]: all tasks as their programs see them, and the resources that they share.
 
+use crate::costs::Costs;
 use crate::device::disk::DiskQueue;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, WakeKind};
 use crate::outcome::{End, Wait};
+use crate::program::calls::LockCosts;
 use crate::program::model::models;
 use crate::program::shared::Shared;
 use crate::program::shared::file::CachedFile;
@@ -35,12 +37,14 @@ pub(crate) struct Programs {
     pub(super) is_rt: bool,
     /// Whether a task spins for an inheriting mutex while its holder runs (`rt_mutex_spin`).
     pub(super) rt_mutex_spin: bool,
+    /// What calls for contended mutexes cost.
+    pub(super) lock_costs: LockCosts,
     /// The number of tasks that have not ended.
     alive: usize,
 }
 
 impl Programs {
-    pub(crate) fn new(program: Arc<Program>, settings: &Settings, seed: u64) -> Self {
+    pub(crate) fn new(program: Arc<Program>, settings: &Settings, costs: &Costs, seed: u64) -> Self {
         let preempt = settings.preempt;
         Self {
             tasks: Vec::with_capacity(program.tasks.iter().map(|def| def.instances as usize).sum()),
@@ -51,6 +55,7 @@ impl Programs {
             semaphores_inherit: preempt == Preempt::Rt,
             is_rt: preempt == Preempt::Rt,
             rt_mutex_spin: settings.rt_mutex_spin,
+            lock_costs: LockCosts::of(costs),
             alive: 0,
         }
     }

@@ -97,6 +97,19 @@ pub(crate) enum Reading {
     Copies,
 }
 
+/// Where a task is in the call that takes or gives back a contended mutex: see
+/// [`futex`](crate::program::act::futex).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum LockCall {
+    /// In no such call.
+    #[default]
+    Apart,
+    /// It has spent the time of the call, which takes effect next.
+    Entered,
+    /// It waits for the mutex, or has been woken to take it.
+    Waits,
+}
+
 /// Where a task is in its program.
 ///
 /// First what every action reads, then what locks, pipes and files need: see [`Task`].
@@ -114,6 +127,8 @@ pub(crate) struct Cursor {
     pub(crate) entered: bool,
     /// `Sync` has signalled and now waits.
     pub(crate) signalled: bool,
+    /// Where it is in a call for a contended mutex.
+    pub(crate) lock_call: LockCall,
     /// A mutex that was handed over to it while it waited.
     pub(crate) handed: Option<ResourceId>,
     /// The spinning lock that it spins for.

@@ -40,6 +40,7 @@ pub(crate) const FLOORS: Floors = &[
     &[
         "program/act/adaptive",
         "program/act/compute",
+        "program/act/futex",
         "program/act/mutex",
         "program/act/pipe",
         "program/act/read",

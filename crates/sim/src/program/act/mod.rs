@@ -6,6 +6,7 @@
 
 pub(crate) mod adaptive;
 pub(crate) mod compute;
+pub(crate) mod futex;
 pub(crate) mod mutex;
 pub(crate) mod pipe;
 pub(crate) mod read;

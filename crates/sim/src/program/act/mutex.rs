@@ -70,13 +70,14 @@ impl Programs {
 
     /// Gives a mutex back, and lets its next waiter have it or try for it.
     pub(crate) fn drop_mutex(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) {
-        let Shared::Mutex { inherit, owner, waiters } = &mut self.shared[id.index()] else {
+        let Shared::Mutex { inherit, owner, waiters, is_marked } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
         };
         if *owner != Some(task) {
             self.stop_not_held(kernel, task, id);
             return;
         }
+        *is_marked = false;
         let next = waiters.pop();
         let inherit = *inherit;
         let handed_to = next.filter(|_| inherit);
@@ -166,7 +167,7 @@ impl Programs {
             State::Waits(_) | State::Active | State::Unborn | State::Dead => return,
         };
         let Some(lends) = kernel.lends(holder) else { return };
-        let Shared::Mutex { inherit: true, owner, waiters } = &mut self.shared[mutex.index()] else { return };
+        let Shared::Mutex { inherit: true, owner, waiters, .. } = &mut self.shared[mutex.index()] else { return };
         let (owner, first) = (*owner, waiters.first());
         if !waiters.remove(holder) {
             return;

@@ -28,9 +28,12 @@ pub(crate) struct SpinLock {
 }
 
 /// A resource of the program.
+///
+/// A mutex is *marked* while its word says that tasks may wait, so that giving it back is a call
+/// ([`futex`](crate::program::act::futex)).
 #[derive(Clone, Debug)]
 pub(crate) enum Shared {
-    Mutex { inherit: bool, owner: Option<TaskId>, waiters: WaitQueue },
+    Mutex { inherit: bool, owner: Option<TaskId>, waiters: WaitQueue, is_marked: bool },
     Condition { waiters: WaitQueue },
     Barrier { parties: u32, waiters: WaitQueue },
     Semaphore { count: u32, waiters: WaitQueue },
@@ -48,8 +51,9 @@ impl Shared {
     /// Makes a resource; the windows of a file have the locks from `first_lock` on.
     fn new(resource: &Resource, first_lock: u32, preempt: Preempt, seed: u64) -> Self {
         let waiters = WaitQueue::new();
+        let mutex = |inherit, waiters| Self::Mutex { inherit, owner: None, waiters, is_marked: false };
         match &resource.kind {
-            ResourceKind::Mutex { inherit } => Self::Mutex { inherit: *inherit, owner: None, waiters },
+            ResourceKind::Mutex { inherit } => mutex(*inherit, waiters),
             ResourceKind::Condition => Self::Condition { waiters },
             ResourceKind::Barrier { parties } => Self::Barrier { parties: *parties, waiters },
             ResourceKind::Semaphore { initial } => Self::Semaphore { count: *initial, waiters },
@@ -59,7 +63,7 @@ impl Shared {
                 Self::Queue { capacity: *capacity, requests: VecDeque::new(), waiters, next: 0 }
             }
             ResourceKind::RwSemaphore => Self::RwSemaphore(RwSemaphore::default()),
-            ResourceKind::SpinLock if preempt == Preempt::Rt => Self::Mutex { inherit: true, owner: None, waiters },
+            ResourceKind::SpinLock if preempt == Preempt::Rt => mutex(true, waiters),
             ResourceKind::SpinLock => Self::SpinLock(SpinLock::default()),
             ResourceKind::Pipe { capacity } => Self::Pipe(Pipe::new(*capacity)),
             ResourceKind::Disk(disk) => Self::Disk(DiskQueue::new(disk, &resource.name, seed)),
