@@ -2,9 +2,10 @@
  *
  *   play PLAN
  *
- * `run` is CPU time as the kernel counts it: the time between two reads of the clock counts if it is short, or if the kernel has not switched in it
- * (an interrupt, the turn of another virtual CPU). Asking the kernel for the time (CLOCK_THREAD_CPUTIME_ID) would charge the task then and so move
- * the ends of its time slices; its count of switches does not. A loop of fixed length takes twice its time on two virtual CPUs that run in turns.
+ * `run` is time in which the task computes: the time between two reads of the clock counts if it is short, so interrupts and the turns of other tasks do not
+ * count. On two virtual CPUs, which run in turns, the other one's turn takes longer than an interrupt; there a gap counts if the kernel has not switched
+ * in it, interrupts included. Asking the kernel for the time (CLOCK_THREAD_CPUTIME_ID) would charge the task then and so move the ends of its time slices;
+ * its count of switches does not. A loop of fixed length takes twice its time on two virtual CPUs.
  *
  * All tasks are asleep in the order of the plan before the workload starts at a tick, which makes recordings comparable with simulations, whose
  * ticks begin at zero. Prints that instant (CLOCK_MONOTONIC, in ns).
@@ -27,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NAMED = 16, STEPS = 16, TASKS = 32, GAP_NS = 60000 };
+enum { NAMED = 16, STEPS = 16, TASKS = 32, READ_NS = 2000, TURN_NS = 60000 };
 enum verb { RUN, SLEEP, TIMER, LOCK, UNLOCK, READ, WRITE, YIELD };
 struct attr { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; };
 struct step { enum verb verb; uint64_t value; int resource; };
@@ -35,6 +36,7 @@ struct task { char name[16], group[128]; struct attr attr; uint64_t cpus, delay;
 
 static struct task task[TASKS];
 static int tasks, mutexes, pipes;
+static long cpus;
 static char mutex_name[NAMED][16], pipe_name[NAMED][16];
 static int pipe_end[NAMED][2];
 static uint64_t duration = 4000000000;
@@ -49,12 +51,12 @@ static long switches(void) { struct rusage u; getrusage(RUSAGE_THREAD, &u); retu
 
 static void run(uint64_t left)
 {
-	long before = switches();
+	long before = cpus > 1 ? switches() : 0;
 	uint64_t last = now();
 	while (left) {
 		uint64_t t = now(), gap = t - last;
-		int is_own = gap < GAP_NS;
-		if (!is_own) {
+		int is_own = gap < (cpus > 1 ? TURN_NS : READ_NS);
+		if (!is_own && cpus > 1) {
 			long n = switches();
 			is_own = n == before;
 			before = n;
@@ -174,11 +176,13 @@ static uint64_t next_tick(void)
 int main(int argc, char **argv)
 {
 	pid_t pid[TASKS];
-	struct attr urgent = { .size = 48, .policy = SCHED_FIFO, .priority = 98 };
+	/* Its children are not urgent: they are created as tasks of the fair class (SCHED_FLAG_RESET_ON_FORK), with the virtual runtime of such tasks. */
+	struct attr urgent = { .size = 48, .policy = SCHED_FIFO, .priority = 98, .flags = 1 };
 	shared = mmap(0, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	FILE *f = argc > 1 ? fopen(argv[1], "r") : 0;
 	if (!f || shared == MAP_FAILED) die("plan");
 	read_plan(f);
+	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	for (int i = 0; i < pipes; i++) if (pipe(pipe_end[i])) die("pipe");
 	/* This process sleeps while the workload runs; at its end it must get a CPU. */
 	if (syscall(SYS_sched_setattr, 0, &urgent, 0)) die("sched_setattr");
@@ -188,12 +192,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < tasks; i++) {
 		if (!(pid[i] = fork())) {
 			struct task *t = &task[i];
-			struct attr plain = { .size = 48 };
 			cpu_set_t set;
 			prctl(PR_SET_NAME, t->name);
 			prctl(PR_SET_TIMERSLACK, 1);
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			if (syscall(SYS_sched_setattr, 0, &plain, 0)) die("sched_setattr");
 			if (*t->group) {
 				FILE *g = fopen(t->group, "w");
 				if (!g || fprintf(g, "%d", getpid()) < 0 || fclose(g)) die(t->group);
