@@ -6,8 +6,9 @@
 //! such costs pay nothing at run time. All of it comes before the call's effect. The part that
 //! follows it in a real kernel is short, and cannot be told apart from user space.
 //!
-//! Only a contended mutex is a call, and whether one is contended is known at run time: its calls
-//! are charged by [`futex`](crate::program::act::futex), with [`LockCosts`].
+//! Two are charged at run time, with [`CallCosts`]. Only a contended mutex is a call, and whether
+//! one is contended is not known before ([`futex`](crate::program::act::futex)). A sleep counts
+//! from the beginning of its call ([`wait`](crate::program::act::wait)).
 
 use crate::costs::Costs;
 use std::sync::Arc;
@@ -16,18 +17,20 @@ use zerolag_workload::nature::Hold;
 use zerolag_workload::program::{Action, Program, TaskDef};
 use zerolag_workload::random::Dist;
 
-/// What a call for a contended mutex costs its task.
+/// What a call costs its task that is charged at run time: for a contended mutex, or to sleep.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LockCosts {
+pub(crate) struct CallCosts {
     /// A call that finds no waiter to wake.
     pub(crate) idle: Duration,
     /// A call that waits, or wakes a waiter.
     pub(crate) busy: Duration,
+    /// The part of a call that waits, inside of another one.
+    pub(crate) waits: Duration,
 }
 
-impl LockCosts {
+impl CallCosts {
     pub(crate) fn of(costs: &Costs) -> Self {
-        Self { idle: costs.syscall, busy: costs.syscall + costs.waiting_call }
+        Self { idle: costs.syscall, busy: costs.syscall + costs.waiting_call, waits: costs.waiting_call }
     }
 }
 
@@ -70,6 +73,7 @@ fn cost(action: &Action, is_inside: bool, costs: &Costs) -> Duration {
     let takes_lock = matches!(nature.lock, Some((Hold::Takes, _)));
     match action {
         Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,
+        Action::Sleep(_) => Duration::ZERO,
         Action::PipeWrite { .. } | Action::PipeRead { .. } => call + costs.waiting_call + costs.pipe_io,
         // They wake a task that waits for a request or its answer.
         Action::Complete(_) | Action::Send(_) => call + costs.waiting_call,
@@ -91,10 +95,10 @@ mod tests {
         let at = ResourceId(0);
         let of = |action: Action| cost(&action, false, &costs).as_nanos() / 1_000;
         let (sleep, sync) = (Action::Sleep(Dist::Constant(us(9))), Action::Sync { condition: at, mutex: at });
-        for waits in [sleep, sync, Action::SemPost(at), Action::SemWait(at), Action::Signal(at), Action::Send(at)] {
+        for waits in [sync, Action::SemPost(at), Action::SemWait(at), Action::Signal(at), Action::Send(at)] {
             assert_eq!(of(waits.clone()), 3, "{waits:?}");
         }
-        for none in [Action::Lock(at), Action::Unlock(at), Action::SpinLock(at), Action::Stamp(0)] {
+        for none in [sleep, Action::Lock(at), Action::Unlock(at), Action::SpinLock(at), Action::Stamp(0)] {
             assert_eq!(of(none.clone()), 0, "{none:?}");
         }
     }

@@ -252,14 +252,7 @@ impl Programs {
                 body.cursor.action += 1;
                 kernel.set_segment(cpu, Segment::Spin { until, chunk: *chunk, done: Duration::ZERO });
             }
-            Action::Sleep(dist) => {
-                let time = self.draw(task, dist);
-                self.step_over(task);
-                if !time.is_zero() {
-                    let due = kernel.now().saturating_add(time);
-                    self.nap_until(kernel, cpu, task, due);
-                }
-            }
+            Action::Sleep(dist) => self.sleep(kernel, cpu, task, dist),
             Action::Timer { timer, period, mode } => self.wait_timer(kernel, cpu, task, *timer, period, *mode),
             Action::Lock(mutex) => {
                 if self.lock(kernel, cpu, task, *mutex) {

@@ -5,7 +5,7 @@ use crate::device::disk::DiskQueue;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, WakeKind};
 use crate::outcome::{End, Wait};
-use crate::program::calls::LockCosts;
+use crate::program::calls::CallCosts;
 use crate::program::model::models;
 use crate::program::shared::Shared;
 use crate::program::shared::file::CachedFile;
@@ -37,8 +37,8 @@ pub(crate) struct Programs {
     pub(super) is_rt: bool,
     /// Whether a task spins for an inheriting mutex while its holder runs (`rt_mutex_spin`).
     pub(super) rt_mutex_spin: bool,
-    /// What calls for contended mutexes cost.
-    pub(super) lock_costs: LockCosts,
+    /// What calls cost that are charged at run time.
+    pub(super) call_costs: CallCosts,
     /// The number of tasks that have not ended.
     alive: usize,
 }
@@ -55,7 +55,7 @@ impl Programs {
             semaphores_inherit: preempt == Preempt::Rt,
             is_rt: preempt == Preempt::Rt,
             rt_mutex_spin: settings.rt_mutex_spin,
-            lock_costs: LockCosts::of(costs),
+            call_costs: CallCosts::of(costs),
             alive: 0,
         }
     }

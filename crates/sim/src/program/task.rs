@@ -141,6 +141,8 @@ pub(crate) struct Cursor {
     pub(crate) reading: Option<Reading>,
     /// Windows that the present read has read.
     pub(crate) windows_read: u32,
+    /// The end of the sleep whose call it is in.
+    pub(crate) sleeps_until: Option<Instant>,
 }
 
 impl Cursor {

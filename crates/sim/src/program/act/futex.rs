@@ -46,7 +46,7 @@ impl Programs {
     /// was taken.
     pub(crate) fn lock(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
         let body = &self.tasks[task.index()];
-        let (call, cost) = (body.cursor.lock_call, self.lock_costs.busy);
+        let (call, cost) = (body.cursor.lock_call, self.call_costs.busy);
         if cost.is_zero() || kernel.is_in_syscall(task) || matches!(body.state, State::Spins(_)) {
             return self.take_mutex(kernel, cpu, task, id);
         }
@@ -80,7 +80,7 @@ impl Programs {
     /// A step is to give a mutex back. Returns whether that is a call whose time is to be spent
     /// first.
     pub(crate) fn enters_unlock(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
-        if self.lock_costs.busy.is_zero() || kernel.is_in_syscall(task) {
+        if self.call_costs.busy.is_zero() || kernel.is_in_syscall(task) {
             return false;
         }
         let cursor = &mut self.tasks[task.index()].cursor;
@@ -89,8 +89,8 @@ impl Programs {
             return false;
         }
         let cost = match &self.shared[id.index()] {
-            Shared::Mutex { owner, waiters, .. } if *owner == Some(task) && !waiters.is_empty() => self.lock_costs.busy,
-            Shared::Mutex { owner, is_marked: true, .. } if *owner == Some(task) => self.lock_costs.idle,
+            Shared::Mutex { owner, waiters, .. } if *owner == Some(task) && !waiters.is_empty() => self.call_costs.busy,
+            Shared::Mutex { owner, is_marked: true, .. } if *owner == Some(task) => self.call_costs.idle,
             _ => return false,
         };
         if cost.is_zero() {

@@ -4,7 +4,7 @@ use crate::kernel::state::Kernel;
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
 use crate::program::task::WaitFor;
-use zerolag_model::{CpuId, Instant, TaskId};
+use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TaskId};
 use zerolag_workload::program::{ResourceId, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
@@ -13,6 +13,34 @@ impl Programs {
     pub(crate) fn nap_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
         kernel.arm_sleep_timer(task, cpu, due);
         self.block(kernel, cpu, task, WaitFor::Time);
+    }
+
+    /// Sleeps for a time, which counts from the beginning of the call: the kernel reads the clock
+    /// before it sets the timer and queues the task (Linux v6.12 `kernel/time/hrtimer.c`,
+    /// `do_nanosleep`, `__hrtimer_start_range_ns`).
+    pub(crate) fn sleep(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, dist: &Dist) {
+        let due = match self.task_mut(task).cursor.sleeps_until.take() {
+            Some(due) => due,
+            None => {
+                let time = self.draw(task, dist);
+                let due = kernel.now().saturating_add(time);
+                let cost = self.sleep_cost(kernel.is_in_syscall(task));
+                if !cost.is_zero() {
+                    self.task_mut(task).cursor.sleeps_until = Some(due);
+                    kernel.compute(cpu, task, cost, CpuLayer::Kernel);
+                    return;
+                }
+                due
+            }
+        };
+        self.step_over(task);
+        if due > kernel.now() {
+            self.nap_until(kernel, cpu, task, due);
+        }
+    }
+
+    fn sleep_cost(&self, is_inside: bool) -> Duration {
+        if is_inside { self.call_costs.waits } else { self.call_costs.busy }
     }
 
     /// Waits for an interrupt at this time.
