@@ -87,35 +87,16 @@ pub(crate) enum Claim {
 }
 
 /// The fair state of an entity, during a stay on a queue and between two stays.
+///
+/// Its fields are in the order of their use: those that a balancer looks at come first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct FairEntity {
-    pub(crate) vruntime: Vtime,
-    /// The end of the current request in virtual time (EEVDF). While off a queue: the
-    /// `min_vruntime` of that queue when it left (CFS).
-    pub(crate) virtual_deadline: Vtime,
-    /// While off a queue: the lag with which it left, in virtual time (EEVDF).
-    pub(crate) vlag: Vlag,
-    pub(crate) claim: Claim,
-    pub(crate) load: LoadWeight,
-    /// The size of a request.
-    pub(crate) slice: Duration,
-    /// The time that it has run since it was picked.
-    pub(crate) ran: Duration,
-    /// While off a queue: the reference frame of its vruntime (CFS).
-    pub(crate) frame: Option<Frame>,
     pub(crate) state: FairState,
-    pub(crate) standing: Standing,
-    /// Its node on the timeline; `None` while it is current or off a queue.
-    pub(crate) node: Option<NodeIx>,
     /// Its queue, or the last one. With `fair_hierarchy = flat` that of every task is the root's;
     /// that of its group is [`Rq::group_queue`](crate::rq::run_queue::Rq::group_queue).
     pub(crate) queue: QueueIx,
-    /// The decaying averages of its load, runnable time and utilisation.
-    pub(crate) average: Average,
-    /// The estimated utilisation, on machines with CPUs of different capacity.
-    pub(crate) estimate: Estimate,
-    /// The queue that includes its averages, while it is queued or sleeps.
-    pub(crate) attached: Option<Attached>,
+    pub(crate) standing: Standing,
     /// Whether it yields to every entity that is not idle (SCHED_IDLE, `cpu.idle`).
     pub(crate) is_idle: bool,
     /// Whether a queued task counts as idle, so that its CPU is not considered busy: it has policy
@@ -123,6 +104,28 @@ pub(crate) struct FairEntity {
     pub(crate) counts_as_idle: bool,
     /// Whether the slice is set by the user (`sched_setattr` runtime).
     pub(crate) has_custom_slice: bool,
+    pub(crate) load: LoadWeight,
+    /// Its node on the timeline; `None` while it is current or off a queue.
+    pub(crate) node: Option<NodeIx>,
+    pub(crate) vruntime: Vtime,
+    /// The end of the current request in virtual time (EEVDF). While off a queue: the
+    /// `min_vruntime` of that queue when it left (CFS).
+    pub(crate) virtual_deadline: Vtime,
+    /// While off a queue: the lag with which it left, in virtual time (EEVDF).
+    pub(crate) vlag: Vlag,
+    pub(crate) claim: Claim,
+    /// The size of a request.
+    pub(crate) slice: Duration,
+    /// The decaying averages of its load, runnable time and utilisation.
+    pub(crate) average: Average,
+    /// The time that it has run since it was picked.
+    pub(crate) ran: Duration,
+    /// The queue that includes its averages, while it is queued or sleeps.
+    pub(crate) attached: Option<Attached>,
+    /// While off a queue: the reference frame of its vruntime (CFS).
+    pub(crate) frame: Option<Frame>,
+    /// The estimated utilisation, on machines with CPUs of different capacity.
+    pub(crate) estimate: Estimate,
 }
 
 impl Default for FairEntity {

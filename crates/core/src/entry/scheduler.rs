@@ -432,6 +432,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.detach_left(rq, cx, slot)
     }
 
+    #[inline]
     fn detach_left(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
         let mut body = run_queue::detach(rq, cx, slot);
         body.last_ran = cx.now.wall;

@@ -43,37 +43,41 @@ pub struct TaskSpec {
 }
 
 /// The body of a task. Only the scheduler accesses its fields.
+///
+/// They are in the order of their use. The first 64 bytes are what a balancer asks of the many
+/// tasks that it looks at and does not move, and what the choice of a CPU asks of a woken one.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Task {
     pub(crate) id: TaskId,
     /// The number of times it has been enqueued.
     pub(crate) stay: u32,
-    pub(crate) attr: SchedAttr,
+    pub(crate) group: GroupId,
     /// The effective priority: its own or an inherited one.
     pub(crate) prio: Prio,
-    pub(crate) loan: Loan,
+    pub(crate) mode: TaskMode,
+    pub(crate) is_new: bool,
+    pub(crate) engaged: Engaged,
+    pub(crate) last_cpu: CpuId,
     /// The CPUs on which it is allowed, limited by its cpuset; `None` means every CPU.
     pub(crate) allowed: Option<Arc<CpuMask>>,
-    /// The affinity that it asked for itself.
-    pub(crate) affinity: Option<Arc<CpuMask>>,
-    pub(crate) group: GroupId,
-    pub(crate) cpuset: CpusetId,
-    /// The clamps that it asked for itself; those of its group bound them.
-    pub(crate) clamp: UtilClamp,
-    pub(crate) last_cpu: CpuId,
-    pub(crate) is_new: bool,
-    pub(crate) mode: TaskMode,
-    pub(crate) engaged: Engaged,
-    /// The destination to which active balance is moving it.
-    pub(crate) bound: Option<Bound>,
-    /// The task clock up to which `counters.exec` is charged.
-    pub(crate) exec_start: Instant,
     /// The wall time when it last left a CPU; it tells how cold its cache is.
     pub(crate) last_ran: Instant,
-    pub(crate) counters: TaskCounters,
-    pub(crate) rt: RtEntity,
     pub(crate) fair: FairEntity,
+    /// The task clock up to which `counters.exec` is charged.
+    pub(crate) exec_start: Instant,
+    pub(crate) rt: RtEntity,
     pub(crate) dl: DlPart,
+    pub(crate) loan: Loan,
+    /// The clamps that it asked for itself; those of its group bound them.
+    pub(crate) clamp: UtilClamp,
+    pub(crate) counters: TaskCounters,
+    pub(crate) attr: SchedAttr,
+    /// The affinity that it asked for itself.
+    pub(crate) affinity: Option<Arc<CpuMask>>,
+    /// The destination to which active balance is moving it.
+    pub(crate) bound: Option<Bound>,
+    pub(crate) cpuset: CpusetId,
 }
 
 // A runtime has a hundred thousand tasks that sleep. A larger body needs a reason, and this line.
