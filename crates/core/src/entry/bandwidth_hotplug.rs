@@ -18,6 +18,7 @@ use crate::class::fair::park::{More, has_parked, take_back};
 use crate::class::fair::throttle::unthrottle;
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
+use crate::queue::fair::rq::FairRq;
 use crate::rq::run_queue::Rq;
 use crate::shared::pool::Taken;
 use crate::task::io::Io;
@@ -35,9 +36,9 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         lifecycle::charge_current(rq, cx);
-        for index in 0..rq.fair.by_group.len() {
-            let (_, q) = rq.fair.by_group[index];
-            let local = &mut rq.queue_mut(q).bandwidth;
+        let FairRq { by_group, queues, .. } = &mut rq.fair;
+        for (_, q) in by_group.iter() {
+            let local = &mut queues[q.index()].bandwidth;
             if local.is_limited() {
                 local.remaining = SignedDuration::from_nanos(1);
             }
@@ -45,8 +46,9 @@ impl<L: RawMutex> Scheduler<L> {
         // Unthrottling one queue can put others to rest, so the search starts again each time;
         // bounded by the number of throttled queues.
         let throttled = |rq: &Rq| {
-            let mut queues = rq.fair.by_group.iter().map(|(group, q)| (*group, *q));
-            queues.find_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_since()?)))
+            let queues = rq.fair.by_group.iter();
+            let stopped = queues.filter_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_since()?)));
+            stopped.min_by_key(|(group, ..)| *group)
         };
         while let Some((group, q, since)) = throttled(rq) {
             let (cpu, lasted) = (rq.cpu(), cx.now.wall.since(since));

@@ -46,8 +46,8 @@ impl Rq {
             }
         }
         if self.fair.tune.is_flat {
-            for (_, q) in &self.fair.by_group {
-                self.check_counts(*q);
+            for (_, q) in self.fair.by_group.iter() {
+                self.check_counts(q);
             }
         }
         let parked = self.check_parked();
@@ -65,12 +65,10 @@ impl Rq {
             at = self.fair.recency.newer(slot);
         }
         assert_eq!(listed, queued, "tasks by recency");
-        let rest = self.fair.queues.iter().filter(|queue| queue.rests).count();
-        assert_eq!(rest, self.fair.resting.len(), "a queue that rests is listed once");
-        for queue in &self.fair.resting {
-            assert!(self.queue(*queue).rests, "a listed queue rests");
-            assert_eq!(self.queue(*queue).nr_queued, 0, "a resting queue is empty");
-            assert_eq!(self.queue(*queue).entity.state, FairState::Off, "a resting queue's group is not queued");
+        self.fair.resting.check(&self.fair.queues);
+        for queue in self.fair.queues.iter().filter(|queue| queue.rests.is_some()) {
+            assert_eq!(queue.nr_queued, 0, "a resting queue is empty");
+            assert_eq!(queue.entity.state, FairState::Off, "a resting queue's group is not queued");
         }
     }
 
@@ -91,12 +89,12 @@ impl Rq {
     }
 
     fn all_throttled(&self) -> impl Iterator<Item = QueueIx> + '_ {
-        let listed = self.fair.by_group.iter().map(|(_, q)| *q);
+        let listed = self.fair.by_group.iter().map(|(_, q)| q);
         listed.filter(|q| self.queue(*q).bandwidth.is_throttled())
     }
 
     fn throttled_queues(&self) -> impl Iterator<Item = QueueIx> + '_ {
-        let listed = self.fair.by_group.iter().map(|(_, q)| *q);
+        let listed = self.fair.by_group.iter().map(|(_, q)| q);
         listed.filter(|q| self.queue(*q).bandwidth.is_cut())
     }
 
@@ -152,8 +150,8 @@ impl Rq {
             }
             tally.parked += u32::from(task.fair.is_parked());
         }
-        for (_, below) in &self.fair.by_group {
-            let below = self.queue(*below);
+        for (_, below) in self.fair.by_group.iter() {
+            let below = self.queue(below);
             if below.parent == Some(q) {
                 tally = tally.plus(below.tally);
                 if below.entity.is_queued() {
@@ -171,7 +169,7 @@ impl Rq {
 
     /// Returns the parked tasks of groups below a queue that are not queued themselves.
     fn parked_below(&self, q: QueueIx) -> u32 {
-        let listed = self.fair.by_group.iter().map(|(_, below)| self.queue(*below));
+        let listed = self.fair.by_group.iter().map(|(_, below)| self.queue(below));
         let away = listed.filter(|below| below.parent == Some(q) && !below.entity.is_queued());
         away.map(|below| below.tally.parked).sum()
     }

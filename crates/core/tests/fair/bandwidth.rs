@@ -55,6 +55,32 @@ fn more_than_one_cpu_may_be_used() {
     assert!((1.49..1.52).contains(&share), "{share}");
 }
 
+/// A CPU keeps 1 ms of the quota of a group that has nothing to run there, however many other
+/// groups run there meanwhile: the tasks of the group on other CPUs do not get it.
+///
+/// Linux v6.12 `kernel/sched/fair.c`, `return_cfs_rq_runtime` (`min_cfs_rq_runtime`): the queue of
+/// a group on a CPU is as old as the group.
+#[test]
+fn a_cpu_keeps_quota_while_a_hundred_other_groups_run_there() {
+    let settings =
+        Settings { enforce_fair: zerolag_model::settings::TimerGrain::Exact, ..KernelVersion::V6_12.settings() };
+    let config = Config::new(Topology::flat(2).expect("a machine"), settings);
+    let mut host = Host::with_config(config.with_group_reserve(101).with_queue_reserve(64));
+    let group = limited(&mut host, GroupId::ROOT, ms(3), ms(1_000), Duration::ZERO);
+    let once = |micros| Program::RunSleep(Duration::from_micros(micros), Duration::from_secs(1_000));
+    let first = host.spawn(SchedAttr::NORMAL, group, Some("0"), once(200));
+    host.run(at_ms(1));
+    for _ in 0..100 {
+        let other = host.create_group(GroupId::ROOT, Weight::NICE_0);
+        host.spawn(SchedAttr::NORMAL, other, Some("0"), once(50));
+        host.run(host.now + ms(1));
+    }
+    let hog = host.spawn(SchedAttr::NORMAL, group, Some("1"), Program::Hog);
+    host.run(at_ms(900));
+    assert_eq!(used(&host, &[first]), Duration::from_micros(200));
+    assert_eq!(used(&host, &[hog]), Duration::from_micros(1_800), "3 ms without 200 us and 1 ms");
+}
+
 /// A group within a limited group gets no more than that group, whatever its own limit.
 #[test]
 fn the_limit_above_counts() {

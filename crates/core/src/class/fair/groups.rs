@@ -4,8 +4,9 @@
 //! a group is a row in the table: parent, weight, published load. On a CPU it has a [`Queue`] only
 //! while one of its entities is queued there: the queue is created on the way up of the first
 //! enqueue, and put to rest after the last dequeue. A bounded number of resting queues keep the lag
-//! and the `min_vruntime` of their group's entity until it is queued again. The queue that has
-//! rested longest is freed first. So memory grows with queued tasks x depth.
+//! and the `min_vruntime` of their group's entity until it is queued again
+//! ([`resting`](crate::queue::fair::resting)). The queue that has rested longest is freed first. So
+//! memory grows with queued tasks x depth.
 //!
 //! The weight of a group's entity on a CPU is the group's weight times this CPU's part of the
 //! group's load. It is computed in O(depth) when something on the way changes; nothing walks over
@@ -19,7 +20,7 @@ use crate::class::fair::{bandwidth, delay};
 use crate::entity::fair::{EntityRef, Frame, QueueIx};
 use crate::entity::weight::{LoadWeight, Weight};
 use crate::queue::fair::queue::Queue;
-use crate::queue::fair::rq::{FairRq, RESTING_MAX};
+use crate::queue::fair::rq::FairRq;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::shared::groups::{GroupTable, IDLE_GROUP};
@@ -30,8 +31,7 @@ use zerolag_model::{GroupId, Nice};
 
 /// Returns the queue of a group on this CPU; creates missing ones on the way.
 ///
-/// O(1) for a task that returns to the queue it left, else O(depth x (log live queues + their
-/// number / 8)): a sorted list of ids is searched, and grows by moving small words.
+/// O(1) for a task that returns to the queue it left, else O(depth).
 pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, hint: QueueIx) -> QueueIx {
     if group == GroupId::ROOT {
         return QueueIx::ROOT;
@@ -70,23 +70,22 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
     }
     let cpu = rq.cpu().0;
     let fair = &mut rq.fair;
-    let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
+    let listed = fair.by_group.get(group);
     fair.lives += 1;
     let mut queue = Queue::new(group, generation, Some(parent), Frame { cpu, life: fair.lives });
     let weight = Weight::clamped(cx.shared.groups.weight(group) & !IDLE_GROUP, Weight::MAX_SHARES);
     queue.entity.load = LoadWeight::of_group(weight);
     queue.entity.slice = fair.tune.base_slice;
-    match place {
-        Ok(index) => {
+    match listed {
+        Some(ix) => {
             // The resting queue belonged to an earlier group of this id.
-            let ix = fair.by_group[index].1;
             let old = &fair.queues[ix.index()];
             assert!(!old.entity.is_queued() && old.nr_queued == 0, "a removed group has no tasks");
             queue.rests = old.rests;
             fair.queues[ix.index()] = queue;
             ix
         }
-        Err(index) => {
+        None => {
             let ix = match fair.free.pop() {
                 Some(ix) => {
                     fair.queues[ix.index()] = queue;
@@ -98,7 +97,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
                     ix
                 }
             };
-            fair.by_group.insert(index, (group, ix));
+            fair.by_group.insert(group, ix);
             ix
         }
     }
@@ -113,9 +112,10 @@ fn retire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) {
     // Bounded by the depth: a queue with entities has a child that holds the deepest one.
     while rq.fair.queues[ix.index()].nr_queued > 0 {
         let inside = |queue: &Queue| queue.entity.is_queued() && queue.entity.queue == ix && queue.generation != 0;
-        let mut listed = rq.fair.by_group.iter().map(|(_, child)| *child);
-        let child = listed.find(|child| inside(&rq.fair.queues[child.index()]));
-        retire(rq, cx, child.expect("invariant: a removed group holds only removed groups"));
+        let listed = rq.fair.by_group.iter().filter(|(_, child)| inside(&rq.fair.queues[child.index()]));
+        let (_, child) =
+            listed.min_by_key(|(group, _)| *group).expect("invariant: a removed group holds only removed groups");
+        retire(rq, cx, child);
     }
     if rq.fair.queues[ix.index()].entity.is_queued() {
         delay::finish(rq, cx, EntityRef::Group(ix));
@@ -131,16 +131,12 @@ impl FairRq {
 
     /// Returns the queue of a group of this id, present or past.
     fn listed(&self, group: GroupId) -> Option<QueueIx> {
-        self.by_group.binary_search_by_key(&group, |(id, _)| *id).ok().map(|index| self.by_group[index].1)
+        self.by_group.get(group)
     }
 
-    /// Ends the rest of a queue, because its group's entity is queued again. O(resting) if it
-    /// rests.
+    /// Ends the rest of a queue, because its group's entity is queued again.
     pub(crate) fn wake_queue(&mut self, ix: QueueIx) {
-        if core::mem::take(&mut self.queues[ix.index()].rests) {
-            let place = self.resting.iter().rposition(|resting| *resting == ix);
-            self.resting.remove(place.expect("invariant: a queue that rests is listed"));
-        }
+        self.resting.end(&mut self.queues[ix.index()]);
     }
 }
 
@@ -151,8 +147,9 @@ pub(crate) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: Qu
     if rq.queue(ix).bandwidth.is_needed() || rq.queue(ix).tally.parked > 0 {
         return;
     }
-    if rq.fair.resting.len() == RESTING_MAX {
-        let oldest = rq.fair.resting.remove(0);
+    if rq.fair.resting.is_full() {
+        let FairRq { resting, queues, .. } = &mut rq.fair;
+        let oldest = resting.end_oldest(queues).expect("invariant: more than no queue rests");
         unattach(rq, oldest);
         let cpu = rq.cpu();
         let fair = &mut rq.fair;
@@ -161,14 +158,12 @@ pub(crate) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: Qu
         if *generation == table.generation(group) {
             bandwidth::settle(table, group, cpu, bandwidth);
         }
-        let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
-        fair.by_group.remove(place.expect("invariant: a queue is listed until it is freed"));
+        fair.by_group.remove(group);
         fair.queues[oldest.index()].generation = 0;
-        fair.queues[oldest.index()].rests = false;
         fair.free.push(oldest);
     }
-    rq.queue_mut(ix).rests = true;
-    rq.fair.resting.push(ix);
+    let FairRq { resting, queues, .. } = &mut rq.fair;
+    resting.begin(queues, ix);
 }
 
 /// Removes the part that a group's entity still counts in the averages above. Its queue is freed.

@@ -167,7 +167,7 @@ pub(crate) fn rest_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Que
     while let Some(q) = at {
         let queue = rq.queue(q);
         at = queue.parent;
-        if at.is_some() && queue.nr_queued == 0 && !queue.entity.is_queued() && !queue.rests {
+        if at.is_some() && queue.nr_queued == 0 && !queue.entity.is_queued() && queue.rests.is_none() {
             groups::rest_queue(rq, &cx.shared.groups, q);
         }
     }

@@ -18,6 +18,7 @@
 pub(crate) mod asymmetric;
 pub(crate) mod averages;
 pub(crate) mod balance;
+pub(crate) mod by_group;
 pub(crate) mod cfs;
 pub(crate) mod eevdf;
 pub(crate) mod join;
@@ -29,6 +30,7 @@ pub(crate) mod preempt;
 pub(crate) mod pressure;
 pub(crate) mod queue;
 pub(crate) mod recency;
+pub(crate) mod resting;
 pub(crate) mod rq;
 pub(crate) mod slice;
 pub(crate) mod tally;

@@ -32,29 +32,28 @@ pub(crate) struct Queue {
     pub(crate) generation: u32,
     /// The queue that holds the group's entity; `None` for the root.
     pub(crate) parent: Option<QueueIx>,
+    /// The number of its rest, if it rests ([`super::resting`]).
+    pub(crate) rests: Option<u32>,
+    pub(crate) bandwidth: Local,
     pub(crate) current: Option<EntityRef>,
     /// The number of queued entities, including the current one.
     pub(crate) nr_queued: u32,
-    /// Whether the queue is in `FairRq::resting`. A flag, because most queues that join or leave do
-    /// not rest, and the list is then not searched.
-    pub(crate) rests: bool,
     /// The tasks queued here and below. Below a cut queue only boosted tasks count.
     pub(crate) tally: Tally,
     /// The sum of the weights of all queued entities, including the current one.
     pub(crate) load: u64,
     /// The load that this queue has added to the published load of its group.
     pub(crate) published_load: u64,
-    pub(crate) sum_weighted_vruntime: i128,
     pub(crate) sum_weight: u64,
     pub(crate) zero_vruntime: Vtime,
+    pub(crate) sum_weighted_vruntime: i128,
     pub(crate) waiting: Root,
+    pub(crate) buddies: Buddies,
     pub(crate) frame: Frame,
     /// The part of the group's runnable tasks that it has published (`cgroup_mode`).
     pub(crate) published_runnable: u64,
     /// The averages of the entities attached to this queue.
     pub(crate) average: Average,
-    pub(crate) bandwidth: Local,
-    pub(crate) buddies: Buddies,
     /// The group's entity on the parent's queue.
     pub(crate) entity: FairEntity,
     /// Boosted entities that wait.
@@ -93,7 +92,7 @@ impl Queue {
             group,
             generation,
             parent,
-            rests: false,
+            rests: None,
             entity: FairEntity::default(),
             frame,
             waiting: Root::default(),

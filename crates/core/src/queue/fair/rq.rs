@@ -4,10 +4,12 @@
 use crate::entity::fair::{Frame, QueueIx};
 use crate::queue::fair::asymmetric::Asymmetric;
 use crate::queue::fair::balance::BalanceState;
+use crate::queue::fair::by_group::ByGroup;
 use crate::queue::fair::newidle::NewIdle;
 use crate::queue::fair::pressure::Pressure;
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::recency::Recency;
+use crate::queue::fair::resting::Resting;
 use crate::queue::fair::timeline::Timeline;
 use crate::words::config::Config;
 use crate::words::level::FULL_CAPACITY;
@@ -16,9 +18,6 @@ use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
 use zerolag_model::settings::{FairAlgorithm, FairHierarchy, LagLimit, SliceProtection, Throttle, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant};
-
-/// The maximum number of resting queues that a CPU keeps.
-pub(crate) const RESTING_MAX: usize = 64;
 
 /// The fair class's part of a run queue.
 ///
@@ -54,14 +53,14 @@ pub(crate) struct FairRq {
     /// The state for CPUs of different capacity; `None` if all CPUs are equal.
     pub(crate) asymmetric: Option<Asymmetric>,
     pub(crate) newidle: NewIdle,
-    /// Queues of groups, live or resting, sorted by group id.
-    pub(crate) by_group: Vec<(GroupId, QueueIx)>,
+    /// Queues of groups, live or resting.
+    pub(crate) by_group: ByGroup,
     /// The number of queues created so far.
     pub(crate) lives: u32,
     /// How often a task has been parked so far: the order in which they are taken back.
     pub(crate) nr_parks: i64,
-    /// Queues of groups without entities on this CPU; the one that has rested longest comes first.
-    pub(crate) resting: Vec<QueueIx>,
+    /// Queues of groups without entities on this CPU.
+    pub(crate) resting: Resting,
     /// Unused places in `queues`.
     pub(crate) free: Vec<QueueIx>,
 }
@@ -154,8 +153,7 @@ impl FairRq {
                 && settings.fair == FairAlgorithm::Eevdf
                 && settings.enforce_fair != TimerGrain::Exact,
         };
-        // Room for a few groups, if there can be any.
-        let groups = config.group_reserve.min(7);
+        let groups = Resting::room(config);
         let mut queues = Vec::with_capacity(1 + groups);
         queues.push(Queue::new(GroupId::ROOT, 1, None, Frame { cpu: u32::MAX, life: 0 }));
         Self {
@@ -165,8 +163,8 @@ impl FairRq {
             timeline: Timeline::with_capacity(config.queue_reserve),
             queues,
             free: Vec::with_capacity(groups),
-            by_group: Vec::with_capacity(groups),
-            resting: Vec::with_capacity(config.group_reserve.min(RESTING_MAX)),
+            by_group: ByGroup::with_capacity(groups),
+            resting: Resting::new(config),
             nr_parks: 0,
             lives: 0,
             due: Resched::No,
@@ -192,13 +190,12 @@ impl FairRq {
         &mut self.queues[q.index()]
     }
 
-    /// Returns the queue of a group that has one here. O(log queues).
+    /// Returns the queue of a group that has one here.
     pub(crate) fn queue_of_group(&self, group: GroupId) -> QueueIx {
         if group == GroupId::ROOT {
             return QueueIx::ROOT;
         }
-        let place = self.by_group.binary_search_by_key(&group, |(id, _)| *id);
-        self.by_group[place.expect("invariant: the group of a task here has a queue")].1
+        self.by_group.get(group).expect("invariant: the group of a task here has a queue")
     }
 
     fn root(&self) -> &Queue {
