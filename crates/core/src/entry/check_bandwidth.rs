@@ -1,4 +1,4 @@
-//! The invariants of limited groups across run queues. For tests and debugging hosts.
+//! The invariants of groups across run queues. For tests and debugging hosts.
 
 use crate::entry::scheduler::Scheduler;
 use crate::rq::run_queue::Rq;
@@ -7,8 +7,8 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, GroupId};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Checks that every pool lists exactly the CPUs on which its group is throttled. `rqs` are all
-    /// run queues.
+    /// Checks that every pool lists exactly the CPUs on which its group is throttled, and that the
+    /// load of each group is the sum of what its queues have published. `rqs` are all run queues.
     ///
     /// # Panics
     /// If it does not; the message names the group.
@@ -21,6 +21,16 @@ impl<L: RawMutex> Scheduler<L> {
                 |rq: &&&Rq| rq.fair.live_queue(table, group).is_some_and(|q| rq.queue(q).bandwidth.is_throttled());
             let found: Vec<CpuId> = rqs.iter().filter(throttled).map(|rq| rq.cpu()).collect();
             assert_eq!(listed, found, "CPUs on which group {group} is throttled");
+            let awake = |rq: &&Rq| {
+                let q = rq.fair.live_queue(table, group)?;
+                Some(rq.queue(q).published).filter(|_| rq.queue(q).sleeps_since == 0)
+            };
+            let parts: Vec<_> = rqs.iter().filter_map(awake).collect();
+            let sums = (
+                parts.iter().map(|part| u64::from(part.load)).sum(),
+                parts.iter().map(|part| u64::from(part.runnable)).sum(),
+            );
+            assert_eq!(table.awake(group), sums, "the load of group {group} where it is queued, and its tasks");
             assert!(listed.is_empty() || table.pool(group).is_active(), "nobody would free group {group}");
         }
     }

@@ -4,7 +4,9 @@
 //! [`Queue`](crate::queue::fair::queue::Queue).
 
 use crate::entity::weight::Weight;
+use crate::queue::fair::queue::Part;
 use crate::shared::pool::{Pool, Refreshed};
+use crate::shared::sleeping::Sleeping;
 use crate::words::group::{GroupError, Idleness, MAX_DEPTH};
 use crate::words::snapshot::snapshot_of;
 use alloc::collections::VecDeque;
@@ -22,16 +24,17 @@ pub(crate) const IDLE_GROUP: u64 = 1 << 32;
 struct Row<L: RawMutex> {
     /// The parent's id; meaningless for the root and while free.
     parent: AtomicU32,
-    depth: AtomicU32,
+    /// Its weight; 0 of an idle group (`cpu.idle`).
     weight: AtomicU32,
-    /// Whether it is an idle group (`cpu.idle`): 0 or 1.
-    idle: AtomicU32,
     /// Counts the creations and removals of groups with this id; odd while one exists.
     generation: AtomicU32,
-    /// Sum of the loads that its queues on all CPUs publish.
+    /// Sum of the loads that its queues publish on the CPUs on which something of it is queued.
     load: AtomicU64,
     /// Sum of the averages of runnable tasks that these queues publish, times 1024.
-    runnable: AtomicU64,
+    runnable: AtomicU32,
+    /// The same of the CPUs on which nothing of it is queued now.
+    sleeping_load: Sleeping,
+    sleeping_runnable: Sleeping,
     /// Its utilisation clamps as set, and as bounded by those above: [`pack_clamp`].
     clamp_set: AtomicU32,
     clamp: AtomicU32,
@@ -47,7 +50,8 @@ struct Row<L: RawMutex> {
 }
 
 snapshot_of!(Row<L>, L: {
-    parent depth weight idle generation load runnable clamp_set clamp nr_tasks nr_children limit slice refreshes pool
+    parent weight generation load runnable sleeping_load sleeping_runnable clamp_set clamp nr_tasks
+    nr_children limit slice refreshes pool
 });
 snapshot_of!(GroupTable<L>, L: { rows free });
 
@@ -55,12 +59,12 @@ impl<L: RawMutex> Row<L> {
     fn new(pool: Pool) -> Self {
         Self {
             parent: AtomicU32::default(),
-            depth: AtomicU32::default(),
             weight: AtomicU32::default(),
-            idle: AtomicU32::default(),
             generation: AtomicU32::default(),
             load: AtomicU64::default(),
-            runnable: AtomicU64::default(),
+            runnable: AtomicU32::default(),
+            sleeping_load: Sleeping::default(),
+            sleeping_runnable: Sleeping::default(),
             clamp_set: AtomicU32::new(pack_clamp(UtilClamp::NONE)),
             clamp: AtomicU32::new(pack_clamp(UtilClamp::NONE)),
             nr_tasks: AtomicU32::default(),
@@ -122,6 +126,17 @@ impl<L: RawMutex> GroupTable<L> {
             .ok_or(GroupError::NoSuchGroup(group))
     }
 
+    /// Returns the number of groups above a group. O(depth).
+    fn depth(&self, group: GroupId) -> usize {
+        let (mut depth, mut at) = (0, group);
+        // Bounded by the depth, which is limited when groups are created.
+        while at != GroupId::ROOT {
+            depth += 1;
+            at = self.parent(at);
+        }
+        depth
+    }
+
     pub(crate) fn exists(&self, group: GroupId) -> bool {
         self.row(group).is_ok()
     }
@@ -129,18 +144,17 @@ impl<L: RawMutex> GroupTable<L> {
     pub(crate) fn create(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
         let mut free = self.free.lock();
         let above = self.row(parent)?;
-        let depth = above.depth.load(Ordering::Relaxed) + 1;
-        if depth as usize > MAX_DEPTH {
+        if self.depth(parent) >= MAX_DEPTH {
             return Err(GroupError::TooDeep(parent));
         }
         let group = GroupId(free.pop_front().ok_or(GroupError::NoneFree)?);
         let row = &self.rows[group.index()];
         row.parent.store(parent.0, Ordering::Relaxed);
-        row.depth.store(depth, Ordering::Relaxed);
         row.weight.store(weight.value(), Ordering::Relaxed);
-        row.idle.store(0, Ordering::Relaxed);
         row.clamp_set.store(pack_clamp(UtilClamp::NONE), Ordering::Relaxed);
         row.clamp.store(pack_clamp(bounded(UtilClamp::NONE, above)), Ordering::Relaxed);
+        row.sleeping_load.clear();
+        row.sleeping_runnable.clear();
         row.generation.fetch_add(1, Ordering::Release);
         above.nr_children.fetch_add(1, Ordering::Relaxed);
         Ok(group)
@@ -155,14 +169,20 @@ impl<L: RawMutex> GroupTable<L> {
             return Err(GroupError::IsRoot);
         }
         self.row(group)?.clamp_set.store(pack_clamp(clamp), Ordering::Relaxed);
-        for depth in 1..=MAX_DEPTH {
-            for row in self.rows.iter().skip(1).filter(|row| row.depth.load(Ordering::Relaxed) as usize == depth) {
+        let live = |row: &&Row<L>| row.generation.load(Ordering::Acquire) % 2 == 1;
+        // A pass brings the rows below those that the last one changed up to date: none changes
+        // anything after as many as there are levels.
+        loop {
+            let mut has_changed = false;
+            for row in self.rows.iter().skip(1).filter(live) {
                 let above = &self.rows[row.parent.load(Ordering::Relaxed) as usize];
-                let set = unpack_clamp(row.clamp_set.load(Ordering::Relaxed));
-                row.clamp.store(pack_clamp(bounded(set, above)), Ordering::Relaxed);
+                let clamp = pack_clamp(bounded(unpack_clamp(row.clamp_set.load(Ordering::Relaxed)), above));
+                has_changed |= row.clamp.swap(clamp, Ordering::Relaxed) != clamp;
+            }
+            if !has_changed {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Returns the clamps of a group as bounded by those above, packed.
@@ -197,7 +217,7 @@ impl<L: RawMutex> GroupTable<L> {
             return Err(GroupError::IsRoot);
         }
         let row = self.row(group)?;
-        if row.idle.load(Ordering::Acquire) == 1 {
+        if row.weight.load(Ordering::Acquire) == 0 {
             return Err(GroupError::IsIdle(group));
         }
         row.weight.store(weight.value(), Ordering::Release);
@@ -211,9 +231,11 @@ impl<L: RawMutex> GroupTable<L> {
             return Err(GroupError::IsRoot);
         }
         let row = self.row(group)?;
-        let is_idle = u32::from(idleness == Idleness::Idle);
-        if row.idle.swap(is_idle, Ordering::AcqRel) != is_idle {
-            row.weight.store(Weight::NICE_0.value(), Ordering::Release);
+        let was_idle = row.weight.load(Ordering::Acquire) == 0;
+        match idleness {
+            Idleness::Idle => row.weight.store(0, Ordering::Release),
+            Idleness::Normal if was_idle => row.weight.store(Weight::NICE_0.value(), Ordering::Release),
+            Idleness::Normal => {}
         }
         Ok(())
     }
@@ -303,23 +325,48 @@ impl<L: RawMutex> GroupTable<L> {
 
     /// Returns a group's weight; that of an idle group is [`Weight::IDLE`] with bit 32 set.
     pub(crate) fn weight(&self, group: GroupId) -> u64 {
-        let row = &self.rows[group.index()];
-        if row.idle.load(Ordering::Acquire) == 1 {
-            return IDLE_GROUP | u64::from(Weight::IDLE.value());
+        match self.rows[group.index()].weight.load(Ordering::Acquire) {
+            0 => IDLE_GROUP | u64::from(Weight::IDLE.value()),
+            weight => u64::from(weight),
         }
-        u64::from(row.weight.load(Ordering::Acquire))
     }
 
-    pub(crate) fn load(&self, group: GroupId) -> u64 {
-        self.rows[group.index()].load.load(Ordering::Relaxed)
+    pub(crate) fn load(&self, group: GroupId, period: u32) -> u64 {
+        let row = &self.rows[group.index()];
+        row.load.load(Ordering::Relaxed) + row.sleeping_load.at(period)
     }
 
-    pub(crate) fn runnable(&self, group: GroupId) -> u64 {
-        self.rows[group.index()].runnable.load(Ordering::Relaxed)
+    pub(crate) fn runnable(&self, group: GroupId, period: u32) -> u64 {
+        let row = &self.rows[group.index()];
+        u64::from(row.runnable.load(Ordering::Relaxed)) + row.sleeping_runnable.at(period)
+    }
+
+    /// Returns both sums of the CPUs on which something of a group is queued, for checks.
+    pub(crate) fn awake(&self, group: GroupId) -> (u64, u64) {
+        let row = &self.rows[group.index()];
+        (row.load.load(Ordering::Relaxed), row.runnable.load(Ordering::Relaxed).into())
+    }
+
+    /// Counts the averages of a CPU on which nothing of a group is queued any more.
+    pub(crate) fn add_sleeping(&self, group: GroupId, part: Part, period: u32) {
+        let row = &self.rows[group.index()];
+        row.sleeping_load.add(part.load.into(), period);
+        if part.runnable > 0 {
+            row.sleeping_runnable.add(part.runnable.into(), period);
+        }
+    }
+
+    /// Counts them no more: something of the group is queued there again.
+    pub(crate) fn take_sleeping(&self, group: GroupId, part: Part, since: u32, period: u32) {
+        let row = &self.rows[group.index()];
+        row.sleeping_load.take(part.load.into(), since, period);
+        if part.runnable > 0 {
+            row.sleeping_runnable.take(part.runnable.into(), since, period);
+        }
     }
 
     pub(crate) fn add_runnable(&self, group: GroupId, delta: i64) {
-        self.rows[group.index()].runnable.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
+        self.rows[group.index()].runnable.fetch_add(delta.cast_unsigned() as u32, Ordering::Relaxed);
     }
 
     pub(crate) fn add_load(&self, group: GroupId, delta: i64) {

@@ -13,6 +13,7 @@ pub(crate) mod lock_owners;
 pub(crate) mod pool;
 pub(crate) mod recent_used;
 pub(crate) mod rt_runtime;
+pub(crate) mod sleeping;
 pub(crate) mod state;
 pub(crate) mod view;
 pub(crate) mod wakers;

@@ -231,13 +231,13 @@ impl<L: RawMutex> View<'_, L> {
     }
 
     /// Returns 1024 times the average number of a group's runnable tasks, on all CPUs.
-    pub(crate) fn group_runnable(&mut self, group: GroupId) -> u64 {
-        self.observer.u64(|| self.shared.groups.runnable(group))
+    pub(crate) fn group_runnable(&mut self, group: GroupId, period: u32) -> u64 {
+        self.observer.u64(|| self.shared.groups.runnable(group, period))
     }
 
     /// Returns the sum of a group's load on all CPUs.
-    pub(crate) fn group_load(&mut self, group: GroupId) -> u64 {
-        self.observer.u64(|| self.shared.groups.load(group))
+    pub(crate) fn group_load(&mut self, group: GroupId, period: u32) -> u64 {
+        self.observer.u64(|| self.shared.groups.load(group, period))
     }
 
     /// Returns the lowest overloaded CPU at or above `from` in the scope of this cpuset and CPU.

@@ -202,7 +202,8 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
         return;
     }
     let (group, now) = (EntityRef::Group(q), rq.averages_clock());
-    let weight = groups::entity_weight(rq.queue_mut(q), cx);
+    rq.age_queue(q);
+    let weight = groups::entity_weight(rq.queue_mut(q), cx, now);
     slice::follow(&mut rq.fair, &mut rq.tasks, q, parent);
     match rq.entity(group).state {
         FairState::Off => {
@@ -257,7 +258,8 @@ fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: 
         return flat::part_group(rq, cx, q, parent);
     }
     let (group, now) = (EntityRef::Group(q), rq.averages_clock());
-    let weight = groups::entity_weight(rq.queue_mut(q), cx);
+    rq.age_queue(q);
+    let weight = groups::entity_weight(rq.queue_mut(q), cx, now);
     if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
         if rq.entity(group).is_queued() {
             slice::follow(&mut rq.fair, &mut rq.tasks, q, parent);

@@ -40,6 +40,8 @@ pub(crate) fn count_out<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot
 /// Counts a task or a group of this weight. The root's queue counts what is queued on it.
 fn add(rq: &mut Rq, q: QueueIx, weight: u64) {
     if q != QueueIx::ROOT {
+        // Else the time in which nothing was queued would count as load.
+        rq.age_queue(q);
         let queue = rq.queue_mut(q);
         queue.load += weight;
         queue.nr_queued += 1;
@@ -49,6 +51,7 @@ fn add(rq: &mut Rq, q: QueueIx, weight: u64) {
 /// Counts a task or a group of this weight no more. An empty group gives its quota back.
 fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, weight: u64) {
     if q != QueueIx::ROOT {
+        rq.age_queue(q);
         let queue = rq.queue_mut(q);
         queue.load -= weight;
         queue.nr_queued -= 1;
@@ -63,6 +66,9 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     let is_new = !rq.queue(q).entity.is_queued();
     if is_new {
         rq.fair.wake_queue(q);
+        if parent != QueueIx::ROOT {
+            rq.attach(parent, EntityRef::Group(q));
+        }
         let entity = &mut rq.queue_mut(q).entity;
         entity.state = FairState::Runnable;
         entity.queue = parent;
@@ -92,11 +98,17 @@ pub(crate) fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
 /// Updates the weight of a group in the one above.
 fn follow_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     rq.age_queue(q);
-    let weight = groups::entity_weight(rq.queue_mut(q), cx);
+    if parent != QueueIx::ROOT {
+        rq.age_queue(parent);
+        rq.age_entity(parent, EntityRef::Group(q));
+    }
+    let now = rq.averages_clock();
+    let weight = groups::entity_weight(rq.queue_mut(q), cx, now);
     let entity = &mut rq.queue_mut(q).entity;
     let before = entity.load.value();
     entity.load = LoadWeight::of_group(weight);
     if parent != QueueIx::ROOT {
+        rq.fair.reweigh_average(&mut rq.tasks, parent, EntityRef::Group(q), before);
         let above = rq.queue_mut(parent);
         above.load = above.load - before + u64::from(weight.value());
     }

@@ -13,13 +13,15 @@
 //! CPUs or groups.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `calc_group_shares`, `update_tg_load_avg` (the 1/64
-//! rule). differs: load is the sum of queued weights until load is tracked; in the kernel the group
-//! queues of all CPUs exist from the start.
+//! rule; differs: since 6.7 at most once per ms). differs: in the kernel the group queues of all
+//! CPUs exist from the start; here a queue that is freed leaves its part to decay, and one that is
+//! made anew begins without.
 
 use crate::class::fair::{bandwidth, delay};
 use crate::entity::fair::{EntityRef, Frame, QueueIx};
 use crate::entity::weight::{LoadWeight, Weight};
-use crate::queue::fair::queue::Queue;
+use crate::queue::fair::averages::period_of;
+use crate::queue::fair::queue::{Part, Queue};
 use crate::queue::fair::rq::FairRq;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -27,7 +29,7 @@ use crate::shared::groups::{GroupTable, IDLE_GROUP};
 use crate::words::group::MAX_DEPTH;
 use lock_api::RawMutex;
 use zerolag_model::settings::CgroupMode;
-use zerolag_model::{GroupId, Nice};
+use zerolag_model::{GroupId, Instant, Nice};
 
 /// Returns the queue of a group on this CPU; creates missing ones on the way.
 ///
@@ -174,70 +176,109 @@ fn unattach(rq: &mut Rq, ix: QueueIx) {
     rq.unattach(parent, EntityRef::Group(ix));
 }
 
-/// Publishes the load of a group's queue and returns the weight that its entity should have on this
-/// CPU.
-pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) -> Weight {
-    let (group, load, published) = (queue.group, queue.load, queue.published_load);
-    // Small changes are not worth a write to the shared cache line; an empty queue always
-    // publishes.
-    if load.abs_diff(published) > published / 64 || load == 0 && published != 0 {
-        cx.shared.groups.add_load(group, load.cast_signed() - published.cast_signed());
-        queue.published_load = load;
+/// Publishes the part of a group's queue and returns the weight that its entity should have on this
+/// CPU. The averages of the queue are up to date.
+///
+/// A queue that has slept counts with the weight that is queued, as if it had always run; the
+/// others with their averages. So the parts of a group add up to more than its weight when its
+/// tasks wake, and to its weight after some tens of ms.
+pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, now: Instant) -> Weight {
+    let is_averaged = cx.config.settings.tracks_load() && cx.config.topology.nr_cpus() > 1;
+    // Period 0 means that something is queued.
+    let period = period_of(now).max(1);
+    if is_averaged {
+        publish_average(queue, cx, period);
+    } else {
+        publish_queued(queue, cx);
     }
-    let published = queue.published_load;
     let current = queue.entity.load.weight();
-    let weight = cx.view().group_weight(group);
+    let weight = cx.view().group_weight(queue.group);
     queue.entity.is_idle = weight & IDLE_GROUP != 0;
-    if load == 0 {
-        // differs: in the kernel the average of a CPU without tasks decays.
-        let runnable = core::mem::take(&mut queue.published_runnable);
-        if runnable != 0 {
-            cx.shared.groups.add_runnable(group, -runnable.cast_signed());
-        }
+    if queue.load == 0 {
         return current;
     }
-    let mode = cx.config.settings.cgroup_mode;
     let shares = Weight::clamped(weight & !IDLE_GROUP, Weight::MAX_SHARES);
-    if mode != CgroupMode::Smp {
-        return scaled_weight(queue, cx, mode, shares);
+    if cx.config.settings.cgroup_mode == CgroupMode::Up {
+        return shares;
     }
-    let others = cx.view().group_load(group).saturating_sub(published);
+    let (times, most) = times_and_most(queue, cx, period);
+    let all = u64::from(shares.value()) * times;
+    let most = most.map_or(all, u64::from).min(u64::from(u32::MAX));
+    let others = cx.view().group_load(queue.group, period).saturating_sub(queue.published.load.into());
     if others == 0 {
-        return shares; // All load of the group is here, as always with one CPU.
+        return Weight::computed(all.min(most) as u32); // All load of the group is here.
     }
-    Weight::clamped(u64::from(shares.value()) * load / (others + load), shares)
+    let load = if is_averaged { queue.load.max(queue.average.load) } else { queue.load };
+    // Dividing 128 bits takes ten times as long; only weights of thousands of CPUs need them.
+    let part = match all.checked_mul(load) {
+        Some(times_load) => times_load / (others + load),
+        None => (u128::from(all) * u128::from(load) / u128::from(others + load)) as u64,
+    };
+    Weight::computed(part.min(most) as u32)
 }
 
-/// The weight of a group's entity on this CPU if it is not just this CPU's part of the group's
-/// weight: Linux v7.3 `fair.c`, `calc_up_shares`, `calc_concur_shares`, `calc_max_shares`,
-/// `calc_tasks_shares`. differs: all CPUs of the machine count, not those of the group's cpuset.
-#[cold]
-fn scaled_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, mode: CgroupMode, shares: Weight) -> Weight {
+/// Publishes the averages of a queue.
+fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u32) {
+    let table = &cx.shared.groups;
+    let counts_tasks = matches!(cx.config.settings.cgroup_mode, CgroupMode::Concur | CgroupMode::Tasks);
+    let runnable = if counts_tasks { queue.average.runnable } else { 0 };
+    let here = Part::new(queue.average.load, runnable);
+    if queue.load == 0 {
+        if queue.sleeps_since == 0 {
+            publish(queue, table, Part::default());
+            table.add_sleeping(queue.group, here, period);
+            (queue.published, queue.sleeps_since) = (here, period);
+        }
+        return;
+    }
+    if queue.sleeps_since != 0 {
+        table.take_sleeping(queue.group, queue.published, queue.sleeps_since, period);
+        (queue.published, queue.sleeps_since) = (Part::default(), 0);
+    }
+    // Small changes are not worth a write to the shared cache line.
+    let before = queue.published;
+    let is_far = |now: u32, before: u32| now.abs_diff(before) > before / 64;
+    if is_far(here.load, before.load) || is_far(here.runnable, before.runnable) {
+        publish(queue, table, here);
+    }
+}
+
+/// Publishes the weights that are queued: before 3.8, and on one CPU, where no other reads them.
+fn publish_queued<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) {
+    let here = Part::new(queue.load, u64::from(queue.tally.runnable) << 10);
+    let before = queue.published;
+    let is_far = |now: u32, before: u32| now.abs_diff(before) > before / 64;
+    if is_far(here.load, before.load) || is_far(here.runnable, before.runnable) || here.load == 0 && before.load != 0 {
+        publish(queue, &cx.shared.groups, here);
+    }
+}
+
+fn publish<L: RawMutex>(queue: &mut Queue, table: &GroupTable<L>, here: Part) {
+    let before = core::mem::replace(&mut queue.published, here);
+    table.add_load(queue.group, i64::from(here.load) - i64::from(before.load));
+    if here.runnable != before.runnable {
+        table.add_runnable(queue.group, i64::from(here.runnable) - i64::from(before.runnable));
+    }
+}
+
+/// How many times a group's weight its parts on all CPUs add up to, and the most that one of them
+/// has if that is another number: Linux v7.3 `fair.c`, `calc_smp_shares`,
+/// `calc_concur_shares`, `calc_max_shares`, `calc_tasks_shares`. differs: all CPUs of the machine
+/// count, not those of the group's cpuset.
+#[inline(always)]
+fn times_and_most<L: RawMutex>(queue: &Queue, cx: &mut Cx<'_, L>, period: u32) -> (u64, Option<u32>) {
     let nr_cpus = cx.config.topology.nr_cpus() as u64;
-    let (times, most) = match mode {
-        CgroupMode::Up => return shares,
-        CgroupMode::Smp => (1, None),
-        CgroupMode::Concur => (nr_runnable(queue, cx).min(nr_cpus), None),
+    match cx.config.settings.cgroup_mode {
+        CgroupMode::Smp | CgroupMode::Up => (1, None),
+        CgroupMode::Concur => (nr_runnable(queue, cx, period).min(nr_cpus), None),
         CgroupMode::Max => (nr_cpus, Some(Nice::MIN.weight())),
-        CgroupMode::Tasks => (nr_runnable(queue, cx), None),
-    };
-    let all = u64::from(shares.value()) * times;
-    let others = cx.view().group_load(queue.group).saturating_sub(queue.published_load);
-    let part = u128::from(all) * u128::from(queue.load) / u128::from(others + queue.load);
-    let most = u128::from(most.map_or(all, u64::from)).min(u128::from(u32::MAX));
-    Weight::computed(part.min(most) as u32)
+        CgroupMode::Tasks => (nr_runnable(queue, cx, period), None),
+    }
 }
 
 /// Returns the number of a group's runnable tasks on all CPUs, rounded down, but at least one. The
 /// number is an average, and published where it has changed by 1 in 64, so it is mostly a little
 /// too small: two tasks that always run count as one.
-fn nr_runnable<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) -> u64 {
-    let is_averaged = cx.config.settings.tracks_load() && cx.config.topology.nr_cpus() > 1;
-    let here = if is_averaged { queue.average.runnable } else { u64::from(queue.tally.runnable) << 10 };
-    let before = queue.published_runnable;
-    if here.abs_diff(before) > before / 64 {
-        cx.shared.groups.add_runnable(queue.group, here.cast_signed() - before.cast_signed());
-        queue.published_runnable = here;
-    }
-    (cx.view().group_runnable(queue.group) >> 10).max(1)
+fn nr_runnable<L: RawMutex>(queue: &Queue, cx: &mut Cx<'_, L>, period: u32) -> u64 {
+    (cx.view().group_runnable(queue.group, period) >> 10).max(1)
 }

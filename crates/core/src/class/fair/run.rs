@@ -233,7 +233,8 @@ pub(crate) fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from:
     let now = rq.averages_clock();
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
-        let weight = groups::entity_weight(rq.queue_mut(q), cx);
+        rq.age_queue(q);
+        let weight = groups::entity_weight(rq.queue_mut(q), cx, now);
         if rq.queue(q).entity.state == FairState::Runnable {
             reweigh(&mut rq.fair, &mut rq.tasks, parent, EntityRef::Group(q), weight, now);
         }

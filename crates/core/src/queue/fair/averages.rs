@@ -1,13 +1,14 @@
 //! The averages of a queue and of its entities, and the form in which a CPU publishes them.
 //! [`crate::class::fair::load`] has the rules.
 
-use crate::entity::fair::{Attached, EntityRef, FairEntity, QueueIx};
+use crate::entity::fair::{Attached, EntityRef, FairEntity, QueueIx, own_weight};
 use crate::entity::pelt;
 use crate::entity::pelt::{Average, Signals};
 use crate::queue::fair::member::Member;
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::FairRq;
 use crate::task::slab::TaskSlab;
+use crate::words::ids::Slot;
 use crate::words::unpublished::Unpublished;
 use zerolag_model::Instant;
 
@@ -82,6 +83,13 @@ impl FairEntity {
         let signals = Signals { load: u64::from(self.is_queued()), runnable, runs };
         self.average.age(now, signals, self.load.value());
     }
+}
+
+/// Returns the averages of a task with its own weight instead of that on the root's queue.
+fn in_group(task: &FairEntity, own: u64) -> Average {
+    let mut average = task.average;
+    average.load = average.load * own / task.load.value();
+    average
 }
 
 impl Member<'_> {
@@ -179,6 +187,38 @@ impl FairRq {
             self.propagate(tasks, owned, 0, now);
         }
         self.propagate(tasks, q, average.load_sum().cast_signed(), now);
+        if let EntityRef::Task(slot) = entity
+            && self.tune.is_flat
+        {
+            self.attach_to_group(tasks, slot, now);
+        }
+    }
+
+    /// Attaches the averages of a task on the root's queue to that of its group too: there they
+    /// count with the task's own weight, for the load and the runnable tasks of the group.
+    #[cold]
+    fn attach_to_group(&mut self, tasks: &mut TaskSlab, slot: Slot, now: Instant) {
+        let (home, own) = (self.queue_of_group(tasks[slot].group), u64::from(own_weight(tasks[slot].attr).value()));
+        if home == QueueIx::ROOT {
+            return;
+        }
+        self.age_queue(home, now);
+        let mut average = in_group(&tasks[slot].fair, own);
+        self.queue_mut(home).average.attach(&mut average, own);
+        self.propagate(tasks, home, average.load_sum().cast_signed(), now);
+    }
+
+    /// Detaches them.
+    #[cold]
+    fn unattach_from_group(&mut self, tasks: &mut TaskSlab, slot: Slot, now: Instant) {
+        let (home, own) = (self.queue_of_group(tasks[slot].group), u64::from(own_weight(tasks[slot].attr).value()));
+        if home == QueueIx::ROOT {
+            return;
+        }
+        self.age_queue(home, now);
+        let average = in_group(&tasks[slot].fair, own);
+        self.queue_mut(home).average.detach(&average, own);
+        self.propagate(tasks, home, -average.load_sum().cast_signed(), now);
     }
 
     /// Propagates a change in a queue to the entities of the groups above. O(depth).
@@ -212,6 +252,11 @@ impl FairRq {
         self.queue_mut(q).average.detach(&average, weight);
         self.changed.add(Unpublished::AVERAGES);
         self.propagate(tasks, q, -average.load_sum().cast_signed(), now);
+        if let EntityRef::Task(slot) = entity
+            && self.tune.is_flat
+        {
+            self.unattach_from_group(tasks, slot, now);
+        }
     }
 
     /// Updates the averages of an entity after a change of its weight.

@@ -38,20 +38,21 @@ pub(crate) struct Queue {
     pub(crate) current: Option<EntityRef>,
     /// The number of queued entities, including the current one.
     pub(crate) nr_queued: u32,
+    /// The period since which nothing is queued, and what is published decays; 0 while something
+    /// is queued.
+    pub(crate) sleeps_since: u32,
     /// The tasks queued here and below. Below a cut queue only boosted tasks count.
     pub(crate) tally: Tally,
     /// The sum of the weights of all queued entities, including the current one.
     pub(crate) load: u64,
-    /// The load that this queue has added to the published load of its group.
-    pub(crate) published_load: u64,
+    /// What this queue has published of its group's averages.
+    pub(crate) published: Part,
     pub(crate) sum_weight: u64,
     pub(crate) zero_vruntime: Vtime,
     pub(crate) sum_weighted_vruntime: i128,
     pub(crate) waiting: Root,
     pub(crate) buddies: Buddies,
     pub(crate) frame: Frame,
-    /// The part of the group's runnable tasks that it has published (`cgroup_mode`).
-    pub(crate) published_runnable: u64,
     /// The averages of the entities attached to this queue.
     pub(crate) average: Average,
     /// The group's entity on the parent's queue.
@@ -63,6 +64,21 @@ pub(crate) struct Queue {
     /// The boosted tasks among them.
     pub(crate) boosted: Tally,
     pub(crate) own_slices: OwnSlices,
+}
+
+/// A CPU's part of a group: its load, and 1024 times its runnable tasks. Averages, if they are
+/// tracked. Both saturate at some four million tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) load: u32,
+    pub(crate) runnable: u32,
+}
+
+impl Part {
+    pub(crate) fn new(load: u64, runnable: u64) -> Self {
+        let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        Self { load: narrow(load), runnable: narrow(runnable) }
+    }
 }
 
 /// Entities that CFS prefers or passes over at the next pick.
@@ -108,8 +124,8 @@ impl Queue {
             zero_vruntime: Vtime::ZERO,
             buddies: Buddies::default(),
             average: Average::default(),
-            published_load: 0,
-            published_runnable: 0,
+            published: Part::default(),
+            sleeps_since: 0,
             bandwidth: Local::default(),
             own_slices: OwnSlices::default(),
         }
