@@ -414,14 +414,17 @@ fn measure<L: RawMutex>(
         let load = averages.load;
         let nr = if takes_rt { counts.running } else { counts.fair };
         group.load += load;
-        group.util += averages.util;
+        // The util of tasks that sleep stays until it has decayed: with it a CPU can have more than
+        // it can use (`cpu_util_cfs`).
+        let full = u64::from(cx.config.topology.capacity(cpu));
+        let util = averages.util.min(full);
+        group.util += util;
         group.runnable += averages.runnable;
         // Real-time tasks occupy CPUs too, and so do tasks that only repay lag (`rq->nr_running`).
         let queued = counts.running + counts.delayed;
         group.nr_running += u64::from(queued);
         group.nr_fair += u64::from(nr);
         group.nr_idle += u64::from(queued == 0);
-        let full = u64::from(cx.config.topology.capacity(cpu));
         let misfit = match taker {
             Some(taker) if taker.is_uneven => cx.view().misfit(cpu),
             // `sched_reduced_capacity`.
@@ -438,8 +441,8 @@ fn measure<L: RawMutex>(
         if nr > 0 && group.fullest.is_none_or(|(most, _)| nr > most) {
             group.fullest = Some((nr, cpu));
         }
-        if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| averages.util > most) {
-            group.most_used = Some((averages.util, cpu));
+        if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| util > most) {
+            group.most_used = Some((util, cpu));
         }
         if counts.running > 1 && nr > 0 {
             let pressed = per_cpu(load, capacity);
