@@ -106,6 +106,10 @@ impl Plan {
                 "a partition is a root domain of the whole machine: a global setting, which a run does not change";
             refusals.push(Refusal { subject: format!("cpuset {}", cpuset.name), why: why.to_owned() });
         }
+        for task in program.tasks.iter().filter(|task| task.created_on.is_some()) {
+            let why = "threads are created where the program that starts them runs".to_owned();
+            refusals.push(Refusal { subject: format!("created_on of task {}", task.name), why });
+        }
         let clamps_task = program.tasks.iter().any(|task| task.clamp != UtilClamp::NONE);
         if clamps_task || program.groups.iter().any(|group| group.clamp != UtilClamp::NONE) {
             let why = "utilisation clamps are not set on a host: most kernels of distributions lack them".to_owned();

@@ -242,6 +242,8 @@ fn what_cannot_be_is_refused_before_anything_starts() {
         "[cpuset.p]\ncpus = \"0\"\npartition = \"root\"\n[task.a]\ncpuset = \"p\"\nsteps = [{ run = \"1ms\" }]\n",
     );
     assert!(partition.iter().any(|refusal| refusal.why.contains("global setting")), "{partition:?}");
+    let created = refused("[task.a]\ncreated_on = 0\nsteps = [{ run = \"1ms\" }]\n");
+    assert!(created.iter().any(|refusal| refusal.subject == "created_on of task a"), "{created:?}");
 }
 
 #[test]

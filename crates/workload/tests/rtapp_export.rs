@@ -76,6 +76,7 @@ initial = 2
 protocol = "inherit"
 [task.a]
 cpuset = "left"
+created_on = 1
 steps = [{ run = "1500ns" }, { kernel = "1ms" }, { sem_wait = "items" }, { sem_post = "items" },
          { sleep = { exponential = { mean = "1ms" } } }, { stamp = 3 }, { spin = { wall = "1ms", chunk = "1us" } },
          { lock = "polite" }, { unlock = "polite" }, { lock = "plain" }, { unlock = "plain" }]
@@ -96,6 +97,7 @@ steps = [{ run = "1ms" }]
             "priority inheritance for some mutexes and not for others",
             "random times (task a)",
             "semaphore items above zero at the start",
+            "task a is created on CPU 1",
             "task a looking at the clock every 1us",
             "the weight of group /web",
             "time stamps (task a)",

@@ -109,6 +109,9 @@ impl Writer<'_> {
             None => -1,
             Some(turns) => self.int(turns, || format!("{turns} turns of task {}", task.name)),
         };
+        if let Some(cpu) = task.created_on {
+            self.cannot(&format!("task {} is created on CPU {cpu}", task.name));
+        }
         let delay = self.micros(task.delay, &task.name);
         let instances = self.int(u64::from(task.instances), || format!("{} instances", task.instances));
         write!(self.out, "{{\n\t\t\t\"instance\" : {instances}, \"delay\" : {delay}, \"loop\" : {turns}")

@@ -98,6 +98,7 @@ pub(crate) fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
 /// Updates the weight of a group in the one above.
 fn follow_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     rq.age_queue(q);
+    // On the root's queue it is the tasks whose averages count.
     if parent != QueueIx::ROOT {
         rq.age_queue(parent);
         rq.age_entity(parent, EntityRef::Group(q));

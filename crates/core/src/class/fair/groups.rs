@@ -235,10 +235,7 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
         table.take_sleeping(queue.group, queue.published, queue.sleeps_since, period);
         (queue.published, queue.sleeps_since) = (Part::default(), 0);
     }
-    // Small changes are not worth a write to the shared cache line.
-    let before = queue.published;
-    let is_far = |now: u32, before: u32| now.abs_diff(before) > before / 64;
-    if is_far(here.load, before.load) || is_far(here.runnable, before.runnable) {
+    if here.is_far_from(queue.published) {
         publish(queue, table, here);
     }
 }
@@ -246,9 +243,7 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
 /// Publishes the weights that are queued: before 3.8, and on one CPU, where no other reads them.
 fn publish_queued<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) {
     let here = Part::new(queue.load, u64::from(queue.tally.runnable) << 10);
-    let before = queue.published;
-    let is_far = |now: u32, before: u32| now.abs_diff(before) > before / 64;
-    if is_far(here.load, before.load) || is_far(here.runnable, before.runnable) || here.load == 0 && before.load != 0 {
+    if here.is_far_from(queue.published) {
         publish(queue, &cx.shared.groups, here);
     }
 }

@@ -85,13 +85,6 @@ impl FairEntity {
     }
 }
 
-/// Returns the averages of a task with its own weight instead of that on the root's queue.
-fn in_group(task: &FairEntity, own: u64) -> Average {
-    let mut average = task.average;
-    average.load = average.load * own / task.load.value();
-    average
-}
-
 impl Member<'_> {
     /// Brings the entity's averages up to date.
     #[inline(always)]
@@ -190,35 +183,32 @@ impl FairRq {
         if let EntityRef::Task(slot) = entity
             && self.tune.is_flat
         {
-            self.attach_to_group(tasks, slot, now);
+            self.count_in_group(tasks, slot, true, now);
         }
     }
 
-    /// Attaches the averages of a task on the root's queue to that of its group too: there they
-    /// count with the task's own weight, for the load and the runnable tasks of the group.
+    /// Attaches the averages of a task on the root's queue to the queue of its group too, or
+    /// detaches them from there. They count there with the task's own weight, for the load and the
+    /// runnable tasks of the group.
     #[cold]
-    fn attach_to_group(&mut self, tasks: &mut TaskSlab, slot: Slot, now: Instant) {
-        let (home, own) = (self.queue_of_group(tasks[slot].group), u64::from(own_weight(tasks[slot].attr).value()));
+    fn count_in_group(&mut self, tasks: &mut TaskSlab, slot: Slot, joins: bool, now: Instant) {
+        let task = &tasks[slot];
+        let (home, own) = (self.queue_of_group(task.group), u64::from(own_weight(task.attr).value()));
         if home == QueueIx::ROOT {
             return;
         }
+        let mut average = task.fair.average;
+        average.load = average.load * own / task.fair.load.value();
         self.age_queue(home, now);
-        let mut average = in_group(&tasks[slot].fair, own);
-        self.queue_mut(home).average.attach(&mut average, own);
-        self.propagate(tasks, home, average.load_sum().cast_signed(), now);
-    }
-
-    /// Detaches them.
-    #[cold]
-    fn unattach_from_group(&mut self, tasks: &mut TaskSlab, slot: Slot, now: Instant) {
-        let (home, own) = (self.queue_of_group(tasks[slot].group), u64::from(own_weight(tasks[slot].attr).value()));
-        if home == QueueIx::ROOT {
-            return;
-        }
-        self.age_queue(home, now);
-        let average = in_group(&tasks[slot].fair, own);
-        self.queue_mut(home).average.detach(&average, own);
-        self.propagate(tasks, home, -average.load_sum().cast_signed(), now);
+        let queue = &mut self.queue_mut(home).average;
+        let change = if joins {
+            queue.attach(&mut average, own);
+            average.load_sum().cast_signed()
+        } else {
+            queue.detach(&average, own);
+            -average.load_sum().cast_signed()
+        };
+        self.propagate(tasks, home, change, now);
     }
 
     /// Propagates a change in a queue to the entities of the groups above. O(depth).
@@ -255,7 +245,7 @@ impl FairRq {
         if let EntityRef::Task(slot) = entity
             && self.tune.is_flat
         {
-            self.unattach_from_group(tasks, slot, now);
+            self.count_in_group(tasks, slot, false, now);
         }
     }
 

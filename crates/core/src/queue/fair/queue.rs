@@ -79,6 +79,13 @@ impl Part {
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Self { load: narrow(load), runnable: narrow(runnable) }
     }
+
+    /// Returns whether it differs from what was published by more than 1 in 64: smaller changes are
+    /// not worth a write to the shared cache line.
+    pub(crate) const fn is_far_from(self, published: Self) -> bool {
+        self.load.abs_diff(published.load) > published.load / 64
+            || self.runnable.abs_diff(published.runnable) > published.runnable / 64
+    }
 }
 
 /// Entities that CFS prefers or passes over at the next pick.
