@@ -29,7 +29,7 @@ fn a_wrong_figure_is_outside_its_band() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
     let mut case = Case::read(&root.join("fair/two-hogs.toml")).expect("a case");
     for recording in &mut case.recorded {
-        recording.figures.insert("share.hog0".to_owned(), 55.0);
+        recording.figures.insert("share.hog0".to_owned(), 55.0.into());
     }
     let comparisons = validate::run(&case).expect("a run");
     assert!(comparisons.iter().all(|comparison| !comparison.is_inside()));
@@ -55,6 +55,47 @@ fn created_on(name: &str, created_on: &str) -> Result<Case, String> {
     let case = Case::read(&path).map_err(|error| error.to_string())?;
     validate::run(&case).map_err(|error| error.to_string())?;
     Ok(case)
+}
+
+/// Reads and runs a case of one CPU with a busy task whose share is as written.
+fn shared(name: &str, share: &str) -> Result<Vec<validate::Comparison>, String> {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("conformance-{name}"));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let case = format!(
+        "title = \"x\"\nworkload = \"w.toml\"\n[band.share]\nabsolute = 1\n[[recorded]]\nkernel = \"6.12\"\non = \"x\"\n\
+         cpus = 1\nfrom_ms = 0\nwindow_ms = 100\n[recorded.figures]\n\"share.a\" = {share}\n"
+    );
+    let path = dir.join("c.toml");
+    std::fs::write(dir.join("w.toml"), "[task.a]\nsteps = [{ run = \"100ms\" }]\n").expect("written");
+    std::fs::write(&path, case).expect("written");
+    let case = Case::read(&path).map_err(|error| error.to_string())?;
+    validate::run(&case).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_figure_has_the_range_of_its_takes() {
+    let one = shared("one", "99.5").expect("a case");
+    assert!(!one[0].has_takes());
+    let four = shared("four", "{ mean = 98.8, least = 98.2, most = 99.4 }").expect("a case");
+    let figure = &four[0].figures[0];
+    assert!(four[0].has_takes() && (figure.ours - 100.0).abs() < 0.1, "{figure:?}");
+    // The mean is 1.2 points off, the takes are 0.6 points from their mean, and ours is 0.6 above
+    // the most of them.
+    assert!((figure.recorded.spread() - 0.6).abs() < 1e-9, "{figure:?}");
+    assert!((figure.recorded.outside(100.0) - 0.6).abs() < 1e-9 && figure.recorded.outside(98.5) == 0.0);
+    assert!((figure.recorded.outside(98.0) - 0.2).abs() < 1e-9);
+    let near = shared("near", "{ mean = 99.4, least = 99.2, most = 99.6 }").expect("a case");
+    let (set, markdown) = ("conformance-near", validate::markdown(&near));
+    assert!(markdown.contains(&format!("| {set} | 1 | 6.12 | 1 | 1 | 0 | 1 | 100.0 % |\n")), "{markdown}");
+    assert!(!validate::markdown(&one).contains("Beside the takes"));
+}
+
+#[test]
+fn a_range_contains_its_mean_and_nothing_else() {
+    let outside = shared("outside", "{ mean = 9.0, least = 9.5, most = 10.0 }").expect_err("no mean of these");
+    assert!(outside.ends_with("c.toml: `share.a`: the mean, 9, is not between 9.5 and 10"), "{outside}");
+    let other = shared("other", "{ mean = 9.0, least = 9.0 }").expect_err("no `most`");
+    assert!(other.contains("a figure is a number or `{ mean = 1.0, least = 0.5, most = 1.5 }`"), "{other}");
 }
 
 #[test]

@@ -119,12 +119,12 @@ def values(take, sets):
 
 
 def mean(takes):
-    """The lines of the figures: their means, and as a comment where one take differs from the next."""
+    """The lines of the figures: their means, and the least and the most where one take differs from the next."""
     for key in takes[0]:
         of = [take[key] for take in takes if key in take]
-        apart = f"  # {round(min(of), 3)} to {round(max(of), 3)}" if min(of) != max(of) else ""
         if len(of) == len(takes):
-            yield f'"{key}" = {round(statistics.fmean(of), 3)}{apart}'
+            mean, least, most = (round(value, 3) for value in (statistics.fmean(of), min(of), max(of)))
+            yield f'"{key}" = {mean}' if least == most else f'"{key}" = {{ mean = {mean}, least = {least}, most = {most} }}'
 
 
 def main(out, workload, cpus, *recordings):

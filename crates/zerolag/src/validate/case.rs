@@ -34,6 +34,60 @@ impl Band {
     }
 }
 
+/// A recorded figure: the mean of its takes, and the least and the most of them.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(from = "Said")]
+pub struct Recorded {
+    /// With it the simulation is compared.
+    pub mean: f64,
+    /// By how much takes differ: both are the mean if there was one take, or if all are equal.
+    pub least: f64,
+    /// See [`Recorded::least`].
+    pub most: f64,
+}
+
+/// In a file a figure is a number, or has its range.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a figure is a number or `{ mean = 1.0, least = 0.5, most = 1.5 }`")]
+enum Said {
+    Figure(f64),
+    #[serde(rename_all = "snake_case")]
+    Takes {
+        mean: f64,
+        least: f64,
+        most: f64,
+    },
+}
+
+impl From<Said> for Recorded {
+    fn from(said: Said) -> Self {
+        match said {
+            Said::Figure(figure) => figure.into(),
+            Said::Takes { mean, least, most } => Self { mean, least, most },
+        }
+    }
+}
+
+impl From<f64> for Recorded {
+    fn from(figure: f64) -> Self {
+        Self { mean: figure, least: figure, most: figure }
+    }
+}
+
+impl Recorded {
+    /// Returns how far a value is outside of the takes: 0 between them.
+    #[must_use]
+    pub fn outside(&self, value: f64) -> f64 {
+        (self.least - value).max(value - self.most).max(0.0)
+    }
+
+    /// Returns the largest distance of a take from the mean of all.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        (self.mean - self.least).max(self.most - self.mean)
+    }
+}
+
 /// The recording of one kernel.
 #[derive(Clone, Debug)]
 pub struct Recording {
@@ -63,7 +117,7 @@ pub struct Recording {
     /// Length of the measured window.
     pub window: Duration,
     /// `kind.name` and value.
-    pub figures: BTreeMap<String, f64>,
+    pub figures: BTreeMap<String, Recorded>,
     /// The sequence of turns.
     pub sequence: Option<Sequence>,
     /// Why our figures are outside the band.
@@ -164,7 +218,7 @@ struct RecordingTable {
     created_on: Vec<Vec<u32>>,
     from_ms: u64,
     window_ms: u64,
-    figures: BTreeMap<String, f64>,
+    figures: BTreeMap<String, Recorded>,
     sequence: Option<PathBuf>,
     because: Option<String>,
 }
@@ -205,7 +259,7 @@ impl Case {
                 None => None,
                 Some(file) => {
                     let says = |says| error(format!("{}: {says}", file.display()));
-                    figures.insert(SEQUENCE.to_owned(), 100.0);
+                    figures.insert(SEQUENCE.to_owned(), 100.0.into());
                     Some(Sequence::parse(&beside(&file)?).map_err(says)?)
                 }
             };
@@ -258,8 +312,12 @@ impl Case {
             bands: file.band,
             recorded,
         };
-        for figure in case.recorded.iter().flat_map(|recording| recording.figures.keys()) {
+        for (figure, recorded) in case.recorded.iter().flat_map(|recording| &recording.figures) {
             case.band(figure)?;
+            let Recorded { mean, least, most } = *recorded;
+            if !(least <= mean && mean <= most) {
+                return Err(case.error(format!("`{figure}`: the mean, {mean}, is not between {least} and {most}")));
+            }
         }
         Ok(case)
     }
@@ -320,8 +378,8 @@ mod rows {
         };
         let mut figures = BTreeMap::new();
         for (name, field) in below("figures.") {
-            let value = field.parse().map_err(|_| format!("`figures.{name}` is `{field}`, not a number"))?;
-            figures.insert(name, value);
+            let value: f64 = field.parse().map_err(|_| format!("`figures.{name}` is `{field}`, not a number"))?;
+            figures.insert(name, value.into());
         }
         Ok(RecordingTable {
             kernel: text("kernel")?.to_owned(),
@@ -349,7 +407,7 @@ mod rows {
         fn a_row_is_a_recording() {
             let text = "# origin\nkernel,on,cpus,from_ms,window_ms,parameters.loops,figures.used/g,because\n6.1,here,2,500,5000,4,99.5,\n";
             let rows = read(text).expect("a row");
-            assert_eq!((rows[0].cpus, rows[0].figures["used/g"], &*rows[0].parameters["loops"]), (2, 99.5, "4"));
+            assert_eq!((rows[0].cpus, rows[0].figures["used/g"], &*rows[0].parameters["loops"]), (2, 99.5.into(), "4"));
             assert_eq!((rows[0].turns_of_us, &rows[0].because), (0, &None));
             let rows = read("kernel,on,cpus,from_ms,window_ms,turns_of_us\n6.1,here,2,500,5000,100\n").expect("a row");
             assert_eq!(rows[0].turns_of_us, 100);

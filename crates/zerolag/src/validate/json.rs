@@ -45,8 +45,12 @@ struct ValidatedFigure<'a> {
     name: &'a str,
     /// The unit of all values: `percent`, `ms`, `us` or `count`.
     unit: &'static str,
-    /// The kernel's value.
+    /// The kernel's value: the mean of its takes.
     recorded: f64,
+    /// The smallest value of a take.
+    recorded_min: f64,
+    /// The largest value of a take.
+    recorded_max: f64,
     /// The simulated value: the mean, if the case has several runs.
     simulated: f64,
     /// The smallest simulated value.
@@ -89,12 +93,14 @@ fn value(figure: &super::Figure) -> ValidatedFigure<'_> {
     ValidatedFigure {
         name: &figure.name,
         unit: unit(&figure.name),
-        recorded: figure.recorded,
+        recorded: figure.recorded.mean,
+        recorded_min: figure.recorded.least,
+        recorded_max: figure.recorded.most,
         simulated: figure.ours,
         simulated_min: figure.range.0,
         simulated_max: figure.range.1,
         error: figure.error(),
-        band: figure.band.of(figure.recorded),
+        band: figure.allowed(),
         is_inside: figure.is_inside(),
     }
 }

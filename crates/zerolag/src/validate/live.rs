@@ -222,8 +222,8 @@ fn run_variant(
     scenario.program.tasks.extend(watchdog(&watchdogs));
     let mut ours = simulate(case, recording, &program, scenario, kernel, options)?;
     for alike in &case.alike {
-        rank(&mut ours, alike);
-        runs.iter_mut().for_each(|run| rank(run, alike));
+        rank(&mut ours, alike, |figure| *figure);
+        runs.iter_mut().for_each(|run| rank(run, alike, |figure| *figure));
     }
     for (name, ours) in ours {
         let Some(band) = band(case, &program, &name, options, comparison.others <= OTHERS_MAX) else { continue };

@@ -21,7 +21,7 @@ mod measure;
 mod sequence;
 mod table;
 
-pub use case::{Band, Begins, Case, CaseError, Recording};
+pub use case::{Band, Begins, Case, CaseError, Recorded, Recording};
 pub use measure::Measure;
 pub use sequence::{Sequence, Turn};
 pub use table::{markdown, plots, text};
@@ -44,12 +44,14 @@ use zerolag_workload::{self as workload, Diagnostics, LoadOptions, Program};
 pub struct Figure {
     /// The figure and its owner: `share.hog0`.
     pub name: String,
-    /// The kernel's value.
-    pub recorded: f64,
+    /// The kernel's value, and how far its takes differ.
+    pub recorded: Recorded,
     /// Ours: the mean, if the case has several runs.
     pub ours: f64,
     /// The smallest and the largest of our values.
     pub range: (f64, f64),
+    /// All our values.
+    pub runs: Vec<f64>,
     /// The allowed error.
     pub band: Band,
 }
@@ -58,13 +60,19 @@ impl Figure {
     /// Returns ours minus the kernel's.
     #[must_use]
     pub fn error(&self) -> f64 {
-        self.ours - self.recorded
+        self.ours - self.recorded.mean
+    }
+
+    /// Returns the allowed error.
+    #[must_use]
+    pub fn allowed(&self) -> f64 {
+        self.band.of(self.recorded.mean)
     }
 
     /// Returns whether ours is within the band.
     #[must_use]
     pub fn is_inside(&self) -> bool {
-        self.error().abs() <= self.band.of(self.recorded)
+        self.error().abs() <= self.allowed()
     }
 }
 
@@ -73,6 +81,8 @@ impl Figure {
 pub struct Comparison {
     /// The case's name: its file's, without extension.
     pub case: String,
+    /// The directory of the case: `fitted`, `reported`.
+    pub set: String,
     /// The recording: its kernel and machine.
     pub recording: Recording,
     /// All figures of the recording.
@@ -86,6 +96,12 @@ impl Comparison {
     #[must_use]
     pub fn name(&self) -> String {
         named(&self.case, &self.recording)
+    }
+
+    /// Returns whether the recording has several takes that differ.
+    #[must_use]
+    pub fn has_takes(&self) -> bool {
+        self.figures.iter().any(|figure| figure.recorded.least < figure.recorded.most)
     }
 
     /// Returns whether all figures are within their bands.
@@ -261,13 +277,13 @@ fn ours(case: &Case, recording: &Recording, measured: &Measure) -> Figures {
         let agreement = sequence.agreement(measured.sequence(), &case.alike, case.turn_within);
         ours.insert(case::SEQUENCE.to_owned(), agreement);
     }
-    case.alike.iter().for_each(|alike| rank(&mut ours, alike));
+    case.alike.iter().for_each(|alike| rank(&mut ours, alike, |figure| *figure));
     ours
 }
 
 fn compare(case: &Case, recording: &Recording, runs: &[Figures]) -> Result<Comparison, ValidateError> {
     let mut recorded = recording.figures.clone();
-    case.alike.iter().for_each(|alike| rank(&mut recorded, alike));
+    case.alike.iter().for_each(|alike| rank(&mut recorded, alike, |figure| figure.mean));
     let mut figures = Vec::new();
     for (name, value) in recorded {
         let ours: Option<Vec<f64>> = runs.iter().map(|run| run.get(&name).copied()).collect();
@@ -279,10 +295,11 @@ fn compare(case: &Case, recording: &Recording, runs: &[Figures]) -> Result<Compa
         let mean = ours.iter().sum::<f64>() / ours.len() as f64;
         let least = ours.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        figures.push(Figure { name, recorded: value, ours: mean, range: (least, most), band });
+        figures.push(Figure { name, recorded: value, ours: mean, range: (least, most), runs: ours, band });
     }
     let because = recording.because.clone();
-    Ok(Comparison { case: case.name.clone(), recording: recording.clone(), figures, because })
+    let set = case.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Comparison { case: case.name.clone(), set, recording: recording.clone(), figures, because })
 }
 
 /// Figures by name.
@@ -290,7 +307,7 @@ type Figures = BTreeMap<String, f64>;
 
 /// Tasks that differ only in name have no order: the one with the largest figure is compared with
 /// the one with the largest.
-fn rank(figures: &mut Figures, alike: &[String]) {
+fn rank<F: Copy>(figures: &mut BTreeMap<String, F>, alike: &[String], value: impl Fn(&F) -> f64) {
     let kinds: Vec<String> = figures
         .keys()
         .filter_map(|name| name.split_once('.'))
@@ -299,8 +316,8 @@ fn rank(figures: &mut Figures, alike: &[String]) {
         .collect();
     for kind in kinds {
         let names: Vec<String> = alike.iter().map(|task| format!("{kind}.{task}")).collect();
-        let mut values: Vec<f64> = names.iter().filter_map(|name| figures.get(name).copied()).collect();
-        values.sort_by(|one, other| other.total_cmp(one));
+        let mut values: Vec<F> = names.iter().filter_map(|name| figures.get(name).copied()).collect();
+        values.sort_by(|one, other| value(other).total_cmp(&value(one)));
         for (name, value) in names.into_iter().zip(values) {
             figures.insert(name, value);
         }

@@ -2,6 +2,7 @@
 //! for pages.
 
 use super::{Comparison, Figure};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use zerolag_model::KernelVersion;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
@@ -65,13 +66,12 @@ pub fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
         percent("share of the figures with at most this error").from_to(0.0, 100.0),
     );
     for kernel in KernelVersion::ALL.iter().filter(is_recorded) {
-        let points = of(*kernel).filter(|(_, figure)| figure.name.starts_with("share."));
+        let points = of(*kernel).filter(|(_, figure)| is_share(figure));
         let (points, spread): (Vec<_>, Vec<_>) =
-            points.map(|(_, figure)| ((figure.recorded, figure.ours), figure.range)).unzip();
+            points.map(|(_, figure)| ((figure.recorded.mean, figure.ours), figure.range)).unzip();
         shares = shares.with_spread(kernel.name(), Mark::Points, points, spread);
-        let used = of(*kernel).filter(|(_, figure)| figure.band.of(figure.recorded) > 0.0);
-        let mut used: Vec<f64> =
-            used.map(|(_, figure)| figure.error().abs() / figure.band.of(figure.recorded) * 100.0).collect();
+        let used = of(*kernel).filter(|(_, figure)| figure.allowed() > 0.0);
+        let mut used: Vec<f64> = used.map(|(_, figure)| figure.error().abs() / figure.allowed() * 100.0).collect();
         used.sort_by(f64::total_cmp);
         let count = used.len().max(1) as f64;
         let steps = used.iter().enumerate().map(|(at, error)| (*error, (at + 1) as f64 / count * 100.0));
@@ -89,7 +89,8 @@ pub fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
 pub fn markdown(comparisons: &[Comparison]) -> String {
     let mut text = String::from(HEAD);
     put(&mut text, format_args!("{}\n\n", total(comparisons)));
-    text.push_str("| case | kernel, machine | figure | recorded | simulated | error | band | |\n");
+    beside_takes(&mut text, comparisons);
+    text.push_str("## All figures\n\n| case | kernel, machine | figure | recorded | simulated | error | band | |\n");
     text.push_str("|---|---|---|--:|--:|--:|--:|---|\n");
     let mut previous = None;
     for (comparison, figure) in figures(comparisons) {
@@ -145,6 +146,89 @@ moves; the value before them is the mean. The recording is one such run. Bands w
 
 ";
 
+/// How near is near, in points of a share: half of a point is the band of most cases.
+const NEAR: f64 = 0.5;
+
+/// Writes, per set of cases with several takes, number of CPUs and kernel, how near the takes of
+/// shares are to each other, and ours to them.
+///
+/// Where takes differ, a mean of four is not the value that a fifth would have. So the distance
+/// from the takes is counted too, of our mean and of each of our runs: by the second a simulation
+/// gains nothing if its runs differ more than takes.
+fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
+    let mut rows: BTreeMap<(&str, usize, Option<usize>), Beside> = BTreeMap::new();
+    let mut sums: BTreeMap<usize, Beside> = BTreeMap::new();
+    for (one, figure) in figures(comparisons).filter(|(one, figure)| one.has_takes() && is_share(figure)) {
+        let cpus = one.recording.machine.nr_cpus();
+        let kernel = KernelVersion::ALL.iter().position(|kernel| *kernel == one.recording.kernel);
+        for counts in [rows.entry((&one.set, cpus, kernel)).or_default(), sums.entry(cpus).or_default()] {
+            counts.add(figure);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    text.push_str(BESIDE);
+    let mut row = |set: &str, cpus: usize, kernel: &str, counts: Beside| {
+        let Beside { shares, takes, means, near, runs } = counts;
+        let runs = runs / shares as f64;
+        put(
+            text,
+            format_args!("| {set} | {cpus} | {kernel} | {shares} | {takes} | {means} | {near} | {runs:.1} % |\n"),
+        );
+    };
+    for ((set, cpus, kernel), counts) in rows {
+        row(set, cpus, kernel.map_or("", |kernel| KernelVersion::ALL[kernel].name()), counts);
+    }
+    sums.into_iter().for_each(|(cpus, counts)| row("all", cpus, "all", counts));
+    text.push('\n');
+}
+
+/// Counts of shares.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    shares: usize,
+    /// All takes are near their mean.
+    takes: usize,
+    /// Our mean is near theirs.
+    means: usize,
+    /// Our mean is near the takes.
+    near: usize,
+    /// The percentages of our runs that are near the takes, added up.
+    runs: f64,
+}
+
+impl Beside {
+    fn add(&mut self, figure: &Figure) {
+        let recorded = &figure.recorded;
+        let is_near = |ours: &f64| recorded.outside(*ours) <= NEAR;
+        self.shares += 1;
+        self.takes += usize::from(recorded.spread() <= NEAR);
+        self.means += usize::from(figure.error().abs() <= NEAR);
+        self.near += usize::from(is_near(&figure.ours));
+        let runs = figure.runs.iter().filter(|ours| is_near(ours)).count();
+        self.runs += 100.0 * runs as f64 / figure.runs.len() as f64;
+    }
+}
+
+const BESIDE: &str = "\
+## Beside the takes
+
+Cases of which there are several takes: shares that are at most half a point
+
+* *takes*: from the mean of all takes, in each take;
+* *mean*: from the mean of all takes, in the mean of our runs;
+* *near the takes*: below the least or above the most of the takes, in the mean of our runs;
+* *runs*: the same, in percent of our runs.
+
+| set | CPUs | kernel | shares | takes | mean | near the takes | runs |
+|---|--:|--:|--:|--:|--:|--:|--:|
+";
+
+fn is_share(figure: &Figure) -> bool {
+    figure.name.starts_with("share.")
+}
+
 fn figures(comparisons: &[Comparison]) -> impl Iterator<Item = (&Comparison, &Figure)> {
     comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |figure| (comparison, figure)))
 }
@@ -154,7 +238,7 @@ fn worst_shares(comparisons: &[Comparison]) -> Vec<(&Comparison, &Figure)> {
     let off = |figure: &Figure| figure.error().abs();
     let worst_of = |comparison| {
         let Comparison { figures, .. }: &Comparison = comparison;
-        let shares = figures.iter().filter(|figure| figure.name.starts_with("share."));
+        let shares = figures.iter().filter(|figure| is_share(figure));
         shares.max_by(|one, other| off(one).total_cmp(&off(other))).map(|figure| (comparison, figure))
     };
     let mut worst: Vec<_> = comparisons.iter().filter_map(worst_of).collect();
@@ -163,9 +247,9 @@ fn worst_shares(comparisons: &[Comparison]) -> Vec<(&Comparison, &Figure)> {
 }
 
 fn values(figure: &Figure) -> [String; 4] {
-    let band = figure.band.of(figure.recorded);
+    let band = figure.allowed();
     [
-        number(figure.recorded),
+        number(figure.recorded.mean),
         ours(figure),
         format!("{}{}", if figure.error() < 0.0 { '-' } else { '+' }, number(figure.error().abs())),
         number(band),
@@ -190,10 +274,8 @@ fn number(value: f64) -> String {
 pub(crate) fn total(comparisons: &[Comparison]) -> String {
     let all = figures(comparisons).count();
     let inside = figures(comparisons).filter(|(_, figure)| figure.is_inside()).count();
-    let mut shares: Vec<f64> = figures(comparisons)
-        .filter(|(_, figure)| figure.name.starts_with("share."))
-        .map(|(_, figure)| figure.error().abs())
-        .collect();
+    let mut shares: Vec<f64> =
+        figures(comparisons).filter(|(_, figure)| is_share(figure)).map(|(_, figure)| figure.error().abs()).collect();
     shares.sort_by(f64::total_cmp);
     let within = shares.iter().filter(|error| **error <= 1.0).count();
     let worst = shares.last().copied().unwrap_or(0.0);
