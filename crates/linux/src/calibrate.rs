@@ -3,8 +3,11 @@
 //! Only costs that a single thread can see are measured here. Costs that need two threads or a
 //! sleep are measured with small workloads, which also run in the simulator (`zerolag::calibrate`).
 
+mod locks;
+
 use crate::host::cpu_set;
 use crate::{clock, sys};
+pub use locks::{Lock, Locks};
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::sched_setaffinity;
 use rustix::time::{
@@ -29,6 +32,8 @@ pub struct Direct {
     pub timer_wake: Vec<u64>,
     /// The time that a tick takes from a computing thread.
     pub tick: Vec<u64>,
+    /// What contended mutexes take. Empty without SCHED_FIFO.
+    pub locks: Locks,
     /// The period of the tick; `None` if no tick was seen (a full-dynticks CPU, or too much noise).
     pub tick_period: Option<Duration>,
     /// Whether the thread could be SCHED_FIFO; if not, the figures include other programs.
@@ -50,6 +55,7 @@ impl Direct {
             samples.extend(more);
             samples.sort_unstable();
         }
+        self.locks.add(other.locks);
         self.tick_period = other.tick_period.or(self.tick_period);
         self.is_realtime = other.is_realtime;
     }
@@ -76,10 +82,11 @@ fn measure_here(cpu: CpuId) -> Result<Direct, String> {
         timer: measure_timer().map_err(|error| format!("a timer: {error}"))?,
         timer_wake: if is_realtime { measure_timer_wakes()? } else { Vec::new() },
         tick,
+        locks: if is_realtime { locks::measure()? } else { Locks::default() },
         tick_period,
         is_realtime,
     };
-    let Direct { syscall, wake_local, pipe_io, timer, timer_wake, tick, tick_period: _, is_realtime: _ } = &mut direct;
+    let Direct { syscall, wake_local, pipe_io, timer, timer_wake, tick, .. } = &mut direct;
     for samples in [syscall, wake_local, pipe_io, timer, timer_wake, tick] {
         samples.sort_unstable();
     }
@@ -170,7 +177,7 @@ fn measure_timer_wakes() -> Result<Vec<u64>, String> {
     std::thread::scope(|scope| {
         let sleeper = || {
             // A fair thread would have timer slack. The thread inherits the CPU.
-            drop(sys::set_attr(SchedAttr::fifo(RtPriority::MIN)));
+            drop(sys::set_attr(LESS_URGENT));
             (0..EXPIRIES).map(due).filter(|due| *due > clock::now()).for_each(clock::sleep_until);
         };
         let thread = std::thread::Builder::new().spawn_scoped(scope, sleeper);
@@ -256,6 +263,7 @@ const BATCHES: u32 = 500;
 const WAKES: u32 = 400;
 /// Of the measuring thread: a more urgent one than its sleepers.
 const URGENT: SchedAttr = SchedAttr::fifo_at(2);
+const LESS_URGENT: SchedAttr = SchedAttr::fifo(RtPriority::MIN);
 /// The period of the timer whose interrupt is measured. Ticks do not follow it.
 const PERIOD: Duration = Duration::from_micros(530);
 /// Its expiries.
@@ -297,6 +305,11 @@ mod tests {
         assert!(median(&direct.wake_local) >= median(&direct.syscall) / 2);
         assert!(median(&direct.pipe_io) > 50);
         assert!(median(&direct.timer) > 100, "{}", median(&direct.timer));
+        let Locks { plain, inherits } = &direct.locks;
+        for samples in [&plain.wait, &plain.wake, &inherits.wait, &inherits.wake] {
+            assert!(samples.is_empty() || median(samples) > 100, "{samples:?}");
+        }
+        assert_eq!(plain.wait.is_empty(), !direct.is_realtime);
         assert!(direct.timer_wake.is_empty() || median(&direct.timer_wake) > 100);
     }
 }

@@ -31,6 +31,11 @@ pub struct Costs {
     /// What a call takes on top of `syscall` if it may wait or wakes another task: queueing,
     /// setting a timer.
     pub waiting_call: Duration,
+    /// What waiting for a mutex that inherits takes on top of a call that waits: its holder gets
+    /// the priority.
+    pub boost: Duration,
+    /// What giving such a mutex back to a waiter takes on top of a call that wakes.
+    pub unboost: Duration,
     /// What reading from a pipe or writing to it takes on top of both: lock, pages, copying.
     pub pipe_io: Duration,
     /// Sending an IPI, for the sender.
@@ -177,6 +182,8 @@ impl Costs {
             wakeup_remote: Duration::ZERO,
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
+            boost: Duration::ZERO,
+            unboost: Duration::ZERO,
             pipe_io: Duration::ZERO,
             ipi_send: Duration::ZERO,
             ipi_latency: ByDistance::ZERO,
@@ -229,6 +236,8 @@ impl Costs {
             wakeup_remote: ns(400),
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
+            boost: Duration::ZERO,
+            unboost: Duration::ZERO,
             pipe_io: Duration::ZERO,
             ipi_send: ns(150),
             ipi_latency: ByDistance::nanos(400, 600, 900, 1_400),
@@ -384,6 +393,8 @@ file! {
     wakeup_remote: Duration = "some_duration",
     syscall: Duration = "some_duration",
     waiting_call: Duration = "some_duration",
+    boost: Duration = "some_duration",
+    unboost: Duration = "some_duration",
     pipe_io: Duration = "some_duration",
     ipi_send: Duration = "some_duration",
     ipi_latency: ByDistance = "some",

@@ -186,6 +186,16 @@ impl Machine {
         self.kernel.delay_ticks(by, self.seed);
     }
 
+    /// Delays the ticks of CPUs that run in turns on a single real one, as virtual CPUs do in an
+    /// emulator: `first_permille` of all ticks begin with CPU 0 and the others with another CPU,
+    /// and each CPU that follows, in a ring, ticks by `turn` later.
+    ///
+    /// As with [`delay_ticks`](Self::delay_ticks), which this replaces, a CPU that ticks before CPU
+    /// 0 sees a count that is one short.
+    pub fn tick_in_turns(&mut self, turn: Duration, first_permille: u32) {
+        self.kernel.tick_in_turns(turn, first_permille, self.seed);
+    }
+
     /// Runs until the end, handing every record to `sink`.
     pub fn run(&mut self, sink: &mut impl Sink) -> Outcome {
         self.run_with(sink, |_, _| ControlFlow::Continue(()))

@@ -410,6 +410,39 @@ fn ticks_that_come_late_by_themselves_let_all_busy_tasks_move() {
     }
 }
 
+/// As an emulator runs virtual CPUs: in three quarters of all ticks CPU 0 is the first, and the
+/// next one in the ring is later by a turn.
+#[test]
+fn ticks_of_cpus_in_turns_come_a_turn_apart() {
+    let hog = |name| task(name, SchedAttr::NORMAL, None, vec![run_for(ms(100))]);
+    let program = Arc::new(Program { tasks: ["a", "b", "c", "d"].map(hog).into(), ..Program::default() });
+    let config = MachineConfig { duration: Some(ms(4_000)), ..config(3, Costs::server()) };
+    let turn = Duration::from_micros(25);
+    let mut machine = Machine::new(program, &config, Tracing::On).expect("a machine");
+    machine.tick_in_turns(turn, 750);
+    let mut records = Vec::new();
+    let outcome = machine.run(&mut records);
+    assert_time_is_conserved(&outcome, &records, 3);
+    let period = config.settings.tick_period();
+    let mut of_tick = std::collections::BTreeMap::<Instant, Vec<CpuId>>::new();
+    for tick in records.iter().filter(|record| matches!(record.event, TraceEvent::IrqEnter { irq: Irq::Tick })) {
+        let due = tick.at.round_down_to(period);
+        let before = of_tick.entry(due).or_default();
+        // A path of the kernel that runs then comes to its end.
+        let late = tick.at.since(due + turn * before.len() as u64);
+        assert!(late <= Duration::from_micros(5), "{tick:?} after {before:?}");
+        before.push(tick.cpu);
+    }
+    of_tick.retain(|_, cpus| cpus.len() == 3);
+    assert!(of_tick.len() > 900, "all three are busy: {}", of_tick.len());
+    let begins = |first: u32| {
+        let ring: Vec<_> = (0..3).map(|next| CpuId((first + next) % 3)).collect();
+        of_tick.values().filter(|cpus| **cpus == ring).count() * 1000 / of_tick.len()
+    };
+    let (zero, others) = (begins(0), [begins(1), begins(2)]);
+    assert!((700..800).contains(&zero) && others.iter().all(|other| (90..160).contains(other)), "{zero} {others:?}");
+}
+
 /// As `fair_server/cpu0/runtime` refuses it; it ran, and the server never got its runtime.
 #[test]
 fn a_fair_server_longer_than_its_period_is_refused() {

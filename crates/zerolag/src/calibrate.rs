@@ -15,6 +15,7 @@
 //! | `tick` | (directly) the time that a computing thread misses at every tick |
 //! | `context_switch` | two threads of one CPU that yield it to each other in turn |
 //! | `waiting_call` | two threads of one CPU that wake each other in turn by futexes |
+//! | `boost`, `unboost` | (directly) from the call in which a thread waits for a mutex that inherits to the next instruction of its holder, and from the unlock to the next one of the thread; less the same times of a plain mutex |
 //! | `pipe_io` | the same by pipes |
 //! | `fair_switch` | the same by futexes as fair threads |
 //! | `timer_late` | a FIFO thread's timer while its CPU computes |
@@ -43,7 +44,7 @@ mod profile;
 use crate::simulation::{Observe, Plan};
 use std::fmt;
 use std::ops::ControlFlow;
-use zerolag_linux::calibrate::Direct;
+use zerolag_linux::calibrate::{Direct, Locks};
 use zerolag_linux::figures::quantile;
 use zerolag_linux::probe::{self, Beside, Class, Woken};
 use zerolag_model::{CpuId, Duration, KernelVersion, Mark, Record, TaskId, Topology, TraceEvent};
@@ -486,6 +487,9 @@ impl Fit {
         if !waking.is_zero() {
             set_wakeup(&mut costs, waking);
         }
+        let Locks { plain, inherits } = &direct.locks;
+        costs.boost = median(&inherits.wait).saturating_sub(median(&plain.wait));
+        costs.unboost = median(&inherits.wake).saturating_sub(median(&plain.wake));
         if let Some(tick) = quantile(&direct.tick, 500) {
             costs.tick = tick;
         }

@@ -124,7 +124,8 @@ fn the_cpu_on_which_tasks_are_created_decides() {
         let compared = validate::run(&case).expect("a run");
         compared[0].figures.iter().find(|figure| figure.name == "share.hog1").expect("a figure").ours
     };
-    // Recorded: 19.0, 26.7 and 19.0 % created on CPU 1, and 33.1 % on CPU 0.
+    // Recorded takes that are created on CPU 0 move tasks 4 to 24 times on 6.1 and 6.18, and those
+    // on CPU 1 never do.
     let (zero, one) = (least(0), least(1));
-    assert!(zero > 30.0 && one < 20.0, "{zero} and {one}");
+    assert!(zero > one + 5.0 && one < 20.0, "{zero} and {one}");
 }

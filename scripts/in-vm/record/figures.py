@@ -18,9 +18,27 @@ import tomllib
 
 FROM, TO = 500_000, 3_500_000  # microseconds
 TURNS = 250
+TICK_MS = 4
+# In how many ticks of 1000 CPU 0 of two virtual ones had its turn first: of 22 731 ticks at which both CPUs switched, in 12 minutes of four kernels.
+CPU_0_FIRST = 830
 LINE = re.compile(r"\s*.{16}-?\S*\s+\[(\d+)\]\s+\S+\s+(\d+)\.(\d{6})\d*: (\w+): (.*)")
-SWITCH = re.compile(r"prev_comm=(.*?) prev_pid=(\d+) prev_prio=\S+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+)")
+SWITCH = re.compile(r"prev_comm=(.*?) prev_pid=(\d+) prev_prio=\S+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+) next_prio=(-?\d+)")
 COMM = re.compile(r"comm=(.*?) pid=(\d+)")
+
+
+# Threads of one pool do the same work. The first group is the only CPU on which they run.
+POOLS = [(re.compile(r"kworker/(\d+):.*"), "kworker/{}"), (re.compile(r"kworker/u.*"), "kworker/u"), (re.compile(r"(?:ksoftirqd|cpuhp)/(\d+)"), None)]
+PLAYER = {"play", "init"}
+FAIR = "120"
+
+
+def pool(thread):
+    """The name of a kernel thread's pool, and its CPU."""
+    for pattern, name in POOLS:
+        if found := pattern.fullmatch(thread):
+            cpu = int(found.group(1)) if pattern.groups else None
+            return (name.format(cpu) if name else thread), cpu
+    return thread, None
 
 
 class Figures:
@@ -31,9 +49,11 @@ class Figures:
         self.sequence = []
         self.created_on = {}
         self.migrations = 0
-        self.others = 0
+        self.threads = {}  # (name, CPU) of a kernel thread's pool: lengths of its turns in the window
         woken = {}
         current = {}  # CPU: [name, start of this piece, whole turn so far, start of the turn]
+        other = {}  # CPU: a kernel thread that runs there, and since when
+        pieces = {}  # what it has run before it was preempted
         interrupted = {}  # CPU: the same, of a task that a kernel thread has preempted
         lost = re.compile(r"LOST")
         for line in trace:
@@ -53,7 +73,7 @@ class Figures:
                 if name in self.run and FROM <= at <= TO:
                     self.migrations += 1
             elif event == "sched_switch":
-                prev, _, state, following, pid = SWITCH.match(rest).groups()
+                prev, _, state, following, pid, prio = SWITCH.match(rest).groups()
                 if prev in self.run and at < 0:
                     # It sleeps there until the workload begins: the CPU on which play.c created it, if its group did not move it.
                     self.created_on[prev] = int(cpu)
@@ -75,8 +95,12 @@ class Figures:
                         if (since := woken.pop(following, None)) is not None and FROM <= since and at <= TO:
                             self.delays[following].append(at - since)
                         current[cpu] = [following, at, *((waiting[2], waiting[3]) if waiting else (0, at))]
-                elif pid != "0" and FROM <= at <= TO:
-                    self.others += 1
+                if thread := other.pop(cpu, None):
+                    pieces[thread[0]] = pieces.get(thread[0], 0) + at - thread[1]
+                    if not state.startswith("R") and FROM <= at <= TO:
+                        self.threads.setdefault(pool(thread[0]), []).append(pieces.pop(thread[0]))
+                if not is_own and pid != "0" and prio == FAIR and following not in PLAYER:
+                    other[cpu] = (following, at)
 
     def ended(self, cpu, turn, at):
         name, _, length, began = turn
@@ -127,6 +151,19 @@ def mean(takes):
             yield f'"{key}" = {mean}' if least == most else f'"{key}" = {{ mean = {mean}, least = {least}, most = {most} }}'
 
 
+def threads(takes):
+    """The kernel threads that ran about once per take or more often: how far apart, and how long."""
+    found = {}
+    for take in takes:
+        for key, turns in take.threads.items():
+            found.setdefault(key, []).extend(turns)
+    for (name, cpu), turns in sorted(found.items(), key=str):
+        if len(turns) >= len(takes):
+            every = len(takes) * (TO - FROM) / 1000 / len(turns)
+            where = f", cpu = {cpu}" if cpu is not None else ""
+            yield f'    {{ name = "{name}", every_ms = {max(1, round(every / TICK_MS)) * TICK_MS}, run_us = {round(statistics.median(turns))}{where} }},'
+
+
 def main(out, workload, cpus, *recordings):
     out, workload, cpus = pathlib.Path(out), pathlib.Path(workload), int(cpus)
     name = workload.stem
@@ -162,11 +199,13 @@ def main(out, workload, cpus, *recordings):
         on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''} in virtual time"
         case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{on}"', f"cpus = {cpus}"]
         case += [f'costs = "../costs/virtual-{series or kernel}.toml"']
-        case += ["turns_of_us = 25"] if cpus > 1 else []
+        case += ["turns_of_us = 25", f"first_permille = {CPU_0_FIRST}"] if cpus > 1 else []
         case += [f'because = "{words}"'] if (words := because.get((kernel, on))) else []
         if cpus > 1:
             case += ["# Per take, the CPU on which each task slept before the start, in the order of the workload."]
             case += [f"created_on = {[[take.created_on[task] for task in tasks] for take in takes]}"]
+        if rows := list(threads(takes)):
+            case += ["threads = [", *rows, "]"]
         case += ["from_ms = 700", "window_ms = 3000"]
         # Debian's kernels are built without CONFIG_IRQ_TIME_ACCOUNTING.
         settings = ["irq_time_accounting=off", *settings]

@@ -68,7 +68,7 @@ impl Kernel {
     #[cold]
     fn delay_tick(&mut self, cpu: CpuId) {
         let Some(late) = &mut self.ticks.late else { return };
-        let at = self.now + late.next(cpu, self.ticks.period);
+        let at = self.now + late.next(cpu, self.now, self.ticks.period);
         self.queue_event(at, Phase::LateTick, cpu, Event::LateTick { cpu });
         self.arm_completion(cpu); // It may end before, and was left to this tick.
     }
@@ -76,6 +76,11 @@ impl Kernel {
     /// Delays the ticks of each CPU by random times.
     pub(crate) fn delay_ticks(&mut self, by: Dist, seed: u64) {
         self.ticks.late = Some(LateTicks::new(by, seed, self.cpus.len()));
+    }
+
+    /// Delays the ticks of CPUs that run in turns.
+    pub(crate) fn tick_in_turns(&mut self, turn: Duration, first_permille: u32, seed: u64) {
+        self.ticks.late = Some(LateTicks::in_turns(turn, first_permille, seed, self.cpus.len()));
     }
 
     /// A delayed tick comes. The first CPU that ticks counts for all: a CPU that ticks before it

@@ -24,13 +24,22 @@ pub(crate) struct CallCosts {
     pub(crate) idle: Duration,
     /// A call that waits, or wakes a waiter.
     pub(crate) busy: Duration,
+    /// What is added to the call if the mutex inherits: to wait for it, and to give it to a waiter.
+    pub(crate) boosts: Duration,
+    pub(crate) unboosts: Duration,
     /// The part of a call that waits, inside of another one.
     pub(crate) waits: Duration,
 }
 
 impl CallCosts {
     pub(crate) fn of(costs: &Costs) -> Self {
-        Self { idle: costs.syscall, busy: costs.syscall + costs.waiting_call, waits: costs.waiting_call }
+        Self {
+            idle: costs.syscall,
+            busy: costs.syscall + costs.waiting_call,
+            boosts: costs.boost,
+            unboosts: costs.unboost,
+            waits: costs.waiting_call,
+        }
     }
 }
 

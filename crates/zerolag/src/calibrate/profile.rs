@@ -30,7 +30,7 @@ impl Calibration {
             format!("{{ smt = \"{smt}ns\", llc = \"{llc}ns\", socket = \"{socket}ns\", remote = \"{remote}ns\" }}")
         };
         let single = |time: Duration| format!("\"{}ns\"", time.as_nanos());
-        let Direct { syscall, wake_local, timer, timer_wake, .. } = &self.direct;
+        let Direct { syscall, wake_local, timer, timer_wake, locks, .. } = &self.direct;
         let wake = match timer_wake.is_empty() {
             true => measured("futex wakeup on one CPU", wake_local),
             false => measured("gap of a computing thread at the timer of another", timer_wake),
@@ -42,6 +42,8 @@ impl Calibration {
             ("wakeup_remote", single(costs.wakeup_remote), "in the proportion of `default` to wakeup_local".to_owned()),
             ("syscall", single(costs.syscall), measured("futex wakeup without a waiter", syscall)),
             ("waiting_call", single(costs.waiting_call), origin("waiting_call")),
+            ("boost", single(costs.boost), measured("a thread waits for a mutex that inherits", &locks.inherits.wait)),
+            ("unboost", single(costs.unboost), measured("a thread gives such a mutex back", &locks.inherits.wake)),
             ("pipe_io", single(costs.pipe_io), origin("pipe_io")),
             ("ipi_send", single(costs.ipi_send), origin("ipi_send")),
             ("ipi_latency", by(&costs.ipi_latency), origin("ipi_latency")),

@@ -164,6 +164,8 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         "wakeup_remote" => costs.wakeup_remote = value,
         "syscall" => costs.syscall = value,
         "waiting_call" => costs.waiting_call = value,
+        "boost" => costs.boost = value,
+        "unboost" => costs.unboost = value,
         "pipe_io" => costs.pipe_io = value,
         "ipi_send" => costs.ipi_send = value,
         "ipi_latency" => costs.ipi_latency = everywhere,

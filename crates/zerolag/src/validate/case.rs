@@ -5,6 +5,7 @@
 //! `figures.NAME`. An empty field is a missing key.
 
 use super::sequence::Sequence;
+use super::threads::Thread;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -107,11 +108,16 @@ pub struct Recording {
     /// The recorded CPUs were virtual and ran in turns of at most this length: each tick is late by
     /// up to that.
     pub turns_of: Duration,
+    /// In how many of all ticks CPU 0 had its turn first, in permille; a CPU that had it later
+    /// ticks by that length later. `None`: all are late by random times up to that length.
+    pub first_permille: Option<u32>,
     /// The costs of the recorded machine; of the default profile if none are known.
     pub costs: Option<Costs>,
     /// Per take that differed in that, the CPU on which each task of the workload was created, in
     /// its order, and the number of such takes. Empty: as the workload says.
     pub created_on: Vec<(Vec<CpuId>, usize)>,
+    /// The kernel threads that ran beside the workload.
+    pub threads: Vec<Thread>,
     /// Start of the measured window.
     pub from: Instant,
     /// Length of the measured window.
@@ -213,9 +219,12 @@ struct RecordingTable {
     parameters: BTreeMap<String, String>,
     #[serde(default)]
     turns_of_us: u64,
+    first_permille: Option<u32>,
     costs: Option<PathBuf>,
     #[serde(default)]
     created_on: Vec<Vec<u32>>,
+    #[serde(default)]
+    threads: Vec<Thread>,
     from_ms: u64,
     window_ms: u64,
     figures: BTreeMap<String, Recorded>,
@@ -283,6 +292,11 @@ impl Case {
                     None => created_on.push((take, 1)),
                 }
             }
+            let beyond = |thread: &&Thread| thread.cpu.is_some_and(|cpu| cpu >= table.cpus);
+            if let Some(thread) = table.threads.iter().find(beyond) {
+                let (name, last) = (&thread.name, table.cpus - 1);
+                return Err(error(format!("thread `{name}` is on another CPU than 0..={last}")));
+            }
             recorded.push(Recording {
                 kernel,
                 on: table.on,
@@ -291,8 +305,10 @@ impl Case {
                 settings: table.settings.into_iter().collect(),
                 parameters: table.parameters.into_iter().collect(),
                 turns_of: Duration::from_micros(table.turns_of_us),
+                first_permille: table.first_permille,
                 costs,
                 created_on,
+                threads: table.threads,
                 from: Instant::ZERO + Duration::from_millis(table.from_ms),
                 window: Duration::from_millis(table.window_ms),
                 figures,
@@ -389,8 +405,10 @@ mod rows {
             settings: below("settings."),
             parameters: below("parameters."),
             turns_of_us: if said.contains_key("turns_of_us") { whole("turns_of_us")? } else { 0 },
+            first_permille: None,
             costs: said.get("costs").map(Into::into),
             created_on: Vec::new(),
+            threads: Vec::new(),
             from_ms: whole("from_ms")?,
             window_ms: whole("window_ms")?,
             figures,

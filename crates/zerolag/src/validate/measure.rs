@@ -1,9 +1,9 @@
 //! [`Measure`]: figures of a run between two instants, from its records.
 
 use super::sequence::Sequence;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use zerolag_model::{CpuId, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
 use zerolag_sim::Sink;
 
 /// Figures between two instants. Memory: O(tasks + groups x CPUs + wakeups + turns).
@@ -13,10 +13,24 @@ pub struct Measure {
     to: Instant,
     tasks: BTreeMap<TaskId, Task>,
     groups: BTreeMap<GroupId, Group>,
-    /// The current task of each CPU, and the start of its turn.
-    running: Vec<Option<(TaskId, Instant)>>,
+    /// The tasks that are not measured.
+    others: BTreeSet<String>,
+    /// The turn of each CPU's current task.
+    running: Vec<Option<Turn>>,
+    /// The turn of the task that a task which is not measured has preempted, of each CPU. If it
+    /// goes on afterwards, its turn does.
+    interrupted: Vec<Option<Turn>>,
     migrations: u64,
     sequence: Sequence,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    task: TaskId,
+    began: Instant,
+    /// What has been measured of it before the last interruption.
+    so_far: Duration,
+    since: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -53,16 +67,26 @@ impl Measure {
             to: from + window,
             tasks: BTreeMap::new(),
             groups: BTreeMap::new(),
+            others: BTreeSet::new(),
             running: Vec::new(),
+            interrupted: Vec::new(),
             migrations: 0,
             sequence: Sequence::default(),
         }
     }
 
+    /// Leaves tasks out: they have no figures, and a turn that they interrupt is one turn.
+    #[must_use]
+    pub fn without<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        self.others.extend(names.into_iter().map(str::to_owned));
+        self
+    }
+
     /// Ends the open turns.
     pub fn finish(&mut self, end: Instant) {
         for cpu in 0..self.running.len() {
-            self.stop(cpu, end);
+            let turns = [self.stop(cpu, end), self.interrupted[cpu].take()];
+            turns.into_iter().flatten().for_each(|turn| self.end(cpu, turn, end));
         }
         for group in self.groups.keys().copied().collect::<Vec<_>>() {
             for cpu in self.groups[&group].since.keys().copied().collect::<Vec<_>>() {
@@ -82,19 +106,58 @@ impl Measure {
         until.min(self.to).since(since.max(self.from))
     }
 
-    fn stop(&mut self, cpu: usize, at: Instant) {
-        let Some((id, since)) = self.running[cpu].take() else { return };
-        let run = self.within(since, at);
-        let Some(task) = self.tasks.get_mut(&id) else { return };
+    /// Charges the current task of a CPU, and returns its turn.
+    fn stop(&mut self, cpu: usize, at: Instant) -> Option<Turn> {
+        let mut turn = self.running[cpu].take()?;
+        let run = self.within(turn.since, at);
+        let task = self.tasks.get_mut(&turn.task)?;
         task.run += run;
-        task.turns += u64::from(self.from <= at && at <= self.to);
-        if cpu == 0 && since >= self.from {
-            self.sequence.push(name(task), at.since(since));
-        }
+        turn.so_far += at.since(turn.since);
         let mut above = Some(task.group);
         while let Some(group) = above.and_then(|group| self.groups.get_mut(&group)) {
             group.run += run;
             above = Some(group.parent);
+        }
+        Some(turn)
+    }
+
+    fn end(&mut self, cpu: usize, turn: Turn, at: Instant) {
+        let Some(task) = self.tasks.get_mut(&turn.task) else { return };
+        task.turns += u64::from(self.from <= at && at <= self.to);
+        if cpu == 0 && turn.began >= self.from {
+            self.sequence.push(name(task), turn.so_far);
+        }
+    }
+
+    /// The CPU goes on with another task, or idles.
+    fn switch(&mut self, cpu: usize, at: Instant, prev: PrevState, next: Option<TaskId>) {
+        if self.running.len() <= cpu {
+            self.running.resize(cpu + 1, None);
+            self.interrupted.resize(cpu + 1, None);
+        }
+        let mut turn = self.stop(cpu, at);
+        let is_other = next.is_some_and(|next| !self.tasks.contains_key(&next));
+        if is_other {
+            if prev == PrevState::Runnable
+                && let Some(turn) = turn.take()
+            {
+                self.interrupted[cpu] = Some(turn);
+            }
+        } else {
+            let waiting = self.interrupted[cpu].take();
+            let goes_on = waiting.filter(|waiting| Some(waiting.task) == next);
+            if goes_on.is_none()
+                && let Some(waiting) = waiting
+            {
+                self.end(cpu, waiting, at);
+            }
+            self.running[cpu] = next.map(|task| {
+                let (began, so_far) = goes_on.map_or((at, Duration::ZERO), |turn| (turn.began, turn.so_far));
+                Turn { task, began, so_far, since: at }
+            });
+        }
+        if let Some(turn) = turn {
+            self.end(cpu, turn, at);
         }
     }
 
@@ -162,7 +225,9 @@ impl Sink for Measure {
                     woken: None,
                     delays: Vec::new(),
                 };
-                self.tasks.insert(*task, new);
+                if !self.others.contains(name.strip_suffix("-0").unwrap_or(name)) {
+                    self.tasks.insert(*task, new);
+                }
             }
             TraceEvent::GroupNew { group, parent, path } => {
                 let new = Group {
@@ -198,20 +263,84 @@ impl Sink for Measure {
                 }
             }
             TraceEvent::Unthrottle { group } => self.unthrottle(*group, record.cpu, record.at),
-            TraceEvent::Switch { next, .. } => {
-                let cpu = record.cpu.index();
-                if self.running.len() <= cpu {
-                    self.running.resize(cpu + 1, None);
-                }
-                self.stop(cpu, record.at);
+            TraceEvent::Switch { prev_state, next, .. } => {
+                self.switch(record.cpu.index(), record.at, *prev_state, *next);
                 if let Some(task) = next.and_then(|next| self.tasks.get_mut(&next)) {
                     let woken = task.woken.take().filter(|woken| self.from <= *woken && record.at <= self.to);
                     task.delays.extend(woken.map(|woken| record.at.since(woken)));
                 }
-                self.running[cpu] = next.map(|next| (next, record.at));
             }
-            TraceEvent::Migrate { .. } if self.from <= record.at && record.at <= self.to => self.migrations += 1,
+            TraceEvent::Migrate { task, .. } if self.from <= record.at && record.at <= self.to => {
+                self.migrations += u64::from(self.tasks.contains_key(task));
+            }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::{Prio, SchedAttr};
+
+    const A: TaskId = TaskId(0);
+    const B: TaskId = TaskId(1);
+    const KERNEL: TaskId = TaskId(2);
+
+    /// Measures 100 ms of a CPU that runs `turns`: the time of each switch in ms, the state of the
+    /// task before, and the task that follows.
+    fn measured(turns: &[(u64, PrevState, Option<TaskId>)]) -> Measure {
+        let mut measure = Measure::between(Instant::ZERO, Duration::from_millis(100)).without(["kworker/0"]);
+        let mut record = |ms: u64, event| {
+            measure.record(&Record { at: Instant::ZERO + Duration::from_millis(ms), cpu: CpuId(0), event });
+        };
+        for (task, name) in [(A, "a-0"), (B, "b-0"), (KERNEL, "kworker/0-0")] {
+            let (attr, group) = (SchedAttr::NORMAL, GroupId::ROOT);
+            record(0, TraceEvent::TaskNew { task, name: name.into(), parent: None, attr, group });
+        }
+        let mut prev = None;
+        for &(ms, prev_state, next) in turns {
+            record(ms, TraceEvent::Switch { prev, prev_state, next, next_prio: Prio::IDLE });
+            prev = next;
+        }
+        measure.finish(Instant::ZERO + Duration::from_millis(100));
+        measure
+    }
+
+    #[test]
+    fn a_turn_that_a_task_left_out_interrupts_is_one_turn() {
+        use PrevState::{Blocked, Idle, Runnable};
+        let goes_on = measured(&[
+            (0, Idle, Some(A)),
+            (10, Runnable, Some(KERNEL)),
+            (12, Blocked, Some(A)),
+            (20, Runnable, Some(KERNEL)),
+            (21, Blocked, Some(A)),
+            (40, Runnable, Some(B)),
+        ]);
+        let figures = goes_on.figures();
+        assert_eq!((figures["share.a"], figures["turns.a"]), (37.0, 1.0));
+        assert_eq!((figures["share.b"], figures["turns.b"]), (60.0, 1.0));
+        assert!(figures.keys().all(|name| !name.contains("kworker")), "{figures:?}");
+        assert_eq!(goes_on.sequence().len(), 2, "{:?}", goes_on.sequence());
+    }
+
+    #[test]
+    fn a_turn_ends_if_the_task_blocks_or_another_follows_the_one_left_out() {
+        use PrevState::{Blocked, Idle, Runnable};
+        // It blocks, and wakes while the kernel's thread runs.
+        let blocks = measured(&[(0, Idle, Some(A)), (10, Blocked, Some(KERNEL)), (12, Blocked, Some(A))]);
+        assert_eq!(blocks.figures()["turns.a"], 2.0);
+        let other = measured(&[
+            (0, Idle, Some(A)),
+            (10, Runnable, Some(KERNEL)),
+            (12, Blocked, Some(B)),
+            (20, Runnable, Some(A)),
+        ]);
+        let figures = other.figures();
+        assert_eq!((figures["share.a"], figures["turns.a"], figures["turns.b"]), (90.0, 2.0, 1.0));
+        // A turn that is interrupted at the end ends there.
+        let end = measured(&[(0, Idle, Some(A)), (10, Runnable, Some(KERNEL))]).figures();
+        assert_eq!((end["share.a"], end["turns.a"]), (10.0, 1.0));
     }
 }

@@ -20,12 +20,14 @@ pub mod live;
 mod measure;
 mod sequence;
 mod table;
+mod threads;
 
 pub use case::{Band, Begins, Case, CaseError, Recorded, Recording};
 pub use measure::Measure;
 pub use sequence::{Sequence, Turn};
 pub use table::{markdown, plots, text};
 pub(crate) use table::{reasons, table, total};
+pub use threads::Thread;
 
 use crate::simulation::{Plan, PlanError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,14 +206,20 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         if let Some(costs) = &recording.costs {
             plan = plan.with_costs(costs.clone());
         }
+        let tick = Duration::from_nanos(1_000_000_000 / u64::from(plan.config.settings.hz));
         let mut runs = Vec::new();
         for (as_said, takes) in beginnings(case, recording, &plan.program)? {
             for (delay, seed) in case.begins.delays().zip(0..) {
                 // Which CPU ticks first is another draw in each run.
                 plan.config.seed = seed;
                 plan.program = begun_later(&as_said, delay);
+                if !recording.threads.is_empty() {
+                    let costs = plan.config.costs.clone();
+                    let program = Arc::make_mut(&mut plan.program);
+                    threads::add_to(program, &recording.threads, &costs, tick, seed);
+                }
                 plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
-                let measured = measure(&plan, recording.turns_of, recording.from + delay, recording.window);
+                let measured = measure(&plan, recording, recording.from + delay);
                 let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), error))?;
                 runs.extend(iter::repeat_n(ours(case, recording, &measured), takes));
             }
@@ -259,12 +267,16 @@ fn begun_later(program: &Arc<Program>, delay: Duration) -> Arc<Program> {
     program
 }
 
-fn measure(plan: &Plan, turns: Duration, from: Instant, window: Duration) -> Result<Measure, SimError> {
+fn measure(plan: &Plan, recording: &Recording, from: Instant) -> Result<Measure, SimError> {
+    let turns = recording.turns_of;
     let mut machine = plan.build(Tracing::On)?;
-    if !turns.is_zero() {
+    if let Some(first) = recording.first_permille {
+        machine.tick_in_turns(turns, first);
+    } else if !turns.is_zero() {
         machine.delay_ticks(Dist::uniform(Duration::ZERO, turns).expect("invariant: zero is less"));
     }
-    let mut measure = Measure::between(from, window);
+    let threads = recording.threads.iter().map(|thread| thread.name.as_str());
+    let mut measure = Measure::between(from, recording.window).without(threads);
     let outcome = machine.run_with(&mut measure, |_, _| ControlFlow::Continue(()));
     measure.finish(outcome.end);
     Ok(measure)

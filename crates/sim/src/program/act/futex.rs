@@ -46,7 +46,7 @@ impl Programs {
     /// was taken.
     pub(crate) fn lock(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
         let body = &self.tasks[task.index()];
-        let (call, cost) = (body.cursor.lock_call, self.call_costs.busy);
+        let (call, mut cost) = (body.cursor.lock_call, self.call_costs.busy);
         if cost.is_zero() || kernel.is_in_syscall(task) || matches!(body.state, State::Spins(_)) {
             return self.take_mutex(kernel, cpu, task, id);
         }
@@ -57,6 +57,9 @@ impl Programs {
         let is_held = owner.is_some_and(|owner| owner != task || body.cursor.handed != Some(id));
         if is_held && call != LockCall::Entered {
             *is_marked |= !inherit;
+            if inherit {
+                cost += self.call_costs.boosts;
+            }
             self.enter_lock_call(kernel, cpu, task, cost); // [1]
             return false;
         }
@@ -89,7 +92,10 @@ impl Programs {
             return false;
         }
         let cost = match &self.shared[id.index()] {
-            Shared::Mutex { owner, waiters, .. } if *owner == Some(task) && !waiters.is_empty() => self.call_costs.busy,
+            Shared::Mutex { inherit, owner, waiters, .. } if *owner == Some(task) && !waiters.is_empty() => {
+                let unboosts = if *inherit { self.call_costs.unboosts } else { Duration::ZERO };
+                self.call_costs.busy + unboosts
+            }
             Shared::Mutex { owner, is_marked: true, .. } if *owner == Some(task) => self.call_costs.idle,
             _ => return false,
         };
