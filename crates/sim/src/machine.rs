@@ -190,8 +190,8 @@ impl Machine {
     /// emulator: `first_permille` of all ticks begin with CPU 0 and the others with another CPU,
     /// and each CPU that follows, in a ring, ticks by `turn` later.
     ///
-    /// As with [`delay_ticks`](Self::delay_ticks), which this replaces, a CPU that ticks before CPU
-    /// 0 sees a count that is one short.
+    /// It replaces [`delay_ticks`](Self::delay_ticks). Here the first CPU that ticks counts, so
+    /// none sees a count that is one short.
     pub fn tick_in_turns(&mut self, turn: Duration, first_permille: u32) {
         self.kernel.tick_in_turns(turn, first_permille, self.seed);
     }

@@ -19,8 +19,9 @@ import tomllib
 FROM, TO = 500_000, 3_500_000  # microseconds
 TURNS = 250
 TICK_MS = 4
-# In how many ticks of 1000 CPU 0 of two virtual ones had its turn first: of 22 731 ticks at which both CPUs switched, in 12 minutes of four kernels.
-CPU_0_FIRST = 830
+# Ticks of two virtual CPUs, measured with irq_vectors:local_timer_entry (1500 ticks of two workloads): by how many us the second follows the first, and in how many of 1000
+# CPU 0 is the first.
+TICKS = {"6.1": (15, 814), "6.12": (20, 827), "6.18": (11, 810), "7.3": (15, 883)}
 LINE = re.compile(r"\s*.{16}-?\S*\s+\[(\d+)\]\s+\S+\s+(\d+)\.(\d{6})\d*: (\w+): (.*)")
 SWITCH = re.compile(r"prev_comm=(.*?) prev_pid=(\d+) prev_prio=\S+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+) next_prio=(-?\d+)")
 COMM = re.compile(r"comm=(.*?) pid=(\d+)")
@@ -199,7 +200,9 @@ def main(out, workload, cpus, *recordings):
         on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''} in virtual time"
         case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{on}"', f"cpus = {cpus}"]
         case += [f'costs = "../costs/virtual-{series or kernel}.toml"']
-        case += ["turns_of_us = 25", f"first_permille = {CPU_0_FIRST}"] if cpus > 1 else []
+        if cpus > 1:
+            turn, first = TICKS[series or kernel]
+            case += [f"turns_of_us = {turn}", f"first_permille = {first}"]
         case += [f'because = "{words}"'] if (words := because.get((kernel, on))) else []
         if cpus > 1:
             case += ["# Per take, the CPU on which each task slept before the start, in the order of the workload."]

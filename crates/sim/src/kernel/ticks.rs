@@ -83,10 +83,11 @@ impl Kernel {
         self.ticks.late = Some(LateTicks::in_turns(turn, first_permille, seed, self.cpus.len()));
     }
 
-    /// A delayed tick comes. The first CPU that ticks counts for all: a CPU that ticks before it
-    /// sees the count of the tick before.
+    /// A delayed tick comes. The lowest CPU that ticks counts for all: a CPU that ticks before it
+    /// sees the count of the tick before. In turns the first does.
     pub(crate) fn late_tick(&mut self, cpu: CpuId) -> Ticked {
-        if self.ticks.cpus.next_from(CpuId(0)) == Some(cpu) {
+        let is_in_turns = matches!(self.ticks.late, Some(LateTicks::Turns { .. }));
+        if is_in_turns || self.ticks.cpus.next_from(CpuId(0)) == Some(cpu) {
             self.scheduler.count_tick(self.now);
         }
         if self.ticks.cpus.contains(cpu) { self.tick(cpu) } else { Ticked::Done }
