@@ -16,7 +16,7 @@ use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::dl::rq::DlEntityRef;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue;
-use crate::rq::run_queue::{Phase, Rq};
+use crate::rq::run_queue::{Phase, Prev, Rq};
 use crate::task::body::Task;
 use crate::task::deadline;
 use crate::words::group::MAX_DEPTH;
@@ -28,7 +28,7 @@ use crate::words::unpublished::Unpublished;
 use alloc::boxed::Box;
 use lock_api::RawMutex;
 use zerolag_model::settings::{Preempt, Throttle};
-use zerolag_model::{ClassId, CpuMask, Duration, MigrateReason, ServerKind, TraceEvent};
+use zerolag_model::{ClassId, CpuMask, Duration, MigrateReason, Prio, ServerKind, TaskId, TraceEvent};
 
 /// Returns whether all CPUs that a task may use are offline.
 #[cold]
@@ -303,6 +303,17 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     }
     set_next(rq, cx, slot, class);
     cx.shared.publish_current(rq.cpu(), Some((id, rq.fair.part_of_root(&rq.tasks[slot].fair))));
+}
+
+/// Cold and out of line, so that building a trace record does not bloat the hot caller.
+#[cold]
+pub(crate) fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev, next: Option<TaskId>) {
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::Switch {
+        prev: prev.task,
+        prev_state: prev.state,
+        next,
+        next_prio: rq.current_slot().map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
+    });
 }
 
 /// Makes the current task run as a task of `class` from now on.

@@ -15,6 +15,7 @@ pub(crate) mod domain;
 pub(crate) mod groups;
 pub(crate) mod hotplug;
 pub(crate) mod mode;
+pub(crate) mod plain_preempt;
 pub(crate) mod plain_tick;
 pub(crate) mod proxy;
 pub(crate) mod rt_limit;

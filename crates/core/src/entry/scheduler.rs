@@ -41,7 +41,7 @@ use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_claim, rt_pull, rt_push, rt_select};
 use crate::class::fair::{boost, park};
 use crate::class::{dl, dl_server, fair, rt, rt_throttle};
-use crate::entry::{plain_tick, ticks};
+use crate::entry::{plain_preempt, plain_tick, ticks};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue;
@@ -360,10 +360,11 @@ impl<L: RawMutex> Scheduler<L> {
         };
         let task = &rq.tasks[slot];
         let (id, cpuset) = (task.id, task.cpuset);
-        let may_stay =
-            rq.is_online() && (task.may_run_on(rq.cpu()) || lifecycle::has_only_offline(cx, task.allowed.as_deref()));
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
-        let displaced = stays && !may_stay || periodic::is_asked_for(rq, cx, slot, why);
+        let may_stay = |cx: &mut Cx<'_, L>| {
+            rq.is_online() && (task.may_run_on(rq.cpu()) || lifecycle::has_only_offline(cx, task.allowed.as_deref()))
+        };
+        let displaced = stays && !may_stay(cx) || periodic::is_asked_for(rq, cx, slot, why);
         if stays && slot != turn && rq.tasks[slot].prio.class() == ClassId::Fair {
             boost::preempted(rq, cx, slot); // The search looks at the tasks of the lender's path only.
         }
@@ -485,7 +486,7 @@ impl<L: RawMutex> Scheduler<L> {
                 rq.tasks[slot].counters.switches_in += 1;
             }
             if cx.io.is_tracing() {
-                record_switch(rq, cx, prev, next_task);
+                lifecycle::record_switch(rq, cx, prev, next_task);
             }
         }
         // Requests for the next switch, so after this one in a trace.
@@ -515,16 +516,8 @@ impl<L: RawMutex> Scheduler<L> {
         }
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
-        let task = &rq.tasks[rq.current_slot()?];
-        let prev = Prev { task: Some(task.id), prio: task.prio, state: PrevState::Runnable, cpuset: task.cpuset };
-        lifecycle::charge_current(rq, cx);
-        dl_server::put_back(rq, cx, ClassId::Fair);
-        let next = fair::pick(rq, cx);
-        lifecycle::switch_to(rq, cx, next);
-        match Self::end_switch(rq, cx, prev) {
-            Next::Run(task) => Some(task),
-            Next::Idle | Next::Balance(_) => unreachable!("the task that is left can go on"),
-        }
+        let going = rq.current_slot()?;
+        Some(plain_preempt::preempt(rq, cx, going))
     }
 
     /// Searches other CPUs for better tasks, each kind of search once per switch.
@@ -746,17 +739,6 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn needs_tick(&self, rq: &Rq) -> bool {
         ticks::are_needed(rq, &self.config.settings)
     }
-}
-
-/// Cold and out of line, so that building a trace record does not bloat the hot caller.
-#[cold]
-fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev, next: Option<TaskId>) {
-    cx.io.event(cx.now, rq.cpu(), || TraceEvent::Switch {
-        prev: prev.task,
-        prev_state: prev.state,
-        next,
-        next_prio: rq.current_slot().map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
-    });
 }
 
 const _: () = {

@@ -94,8 +94,15 @@ impl PublishedPrios {
 
     /// Returns whether a published word shows this of the current task.
     pub(crate) const fn shows_current(word: u64, current: Prio, movable: bool) -> bool {
-        word & (0xffff | 1 << 48) == Self::pack_current(current, movable)
+        word & Self::OF_CURRENT == Self::pack_current(current, movable)
     }
+
+    /// Returns a published word with this of the current task instead.
+    pub(crate) const fn with_current(word: u64, current: Prio, movable: bool) -> u64 {
+        word & !Self::OF_CURRENT | Self::pack_current(current, movable)
+    }
+
+    const OF_CURRENT: u64 = 0xffff | 1 << 48;
 
     /// Returns whether two published words have the same most urgent task.
     pub(crate) const fn has_same_highest(one: u64, other: u64) -> bool {
@@ -140,13 +147,16 @@ impl PublishedDeadlines {
     pub(crate) const NONE: Self = Self { earliest: None, pushable: None };
 
     /// Returns the published words.
-    pub(crate) fn words(self) -> [u64; 2] {
+    pub(crate) const fn words(self) -> [u64; 2] {
         [pack_deadline(self.earliest), pack_deadline(self.pushable)]
     }
 }
 
-fn pack_deadline(deadline: Option<Instant>) -> u64 {
-    deadline.unwrap_or(Instant::FAR_FUTURE).as_nanos()
+const fn pack_deadline(deadline: Option<Instant>) -> u64 {
+    match deadline {
+        Some(deadline) => deadline.as_nanos(),
+        None => Instant::FAR_FUTURE.as_nanos(),
+    }
 }
 
 pub(crate) fn unpack_deadline(word: u64) -> Option<Instant> {

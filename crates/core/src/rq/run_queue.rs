@@ -133,7 +133,8 @@ struct Published {
     averages: CpuAverages,
     /// [`PublishedCounts`], packed.
     counts: u64,
-    deadlines: PublishedDeadlines,
+    /// [`PublishedDeadlines`], as words.
+    deadlines: [u64; 2],
     is_online: bool,
     is_idle: bool,
 }
@@ -171,7 +172,7 @@ impl Rq {
                 prios: PublishedPrios::IDLE.pack(),
                 averages: CpuAverages::default(),
                 counts: PublishedCounts::default().pack(),
-                deadlines: PublishedDeadlines::NONE,
+                deadlines: PublishedDeadlines::NONE.words(),
                 is_online: false,
                 is_idle: false,
             },
@@ -460,7 +461,7 @@ impl Rq {
             prios: self.published_prios(cx).pack(),
             averages: self.published_averages(cx.config.settings.rt_balance.is_passive()),
             counts: self.published_counts(&cx.config.settings).pack(),
-            deadlines: self.dl.published(),
+            deadlines: self.dl.published().words(),
             is_online: self.is_online,
             is_idle: self.is_idle_to_others(),
         }
@@ -470,6 +471,17 @@ impl Rq {
     /// is published as able or unable to migrate.
     pub(crate) const fn shows_current(&self, prio: Prio, movable: bool) -> bool {
         PublishedPrios::shows_current(self.published.prios, prio, movable)
+    }
+
+    /// Publishes the priority and the mobility of the current task, where nothing else of the
+    /// published priorities has changed.
+    #[inline(always)]
+    pub(crate) fn publish_current_only<L: RawMutex>(&mut self, cx: &Cx<'_, L>, prio: Prio, movable: bool) {
+        if !self.shows_current(prio, movable) {
+            let word = PublishedPrios::with_current(self.published.prios, prio, movable);
+            self.published.prios = word;
+            cx.shared.publish_prios(self.cpu, word);
+        }
     }
 
     fn published_prios<L: RawMutex>(&self, cx: &Cx<'_, L>) -> PublishedPrios {
@@ -585,11 +597,12 @@ impl Rq {
             has.is_online = is_online;
             cx.shared.publish_online(cpu, is_online);
         }
-        let had = core::mem::replace(&mut has.deadlines, deadlines);
-        if deadlines != had {
-            cx.shared.publish_deadlines(cpu, deadlines);
+        let words = deadlines.words();
+        let had = core::mem::replace(&mut has.deadlines, words);
+        if words != had {
+            cx.shared.publish_deadlines(cpu, words);
         }
-        if deadlines.earliest != had.earliest || came_or_went {
+        if words[0] != had[0] || came_or_went {
             cx.shared.domain(cpu).cpudl.set(cpu, self.level_at(deadlines.earliest));
         }
     }

@@ -118,9 +118,13 @@ impl LatestFirst {
     fn set(&mut self, cpu: CpuId, deadline: Instant) {
         match self.place[cpu.index()] {
             Some(place) => {
-                self.heap[place as usize].0 = deadline;
-                let place = self.rise(place as usize);
-                self.sink(place);
+                let place = place as usize;
+                let had = core::mem::replace(&mut self.heap[place].0, deadline);
+                if deadline > had {
+                    self.rise(place);
+                } else {
+                    self.sink(place);
+                }
             }
             None => {
                 self.heap.push((deadline, cpu));

@@ -545,8 +545,9 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.counts.store(counts, Ordering::Relaxed);
     }
 
-    pub(crate) fn publish_deadlines(&self, cpu: CpuId, deadlines: PublishedDeadlines) {
-        let (state, [earliest, pushable]) = (&self.cpus[cpu.index()].0, deadlines.words());
+    /// Publishes [`PublishedDeadlines`], as words.
+    pub(crate) fn publish_deadlines(&self, cpu: CpuId, [earliest, pushable]: [u64; 2]) {
+        let state = &self.cpus[cpu.index()].0;
         state.earliest.store(earliest, Ordering::Release);
         state.pushable_deadline.store(pushable, Ordering::Release);
     }
