@@ -106,15 +106,16 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 /// The rarely needed part of [`update_overload`], kept apart so that the rest is small enough to
 /// inline.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
+    if overloaded != rq.rt.is_in_mask {
+        rq.rt.is_in_mask = overloaded;
+        cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtOverload { overloaded });
+    }
+    // Last, so that no registers are saved for what follows.
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu());
     if overloaded {
         mask.insert(rq.cpu());
     } else {
         mask.remove(rq.cpu());
-    }
-    if overloaded != rq.rt.is_in_mask {
-        rq.rt.is_in_mask = overloaded;
-        cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtOverload { overloaded });
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn find_lowest_for<L: RawMutex>(
     near: CpuId,
 ) -> Option<CpuId> {
     let domain = cx.shared.domain(near);
-    let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, [near, cx.by], &cx.config.topology));
     cx.io.costs.cpus_scanned += 1;
+    let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, [near, cx.by], &cx.config.topology));
     found.filter(|cpu| *cpu != near)
 }

@@ -107,7 +107,7 @@ impl CpuPri {
     /// Order among CPUs of one level (`find_lowest_rq`): `near` itself, then its SMT siblings, its
     /// cache, its socket, the rest; in each the calling CPU `by`, because it needs no IPI, then the
     /// lowest number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(
         &self,
         prio: Prio,
@@ -116,6 +116,25 @@ impl CpuPri {
         topology: &Topology,
     ) -> Option<CpuId> {
         let below = Self::level(prio);
+        // Often no CPU is below: that is seen without a call.
+        if self.lowest() >= u32::from(below) { None } else { self.find_below(below, allowed, [near, by], topology) }
+    }
+
+    /// Returns the lowest level that can hold a CPU.
+    #[inline(always)]
+    fn lowest(&self) -> u32 {
+        let [low, high] = [0, 1].map(|word| self.occupied[word].load(Ordering::Acquire));
+        if low != 0 { low.trailing_zeros() } else { u64::BITS + high.trailing_zeros() }
+    }
+
+    #[inline(never)]
+    fn find_below(
+        &self,
+        below: u8,
+        allowed: Option<&CpuMask>,
+        [near, by]: [CpuId; 2],
+        topology: &Topology,
+    ) -> Option<CpuId> {
         for word in 0..self.occupied.len() {
             let mut bits = self.occupied[word].load(Ordering::Acquire);
             while bits != 0 {
