@@ -114,14 +114,27 @@ impl<E: Copy> EventQueue<E> {
     #[inline]
     fn insert(&mut self, at: Instant, phase: Phase, order: u64, event: E) {
         let entry = Entry { at, rank: u64::from(phase as u8) << 56 | order, event };
-        let is_next = match self.next {
-            Some(next) => entry.key() < next.key(),
-            None => self.first_filed().is_none_or(|first| entry.key() < first.key()),
-        };
-        if !is_next {
-            self.file(entry);
-        } else if let Some(later) = self.next.replace(entry) {
-            self.file(later);
+        // Each call is the last thing that is done, so that no registers are saved.
+        match self.next {
+            Some(next) if entry.key() < next.key() => {
+                self.next = Some(entry);
+                self.file(next);
+            }
+            Some(_) => self.file(entry),
+            None if self.near.is_empty() && !self.far.is_empty() => self.insert_first(entry),
+            None => match self.near.peek() {
+                Some(first) if first.key() < entry.key() => self.file(entry),
+                Some(_) | None => self.next = Some(entry),
+            },
+        }
+    }
+
+    /// Adds an event where none of the near ones is left.
+    #[inline(never)]
+    fn insert_first(&mut self, entry: Entry<E>) {
+        match self.first_filed() {
+            Some(first) if first.key() < entry.key() => self.file(entry),
+            Some(_) | None => self.next = Some(entry),
         }
     }
 

@@ -379,6 +379,15 @@ impl Cpu {
         }
     }
 
+    /// As [`segment_end`](Self::segment_end), for work on a CPU of full speed; `None` for others.
+    #[inline(always)]
+    pub(super) const fn usual_segment_end(&self, from: Instant) -> Option<Instant> {
+        match self.segment {
+            Segment::Work { left, .. } if self.speed == FULL_SPEED => Some(from.saturating_add(left)),
+            Segment::Work { .. } | Segment::Spin { .. } | Segment::None => None,
+        }
+    }
+
     /// Returns when the segment ends if the task runs from `from` on undisturbed.
     #[inline(always)]
     pub(super) fn segment_end(&self, from: Instant) -> Instant {

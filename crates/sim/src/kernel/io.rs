@@ -76,6 +76,7 @@ impl Kernel {
         }
     }
 
+    /// What is rare is a function of its own, called last, so that this one saves no registers.
     fn spend_counted(&mut self, cpu: CpuId) {
         let counts = core::mem::take(&mut self.io.costs);
         self.stats.migrations += u64::from(counts.tasks_moved);
@@ -88,12 +89,17 @@ impl Kernel {
         self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
         self.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
         if counts.rto_accesses > 0 {
-            let time = self.queue_for_rto(cpu, counts.rto_accesses);
-            self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+            self.stats.rto_accesses += u64::from(counts.rto_accesses);
+            let domain = self.scheduler.root_domain(cpu);
+            let takes = self.costs.inner_lock * u64::from(counts.rto_accesses);
+            let place = &mut self.cpus[cpu.index()];
+            let Some(free_at) = self.rto_free_at.get_mut(domain) else {
+                return self.spend_first_rto(cpu, domain, takes);
+            };
+            place.spend(CpuLayer::Sched, Self::queue_access(free_at, place.busy_until, takes));
         }
         if let Some(of) = counts.claimed {
-            let time = self.queue_for_claim(cpu, of, counts.claim_accesses);
-            self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+            self.spend_claim(cpu, of, counts.claim_accesses);
         }
     }
 }

@@ -61,6 +61,7 @@ impl Kernel {
     }
 
     /// Sends an interrupt.
+    #[inline(always)]
     pub(super) fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
         self.stats.ipis += 1;
         let latency = self.idle_state(to).and_then(|state| state.ipi_latency).unwrap_or(self.costs.ipi_latency);
@@ -99,10 +100,18 @@ impl Kernel {
     /// Takes the list of queued work. Returns the first; the others are noted as jobs.
     pub(crate) fn take_works(&mut self, cpu: CpuId) -> Option<Job> {
         let first = self.take_work(cpu)?;
+        if !self.cpus[cpu.index()].works.is_empty() {
+            self.take_more_works(cpu);
+        }
+        Some(Job::Remote(first))
+    }
+
+    /// Out of line: mostly one work is on the list.
+    #[inline(never)]
+    fn take_more_works(&mut self, cpu: CpuId) {
         while let Some(work) = self.take_work(cpu) {
             self.cpus[cpu.index()].jobs.push_back(Job::Remote(work));
         }
-        Some(Job::Remote(first))
     }
 
     /// Takes the first work off a CPU's list, and charges the transfer of its cache lines.
@@ -151,32 +160,34 @@ impl Kernel {
         }
     }
 
-    /// Returns how long accesses to the state of a root domain's IPI take, including the wait for
-    /// others.
-    pub(super) fn queue_for_rto(&mut self, cpu: CpuId, accesses: u32) -> Duration {
-        self.stats.rto_accesses += u64::from(accesses);
-        let domain = self.scheduler.root_domain(cpu);
-        if self.rto_free_at.len() <= domain {
-            self.rto_free_at.resize(domain + 1, Instant::ZERO);
-        }
-        let at = self.cpus[cpu.index()].busy_until;
-        queue(&mut self.rto_free_at[domain], at, self.costs.inner_lock * u64::from(accesses))
+    /// Spends the first access to the state of a root domain's IPI. Such a kernel has no claims.
+    #[cold]
+    pub(super) fn spend_first_rto(&mut self, cpu: CpuId, domain: usize, takes: Duration) {
+        self.rto_free_at.resize(domain + 1, Instant::ZERO);
+        let place = &mut self.cpus[cpu.index()];
+        let time = Self::queue_access(&mut self.rto_free_at[domain], place.busy_until, takes);
+        place.spend(CpuLayer::Sched, time);
     }
 
-    /// Returns how long accesses to the word by which CPUs claim to pull from `of` take, including
-    /// the wait for others.
-    pub(super) fn queue_for_claim(&mut self, cpu: CpuId, of: CpuId, accesses: u32) -> Duration {
+    /// Spends accesses to the word by which CPUs claim to pull from `of`, including the wait for
+    /// others.
+    #[inline(never)]
+    pub(super) fn spend_claim(&mut self, cpu: CpuId, of: CpuId, accesses: u32) {
         if self.claim_free_at.is_empty() {
             self.claim_free_at.resize(self.cpus.len(), Instant::ZERO);
         }
-        let at = self.cpus[cpu.index()].busy_until;
-        queue(&mut self.claim_free_at[of.index()], at, self.costs.inner_lock * u64::from(accesses))
+        let place = &mut self.cpus[cpu.index()];
+        let takes = self.costs.inner_lock * u64::from(accesses);
+        let time = Self::queue_access(&mut self.claim_free_at[of.index()], place.busy_until, takes);
+        place.spend(CpuLayer::Sched, time);
     }
-}
 
-/// Queues an access to a cache line that is free from `free_at` on; returns its time with the wait.
-fn queue(free_at: &mut Instant, at: Instant, takes: Duration) -> Duration {
-    let done = (*free_at).max(at) + takes;
-    *free_at = done;
-    done.since(at)
+    /// Queues an access to a cache line that is free from `free_at` on; returns its time with the
+    /// wait.
+    #[inline]
+    pub(super) fn queue_access(free_at: &mut Instant, at: Instant, takes: Duration) -> Duration {
+        let done = (*free_at).max(at) + takes;
+        *free_at = done;
+        done.since(at)
+    }
 }

@@ -125,6 +125,26 @@ impl Kernel {
         self.spend_unlocked(cpu);
     }
 
+    /// As [`unlock`](Self::unlock), for the CPU's own run queue.
+    #[inline(always)]
+    pub(crate) fn unlock_own(&mut self, cpu: CpuId, hold: Duration) {
+        self.cpus[cpu.index()].spend(CpuLayer::Sched, hold);
+        self.after_call(cpu);
+        let place = &mut self.cpus[cpu.index()];
+        let toggles = self.scheduler.needs_tick(&place.rq) != place.ticking;
+        let until = place.busy_until;
+        place.lock.free_at = place.lock.free_at.max(until);
+        place.lock.last = cpu;
+        let has_waiters = !place.lock.waiters.is_empty();
+        if toggles {
+            self.toggle_tick(cpu);
+        }
+        if has_waiters {
+            self.queue_event(until, Phase::LockFree, cpu, Event::LockFree { rq: cpu });
+        }
+        self.spend_unlocked(cpu);
+    }
+
     /// Accounts the part of a call that needs no lock of a run queue. The step that follows is
     /// carried out after it: a lock that was taken now for that later time would keep others from
     /// it meanwhile.

@@ -206,9 +206,23 @@ impl Kernel {
         if place.current.is_none() || place.segment == Segment::None {
             return;
         }
-        let end = place.segment_end(place.segment_since.max(place.busy_until));
+        let from = place.segment_since.max(place.busy_until);
+        let Some(end) = place.usual_segment_end(from) else { return self.arm_other_completion(cpu) };
         if place.ticking && end > next_tick || place.completion_at.is_some_and(|at| at <= end) {
             return; // It comes up, finds that there is work left, and is set again.
+        }
+        self.queue_completion(cpu, end);
+    }
+
+    /// The same for a task that spins and for a CPU that is slower: out of line, because to compute
+    /// its end takes calls.
+    #[inline(never)]
+    fn arm_other_completion(&mut self, cpu: CpuId) {
+        let next_tick = self.ticks.next;
+        let place = &self.cpus[cpu.index()];
+        let end = place.segment_end(place.segment_since.max(place.busy_until));
+        if place.ticking && end > next_tick || place.completion_at.is_some_and(|at| at <= end) {
+            return;
         }
         self.queue_completion(cpu, end);
     }

@@ -83,7 +83,7 @@ impl Kernel {
         if self.has_other_switches {
             return self.end_other_pick(cpu, switched);
         }
-        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        self.unlock_own(cpu, self.costs.rq_lock_hold);
         if switched {
             self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
             if self.has_spinners() {
@@ -100,7 +100,7 @@ impl Kernel {
             if self.cpus[cpu.index()].rq.is_current_fair() { self.costs.fair_switch } else { Duration::ZERO };
         let cost = if switched { self.costs.context_switch + of_class } else { Duration::ZERO };
         self.switch_ahead = cost;
-        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        self.unlock_own(cpu, self.costs.rq_lock_hold);
         self.switch_ahead = Duration::ZERO;
         if switched {
             self.cpus[cpu.index()].spend(CpuLayer::Sched, cost);
@@ -128,7 +128,7 @@ impl Kernel {
         let switched = place.rq.nr_switches() != switches;
         let task = match next {
             Next::Balance(step) => {
-                self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+                self.unlock_own(cpu, self.costs.rq_lock_hold);
                 return Err(step);
             }
             Next::Idle => None,

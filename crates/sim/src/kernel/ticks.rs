@@ -45,7 +45,13 @@ impl Kernel {
         // Mostly it is close by: then no summary is needed.
         let (word, bit) = (from.0 / u64::BITS, from.0 % u64::BITS);
         let bits = self.ticks.cpus.word(word as usize) & (u64::MAX << bit);
-        if bits != 0 { Some(CpuId(word * u64::BITS + bits.trailing_zeros())) } else { self.next_ticking_far(from) }
+        if bits != 0 {
+            Some(CpuId(word * u64::BITS + bits.trailing_zeros()))
+        } else if self.ticks.cpus.summary() & u64::MAX.checked_shl(word + 1).unwrap_or(0) == 0 {
+            None
+        } else {
+            self.next_ticking_far(from)
+        }
     }
 
     #[inline(never)]
@@ -112,13 +118,17 @@ impl Kernel {
             place.segment_since = place.busy_until;
             place.lock.free_at = place.lock.free_at.max(place.busy_until);
             place.lock.last = cpu;
-            if place.segment_end(place.busy_until) <= next_tick {
+            let completes = place.segment_end(place.busy_until) <= next_tick;
+            let toggles = self.scheduler.needs_tick(&place.rq) != place.ticking;
+            if completes {
                 self.arm_completion(cpu);
             }
-            self.update_tick(cpu);
+            if toggles {
+                self.toggle_tick(cpu);
+            }
             return Ticked::Done;
         }
-        self.unlock(cpu, cpu, Duration::ZERO);
+        self.unlock_own(cpu, Duration::ZERO);
         self.raise_softirq(cpu, step);
         Ticked::Drive
     }
@@ -149,7 +159,7 @@ impl Kernel {
         }
     }
 
-    fn toggle_tick(&mut self, cpu: CpuId) {
+    pub(super) fn toggle_tick(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
         place.ticking = !place.ticking;
         if place.ticking {
