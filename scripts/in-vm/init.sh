@@ -8,6 +8,8 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for word in $(cat /proc/cmdline); do case $word in part=*) part=${word#part=} ;; esac; done
+# The voice of record/init.sh, which bounds the turns of two virtual CPUs.
+[ "$(nproc)" = 1 ] || printf '\003' | dd of=/dev/port bs=1 seek=97 conv=notrunc 2>/dev/null
 cg=/sys/fs/cgroup
 echo "== $(uname -sr), $(nproc) CPU, cgroup v2: $(cat $cg/cgroup.controllers)"
 cd /

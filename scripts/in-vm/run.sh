@@ -4,7 +4,8 @@
 #   scripts/in-vm/run.sh [6.1|6.12|7.3|7.3-rt|KERNEL_IMAGE] [groups|validate|calibrate|all] [ARGUMENTS OF validate --live]
 #
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
-# idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead.
+# idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead. CPUS=2 in virtual
+# time is the machine of record/record.sh, and needs QEMU 8.1 or later (QEMU names another one).
 # ZEROLAG is the program to test (else it is built). apt-get downloads kernels as packages of Debian into target/vm: of the releases that this
 # computer's apt knows, or of later ones from the same mirror. If something is missing the script prints "skipped" and the reason, and ends well.
 # Results: docs/lab/2026-11-22-virtual-machines.md.
@@ -17,7 +18,8 @@ work=$repository/target/vm
 
 skip() { echo "skipped: $*" >&2; exit 0; }
 
-command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64 (apt-get install qemu-system-x86)"
+qemu=${QEMU:-qemu-system-x86_64}
+command -v "$qemu" >/dev/null || skip "no $qemu (apt-get install qemu-system-x86)"
 command -v cpio >/dev/null || skip "no cpio (apt-get install cpio)"
 busybox=$(command -v busybox || true)
 [ -n "$busybox" ] || skip "no busybox (apt-get install busybox-static)"
@@ -79,7 +81,8 @@ fi
 
 # An initial file system: busybox, the program with its libraries, the cases.
 root=$work/root.$$
-trap 'rm -rf "$root" "$root.gz"' EXIT
+log=$work/log.$$
+trap 'rm -rf "$root" "$root.gz" "$log"' EXIT
 mkdir -p "$root"/{bin,dev,proc,sys,tmp}
 cp -L "$busybox" "$root/bin/busybox"
 cp -L "$ZEROLAG" "$root/bin/zerolag"
@@ -104,10 +107,11 @@ if [ "${ACCEL:-tcg}" = kvm ]; then
     machine=(-machine q35 -accel kvm -cpu host,-arch-capabilities -smp "${CPUS:-2}" "${machine[@]}" -append "$append")
 else
     append="$append tsc=reliable clocksource=tsc no-kvmclock tsc_early_khz=1000000"
-    machine=(-machine q35 -accel tcg,thread=single -cpu max -smp 1 -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 "${machine[@]}" -append "$append")
+    board=(-machine q35)
+    [ "${CPUS:-1}" = 1 ] || { board=(-audiodev none,id=a,timer-period=50 -machine q35,pcspk-audiodev=a); append+=" idle=poll"; }
+    machine=("${board[@]}" -accel tcg,thread=single -cpu max -smp "${CPUS:-1}" -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 "${machine[@]}" -append "$append")
 fi
-log=$work/log
-timeout "${LIMIT:-3600}" qemu-system-x86_64 "${machine[@]}" </dev/null 2>&1 | tr -d '\r' | tee "$log" || true
+timeout "${LIMIT:-3600}" "$qemu" "${machine[@]}" </dev/null 2>&1 | tr -d '\r' | tee "$log" || true
 if ! grep -q '^== done' "$log"; then
     echo "the machine did not come to its end" >&2
     exit 1

@@ -3,10 +3,12 @@
 //! Only costs that a single thread can see are measured here. Costs that need two threads or a
 //! sleep are measured with small workloads, which also run in the simulator (`zerolag::calibrate`).
 
+mod fair;
 mod locks;
 
 use crate::host::cpu_set;
 use crate::{clock, sys};
+pub use fair::Fair;
 pub use locks::{Lock, Locks};
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::sched_setaffinity;
@@ -34,6 +36,8 @@ pub struct Direct {
     pub tick: Vec<u64>,
     /// What contended mutexes take. Empty without SCHED_FIFO.
     pub locks: Locks,
+    /// What only fair threads see. Empty without SCHED_FIFO.
+    pub fair: Fair,
     /// The period of the tick; `None` if no tick was seen (a full-dynticks CPU, or too much noise).
     pub tick_period: Option<Duration>,
     /// Whether the thread could be SCHED_FIFO; if not, the figures include other programs.
@@ -56,12 +60,13 @@ impl Direct {
             samples.sort_unstable();
         }
         self.locks.add(other.locks);
+        self.fair.add(other.fair);
         self.tick_period = other.tick_period.or(self.tick_period);
         self.is_realtime = other.is_realtime;
     }
 }
 
-/// Measures on a CPU; takes some 300 ms.
+/// Measures on a CPU; takes some 700 ms.
 ///
 /// # Errors
 /// The thread may not run there, or a pipe or thread cannot be created. The text names the reason.
@@ -80,9 +85,10 @@ fn measure_here(cpu: CpuId) -> Result<Direct, String> {
         wake_local: measure_wakes()?,
         pipe_io: measure_pipe().map_err(|error| format!("a pipe: {error}"))?,
         timer: measure_timer().map_err(|error| format!("a timer: {error}"))?,
-        timer_wake: if is_realtime { measure_timer_wakes()? } else { Vec::new() },
+        timer_wake: if is_realtime { measure_timer_wakes(LESS_URGENT)? } else { Vec::new() },
         tick,
         locks: if is_realtime { locks::measure()? } else { Locks::default() },
+        fair: if is_realtime { fair::measure()? } else { Fair::default() },
         tick_period,
         is_realtime,
     };
@@ -169,15 +175,15 @@ fn measure_timer() -> std::io::Result<Vec<u64>> {
     Ok(samples)
 }
 
-/// Computes while the timer of a less urgent thread expires. That thread runs when this one sleeps,
-/// between two expiries.
-fn measure_timer_wakes() -> Result<Vec<u64>, String> {
+/// Computes while the timer of a thread with these attributes expires, which does not preempt. That
+/// thread runs when this one sleeps, between two expiries.
+fn measure_timer_wakes(attr: SchedAttr) -> Result<Vec<u64>, String> {
     let first = clock::now() + PERIOD;
     let due = |round: u32| first + PERIOD * u64::from(round);
     std::thread::scope(|scope| {
         let sleeper = || {
-            // A fair thread would have timer slack. The thread inherits the CPU.
-            drop(sys::set_attr(LESS_URGENT));
+            // The thread inherits the CPU.
+            drop(sys::set_attr(attr));
             (0..EXPIRIES).map(due).filter(|due| *due > clock::now()).for_each(clock::sleep_until);
         };
         let thread = std::thread::Builder::new().spawn_scoped(scope, sleeper);
@@ -204,25 +210,53 @@ fn longest_gap(due: Instant) -> Option<u64> {
     Some(longest)
 }
 
+/// Computes for this time and reads the clock in a loop. Returns the gaps between two reads that
+/// are longer than the loop's own: beginning, length, and whether a tick came meanwhile. That is
+/// seen by the coarse clock, which advances with the tick of the CPU that keeps the time.
+fn watch_gaps(watched: Duration) -> Vec<(Instant, u64, bool)> {
+    let mut gaps = Vec::new();
+    let mut tick = last_tick();
+    let mut last = clock::now();
+    let read = |_| {
+        let before = std::mem::replace(&mut last, clock::now());
+        last.since(before).as_nanos()
+    };
+    let shortest = GAP_MIN.max(2 * (0..READS).map(read).min().unwrap_or(0));
+    let end = last + watched;
+    while last < end {
+        let now = clock::now();
+        let length = now.since(last).as_nanos();
+        last = now;
+        if length > shortest {
+            let ticked = last_tick();
+            gaps.push((now, length, ticked != tick));
+            tick = ticked;
+            // This has taken time, and is no gap.
+            last = clock::now();
+        }
+    }
+    gaps
+}
+
+/// Returns the time of the last tick.
+fn last_tick() -> Instant {
+    clock::read(ClockId::MonotonicCoarse)
+}
+
 /// Computes and reads the clock in a loop. Gaps between two reads that lie on the grid of the tick
 /// are ticks.
 fn measure_ticks() -> (Vec<u64>, Option<Duration>) {
-    let start = clock::now();
-    let end = start + WATCHED;
-    let mut gaps: Vec<(Instant, u64)> = Vec::new();
-    let mut last = start;
-    while last < end {
-        let now = clock::now();
-        let gap = now.since(last).as_nanos();
-        if gap > GAP_MIN {
-            gaps.push((last, gap));
-        }
-        last = now;
-    }
-    // The coarse clock advances with the tick.
+    let gaps = watch_gaps(WATCHED);
     let period = rustix::time::clock_getres(ClockId::MonotonicCoarse);
     let period = Duration::from_nanos(period.tv_sec.unsigned_abs() * 1_000_000_000 + period.tv_nsec.unsigned_abs());
-    let ticks = find_ticks(&gaps, WATCHED, period);
+    let places: Vec<(Instant, u64)> = gaps.iter().map(|(ended, length, _)| (*ended, *length)).collect();
+    let mut ticks = find_ticks(&places, WATCHED, period);
+    if ticks.is_empty() {
+        ticks = gaps.into_iter().filter(|(.., ticked)| *ticked).map(|(_, length, _)| length).collect();
+        if (ticks.len() as u64) * 10 < WATCHED.as_nanos() / period.as_nanos().max(1) * 8 {
+            ticks.clear();
+        }
+    }
     let is_there = !ticks.is_empty();
     (ticks, is_there.then_some(period))
 }
@@ -263,6 +297,7 @@ const BATCHES: u32 = 500;
 const WAKES: u32 = 400;
 /// Of the measuring thread: a more urgent one than its sleepers.
 const URGENT: SchedAttr = SchedAttr::fifo_at(2);
+/// Of a sleeper without timer slack, which fair threads have.
 const LESS_URGENT: SchedAttr = SchedAttr::fifo(RtPriority::MIN);
 /// The period of the timer whose interrupt is measured. Ticks do not follow it.
 const PERIOD: Duration = Duration::from_micros(530);
@@ -276,7 +311,9 @@ const WATCHED_AFTER: Duration = Duration::from_micros(120);
 const WATCHED: Duration = Duration::from_millis(200);
 /// Without a grid, ten percent of the gaps lie in two of twenty parts by chance.
 const CONCENTRATION_MIN: u64 = 15;
-/// Shorter gaps are caused by the loop itself.
+/// Reads of the clock that tell how long one takes.
+const READS: u32 = 50;
+/// Shorter gaps are caused by the loop itself, as are those of less than two of its reads.
 const GAP_MIN: u64 = 400;
 
 #[cfg(test)]
@@ -311,5 +348,9 @@ mod tests {
         }
         assert_eq!(plain.wait.is_empty(), !direct.is_realtime);
         assert!(direct.timer_wake.is_empty() || median(&direct.timer_wake) > 100);
+        let Fair { timer_wake, block, .. } = &direct.fair;
+        for samples in [timer_wake, block].into_iter().filter(|_| direct.is_realtime) {
+            assert!(median(samples) > 100, "{}", median(samples));
+        }
     }
 }

@@ -5,7 +5,12 @@ use zerolag_model::{Duration, Instant};
 
 /// Returns the time of the clock that `perf record -k CLOCK_MONOTONIC` uses.
 pub(crate) fn now() -> Instant {
-    Instant::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
+    read(ClockId::Monotonic)
+}
+
+/// Returns the time of a clock of the system.
+pub(crate) fn read(clock: ClockId) -> Instant {
+    Instant::from_nanos(nanos(clock_gettime(clock)))
 }
 
 /// Returns the CPU time of the calling thread.

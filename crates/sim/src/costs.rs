@@ -23,6 +23,10 @@ pub struct Costs {
     pub wakeup_local: Duration,
     /// Putting a task on a run queue of another cache.
     pub wakeup_remote: Duration,
+    /// What putting a fair task on a run queue takes on top: its class has more to do.
+    pub fair_wakeup: Duration,
+    /// Waking a task that is still queued, to repay its lag. No other entry of wakeups counts then.
+    pub queued_wakeup: Duration,
     /// What a system call takes its task besides its effect: entry, arguments, exit. The wakeup or
     /// switch that it causes comes on top. A step that takes a mutex or gives it back is a call
     /// only if tasks contend for it. Where it is zero, the entries of wakeups and switches contain
@@ -54,6 +58,11 @@ pub struct Costs {
     pub timer_irq: Duration,
     /// The tick with its bookkeeping.
     pub tick: Duration,
+    /// What the tick of a CPU that runs a fair task takes on top.
+    pub fair_tick: Duration,
+    /// What the interrupt of the timer of `enforce.fair = hrtick` takes on top of `timer_irq`:
+    /// charging the task, and setting the timer of the next turn.
+    pub hrtick: Duration,
     /// How long an operation holds a run-queue lock, without the scans and moves under it.
     pub rq_lock_hold: Duration,
     /// Getting a lock whose cache line is at another CPU, by distance to the CPU that had it last;
@@ -171,6 +180,13 @@ impl Costs {
         self.state_after(idled).map_or(self.idle_exit, |state| state.exit)
     }
 
+    /// Returns the time of a tick, whether the CPU runs a fair task or not.
+    #[must_use]
+    #[inline(always)]
+    pub fn tick_of(&self, is_fair: bool) -> Duration {
+        if is_fair { self.tick + self.fair_tick } else { self.tick }
+    }
+
     /// Returns the profile in which nothing has a cost.
     #[must_use]
     pub fn zero() -> Self {
@@ -180,6 +196,8 @@ impl Costs {
             fair_switch: Duration::ZERO,
             wakeup_local: Duration::ZERO,
             wakeup_remote: Duration::ZERO,
+            fair_wakeup: Duration::ZERO,
+            queued_wakeup: Duration::ZERO,
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
             boost: Duration::ZERO,
@@ -192,6 +210,8 @@ impl Costs {
             inner_lock: Duration::ZERO,
             timer_irq: Duration::ZERO,
             tick: Duration::ZERO,
+            fair_tick: Duration::ZERO,
+            hrtick: Duration::ZERO,
             rq_lock_hold: Duration::ZERO,
             rq_lock_transfer: ByDistance::ZERO,
             scan_per_cpu: Duration::ZERO,
@@ -211,7 +231,8 @@ impl Costs {
     /// * Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls
     ///   on one CPU, 5.2 us across two. That fixes switch + wakeup + lock, and IPI latency +
     ///   handler + idle exit.
-    /// * `fair_switch`, `syscall`, `waiting_call`, `pipe_io`: part of these 1.34 us.
+    /// * `fair_switch`, `fair_wakeup`, `queued_wakeup`, `syscall`, `waiting_call`, `pipe_io`: part
+    ///   of these 1.34 us. `fair_tick` and `hrtick`: part of the tick and the timer interrupt.
     /// * Tick and timer interrupt: 1 to 3 us natively (osnoise reports of 6.x kernels).
     /// * Lock transfers and refills: cache-to-cache latencies of 40 to 150 ns times the lines
     ///   touched.
@@ -234,6 +255,8 @@ impl Costs {
             fair_switch: Duration::ZERO,
             wakeup_local: ns(250),
             wakeup_remote: ns(400),
+            fair_wakeup: Duration::ZERO,
+            queued_wakeup: Duration::ZERO,
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
             boost: Duration::ZERO,
@@ -246,6 +269,8 @@ impl Costs {
             inner_lock: ns(80),
             timer_irq: ns(700),
             tick: ns(1_000),
+            fair_tick: Duration::ZERO,
+            hrtick: Duration::ZERO,
             rq_lock_hold: ns(200),
             rq_lock_transfer: ByDistance::nanos(20, 60, 120, 250),
             scan_per_cpu: ns(10),
@@ -391,6 +416,8 @@ file! {
     fair_switch: Duration = "some_duration",
     wakeup_local: Duration = "some_duration",
     wakeup_remote: Duration = "some_duration",
+    fair_wakeup: Duration = "some_duration",
+    queued_wakeup: Duration = "some_duration",
     syscall: Duration = "some_duration",
     waiting_call: Duration = "some_duration",
     boost: Duration = "some_duration",
@@ -403,6 +430,8 @@ file! {
     inner_lock: Duration = "some_duration",
     timer_irq: Duration = "some_duration",
     tick: Duration = "some_duration",
+    fair_tick: Duration = "some_duration",
+    hrtick: Duration = "some_duration",
     rq_lock_hold: Duration = "some_duration",
     rq_lock_transfer: ByDistance = "some",
     scan_per_cpu: Duration = "some_duration",

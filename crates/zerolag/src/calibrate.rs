@@ -17,7 +17,11 @@
 //! | `waiting_call` | two threads of one CPU that wake each other in turn by futexes |
 //! | `boost`, `unboost` | (directly) from the call in which a thread waits for a mutex that inherits to the next instruction of its holder, and from the unlock to the next one of the thread; less the same times of a plain mutex |
 //! | `pipe_io` | the same by pipes |
-//! | `fair_switch` | the same by futexes as fair threads |
+//! | `fair_wakeup` | (directly) the gap that `wakeup_local` is measured by, with fair threads, less that gap |
+//! | `fair_tick` | (directly) the time that a computing fair thread beside which another one waits misses at every tick, less `tick` |
+//! | `fair_switch` | (directly) from the call in which a fair thread sleeps to the next instruction of a computing fair one, less the same time of two FIFO threads |
+//! | `hrtick` | (directly) from the end of a fair thread's turn between two ticks to the next instruction of another, less `timer_irq` and the switch |
+//! | `queued_wakeup` | two fair threads of one CPU that wake each other in turn by futexes, of a kernel with delayed dequeue |
 //! | `timer_late` | a FIFO thread's timer while its CPU computes |
 //! | `ipi_latency` | a FIFO thread woken from another CPU while its CPU computes |
 //! | `idle_states`, `exit` | a FIFO thread's timer while its CPU idles, for the residency of the state |
@@ -99,7 +103,7 @@ enum Entry {
     ContextSwitch,
     WaitingCall,
     PipeIo,
-    FairSwitch,
+    QueuedWakeup,
     TimerLate,
     IpiLatency,
     /// The exit time of an idle state.
@@ -114,7 +118,7 @@ impl Entry {
             Self::ContextSwitch => "context_switch".to_owned(),
             Self::WaitingCall => "waiting_call".to_owned(),
             Self::PipeIo => "pipe_io".to_owned(),
-            Self::FairSwitch => "fair_switch".to_owned(),
+            Self::QueuedWakeup => "queued_wakeup".to_owned(),
             Self::TimerLate => "timer_late".to_owned(),
             Self::IpiLatency => "ipi_latency".to_owned(),
             Self::IdleExit(state) => format!("idle_states[{state}].exit"),
@@ -139,7 +143,7 @@ fn probes(is_realtime: bool) -> Vec<Probe> {
     let mut probes = vec![
         probe("handing over, one CPU", Kind::Handover(Way::OneCpu), Some(handing_over)),
         probe("handing over by pipes, one CPU", Kind::Pipes, Some(Entry::PipeIo)),
-        probe("handing over, fair, one CPU", Kind::FairHandover, Some(Entry::FairSwitch)),
+        probe("handing over, fair, one CPU", Kind::FairHandover, Some(Entry::QueuedWakeup)),
         probe("FIFO timer, its CPU computes", Kind::Timer(Beside::Computes, each), Some(Entry::TimerLate)),
         probe("FIFO wakeup, its CPU computes", Kind::Wakeup(Beside::Computes, each), Some(Entry::IpiLatency)),
         probe("handing over, two CPUs", Kind::Handover(Way::TwoCpus), Some(Entry::IdleIpi(0))),
@@ -390,6 +394,7 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
             fit.adjust(probe, median(&measured.samples))?;
         }
     }
+    fit.set_hrtick(&direct);
     let mut compared = Vec::new();
     for (probe, Woken { samples, .. }, rounds) in measured {
         let simulated = Some(fit.simulate(&probe)?);
@@ -492,7 +497,10 @@ impl Fit {
         costs.unboost = median(&inherits.wake).saturating_sub(median(&plain.wake));
         if let Some(tick) = quantile(&direct.tick, 500) {
             costs.tick = tick;
+            costs.fair_tick = median(&direct.fair.tick).saturating_sub(tick);
         }
+        costs.fair_wakeup = median(&direct.fair.timer_wake).saturating_sub(median(&direct.timer_wake));
+        costs.fair_switch = median(&direct.fair.block).saturating_sub(median(&direct.fair.fifo_block));
         let state = |residency| IdleState { residency, exit: Duration::ZERO, polling: false, ipi_latency: None };
         let mut idled = handover * 2;
         costs.idle_states = vec![state(Duration::ZERO)];
@@ -504,6 +512,15 @@ impl Fit {
         Self { kernel, costs }
     }
 
+    /// Sets the work of the timer that ends turns, if the kernel has one. The switch is known.
+    fn set_hrtick(&mut self, direct: &Direct) {
+        if direct.fair.has_turn_timer() {
+            let costs = &mut self.costs;
+            let known = costs.timer_irq + costs.context_switch + costs.fair_switch + costs.rq_lock_hold * 2;
+            costs.hrtick = median(&direct.fair.turn_timer).saturating_sub(known);
+        }
+    }
+
     /// Marks a state as polling if most wakeups of CPUs in it sent no interrupt.
     fn see_polling(&mut self, probe: &Probe, measured: &Woken) {
         if let (Some(Entry::IdleIpi(state)), Some(ipis)) = (probe.fits, measured.ipis) {
@@ -511,17 +528,18 @@ impl Fit {
         }
     }
 
-    /// Returns whether an entry exists to be fitted: a polling state gets no IPI, so it has one
+    /// Returns whether an entry exists to be fitted. A polling state gets no IPI, so it has one
     /// entry instead of two.
     fn has(&self, entry: Entry) -> bool {
         match entry {
             Entry::ContextSwitch
             | Entry::WaitingCall
             | Entry::PipeIo
-            | Entry::FairSwitch
             | Entry::TimerLate
             | Entry::IpiLatency
             | Entry::IdleIpi(_) => true,
+            // Where blocked tasks leave the queue, no task is woken on it.
+            Entry::QueuedWakeup => self.kernel.settings().delay_dequeue,
             Entry::IdleExit(state) => !self.costs.idle_states[state].polling,
         }
     }
@@ -550,7 +568,7 @@ impl Fit {
                 costs.waiting_call = calls.saturating_sub(simulated) / 2;
             }
             Entry::PipeIo => costs.pipe_io = moved(costs.pipe_io * 2) / 2,
-            Entry::FairSwitch => costs.fair_switch = moved(costs.fair_switch),
+            Entry::QueuedWakeup => costs.queued_wakeup = moved(costs.queued_wakeup),
             Entry::TimerLate => costs.timer_late = Sketch::constant(moved(costs.timer_late.at(0))),
             Entry::IpiLatency => costs.ipi_latency = at_distances(moved(costs.ipi_latency.llc)),
             Entry::IdleExit(state) => costs.idle_states[state].exit = moved(costs.idle_states[state].exit),

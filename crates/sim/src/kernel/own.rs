@@ -4,7 +4,7 @@
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
 use zerolag_core::{GroupTimer, RqTimer, Work};
-use zerolag_model::{CpuId, Duration, GroupId, SchedAttr};
+use zerolag_model::{CpuId, CpuLayer, Duration, GroupId, SchedAttr};
 
 impl Kernel {
     /// Does the tick. Its cost covers its lock and bookkeeping.
@@ -18,8 +18,12 @@ impl Kernel {
 
     /// A timer of the run queue fires.
     pub(crate) fn rq_timer(&mut self, cpu: CpuId, timer: RqTimer) -> Done {
+        let is_hrtick = timer == RqTimer::Slice && self.cpus[cpu.index()].rq.has_hrtick();
         let step =
             self.locked(cpu, cpu, Job::Timer(timer), |scheduler, rq, clock, io| scheduler.timer(rq, clock, timer, io))?;
+        if is_hrtick {
+            self.cpus[cpu.index()].spend(CpuLayer::Irq, self.costs.hrtick);
+        }
         self.carry(cpu, step, false)
     }
 

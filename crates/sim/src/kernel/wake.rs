@@ -9,7 +9,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Event, Job, Spins, WakeKind};
 use crate::queue::Phase;
 use zerolag_core::{Home, Lent, PairClock, Placement, Step};
-use zerolag_model::{CpuId, CpuLayer, Distance, TaskId};
+use zerolag_model::{CpuId, CpuLayer, Distance, Duration, TaskId};
 
 impl Kernel {
     /// Carries a step out, and the steps that follow from it, then notes the choice of the next
@@ -79,12 +79,14 @@ impl Kernel {
         let target = match target.filter(|&target| parcel.may_run_on(target)) {
             Some(target) => target,
             None => {
+                let is_fair = parcel.lends().has_timer_slack();
                 let clock = self.cpus[cpu.index()].clock(self.now);
                 let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.io);
                 self.spend_costs(cpu);
                 let distance = self.topology.distance(cpu, target);
                 let cost = if distance <= Distance::Llc { self.costs.wakeup_local } else { self.costs.wakeup_remote };
-                self.cpus[cpu.index()].spend(CpuLayer::Sched, cost);
+                let of_class = if is_fair { self.costs.fair_wakeup } else { Duration::ZERO };
+                self.cpus[cpu.index()].spend(CpuLayer::Sched, cost + of_class);
                 target
             }
         };
@@ -109,6 +111,7 @@ impl Kernel {
         match woken {
             Ok(step) => {
                 self.stats.wakeups += 1;
+                self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.queued_wakeup);
                 self.push_step(cpu, step);
                 self.lend_to(cpu, task);
             }

@@ -30,16 +30,26 @@ impl Calibration {
             format!("{{ smt = \"{smt}ns\", llc = \"{llc}ns\", socket = \"{socket}ns\", remote = \"{remote}ns\" }}")
         };
         let single = |time: Duration| format!("\"{}ns\"", time.as_nanos());
-        let Direct { syscall, wake_local, timer, timer_wake, locks, .. } = &self.direct;
+        let Direct { syscall, wake_local, timer, timer_wake, locks, fair, .. } = &self.direct;
         let wake = match timer_wake.is_empty() {
             true => measured("futex wakeup on one CPU", wake_local),
             false => measured("gap of a computing thread at the timer of another", timer_wake),
         };
+        let hrtick = match fair.has_turn_timer() {
+            true => measured("a turn of a fair thread ends between ticks", &fair.turn_timer),
+            false => "no turn ends between ticks".to_owned(),
+        };
         let rows = [
             ("context_switch", single(costs.context_switch), origin("context_switch")),
-            ("fair_switch", single(costs.fair_switch), origin("fair_switch")),
+            (
+                "fair_switch",
+                single(costs.fair_switch),
+                measured("a fair thread sleeps beside a computing one", &fair.block),
+            ),
             ("wakeup_local", single(costs.wakeup_local), wake),
             ("wakeup_remote", single(costs.wakeup_remote), "in the proportion of `default` to wakeup_local".to_owned()),
+            ("fair_wakeup", single(costs.fair_wakeup), measured("that gap with fair threads", &fair.timer_wake)),
+            ("queued_wakeup", single(costs.queued_wakeup), origin("queued_wakeup")),
             ("syscall", single(costs.syscall), measured("futex wakeup without a waiter", syscall)),
             ("waiting_call", single(costs.waiting_call), origin("waiting_call")),
             ("boost", single(costs.boost), measured("a thread waits for a mutex that inherits", &locks.inherits.wait)),
@@ -50,6 +60,8 @@ impl Calibration {
             ("ipi_handler", single(costs.ipi_handler), origin("ipi_handler")),
             ("timer_irq", single(costs.timer_irq), measured("gap of a computing thread at a timer", timer)),
             ("tick", single(costs.tick), measured("gap of a computing thread", &self.direct.tick)),
+            ("fair_tick", single(costs.fair_tick), measured("that gap beside a waiting thread, fair", &fair.tick)),
+            ("hrtick", single(costs.hrtick), hrtick),
             ("rq_lock_hold", single(costs.rq_lock_hold), origin("rq_lock_hold")),
             ("rq_lock_transfer", by(&costs.rq_lock_transfer), origin("rq_lock_transfer")),
             ("scan_per_cpu", single(costs.scan_per_cpu), origin("scan_per_cpu")),

@@ -1,0 +1,184 @@
+//! What the fair class takes: the same operations with fair threads and with SCHED_FIFO ones.
+
+use crate::calibrate::{LESS_URGENT, URGENT, last_tick, measure_timer_wakes, watch_gaps};
+use crate::{clock, sys};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use zerolag_model::{Duration, FairPolicy, Nice, SchedAttr};
+
+/// Measurements with fair threads, and with SCHED_FIFO ones for comparison: samples in nanoseconds,
+/// sorted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fair {
+    /// The time that the interrupt of a timer takes from a computing fair thread, if it wakes
+    /// another one that does not preempt.
+    pub timer_wake: Vec<u64>,
+    /// The time that a tick takes from a computing fair thread while another one waits.
+    pub tick: Vec<u64>,
+    /// From the last instruction of a fair thread that sleeps to the first of a computing fair one.
+    pub block: Vec<u64>,
+    /// The same with SCHED_FIFO threads.
+    pub fifo_block: Vec<u64>,
+    /// From the last instruction of a computing fair thread whose turn a tick ends to the first of
+    /// the next one.
+    pub turn_tick: Vec<u64>,
+    /// The same where the turn ends between two ticks, by a timer of its own (`HRTICK`). Few where
+    /// the kernel has none.
+    pub turn_timer: Vec<u64>,
+}
+
+impl Fair {
+    pub(super) fn add(&mut self, other: Self) {
+        let pairs = [
+            (&mut self.timer_wake, other.timer_wake),
+            (&mut self.tick, other.tick),
+            (&mut self.block, other.block),
+            (&mut self.fifo_block, other.fifo_block),
+            (&mut self.turn_tick, other.turn_tick),
+            (&mut self.turn_timer, other.turn_timer),
+        ];
+        for (samples, more) in pairs {
+            samples.extend(more);
+            samples.sort_unstable();
+        }
+    }
+
+    /// Returns whether the kernel ends the turns of fair threads between ticks.
+    #[must_use]
+    pub fn has_turn_timer(&self) -> bool {
+        self.turn_timer.len() > self.turn_tick.len()
+    }
+}
+
+/// Measures on the CPU of the calling thread, which is SCHED_FIFO: its threads run while it waits.
+pub(super) fn measure() -> Result<Fair, String> {
+    let (turn_tick, turn_timer) = turns()?;
+    let timer_wake = std::thread::scope(|scope| {
+        let watch = spawn(scope, SchedAttr::NORMAL, || measure_timer_wakes(IDLE))?;
+        watch.join().map_err(|_| PANICKED.to_owned())?
+    })?;
+    Ok(Fair {
+        timer_wake,
+        tick: ticks()?,
+        block: blocks(SchedAttr::NORMAL, SchedAttr::NORMAL)?,
+        fifo_block: blocks(URGENT, LESS_URGENT)?,
+        turn_tick,
+        turn_timer,
+    })
+}
+
+/// Computes while a thread of SCHED_IDLE waits, and watches for gaps with a tick in them.
+fn ticks() -> Result<Vec<u64>, String> {
+    let over = AtomicBool::new(false);
+    let waits = || {
+        while !over.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    };
+    let watches = || {
+        let gaps = watch_gaps(WATCHED);
+        over.store(true, Ordering::Relaxed);
+        gaps.into_iter().filter(|(.., ticked)| *ticked).map(|(_, length, _)| length).collect()
+    };
+    std::thread::scope(|scope| {
+        spawn(scope, IDLE, waits)?;
+        spawn(scope, SchedAttr::NORMAL, watches)?.join().map_err(|_| PANICKED.to_owned())
+    })
+}
+
+/// Lets a thread sleep again and again beside a computing one.
+fn blocks(sleeper: SchedAttr, computing: SchedAttr) -> Result<Vec<u64>, String> {
+    let (left_at, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let computes = || {
+        let mut samples = Vec::new();
+        let (mut seen, mut slept) = (0, 0);
+        while !over.load(Ordering::Relaxed) {
+            let left = left_at.load(Ordering::Acquire);
+            if left != seen {
+                // The first sleeps are those of a new thread, whose lag is another.
+                slept += 1;
+                if slept > SLEEPS / 3 {
+                    samples.push(clock::now().as_nanos().saturating_sub(left));
+                }
+                seen = left;
+            }
+        }
+        samples
+    };
+    let sleeps = || {
+        for _ in 0..SLEEPS {
+            let now = clock::now();
+            left_at.store(now.as_nanos(), Ordering::Release);
+            clock::sleep_until(now + PAUSE);
+        }
+        over.store(true, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        let computes = spawn(scope, computing, computes)?;
+        spawn(scope, sleeper, sleeps)?;
+        computes.join().map_err(|_| PANICKED.to_owned())
+    })
+}
+
+/// Lets two fair threads compute in turns. Returns the times of turns' ends, at ticks and between.
+fn turns() -> Result<(Vec<u64>, Vec<u64>), String> {
+    // The thread that computes, when it last read the clock, and the tick before that.
+    let (owner, last, tick) = (AtomicU32::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let end = clock::now() + WATCHED;
+    let computes = |me: u32| {
+        let (mut at_ticks, mut between) = (Vec::new(), Vec::new());
+        let mut now = clock::now();
+        while now < end {
+            let was = owner.load(Ordering::Relaxed);
+            if was != me {
+                // Read after the turn has begun: what was read before may be of the turn before.
+                now = clock::now();
+                let gap = now.as_nanos().saturating_sub(last.load(Ordering::Relaxed));
+                let before = tick.swap(last_tick().as_nanos(), Ordering::Relaxed);
+                owner.store(me, Ordering::Relaxed);
+                match last_tick().as_nanos() == before {
+                    _ if was == 0 => {}
+                    false => at_ticks.push(gap),
+                    true => between.push(gap),
+                }
+            }
+            let ticked = last_tick().as_nanos();
+            now = clock::now();
+            if owner.load(Ordering::Relaxed) == me {
+                tick.store(ticked, Ordering::Relaxed);
+                last.store(now.as_nanos(), Ordering::Relaxed);
+            }
+        }
+        (at_ticks, between)
+    };
+    std::thread::scope(|scope| {
+        let first = spawn(scope, SchedAttr::NORMAL, || computes(1))?;
+        let second = spawn(scope, SchedAttr::NORMAL, || computes(2))?;
+        let mut ends = first.join().map_err(|_| PANICKED.to_owned())?;
+        let (at_ticks, between) = second.join().map_err(|_| PANICKED.to_owned())?;
+        ends.0.extend(at_ticks);
+        ends.1.extend(between);
+        Ok(ends)
+    })
+}
+
+/// Starts a thread with these attributes on the CPU of the calling one.
+fn spawn<'s, 'e: 's, T: Send + 's>(
+    scope: &'s Scope<'s, 'e>,
+    attr: SchedAttr,
+    run: impl FnOnce() -> T + Send + 's,
+) -> Result<ScopedJoinHandle<'s, T>, String> {
+    let started = move || {
+        drop(sys::set_attr(attr));
+        run()
+    };
+    std::thread::Builder::new().spawn_scoped(scope, started).map_err(|error| format!("a thread: {error}"))
+}
+
+const PANICKED: &str = "the measuring thread panicked";
+const IDLE: SchedAttr = SchedAttr::Fair { policy: FairPolicy::Idle, nice: Nice::ZERO, slice: None };
+/// For how long ticks and the ends of turns are watched.
+const WATCHED: Duration = Duration::from_millis(100);
+/// How often a thread sleeps, and for how long.
+const SLEEPS: u32 = 60;
+const PAUSE: Duration = Duration::from_micros(530);
