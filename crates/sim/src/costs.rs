@@ -180,11 +180,12 @@ impl Costs {
         self.state_after(idled).map_or(self.idle_exit, |state| state.exit)
     }
 
-    /// Returns the time of a tick, whether the CPU runs a fair task or not.
+    /// Returns the time of a tick of a CPU that runs a fair task, or not. It is asked only where
+    /// that matters: named profiles have no difference, and most ticks need nothing else of it.
     #[must_use]
     #[inline(always)]
-    pub fn tick_of(&self, is_fair: bool) -> Duration {
-        if is_fair { self.tick + self.fair_tick } else { self.tick }
+    pub fn tick_of(&self, is_fair: impl FnOnce() -> bool) -> Duration {
+        if self.fair_tick.is_zero() || !is_fair() { self.tick } else { self.tick + self.fair_tick }
     }
 
     /// Returns the profile in which nothing has a cost.

@@ -18,7 +18,8 @@ impl Kernel {
 
     /// A timer of the run queue fires.
     pub(crate) fn rq_timer(&mut self, cpu: CpuId, timer: RqTimer) -> Done {
-        let is_hrtick = timer == RqTimer::Slice && self.cpus[cpu.index()].rq.has_hrtick();
+        let has_cost = !self.costs.hrtick.is_zero();
+        let is_hrtick = has_cost && timer == RqTimer::Slice && self.cpus[cpu.index()].rq.has_hrtick();
         let step =
             self.locked(cpu, cpu, Job::Timer(timer), |scheduler, rq, clock, io| scheduler.timer(rq, clock, timer, io))?;
         if is_hrtick {

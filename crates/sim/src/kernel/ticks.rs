@@ -112,7 +112,7 @@ impl Kernel {
         if !is_plain || self.tracer.is_on() {
             return Ticked::Interrupt;
         }
-        let clock = place.take_plain_tick(now, self.costs.tick_of(place.rq.is_current_fair()));
+        let clock = place.take_plain_tick(now, self.costs.tick_of(|| place.rq.is_current_fair()));
         let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
         if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
             place.segment_since = place.busy_until;
