@@ -184,8 +184,8 @@ impl Costs {
     /// that matters: named profiles have no difference, and most ticks need nothing else of it.
     #[must_use]
     #[inline(always)]
-    pub fn tick_of(&self, is_fair: impl FnOnce() -> bool) -> Duration {
-        if self.fair_tick.is_zero() || !is_fair() { self.tick } else { self.tick + self.fair_tick }
+    pub fn tick_of(&self, has_more: impl FnOnce() -> bool) -> Duration {
+        if self.fair_tick.is_zero() || !has_more() { self.tick } else { self.tick + self.fair_tick }
     }
 
     /// Returns the profile in which nothing has a cost.
