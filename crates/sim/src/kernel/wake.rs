@@ -79,6 +79,7 @@ impl Kernel {
         let target = match target.filter(|&target| parcel.may_run_on(target)) {
             Some(target) => target,
             None => {
+                // Only fair tasks have timer slack.
                 let is_fair = parcel.lends().has_timer_slack();
                 let clock = self.cpus[cpu.index()].clock(self.now);
                 let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.io);
