@@ -17,6 +17,7 @@ use rustix::time::{
 };
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Nice, RtPriority, SchedAttr};
 
 /// The measurements: samples in nanoseconds, sorted.
@@ -55,10 +56,7 @@ impl Direct {
             (&mut self.timer_wake, other.timer_wake),
             (&mut self.tick, other.tick),
         ];
-        for (samples, more) in pairs {
-            samples.extend(more);
-            samples.sort_unstable();
-        }
+        pairs.into_iter().for_each(add_samples);
         self.locks.add(other.locks);
         self.fair.add(other.fair);
         self.tick_period = other.tick_period.or(self.tick_period);
@@ -72,7 +70,7 @@ impl Direct {
 /// The thread may not run there, or a pipe or thread cannot be created. The text names the reason.
 pub fn measure(cpu: CpuId) -> Result<Direct, String> {
     let measured = std::thread::spawn(move || measure_here(cpu)).join();
-    measured.map_err(|_| "the measuring thread panicked".to_owned())?
+    measured.map_err(|_| PANICKED.to_owned())?
 }
 
 fn measure_here(cpu: CpuId) -> Result<Direct, String> {
@@ -80,7 +78,8 @@ fn measure_here(cpu: CpuId) -> Result<Direct, String> {
     sched_setaffinity(None, &only).map_err(|error| format!("cannot run on cpu {cpu}: {error}"))?;
     let is_realtime = sys::set_attr(URGENT).is_ok();
     let (tick, tick_period) = measure_ticks();
-    let mut direct = Direct {
+    let mut sorted = Direct::default();
+    sorted.add(Direct {
         syscall: measure_syscall(),
         wake_local: measure_wakes()?,
         pipe_io: measure_pipe().map_err(|error| format!("a pipe: {error}"))?,
@@ -91,12 +90,27 @@ fn measure_here(cpu: CpuId) -> Result<Direct, String> {
         fair: if is_realtime { fair::measure()? } else { Fair::default() },
         tick_period,
         is_realtime,
+    });
+    Ok(sorted)
+}
+
+/// Adds samples to others; they are sorted afterwards.
+fn add_samples((samples, more): (&mut Vec<u64>, Vec<u64>)) {
+    samples.extend(more);
+    samples.sort_unstable();
+}
+
+/// Starts a thread with these attributes on the CPU of the calling one.
+fn spawn<'s, 'e: 's, T: Send + 's>(
+    scope: &'s Scope<'s, 'e>,
+    attr: SchedAttr,
+    run: impl FnOnce() -> T + Send + 's,
+) -> Result<ScopedJoinHandle<'s, T>, String> {
+    let started = move || {
+        drop(sys::set_attr(attr));
+        run()
     };
-    let Direct { syscall, wake_local, pipe_io, timer, timer_wake, tick, .. } = &mut direct;
-    for samples in [syscall, wake_local, pipe_io, timer, timer_wake, tick] {
-        samples.sort_unstable();
-    }
-    Ok(direct)
+    std::thread::Builder::new().spawn_scoped(scope, started).map_err(|error| format!("a thread: {error}"))
 }
 
 /// Times an operation in batches; nanoseconds per operation.
@@ -292,6 +306,7 @@ fn densest(gaps: &[(Instant, u64)], period: u64) -> Vec<u64> {
     within(best).collect()
 }
 
+const PANICKED: &str = "the measuring thread panicked";
 const BATCH: u64 = 20;
 const BATCHES: u32 = 500;
 const WAKES: u32 = 400;

@@ -115,6 +115,15 @@ fn the_cpus_of_a_take_are_those_of_the_machine_one_per_task() {
 }
 
 #[test]
+fn ticks_and_threads_are_those_of_the_machine() {
+    let error = created_on("order", "[]\nfirst_permille = 1001").expect_err("more than all");
+    assert!(error.ends_with("order.toml: `first_permille` is 1001: it is 0 to 1000"), "{error}");
+    let thread = "[]\nthreads = [{ name = \"kworker/2\", every_ms = 400, run_us = 50, cpu = 2 }]";
+    let error = created_on("thread", thread).expect_err("there is no CPU 2");
+    assert!(error.ends_with("thread.toml: thread `kworker/2` is on another CPU than 0..=1"), "{error}");
+}
+
+#[test]
 fn the_cpu_on_which_tasks_are_created_reaches_the_simulation() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
     let mut case = Case::read(&root.join("reported/fifo-three-two-cpus.toml")).expect("a case");

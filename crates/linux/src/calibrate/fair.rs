@@ -1,9 +1,8 @@
 //! What the fair class takes: the same operations with fair threads and with SCHED_FIFO ones.
 
-use crate::calibrate::{LESS_URGENT, URGENT, last_tick, measure_timer_wakes, watch_gaps};
-use crate::{clock, sys};
+use crate::calibrate::{LESS_URGENT, PANICKED, URGENT, add_samples, last_tick, measure_timer_wakes, spawn, watch_gaps};
+use crate::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::thread::{Scope, ScopedJoinHandle};
 use zerolag_model::{Duration, FairPolicy, Nice, SchedAttr};
 
 /// Measurements with fair threads, and with SCHED_FIFO ones for comparison: samples in nanoseconds,
@@ -37,10 +36,7 @@ impl Fair {
             (&mut self.turn_tick, other.turn_tick),
             (&mut self.turn_timer, other.turn_timer),
         ];
-        for (samples, more) in pairs {
-            samples.extend(more);
-            samples.sort_unstable();
-        }
+        pairs.into_iter().for_each(add_samples);
     }
 
     /// Returns whether the kernel ends the turns of fair threads between ticks.
@@ -162,20 +158,6 @@ fn turns() -> Result<(Vec<u64>, Vec<u64>), String> {
     })
 }
 
-/// Starts a thread with these attributes on the CPU of the calling one.
-fn spawn<'s, 'e: 's, T: Send + 's>(
-    scope: &'s Scope<'s, 'e>,
-    attr: SchedAttr,
-    run: impl FnOnce() -> T + Send + 's,
-) -> Result<ScopedJoinHandle<'s, T>, String> {
-    let started = move || {
-        drop(sys::set_attr(attr));
-        run()
-    };
-    std::thread::Builder::new().spawn_scoped(scope, started).map_err(|error| format!("a thread: {error}"))
-}
-
-const PANICKED: &str = "the measuring thread panicked";
 const IDLE: SchedAttr = SchedAttr::Fair { policy: FairPolicy::Idle, nice: Nice::ZERO, slice: None };
 /// For how long ticks and the ends of turns are watched.
 const WATCHED: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
 //! What it takes to wait for a mutex and to give it back to a waiter: of a plain one, and of one
 //! whose holder inherits the priority of its waiters.
 
-use crate::calibrate::{LESS_URGENT, URGENT};
-use crate::{clock, sys};
+use crate::calibrate::{LESS_URGENT, PANICKED, URGENT, add_samples, spawn};
+use crate::clock;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::gettid;
@@ -30,10 +30,7 @@ pub struct Lock {
 impl Locks {
     pub(super) fn add(&mut self, other: Self) {
         for (lock, more) in [(&mut self.plain, other.plain), (&mut self.inherits, other.inherits)] {
-            for (samples, more) in [(&mut lock.wait, more.wait), (&mut lock.wake, more.wake)] {
-                samples.extend(more);
-                samples.sort_unstable();
-            }
+            [(&mut lock.wait, more.wait), (&mut lock.wake, more.wake)].into_iter().for_each(add_samples);
         }
     }
 }
@@ -107,7 +104,6 @@ fn contend(mutex: &impl Mutex) -> Result<Lock, String> {
     // When a thread left its CPU: the one to wait, and the holder.
     let (waits_at, gives_at, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let holds = || {
-        drop(sys::set_attr(LESS_URGENT));
         let mut samples = Vec::new();
         while !over.load(Ordering::Relaxed) {
             mutex.lock();
@@ -128,7 +124,6 @@ fn contend(mutex: &impl Mutex) -> Result<Lock, String> {
         samples
     };
     let wants = || {
-        drop(sys::set_attr(URGENT));
         let mut samples = Vec::new();
         for _ in 0..ROUNDS {
             // Meanwhile the other thread takes it.
@@ -147,13 +142,12 @@ fn contend(mutex: &impl Mutex) -> Result<Lock, String> {
         samples
     };
     std::thread::scope(|scope| {
-        let spawned = |error: std::io::Error| format!("a thread: {error}");
-        let wants = std::thread::Builder::new().spawn_scoped(scope, wants).map_err(spawned)?;
-        let holds = std::thread::Builder::new().spawn_scoped(scope, holds).map_err(spawned);
+        let wants = spawn(scope, URGENT, wants)?;
+        let holds = spawn(scope, LESS_URGENT, holds);
         if holds.is_err() {
             over.store(true, Ordering::Relaxed);
         }
-        let panicked = |_| "the measuring thread panicked".to_owned();
+        let panicked = |_| PANICKED.to_owned();
         let (wake, wait) = (wants.join().map_err(panicked)?, holds?.join().map_err(panicked)?);
         Ok(Lock { wait, wake })
     })

@@ -52,12 +52,7 @@ pub struct Recorded {
 #[serde(untagged, expecting = "a figure is a number or `{ mean = 1.0, least = 0.5, most = 1.5 }`")]
 enum Said {
     Figure(f64),
-    #[serde(rename_all = "snake_case")]
-    Takes {
-        mean: f64,
-        least: f64,
-        most: f64,
-    },
+    Takes { mean: f64, least: f64, most: f64 },
 }
 
 impl From<Said> for Recorded {
@@ -291,6 +286,9 @@ impl Case {
                     Some((_, takes)) => *takes += 1,
                     None => created_on.push((take, 1)),
                 }
+            }
+            if let Some(permille) = table.first_permille.filter(|permille| *permille > 1000) {
+                return Err(error(format!("`first_permille` is {permille}: it is 0 to 1000")));
             }
             let beyond = |thread: &&Thread| thread.cpu.is_some_and(|cpu| cpu >= table.cpus);
             if let Some(thread) = table.threads.iter().find(beyond) {

@@ -50,8 +50,6 @@ pub struct Figure {
     pub recorded: Recorded,
     /// Ours: the mean, if the case has several runs.
     pub ours: f64,
-    /// The smallest and the largest of our values.
-    pub range: (f64, f64),
     /// All our values.
     pub runs: Vec<f64>,
     /// The allowed error.
@@ -63,6 +61,14 @@ impl Figure {
     #[must_use]
     pub fn error(&self) -> f64 {
         self.ours - self.recorded.mean
+    }
+
+    /// Returns the smallest and the largest of our values.
+    #[must_use]
+    pub fn range(&self) -> (f64, f64) {
+        let least = self.runs.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = self.runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (least, most)
     }
 
     /// Returns the allowed error.
@@ -206,7 +212,7 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         if let Some(costs) = &recording.costs {
             plan = plan.with_costs(costs.clone());
         }
-        let tick = Duration::from_nanos(1_000_000_000 / u64::from(plan.config.settings.hz));
+        let tick = plan.config.settings.tick_period();
         let mut runs = Vec::new();
         for (as_said, takes) in beginnings(case, recording, &plan.program)? {
             for (delay, seed) in case.begins.delays().zip(0..) {
@@ -214,9 +220,8 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
                 plan.config.seed = seed;
                 plan.program = begun_later(&as_said, delay);
                 if !recording.threads.is_empty() {
-                    let costs = plan.config.costs.clone();
                     let program = Arc::make_mut(&mut plan.program);
-                    threads::add_to(program, &recording.threads, &costs, tick, seed);
+                    threads::add_to(program, &recording.threads, &plan.config.costs, tick, seed);
                 }
                 plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
                 let measured = measure(&plan, recording, recording.from + delay);
@@ -305,9 +310,7 @@ fn compare(case: &Case, recording: &Recording, runs: &[Figures]) -> Result<Compa
         };
         let band = case.band(&name)?;
         let mean = ours.iter().sum::<f64>() / ours.len() as f64;
-        let least = ours.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        figures.push(Figure { name, recorded: value, ours: mean, range: (least, most), runs: ours, band });
+        figures.push(Figure { name, recorded: value, ours: mean, runs: ours, band });
     }
     let because = recording.because.clone();
     let set = case.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();

@@ -68,7 +68,7 @@ pub fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
     for kernel in KernelVersion::ALL.iter().filter(is_recorded) {
         let points = of(*kernel).filter(|(_, figure)| is_share(figure));
         let (points, spread): (Vec<_>, Vec<_>) =
-            points.map(|(_, figure)| ((figure.recorded.mean, figure.ours), figure.range)).unzip();
+            points.map(|(_, figure)| ((figure.recorded.mean, figure.ours), figure.range())).unzip();
         shares = shares.with_spread(kernel.name(), Mark::Points, points, spread);
         let used = of(*kernel).filter(|(_, figure)| figure.allowed() > 0.0);
         let mut used: Vec<f64> = used.map(|(_, figure)| figure.error().abs() / figure.allowed() * 100.0).collect();
@@ -258,7 +258,7 @@ fn values(figure: &Figure) -> [String; 4] {
 
 /// Returns our value; for several runs the mean and the range.
 fn ours(figure: &Figure) -> String {
-    let (least, most) = figure.range;
+    let (least, most) = figure.range();
     if least < most {
         format!("{} ({} to {})", number(figure.ours), number(least), number(most))
     } else {

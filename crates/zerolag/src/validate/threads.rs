@@ -27,11 +27,8 @@ pub struct Thread {
     pub cpu: Option<u32>,
 }
 
-/// Adds threads to a program. `seed` draws their phases.
+/// Adds threads, of which there are some, to a program. `seed` draws their phases.
 pub(super) fn add_to(program: &mut Program, threads: &[Thread], costs: &Costs, tick: Duration, seed: u64) {
-    if threads.is_empty() {
-        return;
-    }
     program.kernel_work.first_task.get_or_insert(program.tasks.len());
     for thread in threads {
         let every = Duration::from_millis(u64::from(thread.every_ms));
