@@ -16,6 +16,7 @@
 //! | root domain of a CPU | a push finds the target gone and looks again; a pull skips it |
 //! | load averages, counts, CPUs with waiting tasks | a fair task is placed one place worse |
 //! | current task | a woken task is drawn to its waker once more, or not |
+//! | first idle CPU that was asked to balance | a round of idle CPUs ends early, or asks some again |
 //! | load of a misfit | a stronger CPU finds no task, or one that fits, and takes none |
 //! | idle mask | two wakers choose the same idle CPU; new-idle balancing spreads them |
 //! | online mask | a task goes to a CPU that goes offline; emptying that CPU moves it on |
@@ -254,6 +255,9 @@ pub(crate) struct Shared<L: RawMutex> {
     /// The due time of the last counted tick, in nanoseconds
     /// ([`Scheduler::count_tick`](crate::Scheduler::count_tick)).
     jiffies: AtomicU64,
+    /// The CPU with which the last round of idle CPUs began, that are asked to balance; CPU 0 if
+    /// the round ends with the last CPU.
+    pub(crate) asked_first: AtomicU32,
     /// The budgets of searches for idle CPUs.
     pub(crate) budgets: Budgets,
     pub(crate) lock_owners: LockOwners,
@@ -273,7 +277,7 @@ snapshot_of!(RootDomain<L>, L: {
 });
 snapshot_of!(Shared<L>, L: {
     cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
-    wakers recent_used jiffies budgets lock_owners
+    wakers recent_used jiffies asked_first budgets lock_owners
 } { overload_scope });
 
 impl<L: RawMutex> Shared<L> {
@@ -332,6 +336,7 @@ impl<L: RawMutex> Shared<L> {
             wakers: Wakers::default(),
             recent_used: RecentUsed::default(),
             jiffies: AtomicU64::new(u64::MAX),
+            asked_first: AtomicU32::new(0),
             budgets: Budgets::new(config),
             lock_owners: LockOwners::default(),
             rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
@@ -467,6 +472,10 @@ impl<L: RawMutex> Shared<L> {
 
     pub(crate) fn publish_idle_scan(&self, first: CpuId, cpus: u64) {
         self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_asked_first(&self, cpu: CpuId) {
+        self.asked_first.store(cpu.0, Ordering::Relaxed);
     }
 
     /// Publishes whether a group of CPUs of a level, which begins with CPU `first`, is uneven

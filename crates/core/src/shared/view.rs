@@ -109,6 +109,11 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| self.shared.misfits.get(cpu.index()).map_or(0, |word| word.load(Ordering::Relaxed)))
     }
 
+    /// Returns the CPU with which the last round of idle CPUs began, that are asked to balance.
+    pub(crate) fn asked_first(&mut self) -> CpuId {
+        CpuId(self.observer.u64(|| u64::from(self.shared.asked_first.load(Ordering::Relaxed))) as u32)
+    }
+
     /// Returns the published number of CPUs of a cache that are worth scanning for an idle one, if
     /// any. `first` is the first CPU of the cache.
     pub(crate) fn idle_scan(&mut self, first: CpuId) -> Option<u64> {

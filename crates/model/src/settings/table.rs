@@ -353,6 +353,20 @@ settings! {
         /// that all have spare capacity. Commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5.
         "smt_balance": "idle CPUs pull from cores that several tasks share; busy CPUs do not (6.6)",
             smt_balance: bool = false, V6_6 => true;
+        /// On machines with SMT and CPUs of different capacity. Commits 25a32e400a14, bf6aa722198d.
+        "asym_idle_core":
+            "where CPUs differ in capacity: a waking task prefers an idle core, a misfit moves only to one (7.2)",
+            asym_idle_core: bool = false, V7_2 => true;
+        /// The number of CPUs that are searched is that of the domain that spans all capacities.
+        /// Commits fdfe5a8cd873, 61ea17a63719.
+        "asym_sis_util": "where CPUs differ in capacity: SIS_UTIL limits the search of a waking task (7.2)",
+            asym_sis_util: bool = false, V7_2 => true;
+        /// Off since 4.20 (9c63e84db29b), on since commit f2c2ba7219e5.
+        "asym_prefer_sibling": "where CPUs differ in capacity: idle CPUs even out groups of CPUs, as elsewhere (7.3)",
+            asym_prefer_sibling: bool = false, V7_3 => true;
+        /// Commit 293f9611ae73.
+        "nohz_idle_core": "the idle CPU that a busy one asks to balance is on an idle core, if there is one (7.3)",
+            nohz_idle_core: bool = false, V7_3 => true;
         /// From 2.6.32; removed by commit c5b0a7eefc70, also in RHEL 9.
         "newidle_min_idle":
             "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)",
@@ -528,5 +542,17 @@ settings! {
         "fault.idle_busy_interval":
             "an idle CPU that ticks waits for the end of a busy CPU's balancing interval (until 3.15)",
             idle_busy_interval: bool = true, V4_1 => false;
+        /// Since 4.20; fixed by commit 50b101f6e586, which is in 7.2.13.
+        "fault.asym_strong_hides":
+            "a group of stronger CPUs without a waiting task hides a group with one (4.20 to 7.2)",
+            asym_strong_hides: bool = false, V5_4 => true, V7_2 => false;
+        /// Since 4.20; fixed by commit 0fbd428d0788.
+        "fault.asym_misfit_hides":
+            "tasks that wait under the cache of a misfit stay there, if the idle CPU cannot take the misfit (4.20 to 7.2)",
+            asym_misfit_hides: bool = false, V5_4 => true, V7_3 => false;
+        /// Since 4.20; fixed by commit 180ff97c1869.
+        "fault.asym_thread_stays":
+            "where CPUs differ in capacity, tasks that share a core stay there beside an idle core (4.20 to 7.2)",
+            asym_thread_stays: bool = false, V5_4 => true, V7_3 => false;
     }
 }

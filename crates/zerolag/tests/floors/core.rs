@@ -89,13 +89,14 @@ pub(crate) const FLOORS: Floors = &[
     // What classes share, and what concerns several.
     &["lifecycle"],
     // What moves between CPUs.
+    &["balance/fair/idle_cpu"],
     &[
         "balance",
         "balance/dl_select",
         "balance/fair",
         "balance/fair/by_load",
+        "balance/fair/capacity_search",
         "balance/fair/distribute",
-        "balance/fair/idle_cpu",
         "balance/fair/sis_prop",
         "balance/fair/uneven",
         "balance/fair/wakers",
@@ -103,13 +104,7 @@ pub(crate) const FLOORS: Floors = &[
         "balance/rt_ipi",
         "balance/rt_take",
     ],
-    &[
-        "balance/fair/capacity_search",
-        "balance/fair/imbalance",
-        "balance/fair/recent_used",
-        "balance/rt_claim",
-        "balance/rt_push",
-    ],
+    &["balance/fair/imbalance", "balance/fair/recent_used", "balance/rt_claim", "balance/rt_push"],
     &["balance/dl_push", "balance/fair/newidle", "balance/fair/select", "balance/rt_pull"],
     &["balance/dl_pull", "balance/fair/periodic", "balance/rt_select"],
     // Entry points.

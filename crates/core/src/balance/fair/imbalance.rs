@@ -54,7 +54,7 @@
 //! kernels ([`by_load`]); 5.15 tolerated larger differences between sockets. A CPU about to idle
 //! passes over a group that only tasks of the classes above, or that repay lag, overload.
 
-use crate::balance::fair::{by_load, idle_cpu, uneven};
+use crate::balance::fair::{by_load, capacity_search, idle_cpu, uneven};
 use crate::class::fair::capacity;
 use crate::queue::fair::asymmetric;
 use crate::rq::cx::Cx;
@@ -128,7 +128,7 @@ impl GroupLoad {
     }
 
     /// Returns whether this group has to be relieved before `other` (`update_sd_pick_busiest`).
-    fn is_busier_than(&self, other: &Self) -> bool {
+    fn is_busier_than(&self, other: &Self, domain: &Domain) -> bool {
         if self.kind != other.kind {
             return self.kind > other.kind;
         }
@@ -138,8 +138,10 @@ impl GroupLoad {
             GroupType::Misfit => self.misfit.map(|(load, _)| load) > other.misfit.map(|(load, _)| load),
             GroupType::Spare => self.has_fewer_idle(other),
             GroupType::Shared if self.nr_idle + other.nr_idle > 0 => self.has_fewer_idle(other),
-            // Of equals the first is taken.
-            GroupType::Busy | GroupType::Shared | GroupType::Uneven => false,
+            // Of equals the first is taken, except of busy groups that are not cores: since 6.6 the
+            // last.
+            GroupType::Busy => domain.only_idle_even_out && domain.groups != Distance::Smt,
+            GroupType::Shared | GroupType::Uneven => false,
         }
     }
 
@@ -195,7 +197,7 @@ impl Domain {
             tracks_load,
             imbalance_pct: if distance == Distance::Smt { SMT_IMBALANCE_PCT } else { IMBALANCE_PCT },
             shares_cache: distance <= Distance::Llc,
-            evens_out: tracks_load && !is_uneven,
+            evens_out: tracks_load && (!is_uneven || cx.config.settings.asym_prefer_sibling),
             only_idle_even_out: cx.config.settings.smt_balance,
             tolerates: (distance == Distance::Remote).then_some(tolerates),
         }
@@ -238,6 +240,12 @@ pub(crate) fn find_imbalance<L: RawMutex>(
         left: cx.capacity_of(rq.cpu()),
         may_run_alone: kind != BalanceKind::Periodic,
         is_uneven: rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance),
+        may_take_misfit: !capacity_search::prefers_cores(cx) || idle_cpu::has_core_alone(cx, rq.cpu()),
+        faults: Faults {
+            strong_hides: cx.config.settings.asym_strong_hides,
+            misfit_hides: cx.config.settings.asym_misfit_hides,
+            thread_stays: cx.config.settings.asym_thread_stays,
+        },
     };
     let local = measure(rq, cx, domain, domain.own.clone(), None);
     let found = match kind {
@@ -328,9 +336,10 @@ fn compare<L: RawMutex>(
             found.load += group.load;
             found.capacity += group.capacity;
             found.util += group.util;
+            let so_far = found.busiest.as_ref().map_or(GroupType::Spare, |busiest| busiest.kind);
             if group.nr_fair > 0
-                && taker.may_relieve(&group, local)
-                && found.busiest.as_ref().is_none_or(|so_far| group.is_busier_than(so_far))
+                && taker.may_relieve(&group, local, so_far)
+                && found.busiest.as_ref().is_none_or(|so_far| group.is_busier_than(so_far, domain))
             {
                 found.busiest = Some(group);
             }
@@ -370,19 +379,37 @@ struct Taker {
     may_run_alone: bool,
     /// Whether the CPUs of the domain differ in capacity.
     is_uneven: bool,
+    /// Whether it may take a misfit: not beside a busy thread, with `asym_idle_core`.
+    may_take_misfit: bool,
+    faults: Faults,
+}
+
+/// Faults of the comparison where CPUs differ in capacity, until 7.3.
+#[derive(Clone, Copy)]
+struct Faults {
+    strong_hides: bool,
+    misfit_hides: bool,
+    thread_stays: bool,
 }
 
 impl Taker {
     /// Returns whether this CPU can help a group at all (`update_sd_pick_busiest`): it relieves a
     /// group of a misfit only if it is stronger, and a group with a CPU for every task only if that
-    /// group is not the stronger one.
-    fn may_relieve(&self, group: &GroupLoad, local: &GroupLoad) -> bool {
+    /// group is not the stronger one. `so_far` is the kind of the busiest group before: with the
+    /// fault a stronger group that is busier than that one is not passed over.
+    fn may_relieve(&self, group: &GroupLoad, local: &GroupLoad, so_far: GroupType) -> bool {
         match group.kind {
             _ if !self.is_uneven => true,
             GroupType::Overloaded | GroupType::Uneven | GroupType::Shared => true,
-            GroupType::Misfit => asymmetric::is_more(self.left, group.most) && local.kind == GroupType::Spare,
+            GroupType::Misfit => self.can_help(group) && self.may_take_misfit && local.kind == GroupType::Spare,
+            GroupType::Spare | GroupType::Busy if self.faults.strong_hides && group.kind > so_far => true,
             GroupType::Spare | GroupType::Busy => !asymmetric::is_more(group.least, self.left),
         }
+    }
+
+    /// Returns whether this CPU is stronger than all of a group.
+    const fn can_help(&self, group: &GroupLoad) -> bool {
+        asymmetric::is_more(self.left, group.most)
     }
 }
 
@@ -434,8 +461,14 @@ fn measure<L: RawMutex>(
         if misfit > 0 && group.misfit.is_none_or(|(most, _)| misfit > most) {
             group.misfit = Some((misfit, cpu));
         }
-        // A task that is alone on a CPU at least as strong stays there.
-        if taker.is_some_and(|taker| taker.is_uneven && nr == 1 && !asymmetric::is_more(taker.left, capacity)) {
+        // A task that is alone on a CPU at least as strong stays there, unless a busy thread of its
+        // core makes that CPU weaker.
+        if let Some(taker) = taker
+            && taker.is_uneven
+            && nr == 1
+            && !asymmetric::is_more(taker.left, capacity)
+            && (taker.faults.thread_stays || idle_cpu::has_core_alone(cx, cpu))
+        {
             continue;
         }
         if nr > 0 && group.fullest.is_none_or(|(most, _)| nr > most) {
@@ -450,6 +483,13 @@ fn measure<L: RawMutex>(
                 group.busiest = Some((pressed, nr, cpu));
             }
         }
+    }
+    if let Some(taker) = taker
+        && taker.is_uneven
+        && !taker.faults.misfit_hides
+        && !taker.can_help(&group)
+    {
+        group.misfit = None;
     }
     let is_uneven = group.first.is_some_and(|first| cx.view().is_uneven(first, domain.level));
     let smt_balance = cx.config.settings.smt_balance && domain.kind != BalanceKind::Periodic;

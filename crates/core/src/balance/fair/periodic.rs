@@ -135,16 +135,36 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool, ha
     }
     let is_pressed = rq.fair.balance.is_pressed && rq.fair.nr_running() > 0;
     let any = has_waiting || is_pressed;
-    let to =
-        if any { cx.view().next_idle_in_domain(rq.cpu(), CpuId(0)) } else { capacity_search::find_stronger(rq, cx) };
+    let to = if any { first_idle(rq, cx) } else { capacity_search::find_stronger(rq, cx) };
     match to {
         Some(cpu) => {
             rq.fair.balance.next_kick = jiffies(rq, cx) + rq.fair.tune.tick;
+            if asks_cores_first(cx) {
+                cx.shared.publish_asked_first(if any { cpu } else { CpuId(0) });
+            }
             send(rq, cx, cpu);
         }
         None if rq.fair.balance.has_parts && rq.fair.asymmetric.is_none() => kick_apart(rq, cx),
         None => {}
     }
+}
+
+/// Returns the lowest idle CPU of the domain; with `nohz_idle_core` the lowest on an idle core, if
+/// there is one (`find_new_ilb`). O(1), or O(idle CPUs).
+fn first_idle<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Option<CpuId> {
+    let first = cx.view().next_idle_in_domain(rq.cpu(), CpuId(0))?;
+    if !asks_cores_first(cx) {
+        return Some(first);
+    }
+    let mut from = first;
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), from) {
+        cx.io.costs.cpus_scanned += 1;
+        if idle_cpu::is_on_idle_core(cx, cpu) {
+            return Some(cpu);
+        }
+        from = CpuId(cx.config.topology.span(cpu, Distance::Smt).end);
+    }
+    Some(first)
 }
 
 /// Kicks an idle CPU although no task waits here. If several CPUs of the core are busy, it is the
@@ -158,6 +178,9 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu(), distance));
     let nr_cpus = cx.view().nr_in_domain(rq.cpu(), cache.clone());
     rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(u64::from(nr_cpus));
+    if asks_cores_first(cx) {
+        cx.shared.publish_asked_first(CpuId(0));
+    }
     // CPUs that are offline or in other partitions are in no domain of this CPU.
     let mut is_busy = |cpu: &CpuId| cx.view().takes_part(rq.cpu(), *cpu) && !cx.view().is_idle(*cpu);
     let [core_busy, cache_busy] = [&core, &cache].map(|span| span.clone().map(CpuId).filter(&mut is_busy).count());
@@ -178,14 +201,29 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Passes the request on to the next idle CPU, while tasks wait anywhere.
+/// Passes the request on to the next idle CPU, upwards and around to the CPU that was asked first,
+/// while tasks wait anywhere.
 fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     if cx.view().next_waiting(CpuId(0)).is_none() {
         return;
     }
-    if let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), CpuId(rq.cpu().0 + 1)) {
+    let (own, first) = (rq.cpu(), if asks_cores_first(cx) { cx.view().asked_first() } else { CpuId(0) });
+    let above = cx.view().next_idle_in_domain(own, CpuId(own.0 + 1));
+    let next = match above {
+        Some(cpu) if own >= first || cpu < first => Some(cpu),
+        Some(_) => None,
+        None if own >= first => cx.view().next_idle_in_domain(own, CpuId(0)).filter(|cpu| *cpu < first),
+        None => None,
+    };
+    if let Some(cpu) = next {
         send(rq, cx, cpu);
     }
+}
+
+/// Returns whether idle CPUs on idle cores are asked to balance before the others.
+fn asks_cores_first<L: RawMutex>(cx: &Cx<'_, L>) -> bool {
+    let [.., smt] = cx.config.topology.shape();
+    smt > 1 && cx.config.settings.nohz_idle_core
 }
 
 fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId) {

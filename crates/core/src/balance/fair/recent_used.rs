@@ -24,6 +24,7 @@
 //! `wake_up_new_task`, `select_task_rq`, `select_fallback_rq`; v5.10 `select_task_rq_fair`; commits
 //! 32e839dda3ba (4.16), 89aafd67f28c (5.15), ae2ad293d6be (6.5).
 
+use crate::balance::fair::capacity_search;
 use crate::balance::fair::idle_cpu::{is_idle_for, may_use};
 use crate::class::fair::misfit;
 use crate::rq::cx::Cx;
@@ -48,7 +49,8 @@ pub(crate) fn woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_wide: bool)
 
 /// Returns the CPU that a task remembers if the task has to wake there, and updates the memory.
 /// `target` is the wake-affine target, `cache` the CPUs that share its cache, `need` is as for
-/// [`misfit::fits_cpu`]. From 5.15 to 6.4 the task is possibly not allowed on the returned CPU.
+/// [`capacity_search::fits_cpu`]. From 5.15 to 6.4 the task is possibly not allowed on the returned
+/// CPU.
 pub(crate) fn take<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     task: &Task,
@@ -71,7 +73,7 @@ pub(crate) fn take<L: RawMutex>(
             RecentUsedCpu::PrevUnchecked => task.may_run_on(prev) && cx.view().is_in_domain_of(target, recent),
             RecentUsedCpu::Waker | RecentUsedCpu::Prev => may_use(cx, task, recent),
         }
-        && misfit::fits_cpu(cx, need, recent);
+        && capacity_search::fits_cpu(cx, need, recent);
     if is_taken || remembers != RecentUsedCpu::Waker {
         cx.shared.recent_used.set(task.id, prev);
     }

@@ -75,7 +75,7 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_sync: bool) -> 
     };
     let Some(target) = target else { return find_idlest(cx, task, prev) };
     let need = misfit::need(cx, task);
-    if idle_cpu::is_idle_for(cx, task, target) && misfit::fits_cpu(cx, need, target) {
+    if idle_cpu::is_idle_for(cx, task, target) && capacity_search::fits_cpu(cx, need, target) {
         return target;
     }
     let cache = cx.config.topology.span(target, Distance::Llc);
@@ -83,7 +83,7 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_sync: bool) -> 
         && cache.contains(&prev.0)
         && idle_cpu::may_use(cx, task, prev)
         && idle_cpu::is_idle_for(cx, task, prev)
-        && misfit::fits_cpu(cx, need, prev)
+        && capacity_search::fits_cpu(cx, need, prev)
     {
         return prev;
     }

@@ -27,6 +27,10 @@
 //! that is weaker than the lower bound fits only by halves ([`Fit::ButForHint`]): it is no misfit's
 //! goal, and for a waking task the second choice. With the rule of 5.3 the clamped util must fit.
 //!
+//! A thread of a core has its capacity only while the other threads idle. Since 7.2
+//! (`asym_idle_core`) a waking task looks for an idle core, and only a CPU whose core idles
+//! otherwise takes a misfit.
+//!
 //! None of this is done on machines with equal CPUs, or without load tracking.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `fits_capacity`, `update_misfit_status`,
@@ -109,11 +113,6 @@ pub(crate) fn need<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> Option<Need>
     let util = pelt::decay(average.util, pelt::periods(slept));
     let util = task.fair.estimate.after(average.util, average.runnable).at_least(util);
     Some(Need { util, clamp: clamp_of(cx, task) })
-}
-
-/// Returns whether a task with this need fits a CPU. Every task does where CPUs are equal.
-pub(crate) fn fits_cpu<L: RawMutex>(cx: &mut Cx<'_, L>, need: Option<Need>, cpu: CpuId) -> bool {
-    need.is_none_or(|need| fit(cx, need, cpu) == Fit::Yes)
 }
 
 /// Returns the capacity need of a queued task, as of its last update. `task_util_est`.
