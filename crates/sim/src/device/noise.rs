@@ -9,7 +9,7 @@
 //! kernel waits for the end of that path; on real machines NMIs and the hardware do not.
 
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Event, Left};
+use crate::kernel::words::{Event, Interrupt, Left};
 use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_model::event::Irq;
@@ -103,10 +103,15 @@ impl Noise {
         kernel.queue_event(at, Phase::Device, *cpu, Event::Source { index });
     }
 
-    /// A source fires. Returns the CPU to be interrupted, if any.
+    /// A source fires. Returns the CPU to be interrupted, if any: none if the line's last interrupt
+    /// still waits there. An interrupt controller holds one interrupt per line, so those that come
+    /// meanwhile are one.
     pub(crate) fn fires(&mut self, kernel: &mut Kernel, index: u32) -> Option<CpuId> {
         self.arm(kernel, index);
-        self.sources[index as usize].what.cpu(kernel)
+        let what = &self.sources[index as usize].what;
+        let cpu = what.cpu(kernel)?;
+        let is_held = matches!(what, What::Line(_)) && kernel.has_pending(cpu, Interrupt::Source(index));
+        (!is_held).then_some(cpu)
     }
 
     /// Spends the time of a source's handler. Returns what it leaves to be done.

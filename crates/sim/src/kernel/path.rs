@@ -36,6 +36,11 @@ pub(crate) enum Ahead {
 }
 
 impl Kernel {
+    /// Returns whether this interrupt waits at a CPU. O(waiting interrupts).
+    pub(crate) fn has_pending(&self, cpu: CpuId, what: Interrupt) -> bool {
+        self.cpus[cpu.index()].pending.contains(&what)
+    }
+
     /// An interrupt reaches a CPU. Returns whether the CPU takes it now; if not, it is pending.
     #[inline]
     pub(crate) fn takes_interrupt(&mut self, cpu: CpuId, what: Interrupt) -> bool {

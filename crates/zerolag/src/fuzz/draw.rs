@@ -88,11 +88,21 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
             cpus
         }
         5 => {
-            let cpus = dice.of(2, 4);
-            block.line(format!("cpus = {cpus}"));
-            let capacity = |_| dice.pick(&["1024", "512", "200"]).to_owned();
-            block.list("capacities", (0..cpus).map(capacity).collect());
-            cpus
+            let capacity = |dice: &mut Dice| dice.pick(&["1024", "512", "200"]).to_owned();
+            if dice.once_in(2) {
+                let cpus = dice.of(2, 4);
+                block.line(format!("cpus = {cpus}"));
+                block.list("capacities", (0..cpus).map(|_| capacity(dice)).collect());
+                return (block, cpus);
+            }
+            // Cores of different capacity, with threads, under one or several caches.
+            let [llcs, cores] = dice.pick(&[[1, 2], [1, 3], [2, 1], [2, 2], [3, 1]]);
+            for (key, count) in [("llcs_per_socket", llcs), ("cores_per_llc", cores), ("smt", 2)] {
+                block.line(format!("{key} = {count}"));
+            }
+            let of_cores: Vec<String> = (0..llcs * cores).map(|_| capacity(dice)).collect();
+            block.list("capacities", of_cores.into_iter().flat_map(|of| [of.clone(), of]).collect());
+            llcs * cores * 2
         }
         kind => {
             let counts = match kind {
@@ -111,7 +121,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 34] = [
+const SETTINGS: [(&str, &[&str]); 45] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -146,6 +156,17 @@ const SETTINGS: [(&str, &[&str]); 34] = [
     ("fair_server.start", &["fair", "rt_and_fair"]),
     ("hierarchical_running", &["on", "off"]),
     ("fair_balance", &["kinds", "load_per_task", "load_above_capacity"]),
+    ("smt_balance", &["on", "off"]),
+    ("features.NI_RANDOM", &["on", "off"]),
+    ("fair_hierarchy", &["nested", "flat"]),
+    ("cgroup_mode", &["smp", "up", "max", "concur", "tasks"]),
+    ("asym_idle_core", &["on", "off"]),
+    ("asym_sis_util", &["on", "off"]),
+    ("asym_prefer_sibling", &["on", "off"]),
+    ("nohz_idle_core", &["on", "off"]),
+    ("fault.asym_strong_hides", &["on", "off"]),
+    ("fault.asym_misfit_hides", &["on", "off"]),
+    ("fault.asym_thread_stays", &["on", "off"]),
 ];
 
 fn settings(dice: &mut Dice, hz: u64) -> Block {
