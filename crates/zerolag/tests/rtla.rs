@@ -193,6 +193,28 @@ fn the_preemption_models_have_their_known_order_under_a_load_in_the_kernel() {
     assert!(rt.1 < full.1 && full.1 < voluntary.1.min(none.1), "the largest: {all}");
 }
 
+/// Returns the available time in percent and the longest gap of a FIFO thread, us.
+fn noise(model: &str) -> (f64, f64) {
+    let args = format!(
+        "osnoise top -d 4s --cpus 1 -q -P f:95 --kernel 6.12 --load kernel --set fair_server=off \
+         --set rt_throttling=off --set preempt={model}"
+    );
+    let text = printed(&args);
+    let line = text.lines().find(|line| line.contains('#')).unwrap_or_else(|| panic!("a CPU in {text}"));
+    let cells: Vec<f64> = line.split_whitespace().filter_map(|cell| cell.parse().ok()).collect();
+    let [_, _, _, available, _, longest, ..] = cells[..] else { panic!("figures in {line}") };
+    (available, longest)
+}
+
+#[test]
+fn only_threaded_interrupts_leave_a_running_fifo_thread_alone() {
+    let [rt, full, voluntary, none] = ["rt", "full", "voluntary", "none"].map(noise);
+    let all = format!("{rt:?} {full:?} {voluntary:?} {none:?}");
+    assert!(full == voluntary && voluntary == none, "an interrupt preempts a running thread under each: {all}");
+    assert!(rt.0 > 99.9 && full.0 < 97.0, "available: {all}");
+    assert!(rt.1 < 10.0 && full.1 > 100.0, "the longest gap: {all}");
+}
+
 #[test]
 fn threads_of_interrupts_are_less_urgent_than_timerlat_unless_told_otherwise() {
     let ours = printed("timerlat top -d 2s --cpus 1 -q --load kernel --set preempt=rt --set threadirqs=true");
