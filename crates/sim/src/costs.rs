@@ -91,6 +91,13 @@ pub struct Costs {
     /// is not at all. Draws do not depend on each other: a host that stands still for long delays
     /// many timers at once, which this does not show.
     pub timer_late: Sketch,
+    /// How much longer than `context_switch` (and `fair_switch`) a switch takes, drawn for each;
+    /// empty is not at all.
+    pub switch_late: Sketch,
+    /// How much longer than its entry a wakeup that puts a task on a run queue takes.
+    pub wakeup_late: Sketch,
+    /// How much longer than `migrate_task` moving a task takes.
+    pub migrate_late: Sketch,
 }
 
 /// A state of an idle CPU (`cpuidle`).
@@ -224,6 +231,9 @@ impl Costs {
             idle_states: Vec::new(),
             smt_speed_percent: 100,
             timer_late: Sketch::default(),
+            switch_late: Sketch::default(),
+            wakeup_late: Sketch::default(),
+            migrate_late: Sketch::default(),
         }
     }
 
@@ -283,6 +293,9 @@ impl Costs {
             idle_states: Vec::new(),
             smt_speed_percent: 65,
             timer_late: Sketch::default(),
+            switch_late: Sketch::default(),
+            wakeup_late: Sketch::default(),
+            migrate_late: Sketch::default(),
         }
     }
 
@@ -444,6 +457,9 @@ file! {
     idle_states: Vec<IdleState> = "some",
     smt_speed_percent: u64 = "some_percent",
     timer_late: Sketch = "some",
+    switch_late: Sketch = "some",
+    wakeup_late: Sketch = "some",
+    migrate_late: Sketch = "some",
 }
 
 /// The longest cost of one operation; a longer one is a mistake in the profile.

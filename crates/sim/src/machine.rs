@@ -139,6 +139,7 @@ impl Machine {
         let Self { kernel, programs, admin, .. } = self;
         let program = Arc::clone(&programs.program);
         kernel.draw_lateness(self.seed);
+        kernel.draw_spreads(self.seed);
         admin.groups.announce(kernel)?;
         cpuset::announce_domains(kernel);
         admin.plan(kernel);

@@ -41,6 +41,17 @@ impl Sketch {
         if time.is_zero() { Self::default() } else { Self(vec![(0, time)]) }
     }
 
+    /// Returns this distribution less a time at each of its places; never below the place before.
+    #[must_use]
+    pub fn less(&self, time: impl Fn(u64) -> Duration) -> Self {
+        let mut least = Duration::ZERO;
+        let at = |(place, late): &(u64, Duration)| {
+            least = least.max(late.saturating_sub(time(*place)));
+            (*place, least)
+        };
+        Self(self.0.iter().map(at).collect())
+    }
+
     /// Returns whether all times are zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {

@@ -23,6 +23,7 @@
 //! | `hrtick` | (directly) from the end of a fair thread's turn between two ticks to the next instruction of another, less `timer_irq` and the switch |
 //! | `queued_wakeup` | two fair threads of one CPU that wake each other in turn by futexes, of a kernel with delayed dequeue |
 //! | `timer_late` | a FIFO thread's timer while its CPU computes |
+//! | `switch_late`, `wakeup_late` | (directly, on request) what operations take beyond their medians ([`spread`]) |
 //! | `ipi_latency` | a FIFO thread woken from another CPU while its CPU computes |
 //! | `idle_states`, `exit` | a FIFO thread's timer while its CPU idles, for the residency of the state |
 //! | `idle_states`, `ipi_latency` | a FIFO thread woken from another CPU while its CPU idles, for the residency of the state |
@@ -44,6 +45,7 @@
 //! see (lock transfers, scans, cache refill) are those of `default`.
 
 mod profile;
+mod spread;
 
 use crate::simulation::{Observe, Plan};
 use std::fmt;
@@ -402,12 +404,16 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
         compared.push(Compared { name: probe.name, fitted, host: samples, rounds, simulated });
     }
     let mut late = Vec::new();
-    if noise == Noise::Recorded {
+    if noise != Noise::Ignored {
         late = record_lateness(first, interrupted)?;
         let probe = Kind::Cyclictest(LATENESS_PERIOD);
         fit.costs.timer_late = Sketch::default();
         let punctual = simulate(&probe.scenario()?, probe, &fit.costs, fit.kernel)?;
         fit.costs.timer_late = Sketch::of(&late, punctual);
+    }
+    if noise == Noise::Operations {
+        spread::set(&mut fit.costs, &direct);
+        fit.costs.timer_late = spread::without(&fit.costs.timer_late, &fit.costs);
     }
     Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late, notes })
 }
@@ -420,6 +426,8 @@ pub enum Noise {
     /// A minute of the lateness of a FIFO thread's timer, whatever its cause: other programs,
     /// interrupts, firmware, a hypervisor that has taken the CPU away.
     Recorded,
+    /// The same, and how much switches and wakeups vary, which is taken out of the lateness.
+    Operations,
 }
 
 /// The period of the timer whose lateness is recorded: that of cyclictest.

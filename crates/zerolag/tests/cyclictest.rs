@@ -2,6 +2,7 @@
 //! built into the test.
 
 use zerolag::model::{CpuId, Duration, KernelVersion, SchedAttr, Topology};
+use zerolag::sim::sketch::Sketch;
 use zerolag::sim::{Costs, Tracing};
 use zerolag::tools::cyclictest::{Cyclictest, Latencies, Line, Overall, Unit, histogram};
 use zerolag::workload::Program;
@@ -113,6 +114,48 @@ fn without_costs_no_thread_is_late_and_every_cycle_counts() {
     let thread = &run(&Cyclictest { unit: Unit::Nanos, ..test(1) }, Program::default(), 1, "default")[0];
     assert_eq!(thread.cycles, 100);
     assert!(thread.min > 500 && thread.max < 20_000, "{thread:?}");
+}
+
+/// Runs 5000 cycles with these costs; returns the median, the 99th percentile and the maximum, ns.
+fn quantiles(costs: Costs, seed: u64) -> [u64; 3] {
+    let test = Cyclictest { unit: Unit::Nanos, histogram: Some(60_000), loops: Some(5_000), ..test(1) };
+    let machine = Topology::flat(1).expect("possible");
+    let plan = Plan::of_program(test.program(Program::default()), machine, KernelVersion::default())
+        .with_costs(costs)
+        .with_seed(seed)
+        .for_duration(Duration::from_secs(6));
+    let mut collector = test.collector();
+    plan.build(Tracing::On).expect("it fits").run(&mut collector);
+    let thread = &collector.into_threads()[0];
+    let at = |place: u64| {
+        let mut below = 0;
+        let found = thread.buckets.iter().position(|count| {
+            below += count;
+            below * 1_000 >= thread.cycles * place
+        });
+        found.expect("in the histogram") as u64
+    };
+    [at(500), at(990), thread.max]
+}
+
+#[test]
+fn what_is_drawn_has_the_quantiles_of_its_sketch_and_repeats_with_its_seed() {
+    // Flat around the median, where 5000 samples place it within a hundredth.
+    let places = [(0, "0us"), (400_000, "1us"), (600_000, "3us"), (980_000, "4us"), (1_000_000, "50us")];
+    let tail = || Sketch::try_from(places.map(|(at, time)| (at, time.to_owned())).to_vec()).expect("a sketch");
+    let drawn: [(&str, Costs); 3] = [
+        ("switch_late", Costs { switch_late: tail(), ..Costs::zero() }),
+        ("wakeup_late", Costs { wakeup_late: tail(), ..Costs::zero() }),
+        ("timer_late", Costs { timer_late: tail(), ..Costs::zero() }),
+    ];
+    for (name, costs) in drawn {
+        let [median, p99, max] = quantiles(costs.clone(), 1);
+        assert!((1_700..2_300).contains(&median), "{name}: {median}");
+        assert!((20_000..34_000).contains(&p99), "{name}: 27 us, {p99}");
+        assert!((48_000..=50_000).contains(&max), "{name}: {max}");
+        assert_eq!(quantiles(costs.clone(), 1), [median, p99, max], "{name}");
+        assert_ne!(quantiles(costs, 2), [median, p99, max], "{name}");
+    }
 }
 
 #[test]

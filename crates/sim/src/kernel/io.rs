@@ -4,6 +4,7 @@
 //! The core counts what it does and says what it wants done; it neither waits nor sends. Here is
 //! the only place where counts become time and [`Op`]s become events.
 
+use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Interrupt, Job};
 use zerolag_core::{Op, Parcel};
@@ -97,6 +98,9 @@ impl Kernel {
                 return self.spend_first_rto(cpu, domain, takes);
             };
             place.spend(CpuLayer::Sched, Self::queue_access(free_at, place.busy_until, takes));
+        }
+        if self.spreads.is_some() {
+            self.spend_more(cpu, Drawn::Move, counts.tasks_moved);
         }
         if let Some(of) = counts.claimed {
             self.spend_claim(cpu, of, counts.claim_accesses);

@@ -30,6 +30,7 @@ pub(crate) mod proxy;
 pub(crate) mod rq_lock;
 pub(crate) mod softirq;
 pub(crate) mod spin_on_owner;
+pub(crate) mod spread;
 pub(crate) mod state;
 pub(crate) mod switch;
 pub(crate) mod ticking;

@@ -10,6 +10,7 @@ use crate::costs::Costs;
 use crate::kernel::body::Body;
 use crate::kernel::cpu::{Cpu, Segment, Spinner};
 use crate::kernel::group_timers::GroupTimers;
+use crate::kernel::spread::{Drawn, Spreads};
 use crate::kernel::ticking::Ticks;
 use crate::kernel::words::{Done, Event, Job, Spins};
 use crate::outcome::{End, SimError, Stats};
@@ -18,7 +19,7 @@ use crate::trace::Tracer;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, Io, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
 use zerolag_model::settings::TimerGrain;
-use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
+use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
 use zerolag_workload::Stream;
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
@@ -52,13 +53,15 @@ pub(crate) struct Kernel {
     pub(super) claim_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
     pub(super) lends_turns: bool,
-    /// Whether switches to fair tasks cost more than others (`fair_switch`), or set a timer when
-    /// they are over (`enforce.fair = hrtick`).
+    /// Whether switches to fair tasks cost more than others (`fair_switch`), what switches cost is
+    /// drawn (`switch_late`), or they set a timer when they are over (`enforce.fair = hrtick`).
     pub(super) has_other_switches: bool,
     /// What the switch whose operations are carried out still takes.
     pub(super) switch_ahead: Duration,
     /// How late timers of tasks are, if they are ever late.
     pub(super) lateness: Option<Stream>,
+    /// How long operations take, if that is drawn.
+    pub(super) spreads: Option<Box<Spreads>>,
     /// How much later than asked the sleep of a fair task may end.
     pub(super) timer_slack: Duration,
     pub(super) slack_timers_armed: u64,
@@ -85,6 +88,7 @@ impl Clone for Kernel {
             rto_free_at: self.rto_free_at.clone(),
             claim_free_at: self.claim_free_at.clone(),
             lateness: self.lateness.clone(),
+            spreads: self.spreads.clone(),
             spinners: self.spinners.clone(),
             ..*self
         }
@@ -92,6 +96,26 @@ impl Clone for Kernel {
 }
 
 impl Kernel {
+    /// Draws from streams of this seed how long operations take, if the costs say so.
+    pub(crate) fn draw_spreads(&mut self, seed: u64) {
+        self.spreads = Spreads::new(&self.costs, seed);
+    }
+
+    /// Spends what operations of a CPU take on top of their entry of the costs.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn spend_more(&mut self, cpu: CpuId, what: Drawn, times: u32) {
+        for _ in 0..times {
+            let more = self.more(what);
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, more);
+        }
+    }
+
+    /// Returns what an operation takes on top of its entry of the costs.
+    pub(super) fn more(&mut self, what: Drawn) -> Duration {
+        self.spreads.as_deref_mut().map_or(Duration::ZERO, |spreads| spreads.draw(&self.costs, what))
+    }
+
     /// Builds the kernel of a machine that will have so many tasks at first and so many locks.
     pub(crate) fn new(
         core: Config,
@@ -112,7 +136,8 @@ impl Kernel {
         if !settings.irq_time_accounting {
             cpus.iter_mut().for_each(Cpu::own_interrupts);
         }
-        let has_other_switches = !costs.fair_switch.is_zero() || settings.enforce_fair == TimerGrain::Hrtick;
+        let has_other_switches =
+            !costs.fair_switch.is_zero() || !costs.switch_late.is_zero() || settings.enforce_fair == TimerGrain::Hrtick;
         Self {
             costs,
             cpus,
@@ -135,6 +160,7 @@ impl Kernel {
             has_other_switches,
             switch_ahead: Duration::ZERO,
             lateness: None,
+            spreads: None,
             timer_slack: settings.timer_slack,
             slack_timers_armed: 0,
             has_softirq_threads: false,

@@ -6,6 +6,7 @@
 //! [`load`](Kernel::load), [`share_core`](Kernel::share_core), [`carry`](Kernel::carry).
 
 use crate::kernel::cpu::Segment;
+use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, Spins, WakeKind};
 use zerolag_core::{Leave, Left, Next, Step};
@@ -92,13 +93,14 @@ impl Kernel {
         }
     }
 
-    /// The same where switches to fair tasks cost more, or set a timer when they are over. Out of
-    /// line, for the others.
+    /// The same where switches to fair tasks cost more, costs of switches are drawn, or switches
+    /// set a timer when they are over. Out of line, for the others.
     #[inline(never)]
     fn end_other_pick(&mut self, cpu: CpuId, switched: bool) {
         let of_class =
             if self.cpus[cpu.index()].rq.is_current_fair() { self.costs.fair_switch } else { Duration::ZERO };
-        let cost = if switched { self.costs.context_switch + of_class } else { Duration::ZERO };
+        let cost =
+            if switched { self.costs.context_switch + of_class + self.more(Drawn::Switch) } else { Duration::ZERO };
         self.switch_ahead = cost;
         self.unlock_own(cpu, self.costs.rq_lock_hold);
         self.switch_ahead = Duration::ZERO;

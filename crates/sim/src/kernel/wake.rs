@@ -5,6 +5,7 @@
 //! its next job.
 
 use crate::kernel::rq_lock::Lock;
+use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Event, Job, Spins, WakeKind};
 use crate::queue::Phase;
@@ -88,6 +89,9 @@ impl Kernel {
                 let cost = if distance <= Distance::Llc { self.costs.wakeup_local } else { self.costs.wakeup_remote };
                 let of_class = if is_fair { self.costs.fair_wakeup } else { Duration::ZERO };
                 self.cpus[cpu.index()].spend(CpuLayer::Sched, cost + of_class);
+                if self.spreads.is_some() {
+                    self.spend_more(cpu, Drawn::Wakeup, 1);
+                }
                 target
             }
         };

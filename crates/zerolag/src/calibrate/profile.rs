@@ -1,6 +1,6 @@
 //! The file of a calibrated profile: each entry with its origin.
 
-use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median};
+use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, spread};
 use zerolag_linux::calibrate::Direct;
 use zerolag_linux::figures::quantile;
 use zerolag_model::Duration;
@@ -92,16 +92,17 @@ impl Calibration {
         }
         text.push_str("]\n");
         if !costs.timer_late.is_zero() {
-            let quantile = |(place, time): &(u64, Duration)| format!("[{place}, \"{}ns\"]", time.as_nanos());
-            let quantiles: Vec<String> = costs.timer_late.quantiles().iter().map(quantile).collect();
             let from = match self.late.len() {
                 0 => origin("timer_late"),
                 samples => {
                     format!("recorded: how late a timer of {LATENESS_PERIOD} was beyond that, {samples} samples")
                 }
             };
-            text.push_str(&format!("\n# {from}; places in millionths\ntimer_late = [{}]\n", quantiles.join(", ")));
+            text.push_str(&format!(
+                "\n# {from}; places in millionths\ntimer_late = {}\n",
+                spread::text(&costs.timer_late)
+            ));
         }
-        text
+        text + &spread::rows(costs)
     }
 }

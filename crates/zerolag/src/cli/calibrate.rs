@@ -16,16 +16,25 @@ use zerolag::report::table::{Align, Table};
 use zerolag::results::{self, Document};
 
 /// Arguments of `zerolag calibrate`.
+/// What `--noise` records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Recorded {
+    /// How late timers are, whatever the cause
+    Timers,
+    /// How late timers are, and apart from it what switches and wakeups take beyond their medians
+    Operations,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The profile to write: TOML, for `zerolag run --costs FILE`
     file: PathBuf,
     #[command(flatten)]
     json: JsonArgs,
-    /// Also record the host's noise for a minute: how late timers are, as quantiles that
-    /// simulations draw from
-    #[arg(long)]
-    noise: bool,
+    /// Also record the host's noise for a minute, as quantiles that simulations draw from: how late
+    /// timers are, or that and how much single switches and wakeups vary
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "timers")]
+    noise: Option<Recorded>,
     /// Exit with code 99 if a predicted median is off by more than this
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(i64).range(1..=1000))]
     within: Option<i64>,
@@ -36,7 +45,11 @@ pub(crate) fn run(args: &Args) -> Done {
     output::check_target(&args.file)?;
     args.json.check()?;
     catch_interrupts();
-    let noise = if args.noise { Noise::Recorded } else { Noise::Ignored };
+    let noise = match args.noise {
+        None => Noise::Ignored,
+        Some(Recorded::Timers) => Noise::Recorded,
+        Some(Recorded::Operations) => Noise::Operations,
+    };
     let made = match calibrate(noise, &interrupted) {
         Ok(made) => made,
         Err(_) if interrupted() => return Ok(code::INTERRUPTED),

@@ -7,7 +7,7 @@ pub(crate) const FLOORS: Floors = &[
     &["sketch"],
     &["costs", "outcome", "queue", "trace"],
     // The kernel.
-    &["kernel/words", "kernel/group_timers", "kernel/ticking"],
+    &["kernel/words", "kernel/group_timers", "kernel/spread", "kernel/ticking"],
     &["kernel/rq_lock"],
     &["kernel/cpu"],
     &["kernel/body"],
