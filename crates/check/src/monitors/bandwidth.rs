@@ -84,6 +84,10 @@ struct Bandwidth {
     /// Whether handlers that borrow quota take time that is charged to no task.
     has_costly_grants: bool,
     has_bypass: bool,
+    /// Whether what is throttled on a CPU that goes offline stays so until it is back
+    /// (`fault.cfs_bandwidth_offline_loss`), and the CPUs that are offline.
+    has_loss: bool,
+    offline: IdTable<CpuId, bool>,
     /// The longest section with interrupts disabled.
     deaf: Duration,
     /// The time of an interrupt between two switches.
@@ -168,6 +172,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         deaf: Duration::ZERO,
         path: context.path(),
         has_bypass: context.settings().bandwidth_hotplug_bypass,
+        has_loss: context.settings().bandwidth_offline_loss,
+        offline: IdTable::default(),
         is_divided,
         changed_at: None,
         ended: IdTable::default(),
@@ -268,11 +274,17 @@ impl Monitor for Bandwidth {
                     self.used.entry(*group).or_default().throttled += record.at.since(throttled.since);
                 }
             }
-            TraceEvent::Hotplug { .. } if self.has_bypass => {
-                self.charge_running(before, record, found);
-                for account in self.used.values_mut() {
-                    account.begin_anew();
-                    found.skip(BYPASS);
+            TraceEvent::Hotplug { online } => {
+                *self.offline.entry(record.cpu) = !online;
+                if *online {
+                    self.begin_to_wait(record.cpu);
+                }
+                if self.has_bypass {
+                    self.charge_running(before, record, found);
+                    for account in self.used.values_mut() {
+                        account.begin_anew();
+                        found.skip(BYPASS);
+                    }
                 }
             }
             TraceEvent::GroupTotals { group, stat } => self.judge_counters(*group, *stat, record, found),
@@ -366,6 +378,13 @@ impl Bandwidth {
         }
     }
 
+    /// A CPU is back: what is throttled there waits for quota from now on.
+    fn begin_to_wait(&mut self, cpu: CpuId) {
+        for ((group, _), throttled) in self.throttled_at.iter_mut().filter(|((_, on), _)| *on == cpu) {
+            throttled.refreshes = self.used.get(group).map_or(0, |account| account.nr_refreshes);
+        }
+    }
+
     /// A period ends: finds CPUs that are still throttled although enough quota has come since.
     /// O(CPUs where the group is throttled).
     fn look_for_forgotten(&mut self, group: GroupId, record: &Record, found: &mut Findings) {
@@ -377,6 +396,9 @@ impl Bandwidth {
             + account.unanswered
             + account.before_limit;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
+            if self.has_loss && self.offline.get(*cpu).is_some_and(|is_offline| *is_offline) {
+                continue;
+            }
             let refreshes = account.nr_refreshes - throttled.refreshes;
             let debts = debts + (account.overran - throttled.repaid);
             if quota.as_nanos().saturating_mul(refreshes.saturating_sub(1)) > debts.as_nanos() {

@@ -62,6 +62,37 @@ fn a_hotplug_begins_the_sum_anew_where_the_kernel_has_the_fault() {
     breaks("bandwidth", &script.end(33_000), says);
 }
 
+/// What is throttled on a CPU that goes offline stays so until it is back, with the fault of 3.17.
+#[test]
+fn a_cpu_that_is_offline_is_served_when_it_is_back() {
+    let (mut script, a) = limited();
+    script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+    script.switch(12_000, 0, Some(a), PrevState::Runnable, None);
+    script.event(13_000, 0, TraceEvent::Hotplug { online: false });
+    refreshed(&mut script, &[10; 5]);
+    let mut back = script.clone();
+    let fault = |script: &mut Script, value: &str| {
+        script.meta.settings.push(("fault.cfs_bandwidth_hotplug_bypass".to_owned(), "off".to_owned()));
+        script.meta.settings.push(("fault.cfs_bandwidth_offline_loss".to_owned(), value.to_owned()));
+    };
+    let mut right = script.clone();
+    fault(&mut script, "on");
+    holds("bandwidth", &script.end(501_000));
+    fault(&mut right, "off");
+    let says = "group 1 is throttled on cpu 0 for 388ms, while it got 10ms in each of 3 periods";
+    breaks("bandwidth", &right.end(501_000), says);
+    // It is back after the fifth refresh; three later ones are enough.
+    fault(&mut back, "on");
+    back.event(510_000, 0, TraceEvent::Hotplug { online: true });
+    for nth in 6..=9 {
+        let refresh =
+            TraceEvent::BandwidthRefresh { group: GROUP, runtime: Duration::from_millis(10), throttled: false };
+        back.event(100_000 * nth, 0, refresh);
+    }
+    let says = "group 1 is throttled on cpu 0 for 888ms, while it got 10ms in each of 3 periods";
+    breaks("bandwidth", &back.end(901_000), says);
+}
+
 /// The group runs for 30 ms, of 10 ms and a slack of 9 ms.
 #[test]
 fn interrupts_are_not_the_groups_time_and_sections_with_interrupts_disabled_meet_no_tick() {
