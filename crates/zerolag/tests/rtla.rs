@@ -227,6 +227,20 @@ fn threads_of_interrupts_are_less_urgent_than_timerlat_unless_told_otherwise() {
     assert!(worst(&ours) < worst(&less), "FIFO 40 is behind `irq/eth0`: {ours}\n{less}");
 }
 
+#[test]
+fn the_interrupt_of_an_idle_cpu_is_late_by_the_exit_of_its_idle_state() {
+    // The default costs: 1.5 us until an idle CPU does anything. A busy one is late by what its
+    // kernel does then.
+    let latest = |load: &str| {
+        let text = printed(&format!("timerlat hist -n -d 1s --cpus 1 -q --noise none --load {load}"));
+        (figures(&text, "min:"), figures(&text, "max:"))
+    };
+    let (min, max) = latest("none");
+    assert_eq!((min[0], max[0]), (1_500.0, 1_500.0), "the interrupt");
+    assert!(min[1] > 1_500.0, "the thread runs later: {min:?}");
+    assert_eq!(latest("hogs").0[0], 0.0, "a busy CPU has no state to leave");
+}
+
 /// Returns the share of the kernel's own threads beside a FIFO loop, in percent of one CPU.
 fn share_of_kernel_threads(simulation: Simulation) -> f64 {
     let result = simulation.duration(Duration::from_secs(10)).run().expect("it runs");

@@ -5,9 +5,10 @@
 //! skipped. So a thread that cannot run for 50 ms gives one late sample and loses 49. That is why
 //! COUNT matters as much as the maximum.
 //!
-//! On the simulated machine the three instants are: the record of the timer's interrupt handler,
-//! the mark that the thread writes when it has its CPU, and its stamp after a short section in the
-//! kernel.
+//! On the simulated machine the three instants are: the start of the timer's interrupt handler, the
+//! mark that the thread writes when it has its CPU, and its stamp after a short section in the
+//! kernel. The handler starts when its CPU has left its idle state. The record of its start is
+//! earlier then, that of the interrupt's arrival; so the start is its end less its cost.
 //!
 //! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`timerlat_main`, `wait_next_period`); rtla
 //! 6.12 as printed.
@@ -61,7 +62,7 @@ impl Timerlat {
     #[must_use]
     pub fn collector(&self, nr_cpus: usize, histogram: Option<Histogram>) -> Collector {
         let threads = self.cpus.iter().map(|cpu| Thread::new(cpu, histogram)).collect();
-        Collector { test: self.clone(), irqs: vec![None; nr_cpus], threads, hit: None }
+        Collector { test: self.clone(), irqs: vec![None; nr_cpus], threads, handler: None, hit: None }
     }
 }
 
@@ -77,15 +78,17 @@ pub struct Thread {
     /// Lateness of its return to user mode.
     pub user: Latencies,
     histogram: Option<Histogram>,
-    /// The time of its timer's interrupt.
+    /// The start of the handler of its timer.
     woken: Option<Instant>,
+    /// Whether that handler has not ended yet.
+    in_handler: bool,
     due: Instant,
 }
 
 impl Thread {
     fn new(cpu: CpuId, histogram: Option<Histogram>) -> Self {
         let [irq, thread, user] = core::array::from_fn(|_| Latencies::default());
-        Self { cpu, irq, thread, user, histogram, woken: None, due: Instant::ZERO }
+        Self { cpu, irq, thread, user, histogram, woken: None, in_handler: false, due: Instant::ZERO }
     }
 
     /// Adds the figures of another CPU.
@@ -103,10 +106,21 @@ pub struct Collector {
     /// Start of the current timer interrupt of each CPU.
     irqs: Vec<Option<Instant>>,
     threads: Vec<Thread>,
+    /// The cost of a timer's interrupt handler.
+    handler: Option<Duration>,
     hit: Option<CpuId>,
 }
 
 impl Collector {
+    /// Counts an interrupt as late until its handler starts, which costs this on the simulated
+    /// machine. Without, it is late until it arrives, also at a CPU that has an idle state to
+    /// leave.
+    #[must_use]
+    pub const fn with_handler(mut self, cost: Duration) -> Self {
+        self.handler = Some(cost);
+        self
+    }
+
     /// Returns the CPUs' figures.
     #[must_use]
     pub fn threads(&self) -> &[Thread] {
@@ -128,8 +142,8 @@ impl Collector {
     /// Discards the figures of the warm-up.
     pub fn discard(&mut self) {
         for thread in &mut self.threads {
-            let Thread { cpu, histogram, woken, due, .. } = *thread;
-            *thread = Thread { woken, due, ..Thread::new(cpu, histogram) };
+            let Thread { cpu, histogram, woken, in_handler, due, .. } = *thread;
+            *thread = Thread { woken, in_handler, due, ..Thread::new(cpu, histogram) };
         }
         self.hit = None;
     }
@@ -157,9 +171,19 @@ impl Sink for Collector {
             TraceEvent::IrqEnter { irq: Irq::Timer } => self.irqs[record.cpu.index()] = Some(record.at),
             TraceEvent::Waking { task, .. } => {
                 // The handler that wakes it; without costs handlers have no record of their own.
-                let at = self.irqs[record.cpu.index()].take().unwrap_or(record.at);
+                let arrived = self.irqs[record.cpu.index()].take();
                 if let Some(thread) = self.thread(*task) {
-                    thread.woken = Some(at);
+                    thread.woken = Some(arrived.unwrap_or(record.at));
+                    thread.in_handler = arrived.is_some();
+                }
+            }
+            TraceEvent::IrqExit { irq: Irq::Timer } => {
+                let Some(handler) = self.handler else { return };
+                let of_cpu = |thread: &&mut Thread| thread.cpu == record.cpu && thread.in_handler;
+                if let Some(thread) = self.threads.iter_mut().find(of_cpu) {
+                    thread.in_handler = false;
+                    let start = Instant::from_nanos(record.at.as_nanos().saturating_sub(handler.as_nanos()));
+                    thread.woken = thread.woken.max(Some(start));
                 }
             }
             TraceEvent::Mark { task, mark: Mark::TimerDue { due, .. } } => {
