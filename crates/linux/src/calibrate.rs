@@ -226,10 +226,11 @@ fn longest_gap(due: Instant) -> Option<u64> {
 
 /// Computes for this time and reads the clock in a loop. Returns the gaps between two reads that
 /// are longer than the loop's own: beginning, length, and whether a tick came meanwhile. That is
-/// seen by the coarse clock, which advances with the tick of the CPU that keeps the time.
+/// seen by the coarse clock, which advances with the tick of the CPU that keeps the time. Gaps in
+/// which other threads had the CPU are left out: they are turns, and no interrupts.
 fn watch_gaps(watched: Duration) -> Vec<(Instant, u64, bool)> {
     let mut gaps = Vec::new();
-    let mut tick = last_tick();
+    let (mut tick, mut preempted) = (last_tick(), preemptions());
     let mut last = clock::now();
     let read = |_| {
         let before = std::mem::replace(&mut last, clock::now());
@@ -242,14 +243,23 @@ fn watch_gaps(watched: Duration) -> Vec<(Instant, u64, bool)> {
         let length = now.since(last).as_nanos();
         last = now;
         if length > shortest {
-            let ticked = last_tick();
-            gaps.push((now, length, ticked != tick));
+            let (ticked, before) = (last_tick(), preempted);
+            preempted = preemptions();
+            if preempted == before {
+                gaps.push((now, length, ticked != tick));
+            }
             tick = ticked;
             // This has taken time, and is no gap.
             last = clock::now();
         }
     }
     gaps
+}
+
+/// Returns how often the calling thread was preempted; `None` if the kernel does not say.
+fn preemptions() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?.trim().parse().ok()
 }
 
 /// Returns the time of the last tick.
@@ -346,6 +356,31 @@ mod tests {
         assert_eq!(ticks.iter().filter(|gap| **gap >= 2000).count(), 50);
         let noise: Vec<(Instant, u64)> = (0..1600).map(|n| (at(n * 125 + n % 7), 1500)).collect();
         assert!(find_ticks(&noise, watched, period).is_empty());
+    }
+
+    #[test]
+    fn a_turn_of_another_thread_is_no_gap() {
+        // Not the CPU of the other tests, if there are two.
+        let cpu = crate::host::allowed().last().expect("a CPU");
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let gaps = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                sched_setaffinity(None, &cpu_set(&CpuMask::single(cpu))).expect("it may run there");
+                // It inherits the CPU, and takes every second turn.
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+                let gaps = watch_gaps(WATCHED);
+                over.store(true, Ordering::Relaxed);
+                gaps
+            });
+            watch.join().expect("it watches")
+        });
+        // Turns are milliseconds long; an interrupt is not, unless a hypervisor takes the CPU.
+        let long = gaps.iter().filter(|(_, length, _)| *length > 800_000).count();
+        assert!(long * 4 <= gaps.len(), "{long} of {}", gaps.len());
     }
 
     #[test]
