@@ -121,7 +121,64 @@ calibrate() {
     echo "== exit code $code"
 }
 
+# Brings a file of /tmp/out to the second serial line.
+send() { { echo "begin $1"; gzip -c /tmp/out/$1 | base64; echo end; } > /dev/ttyS1; }
+
+# One run of the kernel's tracer: a line `CPU COUNT irq|thread NANOSECONDS` per sample.
+tracer() {
+    echo > $t/trace
+    echo 1 > $t/tracing_on
+    echo timerlat > $t/current_tracer
+    sleep $seconds
+    echo 0 > $t/tracing_on
+    sed -n 's/^.*\[0*\([0-9][0-9]*\)\].*#\([0-9]*\) *context *\([a-z]*\) timer_latency *\([0-9]*\) ns.*$/\1 \2 \3 \4/p' $t/trace > /tmp/out/host.$1.txt
+    echo nop > $t/current_tracer
+    send host.$1.txt
+    echo "== timerlat $1: $(wc -l < /tmp/out/host.$1.txt) samples, lost: $(cat $t/per_cpu/cpu*/stats | sed -n 's/^overrun: //p' | tr '\n' ' ')"
+}
+
+# The tracer and calibrations in turns; the tracer comes first and last. `arguments`: seconds, calibrations, load.
+timerlat() {
+    read -r seconds calibrations load < arguments
+    seconds=${seconds:-60} calibrations=${calibrations:-3} load=${load:-none}
+    mount -t tracefs trace /sys/kernel/tracing
+    mount -t debugfs debug /sys/kernel/debug
+    t=/sys/kernel/tracing
+    grep -qw timerlat $t/available_tracers || { failed "no tracer timerlat: $(cat $t/available_tracers)"; return; }
+    mkdir -p /tmp/out
+    echo 1000 > $t/osnoise/timerlat_period_us
+    # The samples of a run stay in memory until its end: reading them meanwhile would wake CPUs.
+    echo $((seconds * 150 + 1000)) > $t/buffer_size_kb
+    model=$(sed -n 's/.*(\([a-z]*\)).*/\1/p' /sys/kernel/debug/sched/preempt 2>/dev/null)
+    [ "$(cat /sys/kernel/realtime 2>/dev/null)" = 1 ] && model=rt
+    echo "release=$(uname -r) cpus=$(nproc) seconds=$seconds load=$load preempt=$model clock=$(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)" > /tmp/out/machine
+    echo "== timerlat: $(cat /tmp/out/machine), models $(cat /sys/kernel/debug/sched/preempt 2>/dev/null)"
+    if [ $load = hogs ]; then
+        cpu=0
+        while [ $cpu -lt $(nproc) ]; do
+            taskset -c $cpu sh -c 'while :; do :; done' &
+            cpu=$((cpu + 1))
+        done
+    elif [ $load = kernel ]; then
+        while :; do find /proc /sys -maxdepth 4 > /dev/null 2>&1; dd if=/dev/zero of=/tmp/f bs=4M count=8 2> /dev/null; rm /tmp/f; done &
+    fi
+    stty -F /dev/ttyS1 raw 2>/dev/null
+    send machine
+    sleep 2
+    tracer 0
+    n=1
+    while [ $n -le $calibrations ]; do
+        zerolag calibrate /tmp/out/profile.$n.toml --noise > /tmp/out/calibrate.$n.txt 2>&1; code=$?
+        is "calibration $n" $code 0
+        cat /tmp/out/calibrate.$n.txt
+        send profile.$n.toml
+        tracer $n
+        n=$((n + 1))
+    done
+}
+
 case $part in
+    timerlat) timerlat ;;
     calibrate) calibrate ;;
     groups) groups ;;
     validate) validate ;;

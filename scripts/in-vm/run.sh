@@ -2,10 +2,14 @@
 # Runs the Linux host of zerolag on a Debian kernel with cgroup v2, in a virtual machine: groups, limits and their removal, then `validate --live`.
 #
 #   scripts/in-vm/run.sh [6.1|6.12|7.3|7.3-rt|KERNEL_IMAGE] [groups|validate|calibrate|all] [ARGUMENTS OF validate --live]
+#   scripts/in-vm/run.sh KERNEL_IMAGE timerlat [SECONDS [CALIBRATIONS [none|hogs|kernel]]]
 #
+# `timerlat` runs the kernel's tracer of that name and `zerolag calibrate --noise` in turns in one boot, and brings latencies and profiles back to OUT
+# (target/vm/timerlat); timerlat.py compares them. It needs a kernel of kernel-with-timerlat.sh.
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
-# idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead. CPUS=2 in virtual
-# time is the machine of record/record.sh, and needs QEMU 8.1 or later (QEMU names another one).
+# idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead, ACCEL=tcg-threads emulates
+# two CPUs with the computer's clock, so that other programs disturb them as they disturb a virtual machine. CPUS=2 in virtual time is the machine of
+# record/record.sh, and needs QEMU 8.1 or later (QEMU names another one). PREEMPT=full chooses the preemption model of a kernel that has several.
 # ZEROLAG is the program to test (else it is built). apt-get downloads kernels as packages of Debian into target/vm: of the releases that this
 # computer's apt knows, or of later ones from the same mirror. If something is missing the script prints "skipped" and the reason, and ends well.
 # Results: docs/lab/2026-11-22-virtual-machines.md.
@@ -82,7 +86,8 @@ fi
 # An initial file system: busybox, the program with its libraries, the cases.
 root=$work/root.$$
 log=$work/log.$$
-trap 'rm -rf "$root" "$root.gz" "$log"' EXIT
+data=$work/data.$$
+trap 'rm -rf "$root" "$root.gz" "$log" "$data"' EXIT
 mkdir -p "$root"/{bin,dev,proc,sys,tmp}
 cp -L "$busybox" "$root/bin/busybox"
 cp -L "$ZEROLAG" "$root/bin/zerolag"
@@ -95,23 +100,35 @@ cp "$here"/*.toml "$root/"
 cp -r "$repository/conformance" "$root/conformance"
 cp "$here/init.sh" "$root/init"
 shift $(($# < 2 ? $# : 2))
-if [ $# = 0 ]; then set -- --runs 2 -d 10s conformance; fi
+if [ $# = 0 ] && [ "$part" != timerlat ]; then set -- --runs 2 -d 10s conformance; fi
 echo "$@" > "$root/arguments"
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$root.gz"
 
-append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=full nowatchdog cryptomgr.notests=1 audit=0 part=$part"
-machine=(-nodefaults -display none -no-reboot -serial stdio -m 1G -kernel "$image" -initrd "$root.gz")
+append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=${PREEMPT:-full} nowatchdog cryptomgr.notests=1 audit=0 part=$part"
+machine=(-nodefaults -display none -no-reboot -serial stdio -serial "file:$data" -m 1G -kernel "$image" -initrd "$root.gz")
 if [ "${ACCEL:-tcg}" = kvm ]; then
     [ -w /dev/kvm ] || skip "no /dev/kvm that may be written"
     machine=(-machine q35 -accel kvm -cpu host,-arch-capabilities -smp "${CPUS:-2}" "${machine[@]}" -append "$append")
+elif [ "${ACCEL:-tcg}" = tcg-threads ]; then
+    machine=(-machine q35 -accel tcg,thread=multi -cpu max -smp "${CPUS:-2}" "${machine[@]}" -append "$append tsc=reliable clocksource=tsc no-kvmclock no_timer_check")
 else
     append="$append tsc=reliable clocksource=tsc no-kvmclock tsc_early_khz=1000000"
     board=(-machine q35)
     [ "${CPUS:-1}" = 1 ] || { board=(-audiodev none,id=a,timer-period=50 -machine q35,pcspk-audiodev=a); append+=" idle=poll"; }
     machine=("${board[@]}" -accel tcg,thread=single -cpu max -smp "${CPUS:-1}" -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 "${machine[@]}" -append "$append")
 fi
-timeout "${LIMIT:-3600}" "$qemu" "${machine[@]}" </dev/null 2>&1 | tr -d '\r' | tee "$log" || true
+timeout "${LIMIT:-3600}" "$qemu" "${machine[@]}" </dev/null 2>&1 | stdbuf -oL tr -d '\r' | tee "$log" || true
+if [ "$part" = timerlat ]; then
+    # Each file as it was finished: a boot that is cut short leaves those before.
+    out=${OUT:-$work/timerlat}
+    mkdir -p "$out"
+    tr -d '\r' < "$data" | awk -v out="$out" '
+        /^begin / { command = "base64 -d | gzip -dc > " out "/" $2; next }
+        /^end/ { close(command); command = ""; next }
+        command != "" { print | command }'
+    echo "results: $out"
+fi
 if ! grep -q '^== done' "$log"; then
     echo "the machine did not come to its end" >&2
     exit 1
