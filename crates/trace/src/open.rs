@@ -289,6 +289,10 @@ mod tests {
         assert!(is_trace(include_bytes!("../tests/data/mixed-2cpu.perf.txt.gz")));
         assert!(is_trace(b"# tracer: nop\n#\n"));
         assert!(!is_trace(b"[[task]]\nname = \"a\"\n"));
+        // A remark of trace-cmd, and a key of a workload.
+        assert!(is_trace(b"cpus=4\n") && is_trace(b"version = 6\ncpus=4\n"));
+        assert!(!is_trace(b"[machine]\ncpus=4\n[task.a]\nsteps=[{run=\"1s\"}]\n"));
+        assert!(!is_trace(b"cpus=4\n[task.a]\n"));
         assert!(!is_trace(b"{}"));
     }
 }

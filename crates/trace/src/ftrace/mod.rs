@@ -85,11 +85,22 @@ pub fn read_with_pids(text: &str) -> Result<(Trace, Vec<u32>), ReadError> {
 }
 
 /// Returns whether the beginning of a text has a line of a trace.
+///
+/// The remark `cpus=4` of trace-cmd is also a key of a workload (`[machine]`, `cpus=4`), so it
+/// counts only in a text without a foreign line.
 pub(crate) fn is_trace(text: &str) -> bool {
-    text.lines().take(NO_TRACE_LINES).any(|line| {
-        matches!(line::parse(line), Ok(Parsed::Event(_) | Parsed::Cpus(_) | Parsed::Overwritten(_)))
-            || line.starts_with(TRACER)
-    })
+    let (mut has_remark, mut is_foreign) = (false, false);
+    for line in text.lines().take(NO_TRACE_LINES) {
+        match line::parse(line) {
+            Ok(Parsed::Event(_) | Parsed::Overwritten(_)) => return true,
+            _ if line.starts_with(TRACER) => return true,
+            Ok(Parsed::Cpus(_)) if line.starts_with('#') => return true,
+            Ok(Parsed::Cpus(_)) => has_remark = true,
+            Ok(Parsed::Lost(..) | Parsed::Stack(_) | Parsed::Frame(_) | Parsed::Nothing) => {}
+            Err(_) => is_foreign = true,
+        }
+    }
+    has_remark && !is_foreign
 }
 
 #[derive(Default)]

@@ -400,8 +400,14 @@ fn a_trace_in_place_of_a_workload_is_the_first_mistake() {
             ended.stderr
         );
     }
-    // Counters are for `advise`.
+    // A remark of trace-cmd, and a key of a scenario.
     let dir = scratch("misplaced");
+    let scenario = dir.join("blankless.toml");
+    std::fs::write(&scenario, "duration=\"2s\"\n[machine]\ncpus=1\n[task.a]\nsteps=[{run=\"1s\"}]\n")
+        .expect("writable");
+    let ended = zerolag(&["run", scenario.to_str().expect("UTF-8")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    // Counters are for `advise`.
     let counters = dir.join("cpu.stat");
     std::fs::write(&counters, "1\nnr_periods 1\nnr_throttled 0\nthrottled_usec 0\n").expect("writable");
     let counters = counters.to_str().expect("UTF-8");
