@@ -94,32 +94,37 @@ pub fn text(kernel: KernelVersion) -> String {
 }
 
 /// Returns the known bugs as text, a paragraph each.
-///
-/// # Panics
-/// Never: writing to a string cannot fail.
 #[must_use]
 pub fn faults_text() -> String {
+    let paragraphs: String = Settings::FAULTS.iter().map(paragraph).collect();
+    format!("{paragraphs}\n{} faults\n", Settings::FAULTS.len())
+}
+
+/// Returns the known bugs of a kernel as text, a paragraph each.
+#[must_use]
+pub fn faults_text_of(kernel: KernelVersion) -> String {
+    let settings = kernel.settings();
+    let of_kernel: Vec<&Fault> = Settings::FAULTS.iter().filter(|fault| fault.is_in(kernel, &settings)).collect();
+    let paragraphs: String = of_kernel.iter().map(|fault| paragraph(fault)).collect();
+    format!("{paragraphs}\n{kernel} has {} of {} faults\n", of_kernel.len(), Settings::FAULTS.len())
+}
+
+/// Returns what is known of a bug.
+fn paragraph(fault: &Fault) -> String {
     let release = |release: Release| match release.commit {
         Some(commit) => format!("{} ({commit})", release.version),
         None => release.version.to_owned(),
     };
-    let mut text = String::new();
-    for fault in Settings::FAULTS {
-        let fixed = fault.fixed.map_or_else(|| "not fixed".to_owned(), |fixed| format!("fixed in {}", release(fixed)));
-        let presets: Vec<&str> = fault.presets().iter().map(|preset| preset.name()).collect();
-        let presets = if presets.is_empty() { "no preset".to_owned() } else { presets.join(" ") };
-        writeln!(
-            text,
-            "{}\n    {}\n    since {}, {fixed}; presets with it: {presets}\n    specs/{}",
-            fault.name(),
-            fault.effect,
-            release(fault.since),
-            fault.spec
-        )
-        .expect("invariant: a string takes everything");
-    }
-    writeln!(text, "\n{} faults", Settings::FAULTS.len()).expect("invariant: a string takes everything");
-    text
+    let fixed = fault.fixed.map_or_else(|| "not fixed".to_owned(), |fixed| format!("fixed in {}", release(fixed)));
+    let presets: Vec<&str> = fault.presets().iter().map(|preset| preset.name()).collect();
+    let since = fault.since.version;
+    let presets = match (presets.is_empty(), fault.fixed) {
+        (false, _) => format!("presets with it: {}", presets.join(" ")),
+        (true, Some(fixed)) => format!("no preset: only in releases from {since} to before {}", fixed.version),
+        (true, None) => format!("no preset: only in releases since {since}"),
+    };
+    let (name, effect, since, spec) = (fault.name(), fault.effect, release(fault.since), fault.spec);
+    format!("{name}\n    {effect}\n    since {since}, {fixed}; {presets}\n    specs/{spec}\n")
 }
 
 fn faults(kernel: KernelVersion) -> Vec<KnownFault> {

@@ -405,7 +405,7 @@ impl Settings {
             setting: "softirq.timer_threads",
             wrong: "off",
             effect: "with preempt = rt, a timer of a fair task waits for other softirqs and for fair tasks",
-            since: with("6.12"),
+            since: by("5.4", "1842f5a427f5"),
             fixed: Some(by("6.13", "49a17639508c")),
             spec: "machine/softirq-timers.md",
         },
@@ -413,7 +413,7 @@ impl Settings {
             setting: "softirq.bh_lock",
             wrong: "on",
             effect: "with preempt = rt, a task that disables softirqs waits for every other one that does on its CPU",
-            since: with("6.12"),
+            since: by("5.13", "8b1c04acad08"),
             fixed: Some(by("6.18", "3253cb49cbad")),
             spec: "machine/bh-lock.md",
         },
@@ -431,14 +431,21 @@ impl Settings {
 impl Fault {
     /// Returns whether a kernel with these settings has it. A kernel from before the bug has not if
     /// its setting has that value because the mechanism is missing: the value of the first preset.
-    /// Any other value is a backport, or was set.
+    /// Any other value is a backport, or was set. A mechanism that is a backport brings all bugs
+    /// that its commit began.
     #[must_use]
     pub fn is_in(&self, kernel: KernelVersion, settings: &Settings) -> bool {
-        let is_wrong = |settings: &Settings| {
-            settings.entries().any(|(row, value)| row.name == self.setting && value == self.wrong)
-        };
         let is_since = number(kernel.name()) >= number(self.since.version);
-        is_wrong(settings) && (is_since || !is_wrong(&KernelVersion::V2_6_23.settings()))
+        let is_backport =
+            |fault: &Self| fault.is_wrong(settings) && !fault.is_wrong(&KernelVersion::V2_6_23.settings());
+        let of_one_commit = |other: &&Self| self.since.commit.is_some() && other.since.commit == self.since.commit;
+        let came_with = || Settings::FAULTS.iter().filter(of_one_commit).any(is_backport);
+        self.is_wrong(settings) && (is_since || is_backport(self) || came_with())
+    }
+
+    /// Returns whether its setting has the wrong value.
+    fn is_wrong(&self, settings: &Settings) -> bool {
+        settings.entries().any(|(row, value)| row.name == self.setting && value == self.wrong)
     }
 
     /// Returns the presets that have it.
@@ -485,6 +492,19 @@ mod tests {
     }
 
     #[test]
+    fn each_fault_is_in_the_presets_that_were_reviewed() {
+        let reviewed = include_str!("../../tests/data/fault-presets.txt");
+        let line = |fault: &Fault| {
+            let presets: Vec<&str> = fault.presets().iter().map(|kernel| kernel.name()).collect();
+            alloc::format!("{} = {}: {}", fault.setting, fault.wrong, presets.join(" "))
+        };
+        let lines: Vec<_> = Settings::FAULTS.iter().map(line).collect();
+        let known: Vec<&str> = reviewed.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();
+        let trimmed: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+        assert_eq!(known, trimmed, "{}", trimmed.join("\n"));
+    }
+
+    #[test]
     fn presets_since_the_fix_do_not_have_it() {
         for fault in Settings::FAULTS {
             for kernel in fault.presets() {
@@ -504,8 +524,9 @@ mod tests {
         };
         // RHEL 8 and 9 have the rule of 5.15.
         assert!(presets("recent_used_cpu", "prev_unchecked").starts_with("4.18 5.14 5.15"));
-        // The stable kernels of 4.4 to 4.14 have the IPI of 4.15.
+        // The stable kernels of 4.4 to 4.14 have the IPI of 4.15, and what is wrong with it.
         assert!(presets("rt_balance", "ipi_root_domain").starts_with("4.4 4.9 4.14 4.15"));
+        assert!(presets("rt_ipi_skip_self", "off").starts_with("4.4 4.9 4.14 4.15"));
         // A CFS kernel has no request to forfeit.
         assert!(presets("yield_forfeits", "off").starts_with("6.6 "));
     }

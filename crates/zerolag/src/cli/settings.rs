@@ -8,9 +8,11 @@ use zerolag::settings;
 /// Arguments of `zerolag settings`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The kernel whose values to show
-    #[arg(long, value_name = "VERSION", value_parser = options::kernel, default_value = KernelVersion::default().name())]
-    kernel: KernelVersion,
+    /// The kernel whose values to show, or with --faults the kernel whose bugs to list
+    ///
+    /// The newest by default; with --faults the bugs of all.
+    #[arg(long, value_name = "VERSION", value_parser = options::kernel)]
+    kernel: Option<KernelVersion>,
     /// Lists the known scheduler bugs that presets reproduce: commits, versions, presets with each
     #[arg(long)]
     faults: bool,
@@ -21,7 +23,12 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
-    let shown = |kernel| if args.faults { settings::faults_text() } else { settings::text(kernel) };
-    args.json.publish(|| shown(args.kernel), || settings::json(args.kernel))?;
+    let kernel = args.kernel.unwrap_or_default();
+    let shown = || match (args.faults, args.kernel) {
+        (true, None) => settings::faults_text(),
+        (true, Some(kernel)) => settings::faults_text_of(kernel),
+        (false, _) => settings::text(kernel),
+    };
+    args.json.publish(shown, || settings::json(kernel))?;
     Ok(code::OK)
 }

@@ -124,6 +124,15 @@ fn known_faults_are_listed_with_commits_versions_and_specs() {
     }
     let one = "since 6.12 (fd03c5b85855), not fixed; presets with it: 6.12 6.18 6.19 7.0 7.1 7.2 7.3\n";
     assert!(all.stdout.contains(one), "{}", all.stdout);
+    let none = "fixed in 6.16 (fc975cfb3639); no preset: only in releases from 6.12 to before 6.16\n";
+    assert!(all.stdout.contains(none), "{}", all.stdout);
+    let of_one = zerolag(&["settings", "--faults", "--kernel", "7.3"]);
+    let end = format!("\n7.3 has 1 of {} faults\n", faults.len());
+    assert!(
+        of_one.stdout.contains("fault.fair_server_resched_lost\n") && of_one.stdout.ends_with(&end),
+        "{}",
+        of_one.stdout
+    );
 }
 
 #[test]
@@ -134,6 +143,6 @@ fn two_kernels_that_differ_in_a_known_fault_are_told() {
     assert!(compared.stdout.contains("known faults of 4.15 only: "), "{}", compared.stdout);
     assert!(compared.stdout.contains("cfs_bandwidth_expiry"), "{}", compared.stdout);
     let newer = "known faults of 5.4 only: recent_used_cpu = waker, isolcpus_conflict = off, fault.asym_strong_hides, \
-                 fault.asym_misfit_hides, fault.asym_thread_stays, uclamp = util\n";
+                 fault.asym_misfit_hides, fault.asym_thread_stays, softirq.timer_threads = off, uclamp = util\n";
     assert!(compared.stdout.ends_with(newer), "{}", compared.stdout);
 }
