@@ -43,7 +43,7 @@ fn scenario_text(number: u64) -> String {
     let costs = if dice.once_in(2) { "zero" } else { "default" };
     let mut text = format!("kernel = \"{kernel}\"\nduration = \"200ms\"\nseed = {number}\ncosts = \"{costs}\"\n\n");
     let cpus = machine(&mut text, dice);
-    settings(&mut text, dice);
+    settings(&mut text, dice, cpus);
     text.push_str("[mutex.inherits]\nprotocol = \"inherit\"\n\n");
     let tasks = dice.of(2, 4 + cpus);
     let quota = dice.of(1, 20) * 1_000;
@@ -155,7 +155,7 @@ fn machine(text: &mut String, dice: &mut Dice) -> u64 {
     cpus
 }
 
-fn settings(text: &mut String, dice: &mut Dice) {
+fn settings(text: &mut String, dice: &mut Dice, cpus: u64) {
     writeln!(text, "[settings]\n{NO_FAULT}").expect("a string takes everything");
     let mut set = |dice: &mut Dice, key: &str, values: &[&str]| {
         if dice.once_in(2) {
@@ -168,8 +168,14 @@ fn settings(text: &mut String, dice: &mut Dice) {
     set(dice, "rt_push_skip_stuck", &["on", "off"]);
     set(dice, "rt_select_on_wake", &["on", "off"]);
     set(dice, "nohz", &["on", "off"]);
-    set(dice, "isolcpus", &["", "", "1"]);
-    set(dice, "nohz_full", &["", "", "1-2"]);
+    // These name CPUs, which must exist.
+    let (isolated, full) = match cpus {
+        1 => ("", ""),
+        2 => ("1", "1"),
+        _ => ("1", "1-2"),
+    };
+    set(dice, "isolcpus", &["", "", isolated]);
+    set(dice, "nohz_full", &["", "", full]);
     let balances: Vec<&str> = RtBalance::ALL.iter().map(|value| value.name()).collect();
     set(dice, "rt_balance", &balances);
     set(dice, "rt_overload", &["queued", "pushable"]);

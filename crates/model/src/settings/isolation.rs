@@ -20,6 +20,20 @@ impl Value for CpuMask {
 }
 
 impl Settings {
+    /// Returns the first CPU that a setting names and a machine does not have. The kernel ignores
+    /// such CPUs on its command line; for a user of a simulation they are a slip of the pen.
+    #[must_use]
+    pub fn missing_cpu(&self, key: &str, nr_cpus: usize) -> Option<CpuId> {
+        let beyond = |cpus: &CpuMask| cpus.next_from(CpuId::from_index(nr_cpus));
+        match key {
+            "isolcpus" => beyond(&self.isolcpus),
+            "nohz_full" => beyond(&self.nohz_full),
+            "irqaffinity" => beyond(&self.irqaffinity),
+            "fair_server.cpus" => self.fair_server_cpus.0.iter().find_map(|one| beyond(&one.cpus)),
+            _ => None,
+        }
+    }
+
     /// Returns the CPUs of a machine that are isolated from load balancing.
     #[must_use]
     pub fn isolated_cpus(&self, nr_cpus: usize) -> CpuMask {

@@ -2,6 +2,7 @@
 
 use super::table::{Entry, Item, Table, kind, leaves, span};
 use super::tree::Value;
+use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
 use zerolag_model::settings::SettingError;
 use zerolag_model::{KernelVersion, MAX_CPUS, Settings, Topology};
@@ -80,8 +81,14 @@ pub(super) fn kernel(entry: Entry<'_, '_>, report: &mut Report) -> Option<Kernel
     version
 }
 
-/// Reads `[settings]`: checks each key and value against the settings of the kernel.
-pub(super) fn settings(entry: Entry<'_, '_>, kernel: KernelVersion, report: &mut Report) -> Vec<(String, String)> {
+/// Reads `[settings]`: checks each key and value against the settings of the kernel, and CPUs
+/// against those of the machine.
+pub(super) fn settings(
+    entry: Entry<'_, '_>,
+    kernel: KernelVersion,
+    nr_cpus: usize,
+    report: &mut Report,
+) -> Vec<(String, String)> {
     let Some(table) = Table::of("settings", entry.item, report) else { return Vec::new() };
     let mut scratch = kernel.settings();
     let mut seen: std::collections::BTreeMap<String, Span> = std::collections::BTreeMap::new();
@@ -97,6 +104,9 @@ pub(super) fn settings(entry: Entry<'_, '_>, kernel: KernelVersion, report: &mut
             Ok(()) => {
                 if let Some(name) = Settings::renamed(&leaf.path) {
                     report.warning(leaf.span, format!("setting `{}` is now called `{name}`", leaf.path));
+                }
+                if let Some(cpu) = scratch.missing_cpu(&leaf.path, nr_cpus) {
+                    report.push(check::no_such_cpu(span(leaf.item), i64::from(cpu.0), nr_cpus));
                 }
                 accepted.push((leaf.path, text));
             }

@@ -152,9 +152,10 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     let kernel = root.get("kernel").and_then(|entry| machine::kernel(entry, report));
     let stated = root.get("machine").and_then(|entry| machine::machine(entry, report));
     let machine = options.machine_override.clone().or(stated);
+    let nr_cpus = machine.clone().unwrap_or_else(crate::default_machine).nr_cpus();
     let settings = root
         .get("settings")
-        .map(|entry| machine::settings(entry, kernel.unwrap_or_default(), report))
+        .map(|entry| machine::settings(entry, kernel.unwrap_or_default(), nr_cpus, report))
         .unwrap_or_default();
     let duration = root.time("duration", report);
     if let (Some(Duration::ZERO), Some(entry)) = (duration, root.get("duration")) {
@@ -163,7 +164,6 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     let seed = root.int("seed", 0..=u64::MAX, report).map(|(seed, _)| seed);
     let costs = root.string("costs", report).map(|(costs, _)| costs.to_string());
     let origin = origin::origin(root, report);
-    let nr_cpus = machine.clone().unwrap_or_else(crate::default_machine).nr_cpus();
     let mut reader = Reader {
         report,
         assembly: Assembly::default(),

@@ -48,7 +48,7 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     top.line(format!("seed = {}", dice.of(0, 9))).line(format!("costs = \"{costs}\""));
     let mut disk = Block::new("[disk.sda]");
     disk.line(format!("latency = \"{}us\"", dice.pick(&[80, 900, 5_000])));
-    draft.blocks.extend([top, machine, settings(dice, hz), disk]);
+    draft.blocks.extend([top, machine, settings(dice, hz, nr_cpus), disk]);
     let mut world = World {
         nr_cpus,
         length,
@@ -169,12 +169,17 @@ const SETTINGS: [(&str, &[&str]); 45] = [
     ("fault.asym_thread_stays", &["on", "off"]),
 ];
 
-fn settings(dice: &mut Dice, hz: u64) -> Block {
+fn settings(dice: &mut Dice, hz: u64, nr_cpus: u64) -> Block {
     let mut block = Block::new("[settings]");
     block.line(format!("hz = {hz}"));
     for (key, values) in SETTINGS {
         if dice.once_in(5) {
-            let value = dice.pick(values);
+            let value = match (key, dice.pick(values), nr_cpus) {
+                // These name CPUs, which must exist.
+                ("isolcpus" | "nohz_full", _, 1) => "",
+                ("nohz_full", "1-2", 2) => "1",
+                (_, value, _) => value,
+            };
             let value = if value.parse::<u64>().is_ok() && !key.contains("cpus") {
                 value.to_owned()
             } else {

@@ -402,6 +402,11 @@ impl Simulation {
                     None => match plan.config.settings.set(key, value) {
                         Err(error) => refuse(&error),
                         Ok(()) => {
+                            let nr_cpus = plan.config.topology.nr_cpus();
+                            if let Some(cpu) = plan.config.settings.missing_cpu(key, nr_cpus) {
+                                let last = nr_cpus - 1;
+                                refuse(&format_args!("CPU {} does not exist: the machine has CPUs 0..={last}", cpu.0));
+                            }
                             notes.extend(Settings::renamed(key).map(|name| Note::Renamed { key: key.clone(), name }));
                         }
                     },

@@ -143,6 +143,26 @@ fn wrong_workloads_are_refused_with_their_places() {
 }
 
 #[test]
+fn settings_that_name_cpus_name_those_of_the_machine() {
+    let task = "[machine]\ncpus = 2\n[task.a]\nsteps = [{ run = \"1ms\" }]\n";
+    for (key, value, cpu) in
+        [("isolcpus", "9", 9), ("irqaffinity", "7", 7), ("nohz_full", "1-2", 2), ("fair_server.cpus", "5=off", 5)]
+    {
+        let says = format!("CPU {cpu} does not exist: the machine has CPUs 0..=1");
+        let text = format!("[settings]\n\"{key}\" = \"{value}\"\n{task}");
+        refused(&text, &[&says, "<stdin>:2", "name a CPU that exists"]);
+        let ended = zerolag_with(&["run", "-", "--set", &format!("{key}={value}")], task.as_bytes());
+        assert_eq!(ended.code, Some(2), "{key}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&says) && ended.stderr.contains(key), "{key}: {}", ended.stderr);
+        // A larger machine has it.
+        let ended = zerolag_with(&["run", "-q", "-", "--cpus", "16"], text.as_bytes());
+        assert_eq!(ended.code, Some(0), "{key}: {}", ended.stderr);
+    }
+    let ended = zerolag(&["timerlat", "--cpus", "2", "-d", "1s", "--isolcpus", "4"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("CPU 4 does not exist"), "{}", ended.stderr);
+}
+
+#[test]
 fn all_mistakes_of_a_file_are_said_at_once_with_carets() {
     let workload = "[task.a]\npolicy = \"SCHED_FOO\"\nsteps = [{ run = \"5\" }]\n[task.b]\nnice = 77\nsteps = [{ rum = \"1ms\" }]\n";
     let ended = zerolag_with(&["run", "-"], workload.as_bytes());

@@ -110,6 +110,12 @@ impl SimulationArgs {
         plan.config.duration = Some(shape.warm_up.saturating_add(shape.duration));
         if let Some(isolated) = &self.isolcpus {
             plan.config.settings.isolcpus.clone_from(isolated);
+            if let Some(cpu) = plan.config.settings.missing_cpu("isolcpus", all.count()) {
+                let (cpu, last) = (cpu.0, all.count() - 1);
+                return Err(Failure::input(format!(
+                    "--isolcpus: CPU {cpu} does not exist: the machine has CPUs 0..={last}"
+                )));
+            }
         }
         Ok((plan, all))
     }
