@@ -10,7 +10,7 @@ use super::failure::{Failure, eprintln_lossy};
 use super::options::{TraceArgs, WorkloadArgs};
 use super::plan::simulation_with;
 use super::progress::interrupted;
-use super::tool::{Steps, SysInfo, ToolArgs, micros, tool_duration};
+use super::tool::{Load, LoadArgs, Steps, SysInfo, ToolArgs, micros, tool_duration};
 use super::{Done, code, output};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -91,6 +91,8 @@ pub(crate) struct Args {
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
     tool: ToolArgs,
     #[command(flatten)]
     trace: TraceArgs,
@@ -127,6 +129,10 @@ pub(crate) fn run(args: &Args) -> Done {
 fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
     let workload = args.workload.clone().map(WorkloadArgs::of);
     let machine_args = &args.tool.sim.machine;
+    if workload.is_some() && args.load.load != Load::None {
+        let help = "put the load into the workload, or leave the workload out";
+        return Err(Failure::input_help("--load is for a test without a workload", help));
+    }
     let beside = workload.map(|workload| workload.scenario(machine_args));
     let (test, plan) = match beside.transpose()? {
         Some(mut scenario) => {
@@ -140,7 +146,12 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
         None => {
             let machine = args.tool.machine();
             let test = test(args, machine.nr_cpus())?;
-            let plan = args.tool.plan(test.program(Program::default()), machine)?;
+            let mut beside = Program::default();
+            if args.load.load != Load::None {
+                // The load keeps off isolated CPUs, which are a setting.
+                args.load.load.add_to(&mut beside, &args.tool.plan(Program::default(), machine.clone())?);
+            }
+            let plan = args.tool.plan(test.program(beside), machine)?;
             (test, plan)
         }
     };

@@ -9,12 +9,15 @@ use super::output::HtmlArgs;
 use super::plan::simulation_with;
 use super::progress::{Progress, catch_interrupts};
 use super::tracing::{self, Target};
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
-use zerolag::model::{Duration, Instant, Topology};
+use zerolag::model::{CpuMask, Duration, Instant, Topology};
 use zerolag::page::{self, Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
+use zerolag::tools::build_load::BuildLoad;
 use zerolag::tools::shown::Shown;
+use zerolag::tools::{busy_loop, kernel_load};
 use zerolag::workload::{Program, default_machine};
 use zerolag::{Plan, Workload};
 
@@ -27,6 +30,53 @@ pub(crate) struct ToolArgs {
     pub(crate) kernel: KernelArgs,
     #[command(flatten)]
     pub(crate) html: HtmlArgs,
+}
+
+/// The load next to a tool, and the setting by which models of preemption are told apart.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LoadArgs {
+    /// Load next to the tool; `kernel` tells preemption models apart: --set
+    /// preempt=none|voluntary|full|lazy|rt
+    #[arg(long, value_enum, default_value = "none", help_heading = "Simulation")]
+    pub(crate) load: Load,
+}
+
+/// The load next to a tool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Load {
+    /// Nothing
+    None,
+    /// As many short-lived compilers as CPUs
+    Build,
+    /// A fair busy loop on each CPU
+    Hogs,
+    /// Tasks that work in the kernel, under locks, and a network card on each CPU
+    Kernel,
+}
+
+impl Load {
+    /// Adds the load to a program without resources and groups, on the machine of a plan. Only
+    /// `hogs` uses CPUs that are isolated.
+    pub(crate) fn add_to(self, program: &mut Program, plan: &Plan) {
+        let all = CpuMask::first_n(plan.config.topology.nr_cpus());
+        let (_, free) = parted(plan, &all);
+        match self {
+            Self::None => {}
+            Self::Build => {
+                let jobs = u32::try_from(free.count()).unwrap_or(u32::MAX);
+                BuildLoad { cpus: Some(free), ..BuildLoad::new(jobs) }.add_to(program);
+            }
+            Self::Hogs => program.tasks.extend(all.iter().map(busy_loop)),
+            Self::Kernel => kernel_load::add_to(program, &plan.config.topology, &free),
+        }
+    }
+}
+
+/// Returns the CPUs that are isolated, and the others.
+pub(crate) fn parted(plan: &Plan, all: &CpuMask) -> (CpuMask, CpuMask) {
+    let isolated = plan.config.settings.isolated_cpus(all.count());
+    let free = all.iter().filter(|cpu| !isolated.contains(*cpu)).collect();
+    (isolated, free)
 }
 
 impl ToolArgs {

@@ -113,6 +113,46 @@ fn cyclictest_prints_what_the_tool_prints() {
 }
 
 #[test]
+fn cyclictest_tells_preemption_models_apart_under_a_load_in_the_kernel() {
+    let dir = scratch("cyclictest-load");
+    let histogram = |model: &str| {
+        let path = dir.join(format!("{model}.json"));
+        let path = path.to_str().expect("UTF-8");
+        let setting = format!("preempt={model}");
+        let args = ["cyclictest", "-m", "-p", "95", "-D", "10", "-h", "9999", "-q", "--json", path, "--cpus", "1"];
+        let more = ["--kernel", "6.12", "--load", "kernel", "--set", &setting];
+        let ended = zerolag(&[&args[..], &more].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let json: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(path).expect("JSON")).expect("JSON");
+        let classes = json["thread"]["0"]["histogram"].as_object().expect("a histogram").iter();
+        let mut classes: Vec<(u64, u64)> =
+            classes.map(|(latency, count)| (latency.parse().expect("us"), count.as_u64().expect("a count"))).collect();
+        classes.sort_unstable();
+        classes
+    };
+    // The least latency that 99 of 100 wakeups do not exceed.
+    let p99 = |model: &str| {
+        let classes = histogram(model);
+        let all: u64 = classes.iter().map(|(_, count)| count).sum();
+        let mut seen = 0;
+        let found = classes.iter().find(|(_, count)| {
+            seen += count;
+            seen * 100 >= all * 99
+        });
+        found.expect("a wakeup").0
+    };
+    let [rt, full, voluntary, none] = ["rt", "full", "voluntary", "none"].map(p99);
+    assert!(rt < full && full < voluntary && voluntary < none, "p99: {rt} {full} {voluntary} {none}");
+    let beside = zerolag(&["cyclictest", "examples/audio.json", "--load", "kernel"]);
+    assert!(beside.code == Some(2) && beside.stderr.contains("--load"), "{}", beside.stderr);
+    for tool in ["cyclictest", "timerlat", "osnoise"] {
+        let help = zerolag(&[tool, "--help"]).stdout;
+        assert!(help.contains("--load") && help.contains("preempt=none|voluntary|full|lazy|rt"), "{tool}: {help}");
+    }
+}
+
+#[test]
 fn known_faults_are_listed_with_commits_versions_and_specs() {
     let all = zerolag(&["settings", "--faults"]);
     assert_eq!(all.code, Some(0), "{}", all.stderr);

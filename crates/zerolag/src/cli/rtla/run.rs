@@ -6,7 +6,7 @@ use super::values::{SaveTrace, cpu_list};
 use crate::cli::failure::{Failure, eprintln_lossy};
 use crate::cli::output::JsonArgs;
 use crate::cli::progress::{Progress, catch_interrupts, interrupted};
-use crate::cli::tool::ToolArgs;
+use crate::cli::tool::{LoadArgs, ToolArgs, parted};
 use crate::cli::tracing::Target;
 use crate::cli::{Done, code, output};
 use clap::ValueEnum;
@@ -17,9 +17,6 @@ use zerolag::Plan;
 use zerolag::model::{CpuMask, Duration, Instant, Record, TraceEvent};
 use zerolag::page::{Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
-use zerolag::tools::build_load::BuildLoad;
-use zerolag::tools::busy_loop;
-use zerolag::tools::kernel_load;
 use zerolag::tools::osnoise;
 use zerolag::tools::shown::Shown;
 use zerolag::tools::timerlat;
@@ -27,19 +24,6 @@ use zerolag::tools::workstation::{Noise, hard_sources, lines};
 use zerolag::trace::{Meta, Trace};
 use zerolag::workload::Program;
 use zerolag::workload::program::TaskDef;
-
-/// The load next to the tool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Load {
-    /// Nothing
-    None,
-    /// As many short-lived compilers as CPUs
-    Build,
-    /// A fair busy loop on each CPU
-    Hogs,
-    /// Tasks that work in the kernel, under locks, and a network card on each CPU
-    Kernel,
-}
 
 /// The interrupts of the CPUs besides timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -57,9 +41,8 @@ pub(crate) struct SimulationArgs {
     tool: ToolArgs,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
-    /// Load next to the tool
-    #[arg(long, value_enum, default_value = "none", help_heading = "Simulation")]
-    load: Load,
+    #[command(flatten)]
+    load: LoadArgs,
     /// Interrupts besides timers
     #[arg(long, value_enum, default_value = "workstation", help_heading = "Simulation")]
     noise: NoiseArg,
@@ -134,15 +117,7 @@ impl SimulationArgs {
                 program.interrupts.extend(lines(noise, cpus));
             }
         }
-        match self.load {
-            Load::None => {}
-            Load::Build => {
-                let jobs = u32::try_from(free.count()).unwrap_or(u32::MAX);
-                BuildLoad { cpus: Some(free), ..BuildLoad::new(jobs) }.add_to(&mut program);
-            }
-            Load::Hogs => program.tasks.extend(all.iter().map(busy_loop)),
-            Load::Kernel => kernel_load::add_to(&mut program, &plan.config.topology, &free),
-        }
+        self.load.load.add_to(&mut program, plan);
         // The plan was made of nothing: what it has is `--background`.
         if !plan.program.tasks.is_empty() {
             program.kernel_work.first_task = Some(program.tasks.len());
@@ -318,13 +293,6 @@ impl Collector for osnoise::Collector {
     fn is_hit(&self) -> bool {
         self.hit().is_some()
     }
-}
-
-/// Returns the CPUs that are isolated, and the others.
-fn parted(plan: &Plan, all: &CpuMask) -> (CpuMask, CpuMask) {
-    let isolated = plan.config.settings.isolated_cpus(all.count());
-    let free = all.iter().filter(|cpu| !isolated.contains(*cpu)).collect();
-    (isolated, free)
 }
 
 /// Passes records on until a threshold is passed, and notes that time.
