@@ -4,7 +4,8 @@
 //! up and slow another down. What they have in common is the number of workloads in whose answer a
 //! setting is.
 
-use super::suite::{Bisection, Suite, Switched};
+use super::bisect::{Bisection, Switched};
+use super::suite::Suite;
 use super::value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -94,8 +95,7 @@ impl Suite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::suite::bisect;
-    use crate::compare::{Variant, run};
+    use crate::compare::{Variant, bisect, run};
     use crate::{Simulation, Workload};
     use core::ops::ControlFlow;
 

@@ -7,12 +7,14 @@
 //! counts are summed; for latencies the worst instance counts.
 
 mod behind;
+mod bisect;
 mod suite;
 
 pub use behind::SuiteBisection;
-use suite::BisectedFigure;
+use bisect::BisectedFigure;
+pub use bisect::{Bisection, EXPLAINED, Effect, Switched, Tried, bisect};
 pub(crate) use suite::DOCUMENT as SUITE;
-pub use suite::{Bisection, EXPLAINED, Suite, Switched, bisect};
+pub use suite::Suite;
 
 use crate::document::{self, Document};
 use crate::error::Error;

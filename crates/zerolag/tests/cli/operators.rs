@@ -214,6 +214,46 @@ fn a_directory_and_one_file_are_compared_and_bisected() {
     assert_eq!(json["bisection"]["settings"][0]["key"], "hz", "{json}");
 }
 
+/// Writes the first scenario of a spec to a file, and returns its path.
+fn scenario_of(spec: &str, dir: &std::path::Path) -> String {
+    let text = std::fs::read_to_string(workspace().join("specs").join(spec)).expect("a spec");
+    let scenario = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a scenario");
+    let path = dir.join("scenario.toml");
+    std::fs::write(&path, scenario).expect("writable");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn the_fault_behind_the_difference_of_two_kernels_is_named() {
+    let dir = scratch("bisected-faults");
+    for (spec, kernels, fault) in [
+        // The fault does nothing without the server, which 6.6 has not.
+        ("server/resched-lost.md", ["6.6", "6.12"], "fault.fair_server_resched_lost"),
+        ("bandwidth/hotplug-bypass.md", ["6.12", "6.18"], "fault.cfs_bandwidth_hotplug_bypass"),
+        ("bandwidth/expiry.md", ["4.9", "4.14"], "cfs_bandwidth_expiry"),
+    ] {
+        let file = scenario_of(spec, &dir);
+        let options = ["--bisect", "--runs", "1", "--costs", "zero", "-q"];
+        let found =
+            zerolag(&[&["compare", &file, "--kernel", kernels[0], "--kernel", kernels[1]], &options[..]].concat());
+        assert_eq!(found.code, Some(0), "{spec}: {}", found.stderr);
+        let says = format!("known fault that matters: {fault} (");
+        assert!(found.stdout.contains(&says), "{spec}: {}", found.stdout);
+        assert!(!found.stdout.contains("do not explain"), "{spec}: {}", found.stdout);
+        let json = zerolag(
+            &[&["compare", &file, "--kernel", kernels[0], "--kernel", kernels[1], "--json"], &options[..]].concat(),
+        );
+        let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+        let bisection = &json["bisection"];
+        assert_eq!((&bisection["explained"], &bisection["cut"]), (&true.into(), &false.into()), "{spec}: {bisection}");
+        let settings = bisection["settings"].as_array().expect("settings");
+        let mut answer = settings.iter().filter(|setting| !setting["together_share"].is_null());
+        assert!(answer.any(|setting| setting["key"] == fault), "{spec}: {bisection}");
+        let tried = bisection["faults"].as_array().expect("faults");
+        assert!(tried.iter().any(|one| one["name"] == fault && !one["matters"].is_null()), "{spec}: {bisection}");
+    }
+}
+
 #[test]
 fn a_sweep_keeps_its_runs_and_writes_them_as_csv() {
     let dir = scratch("resume");
