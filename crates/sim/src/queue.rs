@@ -172,13 +172,22 @@ impl<E: Copy> EventQueue<E> {
         self.near.pop().map(|entry| (at, entry.event))
     }
 
-    /// Files an event that is not the earliest.
+    /// Files an event that is not the earliest. What calls another function is done last, by one of
+    /// its own, so that no registers are saved.
     fn file(&mut self, entry: Entry<E>) {
-        if self.far.span(&entry) <= self.far.now {
-            self.near.push(entry);
-        } else {
+        if self.far.span(&entry) > self.far.now {
             self.far.push(entry);
+        } else if self.near.len() == self.near.capacity() {
+            self.file_and_grow(entry);
+        } else {
+            self.near.push(entry);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn file_and_grow(&mut self, entry: Entry<E>) {
+        self.near.push(entry);
     }
 }
 
@@ -238,6 +247,7 @@ impl<E: Copy> Far<E> {
         (level, digit as usize)
     }
 
+    #[inline(never)]
     fn push(&mut self, entry: Entry<E>) {
         let node = match self.free {
             0 => {

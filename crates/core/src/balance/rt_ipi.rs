@@ -153,7 +153,28 @@ enum PassedOver {
 }
 
 /// Moves the token to the next overloaded CPU: `rto_next_cpu`.
+///
+/// Mostly there is one in the rest of this round, or the round has served all requests: that is
+/// seen without a call, and so without saved registers.
 fn advance<L: RawMutex>(
+    domain: &RootDomain<L>,
+    token: &mut RtoToken,
+    overloaded: &AtomicCpuMask,
+    skip: Option<CpuId>,
+) -> Advanced {
+    let from = token.cpu.map_or(CpuId(0), |cpu| CpuId(cpu.0 + 1));
+    let Some(next) = overloaded.next_in_one_word(from) else { return advance_far(domain, token, overloaded, skip) };
+    let is_over = next.is_none() && token.round == domain.loop_next.load(Ordering::SeqCst);
+    if is_over || next.is_some() && next != skip {
+        token.cpu = next; // [2] [3]
+        return Advanced { next, passed_over: PassedOver::No };
+    }
+    advance_far(domain, token, overloaded, skip)
+}
+
+/// The same, on machines of any size, over rounds of any number.
+#[inline(never)]
+fn advance_far<L: RawMutex>(
     domain: &RootDomain<L>,
     token: &mut RtoToken,
     overloaded: &AtomicCpuMask,

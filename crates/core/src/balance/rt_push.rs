@@ -43,9 +43,13 @@ const SKIP_LIMIT: usize = 32;
 
 /// Begins pushing: returns the pair of run queues that the push needs, or ends it.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
-    if !rq.rt.has_pushable() {
-        return end(rq, cx, after);
-    }
+    // Both calls are the last thing that is done, so that no registers are saved.
+    if rq.rt.has_pushable() { begin_waiting(rq, cx, after) } else { end(rq, cx, after) }
+}
+
+/// The same where a task waits.
+#[inline(never)]
+fn begin_waiting<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     // Other CPUs must see the waiting tasks before this CPU reads their state. Then a CPU that
     // lowers its priority after the search below finds the tasks, and the search finds a CPU that
     // did so before.

@@ -288,25 +288,35 @@ fn add_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     if task.can_migrate(cx.shared.nr_cpus()) {
         let (at, seq) = (task.dl.abs_deadline, task.dl.seq);
+        // The bit first: the last call saves no registers.
+        if !rq.dl.is_in_mask && rq.is_online() {
+            change_overload(rq, cx, true);
+        }
         rq.dl.pushable.insert(&mut rq.tasks, slot, at, seq);
-        update_overload(rq, cx);
     }
 }
 
+#[inline(always)]
 fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
-    if rq.dl.pushable.remove(&mut rq.tasks, slot) {
+    if rq.dl.has_pushable() && rq.dl.pushable.remove(&mut rq.tasks, slot) {
         update_overload(rq, cx);
     }
 }
 
 /// Keeps this CPU's bit in the overload mask of the root domain (`dlo_mask`): set while a waiting
 /// task could run elsewhere.
+#[inline(always)]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     let overloaded = rq.is_online() && rq.dl.has_pushable();
     if overloaded != rq.dl.is_in_mask {
-        rq.dl.is_in_mask = overloaded;
-        cx.shared.domain(rq.cpu()).dl_overload.assign(rq.cpu(), overloaded);
+        change_overload(rq, cx, overloaded);
     }
+}
+
+#[inline(never)]
+fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, overloaded: bool) {
+    rq.dl.is_in_mask = overloaded;
+    cx.shared.domain(rq.cpu()).dl_overload.assign(rq.cpu(), overloaded);
 }
 
 /// Takes the CPU out of the overload mask, regardless of waiting tasks.
@@ -414,7 +424,13 @@ pub(crate) fn check_preempt(rq: &Rq, woken: Slot) -> Resched {
 /// Charges exec time to the budget.
 #[inline]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
-    let delta = if deadline::reclaims(&rq.tasks[slot]) { dl_sums::reclaimed(rq, cx, slot, delta) } else { delta };
+    let task = &mut rq.tasks[slot];
+    if deadline::reclaims(task) { charge_reclaiming(rq, cx, slot, delta) } else { task.dl.charge(delta) }
+}
+
+#[inline(never)]
+fn charge_reclaiming<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
+    let delta = dl_sums::reclaimed(rq, cx, slot, delta);
     rq.tasks[slot].dl.charge(delta);
 }
 

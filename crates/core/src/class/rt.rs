@@ -103,14 +103,27 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// The rarely needed part of [`update_overload`], kept apart so that the rest is small enough to
-/// inline.
+/// Changes the bit of this CPU. The record is made by a function that ends with this one's work, so
+/// that this one calls nothing and saves no registers.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
     if overloaded != rq.rt.is_in_mask {
         rq.rt.is_in_mask = overloaded;
-        cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtOverload { overloaded });
+        if cx.io.is_tracing() {
+            return change_overload_traced(rq, cx, slot, overloaded);
+        }
     }
-    // Last, so that no registers are saved for what follows.
+    assign_overload(rq, cx, slot, overloaded);
+}
+
+#[cold]
+#[inline(never)]
+fn change_overload_traced<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtOverload { overloaded });
+    assign_overload(rq, cx, slot, overloaded);
+}
+
+#[inline(always)]
+fn assign_overload<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, slot: Slot, overloaded: bool) {
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu());
     if overloaded {
         mask.insert(rq.cpu());

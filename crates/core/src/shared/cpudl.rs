@@ -120,17 +120,16 @@ impl LatestFirst {
             Some(place) => {
                 let place = place as usize;
                 let had = core::mem::replace(&mut self.heap[place].0, deadline);
-                if deadline > had {
-                    self.rise(place);
-                } else {
-                    self.sink(place);
-                }
+                if deadline > had { self.rise(place) } else { self.sink(place) }
             }
-            None => {
-                self.heap.push((deadline, cpu));
-                self.rise(self.heap.len() - 1);
-            }
+            None => self.add(cpu, deadline),
         }
+    }
+
+    #[inline(never)]
+    fn add(&mut self, cpu: CpuId, deadline: Instant) {
+        self.heap.push((deadline, cpu));
+        self.rise(self.heap.len() - 1);
     }
 
     fn remove(&mut self, cpu: CpuId) {
@@ -138,8 +137,12 @@ impl LatestFirst {
         let place = place as usize;
         self.heap.swap_remove(place);
         if place < self.heap.len() {
-            let place = self.rise(place);
-            self.sink(place);
+            let cpu = self.heap[place].1;
+            self.rise(place);
+            // It has risen, or it sinks.
+            if self.heap[place].1 == cpu {
+                self.sink(place);
+            }
         }
     }
 
@@ -147,14 +150,13 @@ impl LatestFirst {
         a.0 > b.0 || a.0 == b.0 && a.1 < b.1
     }
 
-    fn rise(&mut self, mut at: usize) -> usize {
+    fn rise(&mut self, mut at: usize) {
         let entry = self.heap[at];
         while at > 0 && Self::before(entry, self.heap[(at - 1) / 2]) {
             self.put(at, self.heap[(at - 1) / 2]);
             at = (at - 1) / 2;
         }
         self.put(at, entry);
-        at
     }
 
     fn sink(&mut self, mut at: usize) {

@@ -53,6 +53,13 @@ impl TaskSlab {
             *place = Some(body);
             return slot;
         }
+        self.insert_new(body)
+    }
+
+    /// Makes a slot. Out of line, so that the usual way saves no registers.
+    #[cold]
+    #[inline(never)]
+    fn insert_new(&mut self, body: Box<Task>) -> Slot {
         let slot = Slot::new(u32::try_from(self.bodies.len()).expect("invariant: fewer than 2^32 tasks"));
         self.bodies.push(Some(body));
         slot
@@ -78,6 +85,12 @@ impl TaskSlab {
             self.make_seats(slot);
         }
         &mut self.seats[slot.index()]
+    }
+
+    /// Returns the number of seats: slots below it have one.
+    #[inline]
+    pub(crate) const fn nr_seats(&self) -> usize {
+        self.seats.len()
     }
 
     /// Returns the seat of a slot whose task is, or was, in a queue.

@@ -147,6 +147,15 @@ impl AtomicCpuMask {
         }
     }
 
+    /// Returns the lowest CPU at or above `from`, if any, where the mask is a single word; `None`
+    /// where it is not.
+    #[inline(always)]
+    pub(crate) fn next_in_one_word(&self, from: CpuId) -> Option<Option<CpuId>> {
+        let [word] = &*self.words else { return None };
+        let bits = word.load(Ordering::Acquire) & u64::MAX.checked_shl(from.0).unwrap_or(0);
+        Some(if bits == 0 { None } else { Some(CpuId(bits.trailing_zeros())) })
+    }
+
     /// Returns the lowest CPU at or above `from` that is in both sets.
     pub(crate) fn next_in_both(&self, other: &Self, from: CpuId) -> Option<CpuId> {
         let summary = self.summary.load(Ordering::Acquire) & other.summary.load(Ordering::Acquire);

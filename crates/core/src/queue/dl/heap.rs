@@ -69,9 +69,33 @@ impl<const PLACE: usize> Heap<PLACE> {
     }
 
     pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, at: Instant, seq: u64) {
-        assert!(tasks.seat_or_new(slot).places[PLACE].is_none(), "a task is in a heap once");
+        // What calls another function is done last, by one of its own, so that no registers are
+        // saved: a new task mostly stays where it is added.
+        if slot.index() >= tasks.nr_seats() || self.entries.len() == self.entries.capacity() {
+            return self.insert_and_grow(tasks, slot, at, seq);
+        }
+        let place = &mut tasks.seat_mut(slot).places[PLACE];
+        assert!(place.is_none(), "a task is in a heap once");
+        let last = self.entries.len();
         self.entries.push(Entry { at, seq, slot });
-        self.rise(tasks, self.entries.len() - 1);
+        *place = Some(place_number(last));
+        if self.is_above_its_parent(last) {
+            self.rise(tasks, last);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert_and_grow(&mut self, tasks: &mut TaskSlab, slot: Slot, at: Instant, seq: u64) {
+        tasks.seat_or_new(slot);
+        self.entries.reserve(1);
+        self.insert(tasks, slot, at, seq);
+    }
+
+    /// Returns whether an entry comes before its parent: it must rise.
+    #[inline(always)]
+    fn is_above_its_parent(&self, place: usize) -> bool {
+        place > 0 && self.entries[place].before(&self.entries[(place - 1) / CHILDREN])
     }
 
     /// Removes a task; returns `false` if it was not in the heap.
@@ -83,10 +107,15 @@ impl<const PLACE: usize> Heap<PLACE> {
         }
         seat.places[PLACE] = None;
         self.entries.swap_remove(place);
-        if place < self.entries.len() {
-            let moved = self.rise(tasks, place);
-            self.sink(tasks, moved);
-        }
+        if place < self.entries.len() { self.settle(tasks, place) } else { true }
+    }
+
+    /// Moves an entry that has taken another's place to its own. Returns `true`: a task was
+    /// removed.
+    #[inline(never)]
+    fn settle(&mut self, tasks: &mut TaskSlab, place: usize) -> bool {
+        let moved = self.rise(tasks, place);
+        self.sink(tasks, moved);
         true
     }
 
@@ -123,7 +152,10 @@ impl<const PLACE: usize> Heap<PLACE> {
 
     fn put(&mut self, tasks: &mut TaskSlab, place: usize, entry: Entry) {
         self.entries[place] = entry;
-        let place = u32::try_from(place).expect("invariant: fewer than 2^32 tasks");
-        tasks.seat_mut(entry.slot).places[PLACE] = Some(place);
+        tasks.seat_mut(entry.slot).places[PLACE] = Some(place_number(place));
     }
+}
+
+fn place_number(place: usize) -> u32 {
+    u32::try_from(place).expect("invariant: fewer than 2^32 tasks")
 }
