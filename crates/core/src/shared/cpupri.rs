@@ -15,10 +15,11 @@
 //! level has no count besides its mask, because the summary word serves; a bitmap of occupied
 //! levels replaces the walk over 100 counters.
 
-use crate::words::atomic_mask::{AtomicCpuMask, Threads, clear_bits, set_bits};
+use crate::words::atomic_mask::{Threads, clear_bits, set_bits};
 use crate::words::snapshot::snapshot_of;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use zerolag_model::cpumask::next_set;
 use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Prio, Topology};
 
 /// Levels: not real time, 99 real-time priorities, above real time.
@@ -27,22 +28,34 @@ const LEVELS: usize = 101;
 /// The level of a CPU that is not part of the domain (offline).
 const NO_LEVEL: u8 = u8::MAX;
 
+/// The sets of all levels are in one place, without a summary where a set is one word: CPUs change
+/// their levels at every second event of real-time tasks.
 #[derive(Debug)]
 pub(crate) struct CpuPri {
     threads: Threads,
-    levels: Box<[AtomicCpuMask]>,
-    /// A bit per level that can hold a CPU; advisory, like the summary of a mask.
+    /// The words of one set.
+    width: usize,
+    /// The words of all sets, by level.
+    words: Box<[AtomicU64]>,
+    /// A bit per word of the set that can hold a CPU, by level: as the summary of
+    /// [`AtomicCpuMask`](crate::words::atomic_mask::AtomicCpuMask), and as stale. Not used where a
+    /// set is one word.
+    summaries: Box<[AtomicU64]>,
+    /// A bit per level that can hold a CPU; advisory, like a summary.
     occupied: [AtomicU64; 2],
     level_of: Box<[AtomicU8]>,
 }
 
-snapshot_of!(CpuPri: { levels occupied level_of } { threads });
+snapshot_of!(CpuPri: { words summaries occupied level_of } { threads width });
 
 impl CpuPri {
     pub(crate) fn new(nr_cpus: usize, threads: Threads) -> Self {
+        let width = nr_cpus.div_ceil(64);
         Self {
             threads,
-            levels: (0..LEVELS).map(|_| AtomicCpuMask::new(nr_cpus, threads)).collect(),
+            width,
+            words: (0..LEVELS * width).map(|_| AtomicU64::new(0)).collect(),
+            summaries: (0..LEVELS).map(|_| AtomicU64::new(0)).collect(),
             occupied: [AtomicU64::new(0), AtomicU64::new(0)],
             level_of: (0..nr_cpus).map(|_| AtomicU8::new(NO_LEVEL)).collect(),
         }
@@ -71,33 +84,84 @@ impl CpuPri {
     /// `None`, at no level.
     pub(crate) fn is_exact(&self, cpu: CpuId, prio: Option<Prio>) -> bool {
         let wanted = prio.map(|prio| usize::from(Self::level(prio)));
-        (0..LEVELS).all(|level| self.levels[level].contains(cpu) == (wanted == Some(level)))
+        let (word, bit) = (cpu.index() / 64, 1_u64 << (cpu.index() % 64));
+        (0..LEVELS).all(|level| (self.word(level, word) & bit != 0) == (wanted == Some(level)))
     }
 
     fn set_level(&self, cpu: CpuId, new: u8) {
-        let old = self.level_of[cpu.index()].load(Ordering::Relaxed);
+        let level_of = &self.level_of[cpu.index()];
+        let old = level_of.load(Ordering::Relaxed);
         if old == new {
             return;
         }
-        self.level_of[cpu.index()].store(new, Ordering::Relaxed);
+        level_of.store(new, Ordering::Relaxed);
+        let (word, bit) = (cpu.index() / 64, 1_u64 << (cpu.index() % 64));
         if new != NO_LEVEL {
-            let level = usize::from(new);
-            self.levels[level].insert(cpu);
-            let (word, bit) = (level / 64, 1_u64 << (level % 64));
-            if self.occupied[word].load(Ordering::Acquire) & bit == 0 {
-                set_bits(&self.occupied[word], bit, self.threads);
-            }
+            self.join(usize::from(new), word, bit);
         }
         if old != NO_LEVEL {
-            let level = usize::from(old);
-            self.levels[level].remove(cpu);
-            if self.levels[level].is_empty() {
-                let (word, bit) = (level / 64, 1_u64 << (level % 64));
-                clear_bits(&self.occupied[word], bit, self.threads);
-                if !self.levels[level].is_empty() {
-                    set_bits(&self.occupied[word], bit, self.threads);
-                }
+            self.leave(usize::from(old), word, bit);
+        }
+    }
+
+    #[inline(always)]
+    fn join(&self, level: usize, word: usize, bit: u64) {
+        set_bits(&self.words[level * self.width + word], bit, self.threads);
+        if self.width > 1 {
+            let summary = &self.summaries[level];
+            if summary.load(Ordering::Acquire) & 1 << word == 0 {
+                set_bits(summary, 1 << word, self.threads);
             }
+        }
+        let occupied = &self.occupied[level / 64];
+        if occupied.load(Ordering::Acquire) & 1 << (level % 64) == 0 {
+            set_bits(occupied, 1 << (level % 64), self.threads);
+        }
+    }
+
+    #[inline(always)]
+    fn leave(&self, level: usize, word: usize, bit: u64) {
+        let cpus = &self.words[level * self.width + word];
+        if clear_bits(cpus, bit, self.threads) & !bit != 0 {
+            return;
+        }
+        // A set of one word is its own summary.
+        let mut summary = cpus;
+        if self.width > 1 {
+            summary = &self.summaries[level];
+            clear_bits(summary, 1 << word, self.threads);
+            if cpus.load(Ordering::Acquire) != 0 {
+                set_bits(summary, 1 << word, self.threads);
+            }
+            if summary.load(Ordering::Acquire) != 0 {
+                return;
+            }
+        }
+        let occupied = &self.occupied[level / 64];
+        clear_bits(occupied, 1 << (level % 64), self.threads);
+        if summary.load(Ordering::Acquire) != 0 {
+            set_bits(occupied, 1 << (level % 64), self.threads);
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, level: usize, word: usize) -> u64 {
+        self.words[level * self.width + word].load(Ordering::Relaxed)
+    }
+
+    /// Returns the lowest CPU of a level at or above `from` that is also in `allowed` (`None` means
+    /// all).
+    #[inline]
+    fn next_of(&self, level: usize, allowed: Option<&CpuMask>, from: CpuId) -> Option<CpuId> {
+        if self.width == 1 {
+            let in_both = self.word(level, 0) & allowed.map_or(u64::MAX, |mask| mask.word(0));
+            let bits = in_both & u64::MAX.checked_shl(from.0).unwrap_or(0);
+            return if bits == 0 { None } else { Some(CpuId(bits.trailing_zeros())) };
+        }
+        let summary = self.summaries[level].load(Ordering::Acquire);
+        match allowed {
+            None => next_set(from, summary, |word| self.word(level, word)),
+            Some(mask) => next_set(from, summary & mask.summary(), |word| self.word(level, word) & mask.word(word)),
         }
     }
 
@@ -158,15 +222,14 @@ impl CpuPri {
         [near, by]: [CpuId; 2],
         topology: &Topology,
     ) -> Option<CpuId> {
-        let mask = &self.levels[level];
-        let any = mask.next_and(allowed, CpuId(0))?;
-        let by = Some(by).filter(|by| mask.next_and(allowed, *by) == Some(*by));
+        let any = self.next_of(level, allowed, CpuId(0))?;
+        let by = Some(by).filter(|by| self.next_of(level, allowed, *by) == Some(*by));
         for distance in Distance::ALL {
             let span = topology.span(near, distance);
             if let Some(by) = by.filter(|by| span.contains(&by.0)) {
                 return Some(by);
             }
-            let found = if span.start == 0 { Some(any) } else { mask.next_and(allowed, CpuId(span.start)) };
+            let found = if span.start == 0 { Some(any) } else { self.next_of(level, allowed, CpuId(span.start)) };
             if let Some(cpu) = found.filter(|cpu| cpu.0 < span.end) {
                 return Some(cpu);
             }
@@ -212,5 +275,43 @@ mod tests {
         assert_eq!(find(rt(1), None, 0), Some(CpuId(5)));
         pri.remove(CpuId(5));
         assert_eq!(find(rt(1), None, 0), None);
+    }
+
+    /// Machines whose sets are one word, and several.
+    #[test]
+    fn it_agrees_with_a_list() {
+        for nr in [5, 64, 200_u32] {
+            let machine = Topology::flat(nr).expect("so many CPUs");
+            let pri = CpuPri::new(nr as usize, Threads::Many);
+            let mut list = alloc::vec![None; nr as usize];
+            let mut state = 1_u64;
+            let mut random = |below: u32| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as u32 % below
+            };
+            for _ in 0..4000 {
+                let cpu = random(nr);
+                list[cpu as usize] = match random(6) {
+                    0 => None,
+                    1 => Some(Prio::IDLE),
+                    of => Some(rt(i64::from(10 * of))),
+                };
+                match list[cpu as usize] {
+                    Some(prio) => pri.set(CpuId(cpu), prio),
+                    None => pri.remove(CpuId(cpu)),
+                }
+                assert!(pri.is_exact(CpuId(cpu), list[cpu as usize]));
+                let (prio, near, by) = (rt(1 + i64::from(random(60))), random(nr), random(nr));
+                let allowed: Option<CpuMask> =
+                    (random(2) == 0).then(|| (0..nr).filter(|_| random(4) == 0).map(CpuId).collect());
+                let lowest = (0..nr)
+                    .filter(|cpu| allowed.as_ref().is_none_or(|mask| mask.contains(CpuId(*cpu))))
+                    .filter_map(|cpu| Some((CpuPri::level(list[cpu as usize]?), cpu)))
+                    .filter(|(level, _)| *level < CpuPri::level(prio))
+                    .min_by_key(|(level, cpu)| (*level, *cpu != near, *cpu != by, *cpu));
+                let found = pri.find(prio, allowed.as_ref(), [CpuId(near), CpuId(by)], &machine);
+                assert_eq!(found, lowest.map(|(_, cpu)| CpuId(cpu)));
+            }
+        }
     }
 }
