@@ -278,6 +278,7 @@ impl Machine {
         let until = self.end.min(pause);
         let limit = tick.map_or(until, |tick| tick.min(until));
         if let Some(event) = self.kernel.next_event(limit) {
+            self.kernel.set_alone_until(until);
             self.dispatch(event);
         } else if tick.is_some_and(|tick| tick <= until) {
             self.tick_all();
@@ -310,6 +311,7 @@ impl Machine {
                 }
             }
             Event::LockFree { rq } => {
+                self.kernel.set_alone_until(Instant::ZERO);
                 let waiter = self.kernel.grant_lock(rq);
                 self.drive(waiter);
                 self.kernel.after_grant(rq, waiter);
@@ -353,6 +355,7 @@ impl Machine {
     }
 
     fn tick_all(&mut self) {
+        self.kernel.set_alone_until(Instant::ZERO);
         self.kernel.begin_ticks();
         let mut from = CpuId(0);
         while let Some(cpu) = self.kernel.next_ticking(from) {
@@ -372,6 +375,7 @@ impl Machine {
     }
 
     fn change_due(&mut self, index: u32) {
+        self.kernel.set_alone_until(Instant::ZERO);
         for cpu in self.admin.due(&mut self.kernel, &self.programs.program, index) {
             self.interrupt(cpu, Interrupt::Change(index));
         }
@@ -379,6 +383,7 @@ impl Machine {
 
     /// A second is over: the tasks that run without a tick are charged.
     fn remote_ticks(&mut self) {
+        self.kernel.set_alone_until(Instant::ZERO);
         let by = isolation::arm_remote_ticks(&mut self.kernel);
         let mut from = CpuId(0);
         while let Some(of) = isolation::next_without_tick(&self.kernel, from, by) {
@@ -457,10 +462,16 @@ impl Machine {
         // Each turn consumes a job, an interrupt, a preemption or a program action; actions without
         // end are stopped by `interpret`, and everything else that has no end by the turns' number.
         let mut turns = self.patience.turns;
+        let mut since = self.kernel.now();
         loop {
             turns -= 1;
             if turns == 0 {
-                return self.give_up(cpu);
+                if since == self.kernel.now() {
+                    return self.give_up(cpu);
+                }
+                // The path has gone on for long: the main loop looks at the time.
+                (turns, since) = (self.patience.turns, self.kernel.now());
+                self.kernel.set_alone_until(Instant::ZERO);
             }
             if let Some(job) = self.kernel.next_job(cpu) {
                 if self.execute(cpu, job).is_err() {
@@ -531,6 +542,7 @@ impl Machine {
     }
 
     fn rebuild_others(&mut self, cpu: CpuId) {
+        self.kernel.set_alone_until(Instant::ZERO);
         for other in (0..self.kernel.nr_cpus()).map(CpuId::from_index).filter(|other| *other != cpu) {
             self.interrupt(other, Interrupt::Rebuild);
         }
@@ -549,6 +561,7 @@ impl Machine {
     fn leave_and_pick(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Done {
         if let Some(dead) = leaves.and_then(|why| self.kernel.leave(cpu, why)) {
             self.programs.bury(dead);
+            self.kernel.set_alone_until(Instant::ZERO); // It can have been the last.
             self.admin.groups.remove_emptied(&mut self.kernel, cpu);
         }
         let step = match self.kernel.pick_locked(cpu) {

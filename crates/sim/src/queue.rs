@@ -147,6 +147,15 @@ impl<E: Copy> EventQueue<E> {
         self.near.peek()
     }
 
+    /// Returns whether no event comes up to and with an instant.
+    #[inline(always)]
+    pub(crate) fn is_quiet_until(&mut self, at: Instant) -> bool {
+        match self.next {
+            Some(next) => next.at > at,
+            None => self.first_filed().is_none_or(|first| first.at > at),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.next.is_none() && self.near.is_empty() && self.far.is_empty()
     }
@@ -349,6 +358,7 @@ mod tests {
         queue.push(at(5), Phase::Device, CpuId(0), 0, "cpu 0");
         queue.push(at(5), Phase::Completion, CpuId(9), 0, "completion");
         queue.arm(at(4), "earlier");
+        assert!(queue.is_quiet_until(at(3)) && !queue.is_quiet_until(at(4)));
         assert_eq!(queue.pop_until(at(3)), None, "later than that");
         assert_eq!(queue.pop_until(at(4)), Some((at(4), "earlier")));
         assert_eq!(

@@ -15,7 +15,7 @@
 use crate::kernel::rq_lock::RqLock;
 use crate::kernel::words::{Interrupt, Job, Left, SlackTimer};
 use std::collections::{BTreeSet, VecDeque};
-use zerolag_core::{Clock, Rq, RqTimer, Step, Work};
+use zerolag_core::{Clock, Resched, Rq, RqTimer, Step, Work};
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, TaskId};
 
 /// Since when a CPU has done IPI and lock work without being free for a timer.
@@ -249,6 +249,16 @@ impl Cpu {
     #[inline(always)]
     pub(super) fn waits_for_program(&self) -> bool {
         self.current.is_some() && self.segment == Segment::None
+    }
+
+    /// Returns whether anything is to be done at the end of its path.
+    #[inline(always)]
+    pub(super) fn has_more_to_do(&self) -> bool {
+        !self.pending.is_empty()
+            || self.rq.need_resched() != Resched::No
+            || self.waits_for_program()
+            || self.ends != Ends::Nothing
+            || !self.raised.is_empty()
     }
 
     /// Begins a kernel path: accounts the time since the last one and stops the task clock. Returns

@@ -10,6 +10,9 @@
 //! A job decides when it gets its locks. The time that it takes is spent from there on, and holds
 //! the locks. A path that changes nothing for its task costs no event: the task's completion moves.
 //!
+//! Half of the path ends of a small machine are the very next event of all. Such a path goes on to
+//! its end where it is, without an event ([`Kernel::goes_on`]).
+//!
 //! The main loop drives the path, because handlers and jobs can belong to any part of the machine.
 //! Here is what concerns the CPU alone: [`Kernel::ahead`] says what comes next on it.
 
@@ -17,7 +20,6 @@ use crate::kernel::cpu::{Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Interrupt, Left};
 use crate::queue::Phase;
-use zerolag_core::Resched;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, Record, TraceEvent};
 
@@ -126,12 +128,10 @@ impl Kernel {
         if self.stop.is_some() {
             return Ahead::Nothing;
         }
-        let place = &mut self.cpus[cpu.index()];
-        if place.busy_until > self.now {
-            self.settle(cpu);
+        if self.cpus[cpu.index()].busy_until > self.now && !self.goes_on(cpu) {
             return Ahead::Nothing;
         }
-        if place.ends != Ends::Nothing
+        if self.cpus[cpu.index()].ends != Ends::Nothing
             && let Some(left) = self.end_with_path(cpu)
         {
             return Ahead::Left(left);
@@ -156,16 +156,34 @@ impl Kernel {
         }
     }
 
-    /// Ends a path that takes time: queues its end, if anything is to be done then.
+    /// Ends a path that takes time, as [`settle`](Self::settle) does, or goes to its end at once if
+    /// nothing comes before. Returns whether it did.
     #[inline(always)]
+    fn goes_on(&mut self, cpu: CpuId) -> bool {
+        let place = &mut self.cpus[cpu.index()];
+        let at = place.busy_until;
+        if !place.has_more_to_do() {
+            place.segment_since = at;
+            self.arm_completion(cpu);
+            return false;
+        }
+        let is_alone = at <= self.alone_until && (at <= self.ticks.next || self.ticks.cpus.is_empty());
+        if is_alone && place.path_end_at.is_none() && self.queue.is_quiet_until(at) {
+            // As the event would: see `next_event` and `path_ends`.
+            place.next_count();
+            self.stats.events += 1;
+            self.now = at;
+            place.enter_kernel(at);
+            return true;
+        }
+        self.queue_path_end(cpu);
+        false
+    }
+
+    /// Ends a path that takes time: queues its end, if anything is to be done then.
     fn settle(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
-        let goes_on = !place.pending.is_empty()
-            || place.rq.need_resched() != Resched::No
-            || place.waits_for_program()
-            || place.ends != Ends::Nothing
-            || !place.raised.is_empty();
-        if goes_on {
+        if place.has_more_to_do() {
             self.queue_path_end(cpu);
         } else {
             place.segment_since = place.busy_until;

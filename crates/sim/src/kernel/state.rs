@@ -36,6 +36,9 @@ pub(crate) struct Kernel {
     pub(super) bodies: Vec<Body>,
     pub(super) queue: EventQueue<Event>,
     pub(super) now: Instant,
+    /// Until when the path of the CPU that is driven may go on to its end without an event: nothing
+    /// else is to be done at this instant. Zero if something is.
+    pub(super) alone_until: Instant,
     pub(super) io: Io,
     pub(super) tracer: Tracer,
     pub(super) stats: Stats,
@@ -146,6 +149,7 @@ impl Kernel {
             queue: EventQueue::new(topology.nr_cpus()),
             topology,
             now: Instant::ZERO,
+            alone_until: Instant::ZERO,
             io: Io::new(tracing),
             tracer: Tracer::new(tracing),
             stats: Stats::default(),
@@ -166,6 +170,12 @@ impl Kernel {
             has_softirq_threads: false,
             spinners: Vec::new(),
         }
+    }
+
+    /// Says until when a path may go on to its end without an event.
+    #[inline(always)]
+    pub(crate) const fn set_alone_until(&mut self, until: Instant) {
+        self.alone_until = until;
     }
 
     #[inline(always)]
