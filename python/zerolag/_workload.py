@@ -50,6 +50,7 @@ class _Scheduled(_Table):
     group: Optional[str] = None
     cpus: Optional[Union[str, Sequence[int]]] = None
     cpuset: Optional[str] = None
+    process: Optional[str] = None
     policy: Optional[str] = None
     nice: Optional[int] = None
     priority: Optional[int] = None

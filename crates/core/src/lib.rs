@@ -144,7 +144,8 @@
 //! for (id, attr) in [fifo(20), fifo(10), SchedAttr::NORMAL].into_iter().enumerate() {
 //!     let (id, born_on) = (TaskId::from_index(id), CpuId(0));
 //!     let spec = TaskSpec {
-//!         id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId(0), born_on
+//!         id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId(0), born_on,
+//!         process: None,
 //!     };
 //!     let parcel = host.scheduler.create_task(Clock::at(Instant::ZERO), spec)?;
 //!     host.place(parcel, CpuId(0), Placement::Fork);
@@ -230,7 +231,7 @@ pub use words::clock::{Clock, PairClock};
 pub use words::config::{Config, ConfigError, Partition};
 pub use words::error::{DlParamError, NotHere, RtBandwidthError, ServerError, TaskError};
 pub use words::group::{GroupError, Idleness};
-pub use words::ids::{CpusetId, DomainId, LockId};
+pub use words::ids::{CpusetId, DomainId, LockId, ProcessId};
 pub use words::life::{CpuMode, Leave, Placement};
 pub use words::mode::TaskMode;
 pub use words::observe::Observer;

@@ -60,7 +60,7 @@ impl Machine {
         let id = TaskId(self.tasks);
         self.tasks += 1;
         let (group, cpuset, born_on) = (GroupId::ROOT, CpusetId::default(), CpuId(0));
-        let spec = TaskSpec { id, attr, affinity, group, cpuset, born_on };
+        let spec = TaskSpec { id, attr, affinity, group, cpuset, born_on, process: None };
         errno(self.scheduler.create_task(Clock::at(Instant::ZERO), spec))
     }
 }

@@ -46,6 +46,7 @@ fn a_bound_task_of_an_offline_cpu_stays_where_it_was_placed() {
             group: GroupId::ROOT,
             cpuset: CpusetId::default(),
             born_on: CpuId(0),
+            process: None,
         };
         let parcel = scheduler.create_task(NOW, spec).expect("a task");
         let rqs = [0, 1].map(|cpu| scheduler.new_rq(CpuId(cpu)));

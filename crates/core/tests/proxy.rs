@@ -52,6 +52,7 @@ impl World {
             group,
             cpuset: CpusetId::default(),
             born_on: CpuId(cpu as u32),
+            process: None,
         };
         let parcel = self.scheduler.create_task(self.clock(), spec).expect("a valid task");
         let now = self.clock();

@@ -58,6 +58,7 @@ fn admit(attr: SchedAttr, kernel: KernelVersion, cpus: u32) -> Result<(), Errno>
         group: GroupId::ROOT,
         cpuset: CpusetId::default(),
         born_on: CpuId(0),
+        process: None,
     };
     match scheduler.create_task(Clock::at(Instant::ZERO), spec) {
         Ok(_) => Ok(()),

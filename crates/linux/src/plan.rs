@@ -110,6 +110,11 @@ impl Plan {
             let why = "threads are created where the program that starts them runs".to_owned();
             refusals.push(Refusal { subject: format!("created_on of task {}", task.name), why });
         }
+        if !program.processes.is_empty() && !program.is_one_process() {
+            let why = "all threads of a run are of one process: name one, for every task and service".to_owned();
+            let names = program.processes.join(", ");
+            refusals.push(Refusal { subject: format!("process {names}"), why });
+        }
         let clamps_task = program.tasks.iter().any(|task| task.clamp != UtilClamp::NONE);
         if clamps_task || program.groups.iter().any(|group| group.clamp != UtilClamp::NONE) {
             let why = "utilisation clamps are not set on a host: most kernels of distributions lack them".to_owned();

@@ -244,6 +244,9 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     assert!(partition.iter().any(|refusal| refusal.why.contains("global setting")), "{partition:?}");
     let created = refused("[task.a]\ncreated_on = 0\nsteps = [{ run = \"1ms\" }]\n");
     assert!(created.iter().any(|refusal| refusal.subject == "created_on of task a"), "{created:?}");
+    let apart =
+        refused("[task.a]\nprocess = \"p\"\nsteps = [{ run = \"1ms\" }]\n[task.b]\nsteps = [{ run = \"1ms\" }]\n");
+    assert!(apart.iter().any(|refusal| refusal.subject == "process p"), "{apart:?}");
 }
 
 #[test]

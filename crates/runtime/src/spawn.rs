@@ -126,6 +126,7 @@ impl TaskBuilder {
             group: self.group.state.id,
             cpuset: CpusetId::default(),
             born_on,
+            process: None,
         };
         let mut caller = Caller::new(&engine, born_on);
         if let Err(refused) = caller.create(spec, ended) {

@@ -114,6 +114,7 @@ impl Machine {
         let core = Config::new(topology.clone(), settings.clone())
             .with_cpusets(&cpuset::partitions(&program))?
             .with_group_reserve(groups_ever(&program, &changes))
+            .with_process_reserve(program.processes.len())
             // Twice as many as a CPU has on average: a queue grows when it once has more.
             .with_queue_reserve((2 * instances).div_ceil(topology.nr_cpus()).clamp(4, 64))
             .with_scan_cost(costs.scan_per_cpu)

@@ -34,6 +34,8 @@ pub struct Program {
     pub changes: Vec<TimedChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
     pub cpusets: Vec<CpusetDef>,
+    /// The names of processes whose threads share a memory.
+    pub processes: Vec<Arc<str>>,
     /// Interrupt lines of devices.
     pub interrupts: Vec<InterruptDef>,
     /// What these become under the settings of a run; empty until then.
@@ -73,6 +75,13 @@ impl Program {
         queues
     }
 
+    /// Returns whether all tasks are threads of one process.
+    #[must_use]
+    pub fn is_one_process(&self) -> bool {
+        let mut tasks = self.tasks.iter();
+        tasks.next().is_some_and(|first| first.process.is_some() && tasks.all(|task| task.process == first.process))
+    }
+
     fn takes_finite_requests(&self, task: &TaskDef) -> bool {
         let first = task.phases.first().and_then(|phase| phase.actions.first());
         matches!(first, Some(Action::Take(queue)) if self.source_of(*queue).is_none_or(ArrivalSource::is_finite))
@@ -99,6 +108,9 @@ pub struct TaskDef {
     pub group: Option<usize>,
     /// Its cpuset: index into [`Program::cpusets`]; `None` is the whole machine.
     pub cpuset: Option<usize>,
+    /// The process of its threads: index into [`Program::processes`]. `None`: each thread is a
+    /// process by itself.
+    pub process: Option<usize>,
     /// Its utilisation clamps.
     pub clamp: UtilClamp,
     /// How often it runs through its phases; `None` is forever.
@@ -123,6 +135,7 @@ impl TaskDef {
             affinity: None,
             group: None,
             cpuset: None,
+            process: None,
             clamp: UtilClamp::NONE,
             turns: None,
         }

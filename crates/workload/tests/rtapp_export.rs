@@ -77,6 +77,7 @@ protocol = "inherit"
 [task.a]
 cpuset = "left"
 created_on = 1
+process = "p"
 steps = [{ run = "1500ns" }, { kernel = "1ms" }, { sem_wait = "items" }, { sem_post = "items" },
          { sleep = { exponential = { mean = "1ms" } } }, { stamp = 3 }, { spin = { wall = "1ms", chunk = "1us" } },
          { lock = "polite" }, { unlock = "polite" }, { lock = "plain" }, { unlock = "plain" }]
@@ -98,6 +99,7 @@ steps = [{ run = "1ms" }]
             "random times (task a)",
             "semaphore items above zero at the start",
             "task a is created on CPU 1",
+            "task a is of process p, and not all are",
             "task a looking at the clock every 1us",
             "the weight of group /web",
             "time stamps (task a)",

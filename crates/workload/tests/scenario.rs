@@ -250,6 +250,10 @@ fn each_mistake_is_named_with_what_would_be_right() {
             "s.toml:2:8: error: CPU 4 does not exist: the machine has CPUs 0..=3\n  help: name a CPU that exists, or choose a machine with more CPUs",
         ),
         (
+            &format!("process = \"\"\n{RUN}"),
+            "s.toml:2:11: error: `process` is empty: name the process that the threads share",
+        ),
+        (
             &format!("created_on = 4\n{RUN}"),
             "s.toml:2:14: error: CPU 4 does not exist: the machine has CPUs 0..=3\n  help: name a CPU that exists, or choose a machine with more CPUs",
         ),

@@ -90,6 +90,8 @@ struct NoTaskLost {
     rt_is_passive: bool,
     /// Whether balancing compares the loads of groups of CPUs (`fair_balance`).
     is_by_load: bool,
+    /// Whether tasks are kept under the cache that their process prefers (`llc_balancing`).
+    gathers: bool,
     topology: Option<Topology>,
     /// When the last turn of a task above the fair class ended on each CPU.
     above_until: IdTable<CpuId, Instant>,
@@ -121,6 +123,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         lenders: (context.meta.setting("proxy_exec") == Some("on")).then(BTreeSet::new),
         lent_until: Instant::ZERO,
         is_by_load: context.settings().fair_balance.is_by_load(),
+        gathers: context.settings().llc_balancing && context.meta.setting("processes").is_some(),
         rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         loses_offline: context.settings().bandwidth_offline_loss,
@@ -375,7 +378,10 @@ impl NoTaskLost {
         // A weaker CPU takes a task although the class above goes on, once that leaves little; so
         // does any CPU that compares loads.
         let goes_on = |from: &CpuId| takes_late(*from) && before.running_prio(*from).is_some_and(is_above);
-        let taken = wait.came_from.filter(goes_on).map(|_| at);
+        let is_far =
+            |from: &CpuId| self.topology.as_ref().is_some_and(|topology| topology.distance(*from, cpu) > Distance::Llc);
+        // So does one under another cache, once its process does not prefer the one any more.
+        let taken = wait.came_from.filter(|from| goes_on(from) || self.gathers && is_far(from)).map(|_| at);
         [Some(rq), wait.came_from].into_iter().flatten().filter_map(hides).max().max(taken)
     }
 

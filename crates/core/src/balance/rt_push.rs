@@ -174,6 +174,7 @@ mod tests {
                         group: GroupId::ROOT,
                         cpuset: CpusetId::default(),
                         born_on: cpu,
+                        process: None,
                     },
                 )
                 .expect("it is a task");

@@ -22,7 +22,7 @@ use core::hash::{Hash, Hasher};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use zerolag_model::settings::OverloadScope;
-use zerolag_model::{CpuId, Prio};
+use zerolag_model::{ClassId, CpuId, Prio};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Checks that the published state of every CPU is true: priorities, load, running count, idle
@@ -49,6 +49,7 @@ impl<L: RawMutex> Scheduler<L> {
                 return Err(format!("CPU {cpu} has published that {is_said:?} runs, but {runs:?} does"));
             }
             rq.check_pressure()?;
+            self.check_wanted(rq)?;
             let level = rq.is_online().then(|| rq.top_prio());
             if !self.shared.domain(cpu).cpupri.is_exact(cpu, level) {
                 return Err(format!("CPU {cpu} is not at its level in cpupri, which is that of {level:?}"));
@@ -63,6 +64,21 @@ impl<L: RawMutex> Scheduler<L> {
             if mask.contains(cpu) != overloaded || mask.snapshot().contains(cpu) != overloaded {
                 let verb = if overloaded { "is" } else { "is not" };
                 return Err(format!("CPU {cpu} {verb} overloaded, but its mask says otherwise"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the counts of the tasks of a CPU that prefer a cache.
+    fn check_wanted(&self, rq: &Rq) -> Result<(), String> {
+        let (cpu, processes) = (rq.cpu(), &self.shared.processes);
+        for cache in 0..processes.nr_caches() {
+            let queued =
+                rq.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Fair && task.fair.is_queued());
+            let wanted = queued.filter(|(_, task)| processes.preferred(task.id) == Some(cache)).count();
+            let counted = processes.wanted(cpu, cache);
+            if counted as usize != wanted {
+                return Err(format!("CPU {cpu} counts {counted} tasks that prefer cache {cache}, but has {wanted}"));
             }
         }
         Ok(())

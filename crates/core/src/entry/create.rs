@@ -53,6 +53,9 @@ impl<L: RawMutex> Scheduler<L> {
         if spec.id.index() >= self.shared.tasks_reserved() {
             return Err(TaskError::NotReserved(spec.id));
         }
+        if let Some(process) = spec.process.filter(|process| process.0 as usize >= self.config.process_reserve) {
+            return Err(TaskError::NoSuchProcess(process));
+        }
         self.check_attr(spec.id, spec.attr)?;
         let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
         self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
@@ -68,6 +71,7 @@ impl<L: RawMutex> Scheduler<L> {
         let mut dl = DlPart::default();
         dl.reserve(reserved, self.dl_faults());
         self.shared.recent_used.set(spec.id, spec.born_on);
+        self.shared.processes.join(spec.id, spec.process);
         Ok(Task {
             id: spec.id,
             stay,
@@ -101,6 +105,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// The load of a fair task stays in the averages of the CPU where it slept, and decays there.
     pub fn exit_parked(&self, now: Clock, parcel: &Parcel) {
         self.shared.groups.quit(parcel.0.group);
+        self.shared.processes.quit(parcel.id());
         self.give_back_all(&parcel.0, now.wall);
     }
 
@@ -134,7 +139,15 @@ mod tests {
     type Spinning = Scheduler<parking_lot::RawMutex>;
 
     fn spec(attr: SchedAttr, group: GroupId) -> TaskSpec {
-        TaskSpec { id: TaskId(0), attr, affinity: None, group, cpuset: CpusetId::default(), born_on: CpuId(0) }
+        TaskSpec {
+            id: TaskId(0),
+            attr,
+            affinity: None,
+            group,
+            cpuset: CpusetId::default(),
+            born_on: CpuId(0),
+            process: None,
+        }
     }
 
     /// Runs a task to its end; returns its body and its number of stays.

@@ -39,7 +39,7 @@
 
 use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_claim, rt_pull, rt_push, rt_select};
-use crate::class::fair::{boost, park};
+use crate::class::fair::{boost, park, preferred_cache};
 use crate::class::{dl, dl_server, fair, rt, rt_throttle};
 use crate::entry::{plain_preempt, plain_tick, ticks};
 use crate::lifecycle;
@@ -417,6 +417,7 @@ impl<L: RawMutex> Scheduler<L> {
             Leave::Exit => {
                 let body = self.take_current(rq, cx, slot, Dequeue::Exit);
                 self.shared.groups.quit(body.group);
+                self.shared.processes.quit(body.id);
                 self.give_back_all(&body, now.wall);
                 Left::Dead(Parcel(body))
             }
@@ -597,6 +598,11 @@ impl<L: RawMutex> Scheduler<L> {
         if let Some(slot) = rq.current_slot().filter(|_| rq.phase() == Phase::Running) {
             let resched = match rq.current_class() {
                 ClassId::Rt => rt::tick(rq, cx, slot),
+                ClassId::Fair if rq.fair.tune.gathers => {
+                    let resched = fair::tick(rq, cx, slot);
+                    preferred_cache::tick(rq, cx, slot);
+                    lifecycle::soften(resched, self.config.settings.preempt)
+                }
                 ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
                 ClassId::Deadline => {
                     dl::tell_overrun(rq, cx, slot);

@@ -11,6 +11,7 @@ pub(crate) mod groups;
 pub(crate) mod hard_limits;
 pub(crate) mod lock_owners;
 pub(crate) mod pool;
+pub(crate) mod processes;
 pub(crate) mod recent_used;
 pub(crate) mod rt_runtime;
 pub(crate) mod sleeping;

@@ -36,6 +36,7 @@
 //! | group weights and loads | changing CPU; lock holder | a group's share here is a tick late |
 //! | claims (`pull_claimed`) | pulling CPU | never stale: changed by compare-and-swap |
 //! | holders of locks | host, at lock and unlock | a waiter is parked, then sent to the holder |
+//! | processes | see [`Processes`] | |
 //! | home directory | CPU that moves the body | lock holder finds the slot empty and looks again |
 //!
 //! A CPU's notes are emptied by the holder of its run-queue lock.
@@ -59,6 +60,7 @@ use crate::shared::cpudl::CpuDl;
 use crate::shared::cpupri::CpuPri;
 use crate::shared::groups::GroupTable;
 use crate::shared::lock_owners::LockOwners;
+use crate::shared::processes::Processes;
 use crate::shared::recent_used::RecentUsed;
 use crate::shared::wakers::Wakers;
 use crate::words::atomic_mask::{AtomicCpuMask, Threads};
@@ -261,6 +263,7 @@ pub(crate) struct Shared<L: RawMutex> {
     /// The budgets of searches for idle CPUs.
     pub(crate) budgets: Budgets,
     pub(crate) lock_owners: LockOwners,
+    pub(crate) processes: Processes,
 }
 
 /// The place of a task's body.
@@ -277,7 +280,7 @@ snapshot_of!(RootDomain<L>, L: {
 });
 snapshot_of!(Shared<L>, L: {
     cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
-    wakers recent_used jiffies asked_first budgets lock_owners
+    wakers recent_used jiffies asked_first budgets lock_owners processes
 } { overload_scope });
 
 impl<L: RawMutex> Shared<L> {
@@ -339,6 +342,7 @@ impl<L: RawMutex> Shared<L> {
             asked_first: AtomicU32::new(0),
             budgets: Budgets::new(config),
             lock_owners: LockOwners::default(),
+            processes: Processes::new(config),
             rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
         }
     }
@@ -588,6 +592,7 @@ impl<L: RawMutex> Shared<L> {
         self.directory.extend((have..tasks).map(|_| AtomicU64::new(0)));
         self.wakers.reserve(tasks);
         self.recent_used.reserve(tasks);
+        self.processes.reserve(tasks);
     }
 
     pub(crate) fn tasks_reserved(&self) -> usize {

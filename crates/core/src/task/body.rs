@@ -17,7 +17,7 @@
 use crate::entity::dl::{DlPart, Faults};
 use crate::entity::fair::FairEntity;
 use crate::entity::rt::RtEntity;
-use crate::words::ids::CpusetId;
+use crate::words::ids::{CpusetId, ProcessId};
 use crate::words::life::{Bound, Engaged};
 use crate::words::mode::TaskMode;
 use crate::words::wait::Lent;
@@ -40,6 +40,8 @@ pub struct TaskSpec {
     pub cpuset: CpusetId,
     /// The CPU of its parent, where the search for a CPU begins.
     pub born_on: CpuId,
+    /// The process whose memory it shares; `None` means that it shares none.
+    pub process: Option<ProcessId>,
 }
 
 /// The body of a task. Only the scheduler accesses its fields.

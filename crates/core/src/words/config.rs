@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use zerolag_model::settings::TunableScaling;
-use zerolag_model::{CpuId, CpuMask, Duration, ServerKind, ServerParams, Settings, Topology};
+use zerolag_model::{CpuId, CpuMask, Distance, Duration, ServerKind, ServerParams, Settings, Topology};
 
 /// The configuration of a scheduler.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Config {
     pub(crate) queue_reserve: usize,
     /// The number of groups that can exist besides the root.
     pub(crate) group_reserve: usize,
+    /// The number of processes with several threads.
+    pub(crate) process_reserve: usize,
     /// The number of threads that drive the scheduler.
     pub(crate) threads: Threads,
     /// CPUs without load balancing (`isolcpus`). They form a root domain of their own, the last
@@ -94,6 +96,7 @@ impl Config {
             domain_of_cpuset: alloc::vec![Some(DomainId::REST)],
             queue_reserve: 64,
             group_reserve: 64,
+            process_reserve: 0,
             threads: Threads::Many,
             isolated,
             housekeeping,
@@ -173,6 +176,15 @@ impl Config {
         self
     }
 
+    /// Returns the configuration with room for `processes` processes. Their threads are gathered
+    /// under one cache (`llc_balancing`); a task without a process is one by itself. The default is
+    /// zero.
+    #[must_use]
+    pub const fn with_process_reserve(mut self, processes: usize) -> Self {
+        self.process_reserve = processes;
+        self
+    }
+
     /// Returns the configuration for a host with this number of threads.
     #[must_use]
     pub const fn with_threads(mut self, threads: Threads) -> Self {
@@ -195,6 +207,18 @@ impl Config {
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
+    }
+
+    /// Returns whether tasks are moved to the cache that their process prefers: the machine has
+    /// several caches, and several CPUs share one (`sd_in_multi_llcs`), load is tracked, and there
+    /// are processes.
+    pub(crate) fn gathers(&self) -> bool {
+        let cache = self.topology.span(CpuId(0), Distance::Llc).len();
+        self.settings.llc_balancing
+            && self.process_reserve > 0
+            && self.settings.tracks_load()
+            && !self.settings.fair_balance.is_by_load()
+            && (2..self.topology.nr_cpus()).contains(&cache)
     }
 
     /// Returns the initial parameters of a deadline server.

@@ -1,6 +1,6 @@
 //! The errors of the entry points, each with the kernel's errno.
 
-use crate::words::ids::CpusetId;
+use crate::words::ids::{CpusetId, ProcessId};
 use core::fmt;
 use zerolag_model::{DlParams, GroupId, ServerParams, TaskId};
 
@@ -26,6 +26,8 @@ pub enum TaskError {
     NoSuchCpuset(CpusetId),
     /// There is no such group.
     NoSuchGroup(GroupId),
+    /// There is no such process.
+    NoSuchProcess(ProcessId),
     /// The id is beyond the reserved ids.
     NotReserved(TaskId),
     /// The deadline parameters are invalid (EINVAL).
@@ -55,6 +57,7 @@ impl fmt::Display for TaskError {
             Self::NoCpu(task) => write!(f, "no CPU left for task {task}: its affinity and its cpuset share none"),
             Self::NoSuchCpuset(cpuset) => write!(f, "there is no cpuset {}", cpuset.0),
             Self::NoSuchGroup(group) => write!(f, "there is no group {group}"),
+            Self::NoSuchProcess(process) => write!(f, "there is no process {}", process.0),
             Self::NotReserved(task) => write!(f, "task id {task} is beyond what was reserved"),
             Self::DeadlineParams(task, wrong) => write!(f, "task {task}: {wrong} (EINVAL)"),
             Self::NotWholeDomain(task) => {

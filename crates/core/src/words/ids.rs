@@ -27,6 +27,11 @@ impl Slot {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LockId(pub u32);
 
+/// The number of a process, whose threads share a memory: a dense number, chosen by the host
+/// ([`Config::with_process_reserve`](crate::Config::with_process_reserve)).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProcessId(pub u32);
+
 /// The index of a cpuset of the scheduler's configuration; 0 is the machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CpusetId(pub u16);

@@ -183,6 +183,8 @@ pub(crate) enum Imbalance {
     Util(u64),
     /// One task that needs more capacity than its CPU has.
     Misfit,
+    /// One task that prefers the taker's cache.
+    Strayed,
 }
 
 /// Why a round of balancing runs.

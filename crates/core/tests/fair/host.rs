@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerolag_core::call::{Answer, Call, LeftAs, Place, Refused, Rqs, Under};
 use zerolag_core::{
-    Clock, Config, GroupTimer, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer,
-    Scheduler, Step, TaskMode, TaskSpec, Tracing, Weight, Work,
+    Clock, Config, GroupTimer, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, ProcessId, Resched, Rq,
+    RqTimer, Scheduler, Step, TaskMode, TaskSpec, Tracing, Weight, Work,
 };
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
@@ -53,6 +53,8 @@ pub(crate) struct Host {
     pub(crate) migrations: u32,
     /// Two CPUs of different root domains that a step wanted to lock together.
     pub(crate) strayed: Option<(CpuId, CpuId)>,
+    /// The number of processes whose threads most tasks are.
+    pub(crate) processes: u32,
     /// Whether what has a short way is done the long way in a copy, too.
     pub(crate) compares_ways: bool,
 }
@@ -84,6 +86,7 @@ impl Host {
             migrations: 0,
             strayed: None,
             compares_ways: false,
+            processes: 0,
         }
     }
 
@@ -158,7 +161,9 @@ impl Host {
     ) -> TaskId {
         let id = TaskId::from_index(self.tasks.len());
         let affinity = affinity.map(|list| Arc::new(list.parse::<CpuMask>().expect("a CPU list")));
-        let spec = TaskSpec { id, attr, affinity, group, cpuset: Default::default(), born_on: CpuId(0) };
+        // Two of three tasks are threads of a process with others.
+        let process = (self.processes > 0 && !id.0.is_multiple_of(3)).then(|| ProcessId(id.0 % self.processes));
+        let spec = TaskSpec { id, attr, affinity, group, cpuset: Default::default(), born_on: CpuId(0), process };
         self.call(&Call::CreateTask { spec }).expect("a valid task");
         let parcel = self.hand.take().expect("a created task is in hand");
         let left = match program {
@@ -511,6 +516,10 @@ impl Host {
     /// Checks every run queue, and that every task is in the place that the host knows.
     pub(crate) fn check(&self) {
         self.sched.check_bandwidth(&self.rqs.iter().collect::<Vec<_>>());
+        if self.processes > 0 {
+            let rqs: Vec<&Rq> = self.rqs.iter().collect();
+            self.sched.check_published(&rqs).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
         assert!(self.hand.is_none(), "no body is left in hand: {:?}", self.hand);
         let mut queued = vec![0; self.tasks.len()];
         for rq in &self.rqs {

@@ -400,6 +400,22 @@ proptest! {
         run_all(World::on(machine.expect("4 capacities"), KernelVersion::V6_12.settings(), 6), events);
     }
 
+    /// The counts of tasks that prefer a cache are those of the queued tasks.
+    #[test]
+    fn threads_of_processes_under_two_caches(
+        events in proptest::collection::vec(event(), 1..200),
+        cores in 2_u32..4,
+        limited in any::<bool>(),
+    ) {
+        let machine = Topology::new(1, 2, cores, 1).expect("a machine");
+        let throttle = if limited { Throttle::Immediate } else { Throttle::AtUserReturn };
+        let settings = Settings { throttle, llc_aggr_tolerance: 2, ..KernelVersion::V7_3.settings() };
+        let config = Config::new(machine, settings).with_group_reserve(6).with_process_reserve(2);
+        let mut world = World { host: Host::with_config(config), groups: vec![GroupId::ROOT] };
+        world.host.processes = 2;
+        run_all(world, events);
+    }
+
     #[test]
     fn eevdf_without_delay_on_three_cpus(events in proptest::collection::vec(event(), 1..200)) {
         check(KernelVersion::V6_6, 3, events);

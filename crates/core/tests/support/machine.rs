@@ -66,6 +66,7 @@ impl Machine {
             group: GroupId::ROOT,
             cpuset: CpusetId::default(),
             born_on: CpuId(cpu),
+            process: None,
         };
         let parcel = self.scheduler.create_task(Clock::at(Instant::ZERO), spec).expect("a reserved task");
         self.put(parcel, cpu, Placement::Fork);

@@ -381,7 +381,7 @@ impl World {
         }
         let born_on = self.cpu_of(by);
         self.where_allowed[id.index()] = (affinity.clone(), cpuset);
-        let spec = TaskSpec { id, attr, affinity, group: GroupId::ROOT, cpuset, born_on };
+        let spec = TaskSpec { id, attr, affinity, group: GroupId::ROOT, cpuset, born_on, process: None };
         match self.call(&Call::CreateTask { spec }) {
             Ok(_) => {}
             Err(error) if is_refusal(&error) => return false,

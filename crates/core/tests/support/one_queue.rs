@@ -41,6 +41,7 @@ impl Bench {
                 group,
                 cpuset: Default::default(),
                 born_on: CpuId(0),
+                process: None,
             };
             let parcel = bench.sched.create_task(Clock::at(Instant::ZERO), spec).expect("a valid task");
             bench.wake(parcel, Placement::Fork);

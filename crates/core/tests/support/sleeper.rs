@@ -84,7 +84,8 @@ impl Bench {
     }
 
     fn create(&self, id: TaskId, attr: SchedAttr, group: GroupId) -> Parcel {
-        let spec = TaskSpec { id, attr, affinity: None, group, cpuset: CpusetId::default(), born_on: CPU };
+        let spec =
+            TaskSpec { id, attr, affinity: None, group, cpuset: CpusetId::default(), born_on: CPU, process: None };
         self.scheduler.create_task(Clock::at(self.now), spec).expect("a valid task")
     }
 

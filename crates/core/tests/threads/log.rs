@@ -21,7 +21,7 @@ pub(crate) fn clock(ticket: u64) -> Clock {
 
 pub(crate) fn spec(id: TaskId, attr: SchedAttr) -> TaskSpec {
     let born_on = CpuId(id.0 % CPUS);
-    TaskSpec { id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId::default(), born_on }
+    TaskSpec { id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId::default(), born_on, process: None }
 }
 
 pub(crate) fn config(settings: &Settings) -> Config {

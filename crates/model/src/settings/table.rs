@@ -386,6 +386,25 @@ settings! {
             ni_rate: bool = false, V7_2 => true;
         "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
             wakeup_preemption: bool = true;
+        /// Commits df0d98475954 and others, 067a31358143 (the switch). It has an effect on machines
+        /// with several caches, each of several CPUs, and on processes of several threads.
+        "llc_balancing": "fair tasks are moved to the cache where their process ran most (7.2)",
+            llc_balancing: bool = false, V7_2 => true;
+        /// Commit c1e7fe5e75ed. Here it bounds threads only: the memory of a process has no size.
+        "llc_balancing.aggr_tolerance":
+            "a process may run this many times as many threads as fit a cache; 0: none is gathered, 100: all are",
+            llc_aggr_tolerance: u32(0..=100) = 1;
+        /// In whole ticks, at least one: `HZ / 100`.
+        "llc_balancing.epoch_period": "processes are scanned at this interval, in which their run times halve",
+            llc_epoch_period: Duration(MS, MS.length..=Duration::from_secs(10)) = Duration::from_millis(10);
+        "llc_balancing.epoch_affinity_timeout":
+            "epochs without a scan after which a process prefers no cache any more",
+            llc_epoch_affinity_timeout: u32(0..=100_000) = 5;
+        "llc_balancing.overaggr_pct":
+            "util in percent up to which a cache takes tasks that prefer it; half as much again without SMT",
+            llc_overaggr_pct: u32(0..=100) = 50;
+        "llc_balancing.imb_pct": "how much more util than another in percent makes a cache much fuller",
+            llc_imb_pct: u32(0..=1000) = 20;
         /// Linux v7.3 `kernel/sched/fair.c`, `enqueue_hierarchy`, `__calc_prop_weight`,
         /// `reweight_eevdf`.
         "fair_hierarchy": "where the fair tasks of groups compete (7.3)",

@@ -15,7 +15,7 @@ use crate::program::state::Programs;
 use crate::program::task::{State, WaitFor};
 use crate::queue::Phase;
 use std::sync::Arc;
-use zerolag_core::{CpusetId, Home, NotHere, TaskSpec};
+use zerolag_core::{CpusetId, Home, NotHere, ProcessId, TaskSpec};
 use zerolag_model::{CpuId, SchedAttr, TaskId, TraceEvent};
 use zerolag_workload::change::Change;
 
@@ -40,7 +40,8 @@ impl Groups {
         kernel.reserve_tasks(id.index() + 1);
         let attr: SchedAttr = task.attr;
         let cpuset = task.cpuset.map_or_else(CpusetId::default, cpuset::id_of);
-        let spec = TaskSpec { id, attr, affinity: task.affinity.clone(), group, cpuset, born_on };
+        let process = task.process.map(|process| ProcessId(process as u32));
+        let spec = TaskSpec { id, attr, affinity: task.affinity.clone(), group, cpuset, born_on, process };
         let clock = kernel.clock(born_on);
         let mut parcel = kernel
             .scheduler()

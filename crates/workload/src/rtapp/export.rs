@@ -109,6 +109,10 @@ impl Writer<'_> {
             None => -1,
             Some(turns) => self.int(turns, || format!("{turns} turns of task {}", task.name)),
         };
+        if let Some(process) = task.process.filter(|_| !self.program.is_one_process()) {
+            let name = &self.program.processes[process];
+            self.cannot(&format!("task {} is of process {name}, and not all are", task.name));
+        }
         if let Some(cpu) = task.created_on {
             self.cannot(&format!("task {} is created on CPU {cpu}", task.name));
         }

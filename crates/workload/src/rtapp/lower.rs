@@ -255,6 +255,7 @@ impl Lower<'_> {
             affinity,
             group,
             cpuset: None,
+            process: None,
             clamp: zerolag_model::UtilClamp::NONE,
             turns,
             phases,

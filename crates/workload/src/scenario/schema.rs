@@ -234,6 +234,7 @@ fn task_key(key: &str) -> Value {
         "flags" => json!({ "type": "array", "items": { "enum": DlFlags::ALL.map(|(_, name)| name) } }),
         "cpus" => defined("cpus"),
         "cpuset" | "group" | "name" => string(),
+        "process" => json!({ "type": "string", "minLength": 1 }),
         "instances" => threads(),
         "created_on" => int(0, MAX_CPUS as i64 - 1),
         "loop" => json!({ "anyOf": [defined("count"), { "const": "forever" }] }),

@@ -33,9 +33,9 @@ use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
 /// Keys of a service: its own, and those of its threads.
-pub(super) const KEYS: [&str; 21] = [
+pub(super) const KEYS: [&str; 22] = [
     "arrivals", "load", "workers", "queue", "requests", "until", "irq_cpus", "policy", "priority", "nice", "slice",
-    "runtime", "deadline", "period", "flags", "cpus", "cpuset", "group", "delay", "steps", "phase",
+    "runtime", "deadline", "period", "flags", "cpus", "cpuset", "group", "process", "delay", "steps", "phase",
 ];
 
 /// The kinds of arrivals.

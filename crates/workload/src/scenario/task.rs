@@ -22,7 +22,7 @@ use zerolag_model::{
 
 pub(super) const SCHED_KEYS: [&str; 8] =
     ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags"];
-pub(super) const TASK_KEYS: [&str; 20] = [
+pub(super) const TASK_KEYS: [&str; 21] = [
     "policy",
     "priority",
     "nice",
@@ -34,6 +34,7 @@ pub(super) const TASK_KEYS: [&str; 20] = [
     "cpus",
     "cpuset",
     "group",
+    "process",
     "uclamp_min",
     "uclamp_max",
     "instances",
@@ -120,6 +121,7 @@ impl Reader<'_> {
             AffinityChange::Keep | AffinityChange::Reset => None,
         };
         let group = self.group(table);
+        let process = self.process(table);
         let delay = table.time("delay", self.report).unwrap_or_default();
         let created_on = table.int("created_on", 0..=u64::from(u32::MAX), self.report);
         let created_on = created_on.and_then(|(number, place)| self.existing_cpu(number, place));
@@ -147,7 +149,34 @@ impl Reader<'_> {
         });
         let clamp = self.clamp(table);
         let name = entry.key.into();
-        Some(TaskDef { name, instances, delay, created_on, attr, affinity, group, cpuset, clamp, turns, phases })
+        Some(TaskDef {
+            name,
+            instances,
+            delay,
+            created_on,
+            attr,
+            affinity,
+            group,
+            cpuset,
+            process,
+            clamp,
+            turns,
+            phases,
+        })
+    }
+
+    /// Reads the process of a task's threads; returns its number.
+    fn process(&mut self, table: &Table<'_, '_>) -> Option<usize> {
+        let (name, place) = table.string("process", self.report)?;
+        if name.is_empty() {
+            self.report.error(place, "`process` is empty: name the process that the threads share");
+            return None;
+        }
+        let known = &mut self.assembly.program.processes;
+        Some(known.iter().position(|known| **known == *name).unwrap_or_else(|| {
+            known.push(name.into());
+            known.len() - 1
+        }))
     }
 
     /// Reads the utilisation clamps.

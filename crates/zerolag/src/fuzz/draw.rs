@@ -4,7 +4,7 @@
 use super::aim::aim;
 use super::changes::changes;
 use super::dice::Dice;
-use super::draft::{Block, Draft};
+use super::draft::{Block, Draft, Line};
 use super::tasks::{interrupts, services, tasks};
 use super::twin::Twin;
 use zerolag_model::KernelVersion;
@@ -76,6 +76,8 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     if dice.once_in(2) {
         aim(dice, &mut draft);
     }
+    // Dice of their own: the rest is what it was before there were processes.
+    processes(&mut Dice::new(!seed, number), &mut draft);
     draft
 }
 
@@ -167,6 +169,36 @@ const SETTINGS: [(&str, &[&str]); 45] = [
     ("fault.asym_strong_hides", &["on", "off"]),
     ("fault.asym_misfit_hides", &["on", "off"]),
     ("fault.asym_thread_stays", &["on", "off"]),
+];
+
+/// Makes tasks and services threads of processes, on a machine with several caches.
+fn processes(dice: &mut Dice, draft: &mut Draft) {
+    let counts = ["sockets", "llcs_per_socket"];
+    let has_caches = |block: &Block| block.head == "[machine]" && counts.iter().any(|key| block.value(key) > Some("1"));
+    if !draft.blocks.iter().any(has_caches) || dice.once_in(2) {
+        return;
+    }
+    for block in &mut draft.blocks {
+        if block.head == "[settings]" {
+            for (key, values) in CACHE_SETTINGS {
+                if dice.once_in(2) {
+                    block.line(format!("\"{key}\" = {}", dice.pick(values)));
+                }
+            }
+        }
+        if (block.head.starts_with("[task.") || block.head.starts_with("[service.")) && !dice.once_in(3) {
+            block.lines.insert(0, Line::Text(format!("process = \"shared{}\"", dice.of(0, 1))));
+        }
+    }
+}
+
+const CACHE_SETTINGS: [(&str, &[&str]); 6] = [
+    ("llc_balancing", &["\"on\"", "\"on\"", "\"off\""]),
+    ("llc_balancing.aggr_tolerance", &["0", "1", "2", "100"]),
+    ("llc_balancing.epoch_period", &["\"1ms\"", "\"10ms\"", "\"50ms\""]),
+    ("llc_balancing.epoch_affinity_timeout", &["0", "1", "5"]),
+    ("llc_balancing.overaggr_pct", &["0", "50", "100"]),
+    ("llc_balancing.imb_pct", &["0", "20", "300"]),
 ];
 
 fn settings(dice: &mut Dice, hz: u64, nr_cpus: u64) -> Block {

@@ -151,6 +151,10 @@ impl Plan {
         self.kernel.name().clone_into(&mut meta.kernel);
         meta.costs.clone_from(&self.config.costs.name);
         meta.settings = self.config.settings.recorded().map(|(key, value)| (key.to_owned(), value)).collect();
+        // Not a setting, but what one depends on: monitors look at it.
+        if !self.program.processes.is_empty() {
+            meta.settings.push(("processes".to_owned(), self.program.processes.len().to_string()));
+        }
         meta
     }
 
@@ -210,10 +214,21 @@ impl Plan {
             return None;
         }
         let at = changes.find(|(one, two)| one != two).map(|(one, _)| Instant::ZERO.saturating_add(one.at));
-        let Program { tasks, resources, sources, groups, changes: _, cpusets, interrupts, kernel_work, origin } = one;
+        let Program {
+            tasks,
+            resources,
+            sources,
+            groups,
+            changes: _,
+            cpusets,
+            processes,
+            interrupts,
+            kernel_work,
+            origin,
+        } = one;
         let is_same = (tasks, resources, sources, groups) == (&two.tasks, &two.resources, &two.sources, &two.groups)
-            && (cpusets, interrupts, kernel_work, origin)
-                == (&two.cpusets, &two.interrupts, &two.kernel_work, &two.origin);
+            && (cpusets, processes) == (&two.cpusets, &two.processes)
+            && (interrupts, kernel_work, origin) == (&two.interrupts, &two.kernel_work, &two.origin);
         is_same.then(|| at.unwrap_or(Instant::FAR_FUTURE))
     }
 }

@@ -64,6 +64,7 @@ pub(crate) const FLOORS: Floors = &[
         "shared/cpupri",
         "shared/hard_limits",
         "shared/lock_owners",
+        "shared/processes",
         "shared/recent_used",
         "shared/wakers",
     ],
@@ -76,7 +77,15 @@ pub(crate) const FLOORS: Floors = &[
     &["rq/run_queue"],
     &["rq/fair_view", "rq/inspect"],
     // Classes: what happens to a queue. The eight files of the fair class are one recursion.
-    &["class", "class/dl_later", "class/dl_sums", "class/fair/load", "class/rt_lowest", "class/rt_throttle"],
+    &[
+        "class",
+        "class/dl_later",
+        "class/dl_sums",
+        "class/fair/load",
+        "class/fair/preferred_cache",
+        "class/rt_lowest",
+        "class/rt_throttle",
+    ],
     &[
         "class/fair/bandwidth class/fair/boost class/fair/delay class/fair/enqueue class/fair/flat \
          class/fair/groups \
@@ -95,6 +104,7 @@ pub(crate) const FLOORS: Floors = &[
         "balance/dl_select",
         "balance/fair",
         "balance/fair/by_load",
+        "balance/fair/cache_aware",
         "balance/fair/capacity_search",
         "balance/fair/distribute",
         "balance/fair/sis_prop",

@@ -23,6 +23,9 @@
 //! * *heavier tasks elsewhere*, where balancing compares loads (`fair_balance`): their groups look
 //!   busiest, also if each of these tasks has a CPU of its own. And a task behind a class above:
 //!   real-time tasks count in the load per task (`sum_nr_running`), so too little is to be moved.
+//! * *a process that prefers a cache* (`llc_balancing`) keeps its tasks there, however long they
+//!   wait: that a round moved nothing because of it is no failure, so the preference is never
+//!   dropped (`LBF_LLC_PINNED`). A trace says only whether there are processes.
 //! * *real-time tasks bound to a busy CPU*, where only the periodic balancer moves them: they weigh
 //!   most, so it comes back to that CPU in vain.
 
@@ -40,6 +43,8 @@ const STALE: &str = "a nohz_full CPU beside that of the task runs a real-time ta
 const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
 const DIVIDED: &str =
     "a task waits in a group of CPUs of which some are offline, isolated or in other domains: counts mislead";
+
+const KEPT: &str = "a process keeps its tasks under the cache that it prefers";
 
 const HEAVIER: &str = "balancing compares loads, and heavier tasks elsewhere make other groups look busier";
 const WEIGHTLESS: &str = "balancing compares loads, and real-time tasks count as tasks without load";
@@ -103,6 +108,9 @@ impl NoTaskLost {
         }
         if distance <= Distance::Llc {
             return None;
+        }
+        if self.gathers {
+            return Some(KEPT);
         }
         let is_alone_elsewhere = |other: &TaskView| {
             let Some(there) = other.rq.filter(|there| *there != rq) else { return false };
@@ -341,6 +349,30 @@ mod tests {
         let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &beside("1", false), lost);
         breaks("no-task-lost", &beside("3", true), lost);
+    }
+
+    /// `b` waits on CPU 0. CPU 1 is idle, under the same cache or another one.
+    #[test]
+    fn a_process_keeps_its_tasks_under_its_cache() {
+        let beside = |llcs: u32, settings: &[(&str, &str)], is_taken: bool| {
+            let mut script = Script::new(4);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            script.affinity(0, b, "0,2").wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 2, None, None).wake(1000, 0, b);
+            if is_taken {
+                script.migrate(420_000, b, 0, 2, MigrateReason::Periodic).run(420_000, 2, None, Some(b));
+            }
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 4 / llcs, 1).expect("four CPUs"));
+            trace.meta.settings.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+            trace
+        };
+        let (on, processes) = (("llc_balancing", "on"), ("processes", "2"));
+        holds("no-task-lost", &beside(2, &[on, processes], false));
+        holds("no-task-lost", &beside(2, &[on, processes], true));
+        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside(1, &[on, processes], false), lost);
+        breaks("no-task-lost", &beside(2, &[on], false), lost);
+        breaks("no-task-lost", &beside(2, &[processes, ("llc_balancing", "off")], false), lost);
     }
 
     /// `c` waits on CPU 3 beside the idle CPU 2, which it may not use: the group of CPUs 2 and 3

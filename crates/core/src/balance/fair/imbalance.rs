@@ -5,6 +5,8 @@
 //! * *Overloaded*: it has more tasks than CPUs, and they fill it. Blocked tasks that stay queued to
 //!   repay their lag count here too (`rq->nr_running`). The table below says how much is taken from
 //!   it.
+//! * *Strayed*: one of its tasks prefers the taker's cache and is to be moved there
+//!   ([`cache_aware`]).
 //! * *Uneven*: its own domain could not be balanced, because tasks are bound to CPUs there
 //!   (`sgc->imbalance`). One task is taken from it, whatever the averages are.
 //! * *Shared*: it is a core with several busy threads, seen by an idle CPU (`smt_balance`, 6.6).
@@ -54,7 +56,7 @@
 //! kernels ([`by_load`]); 5.15 tolerated larger differences between sockets. A CPU about to idle
 //! passes over a group that only tasks of the classes above, or that repay lag, overload.
 
-use crate::balance::fair::{by_load, capacity_search, idle_cpu, uneven};
+use crate::balance::fair::{by_load, cache_aware, capacity_search, idle_cpu, uneven};
 use crate::class::fair::capacity;
 use crate::queue::fair::asymmetric;
 use crate::rq::cx::Cx;
@@ -87,6 +89,9 @@ struct GroupLoad {
     most_used: Option<(u64, CpuId)>,
     /// The CPU with the most fair tasks, at least one.
     fullest: Option<(u32, CpuId)>,
+    /// The number of its tasks that prefer the taker's cache, and the CPU with most of them.
+    strays: u32,
+    most_strays: Option<(u32, CpuId)>,
     /// The CPU with the heaviest task that needs more capacity than the CPU has.
     misfit: Option<(u64, CpuId)>,
     /// The smallest and the largest remaining capacity of its CPUs.
@@ -102,17 +107,19 @@ enum GroupType {
     Misfit,
     Shared,
     Uneven,
+    Strayed,
     Overloaded,
 }
 
 impl GroupLoad {
     /// Classifies the group by its counts and, where load is tracked, by whether its tasks fill it
     /// (`group_classify`).
-    fn classify(&self, domain: &Domain, is_uneven: bool, is_shared: bool) -> GroupType {
+    fn classify(&self, domain: &Domain, is_strayed: bool, is_uneven: bool, is_shared: bool) -> GroupType {
         let is_full = self.capacity * 100 < self.util * domain.imbalance_pct;
         let is_crowded = self.capacity * domain.imbalance_pct < self.runnable * 100;
         match self.nr_running.cmp(&self.nr_cpus) {
             Ordering::Greater if !domain.tracks_load || is_full || is_crowded => GroupType::Overloaded,
+            _ if is_strayed => GroupType::Strayed,
             _ if is_uneven => GroupType::Uneven,
             _ if is_shared => GroupType::Shared,
             _ if self.misfit.is_some() => GroupType::Misfit,
@@ -136,6 +143,7 @@ impl GroupLoad {
             GroupType::Overloaded => self.average() > other.average(),
             // Of equals the first since 6.9; before, the last.
             GroupType::Misfit => self.misfit.map(|(load, _)| load) > other.misfit.map(|(load, _)| load),
+            GroupType::Strayed => self.strays > other.strays,
             GroupType::Spare => self.has_fewer_idle(other),
             GroupType::Shared if self.nr_idle + other.nr_idle > 0 => self.has_fewer_idle(other),
             // Of equals the first is taken, except of busy groups that are not cores: since 6.6 the
@@ -269,6 +277,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
         // Without a waiting task active balance asks for a running one.
         Imbalance::Tasks(_) => busiest.busiest.map(|(.., cpu)| cpu).or(busiest.fullest.map(|(_, cpu)| cpu))?,
         Imbalance::Util(_) => busiest.most_used?.1,
+        Imbalance::Strayed => busiest.most_strays?.1,
         Imbalance::Load(_) | Imbalance::Misfit => busiest.busiest?.2,
     };
     Some((cpu, imbalance))
@@ -400,7 +409,7 @@ impl Taker {
     fn may_relieve(&self, group: &GroupLoad, local: &GroupLoad, so_far: GroupType) -> bool {
         match group.kind {
             _ if !self.is_uneven => true,
-            GroupType::Overloaded | GroupType::Uneven | GroupType::Shared => true,
+            GroupType::Overloaded | GroupType::Strayed | GroupType::Uneven | GroupType::Shared => true,
             GroupType::Misfit => self.can_help(group) && self.may_take_misfit && local.kind == GroupType::Spare,
             GroupType::Spare | GroupType::Busy if self.faults.strong_hides && group.kind > so_far => true,
             GroupType::Spare | GroupType::Busy => !asymmetric::is_more(group.least, self.left),
@@ -424,6 +433,7 @@ fn measure<L: RawMutex>(
     let is_core = part.len() > 1 && part == cx.config.topology.span(CpuId(part.start), Distance::Smt);
     let mut group = GroupLoad { least: u64::MAX, ..GroupLoad::default() };
     let takes_rt = cx.config.settings.rt_balance.is_passive();
+    let gathers = rq.fair.tune.gathers && !domain.shares_cache;
     for cpu in part.map(CpuId) {
         if !cx.view().takes_part(rq.cpu(), cpu) {
             continue;
@@ -461,6 +471,8 @@ fn measure<L: RawMutex>(
         if misfit > 0 && group.misfit.is_none_or(|(most, _)| misfit > most) {
             group.misfit = Some((misfit, cpu));
         }
+        let strays = if gathers { cache_aware::strays(cx, cpu, rq.cpu()) } else { 0 };
+        group.strays += strays;
         // A task that is alone on a CPU at least as strong stays there, unless a busy thread of its
         // core makes that CPU weaker.
         if let Some(taker) = taker
@@ -473,6 +485,9 @@ fn measure<L: RawMutex>(
         }
         if nr > 0 && group.fullest.is_none_or(|(most, _)| nr > most) {
             group.fullest = Some((nr, cpu));
+        }
+        if nr > 0 && strays > 0 && group.most_strays.is_none_or(|(most, _)| strays > most) {
+            group.most_strays = Some((strays, cpu));
         }
         if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| util > most) {
             group.most_used = Some((util, cpu));
@@ -494,7 +509,17 @@ fn measure<L: RawMutex>(
     let is_uneven = group.first.is_some_and(|first| cx.view().is_uneven(first, domain.level));
     let smt_balance = cx.config.settings.smt_balance && domain.kind != BalanceKind::Periodic;
     let is_shared = smt_balance && domain.tracks_load && taker.is_some() && is_core && group.nr_fair > 1;
-    group.kind = group.classify(domain, is_uneven, is_shared);
+    let is_held = group.misfit.is_some() && taker.is_some_and(|taker| taker.is_uneven);
+    let is_strayed = group.strays > 0
+        && taker.is_some()
+        && !is_held
+        && group.first.is_some_and(|first| cache_aware::is_strayed(rq, cx, domain.level, first));
+    group.kind = group.classify(domain, is_strayed, is_uneven, is_shared);
+    if gathers && domain.kind != BalanceKind::NewIdle && domain.own == cx.config.topology.span(rq.cpu(), Distance::Llc)
+    {
+        let cache = group.first.map(|first| cx.shared.processes.cache_of(first));
+        cache.into_iter().for_each(|cache| cx.shared.processes.publish_used(cache, group.util, group.capacity));
+    }
     group
 }
 
@@ -514,7 +539,8 @@ fn imbalance(
         return None;
     }
     let has_spare = local.kind == GroupType::Spare;
-    let evens_out = domain.evens_out(local, busiest) && has_spare && domain.excess(local, busiest) > 1;
+    let has_many = busiest.kind == GroupType::Strayed || domain.excess(local, busiest) > 1;
+    let evens_out = domain.evens_out(local, busiest) && has_spare && has_many;
     if busiest.kind != GroupType::Overloaded && !evens_out {
         // A busy CPU leaves this to the idle ones. Two tasks on one CPU next to an idle CPU are an
         // imbalance; between groups of several CPUs only if the taker's group has at least two more
@@ -526,6 +552,7 @@ fn imbalance(
     }
     match busiest.kind {
         GroupType::Shared => Some(Imbalance::Tasks(1)),
+        GroupType::Strayed => Some(Imbalance::Strayed),
         GroupType::Overloaded if has_spare && domain.tracks_load && !domain.shares_cache => room(domain, local),
         GroupType::Overloaded if has_spare => some_tasks(tasks_to_even_out(domain, local, busiest)),
         GroupType::Overloaded => load_to_even_out(local, busiest, average, takes_rt).map(Imbalance::Load),

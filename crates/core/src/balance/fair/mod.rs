@@ -2,6 +2,7 @@
 //! ([`periodic`], [`newidle`]).
 
 pub(crate) mod by_load;
+pub(crate) mod cache_aware;
 pub(crate) mod capacity_search;
 pub(crate) mod distribute;
 pub(crate) mod idle_cpu;

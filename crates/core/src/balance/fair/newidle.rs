@@ -46,7 +46,7 @@ use crate::words::level::LEVELS;
 use crate::words::step::{Balance, BalanceKind, Imbalance, PairCont, Step};
 use core::ops::Range;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, Duration};
+use zerolag_model::{CpuId, Distance, Duration};
 
 /// Ends the idle period: a task wakes on this CPU. O(1).
 #[inline]
@@ -85,7 +85,9 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize, again: Opti
         let waits = does_one_wait && waits_in(cx, &span, &inner);
         let has_misfits = rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance);
         let settings = &cx.config.settings;
-        let can_find = waits || has_misfits;
+        // The kernel searches all domains if a task waits anywhere.
+        let has_strays = rq.fair.tune.gathers && does_one_wait && distance > Distance::Llc;
+        let can_find = waits || has_misfits || has_strays;
         if span == inner || !can_find && !settings.ni_random {
             continue;
         }
@@ -109,7 +111,7 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize, again: Opti
             let found = find_imbalance(rq, cx, level, BalanceKind::NewIdle);
             // Not all CPUs had to be examined, but the kernel examines all.
             cx.io.costs.cpus_searched = before + cx.view().nr_in_domain(rq.cpu(), span);
-            found.filter(|(_, imbalance)| waits || *imbalance == Imbalance::Misfit)
+            found.filter(|(_, imbalance)| waits || matches!(imbalance, Imbalance::Misfit | Imbalance::Strayed))
         };
         let scanned = u64::from(cx.io.costs.cpus_searched - before);
         rq.fair.newidle.took(level, cx.now.wall, cx.config.scan_cost * scanned);

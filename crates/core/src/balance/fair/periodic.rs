@@ -61,7 +61,7 @@
 //! allowed to go. One idle CPU does not balance on behalf of another; it sends it an interrupt.
 
 use crate::balance::fair::imbalance::find_imbalance;
-use crate::balance::fair::{capacity_search, idle_cpu, newidle, uneven};
+use crate::balance::fair::{cache_aware, capacity_search, idle_cpu, newidle, uneven};
 use crate::class::fair::load::task_load;
 use crate::class::fair::{capacity, load, misfit, throttle};
 use crate::entity::weight::RT_LOAD;
@@ -70,7 +70,7 @@ use crate::queue::fair::balance::ActivePush;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::words::ids::Slot;
-use crate::words::level::LEVELS;
+use crate::words::level::{LEVELS, nice_tries};
 use crate::words::life::{Bound, Engaged, Leave};
 use crate::words::op::{Op, Work};
 use crate::words::resched::Resched;
@@ -143,6 +143,7 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool, ha
                 cx.shared.publish_asked_first(if any { cpu } else { CpuId(0) });
             }
             send(rq, cx, cpu);
+            kick_wanted(rq, cx, Some(cpu));
         }
         None if rq.fair.balance.has_parts && rq.fair.asymmetric.is_none() => kick_apart(rq, cx),
         None => {}
@@ -184,6 +185,9 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     // CPUs that are offline or in other partitions are in no domain of this CPU.
     let mut is_busy = |cpu: &CpuId| cx.view().takes_part(rq.cpu(), *cpu) && !cx.view().is_idle(*cpu);
     let [core_busy, cache_busy] = [&core, &cache].map(|span| span.clone().map(CpuId).filter(&mut is_busy).count());
+    if core_busy > 1 || cache_busy > 1 {
+        kick_wanted(rq, cx, None);
+    }
     let (mut from, mut thread) = (CpuId(0), None);
     while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), from).filter(|_| core_busy > 1 || cache_busy > 1) {
         cx.io.costs.cpus_scanned += 1;
@@ -198,6 +202,21 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
     if let Some(cpu) = thread {
         send(rq, cx, cpu);
+    }
+}
+
+/// Kicks an idle CPU under every cache that strayed tasks prefer, but for the one that is kicked
+/// already. O(caches).
+#[inline]
+fn kick_wanted<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, but: Option<CpuId>) {
+    let mut cache = 0;
+    while rq.fair.tune.gathers
+        && let Some((cpu, next)) = cache_aware::next_wanted(rq, cx, cache)
+    {
+        if Some(cpu) != but {
+            send(rq, cx, cpu);
+        }
+        cache = next;
     }
 }
 
@@ -321,7 +340,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     let level = usize::from(work.level);
     if let (Some(cpu), Some(imbalance)) = (taken.elsewhere, taken.left) {
         if is_asker {
-            count_round(own, work, taken.moved);
+            count_round(own, work, &taken);
         }
         return Step::Pair { own: cpu, other: other.cpu(), then: PairCont::Balance(Balance { imbalance, ..work }) };
     }
@@ -332,6 +351,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         own.fair.balance.pinned.push(other.cpu());
     }
     let failed = work.failed.saturating_add(u8::from(work.kind != BalanceKind::NewIdle));
+    let failed = if taken.has_kept { work.failed } else { failed };
     let asks = taken.moved == 0 && !all_pinned && own.is_online() && needs_active(own, other, cx, work, failed);
     if asks {
         ask_for_current(own, other, cx, work);
@@ -341,7 +361,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
             return newidle::continued(own, cx, level, all_pinned);
         }
         BalanceKind::NewIdle => {
-            count_round(own, work, taken.moved);
+            count_round(own, work, &taken);
             newidle::found(own, cx, level, taken.moved > 0);
         }
         BalanceKind::Periodic | BalanceKind::Idle if all_pinned => {
@@ -350,11 +370,11 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
             }
             own.fair.balance.levels[level].failed = 0; // The movable tasks are balanced.
         }
-        BalanceKind::Periodic | BalanceKind::Idle if is_asker => count_round(own, work, taken.moved),
+        BalanceKind::Periodic | BalanceKind::Idle if is_asker => count_round(own, work, &taken),
         BalanceKind::Periodic | BalanceKind::Idle => {}
     }
     if asks && cx.config.settings.fair_balance.is_by_load() {
-        own.fair.balance.levels[level].failed = nice_tries(work) + 1;
+        own.fair.balance.levels[level].failed = nice_tries(work.level) + 1;
     }
     if work.kind == BalanceKind::Idle {
         own.publish(cx);
@@ -365,14 +385,17 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 }
 
 /// Ends the round of a level, or a part of it that continues for another CPU: counts a failure if
-/// nothing was moved, unless the CPU is going idle or the imbalance is a misfit.
-fn count_round(own: &mut Rq, work: Balance, moved: u32) {
+/// nothing was moved, unless the CPU is going idle, the imbalance is a misfit, or tasks were passed
+/// over for the sake of their cache.
+fn count_round(own: &mut Rq, work: Balance, taken: &Taken) {
     let level = &mut own.fair.balance.levels[usize::from(work.level)];
     level.failed = match work.imbalance {
-        _ if moved > 0 => 0,
-        _ if work.kind == BalanceKind::NewIdle => level.failed,
+        _ if taken.moved > 0 => 0,
+        _ if work.kind == BalanceKind::NewIdle || taken.has_kept => level.failed,
         Imbalance::Misfit => level.failed,
-        Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) => level.failed.saturating_add(1),
+        Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) | Imbalance::Strayed => {
+            level.failed.saturating_add(1)
+        }
     };
 }
 
@@ -380,11 +403,14 @@ fn count_round(own: &mut Rq, work: Balance, moved: u32) {
 /// too often, the task does not fit its CPU, or the classes above take much of its CPU and less of
 /// the idle CPU that would get it.
 fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Balance, failed: u8) -> bool {
+    if work.imbalance != Imbalance::Misfit && own.fair.tune.gathers && cache_aware::bars_active(own, other, cx, work) {
+        return false;
+    }
     match work.imbalance {
-        Imbalance::Misfit => return true,
-        Imbalance::Tasks(_) if failed > nice_tries(work) + 2 => return true,
+        Imbalance::Misfit | Imbalance::Strayed => return true,
+        Imbalance::Tasks(_) if failed > nice_tries(work.level) + 2 => return true,
         Imbalance::Load(_) if cx.config.settings.fair_balance.is_by_load() => {
-            return work.kind != BalanceKind::NewIdle && failed > nice_tries(work) + 2;
+            return work.kind != BalanceKind::NewIdle && failed > nice_tries(work.level) + 2;
         }
         Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) => {}
     }
@@ -394,17 +420,6 @@ fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Bal
     let full = u64::from(cx.config.topology.capacity(other.cpu()));
     let [there, here] = [other.cpu(), own.cpu()].map(|cpu| cx.capacity_of(cpu));
     capacity::is_reduced(there, full) && capacity::is_reduced(there, here)
-}
-
-/// Returns the number of failures up to which a level leaves cache-hot tasks alone
-/// (`sd->cache_nice_tries`).
-const fn nice_tries(work: Balance) -> u8 {
-    let (_, groups) = LEVELS[work.level as usize];
-    match groups {
-        Distance::Same => 0,
-        Distance::Smt | Distance::Llc => 1,
-        Distance::Socket | Distance::Remote => 2,
-    }
 }
 
 /// Asks a CPU to give away its running task, if that task can be moved ([`is_movable`]), is allowed
@@ -417,6 +432,7 @@ fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, wo
         || task.engaged != Engaged::No
         || throttle::is_barred(other, slot)
         || !task.may_run_on(own.cpu())
+        || cache_aware::is_for_another(own, cx, task, work)
     {
         return;
     }
@@ -478,6 +494,8 @@ struct Taken {
     /// Whether no examined task is allowed to run here, apart from those that are passed over
     /// (`LBF_ALL_PINNED`).
     all_pinned: bool,
+    /// Whether a task was passed over for the sake of its cache (`LBF_LLC_PINNED`).
+    has_kept: bool,
     /// Another CPU of the own group, where the first of these tasks is allowed.
     elsewhere: Option<CpuId>,
     /// The remaining imbalance.
@@ -486,7 +504,7 @@ struct Taken {
 
 impl Taken {
     const fn nothing(left: Imbalance) -> Self {
-        Self { moved: 0, has_pinned: false, all_pinned: false, elsewhere: None, left: Some(left) }
+        Self { moved: 0, has_pinned: false, all_pinned: false, has_kept: false, elsewhere: None, left: Some(left) }
     }
 }
 
@@ -535,6 +553,11 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             if work.kind != BalanceKind::NewIdle && taken.elsewhere.is_none() {
                 taken.elsewhere = find_elsewhere(own, other, cx, slot, work);
             }
+        }
+        if cache_aware::keeps(own, other, cx, slot, work) {
+            taken.has_kept |= work.imbalance != Imbalance::Strayed;
+            other.fair.recency.touch(slot);
+            continue;
         }
         if !may_take(own, other, cx, slot, work) {
             other.fair.recency.touch(slot);
@@ -596,7 +619,7 @@ fn next_rt<L: RawMutex>(
             return false;
         }
         let fits = match left {
-            Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit => true,
+            Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit | Imbalance::Strayed => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
         other.current_slot() != Some(*slot) && (fits || task.prio.beats(best_here))
@@ -629,14 +652,14 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
     }
     let cost = settings.migration_cost;
     let is_hot = task.last_ran != Instant::ZERO && cx.now.wall.since(task.last_ran) < cost;
-    !is_hot || work.failed > nice_tries(work)
+    !is_hot || work.failed > nice_tries(work.level)
 }
 
 impl Imbalance {
     /// Returns the amount by which a waiting task counts.
     fn counts(self, rq: &mut Rq, slot: Slot) -> u64 {
         match self {
-            Self::Tasks(_) | Self::Misfit => 1,
+            Self::Tasks(_) | Self::Misfit | Self::Strayed => 1,
             Self::Load(_) => task_load(rq, slot),
             Self::Util(_) => misfit::util_of(&rq.tasks[slot]),
         }
@@ -646,7 +669,7 @@ impl Imbalance {
     const fn most(self) -> Option<u64> {
         match self {
             Self::Load(most) | Self::Util(most) => Some(most),
-            Self::Tasks(_) | Self::Misfit => None,
+            Self::Tasks(_) | Self::Misfit | Self::Strayed => None,
         }
     }
 
@@ -656,6 +679,7 @@ impl Imbalance {
             Self::Tasks(tasks) => *tasks = tasks.saturating_sub(1),
             Self::Load(most) | Self::Util(most) => *most = most.saturating_sub(amount),
             Self::Misfit => return false,
+            Self::Strayed => *self = Self::Tasks(0),
         }
         self.is_some()
     }
@@ -665,7 +689,7 @@ impl Imbalance {
         match self {
             Self::Tasks(tasks) => tasks > 0,
             Self::Load(most) | Self::Util(most) => most > 0,
-            Self::Misfit => true,
+            Self::Misfit | Self::Strayed => true,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::class::fair::enqueue::{come, go, part, part_above};
 use crate::class::fair::run::{joined, pick};
-use crate::class::fair::{boost, flat, groups, throttle};
+use crate::class::fair::{boost, flat, groups, preferred_cache, throttle};
 use crate::entity::fair::EntityRef;
 use crate::entity::vtime::Vlag;
 use crate::queue::fair::join;
@@ -53,6 +53,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
                 rq.fair.nr_apart -= 1;
             }
             rq.fair.recency.remove(slot);
+            preferred_cache::unqueued(rq, cx, slot);
             rq.quit_current(slot);
             let body = run_queue::detach(rq, cx, slot);
             cx.io.parked.push(Parcel(body));

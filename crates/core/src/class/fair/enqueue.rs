@@ -7,7 +7,7 @@
 //! `reweight_entity`.
 
 use crate::class::fair::run::{joined, rearm};
-use crate::class::fair::{bandwidth, boost, flat, groups, load, park, throttle};
+use crate::class::fair::{bandwidth, boost, flat, groups, load, park, preferred_cache, throttle};
 use crate::entity::fair::{Claim, EntityRef, FairState, QueueIx};
 use crate::entity::weight::LoadWeight;
 use crate::queue::fair::join::{CHANGED, owes, undelay};
@@ -114,6 +114,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         boost::woken(rq, cx, slot);
     }
     rq.fair.recency.push(slot);
+    preferred_cache::queued(rq, cx, slot);
     joined(rq, cx);
 }
 
@@ -179,6 +180,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     assert!(!rq.tasks[slot].fair.is_delayed(), "a delayed task is finished, not dequeued");
     let runnable = Tally::runnable(&rq.tasks, slot);
     rq.fair.recency.remove(slot);
+    preferred_cache::unqueued(rq, cx, slot);
     part(rq, cx, q, entity, sleeps);
     if rq.fair.tune.is_flat {
         flat::count_out(rq, cx, slot);

@@ -120,6 +120,12 @@ pub(crate) fn util_of(task: &Task) -> u64 {
     task.fair.estimate.at_least(task.fair.average.util)
 }
 
+/// Returns whether a queued task fits a CPU, by its util as of its last update.
+pub(crate) fn fits_as_queued<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
+    let need = Need { util: util_of(task), clamp: clamp_of(cx, task) };
+    fit(cx, need, cpu) == Fit::Yes
+}
+
 /// Returns whether a queued task fits its own CPU.
 pub(crate) fn fits_here<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let q = rq.tasks[slot].fair.queue;

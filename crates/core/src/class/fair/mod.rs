@@ -8,6 +8,7 @@
 //! | [`preempt`] | whether a woken task runs before the current one |
 //! | [`groups`] | which queues a CPU has, and the weight of a group here |
 //! | [`bandwidth`], [`throttle`], [`boost`], [`park`] | when a group with a quota runs |
+//! | [`mod@preferred_cache`] | which cache the tasks of a process prefer |
 //! | [`load`], [`capacity`], [`misfit`] | nothing: they measure |
 //!
 //! Eight of them call each other: [`mod@enqueue`], [`run`], [`delay`], [`groups`], [`bandwidth`],
@@ -31,6 +32,7 @@ pub(crate) mod load;
 pub(crate) mod misfit;
 pub(crate) mod park;
 pub(crate) mod preempt;
+pub(crate) mod preferred_cache;
 pub(crate) mod run;
 pub(crate) mod throttle;
 

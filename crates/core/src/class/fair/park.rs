@@ -26,7 +26,7 @@
 
 use crate::class::fair::enqueue::{count, enqueue, part, part_above_throttled};
 use crate::class::fair::throttle::{nearest_throttled, release_if_empty};
-use crate::class::fair::{flat, groups};
+use crate::class::fair::{flat, groups, preferred_cache};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::tally::Tally;
@@ -63,6 +63,7 @@ pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let runnable = Tally::runnable(&rq.tasks, slot);
     count(rq, leaf, Tally::PARKED, runnable);
     rq.fair.recency.remove(slot);
+    preferred_cache::unqueued(rq, cx, slot);
     let q = rq.tasks[slot].fair.queue;
     part(rq, cx, q, EntityRef::Task(slot), true);
     if rq.fair.tune.is_flat {

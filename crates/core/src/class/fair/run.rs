@@ -5,7 +5,7 @@
 //! `put_prev_task_fair`, `update_curr`, `task_tick_fair`, `hrtick_start_fair`.
 
 use crate::class::fair::delay::finish;
-use crate::class::fair::{bandwidth, boost, flat, groups, load, throttle};
+use crate::class::fair::{bandwidth, boost, flat, groups, load, preferred_cache, throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::vtime::Vlag;
 use crate::queue::fair::join::{self, reweigh};
@@ -111,6 +111,9 @@ pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 /// Charges exec time to the current task and to every group that it is in. O(depth).
 #[inline(always)]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
+    if rq.fair.tune.gathers {
+        preferred_cache::charge(rq, cx, slot, delta);
+    }
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let task = &mut rq.tasks[slot].fair;
     if task.node.is_some() {

@@ -97,6 +97,8 @@ pub(crate) struct Tunables {
     pub(crate) throttle: Throttle,
     /// Whether the tasks of all groups are on the root's queue (`fair_hierarchy = flat`).
     pub(crate) is_flat: bool,
+    /// Whether tasks are moved to the cache that their process prefers (`llc_balancing`).
+    pub(crate) gathers: bool,
     /// Whether the tick of a task of the root's queue is a plain one
     /// ([`crate::entry::plain_tick`]).
     pub(crate) ticks_plainly: bool,
@@ -113,6 +115,7 @@ pub(crate) enum Join {
 
 impl FairRq {
     pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
+        let gathers = config.gathers();
         let settings = &config.settings;
         let tracks_load = settings.tracks_load() && config.topology.nr_cpus() > 1;
         let is_flat = settings.fair_hierarchy == FairHierarchy::Flat
@@ -148,7 +151,9 @@ impl FairRq {
             throttle: settings.throttle,
             is_flat,
             tracks_load,
+            gathers,
             ticks_plainly: tracks_load
+                && !gathers
                 && !is_flat
                 && settings.fair == FairAlgorithm::Eevdf
                 && settings.enforce_fair != TimerGrain::Exact,
