@@ -23,7 +23,7 @@
 //! | `hrtick` | (directly) from the end of a fair thread's turn between two ticks to the next instruction of another, less `timer_irq` and the switch |
 //! | `queued_wakeup` | two fair threads of one CPU that wake each other in turn by futexes, of a kernel with delayed dequeue |
 //! | `timer_late` | a FIFO thread's timer while its CPU computes |
-//! | `switch_late`, `wakeup_late` | (directly, on request) what operations take beyond their medians ([`spread`]) |
+//! | `switch_late`, `wakeup_late` | (directly, on request) what operations take beyond their medians |
 //! | `ipi_latency` | a FIFO thread woken from another CPU while its CPU computes |
 //! | `idle_states`, `exit` | a FIFO thread's timer while its CPU idles, for the residency of the state |
 //! | `idle_states`, `ipi_latency` | a FIFO thread woken from another CPU while its CPU idles, for the residency of the state |

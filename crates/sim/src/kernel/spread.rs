@@ -1,9 +1,9 @@
 //! [`Spreads`]: how much longer than its entry of the costs an operation takes, drawn for each.
 //!
 //! A cost is one number, and no operation of a host always takes the same time: caches are cold, a
-//! line is at another CPU, firmware or a hypervisor takes a part. What comes on top is a
-//! [`Sketch`](crate::sketch::Sketch) per kind of operation, each drawn from a stream of its own, so
-//! that one entry more changes no draws of the others.
+//! line is at another CPU, firmware or a hypervisor takes a part. What comes on top is a [`Sketch`]
+//! per kind of operation, each drawn from a stream of its own, so that one entry more changes no
+//! draws of the others.
 
 use crate::costs::Costs;
 use crate::sketch::{Sketch, WHOLE};

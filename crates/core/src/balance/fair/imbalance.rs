@@ -416,6 +416,14 @@ impl Taker {
         }
     }
 
+    /// Returns whether a task that is alone on a CPU stays there: the CPU is at least as strong,
+    /// and no busy thread of its core makes it weaker.
+    fn leaves_alone<L: RawMutex>(&self, cx: &mut Cx<'_, L>, cpu: CpuId, capacity: u64) -> bool {
+        self.is_uneven
+            && !asymmetric::is_more(self.left, capacity)
+            && (self.faults.thread_stays || idle_cpu::has_core_alone(cx, cpu))
+    }
+
     /// Returns whether this CPU is stronger than all of a group.
     const fn can_help(&self, group: &GroupLoad) -> bool {
         asymmetric::is_more(self.left, group.most)
@@ -434,7 +442,7 @@ fn measure<L: RawMutex>(
     let mut group = GroupLoad { least: u64::MAX, ..GroupLoad::default() };
     let takes_rt = cx.config.settings.rt_balance.is_passive();
     let gathers = rq.fair.tune.gathers && !domain.shares_cache;
-    for cpu in part.map(CpuId) {
+    for cpu in part.clone().map(CpuId) {
         if !cx.view().takes_part(rq.cpu(), cpu) {
             continue;
         }
@@ -471,23 +479,11 @@ fn measure<L: RawMutex>(
         if misfit > 0 && group.misfit.is_none_or(|(most, _)| misfit > most) {
             group.misfit = Some((misfit, cpu));
         }
-        let strays = if gathers { cache_aware::strays(cx, cpu, rq.cpu()) } else { 0 };
-        group.strays += strays;
-        // A task that is alone on a CPU at least as strong stays there, unless a busy thread of its
-        // core makes that CPU weaker.
-        if let Some(taker) = taker
-            && taker.is_uneven
-            && nr == 1
-            && !asymmetric::is_more(taker.left, capacity)
-            && (taker.faults.thread_stays || idle_cpu::has_core_alone(cx, cpu))
-        {
+        if nr == 1 && taker.is_some_and(|taker| taker.leaves_alone(cx, cpu, capacity)) {
             continue;
         }
         if nr > 0 && group.fullest.is_none_or(|(most, _)| nr > most) {
             group.fullest = Some((nr, cpu));
-        }
-        if nr > 0 && strays > 0 && group.most_strays.is_none_or(|(most, _)| strays > most) {
-            group.most_strays = Some((strays, cpu));
         }
         if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| util > most) {
             group.most_used = Some((util, cpu));
@@ -509,18 +505,48 @@ fn measure<L: RawMutex>(
     let is_uneven = group.first.is_some_and(|first| cx.view().is_uneven(first, domain.level));
     let smt_balance = cx.config.settings.smt_balance && domain.kind != BalanceKind::Periodic;
     let is_shared = smt_balance && domain.tracks_load && taker.is_some() && is_core && group.nr_fair > 1;
+    let is_strayed = gathers && look_for_strays(rq, cx, domain, part, taker, &mut group);
+    group.kind = group.classify(domain, is_strayed, is_uneven, is_shared);
+    group
+}
+
+/// Counts the tasks of a group that prefer the taker's cache, and publishes how much of a cache is
+/// used. Returns whether such a task is to be moved. Apart, for machines without processes.
+#[cold]
+#[inline(never)]
+fn look_for_strays<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    domain: &Domain,
+    part: Range<u32>,
+    taker: Option<Taker>,
+    group: &mut GroupLoad,
+) -> bool {
+    let takes_rt = cx.config.settings.rt_balance.is_passive();
+    for cpu in part.map(CpuId) {
+        if !cx.view().takes_part(rq.cpu(), cpu) || rq.fair.balance.pinned.contains(&cpu) {
+            continue;
+        }
+        let strays = cache_aware::strays(cx, cpu, rq.cpu());
+        group.strays += strays;
+        let (counts, capacity) = (cx.view().counts(cpu), cx.capacity_of(cpu));
+        let nr = if takes_rt { counts.running } else { counts.fair };
+        let stays = nr == 1 && taker.is_some_and(|taker| taker.leaves_alone(cx, cpu, capacity));
+        if nr > 0 && strays > 0 && !stays && group.most_strays.is_none_or(|(most, _)| strays > most) {
+            group.most_strays = Some((strays, cpu));
+        }
+    }
     let is_held = group.misfit.is_some() && taker.is_some_and(|taker| taker.is_uneven);
+    // By what the caches used before: the kernel records this round's use afterwards.
     let is_strayed = group.strays > 0
         && taker.is_some()
         && !is_held
         && group.first.is_some_and(|first| cache_aware::is_strayed(rq, cx, domain.level, first));
-    group.kind = group.classify(domain, is_strayed, is_uneven, is_shared);
-    if gathers && domain.kind != BalanceKind::NewIdle && domain.own == cx.config.topology.span(rq.cpu(), Distance::Llc)
-    {
+    if domain.kind != BalanceKind::NewIdle && domain.own == cx.config.topology.span(rq.cpu(), Distance::Llc) {
         let cache = group.first.map(|first| cx.shared.processes.cache_of(first));
         cache.into_iter().for_each(|cache| cx.shared.processes.publish_used(cache, group.util, group.capacity));
     }
-    group
+    is_strayed
 }
 
 /// Returns how much has to be moved between two groups, if anything
