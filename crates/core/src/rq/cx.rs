@@ -8,7 +8,7 @@ use crate::task::io::Io;
 use crate::words::clock::Clock;
 use crate::words::config::Config;
 use lock_api::RawMutex;
-use zerolag_model::CpuId;
+use zerolag_model::{CpuId, Duration, Instant};
 
 /// The context of an entry point apart from its run queue.
 pub(crate) struct Cx<'a, L: RawMutex> {
@@ -23,6 +23,12 @@ pub(crate) struct Cx<'a, L: RawMutex> {
 impl<L: RawMutex> Cx<'_, L> {
     pub(crate) fn view(&mut self) -> View<'_, L> {
         View { shared: self.shared, observer: &mut self.io.observer }
+    }
+
+    /// Returns the time at which the last counted tick was due (`jiffies`), where ticks have this
+    /// period.
+    pub(crate) fn jiffies(&self, tick: Duration) -> Instant {
+        self.now.wall.round_down_to(tick).min(self.shared.counted_tick())
     }
 
     /// Returns the published averages of a CPU, decayed until now if nothing is queued there.

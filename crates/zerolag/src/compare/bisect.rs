@@ -630,15 +630,7 @@ impl fmt::Display for Bisection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Simulation, Workload};
-
-    const TEXT: &str = "[machine]\ncpus = 1\n[task.hog]\ninstances = 2\nsteps = [{ run = \"1s\" }]\n[task.short]\n\
-                        steps = [{ run = \"200us\" }, { timer = { period = \"9ms\" } }]\n";
-
-    fn variants(key: &str, values: [&str; 2]) -> Vec<Variant> {
-        let simulation = Simulation::new(Workload::toml(TEXT)).duration(zerolag_model::Duration::from_secs(2));
-        Variant::per_value(&simulation, key, values).expect("it is valid")
-    }
+    use crate::compare::tests::variants;
 
     #[test]
     fn a_change_is_traced_to_its_setting() {

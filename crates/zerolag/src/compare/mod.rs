@@ -567,6 +567,15 @@ mod tests {
         run(&variants, 1, |_| ControlFlow::Continue(())).expect("it runs")
     }
 
+    const TEXT: &str = "[machine]\ncpus = 1\n[task.hog]\ninstances = 2\nsteps = [{ run = \"1s\" }]\n[task.short]\n\
+                        steps = [{ run = \"200us\" }, { timer = { period = \"9ms\" } }]\n";
+
+    /// Returns a small workload under two values of a key.
+    pub(super) fn variants(key: &str, values: [&str; 2]) -> Vec<Variant> {
+        let simulation = Simulation::new(Workload::toml(TEXT)).duration(Duration::from_secs(2));
+        Variant::per_value(&simulation, key, values).expect("it is valid")
+    }
+
     #[test]
     fn an_effect_below_the_base_error_is_not_told() {
         let (plain, close, far) = (compared(""), compared("1%"), compared("10000%"));

@@ -191,17 +191,9 @@ impl fmt::Display for Suite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Variant, run};
-    use crate::{Simulation, Workload};
+    use crate::compare::run;
+    use crate::compare::tests::variants;
     use std::ops::ControlFlow;
-
-    const TEXT: &str = "[machine]\ncpus = 1\n[task.hog]\ninstances = 2\nsteps = [{ run = \"1s\" }]\n[task.short]\n\
-                        steps = [{ run = \"200us\" }, { timer = { period = \"9ms\" } }]\n";
-
-    fn variants(key: &str, values: [&str; 2]) -> Vec<Variant> {
-        let simulation = Simulation::new(Workload::toml(TEXT)).duration(zerolag_model::Duration::from_secs(2));
-        Variant::per_value(&simulation, key, values).expect("it is valid")
-    }
 
     #[test]
     fn a_suite_says_what_changed_what_did_not_and_what_failed() {

@@ -12,15 +12,14 @@ use zerolag_model::{CpuId, Distance};
 /// range: a cache or, with `asym_sis_util`, the domain that spans all capacities
 /// (`update_idle_cpu_scan`).
 pub(crate) fn publish_scan<L: RawMutex>(cpu: CpuId, cx: &mut Cx<'_, L>, span: &Range<u32>, util: u64) {
-    let at = match capacity_span(cx, cpu) {
-        _ if *span == cx.config.topology.span(cpu, Distance::Llc) => scan_at(cx, span),
-        Some(all) if *span == all => scan_at(cx, span),
-        Some(_) | None => return,
-    };
+    let is_cache = *span == cx.config.topology.span(cpu, Distance::Llc);
+    if !is_cache && capacity_span(cx, cpu).as_ref() != Some(span) {
+        return;
+    }
     let cpus = u64::from(cx.view().nr_in_domain(cpu, span.clone()).max(1));
     let busy = util / cpus * IMBALANCE_PCT;
     let crowd = (busy * busy / (10_000 * 1024)).min(1024);
-    cx.shared.publish_idle_scan(at, (1024 - crowd) * cpus / 1024);
+    cx.shared.publish_idle_scan(scan_at(cx, span), (1024 - crowd) * cpus / 1024);
 }
 
 /// Returns the domain that spans all capacities, if searches in it are limited. Between sockets

@@ -138,7 +138,7 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool, ha
     let to = if any { first_idle(rq, cx) } else { capacity_search::find_stronger(rq, cx) };
     match to {
         Some(cpu) => {
-            rq.fair.balance.next_kick = jiffies(rq, cx) + rq.fair.tune.tick;
+            rq.fair.balance.next_kick = cx.jiffies(rq.fair.tune.tick) + rq.fair.tune.tick;
             if asks_cores_first(cx) {
                 cx.shared.publish_asked_first(if any { cpu } else { CpuId(0) });
             }
@@ -178,7 +178,7 @@ fn first_idle<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Option<CpuId> {
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu(), distance));
     let nr_cpus = cx.view().nr_in_domain(rq.cpu(), cache.clone());
-    rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(u64::from(nr_cpus));
+    rq.fair.balance.next_kick = cx.jiffies(rq.fair.tune.tick) + Duration::from_millis(u64::from(nr_cpus));
     if asks_cores_first(cx) {
         cx.shared.publish_asked_first(CpuId(0));
     }
@@ -261,7 +261,9 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     load::follow(rq, cx);
     rq.note(Unpublished::AVERAGES);
     rq.publish(cx);
-    let now = jiffies(rq, cx);
+    // Intervals are counted from the last tick, so that neither a late tick nor a round between
+    // ticks delays the next round by one more tick.
+    let now = cx.jiffies(rq.fair.tune.tick);
     let mut next = Instant::FAR_FUTURE;
     rq.fair.balance.next_is_busy = kind == BalanceKind::Periodic;
     let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu(), distance));
@@ -299,13 +301,6 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     }
     rq.fair.balance.next = next;
     Step::Done
-}
-
-/// Returns the time at which the last counted tick was due. Intervals are counted from there
-/// (`jiffies`), so that neither a late tick nor a round between ticks delays the next round by one
-/// more tick.
-fn jiffies<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Instant {
-    cx.now.wall.round_down_to(rq.fair.tune.tick).min(cx.shared.counted_tick())
 }
 
 /// Returns the time between two rounds of a level: `get_sd_balance_interval`, in whole ticks.

@@ -51,7 +51,7 @@ use zerolag_model::{ClassId, CpuId, Distance, Duration};
 /// Returns the number of the last counted tick here.
 fn jiffies<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> u64 {
     let tick = rq.fair.tune.tick;
-    cx.now.wall.round_down_to(tick).min(cx.shared.counted_tick()).as_nanos() / tick.as_nanos().max(1)
+    cx.jiffies(tick).as_nanos() / tick.as_nanos().max(1)
 }
 
 /// Returns the length of an epoch, in ticks.
