@@ -137,22 +137,23 @@ tracer() {
     echo "== timerlat $1: $(wc -l < /tmp/out/host.$1.txt) samples, lost: $(cat $t/per_cpu/cpu*/stats | sed -n 's/^overrun: //p' | tr '\n' ' ')"
 }
 
-# The tracer and calibrations in turns; the tracer comes first and last. `arguments`: seconds, calibrations, load.
-timerlat() {
-    read -r seconds calibrations load < arguments
-    seconds=${seconds:-60} calibrations=${calibrations:-3} load=${load:-none}
+# Mounts tracefs, looks for the tracer $1 and brings the machine's words out: seconds and load are those of the part.
+tracefs() {
     mount -t tracefs trace /sys/kernel/tracing
     mount -t debugfs debug /sys/kernel/debug
     t=/sys/kernel/tracing
-    grep -qw timerlat $t/available_tracers || { failed "no tracer timerlat: $(cat $t/available_tracers)"; return; }
+    grep -qw "$1" $t/available_tracers || { failed "no tracer $1: $(cat $t/available_tracers)"; return 1; }
     mkdir -p /tmp/out
-    echo 1000 > $t/osnoise/timerlat_period_us
-    # The samples of a run stay in memory until its end: reading them meanwhile would wake CPUs.
-    echo $((seconds * 150 + 1000)) > $t/buffer_size_kb
     model=$(sed -n 's/.*(\([a-z]*\)).*/\1/p' /sys/kernel/debug/sched/preempt 2>/dev/null)
     [ "$(cat /sys/kernel/realtime 2>/dev/null)" = 1 ] && model=rt
     echo "release=$(uname -r) cpus=$(nproc) seconds=$seconds load=$load preempt=$model clock=$(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)" > /tmp/out/machine
-    echo "== timerlat: $(cat /tmp/out/machine), models $(cat /sys/kernel/debug/sched/preempt 2>/dev/null)"
+    echo "== $part: $(cat /tmp/out/machine), models $(cat /sys/kernel/debug/sched/preempt 2>/dev/null)"
+    stty -F /dev/ttyS1 raw 2>/dev/null
+    send machine
+}
+
+# Starts the load.
+start_load() {
     if [ $load = hogs ]; then
         cpu=0
         while [ $cpu -lt $(nproc) ]; do
@@ -160,11 +161,23 @@ timerlat() {
             cpu=$((cpu + 1))
         done
     elif [ $load = kernel ]; then
-        while :; do find /proc /sys -maxdepth 4 > /dev/null 2>&1; dd if=/dev/zero of=/tmp/f bs=4M count=8 2> /dev/null; rm /tmp/f; done &
+        (cd /tmp && sh /load.sh)
     fi
-    stty -F /dev/ttyS1 raw 2>/dev/null
-    send machine
     sleep 2
+}
+
+# From now on this shell and its programs come before the load and after the tracers' threads.
+before_load() { chrt -f -p 1 $$ > /dev/null || failed "no chrt (util-linux)"; }
+
+# The tracer and calibrations in turns; the tracer comes first and last. `arguments`: seconds, calibrations, load.
+timerlat() {
+    read -r seconds calibrations load < arguments
+    seconds=${seconds:-60} calibrations=${calibrations:-3} load=${load:-none}
+    tracefs timerlat || return
+    echo 1000 > $t/osnoise/timerlat_period_us
+    # The samples of a run stay in memory until its end: reading them meanwhile would wake CPUs.
+    echo $((seconds * 150 + 1000)) > $t/buffer_size_kb
+    start_load
     tracer 0
     n=1
     while [ $n -le $calibrations ]; do
@@ -177,8 +190,98 @@ timerlat() {
     done
 }
 
+# One run of osnoise into the file $1, with threads of SCHED_OTHER ($2 is `other`) or of SCHED_FIFO with priority $2, which take no turns with the load:
+# nothing but this shell comes before them. A line per second and CPU: CPU, busy time, noise, available, longest gap, and counts: hardware, NMIs,
+# interrupts, softirqs, threads.
+noise() {
+    echo 1000000 > $t/osnoise/period_us
+    echo 1000000 > $t/osnoise/runtime_us
+    # As rtla: a gap of 1 us is noise.
+    echo 1 > $t/tracing_thresh
+    chrt -f -p 99 $$ > /dev/null
+    servers=$(ls /sys/kernel/debug/sched/fair_server/cpu*/runtime 2> /dev/null)
+    if [ $2 != other ]; then
+        echo -1 > /proc/sys/kernel/sched_rt_runtime_us
+        for server in $servers; do echo 0 > $server; done
+    fi
+    echo > $t/trace
+    echo 1 > $t/tracing_on
+    echo osnoise > $t/current_tracer
+    if [ $2 != other ]; then
+        for comm in $(grep -l '^osnoise/' /proc/[0-9]*/comm); do chrt -f -p $2 $(echo $comm | cut -d/ -f3) > /dev/null; done
+    fi
+    sleep $((seconds + 1))
+    echo 0 > $t/tracing_on
+    sed -n 's/^ *[^ ]* *\[0*\([0-9][0-9]*\)\].*: \([0-9][0-9]* .*\)$/\1 \2/p' $t/trace > /tmp/out/$1
+    echo nop > $t/current_tracer
+    echo 0 > $t/tracing_thresh
+    if [ $2 != other ]; then
+        for server in $servers; do echo 50000000 > $server; done
+        echo 950000 > /proc/sys/kernel/sched_rt_runtime_us
+    fi
+    before_load
+    send $1
+    echo "== osnoise: $1"
+    cat /tmp/out/$1
+}
+
+# timerlat without and with the load of load.sh, then osnoise with it, in one boot: models.sh. `arguments`: seconds.
+models() {
+    read -r seconds < arguments
+    seconds=${seconds:-10}
+    tracefs timerlat || return
+    echo 1000 > $t/osnoise/timerlat_period_us
+    echo $((seconds * 300 + 1000)) > $t/buffer_size_kb
+    for load in none kernel; do
+        start_load
+        before_load
+        tracer $load
+        [ $load = kernel ] || chrt -o -p 0 $$ > /dev/null
+    done
+    noise osnoise.$load.other.txt other
+    noise osnoise.$load.95.txt 95
+}
+
+# Cumulated run time and turns of the kernel's threads into the file $1: number, name, nanoseconds, turns.
+thread_times() {
+    for process in /proc/[0-9]*; do
+        # The flag PF_KTHREAD, after the name, which can have spaces.
+        flags=$(sed 's/^.*) //' $process/stat 2> /dev/null | cut -d' ' -f7)
+        [ -n "$flags" ] && [ $((flags & 0x200000)) != 0 ] && echo "${process#/proc/} $(tr ' ' _ < $process/comm) $(cut -d' ' -f1,3 $process/schedstat)"
+    done > /tmp/out/$1
+}
+
+# When the kernel's own threads run: threads.py. `arguments`: seconds, load.
+threads() {
+    read -r seconds load < arguments
+    seconds=${seconds:-60} load=${load:-none}
+    tracefs nop || return
+    echo 40000 > $t/buffer_size_kb
+    filter=
+    for name in 'kworker*' 'ksoftirqd*' 'rcu*' 'ktimers*' 'migration*' 'kswapd*' 'kcompactd*' 'khugepaged' 'ksmd' 'kdamond*' 'kthreadd' 'khungtaskd' 'oom_reaper' 'irq/*' 'cpuhp*'; do
+        filter="$filter${filter:+ || }prev_comm ~ \"$name\" || next_comm ~ \"$name\""
+    done
+    echo "$filter" > $t/events/sched/sched_switch/filter || { failed "the filter of sched_switch"; return; }
+    echo 1 > $t/events/sched/sched_switch/enable
+    start_load
+    before_load
+    thread_times before.txt
+    echo > $t/trace
+    echo 1 > $t/tracing_on
+    sleep $seconds
+    echo 0 > $t/tracing_on
+    thread_times after.txt
+    killall -9 hackbench stress-ng 2> /dev/null
+    # CPU, seconds, thread before, its state, thread after.
+    sed -n 's/^.*\[0*\([0-9][0-9]*\)\] [^ ]* *\([0-9.]*\): sched_switch: prev_comm=\(.*\) prev_pid=\([0-9]*\) .*prev_state=\([^ ]*\) ==> next_comm=\(.*\) next_pid=\([0-9]*\) .*$/\1 \2 \4 \5 \7 \3 \6/p' $t/trace > /tmp/out/switches.txt
+    for file in before.txt after.txt switches.txt; do send $file; done
+    echo "== threads: $(wc -l < /tmp/out/switches.txt) switches, lost: $(cat $t/per_cpu/cpu*/stats | sed -n 's/^overrun: //p' | tr '\n' ' ')"
+}
+
 case $part in
     timerlat) timerlat ;;
+    models) models ;;
+    threads) threads ;;
     calibrate) calibrate ;;
     groups) groups ;;
     validate) validate ;;

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Builds a small kernel with the tracer timerlat for the virtual machine of run.sh: Debian's kernels do not have it.
+# Builds a small kernel with the tracers timerlat and osnoise for the virtual machine of run.sh: Debian's kernels do not have them.
 #
-#   scripts/in-vm/kernel-with-timerlat.sh SOURCES OUT [rt]
+#   scripts/in-vm/kernel-with-timerlat.sh SOURCES OUT [rt] [sections]
 #
-# SOURCES is the directory of a kernel's sources, for example of Debian's package linux-source-7.3; nothing is written there. OUT is the directory of
-# the build; the last line that is printed is the image: scripts/in-vm/run.sh IMAGE timerlat. `rt` builds PREEMPT_RT. NICE=10 and JOBS=2 are the defaults.
+# SOURCES is the directory of a kernel's sources, for example of Debian's packages linux-source-6.12 and linux-source-7.3; nothing is written there. OUT is
+# the directory of the build; the last line that is printed is the image: scripts/in-vm/run.sh IMAGE timerlat. Without `rt` the model is chosen at boot
+# (PREEMPT=none, voluntary or full in 6.12; full or lazy in 7.3), `rt` builds PREEMPT_RT. `sections` adds the tracers of sections without preemption or
+# interrupts, which slow each of them. NICE=10 and JOBS=2 are the defaults.
 # The build needs flex, bison, bc and the headers of libelf; else the script prints "skipped" and the reason, and ends well.
-# It is the smallest kernel that run.sh can use: serial console, initial file system, groups, perf events, tracefs; no network, no disk, no modules.
-# Results: docs/lab/2026-11-26-tails.md.
+# It is the smallest kernel that run.sh can use: serial console, initial file system, groups, perf events, tracefs, sockets on the loopback device; no
+# network card, no disk, no modules.
+# Results: docs/lab/2026-11-26-tails.md, docs/lab/2026-11-24-preempt-rt.md.
 set -euo pipefail
 sources=$(cd "${1:?directory of the kernel sources}" && pwd)
 out=${2:?directory of the build}
-flavour=${3:-}
+shift 2
 
 skip() { echo "skipped: $*" >&2; exit 0; }
 for tool in make gcc flex bison bc; do
@@ -23,7 +26,14 @@ out=$(cd "$out" && pwd)
 
 model="CONFIG_PREEMPT=y
 CONFIG_PREEMPT_DYNAMIC=y"
-[ "$flavour" != rt ] || model=CONFIG_PREEMPT_RT=y
+tracers=
+for word; do
+    case $word in
+        rt) model=CONFIG_PREEMPT_RT=y ;;
+        sections) tracers=$'CONFIG_PREEMPT_TRACER=y\nCONFIG_IRQSOFF_TRACER=y' ;;
+        *) echo "unknown: $word" >&2; exit 1 ;;
+    esac
+done
 
 # What tinyconfig leaves out and the virtual machine needs. `allnoconfig` answers no to the rest.
 cat > "$out/fragment" <<END
@@ -53,7 +63,7 @@ CONFIG_RD_GZIP=y
 CONFIG_BINFMT_ELF=y
 CONFIG_BINFMT_SCRIPT=y
 CONFIG_PROC_FS=y
-CONFIG_SYSCTL=y
+CONFIG_PROC_SYSCTL=y
 CONFIG_SYSFS=y
 CONFIG_SHMEM=y
 CONFIG_TMPFS=y
@@ -70,6 +80,19 @@ CONFIG_ADVISE_SYSCALLS=y
 CONFIG_MEMBARRIER=y
 CONFIG_RSEQ=y
 CONFIG_PERF_EVENTS=y
+CONFIG_NET=y
+CONFIG_UNIX=y
+CONFIG_INET=y
+CONFIG_NETDEVICES=y
+CONFIG_NET_CORE=y
+CONFIG_VETH=y
+CONFIG_NET_SCHED=y
+CONFIG_NET_SCH_NETEM=y
+CONFIG_NET_SCH_INGRESS=y
+CONFIG_NET_CLS=y
+CONFIG_NET_CLS_ACT=y
+CONFIG_NET_CLS_MATCHALL=y
+CONFIG_NET_ACT_MIRRED=y
 # The scheduler.
 $model
 CONFIG_HZ_1000=y
@@ -81,11 +104,13 @@ CONFIG_FAIR_GROUP_SCHED=y
 CONFIG_CFS_BANDWIDTH=y
 CONFIG_CPUSETS=y
 CONFIG_SCHED_MC=y
+CONFIG_SCHED_DEBUG=y
 # The tracers.
 CONFIG_FTRACE=y
 CONFIG_TRACING=y
 CONFIG_OSNOISE_TRACER=y
 CONFIG_TIMERLAT_TRACER=y
+$tracers
 END
 make -s -C "$sources" O="$out" KCONFIG_ALLCONFIG="$out/fragment" allnoconfig >/dev/null
 

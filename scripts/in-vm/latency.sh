@@ -5,7 +5,8 @@
 #
 # The images are those of one kernel version with and without PREEMPT_RT; `preempt=` chooses the model of the first (PREEMPT_DYNAMIC). The machine has
 # one CPU and runs in virtual time (QEMU's TCG with -icount, 4 ns per instruction), so figures compare with each other, not with hardware: caches,
-# idle states and other CPUs cost nothing there. Prints a row per model. Needs cyclictest, hackbench and stress-ng; skips without them.
+# idle states and other CPUs cost nothing there. Prints two rows per model, as timerlat does: how late the timer's interrupt is (two traced events, which
+# every kernel has), and how late cyclictest is. Needs cyclictest, hackbench and stress-ng; skips without them.
 # Results: docs/lab/2026-11-24-preempt-rt.md.
 set -euo pipefail
 stock=${1:?image of the stock kernel}
@@ -33,34 +34,53 @@ cat > "$root/init" <<END
 #!/bin/busybox sh
 /bin/busybox mount -t devtmpfs dev /dev; /bin/busybox mount -t proc proc /proc; /bin/busybox mount -t sysfs sys /sys
 /bin/busybox mount -t tmpfs tmp /tmp; cd /tmp; export PATH=/bin HOME=/tmp; /bin/busybox --install -s /bin
-ip link set lo up
 uname -srv; cat /proc/cmdline
-hackbench -g 1 -f 4 -l 100000000 > /dev/null 2>&1 &
-stress-ng --udp 1 --fork 1 --pipe 1 --temp-path /tmp > /dev/null 2>&1 &
-while :; do find /proc /sys -maxdepth 4 > /dev/null 2>&1; dd if=/dev/zero of=/tmp/f bs=4M count=8 2> /dev/null; rm /tmp/f; done &
+mount -t tracefs trace /sys/kernel/tracing; t=/sys/kernel/tracing
+echo $((seconds * 500 + 2000)) > \$t/buffer_size_kb
+wakeup=0x\$(grep ' hrtimer_wakeup\$' /proc/kallsyms | cut -d' ' -f1)
+for event in hrtimer_start hrtimer_expire_entry; do
+    echo "function == \$wakeup" > \$t/events/timer/\$event/filter
+    echo 1 > \$t/events/timer/\$event/enable
+done
+sh /load.sh
 sleep 2
 echo BEGIN
 cyclictest -q -m -p 95 -t 1 -i 1000 -h 20000 -D $seconds
+echo 0 > \$t/tracing_on
+killall -q -9 hackbench stress-ng
+echo INTERRUPTS
+awk '{ for (i = 1; i <= NF; i++) { n = index(\$i, "="); if (n) field[substr(\$i, 1, n - 1)] = substr(\$i, n + 1) } }
+    /cyclictest.*hrtimer_start:/ { due[field["hrtimer"]] = field["expires"] }
+    /hrtimer_expire_entry:/ { if (field["hrtimer"] in due) { print int((field["now"] - due[field["hrtimer"]]) / 100); delete due[field["hrtimer"]] } }' \$t/trace |
+    sort -n | uniq -c
+cat \$t/per_cpu/cpu0/stats | grep overrun
 echo END
 poweroff -f
 END
 chmod +x "$root/init"
+cp "$(dirname "${BASH_SOURCE[0]}")/load.sh" "$root/load.sh"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$root.gz"
 
-printf '%-10s %8s %8s %8s %8s %8s\n' model samples p50 p99 p99.9 max
-for model in none voluntary full rt; do
+printf '%-10s %-10s %8s %8s %8s %8s %8s\n' model figure samples p50 p99 p99.9 max
+for model in ${MODELS:-none voluntary full rt}; do
     image=$stock option=preempt=$model
     [ "$model" != rt ] || { image=$rt; option=; }
     append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr nowatchdog cryptomgr.notests=1 audit=0 tsc=reliable clocksource=tsc no-kvmclock tsc_early_khz=1000000 $option"
     timeout "${LIMIT:-900}" qemu-system-x86_64 -nodefaults -display none -no-reboot -serial stdio -m 1G -machine q35 -accel tcg,thread=single \
         -cpu max -smp 1 -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 -kernel "$image" -initrd "$root.gz" -append "$append" \
-        </dev/null 2>&1 | tr -d '\r' | tee "${LOG:-/dev/null}" | awk -v model="$model" '
-            /^BEGIN/ { inside = 1 }
-            inside && /^[0-9]+ [0-9]+/ { at[n] = $1 + 0; of[n++] = $2 + 0; total += $2; if ($2 > 0) max = $1 + 0 }
-            /^# Max Latencies:/ { if ($4 + 0 > max) max = $4 + 0 }
-            function quantile(q,   sum, i) { for (i = 0; i < n; i++) { sum += of[i]; if (sum >= q * total) return at[i] } return max }
-            END {
-                if (total == 0) { print model ": no figures" > "/dev/stderr"; exit 1 }
-                printf "%-10s %8d %8d %8d %8d %8d\n", model, total, quantile(0.5), quantile(0.99), quantile(0.999), max
-            }'
+        </dev/null 2>&1 | stdbuf -oL tr -d '\r' | tee "${LOG:-/dev/null}" | awk -v model="$model" '
+            /^BEGIN/ { inside = "thread" }
+            /^INTERRUPTS/ { inside = "irq" }
+            # Lines of cyclictest: microseconds, count; of the interrupts: count, tenths of a microsecond.
+            inside == "thread" && /^[0-9]+ [0-9]+/ { add("thread", $1 + 0, $2 + 0) }
+            inside == "irq" && /^ *[0-9]+ [0-9]+/ { add("irq", $2 / 10, $1 + 0) }
+            /^# Max Latencies:/ { if ($4 + 0 > max["thread"]) max["thread"] = $4 + 0 }
+            function add(of, us, count) { at[of, n[of]] = us; counts[of, n[of]++] = count; total[of] += count; if (count > 0 && us > max[of]) max[of] = us }
+            function quantile(of, q,   sum, i) { for (i = 0; i < n[of]; i++) { sum += counts[of, i]; if (sum >= q * total[of]) return at[of, i] } return max[of] }
+            function row(of) {
+                if (total[of] == 0) { print model ": no figures of " of > "/dev/stderr"; return }
+                printf "%-10s %-10s %8d %8.1f %8.1f %8.1f %8.1f\n", model, of, total[of], quantile(of, 0.5), quantile(of, 0.99), quantile(of, 0.999), max[of]
+            }
+            END { row("irq"); row("thread")
+        }'
 done

@@ -3,9 +3,12 @@
 #
 #   scripts/in-vm/run.sh [6.1|6.12|7.3|7.3-rt|KERNEL_IMAGE] [groups|validate|calibrate|all] [ARGUMENTS OF validate --live]
 #   scripts/in-vm/run.sh KERNEL_IMAGE timerlat [SECONDS [CALIBRATIONS [none|hogs|kernel]]]
+#   scripts/in-vm/run.sh KERNEL_IMAGE models [SECONDS]
+#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE threads [SECONDS [none|hogs|kernel]]
 #
 # `timerlat` runs the kernel's tracer of that name and `zerolag calibrate --noise` in turns in one boot, and brings latencies and profiles back to OUT
-# (target/vm/timerlat); timerlat.py compares them. It needs a kernel of kernel-with-timerlat.sh.
+# (target/vm/timerlat); timerlat.py compares them. `models` runs timerlat and osnoise without and with a load, for models.sh. Both need a kernel of
+# kernel-with-timerlat.sh. `threads` records when the kernel's own threads run; threads.py counts them. `kernel` is the load of load.sh.
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
 # idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead, ACCEL=tcg-threads emulates
 # two CPUs with the computer's clock, so that other programs disturb them as they disturb a virtual machine. CPUS=2 in virtual time is the machine of
@@ -91,16 +94,24 @@ trap 'rm -rf "$root" "$root.gz" "$log" "$data"' EXIT
 mkdir -p "$root"/{bin,dev,proc,sys,tmp}
 cp -L "$busybox" "$root/bin/busybox"
 cp -L "$ZEROLAG" "$root/bin/zerolag"
+programs=("$ZEROLAG" "$busybox")
+# Programs of the load and of osnoise, as far as they are installed.
+for tool in hackbench stress-ng ip tc chrt; do
+    program=$(PATH=$PATH:/usr/sbin:/sbin command -v "$tool") || continue
+    cp -L "$program" "$root/bin/$tool"
+    programs+=("$program")
+done
 # A static program has no libraries, which ldd calls an error.
-{ ldd "$ZEROLAG" || true; ldd "$busybox" || true; } 2>/dev/null | grep -o '/[^ ]*' | sort -u | while read -r library; do
+for program in "${programs[@]}"; do ldd "$program" 2>/dev/null || true; done | grep -o '/[^ ]*' | sort -u | while read -r library; do
     mkdir -p "$root$(dirname "$library")"
     cp -L "$library" "$root$library"
 done
 cp "$here"/*.toml "$root/"
 cp -r "$repository/conformance" "$root/conformance"
 cp "$here/init.sh" "$root/init"
+cp "$here/load.sh" "$root/load.sh"
 shift $(($# < 2 ? $# : 2))
-if [ $# = 0 ] && [ "$part" != timerlat ]; then set -- --runs 2 -d 10s conformance; fi
+if [ $# = 0 ] && [[ "$part" =~ ^(all|validate)$ ]]; then set -- --runs 2 -d 10s conformance; fi
 echo "$@" > "$root/arguments"
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$root.gz"
@@ -119,9 +130,9 @@ else
     machine=("${board[@]}" -accel tcg,thread=single -cpu max -smp "${CPUS:-1}" -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 "${machine[@]}" -append "$append")
 fi
 timeout "${LIMIT:-3600}" "$qemu" "${machine[@]}" </dev/null 2>&1 | stdbuf -oL tr -d '\r' | tee "$log" || true
-if [ "$part" = timerlat ]; then
+if grep -q '^begin ' "$data" 2>/dev/null; then
     # Each file as it was finished: a boot that is cut short leaves those before.
-    out=${OUT:-$work/timerlat}
+    out=${OUT:-$work/$part}
     mkdir -p "$out"
     tr -d '\r' < "$data" | awk -v out="$out" '
         /^begin / { command = "base64 -d | gzip -dc > " out "/" $2; next }
