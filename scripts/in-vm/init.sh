@@ -124,6 +124,10 @@ calibrate() {
 # Brings a file of /tmp/out to the second serial line.
 send() { { echo "begin $1"; gzip -c /tmp/out/$1 | base64; echo end; } > /dev/ttyS1; }
 
+# From now on this shell and its programs come before the load and after the tracers' threads, and as before. chrt is part of util-linux.
+before_load() { chrt -f -p 1 $$ > /dev/null; }
+as_before() { chrt -o -p 0 $$ > /dev/null; }
+
 # One run of the kernel's tracer: a line `CPU COUNT irq|thread NANOSECONDS` per sample.
 tracer() {
     echo > $t/trace
@@ -131,9 +135,11 @@ tracer() {
     echo timerlat > $t/current_tracer
     sleep $seconds
     echo 0 > $t/tracing_on
+    before_load
     sed -n 's/^.*\[0*\([0-9][0-9]*\)\].*#\([0-9]*\) *context *\([a-z]*\) timer_latency *\([0-9]*\) ns.*$/\1 \2 \3 \4/p' $t/trace > /tmp/out/host.$1.txt
     echo nop > $t/current_tracer
     send host.$1.txt
+    as_before
     echo "== timerlat $1: $(wc -l < /tmp/out/host.$1.txt) samples, lost: $(cat $t/per_cpu/cpu*/stats | sed -n 's/^overrun: //p' | tr '\n' ' ')"
 }
 
@@ -165,9 +171,6 @@ start_load() {
     fi
     sleep 2
 }
-
-# From now on this shell and its programs come before the load and after the tracers' threads.
-before_load() { chrt -f -p 1 $$ > /dev/null || failed "no chrt (util-linux)"; }
 
 # The tracer and calibrations in turns; the tracer comes first and last. `arguments`: seconds, calibrations, load.
 timerlat() {
@@ -234,9 +237,7 @@ models() {
     echo $((seconds * 300 + 1000)) > $t/buffer_size_kb
     for load in none kernel; do
         start_load
-        before_load
         tracer $load
-        [ $load = kernel ] || chrt -o -p 0 $$ > /dev/null
     done
     noise osnoise.$load.other.txt other
     noise osnoise.$load.95.txt 95
@@ -278,9 +279,31 @@ threads() {
     echo "== threads: $(wc -l < /tmp/out/switches.txt) switches, lost: $(cat $t/per_cpu/cpu*/stats | sed -n 's/^overrun: //p' | tr '\n' ' ')"
 }
 
+# Where the kernel was when timerlat's timer came, for activations whose thread was later than `us`. `arguments`: seconds, load, us.
+stacks() {
+    read -r seconds load us < arguments
+    seconds=${seconds:-10} load=${load:-kernel} us=${us:-100}
+    tracefs timerlat || return
+    echo 1000 > $t/osnoise/timerlat_period_us
+    echo $us > $t/osnoise/print_stack
+    echo 40000 > $t/buffer_size_kb
+    start_load
+    before_load
+    echo > $t/trace
+    echo 1 > $t/tracing_on
+    echo timerlat > $t/current_tracer
+    sleep $seconds
+    echo 0 > $t/tracing_on
+    # Latencies from 10 us on, and the stacks.
+    grep -e '^ *=>' -e 'stack trace' -e 'timer_latency *[0-9]\{5,\} ns' $t/trace > /tmp/out/stacks.txt
+    echo nop > $t/current_tracer
+    send stacks.txt
+}
+
 case $part in
     timerlat) timerlat ;;
     models) models ;;
+    stacks) stacks ;;
     threads) threads ;;
     calibrate) calibrate ;;
     groups) groups ;;

@@ -16,8 +16,8 @@ if command -v stress-ng > /dev/null; then
 fi
 while :; do find /proc /sys -maxdepth 4 > /dev/null 2>&1; dd if=/dev/zero of=/tmp/f bs=4M count=8 2> /dev/null; rm /tmp/f; done &
 
-# Each device sends back what it receives, 0.5 ms later on average. The paths are absolute because the shell prefers its own commands of these names.
-if [ -x /bin/tc ] && [ -x /bin/ip ] && /bin/ip link add left type veth peer name right 2> /dev/null; then
+# Each device sends back what it receives, 0.5 ms later on average. Links are commands of busybox, which cannot do this, and which the shell prefers without a path.
+if [ -x /bin/tc ] && [ ! -L /bin/tc ] && [ ! -L /bin/ip ] && /bin/ip link add left type veth peer name right 2> /dev/null; then
     for device in left right; do
         /bin/ip link set $device up
         /bin/tc qdisc add dev $device root netem delay 500us 400us

@@ -4,10 +4,12 @@
 #   scripts/in-vm/run.sh [6.1|6.12|7.3|7.3-rt|KERNEL_IMAGE] [groups|validate|calibrate|all] [ARGUMENTS OF validate --live]
 #   scripts/in-vm/run.sh KERNEL_IMAGE timerlat [SECONDS [CALIBRATIONS [none|hogs|kernel]]]
 #   scripts/in-vm/run.sh KERNEL_IMAGE models [SECONDS]
+#   scripts/in-vm/run.sh KERNEL_IMAGE stacks [SECONDS [none|hogs|kernel [US]]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE threads [SECONDS [none|hogs|kernel]]
 #
 # `timerlat` runs the kernel's tracer of that name and `zerolag calibrate --noise` in turns in one boot, and brings latencies and profiles back to OUT
-# (target/vm/timerlat); timerlat.py compares them. `models` runs timerlat and osnoise without and with a load, for models.sh. Both need a kernel of
+# (target/vm/timerlat); timerlat.py compares them. `models` runs timerlat and osnoise without and with a load, for models.sh. `stacks` brings
+# back what timerlat's timer interrupted, for threads later than US. These need a kernel of
 # kernel-with-timerlat.sh. `threads` records when the kernel's own threads run; threads.py counts them. `kernel` is the load of load.sh.
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
 # idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead, ACCEL=tcg-threads emulates
