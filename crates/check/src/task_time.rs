@@ -4,14 +4,15 @@
 //! difference is the time of interrupt handlers and softirqs, which a trace contains. So a monitor
 //! measures between two [`Moment`]s: instants of a CPU with the time that interrupts took up to
 //! them. With `irq_time_accounting = off` a task is charged for the interrupts that it meets, and
-//! there is no difference.
+//! there is no difference. A CPU that stands still is no interrupt: the time that firmware takes is
+//! always the task's, and that of a hypervisor is with `steal_clock = off`.
 //!
 //! A task that disables interrupts is charged, but the timer that ends its budget waits for the end
 //! of the section. So does a timer that is due in a handler, or in several without a gap, for which
 //! the task is charged. [`TaskTime::deaf`] and [`TaskTime::deaf_on`] tell by how much.
 
 use crate::monitor::Context;
-use zerolag_model::event::Disables;
+use zerolag_model::event::{Disables, Irq};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::IdTable;
 
@@ -34,6 +35,8 @@ impl Moment {
 #[derive(Clone, Copy, Default)]
 struct Cpu {
     depth: u32,
+    /// The outermost handler, or standstill, is the time of the task.
+    is_charged: bool,
     /// When the outermost handler began.
     entered: Instant,
     interrupted: Duration,
@@ -55,26 +58,44 @@ struct Cpu {
 pub(crate) struct TaskTime {
     /// Interrupts are the time of the task that they interrupt.
     charges_interrupts: bool,
+    /// So is the time that a hypervisor takes.
+    charges_stolen: bool,
     cpus: IdTable<CpuId, Cpu>,
     /// Of each task its longest section with interrupts disabled.
     longest: IdTable<TaskId, Duration>,
-    /// The longest stretch of handlers of any CPU, where their time is the task's.
+    /// The longest stretch of handlers and standstills of any CPU whose time is the task's.
     handlers: Duration,
 }
 
 impl TaskTime {
     /// Returns the time by the rule of a trace.
     pub(crate) fn new(context: &Context<'_>) -> Self {
-        Self { charges_interrupts: !context.settings().irq_time_accounting, ..Self::default() }
+        let settings = context.settings();
+        Self {
+            charges_interrupts: !settings.irq_time_accounting,
+            charges_stolen: !settings.steal_clock,
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether the time of an interrupt, or of a standstill, is the task's.
+    const fn charges(&self, irq: Irq) -> bool {
+        match irq {
+            Irq::Hardware => true,
+            Irq::Stolen => self.charges_stolen,
+            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Softirq | Irq::Nmi => self.charges_interrupts,
+        }
     }
 
     /// Follows a record, after it was judged.
     pub(crate) fn apply(&mut self, record: &Record) {
         let at = record.at;
         match record.event {
-            TraceEvent::IrqEnter { .. } => {
+            TraceEvent::IrqEnter { irq } => {
+                let is_charged = self.charges(irq);
                 let cpu = self.cpus.entry(record.cpu);
                 if cpu.depth == 0 {
+                    cpu.is_charged = is_charged;
                     cpu.entered = at;
                     if cpu.left != at {
                         cpu.stretch = at;
@@ -86,7 +107,7 @@ impl TaskTime {
                 let cpu = self.cpus.entry(record.cpu);
                 if cpu.depth == 1 {
                     cpu.left = at;
-                    if self.charges_interrupts {
+                    if cpu.is_charged {
                         self.handlers = self.handlers.max(at.since(cpu.stretch));
                     } else {
                         cpu.interrupted += at.since(cpu.entered);
@@ -128,7 +149,7 @@ impl TaskTime {
     /// Returns this instant of a CPU. It must not be before the last record.
     pub(crate) fn now(&self, cpu: CpuId, at: Instant) -> Moment {
         let cpu = self.cpus.get(cpu).copied().unwrap_or_default();
-        let is_open = cpu.depth > 0 && !self.charges_interrupts;
+        let is_open = cpu.depth > 0 && !cpu.is_charged;
         let open = if is_open { at.since(cpu.entered) } else { Duration::ZERO };
         Moment { at, interrupted: cpu.interrupted + open }
     }
@@ -162,7 +183,7 @@ impl TaskTime {
     /// Returns the longest stretch of handlers that are a task's time, up to now. It is that of all
     /// CPUs: a task takes its overrun along.
     fn in_handlers(&self, on: CpuId, at: Instant) -> Duration {
-        let open = self.cpus.get(on).filter(|cpu| self.charges_interrupts && cpu.depth > 0);
+        let open = self.cpus.get(on).filter(|cpu| cpu.is_charged && cpu.depth > 0);
         self.handlers.max(open.map_or(Duration::ZERO, |cpu| at.since(cpu.stretch)))
     }
 }
@@ -170,7 +191,6 @@ impl TaskTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::event::Irq;
 
     const CPU: CpuId = CpuId(0);
     const TASK: TaskId = TaskId(3);
@@ -209,6 +229,20 @@ mod tests {
         let time = follow_by(TaskTime { charges_interrupts: true, ..TaskTime::default() }, &events);
         assert_eq!(time.now(CPU, at(12)).since(Moment::default()), Duration::from_millis(12));
         assert_eq!(follow(&events).now(CPU, at(12)).since(Moment::default()), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn a_standstill_is_a_tasks_time_unless_the_kernel_knows_it() {
+        let stands = |irq| {
+            let events = [(2, TraceEvent::IrqEnter { irq }), (5, TraceEvent::IrqExit { irq })];
+            [true, false].map(|charges_stolen| {
+                let time = follow_by(TaskTime { charges_stolen, ..TaskTime::default() }, &events);
+                (time.now(CPU, at(12)).since(Moment::default()).as_nanos() / 1_000_000, time.deaf(TASK, CPU, at(12)))
+            })
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(stands(Irq::Stolen), [(12, ms(3)), (9, ms(0))]);
+        assert_eq!(stands(Irq::Hardware), [(12, ms(3)); 2]);
     }
 
     /// Handlers from 2 to 5 and from 5 to 9 keep a timer waiting as one.

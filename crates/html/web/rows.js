@@ -7,7 +7,7 @@ const THROTTLED = 0, RT_THROTTLED = 1, SERVER = 2, SPIN = 3, IRQ = 4, OFFLINE = 
 /** How many slices a sentence about a wait reads. */
 const MEANWHILE = 4000;
 const IPI = 0, MIGRATE = 1, REPLENISH = 2, OVERRUN = 3, LATE = 4, DROP = 5;
-const IRQ_NAMES = ["tick", "timer", "IPI", "device", "softirq", "hardware", "NMI"];
+const IRQ_NAMES = ["tick", "timer", "IPI", "device", "softirq", "hardware", "NMI", "stolen"];
 const IPI_NAMES = ["reschedule", "push real-time tasks", "balance", "hand the running task over"];
 const MIGRATE_NAMES = ["wakeup", "push", "pull", "new-idle balance", "periodic balance", "active balance", "affinity", "hotplug", "?"];
 

@@ -165,16 +165,18 @@ pub enum Irq {
     Device,
     /// Deferred work of an interrupt.
     Softirq,
-    /// The hardware itself (SMI, hypervisor).
+    /// The hardware itself (SMI): the CPU stands still, and the kernel does not know it.
     Hardware,
     /// A non-maskable interrupt.
     Nmi,
+    /// The hypervisor: the virtual CPU stands still.
+    Stolen,
 }
 
 impl Irq {
     /// Every kind, in the order of the format's numbers.
-    pub const ALL: [Self; 7] =
-        [Self::Tick, Self::Timer, Self::Ipi, Self::Device, Self::Softirq, Self::Hardware, Self::Nmi];
+    pub const ALL: [Self; 8] =
+        [Self::Tick, Self::Timer, Self::Ipi, Self::Device, Self::Softirq, Self::Hardware, Self::Nmi, Self::Stolen];
 }
 
 /// A step of a request.

@@ -211,6 +211,7 @@ say! {
         Irq::Softirq => "softirq",
         Irq::Hardware => "hardware",
         Irq::Nmi => "nmi",
+        Irq::Stolen => "stolen",
     };
 }
 

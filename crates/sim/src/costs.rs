@@ -6,7 +6,7 @@
 //! its origin. A file has the same keys; keys
 //! that it does not set have their values from `default`.
 
-use crate::sketch::Sketch;
+use crate::sketch::{Sketch, Standstills};
 use serde::Deserialize;
 use zerolag_model::{Distance, Duration};
 
@@ -98,6 +98,11 @@ pub struct Costs {
     pub wakeup_late: Sketch,
     /// How much longer than `migrate_task` moving a task takes.
     pub migrate_late: Sketch,
+    /// When each CPU stands still by itself, as a virtual one whose hypervisor runs another: no
+    /// task, no interrupt and no kernel path goes on.
+    pub stolen: Standstills,
+    /// When all CPUs stand still at once (SMI).
+    pub smi: Standstills,
 }
 
 /// A state of an idle CPU (`cpuidle`).
@@ -234,6 +239,8 @@ impl Costs {
             switch_late: Sketch::default(),
             wakeup_late: Sketch::default(),
             migrate_late: Sketch::default(),
+            stolen: Standstills::default(),
+            smi: Standstills::default(),
         }
     }
 
@@ -296,6 +303,8 @@ impl Costs {
             switch_late: Sketch::default(),
             wakeup_late: Sketch::default(),
             migrate_late: Sketch::default(),
+            stolen: Standstills::default(),
+            smi: Standstills::default(),
         }
     }
 
@@ -388,6 +397,16 @@ impl Show for Sketch {
     }
 }
 
+impl Show for Standstills {
+    fn show(&self) -> String {
+        if self.is_zero() {
+            "none".to_owned()
+        } else {
+            format!("gap {}; length {}", self.gap.show(), self.length.show())
+        }
+    }
+}
+
 impl Show for Vec<IdleState> {
     fn show(&self) -> String {
         let state = |state: &IdleState| {
@@ -460,6 +479,8 @@ file! {
     switch_late: Sketch = "some",
     wakeup_late: Sketch = "some",
     migrate_late: Sketch = "some",
+    stolen: Standstills = "some",
+    smi: Standstills = "some",
 }
 
 /// The longest cost of one operation; a longer one is a mistake in the profile.

@@ -23,6 +23,7 @@ use crate::admin::{cpuset, groups, hotplug, isolation};
 use crate::costs::Costs;
 use crate::device::arrivals::Arrivals;
 use crate::device::noise::{IrqSource, Noise};
+use crate::device::standstill::Standing;
 use crate::kernel::path::Ahead;
 use crate::kernel::state::Kernel;
 use crate::kernel::ticks::Ticked;
@@ -82,6 +83,7 @@ pub struct Machine {
     kernel: Kernel,
     noise: Noise,
     arrivals: Arrivals,
+    standstills: Standing,
     programs: Programs,
     admin: Admin,
     seed: u64,
@@ -125,6 +127,7 @@ impl Machine {
             kernel: Kernel::new(core, costs.clone(), settings, instances, locks, tracing),
             noise: Noise::default(),
             arrivals: Arrivals::default(),
+            standstills: Standing::default(),
             admin: Admin::new(Arc::clone(&program), changes, *seed),
             programs: Programs::new(program, settings, costs, *seed),
             seed: *seed,
@@ -159,6 +162,7 @@ impl Machine {
         self.arrivals.announce(kernel, &program, self.seed);
         kernel.use_softirq_threads(!program.kernel_work.softirq_threads.is_empty());
         self.noise.add_lines(kernel, &program.kernel_work.lines, self.seed);
+        self.standstills.plan(kernel, self.seed);
         isolation::plan_remote_ticks(kernel);
         for cpu in (0..kernel.nr_cpus()).map(CpuId::from_index) {
             kernel.update_tick(cpu);
@@ -313,9 +317,10 @@ impl Machine {
             }
             Event::LockFree { rq } => {
                 self.kernel.set_alone_until(Instant::ZERO);
-                let waiter = self.kernel.grant_lock(rq);
-                self.drive(waiter);
-                self.kernel.after_grant(rq, waiter);
+                if let Some(waiter) = self.kernel.grant_lock(rq) {
+                    self.drive(waiter);
+                    self.kernel.after_grant(rq, waiter);
+                }
             }
             Event::SearchEnds { cpu } => self.drive(cpu),
             Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
@@ -346,6 +351,7 @@ impl Machine {
                     self.interrupt(cpu, Interrupt::Source(index));
                 }
             }
+            Event::StandsStill { cpu } => self.stand_still(cpu),
             Event::RemoteTicks => self.remote_ticks(),
             Event::Arrival { source } => {
                 let request = self.programs.next_number(self.arrivals.queue_of(source));
@@ -446,6 +452,10 @@ impl Machine {
                 self.programs.after_request(kernel, cpu);
                 None
             }
+            Interrupt::StandsStill(why) => {
+                kernel.stand_as_owed(cpu, why);
+                None
+            }
             Interrupt::Source(index) => {
                 let left = self.noise.serve(kernel, cpu, index);
                 if let Some(left) = kernel.after_handler(cpu, left) {
@@ -538,6 +548,21 @@ impl Machine {
                     self.rebuild_others(cpu);
                 }
                 Ok(())
+            }
+        }
+    }
+
+    /// A CPU stands still, or all do. A machine that nothing can wake any more is no longer asked.
+    #[cold]
+    fn stand_still(&mut self, cpu: Option<CpuId>) {
+        self.kernel.set_alone_until(Instant::ZERO);
+        if self.end == Instant::FAR_FUTURE && !self.kernel.is_under_way() && self.all_wait_for_each_other() {
+            return;
+        }
+        let (why, time) = self.standstills.begin(&mut self.kernel, cpu);
+        for cpu in cpu.map_or_else(|| self.kernel.topology().cpus().collect(), |cpu| vec![cpu]) {
+            if self.kernel.is_online(cpu) && self.kernel.stand_still(cpu, why, time) {
+                self.drive(cpu);
             }
         }
     }

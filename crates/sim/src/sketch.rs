@@ -41,6 +41,15 @@ impl Sketch {
         if time.is_zero() { Self::default() } else { Self(vec![(0, time)]) }
     }
 
+    /// Returns the sketch of all times of a range, each as likely.
+    ///
+    /// # Errors
+    /// The range ends before it begins.
+    pub fn uniform(least: Duration, most: Duration) -> Result<Self, String> {
+        let is_range = least <= most;
+        is_range.then(|| Self(vec![(0, least), (WHOLE, most)])).ok_or_else(|| format!("{least}..{most} is no range"))
+    }
+
     /// Returns this distribution less a time at each of its places; never below the place before.
     #[must_use]
     pub fn less(&self, time: impl Fn(u64) -> Duration) -> Self {
@@ -96,6 +105,53 @@ impl TryFrom<Vec<(u64, String)>> for Sketch {
     }
 }
 
+/// Times at which something that runs stands still.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "StandstillsRead")]
+pub struct Standstills {
+    /// From the end of one to the begin of the next; empty is never.
+    pub gap: Sketch,
+    /// How long each lasts.
+    pub length: Sketch,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StandstillsRead {
+    gap: Sketch,
+    length: Sketch,
+}
+
+/// The least of the longest gap: something that stands still all the time never goes on.
+const LEAST_GAP: Duration = Duration::from_micros(1);
+
+impl Standstills {
+    /// Returns standstills with these distances and lengths.
+    ///
+    /// # Errors
+    /// The longest distance is below a microsecond.
+    pub fn new(gap: Sketch, length: Sketch) -> Result<Self, String> {
+        let most = gap.at(WHOLE);
+        if most < LEAST_GAP && !length.is_zero() {
+            return Err(format!("the longest gap is {most}, and must be at least {LEAST_GAP}"));
+        }
+        Ok(Self { gap, length })
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.length.is_zero()
+    }
+}
+
+impl TryFrom<StandstillsRead> for Standstills {
+    type Error = String;
+    fn try_from(StandstillsRead { gap, length }: StandstillsRead) -> Result<Self, String> {
+        Self::new(gap, length)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +175,15 @@ mod tests {
         let sketch = Sketch::of(&samples, us(1));
         assert_eq!([500_000, 990_000, WHOLE].map(|place| sketch.at(place)), [us(500), us(990), us(49_999)]);
         assert!(Sketch::of(&[], us(1)).is_zero());
+    }
+
+    #[test]
+    fn standstills_without_a_gap_are_refused() {
+        let times = |time| Sketch::constant(time);
+        assert!(Standstills::new(times(us(5)), times(us(90))).is_ok());
+        let error = Standstills::new(times(Duration::from_nanos(999)), times(us(90))).expect_err("no gap");
+        assert_eq!(error, "the longest gap is 999ns, and must be at least 1us");
+        assert!(Standstills::new(times(us(0)), times(us(0))).expect("there are none").is_zero());
     }
 
     #[test]

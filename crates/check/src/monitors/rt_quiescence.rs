@@ -41,6 +41,8 @@
 //!   there.
 //! * **sections**: a task that has disabled preemption or interrupts keeps its CPU, and its CPU is
 //!   given the settle time after it.
+//! * **standstill**: while a CPU stands still (SMI, hypervisor), what it was about to do is not
+//!   over: the while begins at the end.
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged
 //!   on its own CPU only.
 //!
@@ -98,6 +100,8 @@ struct RtQuiescence {
     /// The IPIs that were sent to each CPU and whose handlers have not begun, and when the last one
     /// was sent. Several can have one handler, so after [`IPI_MOST`] none counts.
     under_way: IdTable<CpuId, (u32, Instant)>,
+    /// The number of CPUs that stand still.
+    standing: u32,
 }
 
 /// An IPI that is not held up arrives within this time.
@@ -140,6 +144,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         handled: IdTable::default(),
         ipis: BTreeMap::new(),
         under_way: IdTable::default(),
+        standing: 0,
     }))
 }
 
@@ -182,6 +187,12 @@ impl Monitor for RtQuiescence {
             }
         }
         match record.event {
+            TraceEvent::IrqEnter { irq: Irq::Hardware | Irq::Stolen } => self.standing += 1,
+            TraceEvent::IrqExit { irq: Irq::Hardware | Irq::Stolen } => {
+                self.standing = self.standing.saturating_sub(1);
+                self.last = self.last.max(record.at);
+                self.state = State::Stirred;
+            }
             TraceEvent::IpiSend { to, reason } if self.is_complete => {
                 let (under_way, last) = self.under_way.get(to).copied().unwrap_or_default();
                 let under_way = if record.at.since(last) > IPI_MOST { 1 } else { under_way + 1 };
@@ -266,7 +277,7 @@ fn is_behind_deadline(before: &Replay, waits: &TaskView, own: CpuId, other: CpuI
 impl RtQuiescence {
     /// Judges the time since the last scheduling event, which ends at `at`, if it was long enough.
     fn judge(&mut self, before: &Replay, at: Instant, found: &mut Findings) {
-        if self.state != State::Stirred || at.since(self.last) <= self.settle {
+        if self.state != State::Stirred || at.since(self.last) <= self.settle || self.standing > 0 {
             return;
         }
         self.state = State::Judged;

@@ -246,6 +246,10 @@ settings! {
         /// are built without.
         "irq_time_accounting": "the time of interrupts and softirqs is not charged to the task that they interrupt",
             irq_time_accounting: bool = true;
+        /// `CONFIG_PARAVIRT_TIME_ACCOUNTING` and a hypervisor that tells the stolen time: commit
+        /// 095c0aa83e52, 3.1. Boot option `no-steal-acc`.
+        "steal_clock": "the time that a hypervisor takes from a CPU (cost profile, stolen) is not charged to its task",
+            steal_clock: bool = false, V3_2 => true;
         /// Linux has 50 us (`init_task.timer_slack_ns`), and a program can change it. Zero in
         /// presets: docs/reference/kernels.md says why.
         "timer_slack_ns": "how much later than asked the sleep of a fair task may end",

@@ -133,6 +133,8 @@ pub(super) struct Cpu {
     pub(super) late_timers: VecDeque<TaskId>,
     /// The balancing that the last tick requested, while its softirq is pending.
     pub(super) softirq: Step,
+    /// The standstills that wait until it has a lock, by [`Stands`](crate::kernel::words::Stands).
+    pub(super) owed: [Duration; 2],
     /// The generations of the run queue's timers.
     timers: [u32; RqTimer::ALL.len()],
     /// The task time at which each of them is due.
@@ -170,6 +172,7 @@ impl Cpu {
             jobs: VecDeque::with_capacity(4),
             pending: VecDeque::with_capacity(4),
             softirq: Step::Done,
+            owed: [Duration::ZERO; 2],
             raised: VecDeque::new(),
             late_timers: VecDeque::new(),
             slack_timers: BTreeSet::new(),
@@ -334,6 +337,14 @@ impl Cpu {
             self.own += time;
         }
         self.times.charge(layer, time);
+    }
+
+    /// Lengthens the kernel path by time that is taken below the kernel, and charged to the current
+    /// task or not, whatever the path is.
+    pub(super) fn spend_below(&mut self, time: Duration, is_charged: bool) {
+        let is_own_path = core::mem::replace(&mut self.is_own_path, is_charged);
+        self.spend(CpuLayer::Hardware, time);
+        self.is_own_path = is_own_path;
     }
 
     /// Shortens the kernel path by the end of an interrupt's work.

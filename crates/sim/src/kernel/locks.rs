@@ -186,11 +186,17 @@ impl Kernel {
         }
     }
 
-    /// Grants a free lock to the first CPU that spins for it. That CPU is to be driven, and then
-    /// [`after_grant`](Self::after_grant) called.
-    pub(crate) fn grant_lock(&mut self, rq: CpuId) -> CpuId {
+    /// Grants a free lock to the first CPU that spins for it, unless it is free only later. That
+    /// CPU is to be driven, and then [`after_grant`](Self::after_grant) called.
+    pub(crate) fn grant_lock(&mut self, rq: CpuId) -> Option<CpuId> {
         let lock = &mut self.cpus[rq.index()].lock;
-        debug_assert!(lock.holder == Holder::Nobody && lock.free_at <= self.now, "the lock of CPU {rq} is free");
+        debug_assert!(lock.holder == Holder::Nobody, "no operation on the lock of CPU {rq} is left");
+        let free_at = lock.free_at;
+        if free_at > self.now {
+            // The CPU that gives it back has stood still.
+            self.queue_event(free_at, Phase::LockFree, rq, Event::LockFree { rq });
+            return None;
+        }
         let waiter = lock.waiters.pop_front().expect("invariant: a CPU spins for it");
         lock.holder = Holder::Granted(waiter); // [4]
         let waited = self.cpus[waiter.index()].end_spin(self.now);
@@ -198,7 +204,7 @@ impl Kernel {
         if self.tracer.is_on() {
             self.emit(waiter, TraceEvent::LockAcquired { rq, waited });
         }
-        waiter
+        Some(waiter)
     }
 
     /// Passes a granted lock on that the CPU has not taken: the task that it was wanted for may

@@ -11,6 +11,7 @@
 //! | [`state`] | [`Kernel`](state::Kernel), and access to it for the parts above |
 //! | [`timers`], [`ticks`] | when the core is called again |
 //! | [`path`] | how a CPU enters and leaves the kernel |
+//! | [`standstill`] | times in which a CPU does nothing |
 //! | [`softirq`] | deferred work: at the end of an interrupt, or for threads |
 //! | [`locks`], [`ipi`], [`io`] | calls of the core: the locks that they take, the interrupts and time that follow |
 //! | [`wake`], [`switch`], [`own`], [`mode`], [`proxy`] | jobs: one call of the core each |
@@ -31,6 +32,7 @@ pub(crate) mod rq_lock;
 pub(crate) mod softirq;
 pub(crate) mod spin_on_owner;
 pub(crate) mod spread;
+pub(crate) mod standstill;
 pub(crate) mod state;
 pub(crate) mod switch;
 pub(crate) mod ticking;

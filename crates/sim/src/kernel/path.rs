@@ -18,7 +18,7 @@
 
 use crate::kernel::cpu::{Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Event, Interrupt, Left};
+use crate::kernel::words::{Event, Interrupt, Left, Stands};
 use crate::queue::Phase;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, Record, TraceEvent};
@@ -53,7 +53,10 @@ impl Kernel {
         }
         // At the very end of a handler its CPU first does what that leaves to be done.
         if place.is_in_kernel(self.now) || matches!(place.ends, Ends::Handler(_)) {
-            place.pending.push_back(what);
+            // The timer of the tick holds one, however many periods pass.
+            if what != Interrupt::Tick || !place.pending.contains(&what) {
+                place.pending.push_back(what);
+            }
             if place.jobs.is_empty() {
                 self.queue_path_end(cpu);
             }
@@ -85,12 +88,13 @@ impl Kernel {
             | Interrupt::Noticed => (Irq::Softirq, Duration::ZERO),
             Interrupt::Arrival(_) | Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
-            Interrupt::Source(_) => return, // It draws its time: see `serve`.
+            // They draw their times: see `serve` and `stand`.
+            Interrupt::Source(_) | Interrupt::StandsStill(_) => return,
         };
         let place = &mut self.cpus[cpu.index()];
         match irq {
             Irq::Ipi => place.stretch.begin(place.busy_until),
-            Irq::Tick | Irq::Timer | Irq::Device | Irq::Softirq | Irq::Hardware | Irq::Nmi => {
+            Irq::Tick | Irq::Timer | Irq::Device | Irq::Softirq | Irq::Hardware | Irq::Nmi | Irq::Stolen => {
                 place.stretch = Stretch::Free;
             }
         }
@@ -109,7 +113,8 @@ impl Kernel {
         let layer = match irq {
             Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Nmi => CpuLayer::Irq,
             Irq::Softirq => CpuLayer::Softirq,
-            Irq::Hardware => CpuLayer::Hardware,
+            Irq::Hardware => return self.stand(cpu, Stands::Smi, time),
+            Irq::Stolen => return self.stand(cpu, Stands::Stolen, time),
         };
         let place = &mut self.cpus[cpu.index()];
         let begins = place.busy_until.max(self.now);

@@ -72,6 +72,8 @@ pub(crate) struct Kernel {
     pub(super) has_softirq_threads: bool,
     /// The tasks that spin for the holder of a lock.
     pub(super) spinners: Vec<Spinner>,
+    /// Whether the kernel knows the time that a hypervisor takes.
+    pub(super) steal_clock: bool,
 }
 
 impl Clone for Kernel {
@@ -169,6 +171,7 @@ impl Kernel {
             slack_timers_armed: 0,
             has_softirq_threads: false,
             spinners: Vec::new(),
+            steal_clock: settings.steal_clock,
         }
     }
 
@@ -195,6 +198,10 @@ impl Kernel {
     /// [`locked`](Self::locked).
     pub(crate) const fn scheduler(&self) -> &Scheduler<InnerLock> {
         &self.scheduler
+    }
+
+    pub(crate) const fn costs(&self) -> &Costs {
+        &self.costs
     }
 
     pub(crate) const fn stats(&self) -> &Stats {

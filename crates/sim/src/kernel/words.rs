@@ -62,6 +62,10 @@ pub(crate) enum Event {
     Source {
         index: u32,
     },
+    /// A CPU stands still; without one, all do.
+    StandsStill {
+        cpu: Option<CpuId>,
+    },
     LateTick {
         cpu: CpuId,
     },
@@ -107,6 +111,17 @@ pub(crate) enum Interrupt {
         file: ResourceId,
         window: u32,
     },
+    /// No interrupt: a CPU that spun for a lock stands still.
+    StandsStill(Stands),
+}
+
+/// Why a CPU stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stands {
+    /// Its hypervisor runs something else.
+    Stolen,
+    /// The firmware has it, and all others.
+    Smi,
 }
 
 impl Interrupt {

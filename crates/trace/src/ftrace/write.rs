@@ -278,7 +278,7 @@ fn irq_line(irq: Irq, edge: &str) -> Option<String> {
         Irq::Device => "irq_handler_exit: irq=24 ret=handled".to_owned(),
         Irq::Softirq => format!("softirq_{edge}: vec=1 [action=TIMER]"),
         // No trace point sees time that the hardware takes.
-        Irq::Hardware | Irq::Nmi => return None,
+        Irq::Hardware | Irq::Nmi | Irq::Stolen => return None,
     })
 }
 

@@ -540,7 +540,7 @@ const fn state(state: PrevState) -> i64 {
 fn irq_entry(irq: Irq) -> What {
     match irq {
         Irq::Softirq => What::SoftirqEntry(Softirq { vec: Some(TIMER_SOFTIRQ) }),
-        Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware | Irq::Nmi => {
+        Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware | Irq::Nmi | Irq::Stolen => {
             let (number, name) = irq_of(irq);
             What::IrqEntry(IrqEntry { irq: Some(number), name: Some(name.to_owned()) })
         }
@@ -550,7 +550,7 @@ fn irq_entry(irq: Irq) -> What {
 fn irq_exit(irq: Irq) -> What {
     match irq {
         Irq::Softirq => What::SoftirqExit(Softirq { vec: Some(TIMER_SOFTIRQ) }),
-        Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware | Irq::Nmi => {
+        Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware | Irq::Nmi | Irq::Stolen => {
             What::IrqExit(IrqExit { irq: Some(irq_of(irq).0), ret: Some(1) })
         }
     }
@@ -565,6 +565,7 @@ const fn irq_of(irq: Irq) -> (i32, &'static str) {
         Irq::Device => (24, "device"),
         Irq::Hardware => (2, "hardware"),
         Irq::Nmi => (2, "NMI"),
+        Irq::Stolen => (2, "stolen"),
         Irq::Softirq => (1, "softirq"),
     }
 }

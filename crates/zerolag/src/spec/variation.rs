@@ -10,6 +10,7 @@ use zerolag_report::events::KINDS;
 use zerolag_report::timeline::Rows;
 use zerolag_sim::Costs;
 use zerolag_sim::costs::{ByDistance, IdleState};
+use zerolag_sim::sketch::{Sketch, Standstills};
 use zerolag_workload::Scenario;
 
 /// How a run differs from its scenario, and which part of it is shown.
@@ -155,6 +156,11 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         costs.idle_states = value.split(',').map(idle_state).collect::<Result<_, _>>()?;
         return Ok(());
     }
+    if let "stolen" | "smi" = entry {
+        let of = if entry == "stolen" { &mut costs.stolen } else { &mut costs.smi };
+        *of = standstills(entry, value)?;
+        return Ok(());
+    }
     let value = time(entry, value)?;
     let everywhere = ByDistance { smt: value, llc: value, socket: value, remote: value };
     match entry {
@@ -189,6 +195,16 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         _ => return Err(format!("unknown cost `{entry}`")),
     }
     Ok(())
+}
+
+/// Reads standstills: `GAP:LENGTH`, each a time or `LEAST..MOST` of which all are as likely.
+fn standstills(entry: &str, text: &str) -> Result<Standstills, String> {
+    let (gap, length) = text.split_once(':').ok_or_else(|| format!("`{entry}`: `{text}` is not GAP:LENGTH"))?;
+    let times = |text: &str| match text.split_once("..") {
+        None => Ok(Sketch::constant(time(entry, text)?)),
+        Some((least, most)) => Sketch::uniform(time(entry, least)?, time(entry, most)?),
+    };
+    Standstills::new(times(gap)?, times(length)?).map_err(|error| format!("`{entry}`: {error}"))
 }
 
 /// Reads an idle state: `RESIDENCY:EXIT`, or `RESIDENCY:EXIT:polling`.

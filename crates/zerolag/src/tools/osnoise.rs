@@ -168,7 +168,7 @@ impl Row {
             Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device => &mut noise.irq,
             Irq::Nmi => &mut noise.nmi,
             Irq::Softirq => &mut noise.softirq,
-            Irq::Hardware => &mut noise.hw,
+            Irq::Hardware | Irq::Stolen => &mut noise.hw,
         } += 1;
     }
 

@@ -41,7 +41,7 @@ pub fn lines(noise: Noise, cpus: &CpuMask) -> Vec<InterruptDef> {
                 let line = InterruptDef::on(name, source.cpu, every, Dist::Constant(Duration::ZERO));
                 Some(InterruptDef { threading: Threading::Never, ..line.raising(source.takes) })
             }
-            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Nmi | Irq::Hardware => None,
+            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Nmi | Irq::Hardware | Irq::Stolen => None,
         }
     };
     sources(noise, cpus).into_iter().filter_map(of).collect()

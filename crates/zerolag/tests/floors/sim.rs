@@ -22,6 +22,7 @@ pub(crate) const FLOORS: Floors = &[
         "kernel/proxy",
         "kernel/softirq",
         "kernel/spin_on_owner",
+        "kernel/standstill",
         "kernel/switch",
         "kernel/ticks",
         "kernel/timers",
@@ -30,7 +31,7 @@ pub(crate) const FLOORS: Floors = &[
     ],
     &["kernel"],
     // The devices.
-    &["device/arrivals", "device/disk", "device/noise"],
+    &["device/arrivals", "device/disk", "device/noise", "device/standstill"],
     &["device"],
     // The programs.
     &["program/shared/file", "program/shared/pipe", "program/shared/request", "program/shared/rw_semaphore"],

@@ -143,6 +143,19 @@ fn a_cpu_in_a_handler_holds_until_it_had_time_to_act() {
     breaks("rt-quiescence", &handler(100), NOT_PUSHED);
 }
 
+/// The CPU that would push stands still.
+#[test]
+fn nothing_is_quiet_while_a_cpu_stands_still() {
+    for irq in [Irq::Hardware, Irq::Stolen] {
+        let stands = |ends| {
+            let mut script = overloaded();
+            script.event(5, 0, TraceEvent::IrqEnter { irq }).event(ends, 0, TraceEvent::IrqExit { irq });
+            script.end(1000)
+        };
+        holds("rt-quiescence", &stands(1000));
+    }
+}
+
 /// CPU 1 is throttled, and its task has become real-time since: `t` would wait there too.
 #[test]
 fn a_throttled_cpu_is_no_place_until_its_throttling_ends() {
