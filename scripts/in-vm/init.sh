@@ -114,8 +114,10 @@ calibrate() {
     echo 2000 > $t/buffer_size_kb
     for event in sched_switch sched_waking sched_wakeup_new sched_migrate_task sched_process_fork sched_pi_setprio; do echo 1 > $t/events/sched/$event/enable; done
     echo 1 > $t/tracing_on
+    # Groups are measured too.
+    echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
     echo "== calibrate"
-    zerolag calibrate /tmp/profile.toml; code=$?
+    zerolag calibrate --events $t /tmp/profile.toml; code=$?
     echo "== profile"
     cat /tmp/profile.toml
     echo "== exit code $code"

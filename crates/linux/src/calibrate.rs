@@ -3,19 +3,22 @@
 //! Only costs that a single thread can see are measured here. Costs that need two threads or a
 //! sleep are measured with small workloads, which also run in the simulator (`zerolag::calibrate`).
 
+mod events;
 mod fair;
 mod locks;
 
 use crate::host::cpu_set;
 use crate::{clock, sys};
+pub use events::{Delays, Events};
 pub use fair::Fair;
 pub use locks::{Lock, Locks};
 use rustix::thread::futex::{self, Flags};
-use rustix::thread::sched_setaffinity;
+use rustix::thread::{sched_setaffinity, set_current_timer_slack};
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use std::io::{Read, Write};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Nice, RtPriority, SchedAttr};
@@ -39,8 +42,13 @@ pub struct Direct {
     pub locks: Locks,
     /// What only fair threads see. Empty without SCHED_FIFO.
     pub fair: Fair,
+    /// What lies between the kernel's own events. Empty without a trace, or without SCHED_FIFO.
+    pub delays: Delays,
     /// The period of the tick; `None` if no tick was seen (a full-dynticks CPU, or too much noise).
     pub tick_period: Option<Duration>,
+    /// Whether a timer that wakes no thread wakes one of the kernel, which expires it (PREEMPT_RT).
+    /// Then `timer` contains that wakeup.
+    pub has_timer_threads: bool,
     /// Whether the thread could be SCHED_FIFO; if not, the figures include other programs.
     pub is_realtime: bool,
 }
@@ -59,21 +67,23 @@ impl Direct {
         pairs.into_iter().for_each(add_samples);
         self.locks.add(other.locks);
         self.fair.add(other.fair);
+        self.delays.add(other.delays);
         self.tick_period = other.tick_period.or(self.tick_period);
         self.is_realtime = other.is_realtime;
+        self.has_timer_threads = other.has_timer_threads;
     }
 }
 
-/// Measures on a CPU; takes some 700 ms.
+/// Measures on a CPU; takes some 700 ms. With `events`, also what lies between these.
 ///
 /// # Errors
-/// The thread may not run there, or a pipe or thread cannot be created. The text names the reason.
-pub fn measure(cpu: CpuId) -> Result<Direct, String> {
-    let measured = std::thread::spawn(move || measure_here(cpu)).join();
-    measured.map_err(|_| PANICKED.to_owned())?
+/// The thread may not run there, a pipe or thread cannot be created, or the trace cannot be read.
+/// The text names the reason.
+pub fn measure(cpu: CpuId, events: Option<&Events>) -> Result<Direct, String> {
+    std::thread::scope(|scope| scope.spawn(|| measure_here(cpu, events)).join().map_err(|_| PANICKED.to_owned())?)
 }
 
-fn measure_here(cpu: CpuId) -> Result<Direct, String> {
+fn measure_here(cpu: CpuId, events: Option<&Events>) -> Result<Direct, String> {
     let only = cpu_set(&CpuMask::single(cpu));
     sched_setaffinity(None, &only).map_err(|error| format!("cannot run on cpu {cpu}: {error}"))?;
     let is_realtime = sys::set_attr(URGENT).is_ok();
@@ -88,7 +98,12 @@ fn measure_here(cpu: CpuId) -> Result<Direct, String> {
         tick,
         locks: if is_realtime { locks::measure()? } else { Locks::default() },
         fair: if is_realtime { fair::measure()? } else { Fair::default() },
+        delays: match events.filter(|_| is_realtime) {
+            Some(events) => events::measure(events)?,
+            None => Delays::default(),
+        },
         tick_period,
+        has_timer_threads: rustix::system::uname().version().to_string_lossy().contains("PREEMPT_RT"),
         is_realtime,
     });
     Ok(sorted)
@@ -148,7 +163,7 @@ fn measure_wakes() -> Result<Vec<u64>, String> {
     std::thread::scope(|scope| {
         let sleeper = || {
             // The thread inherits the CPU and the class, and must be less urgent than its waker.
-            drop(sys::set_attr(SchedAttr::nice(Nice::new(19).unwrap_or_default())));
+            drop(sys::set_attr(NICE));
             let mut seen = 0;
             while seen != u32::MAX {
                 let _ = futex::wait(&word, Flags::PRIVATE, seen, None);
@@ -198,6 +213,7 @@ fn measure_timer_wakes(attr: SchedAttr) -> Result<Vec<u64>, String> {
         let sleeper = || {
             // The thread inherits the CPU.
             drop(sys::set_attr(attr));
+            let _ = set_current_timer_slack(NonZeroU64::new(1));
             (0..EXPIRIES).map(due).filter(|due| *due > clock::now()).for_each(clock::sleep_until);
         };
         let thread = std::thread::Builder::new().spawn_scoped(scope, sleeper);
@@ -322,8 +338,9 @@ const BATCHES: u32 = 500;
 const WAKES: u32 = 400;
 /// Of the measuring thread: a more urgent one than its sleepers.
 const URGENT: SchedAttr = SchedAttr::fifo_at(2);
-/// Of a sleeper without timer slack, which fair threads have.
 const LESS_URGENT: SchedAttr = SchedAttr::fifo(RtPriority::MIN);
+/// Of a fair thread that does not preempt another one, but is compared with it: SCHED_IDLE is not.
+const NICE: SchedAttr = SchedAttr::nice(Nice::MAX);
 /// The period of the timer whose interrupt is measured. Ticks do not follow it.
 const PERIOD: Duration = Duration::from_micros(530);
 /// Its expiries.
@@ -386,7 +403,7 @@ mod tests {
     #[test]
     fn what_is_measured_is_plausible() {
         let cpu = crate::host::allowed().first().expect("a CPU");
-        let direct = measure(cpu).expect("a thread may run there");
+        let direct = measure(cpu, None).expect("a thread may run there");
         let median = |samples: &[u64]| crate::figures::quantile(samples, 500).expect("samples").as_nanos();
         assert!((10..1_000_000).contains(&median(&direct.syscall)), "{}", median(&direct.syscall));
         assert!(median(&direct.wake_local) >= median(&direct.syscall) / 2);

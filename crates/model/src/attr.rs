@@ -82,6 +82,8 @@ impl Nice {
     pub const ZERO: Self = Self(0);
     /// The value with the largest share.
     pub const MIN: Self = Self(-20);
+    /// The value with the smallest share.
+    pub const MAX: Self = Self(19);
 
     /// Returns the nice value, or `None` outside -20..=19.
     #[must_use]

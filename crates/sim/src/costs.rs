@@ -19,12 +19,19 @@ pub struct Costs {
     pub context_switch: Duration,
     /// What a switch to a fair task takes on top: its class has more to do.
     pub fair_switch: Duration,
+    /// The part of a switch before its event: from the entry of the scheduler until it has left the
+    /// old task and picked the next one. `context_switch` is the rest.
+    pub pick: Duration,
+    /// What that takes on top where the old task or the new one is fair. `fair_switch` is the rest.
+    pub fair_pick: Duration,
     /// Putting a task on a run queue of the same cache.
     pub wakeup_local: Duration,
     /// Putting a task on a run queue of another cache.
     pub wakeup_remote: Duration,
     /// What putting a fair task on a run queue takes on top: its class has more to do.
     pub fair_wakeup: Duration,
+    /// What each level of groups adds to putting a fair task on a run queue and choosing it.
+    pub group_wakeup: Duration,
     /// Waking a task that is still queued, to repay its lag. No other entry of wakeups counts then.
     pub queued_wakeup: Duration,
     /// What a system call takes its task besides its effect: entry, arguments, exit. The wakeup or
@@ -35,6 +42,9 @@ pub struct Costs {
     /// What a call takes on top of `syscall` if it may wait or wakes another task: queueing,
     /// setting a timer.
     pub waiting_call: Duration,
+    /// The part of such a call that follows its wakeup, before its CPU can switch: on a kernel that
+    /// preempts lazily, all the way back to user mode.
+    pub call_rest: Duration,
     /// What waiting for a mutex that inherits takes on top of a call that waits: its holder gets
     /// the priority.
     pub boost: Duration,
@@ -116,8 +126,9 @@ pub struct IdleState {
     #[serde(deserialize_with = "duration")]
     pub exit: Duration,
     /// The CPU polls its `need_resched` flag (`TIF_POLLING_NRFLAG`), in a loop or by `mwait`.
-    /// Another CPU writes the flag (`inner_lock`) and sends no IPI; the idle CPU sees that once it
-    /// has got the cache line (`rq_lock_transfer`).
+    /// Another CPU writes the flag (`inner_lock`) and sends no IPI. The idle CPU sees that once it
+    /// has got the cache line (`rq_lock_transfer`), or after the `ipi_latency` of the state: a
+    /// virtual CPU that polls sees it when its hypervisor lets it run.
     #[serde(default)]
     pub polling: bool,
     /// The time from the sending of an IPI to a CPU in this state to the beginning of the exit;
@@ -192,6 +203,12 @@ impl Costs {
         self.state_after(idled).map_or(self.idle_exit, |state| state.exit)
     }
 
+    /// Returns how much later than a switch its event comes at most.
+    #[must_use]
+    pub fn late_switch(&self) -> Duration {
+        self.pick + self.fair_pick
+    }
+
     /// Returns the time of a tick of a CPU that runs a fair task, or not. It is asked only where
     /// that matters: named profiles have no difference, and most ticks need nothing else of it.
     #[must_use]
@@ -207,12 +224,16 @@ impl Costs {
             name: "zero".to_owned(),
             context_switch: Duration::ZERO,
             fair_switch: Duration::ZERO,
+            pick: Duration::ZERO,
+            fair_pick: Duration::ZERO,
             wakeup_local: Duration::ZERO,
             wakeup_remote: Duration::ZERO,
             fair_wakeup: Duration::ZERO,
+            group_wakeup: Duration::ZERO,
             queued_wakeup: Duration::ZERO,
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
+            call_rest: Duration::ZERO,
             boost: Duration::ZERO,
             unboost: Duration::ZERO,
             pipe_io: Duration::ZERO,
@@ -249,8 +270,9 @@ impl Costs {
     /// * Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls
     ///   on one CPU, 5.2 us across two. That fixes switch + wakeup + lock, and IPI latency +
     ///   handler + idle exit.
-    /// * `fair_switch`, `fair_wakeup`, `queued_wakeup`, `syscall`, `waiting_call`, `pipe_io`: part
-    ///   of these 1.34 us. `fair_tick` and `hrtick`: part of the tick and the timer interrupt.
+    /// * `fair_switch`, `pick`, `fair_pick`, `fair_wakeup`, `group_wakeup`, `queued_wakeup`,
+    ///   `syscall`, `waiting_call`, `call_rest`, `pipe_io`: part of these 1.34 us. `fair_tick` and
+    ///   `hrtick`: part of the tick and the timer interrupt.
     /// * Tick and timer interrupt: 1 to 3 us natively (osnoise reports of 6.x kernels).
     /// * Lock transfers and refills: cache-to-cache latencies of 40 to 150 ns times the lines
     ///   touched.
@@ -271,12 +293,16 @@ impl Costs {
             name: "default".to_owned(),
             context_switch: ns(600),
             fair_switch: Duration::ZERO,
+            pick: Duration::ZERO,
+            fair_pick: Duration::ZERO,
             wakeup_local: ns(250),
             wakeup_remote: ns(400),
             fair_wakeup: Duration::ZERO,
+            group_wakeup: Duration::ZERO,
             queued_wakeup: Duration::ZERO,
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
+            call_rest: Duration::ZERO,
             boost: Duration::ZERO,
             unboost: Duration::ZERO,
             pipe_io: Duration::ZERO,
@@ -447,12 +473,16 @@ macro_rules! file {
 file! {
     context_switch: Duration = "some_duration",
     fair_switch: Duration = "some_duration",
+    pick: Duration = "some_duration",
+    fair_pick: Duration = "some_duration",
     wakeup_local: Duration = "some_duration",
     wakeup_remote: Duration = "some_duration",
     fair_wakeup: Duration = "some_duration",
+    group_wakeup: Duration = "some_duration",
     queued_wakeup: Duration = "some_duration",
     syscall: Duration = "some_duration",
     waiting_call: Duration = "some_duration",
+    call_rest: Duration = "some_duration",
     boost: Duration = "some_duration",
     unboost: Duration = "some_duration",
     pipe_io: Duration = "some_duration",

@@ -100,9 +100,9 @@ impl Machine {
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
         let MachineConfig { topology, settings, costs, seed, duration } = config;
         let program = with_calls(program, costs);
-        let program = match program.interrupts.is_empty() && !program.disables_softirqs() {
-            true => program,
-            false => Arc::new(program.with_kernel_work(settings, topology.nr_cpus())),
+        let program = match program.needs_kernel_work(settings) {
+            true => Arc::new(program.with_kernel_work(settings, topology.nr_cpus())),
+            false => program,
         };
         let is_wrong = |cpu: &CpuId| {
             let server = settings.fair_server_params(*cpu);
@@ -160,7 +160,8 @@ impl Machine {
         }
         programs.announce_queues(kernel);
         self.arrivals.announce(kernel, &program, self.seed);
-        kernel.use_softirq_threads(!program.kernel_work.softirq_threads.is_empty());
+        let work = &program.kernel_work;
+        kernel.use_softirq_threads(!(work.softirq_threads.is_empty() && work.timer_threads.is_empty()));
         self.noise.add_lines(kernel, &program.kernel_work.lines, self.seed);
         self.standstills.plan(kernel, self.seed);
         isolation::plan_remote_ticks(kernel);

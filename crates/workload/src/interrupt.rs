@@ -123,21 +123,47 @@ impl Program {
         actions.any(|action| matches!(action, Action::BhDisable))
     }
 
-    /// Returns the program with the threads and locks that its interrupts need under these
-    /// settings. A program without interrupts and without sections that disable softirqs stays as
-    /// it is.
+    /// Returns whether a fair task waits for a timer. A task that is fair only at times counts.
+    fn has_fair_timers(&self) -> bool {
+        let is_fair = |attr: &SchedAttr| matches!(attr, SchedAttr::Fair { .. });
+        let becomes_fair =
+            self.changes.iter().any(|change| matches!(&change.what, Change::Attr { attr, .. } if is_fair(attr)));
+        self.tasks.iter().any(|task| {
+            let attrs = task.phases.iter().filter_map(|phase| phase.attr.as_ref()).chain([&task.attr]);
+            let waits = |action: &Action| matches!(action, Action::Sleep(_) | Action::Timer { .. });
+            (becomes_fair || attrs.into_iter().any(is_fair))
+                && task.phases.iter().flat_map(|phase| &phase.actions).any(waits)
+        })
+    }
+
+    /// Returns whether timers of this program expire in threads under these settings.
+    fn has_soft_timers(&self, settings: &Settings) -> bool {
+        settings.preempt == Preempt::Rt && self.has_fair_timers()
+    }
+
+    /// Returns whether [`with_kernel_work`](Self::with_kernel_work) adds anything.
+    #[must_use]
+    pub fn needs_kernel_work(&self, settings: &Settings) -> bool {
+        !self.interrupts.is_empty() || self.disables_softirqs() || self.has_soft_timers(settings)
+    }
+
+    /// Returns the program with the threads and locks that its interrupts, timers and sections with
+    /// softirqs disabled need under these settings. A program without any of them stays as it is.
     #[must_use]
     pub fn with_kernel_work(&self, settings: &Settings, nr_cpus: usize) -> Self {
         let mut program = self.clone();
-        if self.interrupts.is_empty() && !self.disables_softirqs() {
+        if !self.needs_kernel_work(settings) {
             return program;
         }
         let hotplug = hotplug(self, nr_cpus);
         let mut builder = Builder { settings, nr_cpus, hotplug, program: &mut program };
         builder.locks();
-        if !self.interrupts.is_empty() {
+        if !self.interrupts.is_empty() || self.has_soft_timers(settings) {
             builder.program.kernel_work.first_task.get_or_insert(self.tasks.len());
-            builder.softirq_threads();
+            if !self.interrupts.is_empty() {
+                builder.softirq_threads();
+            }
+            builder.timer_threads();
             for (nth, def) in self.interrupts.iter().enumerate() {
                 builder.lines_of(nth, def);
             }
@@ -238,7 +264,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Makes `ksoftirqd`, and the threads of timers.
+    /// Makes `ksoftirqd`.
     fn softirq_threads(&mut self) {
         if !self.has_threads() {
             return;
@@ -248,6 +274,10 @@ impl Builder<'_> {
             let wakes = self.thread(format!("ksoftirqd/{cpu}"), SchedAttr::NORMAL, cpu, None, steps.into());
             self.program.kernel_work.softirq_threads.push(wakes);
         }
+    }
+
+    /// Makes the threads of timers.
+    fn timer_threads(&mut self) {
         if !self.is_rt() {
             return;
         }

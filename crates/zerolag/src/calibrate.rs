@@ -22,6 +22,7 @@
 //! | `fair_switch` | (directly) from the call in which a fair thread sleeps to the next instruction of a computing fair one, less the same time of two FIFO threads |
 //! | `hrtick` | (directly) from the end of a fair thread's turn between two ticks to the next instruction of another, less `timer_irq` and the switch |
 //! | `queued_wakeup` | two fair threads of one CPU that wake each other in turn by futexes, of a kernel with delayed dequeue |
+//! | `pick`, `fair_pick`, `group_wakeup`, `call_rest` | (directly, with a trace) from `sched_waking` to `sched_switch`, less what is known of it |
 //! | `timer_late` | a FIFO thread's timer while its CPU computes |
 //! | `switch_late`, `wakeup_late` | (directly, on request) what operations take beyond their medians |
 //! | `ipi_latency` | a FIFO thread woken from another CPU while its CPU computes |
@@ -31,7 +32,7 @@
 //! The exit from idle takes longer the longer a CPU has idled, because of deeper states, a
 //! hypervisor that has given the CPU to another guest, or cold caches. So there is one state per
 //! order of magnitude, whatever the reason on this host. A state in which wakeups send no
-//! interrupts polls, and has its `exit` fitted on the wakeup.
+//! interrupts polls: its `ipi_latency` is the time until it sees its flag.
 //!
 //! The speed of a host drifts; that of a virtual one by half within a minute. So everything is
 //! measured in [`ROUNDS`] short rounds, in random order. All medians then cover the same time, and
@@ -44,18 +45,22 @@
 //! Entries at other distances keep their ratio to the fitted one. Entries that user space cannot
 //! see (lock transfers, scans, cache refill) are those of `default`.
 
+mod fit;
+mod picks;
 mod profile;
+mod programs;
 mod spread;
 
+use self::fit::Fit;
 use crate::simulation::{Observe, Plan};
 use std::fmt;
 use std::ops::ControlFlow;
-use zerolag_linux::calibrate::{Direct, Locks};
+use std::path::Path;
+use zerolag_linux::calibrate::{Delays, Direct, Events};
 use zerolag_linux::figures::quantile;
 use zerolag_linux::probe::{self, Beside, Class, Woken};
 use zerolag_model::{CpuId, Duration, KernelVersion, Mark, Record, TaskId, Topology, TraceEvent};
 use zerolag_sim::Costs;
-use zerolag_sim::costs::{ByDistance, IdleState};
 use zerolag_sim::sketch::Sketch;
 use zerolag_workload::{LoadOptions, Scenario, Stream, load};
 
@@ -180,12 +185,12 @@ impl Kind {
             Self::Pipes => probe::pipes(first, 4_000),
             Self::FairHandover => probe::handover(first, first, Class::Fair, 4_000),
             Self::Handover(Way::TwoCpus) => probe::handover(first, second?, Class::Fifo, 1_500),
-            Self::Pipe(Way::OneCpu) => perf_bench_pipe(&first.to_string(), 20_000, is_realtime),
+            Self::Pipe(Way::OneCpu) => programs::perf_bench_pipe(&first.to_string(), 20_000, is_realtime),
             Self::Pipe(Way::TwoCpus) if !is_realtime => Err("without SCHED_FIFO they share a CPU".to_owned()),
-            Self::Pipe(Way::TwoCpus) => perf_bench_pipe(&format!("{first},{}", second?), 2_000, is_realtime),
+            Self::Pipe(Way::TwoCpus) => programs::perf_bench_pipe(&format!("{first},{}", second?), 2_000, is_realtime),
             Self::Timer(beside, period) => probe::timer(first, beside, period, times(period)),
             Self::Cyclictest(_) if !is_realtime => Err("it takes SCHED_FIFO".to_owned()),
-            Self::Cyclictest(period) => cyclictest(first, period),
+            Self::Cyclictest(period) => programs::cyclictest(first, period),
             Self::Wakeup(beside, period) => probe::wakeup(first, second?, beside, period, times(period)),
         }
     }
@@ -333,11 +338,18 @@ impl fmt::Display for CalibrateError {
 
 impl std::error::Error for CalibrateError {}
 
-/// Measures this host and fits a profile; takes less than a minute. `interrupted` ends it.
+/// Measures this host and fits a profile; takes less than a minute. `events` is a directory of
+/// tracefs, to measure also what lies between the kernel's own events. `interrupted` ends it.
 ///
 /// # Errors
-/// The process may use no CPU, a thread cannot be created, or the run was interrupted.
-pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration, CalibrateError> {
+/// The process may use no CPU, a thread cannot be created, the trace cannot be read, or the run was
+/// interrupted.
+pub fn calibrate(
+    noise: Noise,
+    events: Option<&Path>,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Calibration, CalibrateError> {
+    let events = events.map(Events::of).transpose().map_err(CalibrateError)?;
     let host = zerolag_linux::Host::look();
     let mut allowed = host.cpus.iter();
     let first = allowed.next().ok_or_else(|| CalibrateError("the process may use no CPU".to_owned()))?;
@@ -350,7 +362,7 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
     let mut order = Stream::new(0, "calibrate", 0, "order");
     for round in 0..ROUNDS {
         if round % ROUNDS_PER_DIRECT == 0 {
-            direct.add(zerolag_linux::calibrate::measure(first).map_err(CalibrateError)?);
+            direct.add(zerolag_linux::calibrate::measure(first, events.as_ref()).map_err(CalibrateError)?);
         }
         for at in (1..probes.len()).rev() {
             let with = usize::try_from(order.below(at as u64 + 1)).unwrap_or(at);
@@ -373,6 +385,9 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
     if !direct.is_realtime {
         notes.push("SCHED_FIFO is not permitted (CAP_SYS_NICE): other programs disturb what is measured".to_owned());
     }
+    if direct.has_timer_threads {
+        notes.push("PREEMPT_RT: threads of the kernel expire the timers of fair threads, so fair_wakeup and call_rest are not measured".to_owned());
+    }
     let others = usage.others_permille();
     if others > OTHERS_MAX {
         notes.push(format!("other programs used {}.{}% of the CPUs meanwhile", others / 10, others % 10));
@@ -391,12 +406,18 @@ pub fn calibrate(noise: Noise, interrupted: &(dyn Fn() -> bool + Sync)) -> Resul
     for (probe, measured, _) in &measured {
         fit.see_polling(probe, measured);
     }
-    for _ in 0..FITTINGS {
-        for (probe, measured, _) in &measured {
-            fit.adjust(probe, median(&measured.samples))?;
-        }
-    }
+    let medians = measured.iter().map(|(probe, measured, _)| (probe, median(&measured.samples)));
+    fit.adjust_all(medians.clone())?;
     fit.set_hrtick(&direct);
+    if direct.has_timer_threads {
+        // Their wakeups are not those of fair threads.
+        direct.delays =
+            Delays { fifo: direct.delays.fifo, fifo_beside_fair: direct.delays.fifo_beside_fair, ..Delays::default() };
+    }
+    if picks::set(&mut fit.costs, &direct.delays) {
+        // A switch from a fair thread to another one takes longer than before.
+        fit.adjust_all(medians)?;
+    }
     let mut compared = Vec::new();
     for (probe, Woken { samples, .. }, rounds) in measured {
         let simulated = Some(fit.simulate(&probe)?);
@@ -476,135 +497,6 @@ fn medians(rounds: &[Woken]) -> Vec<u64> {
 const ROUNDS_PER_DIRECT: usize = 3;
 /// From this use of the CPUs by other programs (in thousandths) on, a note is added.
 const OTHERS_MAX: u64 = 50;
-/// Rounds of fitting; entries hardly depend on each other, so a few are enough.
-const FITTINGS: u32 = 4;
-
-struct Fit {
-    kernel: KernelVersion,
-    costs: Costs,
-}
-
-impl Fit {
-    /// `handover` is the time of a handover between two CPUs: each idles for twice as long
-    /// meanwhile.
-    fn new(kernel: KernelVersion, direct: &Direct, handover: Duration) -> Self {
-        let mut costs = Costs::server();
-        let base = Costs::server();
-        costs.syscall = median(&direct.syscall);
-        costs.pipe_io = (median(&direct.pipe_io) / 2).saturating_sub(costs.syscall);
-        costs.timer_irq = median(&direct.timer);
-        let waking = match quantile(&direct.timer_wake, 500) {
-            Some(woke) => woke.saturating_sub(costs.timer_irq + base.rq_lock_hold),
-            None => median(&direct.wake_local).saturating_sub(costs.syscall + base.rq_lock_hold),
-        };
-        if !waking.is_zero() {
-            set_wakeup(&mut costs, waking);
-        }
-        let Locks { plain, inherits } = &direct.locks;
-        costs.boost = median(&inherits.wait).saturating_sub(median(&plain.wait));
-        costs.unboost = median(&inherits.wake).saturating_sub(median(&plain.wake));
-        if let Some(tick) = quantile(&direct.tick, 500) {
-            costs.tick = tick;
-            costs.fair_tick = median(&direct.fair.tick).saturating_sub(tick);
-        }
-        costs.fair_wakeup = median(&direct.fair.timer_wake).saturating_sub(median(&direct.timer_wake));
-        costs.fair_switch = median(&direct.fair.block).saturating_sub(median(&direct.fair.fifo_block));
-        let state = |residency| IdleState { residency, exit: Duration::ZERO, polling: false, ipi_latency: None };
-        let mut idled = handover * 2;
-        costs.idle_states = vec![state(Duration::ZERO)];
-        for period in FITTED.map(Duration::from_micros) {
-            // A state applies from the geometric mean of its own and the previous fitted period.
-            costs.idle_states.push(state(Duration::from_nanos((idled.as_nanos() * period.as_nanos()).isqrt())));
-            idled = period;
-        }
-        Self { kernel, costs }
-    }
-
-    /// Sets the work of the timer that ends turns, if the kernel has one. The switch is known.
-    fn set_hrtick(&mut self, direct: &Direct) {
-        if direct.fair.has_turn_timer() {
-            let costs = &mut self.costs;
-            let known = costs.timer_irq + costs.context_switch + costs.fair_switch + costs.rq_lock_hold * 2;
-            costs.hrtick = median(&direct.fair.turn_timer).saturating_sub(known);
-        }
-    }
-
-    /// Marks a state as polling if most wakeups of CPUs in it sent no interrupt.
-    fn see_polling(&mut self, probe: &Probe, measured: &Woken) {
-        if let (Some(Entry::IdleIpi(state)), Some(ipis)) = (probe.fits, measured.ipis) {
-            self.costs.idle_states[state].polling = ipis * 2 < measured.wakeups;
-        }
-    }
-
-    /// Returns whether an entry exists to be fitted. A polling state gets no IPI, so it has one
-    /// entry instead of two.
-    fn has(&self, entry: Entry) -> bool {
-        match entry {
-            Entry::ContextSwitch
-            | Entry::WaitingCall
-            | Entry::PipeIo
-            | Entry::TimerLate
-            | Entry::IpiLatency
-            | Entry::IdleIpi(_) => true,
-            // Where blocked tasks leave the queue, no task is woken on it.
-            Entry::QueuedWakeup => self.kernel.settings().delay_dequeue,
-            Entry::IdleExit(state) => !self.costs.idle_states[state].polling,
-        }
-    }
-
-    fn simulate(&self, probe: &Probe) -> Result<Duration, CalibrateError> {
-        simulate(&probe.kind.scenario()?, probe.kind, &self.costs, self.kernel)
-    }
-
-    /// Moves the entry that is fitted on a measurement, if there is one, by the difference between
-    /// host and simulator.
-    fn adjust(&mut self, probe: &Probe, host: Duration) -> Result<(), CalibrateError> {
-        let Some(entry) = probe.fits.filter(|entry| self.has(*entry)) else {
-            return Ok(());
-        };
-        let simulated = self.simulate(probe)?;
-        let moved = |value: Duration| (value + host).saturating_sub(simulated);
-        let costs = &mut self.costs;
-        match entry {
-            Entry::ContextSwitch => costs.context_switch = moved(costs.context_switch),
-            // Two calls in each handover. Where these seem to take less than nothing, the wakeup is
-            // cheaper than it was measured: what interrupts a computation finds colder caches.
-            Entry::WaitingCall => {
-                let calls = costs.waiting_call * 2 + host;
-                let wakeup = costs.wakeup_local.saturating_sub(simulated.saturating_sub(calls));
-                set_wakeup(costs, wakeup);
-                costs.waiting_call = calls.saturating_sub(simulated) / 2;
-            }
-            Entry::PipeIo => costs.pipe_io = moved(costs.pipe_io * 2) / 2,
-            Entry::QueuedWakeup => costs.queued_wakeup = moved(costs.queued_wakeup),
-            Entry::TimerLate => costs.timer_late = Sketch::constant(moved(costs.timer_late.at(0))),
-            Entry::IpiLatency => costs.ipi_latency = at_distances(moved(costs.ipi_latency.llc)),
-            Entry::IdleExit(state) => costs.idle_states[state].exit = moved(costs.idle_states[state].exit),
-            Entry::IdleIpi(state) if costs.idle_states[state].polling => {
-                costs.idle_states[state].exit = moved(costs.idle_states[state].exit);
-            }
-            Entry::IdleIpi(state) => {
-                let now = costs.idle_states[state].ipi_latency.unwrap_or(costs.ipi_latency);
-                costs.idle_states[state].ipi_latency = Some(at_distances(moved(now.llc)));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Sets the cost of a wakeup; that of another cache keeps its ratio in `default`.
-fn set_wakeup(costs: &mut Costs, local: Duration) {
-    let base = Costs::server();
-    costs.wakeup_local = local;
-    costs.wakeup_remote = base.wakeup_remote.mul_div_floor(local.as_nanos(), base.wakeup_local.as_nanos().max(1));
-}
-
-/// Returns latencies of IPIs in the ratios of `default`, from that within a cache.
-fn at_distances(llc: Duration) -> ByDistance {
-    let base = Costs::server().ipi_latency;
-    let scaled = |value: Duration| value.mul_div_floor(llc.as_nanos(), base.llc.as_nanos().max(1));
-    ByDistance { smt: scaled(base.smt), llc, socket: scaled(base.socket), remote: scaled(base.remote) }
-}
 
 fn median(sorted: &[u64]) -> Duration {
     quantile(sorted, 500).unwrap_or_default()
@@ -659,46 +551,9 @@ fn samples_of(kind: Kind, records: &[Record], elapsed: Duration) -> Vec<u64> {
     }
 }
 
-/// Runs `perf bench sched pipe` on CPUs; nanoseconds per switch.
-fn perf_bench_pipe(cpus: &str, turns: u64, is_realtime: bool) -> Result<Woken, String> {
-    let as_fifo: &[&str] = if is_realtime { &["chrt", "-f", "80"] } else { &[] };
-    let output = std::process::Command::new("taskset")
-        .args(["-c", cpus])
-        .args(as_fifo)
-        .args(["perf", "bench", "-f", "simple", "sched", "pipe", "-l"])
-        .arg(turns.to_string())
-        .output()
-        .map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let seconds: f64 = text.trim().parse().map_err(|_| "perf is not there, or says nothing".to_owned())?;
-    // Two switches per turn.
-    Ok(Woken { samples: vec![(seconds * 1e9 / (2 * turns) as f64) as u64], ..Woken::default() })
-}
-
-/// Runs cyclictest on a CPU; nanoseconds, from its histogram.
-///
-/// With `--laptop`: without, it holds `/dev/cpu_dma_latency` at zero, and a CPU that would halt
-/// polls in its place.
-fn cyclictest(cpu: CpuId, period: Duration) -> Result<Woken, String> {
-    let (interval, loops) = (period.as_nanos() / 1_000, times(period));
-    let output = std::process::Command::new("cyclictest")
-        .args(["-q", "--laptop", "-t1", "-p80", "-h2000"])
-        .args([format!("-a{cpu}"), format!("-i{interval}"), format!("-l{loops}")])
-        .output()
-        .map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    // `000017 00003`: three times between 17 and 18 us.
-    let row = |line: &str| {
-        let (us, count) = line.split_once(char::is_whitespace)?;
-        Some((us.parse::<u64>().ok()?, count.trim().parse::<usize>().ok()?))
-    };
-    let samples: Vec<u64> =
-        text.lines().filter_map(row).flat_map(|(us, count)| std::iter::repeat_n(us * 1_000 + 500, count)).collect();
-    if samples.is_empty() { Err("it says nothing".to_owned()) } else { Ok(Woken { samples, ..Woken::default() }) }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::fit::timer_irq;
     use super::*;
 
     /// The times of a made-up host, in ns.
@@ -735,11 +590,9 @@ mod tests {
             let ipis = if period < polls_below { 3 } else { 97 };
             fit.see_polling(&probe, &Woken { samples: Vec::new(), wakeups: 100, ipis: Some(ipis) });
         }
-        for _ in 0..FITTINGS {
-            for probe in probes(is_realtime) {
-                fit.adjust(&probe, host(&probe, polls_below)).expect("it runs");
-            }
-        }
+        let probes_here = probes(is_realtime);
+        let medians = probes_here.iter().map(|probe| (probe, host(probe, polls_below)));
+        fit.adjust_all(medians).expect("it runs");
         let compare = |probe: Probe| {
             let simulated = Some(fit.simulate(&probe).expect("it runs"));
             let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(Entry::key);
@@ -748,6 +601,19 @@ mod tests {
         };
         let compared = probes(is_realtime).into_iter().map(compare).collect();
         Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late: Vec::new(), notes: Vec::new() }
+    }
+
+    #[test]
+    fn a_timer_that_wakes_a_thread_of_the_kernel_is_no_bare_interrupt() {
+        let direct = Direct {
+            syscall: vec![1_000],
+            wake_local: vec![9_000],
+            timer: vec![11_000],
+            timer_wake: vec![12_000],
+            ..Direct::default()
+        };
+        assert_eq!(timer_irq(&direct), Duration::from_micros(11));
+        assert_eq!(timer_irq(&Direct { has_timer_threads: true, ..direct }), Duration::from_micros(4));
     }
 
     #[test]

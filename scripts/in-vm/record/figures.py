@@ -199,7 +199,8 @@ def main(out, workload, cpus, *recordings):
         figures = takes[0]
         on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''} in virtual time"
         case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{on}"', f"cpus = {cpus}"]
-        case += [f'costs = "../costs/virtual-{series or kernel}.toml"']
+        # On PREEMPT_RT user space cannot see what the timers of fair threads take: the costs are those of the stock kernel of the same source.
+        case += [f'costs = "../costs/virtual-{(series or kernel).removesuffix("-rt")}.toml"']
         if cpus > 1:
             turn, first = TICKS[series or kernel]
             case += [f"turns_of_us = {turn}", f"first_permille = {first}"]

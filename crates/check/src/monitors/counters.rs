@@ -14,13 +14,15 @@ use zerolag_trace::{IdTable, Replay};
 struct Counters {
     tasks: IdTable<TaskId, TaskCounters>,
     totals: u64,
+    /// How much later than a switch its event can come: the task that comes is charged before it.
+    late_switch: Duration,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !context.meta.source.is_complete() {
         return Err("a recorded trace does not show the whole life of its tasks".to_owned());
     }
-    Ok(Box::new(Counters::default()))
+    Ok(Box::new(Counters { late_switch: context.late_switch(), ..Counters::default() }))
 }
 
 impl Monitor for Counters {
@@ -67,7 +69,8 @@ impl Counters {
                 });
             }
         }
-        if said.exec > seen.exec {
+        let late = self.late_switch * seen.switches_in;
+        if said.exec > seen.exec.saturating_add(late) {
             found.push(record.at, None, &[task], || {
                 let (said, seen) = (said.exec, seen.exec);
                 format!("{} was charged {said}, but it had a CPU for {seen} only", label(before, task))

@@ -107,6 +107,12 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(self.change_prio(rq, cx, slot, |body| body.group = group))
     }
 
+    /// Returns in how many groups a parked task is, one in the other. O(depth).
+    #[must_use]
+    pub fn levels(&self, parcel: &Parcel) -> u64 {
+        self.shared.groups.depth(parcel.0.group) as u64
+    }
+
     /// Moves a parked task to another group.
     ///
     /// # Errors

@@ -127,7 +127,7 @@ impl<L: RawMutex> GroupTable<L> {
     }
 
     /// Returns the number of groups above a group. O(depth).
-    fn depth(&self, group: GroupId) -> usize {
+    pub(crate) fn depth(&self, group: GroupId) -> usize {
         let (mut depth, mut at) = (0, group);
         // Bounded by the depth, which is limited when groups are created.
         while at != GroupId::ROOT {

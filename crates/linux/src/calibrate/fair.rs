@@ -1,6 +1,8 @@
 //! What the fair class takes: the same operations with fair threads and with SCHED_FIFO ones.
 
-use crate::calibrate::{LESS_URGENT, PANICKED, URGENT, add_samples, last_tick, measure_timer_wakes, spawn, watch_gaps};
+use crate::calibrate::{
+    LESS_URGENT, NICE, PANICKED, URGENT, add_samples, last_tick, measure_timer_wakes, spawn, watch_gaps,
+};
 use crate::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use zerolag_model::{Duration, FairPolicy, Nice, SchedAttr};
@@ -50,7 +52,7 @@ impl Fair {
 pub(super) fn measure() -> Result<Fair, String> {
     let (turn_tick, turn_timer) = turns()?;
     let timer_wake = std::thread::scope(|scope| {
-        let watch = spawn(scope, SchedAttr::NORMAL, || measure_timer_wakes(IDLE))?;
+        let watch = spawn(scope, SchedAttr::NORMAL, || measure_timer_wakes(NICE))?;
         watch.join().map_err(|_| PANICKED.to_owned())?
     })?;
     Ok(Fair {

@@ -100,11 +100,15 @@ pub(super) struct Cpu {
     pub(super) events: u32,
     /// From now on the path is the current task's own, or a switch.
     is_own_path: bool,
+    /// The path is that of an interrupt, whatever task pays for it.
+    in_interrupt: bool,
     /// Whether the time of interrupts is the interrupted task's (`irq_time_accounting = off`).
     owns_interrupts: bool,
     /// The handler of queued work runs.
     pub(super) in_works: bool,
     pub(super) ticking: bool,
+    /// The CPU switches, and leaves a fair task.
+    pub(super) leaves_fair: bool,
     /// The time of the valid completion event.
     pub(super) completion_at: Option<Instant>,
     /// The time of the valid path-end event.
@@ -167,6 +171,7 @@ impl Cpu {
             task_clock: Instant::ZERO,
             own: Duration::ZERO,
             is_own_path: false,
+            in_interrupt: false,
             owns_interrupts: false,
             // A ring goes round through all its places, so a small one stays in fewer cache lines.
             jobs: VecDeque::with_capacity(4),
@@ -193,6 +198,7 @@ impl Cpu {
             times_before: LayerTimes::default(),
             events: 0,
             ticking: false,
+            leaves_fair: false,
         }
     }
 
@@ -275,6 +281,7 @@ impl Cpu {
         }
         self.account_below(now);
         self.is_own_path = true; // An interrupt calls `begin_interrupt` after this.
+        self.in_interrupt = false;
         self.task_clock = clock.task;
         self.busy_until = now;
         self.times_before = self.times;
@@ -321,12 +328,14 @@ impl Cpu {
     #[inline]
     pub(super) const fn begin_interrupt(&mut self) {
         self.is_own_path = self.owns_interrupts;
+        self.in_interrupt = true;
     }
 
     /// From now on the path is the current task's own: it makes a call, or the CPU switches.
     #[inline]
     pub(super) const fn begin_own_path(&mut self) {
         self.is_own_path = true;
+        self.in_interrupt = false;
     }
 
     /// Lengthens the kernel path.
@@ -345,6 +354,13 @@ impl Cpu {
         let is_own_path = core::mem::replace(&mut self.is_own_path, is_charged);
         self.spend(CpuLayer::Hardware, time);
         self.is_own_path = is_own_path;
+    }
+
+    /// Spends time if the path is a call of the current task, not an interrupt.
+    pub(super) fn spend_in_call(&mut self, layer: CpuLayer, time: Duration) {
+        if !self.in_interrupt && self.current.is_some() {
+            self.spend(layer, time);
+        }
     }
 
     /// Shortens the kernel path by the end of an interrupt's work.

@@ -89,7 +89,8 @@ impl Kernel {
 
     /// Sets the flag that an idle CPU polls.
     pub(super) fn set_flag(&mut self, from: CpuId, to: CpuId) {
-        let transfer = self.costs.rq_lock_transfer.at(self.topology.distance(from, to));
+        let sees = self.idle_state(to).and_then(|state| state.ipi_latency).unwrap_or(self.costs.rq_lock_transfer);
+        let transfer = sees.at(self.topology.distance(from, to));
         let place = &mut self.cpus[from.index()];
         place.spend(CpuLayer::Sched, self.costs.inner_lock);
         let (at, count) = (place.busy_until + transfer, place.next_count());

@@ -57,7 +57,8 @@ pub(crate) struct Kernel {
     /// Whether tasks lend their turns (`proxy_exec`).
     pub(super) lends_turns: bool,
     /// Whether switches to fair tasks cost more than others (`fair_switch`), what switches cost is
-    /// drawn (`switch_late`), or they set a timer when they are over (`enforce.fair = hrtick`).
+    /// drawn (`switch_late`) or in part spent before they pick (`pick`), or they set a timer when
+    /// they are over (`enforce.fair = hrtick`).
     pub(super) has_other_switches: bool,
     /// What the switch whose operations are carried out still takes.
     pub(super) switch_ahead: Duration,
@@ -141,8 +142,10 @@ impl Kernel {
         if !settings.irq_time_accounting {
             cpus.iter_mut().for_each(Cpu::own_interrupts);
         }
-        let has_other_switches =
-            !costs.fair_switch.is_zero() || !costs.switch_late.is_zero() || settings.enforce_fair == TimerGrain::Hrtick;
+        let has_other_switches = !costs.fair_switch.is_zero()
+            || !costs.switch_late.is_zero()
+            || !costs.late_switch().is_zero()
+            || settings.enforce_fair == TimerGrain::Hrtick;
         Self {
             costs,
             cpus,

@@ -10,7 +10,7 @@ use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, Spins, WakeKind};
 use zerolag_core::{Leave, Left, Next, Step};
-use zerolag_model::{CpuId, CpuLayer, Distance, Duration, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
 
 impl Kernel {
     /// Leaves the current task. The CPU keeps the lock of its run queue, for
@@ -101,8 +101,9 @@ impl Kernel {
             if self.cpus[cpu.index()].rq.is_current_fair() { self.costs.fair_switch } else { Duration::ZERO };
         let cost =
             if switched { self.costs.context_switch + of_class + self.more(Drawn::Switch) } else { Duration::ZERO };
+        let pick = if switched { self.delay_event(cpu) } else { Duration::ZERO };
         self.switch_ahead = cost;
-        self.unlock_own(cpu, self.costs.rq_lock_hold);
+        self.unlock_own(cpu, self.costs.rq_lock_hold + pick);
         self.switch_ahead = Duration::ZERO;
         if switched {
             self.cpus[cpu.index()].spend(CpuLayer::Sched, cost);
@@ -112,11 +113,35 @@ impl Kernel {
         }
     }
 
+    /// Writes the event of a switch later than the switch: the CPU has then picked the next task.
+    /// Returns by how much. The decision, and the task to which the time counts, are those of the
+    /// beginning: the kernel reads the clock when it enters the scheduler, and holds the lock to the
+    /// end.
+    fn delay_event(&mut self, cpu: CpuId) -> Duration {
+        let place = &self.cpus[cpu.index()];
+        let is_fair = place.leaves_fair || place.rq.is_current_fair();
+        let pick = self.costs.pick + if is_fair { self.costs.fair_pick } else { Duration::ZERO };
+        if !pick.is_zero() && self.tracer.is_on() {
+            let is_switch = |record: &Record| matches!(record.event, TraceEvent::Switch { .. });
+            if let Some(place) = self.io.trace.iter().rposition(is_switch) {
+                let mut record = self.io.trace.remove(place);
+                record.at += pick;
+                self.tracer.push_later(record);
+            }
+        }
+        pick
+    }
+
     /// Takes the lock of the CPU's own run queue, to leave the current task, unless that has been
     /// done, and to choose the next one.
     #[inline(always)]
     pub(crate) fn lock_to_switch(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Result<(), Spins> {
-        self.lock_for(cpu, cpu, leaves.map_or(Job::Pick, Job::Switch))
+        self.lock_for(cpu, cpu, leaves.map_or(Job::Pick, Job::Switch))?;
+        if self.has_other_switches && leaves.is_some() {
+            let place = &mut self.cpus[cpu.index()];
+            place.leaves_fair = place.rq.is_current_fair();
+        }
+        Ok(())
     }
 
     /// Chooses the next task and gives the lock of the run queue back. Returns the step to be

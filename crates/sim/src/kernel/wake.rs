@@ -82,12 +82,16 @@ impl Kernel {
             None => {
                 // Only fair tasks have timer slack.
                 let is_fair = parcel.lends().has_timer_slack();
+                let of_groups = match self.costs.group_wakeup {
+                    each if is_fair && !each.is_zero() => each * self.scheduler.levels(parcel),
+                    _ => Duration::ZERO,
+                };
                 let clock = self.cpus[cpu.index()].clock(self.now);
                 let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.io);
                 self.spend_costs(cpu);
                 let distance = self.topology.distance(cpu, target);
                 let cost = if distance <= Distance::Llc { self.costs.wakeup_local } else { self.costs.wakeup_remote };
-                let of_class = if is_fair { self.costs.fair_wakeup } else { Duration::ZERO };
+                let of_class = if is_fair { self.costs.fair_wakeup + of_groups } else { Duration::ZERO };
                 self.cpus[cpu.index()].spend(CpuLayer::Sched, cost + of_class);
                 if self.spreads.is_some() {
                     self.spend_more(cpu, Drawn::Wakeup, 1);
@@ -101,8 +105,17 @@ impl Kernel {
             self.under_lock(target, |scheduler, rq, clock, io| scheduler.wake(rq, clock, parcel, cpu, placement, io));
         self.stats.wakeups += 1;
         self.unlock(cpu, target, self.costs.rq_lock_hold);
+        self.end_call(cpu);
         self.lend_to(cpu, task);
         self.carry(cpu, step, false)
+    }
+
+    /// The call of a task that has woken another one goes on to where its CPU can switch.
+    #[inline(always)]
+    fn end_call(&mut self, cpu: CpuId) {
+        if !self.costs.call_rest.is_zero() {
+            self.cpus[cpu.index()].spend_in_call(CpuLayer::Kernel, self.costs.call_rest);
+        }
     }
 
     /// Wakes a task that is blocked but still queued.
@@ -117,6 +130,7 @@ impl Kernel {
             Ok(step) => {
                 self.stats.wakeups += 1;
                 self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.queued_wakeup);
+                self.end_call(cpu);
                 self.push_step(cpu, step);
                 self.lend_to(cpu, task);
             }

@@ -3,8 +3,9 @@
 //! The costs of wakeups and switches are charged where the scheduler does them. Entering the
 //! kernel, finding what the call names, copying and going back is work of the task itself, so it is
 //! put into the program as work in kernel mode: before the machine starts, so that profiles without
-//! such costs pay nothing at run time. All of it comes before the call's effect. The part that
-//! follows it in a real kernel is short, and cannot be told apart from user space.
+//! such costs pay nothing at run time. It comes before the call's effect, but for the part that
+//! follows the wakeup of a task (`call_rest`): that is spent where the wakeup is, in its path,
+//! since nothing preempts the call there.
 //!
 //! Two are charged at run time, with [`CallCosts`]. Only a contended mutex is a call, and whether
 //! one is contended is not known before ([`futex`](crate::program::act::futex)). A sleep counts
@@ -24,6 +25,8 @@ pub(crate) struct CallCosts {
     pub(crate) idle: Duration,
     /// A call that waits, or wakes a waiter.
     pub(crate) busy: Duration,
+    /// A call that wakes a waiter, up to the wakeup.
+    pub(crate) wakes: Duration,
     /// What is added to the call if the mutex inherits: to wait for it, and to give it to a waiter.
     pub(crate) boosts: Duration,
     pub(crate) unboosts: Duration,
@@ -36,6 +39,7 @@ impl CallCosts {
         Self {
             idle: costs.syscall,
             busy: costs.syscall + costs.waiting_call,
+            wakes: (costs.syscall + costs.waiting_call).saturating_sub(costs.call_rest),
             boosts: costs.boost,
             unboosts: costs.unboost,
             waits: costs.waiting_call,
@@ -80,12 +84,15 @@ fn cost(action: &Action, is_inside: bool, costs: &Costs) -> Duration {
     let nature = action.nature();
     // A mutex without contention is taken in user mode, a semaphore of the kernel inside of a call.
     let takes_lock = matches!(nature.lock, Some((Hold::Takes, _)));
+    let up_to_wakeup = |time: Duration| time.saturating_sub(costs.call_rest);
     match action {
         Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,
         Action::Sleep(_) => Duration::ZERO,
-        Action::PipeWrite { .. } | Action::PipeRead { .. } => call + costs.waiting_call + costs.pipe_io,
+        Action::PipeWrite { .. } => up_to_wakeup(call + costs.waiting_call + costs.pipe_io),
+        Action::PipeRead { .. } => call + costs.waiting_call + costs.pipe_io,
         // They wake a task that waits for a request or its answer.
-        Action::Complete(_) | Action::Send(_) => call + costs.waiting_call,
+        Action::Complete(_) | Action::Send(_) => up_to_wakeup(call + costs.waiting_call),
+        _ if nature.wakes_at.is_some() && !nature.may_sleep => up_to_wakeup(call + costs.waiting_call),
         _ if (nature.may_sleep && !takes_lock) || nature.wakes_at.is_some() => call + costs.waiting_call,
         _ => Duration::ZERO,
     }

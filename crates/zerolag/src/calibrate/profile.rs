@@ -1,6 +1,6 @@
 //! The file of a calibrated profile: each entry with its origin.
 
-use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, spread};
+use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, picks, spread};
 use zerolag_linux::calibrate::Direct;
 use zerolag_linux::figures::quantile;
 use zerolag_model::Duration;
@@ -35,6 +35,10 @@ impl Calibration {
             true => measured("futex wakeup on one CPU", wake_local),
             false => measured("gap of a computing thread at the timer of another", timer_wake),
         };
+        let fair_wakeup = match self.direct.has_timer_threads {
+            true => "as `default`: threads of the kernel expire the timers of fair threads".to_owned(),
+            false => measured("that gap with fair threads", &fair.timer_wake),
+        };
         let hrtick = match fair.has_turn_timer() {
             true => measured("a turn of a fair thread ends between ticks", &fair.turn_timer),
             false => "no turn ends between ticks".to_owned(),
@@ -48,7 +52,7 @@ impl Calibration {
             ),
             ("wakeup_local", single(costs.wakeup_local), wake),
             ("wakeup_remote", single(costs.wakeup_remote), "in the proportion of `default` to wakeup_local".to_owned()),
-            ("fair_wakeup", single(costs.fair_wakeup), measured("that gap with fair threads", &fair.timer_wake)),
+            ("fair_wakeup", single(costs.fair_wakeup), fair_wakeup),
             ("queued_wakeup", single(costs.queued_wakeup), origin("queued_wakeup")),
             ("syscall", single(costs.syscall), measured("futex wakeup without a waiter", syscall)),
             ("waiting_call", single(costs.waiting_call), origin("waiting_call")),
@@ -70,6 +74,7 @@ impl Calibration {
             ("cache_refill", by(&costs.cache_refill), origin("cache_refill")),
             ("smt_speed_percent", costs.smt_speed_percent.to_string(), origin("smt_speed_percent")),
         ];
+        let rows = rows.into_iter().chain(picks::rows(costs, &self.direct.delays));
         let mut text =
             format!("# What operations cost on this host, for `zerolag run --costs`.\nname = \"{}\"\n", costs.name);
         for (key, value, origin) in rows {

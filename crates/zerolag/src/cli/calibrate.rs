@@ -35,6 +35,11 @@ pub(crate) struct Args {
     /// timers are, or that and how much single switches and wakeups vary
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "timers")]
     noise: Option<Recorded>,
+    /// A directory of tracefs (`/sys/kernel/tracing`, or an instance in it): also measure what lies
+    /// between the kernel's own events, `sched_waking` and `sched_switch`. They are turned on there
+    /// and stay on, and its trace is lost
+    #[arg(long, value_name = "DIRECTORY")]
+    events: Option<PathBuf>,
     /// Exit with code 99 if a predicted median is off by more than this
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(i64).range(1..=1000))]
     within: Option<i64>,
@@ -50,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Some(Recorded::Timers) => Noise::Recorded,
         Some(Recorded::Operations) => Noise::Operations,
     };
-    let made = match calibrate(noise, &interrupted) {
+    let made = match calibrate(noise, args.events.as_deref(), &interrupted) {
         Ok(made) => made,
         Err(_) if interrupted() => return Ok(code::INTERRUPTED),
         Err(error) => return Err(Failure::Failed(error.to_string())),
@@ -69,16 +74,26 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 /// The direct measurements: name and samples.
-fn direct(made: &Calibration) -> [(&'static str, &[u64]); 6] {
+fn direct(made: &Calibration) -> Vec<(&'static str, &[u64])> {
     let direct = &made.direct;
-    [
+    let delays = &direct.delays;
+    let traced: [(&str, &[u64]); 6] = [
+        ("FIFO timer, waking to switch", &delays.fifo),
+        ("the same beside a fair thread", &delays.fifo_beside_fair),
+        ("fair timer, waking to switch", &delays.fair),
+        ("the same in two groups", &delays.grouped),
+        ("the same in two groups, one limited", &delays.limited),
+        ("fair pipe, waking to switch", &delays.piped),
+    ];
+    let direct: [(&str, &[u64]); 6] = [
         ("system call", &direct.syscall),
         ("futex wakeup, same CPU", &direct.wake_local),
         ("pipe write and read", &direct.pipe_io),
         ("timer, wakes no thread", &direct.timer),
         ("timer of a less urgent thread", &direct.timer_wake),
         ("tick", &direct.tick),
-    ]
+    ];
+    direct.into_iter().chain(traced.into_iter().filter(|(_, samples)| !samples.is_empty())).collect()
 }
 
 fn table(made: &Calibration) -> String {
@@ -219,7 +234,7 @@ fn as_json(made: &Calibration) -> String {
         profile: &made.costs.name,
         kernel: made.kernel.name(),
         tick_period_ns: made.direct.tick_period.map(Duration::as_nanos),
-        direct: direct(made).map(|(name, samples)| DirectCost { name, host: figures(samples) }).into(),
+        direct: direct(made).into_iter().map(|(name, samples)| DirectCost { name, host: figures(samples) }).collect(),
         compared: compared.collect(),
         notes: &made.notes,
     })

@@ -187,10 +187,11 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             (names.len() > 1).then_some((one, other))
         }
         Twin::Cpus => {
-            // Each CPU has threads for its interrupts, and a part of each hard limit.
+            // Each CPU has threads for its interrupts and timers, and a part of each hard limit.
             let is_of_all = |block: &Block| {
                 ["[cpuset", "[interrupt"].into_iter().any(|head| block.head.starts_with(head))
                     || block.value("\"bandwidth\"").is_some_and(|value| value.contains("hard_limits"))
+                    || block.value("\"preempt\"").is_some_and(|value| value.contains("rt"))
             };
             let is_plain = !draft.blocks.iter().any(is_of_all);
             let machine = draft.blocks.iter().find(|block| block.head == "[machine]")?;

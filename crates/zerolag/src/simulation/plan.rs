@@ -186,7 +186,11 @@ impl Plan {
         progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
     ) -> Result<Report, SimError> {
         let checker = match observe.checks {
-            Checks::On => Some(Checker::new(&self.meta(), &zerolag_check::Options::default())),
+            Checks::On => {
+                let late_switch = Some(self.config.costs.late_switch());
+                let options = zerolag_check::Options { late_switch, ..zerolag_check::Options::default() };
+                Some(Checker::new(&self.meta(), &options))
+            }
             Checks::Off => None,
         };
         Ok(self.begin(observe)?.finish(observe, checker, also, progress))

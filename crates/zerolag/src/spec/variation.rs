@@ -166,12 +166,16 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
     match entry {
         "context_switch" => costs.context_switch = value,
         "fair_switch" => costs.fair_switch = value,
+        "pick" => costs.pick = value,
+        "fair_pick" => costs.fair_pick = value,
         "wakeup_local" => costs.wakeup_local = value,
         "wakeup_remote" => costs.wakeup_remote = value,
         "fair_wakeup" => costs.fair_wakeup = value,
+        "group_wakeup" => costs.group_wakeup = value,
         "queued_wakeup" => costs.queued_wakeup = value,
         "syscall" => costs.syscall = value,
         "waiting_call" => costs.waiting_call = value,
+        "call_rest" => costs.call_rest = value,
         "boost" => costs.boost = value,
         "unboost" => costs.unboost = value,
         "pipe_io" => costs.pipe_io = value,
@@ -207,15 +211,15 @@ fn standstills(entry: &str, text: &str) -> Result<Standstills, String> {
     Standstills::new(times(gap)?, times(length)?).map_err(|error| format!("`{entry}`: {error}"))
 }
 
-/// Reads an idle state: `RESIDENCY:EXIT`, or `RESIDENCY:EXIT:polling`.
+/// Reads an idle state: `RESIDENCY:EXIT`, `RESIDENCY:EXIT:polling`, or with `:LATENCY` after that.
 fn idle_state(text: &str) -> Result<IdleState, String> {
-    let (text, polling) = text.strip_suffix(":polling").map_or((text, false), |rest| (rest, true));
-    let (residency, exit) =
-        text.split_once(':').ok_or_else(|| format!("`idle_states`: `{text}` is not RESIDENCY:EXIT[:polling]"))?;
-    Ok(IdleState {
-        residency: time("idle_states", residency)?,
-        exit: time("idle_states", exit)?,
-        polling,
-        ipi_latency: None,
-    })
+    let read = |value: &str| time("idle_states", value);
+    let (residency, exit, polling, latency) = match *text.split(':').collect::<Vec<_>>() {
+        [residency, exit] => (residency, exit, false, None),
+        [residency, exit, "polling"] => (residency, exit, true, None),
+        [residency, exit, "polling", latency] => (residency, exit, true, Some(read(latency)?)),
+        _ => return Err(format!("`idle_states`: `{text}` is not RESIDENCY:EXIT[:polling[:LATENCY]]")),
+    };
+    let ipi_latency = latency.map(|time| ByDistance { smt: time, llc: time, socket: time, remote: time });
+    Ok(IdleState { residency: read(residency)?, exit: read(exit)?, polling, ipi_latency })
 }

@@ -1,6 +1,7 @@
 //! Comparisons as text for a terminal, as Markdown for the documentation, and as tables and plots
 //! for pages.
 
+use super::case::Recording;
 use super::{Comparison, Figure};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -156,12 +157,13 @@ const NEAR: f64 = 0.5;
 /// from the takes is counted too, of our mean and of each of our runs: by the second a simulation
 /// gains nothing if its runs differ more than takes.
 fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
-    let mut rows: BTreeMap<(&str, usize, Option<usize>), Beside> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, usize, Option<usize>, &str), Beside> = BTreeMap::new();
     let mut sums: BTreeMap<usize, Beside> = BTreeMap::new();
     for (one, figure) in figures(comparisons).filter(|(one, figure)| one.has_takes() && is_share(figure)) {
         let cpus = one.recording.machine.nr_cpus();
         let kernel = KernelVersion::ALL.iter().position(|kernel| *kernel == one.recording.kernel);
-        for counts in [rows.entry((&one.set, cpus, kernel)).or_default(), sums.entry(cpus).or_default()] {
+        let row = (one.set.as_str(), cpus, kernel, series(&one.recording));
+        for counts in [rows.entry(row).or_default(), sums.entry(cpus).or_default()] {
             counts.add(figure);
         }
     }
@@ -177,11 +179,18 @@ fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
             format_args!("| {set} | {cpus} | {kernel} | {shares} | {takes} | {means} | {near} | {runs:.1} % |\n"),
         );
     };
-    for ((set, cpus, kernel), counts) in rows {
-        row(set, cpus, kernel.map_or("", |kernel| KernelVersion::ALL[kernel].name()), counts);
+    for ((set, cpus, _, series), counts) in rows {
+        row(set, cpus, series, counts);
     }
     sums.into_iter().for_each(|(cpus, counts)| row("all", cpus, "all", counts));
     text.push('\n');
+}
+
+/// Returns the recorded kernel: that of the preset, unless the machine's name begins with another
+/// one (`7.3-rt, 1 virtual CPU`).
+fn series(recording: &Recording) -> &str {
+    let other = recording.on.split_once(", ").map(|(series, _)| series);
+    other.filter(|series| series.starts_with(|first: char| first.is_ascii_digit())).unwrap_or(recording.kernel.name())
 }
 
 /// Counts of shares.

@@ -94,7 +94,7 @@ impl Programs {
         let cost = match &self.shared[id.index()] {
             Shared::Mutex { inherit, owner, waiters, .. } if *owner == Some(task) && !waiters.is_empty() => {
                 let unboosts = if *inherit { self.call_costs.unboosts } else { Duration::ZERO };
-                self.call_costs.busy + unboosts
+                self.call_costs.wakes + unboosts
             }
             Shared::Mutex { owner, is_marked: true, .. } if *owner == Some(task) => self.call_costs.idle,
             _ => return false,
