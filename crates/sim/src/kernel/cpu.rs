@@ -52,6 +52,25 @@ pub(super) enum Ends {
     Handler(Left),
 }
 
+/// Whose time a kernel path is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PathKind {
+    /// An interrupt's, and no task's time.
+    Interrupt,
+    /// An interrupt's, and the time of the task that it interrupts (`irq_time_accounting = off`).
+    ChargedInterrupt,
+    /// The current task's own, or a switch.
+    Own,
+}
+
+impl PathKind {
+    /// Returns whether a task is charged for it.
+    #[inline(always)]
+    const fn is_charged(self) -> bool {
+        !matches!(self, Self::Interrupt)
+    }
+}
+
 /// The computation of the current task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Segment {
@@ -98,12 +117,10 @@ pub(super) struct Cpu {
     pub(super) completion: u32,
     /// The number of events that this CPU has made.
     pub(super) events: u32,
-    /// From now on the path is the current task's own, or a switch.
-    is_own_path: bool,
-    /// The path is that of an interrupt, whatever task pays for it.
-    in_interrupt: bool,
-    /// Whether the time of interrupts is the interrupted task's (`irq_time_accounting = off`).
-    owns_interrupts: bool,
+    /// What the path is from now on.
+    path: PathKind,
+    /// What the path of an interrupt is (`irq_time_accounting`).
+    of_interrupts: PathKind,
     /// The handler of queued work runs.
     pub(super) in_works: bool,
     pub(super) ticking: bool,
@@ -170,9 +187,8 @@ impl Cpu {
             busy_until: Instant::ZERO,
             task_clock: Instant::ZERO,
             own: Duration::ZERO,
-            is_own_path: false,
-            in_interrupt: false,
-            owns_interrupts: false,
+            path: PathKind::Interrupt,
+            of_interrupts: PathKind::Interrupt,
             // A ring goes round through all its places, so a small one stays in fewer cache lines.
             jobs: VecDeque::with_capacity(4),
             pending: VecDeque::with_capacity(4),
@@ -280,8 +296,7 @@ impl Cpu {
             return clock; // The path continues where it ended.
         }
         self.account_below(now);
-        self.is_own_path = true; // An interrupt calls `begin_interrupt` after this.
-        self.in_interrupt = false;
+        self.path = PathKind::Own; // An interrupt calls `begin_interrupt` after this.
         self.task_clock = clock.task;
         self.busy_until = now;
         self.times_before = self.times;
@@ -302,7 +317,7 @@ impl Cpu {
         self.begin_interrupt();
         self.stretch = Stretch::Free;
         self.busy_until = now + cost;
-        self.own = if self.is_own_path { cost } else { Duration::ZERO };
+        self.own = if self.path.is_charged() { cost } else { Duration::ZERO };
         self.times.charge(CpuLayer::Irq, cost);
         Clock { wall: now, task: self.task_clock }
     }
@@ -321,28 +336,26 @@ impl Cpu {
 
     /// Charges the time of interrupts to the task that they interrupt.
     pub(super) const fn own_interrupts(&mut self) {
-        self.owns_interrupts = true;
+        self.of_interrupts = PathKind::ChargedInterrupt;
     }
 
     /// From now on the path is that of an interrupt.
     #[inline]
     pub(super) const fn begin_interrupt(&mut self) {
-        self.is_own_path = self.owns_interrupts;
-        self.in_interrupt = true;
+        self.path = self.of_interrupts;
     }
 
     /// From now on the path is the current task's own: it makes a call, or the CPU switches.
     #[inline]
     pub(super) const fn begin_own_path(&mut self) {
-        self.is_own_path = true;
-        self.in_interrupt = false;
+        self.path = PathKind::Own;
     }
 
     /// Lengthens the kernel path.
     #[inline]
     pub(super) fn spend(&mut self, layer: CpuLayer, time: Duration) {
         self.busy_until += time;
-        if self.is_own_path {
+        if self.path.is_charged() {
             self.own += time;
         }
         self.times.charge(layer, time);
@@ -351,23 +364,23 @@ impl Cpu {
     /// Lengthens the kernel path by time that is taken below the kernel, and charged to the current
     /// task or not, whatever the path is.
     pub(super) fn spend_below(&mut self, time: Duration, is_charged: bool) {
-        let is_own_path = core::mem::replace(&mut self.is_own_path, is_charged);
+        let path = core::mem::replace(&mut self.path, if is_charged { PathKind::Own } else { PathKind::Interrupt });
         self.spend(CpuLayer::Hardware, time);
-        self.is_own_path = is_own_path;
+        self.path = path;
     }
 
     /// Spends time if the path is a call of the current task, not an interrupt.
     pub(super) fn spend_in_call(&mut self, layer: CpuLayer, time: Duration) {
-        if !self.in_interrupt && self.current.is_some() {
+        if matches!(self.path, PathKind::Own) && self.current.is_some() {
             self.spend(layer, time);
         }
     }
 
     /// Shortens the kernel path by the end of an interrupt's work.
     pub(super) fn unspend(&mut self, layer: CpuLayer, time: Duration) {
-        debug_assert!(self.is_own_path == self.owns_interrupts, "it is an interrupt's work");
+        debug_assert!(self.path == self.of_interrupts, "it is an interrupt's work");
         self.busy_until = self.busy_until - time;
-        if self.is_own_path {
+        if self.path.is_charged() {
             self.own -= time;
         }
         self.times.take_back(layer, time);
