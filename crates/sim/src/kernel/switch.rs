@@ -115,8 +115,8 @@ impl Kernel {
 
     /// Writes the event of a switch later than the switch: the CPU has then picked the next task.
     /// Returns by how much. The decision, and the task to which the time counts, are those of the
-    /// beginning: the kernel reads the clock when it enters the scheduler, and holds the lock to the
-    /// end.
+    /// beginning: the kernel reads the clock when it enters the scheduler, and holds the lock up to
+    /// the event.
     fn delay_event(&mut self, cpu: CpuId) -> Duration {
         let place = &self.cpus[cpu.index()];
         let is_fair = place.leaves_fair || place.rq.is_current_fair();
