@@ -46,23 +46,31 @@ impl Delays {
     }
 }
 
-/// A directory of tracefs: its root, or an instance.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A directory of tracefs: its root, or an instance. The events that were off are off again when it
+/// is dropped.
+#[derive(PartialEq, Eq, Debug)]
 pub struct Events {
     dir: PathBuf,
+    /// What was changed: files and their texts before.
+    before: Vec<(PathBuf, String)>,
 }
 
 impl Events {
     /// Turns the two events on.
     ///
     /// # Errors
-    /// The file that cannot be written, and why.
+    /// The file that cannot be read or written, and why.
     pub fn of(dir: &Path) -> Result<Self, String> {
-        let events = Self { dir: dir.to_owned() };
-        for event in ["sched_waking", "sched_switch"] {
-            events.write(&format!("events/sched/{event}/enable"), "1")?;
+        let mut events = Self { dir: dir.to_owned(), before: Vec::new() };
+        let files = ["sched_waking", "sched_switch"].map(|event| format!("events/sched/{event}/enable"));
+        for file in files.into_iter().chain(["tracing_on".to_owned()]) {
+            let path = dir.join(&file);
+            let was = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            if was.trim() != "1" {
+                events.write(&file, "1")?;
+                events.before.push((path, was));
+            }
         }
-        events.write("tracing_on", "1")?;
         Ok(events)
     }
 
@@ -74,6 +82,15 @@ impl Events {
     fn read(&self) -> Result<String, String> {
         let path = self.dir.join("trace");
         std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        for (path, was) in &self.before {
+            // The directory can be gone, and then there is nothing to be turned off.
+            let _ = std::fs::write(path, was.trim());
+        }
     }
 }
 
@@ -234,6 +251,26 @@ mod tests {
         let scenario = scenario_of_groups().expect("it is valid");
         let limited = [OPEN, LIMITED].map(|group| scenario.program.groups[group].max.quota.is_some());
         assert_eq!(limited, [false, true]);
+    }
+
+    #[test]
+    fn what_was_off_is_off_again() {
+        let dir = std::env::temp_dir().join(format!("zerolag-events-{}", std::process::id()));
+        let file = |name: &str| dir.join("events/sched").join(name).join("enable");
+        for (name, was) in [("sched_waking", "0\n"), ("sched_switch", "1\n")] {
+            std::fs::create_dir_all(file(name).parent().expect("it has one")).expect("a directory");
+            std::fs::write(file(name), was).expect("a file");
+        }
+        std::fs::write(dir.join("tracing_on"), "1\n").expect("a file");
+        let states = || {
+            ["sched_waking", "sched_switch"]
+                .map(|name| std::fs::read_to_string(file(name)).expect("it is there").trim().to_owned())
+        };
+        let events = Events::of(&dir).expect("it looks like tracefs");
+        assert_eq!(states(), ["1", "1"]);
+        drop(events);
+        assert_eq!(states(), ["0", "1"]);
+        std::fs::remove_dir_all(&dir).expect("it is ours");
     }
 
     #[test]

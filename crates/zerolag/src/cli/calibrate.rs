@@ -36,8 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "timers")]
     noise: Option<Recorded>,
     /// A directory of tracefs (`/sys/kernel/tracing`, or an instance in it): also measure what lies
-    /// between the kernel's own events, `sched_waking` and `sched_switch`. They are turned on there
-    /// and stay on, and its trace is lost
+    /// between the kernel's own events, `sched_waking` and `sched_switch`. Its trace is lost
     #[arg(long, value_name = "DIRECTORY")]
     events: Option<PathBuf>,
     /// Exit with code 99 if a predicted median is off by more than this
@@ -49,6 +48,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     output::check_target(&args.file)?;
     args.json.check()?;
+    if let Some(dir) = args.events.as_ref().filter(|dir| !dir.join("events/sched").is_dir()) {
+        let here = "give /sys/kernel/tracing, as root; if it is empty: mount -t tracefs tracefs /sys/kernel/tracing";
+        return Err(Failure::input_help(format!("--events: {} is no directory of tracefs", dir.display()), here));
+    }
     catch_interrupts();
     let noise = match args.noise {
         None => Noise::Ignored,
