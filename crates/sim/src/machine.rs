@@ -161,7 +161,7 @@ impl Machine {
         programs.announce_queues(kernel);
         self.arrivals.announce(kernel, &program, self.seed);
         let work = &program.kernel_work;
-        kernel.use_softirq_threads(!(work.softirq_threads.is_empty() && work.timer_threads.is_empty()));
+        kernel.use_softirq_threads(work.are_softirqs_threaded, &work.softirq_threads);
         self.noise.add_lines(kernel, &program.kernel_work.lines, self.seed);
         self.standstills.plan(kernel, self.seed);
         isolation::plan_remote_ticks(kernel);

@@ -11,6 +11,8 @@
 //! | `threadirqs` | `irq/NAME`, with interrupts off | in that thread, not preempted | in the interrupt |
 //! | `preempt = rt` | `irq/NAME` | in that thread | `ktimers/N`, or `ksoftirqd/N` |
 //!
+//! Softirqs that take too long at the end of an interrupt are left to `ksoftirqd/N`.
+//!
 //! A line that is never threaded (`IRQF_NO_THREAD`) raises its softirq in `ksoftirqd/N` wherever
 //! others have threads. Under `preempt = rt` a section with softirqs disabled is preempted, and
 //! holds a lock of its CPU whose holder inherits (`softirq.bh_lock`); elsewhere it is not
@@ -107,9 +109,11 @@ pub struct KernelWork {
     /// The lock of each CPU that a section with softirqs disabled holds, from this one on; `None`
     /// if such sections are not preempted instead.
     pub bh_locks: Option<ResourceId>,
-    /// The semaphores at which the CPUs' `ksoftirqd` wait. Without them softirqs run at the end of
-    /// the interrupt.
+    /// The semaphores at which the CPUs' `ksoftirqd` wait.
     pub softirq_threads: Vec<ResourceId>,
+    /// Whether these threads do all softirqs. Otherwise they run at the end of the interrupt, and
+    /// the threads do what takes too long there.
+    pub are_softirqs_threaded: bool,
     /// The semaphores at which the threads wait that expire the timers of fair tasks. Without them
     /// timers expire in the interrupt.
     pub timer_threads: Vec<ResourceId>,
@@ -160,9 +164,7 @@ impl Program {
         builder.locks();
         if !self.interrupts.is_empty() || self.has_soft_timers(settings) {
             builder.program.kernel_work.first_task.get_or_insert(self.tasks.len());
-            if !self.interrupts.is_empty() {
-                builder.softirq_threads();
-            }
+            builder.softirq_threads();
             builder.timer_threads();
             for (nth, def) in self.interrupts.iter().enumerate() {
                 builder.lines_of(nth, def);
@@ -266,7 +268,10 @@ impl Builder<'_> {
 
     /// Makes `ksoftirqd`.
     fn softirq_threads(&mut self) {
-        if !self.has_threads() {
+        self.program.kernel_work.are_softirqs_threaded = self.has_threads();
+        if self.program.interrupts.is_empty()
+            || !self.has_threads() && self.program.interrupts.iter().all(|line| line.softirq.is_none())
+        {
             return;
         }
         for cpu in self.cpus() {
@@ -276,7 +281,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Makes the threads of timers.
+    /// Makes the threads that expire the timers of fair tasks.
     fn timer_threads(&mut self) {
         if !self.is_rt() {
             return;
@@ -414,7 +419,9 @@ mod tests {
     #[test]
     fn handlers_are_threads_where_the_model_has_threads() {
         let (names, program) = threads(|_| {});
-        assert!(names.is_empty() && program.kernel_work.lines.iter().all(|line| line.softirq.is_some()));
+        assert_eq!(names, ["ksoftirqd/0", "ksoftirqd/1"], "for what takes too long in the interrupt");
+        assert!(!program.kernel_work.are_softirqs_threaded);
+        assert!(program.kernel_work.lines.iter().all(|line| line.softirq.is_some()));
         let (names, program) = threads(|settings| settings.threadirqs = true);
         assert_eq!(names, ["ksoftirqd/0", "ksoftirqd/1", "irq/eth0", "irq/disk/0", "irq/disk/1"]);
         assert!(program.kernel_work.timer_threads.is_empty() && program.kernel_work.bh_locks.is_none());
@@ -423,6 +430,20 @@ mod tests {
         // The line that is never threaded keeps its handler, and raises its softirq.
         let direct: Vec<_> = program.kernel_work.lines.iter().filter(|line| line.handler.is_some()).collect();
         assert!(matches!(direct[..], [Line { softirq: Some(_), wakes: None, cpu: CpuId(1), .. }]), "{direct:?}");
+    }
+
+    #[test]
+    fn timers_of_fair_tasks_have_threads_without_any_interrupt() {
+        let sleeps = || vec![Action::Sleep(Dist::Constant(Duration::from_millis(1)))];
+        let names = |attr, preempt| {
+            let tasks = vec![TaskDef::looping("task", attr, sleeps())];
+            let settings = Settings { preempt, ..KernelVersion::V6_18.settings() };
+            let program = Program { tasks, ..Program::default() }.with_kernel_work(&settings, 2);
+            program.tasks[1..].iter().map(|task| task.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(SchedAttr::NORMAL, Preempt::Rt), ["ktimers/0", "ktimers/1"]);
+        assert!(names(SchedAttr::fifo_at(5), Preempt::Rt).is_empty(), "its timers expire in the interrupt");
+        assert!(names(SchedAttr::NORMAL, Preempt::Full).is_empty());
     }
 
     #[test]

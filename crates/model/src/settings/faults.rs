@@ -6,7 +6,7 @@
 //! kernels have a bug follows from their presets, so it is not stated here once more; the versions
 //! below are those of the commits, and can lie between two presets or in a stable kernel.
 
-use super::{KernelVersion, Settings};
+use super::{KernelVersion, Preempt, Settings};
 use alloc::string::ToString as _;
 use alloc::vec::Vec;
 
@@ -410,6 +410,14 @@ impl Settings {
             spec: "machine/softirq-timers.md",
         },
         Fault {
+            setting: "softirq.wait_for_thread",
+            wrong: "on",
+            effect: "softirqs of a busy network wait for a fair thread behind other tasks, also if their CPU is interrupted anyway",
+            since: by("4.9", "4cd13c21b207"),
+            fixed: Some(by("6.5", "d15121be7485")),
+            spec: "machine/softirq-budget.md",
+        },
+        Fault {
             setting: "softirq.bh_lock",
             wrong: "on",
             effect: "with preempt = rt, a task that disables softirqs waits for every other one that does on its CPU",
@@ -441,6 +449,13 @@ impl Fault {
         let of_one_commit = |other: &&Self| self.since.commit.is_some() && other.since.commit == self.since.commit;
         let came_with = || Settings::FAULTS.iter().filter(of_one_commit).any(is_backport);
         self.is_wrong(settings) && (is_since || is_backport(self) || came_with())
+    }
+
+    /// Returns whether it can matter under these settings, if it is in the kernel.
+    #[must_use]
+    pub fn matters_under(&self, settings: &Settings) -> bool {
+        let is_of_rt = matches!(self.setting, "softirq.timer_threads" | "softirq.bh_lock");
+        !is_of_rt || settings.preempt == Preempt::Rt
     }
 
     /// Returns whether its setting has the wrong value.

@@ -231,6 +231,9 @@ settings! {
         /// expires them.
         "softirq.timer_threads": "with preempt = rt, timers of fair tasks expire in a real-time thread of their own",
             softirq_timer_threads: bool = false, V5_14 => true, V5_15 => false, V6_18 => true;
+        /// Commit 4cd13c21b207, 4.9; reverted by d15121be7485, 6.5.
+        "softirq.wait_for_thread": "softirqs of an interrupt wait for ksoftirqd as long as that is to run",
+            softirq_wait_for_thread: bool = false, V4_9 => true, V6_6 => false;
         /// Since 6.18 a build has the lock only with `PREEMPT_RT_NEEDS_BH_LOCK` (commit
         /// 3253cb49cbad).
         "softirq.bh_lock": "with preempt = rt, sections that disable softirqs hold a lock of their CPU",

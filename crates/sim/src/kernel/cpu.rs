@@ -71,6 +71,53 @@ impl PathKind {
     }
 }
 
+/// Softirqs that are done before others are looked at: those that waited when it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Round {
+    /// Those that are not done.
+    pub(super) left: usize,
+    /// The first of them has begun, and an interrupt came.
+    pub(super) is_cut: bool,
+    /// The tick from which on its handlers leave the rest to the next round.
+    pub(super) stops: u64,
+    /// The rounds that are still allowed, this one included.
+    pub(super) rounds: u32,
+    /// The tick from which on none begins.
+    pub(super) until: u64,
+}
+
+impl Round {
+    /// `MAX_SOFTIRQ_RESTART`.
+    const MAX: u32 = 10;
+    /// The ticks after which a handler stops (`netdev_budget_usecs`).
+    const HANDLER_TICKS: u64 = 2;
+
+    /// Returns the first of the rounds that begin until a tick, with the softirqs that wait.
+    pub(super) const fn first(waiting: usize, jiffy: u64, until: u64) -> Self {
+        Self { left: waiting, is_cut: false, stops: jiffy + Self::HANDLER_TICKS, rounds: Self::MAX, until }
+    }
+
+    /// Returns the round to go on with: this one, the next, or none.
+    pub(super) const fn goes_on(self, waiting: usize, jiffy: u64, is_preempted: bool) -> Option<Self> {
+        if self.is_cut || self.left > 0 && jiffy < self.stops {
+            return Some(self);
+        }
+        if jiffy >= self.until || is_preempted || self.rounds == 1 {
+            return None;
+        }
+        let next = Self::first(waiting, jiffy, self.until);
+        Some(Self { rounds: self.rounds - 1, ..next })
+    }
+
+    pub(super) const fn less_one(self) -> Self {
+        Self { left: self.left - 1, is_cut: false, ..self }
+    }
+
+    pub(super) const fn cut(self) -> Self {
+        Self { left: self.left + 1, is_cut: true, ..self }
+    }
+}
+
 /// The computation of the current task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Segment {
@@ -126,6 +173,8 @@ pub(super) struct Cpu {
     pub(super) ticking: bool,
     /// The CPU switches, and leaves a fair task.
     pub(super) leaves_fair: bool,
+    /// The softirqs that wait are left to the thread, until the next interrupt.
+    pub(super) leaves_softirqs: bool,
     /// The time of the valid completion event.
     pub(super) completion_at: Option<Instant>,
     /// The time of the valid path-end event.
@@ -146,6 +195,11 @@ pub(super) struct Cpu {
     times_before: LayerTimes,
     /// Softirqs that are raised here and wait, each with its work.
     pub(super) raised: VecDeque<Duration>,
+    /// The round of softirqs at the end of interrupts, and that of the thread.
+    pub(super) round: Option<Round>,
+    pub(super) thread_round: Option<Round>,
+    /// Softirqs are left to the thread, which has not done all of them yet.
+    pub(super) is_thread_asked: bool,
     /// The timers with slack, in order of their latest times and then of their arming.
     pub(super) slack_timers: BTreeSet<SlackTimer>,
     /// Work that other CPUs have queued here, each with its sender, until the handler takes it.
@@ -195,6 +249,10 @@ impl Cpu {
             softirq: Step::Done,
             owed: [Duration::ZERO; 2],
             raised: VecDeque::new(),
+            round: None,
+            thread_round: None,
+            is_thread_asked: false,
+            leaves_softirqs: false,
             late_timers: VecDeque::new(),
             slack_timers: BTreeSet::new(),
             ends: Ends::Nothing,
@@ -343,6 +401,7 @@ impl Cpu {
     #[inline]
     pub(super) const fn begin_interrupt(&mut self) {
         self.path = self.of_interrupts;
+        self.leaves_softirqs = false;
     }
 
     /// From now on the path is the current task's own: it makes a call, or the CPU switches.

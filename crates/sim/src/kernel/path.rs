@@ -18,7 +18,7 @@
 
 use crate::kernel::cpu::{Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Event, Interrupt, Left, Stands};
+use crate::kernel::words::{Begun, Event, Interrupt, Left, Stands};
 use crate::queue::Phase;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, Record, TraceEvent};
@@ -145,10 +145,23 @@ impl Kernel {
         if let Some(what) = place.next_interrupt() {
             place.begin_interrupt();
             Ahead::Interrupt(what)
-        } else if self.begin_softirq(cpu) {
-            self.queue_path_end(cpu);
-            Ahead::Nothing
-        } else if self.wants_switch(cpu) {
+        } else {
+            self.after_interrupts(cpu)
+        }
+    }
+
+    /// The same, when no interrupt waits.
+    #[inline(always)]
+    fn after_interrupts(&mut self, cpu: CpuId) -> Ahead {
+        match self.begin_softirq(cpu) {
+            Begun::Nothing => {}
+            Begun::Softirq => {
+                self.queue_path_end(cpu);
+                return Ahead::Nothing;
+            }
+            Begun::Left(left) => return Ahead::Left(left),
+        }
+        if self.wants_switch(cpu) {
             self.cpus[cpu.index()].begin_own_path();
             Ahead::Switch
         } else if self.cpus[cpu.index()].waits_for_program() {

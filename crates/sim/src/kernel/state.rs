@@ -21,6 +21,7 @@ use zerolag_core::{Clock, Config, Io, LockId, Parcel, Scheduler, Step, TaskError
 use zerolag_model::settings::TimerGrain;
 use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
 use zerolag_workload::Stream;
+use zerolag_workload::program::ResourceId;
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
 pub(crate) type InnerLock = spin::Mutex<()>;
@@ -71,6 +72,10 @@ pub(crate) struct Kernel {
     pub(super) slack_timers_armed: u64,
     /// Whether threads do the softirqs that interrupts raise.
     pub(super) has_softirq_threads: bool,
+    /// The semaphores of the threads that do softirqs, by CPU.
+    pub(super) softirq_threads: Arc<[ResourceId]>,
+    /// Whether interrupts leave softirqs to the thread as long as that is to run.
+    pub(super) softirqs_wait_for_thread: bool,
     /// The tasks that spin for the holder of a lock.
     pub(super) spinners: Vec<Spinner>,
     /// Whether the kernel knows the time that a hypervisor takes.
@@ -96,6 +101,7 @@ impl Clone for Kernel {
             lateness: self.lateness.clone(),
             spreads: self.spreads.clone(),
             spinners: self.spinners.clone(),
+            softirq_threads: Arc::clone(&self.softirq_threads),
             ..*self
         }
     }
@@ -173,6 +179,8 @@ impl Kernel {
             timer_slack: settings.timer_slack,
             slack_timers_armed: 0,
             has_softirq_threads: false,
+            softirq_threads: Arc::default(),
+            softirqs_wait_for_thread: settings.softirq_wait_for_thread,
             spinners: Vec::new(),
             steal_clock: settings.steal_clock,
         }

@@ -152,6 +152,28 @@ pub(crate) struct Left {
     pub(crate) wakes: Option<ResourceId>,
 }
 
+/// What a CPU begins at the end of an interrupt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Begun {
+    /// Nothing.
+    Nothing,
+    /// A softirq.
+    Softirq,
+    /// No softirq: a thread is to be woken that does them.
+    Left(Left),
+}
+
+/// What a thread does that does softirqs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// A softirq of this work.
+    Work(Duration),
+    /// Others can run before the softirqs that still wait.
+    Pause,
+    /// None is left.
+    Over,
+}
+
 /// A piece of kernel work that needs run-queue locks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Job {

@@ -510,7 +510,10 @@ fn tried<P: FnMut(u64) -> ControlFlow<()>>(
 ) -> Result<Vec<Tried>, Error> {
     let mut faults = Vec::new();
     for fault in Settings::FAULTS {
-        let is_in = |variant: &Variant| fault.is_in(variant.plan.kernel, &variant.plan.config.settings);
+        let is_in = |variant: &Variant| {
+            let settings = &variant.plan.config.settings;
+            fault.is_in(variant.plan.kernel, settings) && fault.matters_under(settings)
+        };
         let is_in_first = is_in(first);
         if is_in_first == is_in(last) {
             continue;

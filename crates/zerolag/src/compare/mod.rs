@@ -290,7 +290,10 @@ pub fn run(
 fn differing_faults(variants: &[Variant]) -> Vec<(String, Vec<usize>)> {
     let having = |fault: &Fault| -> Vec<usize> {
         let plan = |index: usize| &variants[index].plan;
-        let has = |index: &usize| fault.is_in(plan(*index).kernel, &plan(*index).config.settings);
+        let has = |index: &usize| {
+            let settings = &plan(*index).config.settings;
+            fault.is_in(plan(*index).kernel, settings) && fault.matters_under(settings)
+        };
         (0..variants.len()).filter(has).collect()
     };
     let all = Settings::FAULTS.iter().map(|fault| (fault.name(), having(fault)));

@@ -6,7 +6,7 @@
 //! another CPU. differs: the kernel keeps a task on its CPU in such a section (`migrate_disable`).
 
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Job, Left};
+use crate::kernel::words::{Job, Left, Turn};
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
 use crate::program::task::State;
@@ -18,7 +18,7 @@ impl Programs {
         if !self.is_rt {
             self.step_over(task);
             kernel.disable_preemption(cpu, task);
-            kernel.disable_softirqs(task);
+            kernel.disable_softirqs(cpu, task);
             return;
         }
         let Some(first) = self.program.kernel_work.bh_locks else {
@@ -44,10 +44,14 @@ impl Programs {
 
     /// Begins the next softirq of the CPU of a thread; there is none, it goes on.
     pub(crate) fn do_softirq(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
-        match kernel.take_raised(cpu) {
-            None => self.step_over(task),
-            Some(Duration::ZERO) => {}
-            Some(work) => kernel.compute(cpu, task, work, CpuLayer::Kernel),
+        match kernel.thread_softirq(cpu, !self.is_rt) {
+            Turn::Over => self.step_over(task),
+            Turn::Pause => {
+                self.step_over(task);
+                self.signal(kernel, cpu, self.program.kernel_work.softirq_threads[cpu.index()]);
+            }
+            Turn::Work(Duration::ZERO) => {}
+            Turn::Work(work) => kernel.compute(cpu, task, work, CpuLayer::Kernel),
         }
     }
 
@@ -80,7 +84,7 @@ impl Programs {
     /// Does what the handler of a device leaves to be done: raises its softirq, wakes its thread.
     pub(crate) fn follow_interrupt(&mut self, kernel: &mut Kernel, cpu: CpuId, left: Left) {
         match left.softirq {
-            Some(work) if self.program.kernel_work.softirq_threads.is_empty() => kernel.raise(cpu, work),
+            Some(work) if !self.program.kernel_work.are_softirqs_threaded => kernel.raise(cpu, work),
             Some(work) => {
                 let on = kernel.online_or_first(cpu);
                 kernel.raise(on, work);
