@@ -93,7 +93,7 @@ impl Kernel {
         self.now.as_nanos() / self.ticks.period.as_nanos()
     }
 
-    /// [1] The softirqs that wait are the first round.
+    /// \[1\] The softirqs that wait are the first round.
     fn first_round(&self, cpu: CpuId) -> Round {
         let until = self.jiffy() + MAX_TIME.as_nanos().div_ceil(self.ticks.period.as_nanos());
         Round::first(self.cpus[cpu.index()].raised.len(), self.jiffy(), until)
@@ -177,7 +177,7 @@ impl Kernel {
         Begun::Softirq
     }
 
-    /// [4] The thread of a CPU does the softirqs that wait, unless the next interrupt does.
+    /// \[4\] The thread of a CPU does the softirqs that wait, unless the next interrupt does.
     #[cold]
     fn leave_to_thread(&mut self, cpu: CpuId) -> Begun {
         let place = &mut self.cpus[cpu.index()];
