@@ -72,6 +72,19 @@ fn busy_time(line: &str) -> Option<(CpuId, Duration)> {
     Some((cpu, Duration::from_millis(busy * 10)))
 }
 
+/// Returns the time that a hypervisor has taken from CPUs, per CPU, at the same grain; zero where
+/// it does not tell.
+pub(crate) fn stolen_times() -> Vec<(CpuId, Duration)> {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let of = |line: &str| {
+        let mut words = line.strip_prefix("cpu").filter(|rest| !rest.starts_with(' '))?.split_whitespace();
+        let cpu = CpuId(words.next()?.parse().ok()?);
+        let ticks: u64 = words.nth(7)?.parse().ok()?;
+        Some((cpu, Duration::from_millis(ticks * 10)))
+    };
+    text.lines().filter_map(of).collect()
+}
+
 /// The share of the CPUs' time that other programs use, from a moment on.
 #[derive(Clone, Debug)]
 pub struct Usage {
@@ -164,6 +177,12 @@ impl ThreadCounts {
         counts.preemptions = number_after(&read("status"), "nonvoluntary_ctxt_switches:");
         counts.migrations = number_after(&read("sched"), "se.nr_migrations");
         counts
+    }
+
+    /// Returns how many times the calling thread was preempted.
+    pub(crate) fn preemptions() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+        number_after(&status, "nonvoluntary_ctxt_switches:")
     }
 
     /// Returns the difference to `earlier`.

@@ -8,6 +8,7 @@
 //! | [`mod@run`] | the run: threads, start, end, watchdog |
 //! | [`figures`] | the results: records, times from `schedstat`, latencies |
 //! | [`calibrate`] | the cost of the host's operations, measured from user space on one CPU |
+//! | [`standstill`] | gaps of a thread that looks at the clock all the time |
 //! | [`probe`] | the time from a wakeup until the woken thread runs |
 //! | `world` | the state that all threads of a run share |
 //! | `thread`, `shared` | a task's program on a real thread; the objects that tasks share, on futexes |
@@ -37,6 +38,7 @@ mod recorder;
 mod requests;
 pub mod run;
 mod shared;
+pub mod standstill;
 mod sys;
 mod thread;
 mod work;

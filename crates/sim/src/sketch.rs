@@ -25,12 +25,20 @@ const PLACES: [u64; 14] = [
 impl Sketch {
     /// Returns the sketch of sorted samples in nanoseconds, each less `base`; empty without
     /// samples.
+    ///
+    /// A place between two samples is on the line between them. The lower one in its stead would
+    /// leave the largest of few samples to one draw in ten thousand: of two gaps of 0.1 s and 15 s
+    /// all were the short one, and what they are between came 80 times too often.
     #[must_use]
     pub fn of(sorted: &[u64], base: Duration) -> Self {
         let Some(last) = sorted.len().checked_sub(1) else { return Self::default() };
         let at = |place: u64| {
-            let index = usize::try_from(last as u64 * place / WHOLE).unwrap_or(last);
-            (place, Duration::from_nanos(sorted[index]).saturating_sub(base))
+            let (index, beyond) = (last as u64 * place / WHOLE, last as u64 * place % WHOLE);
+            let index = usize::try_from(index).unwrap_or(last);
+            let (low, high) = (sorted[index], sorted[last.min(index + 1)]);
+            let more = u128::from(high - low) * u128::from(beyond) / u128::from(WHOLE);
+            let nanos = low + u64::try_from(more).expect("invariant: at most `high - low`");
+            (place, Duration::from_nanos(nanos).saturating_sub(base))
         };
         Self(PLACES.map(at).into())
     }

@@ -25,6 +25,7 @@
 //! | `pick`, `fair_pick`, `group_wakeup`, `call_rest` | (directly, with a trace) from `sched_waking` to `sched_switch`, less what is known of it |
 //! | `timer_late` | a FIFO thread's timer while its CPU computes |
 //! | `switch_late`, `wakeup_late` | (directly, on request) what operations take beyond their medians |
+//! | `stolen`, `smi` | (directly, on request) gaps that no interrupt and no thread explains |
 //! | `ipi_latency` | a FIFO thread woken from another CPU while its CPU computes |
 //! | `idle_states`, `exit` | a FIFO thread's timer while its CPU idles, for the residency of the state |
 //! | `idle_states`, `ipi_latency` | a FIFO thread woken from another CPU while its CPU idles, for the residency of the state |
@@ -50,8 +51,10 @@ mod picks;
 mod profile;
 mod programs;
 mod spread;
+pub mod standstill;
 
 use self::fit::Fit;
+use crate::calibrate::standstill::Standing;
 use crate::simulation::{Observe, Plan};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -197,19 +200,23 @@ impl Kind {
 
     /// Returns the scenario of the measurement.
     fn scenario(self) -> Result<Scenario, CalibrateError> {
-        let toml = match self {
+        read(&self.toml())
+    }
+
+    fn toml(self) -> String {
+        match self {
             Self::Yield => {
                 let turns = format!("loop = {TURNS}\n");
                 fifo("first", 0, "\"yield\"") + &turns + &fifo("second", 0, "\"yield\"") + &turns
             }
             Self::Handover(way) => ping_pong(way, "sem_wait", "sem_post"),
             Self::FairHandover => ping_pong(Way::OneCpu, "sem_wait", "sem_post").replace(AS_FIFO, ""),
-            Self::Pipes => return Self::Pipe(Way::OneCpu).scenario(),
+            Self::Pipes => Self::Pipe(Way::OneCpu).toml(),
             Self::Pipe(way) => {
                 "[pipe.there]\ncapacity = 65536\n[pipe.back]\ncapacity = 65536\n".to_owned()
                     + &ping_pong(way, "pipe_read", "pipe_write")
             }
-            Self::Cyclictest(period) => return Self::Timer(Beside::Idle, period).scenario(),
+            Self::Cyclictest(period) => Self::Timer(Beside::Idle, period).toml(),
             Self::Timer(beside, period) => {
                 let cyclic =
                     fifo("cyclic", 0, &format!("{{ timer = {{ period = \"{period}\", mode = \"absolute\" }} }}"));
@@ -220,11 +227,15 @@ impl Kind {
                 let woken = fifo("woken", 1, "{ sem_wait = \"go\" }");
                 for_some(period) + &woken + &fifo("waker", 0, &waker) + &computing(beside, 1)
             }
-        };
-        let machine = Topology::flat(2).map_err(|error| CalibrateError(error.to_string()))?;
-        let options = LoadOptions { machine_override: Some(machine), ..LoadOptions::default() };
-        load("calibrate.toml", toml.as_bytes(), &options).map_err(|error| CalibrateError(error.to_string()))
+        }
     }
+}
+
+/// Reads the scenario of a measurement.
+fn read(toml: &str) -> Result<Scenario, CalibrateError> {
+    let machine = Topology::flat(2).map_err(|error| CalibrateError(error.to_string()))?;
+    let options = LoadOptions { machine_override: Some(machine), ..LoadOptions::default() };
+    load("calibrate.toml", toml.as_bytes(), &options).map_err(|error| CalibrateError(error.to_string()))
 }
 
 /// How many times a period is measured per round.
@@ -268,7 +279,11 @@ fn computing(beside: Beside, cpu: u32) -> String {
 
 /// The simulator's times do not vary: a few periods are enough.
 fn for_some(period: Duration) -> String {
-    format!("duration = \"{}\"\n", period * 40)
+    for_time(period * 40)
+}
+
+fn for_time(time: Duration) -> String {
+    format!("duration = \"{time}\"\n")
 }
 
 /// The measured CPUs: the first two that the process may use.
@@ -322,6 +337,8 @@ pub struct Calibration {
     pub direct: Direct,
     /// With [`Noise::Recorded`]: the lateness of a timer, sorted, in nanoseconds.
     pub late: Vec<u64>,
+    /// With it: when CPUs stood still.
+    pub standing: Standing,
     /// Omissions, with their reasons.
     pub notes: Vec<String>,
 }
@@ -424,19 +441,27 @@ pub fn calibrate(
         let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(Entry::key);
         compared.push(Compared { name: probe.name, fitted, host: samples, rounds, simulated });
     }
-    let mut late = Vec::new();
+    let (mut late, mut standing) = (Vec::new(), Standing::default());
     if noise != Noise::Ignored {
         late = record_lateness(first, interrupted)?;
         let probe = Kind::Cyclictest(LATENESS_PERIOD);
         fit.costs.timer_late = Sketch::default();
         let punctual = simulate(&probe.scenario()?, probe, &fit.costs, fit.kernel)?;
         fit.costs.timer_late = Sketch::of(&late, punctual);
+        let watched = zerolag_linux::standstill::watch(&host.cpus, RECORDED, interrupted).map_err(CalibrateError)?;
+        standing = standstill::find(&watched, fit.costs.tick);
+        standstill::set(&mut fit.costs, &standing, |costs| {
+            let for_long = |toml: String| toml.replace(&for_some(LATENESS_PERIOD), &for_time(RECORDED));
+            let scenario = read(&for_long(Kind::Timer(Beside::Idle, LATENESS_PERIOD).toml()))?;
+            Ok((sample(&scenario, probe, costs, fit.kernel)?, punctual))
+        })?;
+        notes.extend(standing.note());
     }
     if noise == Noise::Operations {
         spread::set(&mut fit.costs, &direct);
         fit.costs.timer_late = spread::without(&fit.costs.timer_late, &fit.costs);
     }
-    Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late, notes })
+    Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late, standing, notes })
 }
 
 /// Whether the host's noise is recorded.
@@ -445,7 +470,8 @@ pub enum Noise {
     /// It is not: every cost is one number.
     Ignored,
     /// A minute of the lateness of a FIFO thread's timer, whatever its cause: other programs,
-    /// interrupts, firmware, a hypervisor that has taken the CPU away.
+    /// interrupts. And a minute of standstills, which are taken out of that: firmware, a hypervisor
+    /// that has taken the CPU away.
     Recorded,
     /// The same, and how much switches and wakeups vary, which is taken out of the lateness.
     Operations,
@@ -456,6 +482,8 @@ const LATENESS_PERIOD: Duration = Duration::from_millis(1);
 /// Its expiries in a part of the recording, a second, and the parts.
 const LATENESS_PART: u32 = 1_000;
 const LATENESS_PARTS: u32 = 60;
+/// For how long standstills are recorded.
+const RECORDED: Duration = Duration::from_secs(60);
 
 /// Records a minute of a timer's lateness; returns the samples sorted.
 fn record_lateness(cpu: CpuId, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Vec<u64>, CalibrateError> {
@@ -503,6 +531,11 @@ fn median(sorted: &[u64]) -> Duration {
 }
 
 fn simulate(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersion) -> Result<Duration, CalibrateError> {
+    Ok(median(&sample(scenario, kind, costs, kernel)?))
+}
+
+/// Returns what a simulation of a measurement gives, sorted, in nanoseconds.
+fn sample(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersion) -> Result<Vec<u64>, CalibrateError> {
     let failed = |error: &dyn fmt::Display| CalibrateError(error.to_string());
     let plan = Plan::on_kernel(scenario.clone(), Some(kernel)).map_err(|error| failed(&error))?;
     let plan = plan.with_costs(costs.clone());
@@ -512,7 +545,7 @@ fn simulate(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersio
         plan.run_into(observe, &mut records, |_, _| ControlFlow::Continue(())).map_err(|error| failed(&error))?;
     let mut samples = samples_of(kind, &records, report.summary.elapsed);
     samples.sort_unstable();
-    Ok(median(&samples))
+    Ok(samples)
 }
 
 /// Returns the samples of a run, in nanoseconds.
@@ -600,7 +633,15 @@ mod tests {
             Compared { name: probe.name, fitted, rounds: host.clone(), host, simulated }
         };
         let compared = probes(is_realtime).into_iter().map(compare).collect();
-        Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late: Vec::new(), notes: Vec::new() }
+        Calibration {
+            costs: fit.costs,
+            kernel: fit.kernel,
+            compared,
+            direct,
+            late: Vec::new(),
+            standing: Standing::default(),
+            notes: Vec::new(),
+        }
     }
 
     #[test]

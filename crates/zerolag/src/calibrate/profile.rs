@@ -1,6 +1,6 @@
 //! The file of a calibrated profile: each entry with its origin.
 
-use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, picks, spread};
+use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, picks, spread, standstill};
 use zerolag_linux::calibrate::Direct;
 use zerolag_linux::figures::quantile;
 use zerolag_model::Duration;
@@ -108,6 +108,6 @@ impl Calibration {
                 spread::text(&costs.timer_late)
             ));
         }
-        text + &spread::rows(costs)
+        text + &spread::rows(costs) + &standstill::rows(&self.standing)
     }
 }

@@ -19,9 +19,9 @@ use zerolag::results::{self, Document};
 /// What `--noise` records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Recorded {
-    /// How late timers are, whatever the cause
+    /// How late timers are, and when CPUs stand still
     Timers,
-    /// How late timers are, and apart from it what switches and wakeups take beyond their medians
+    /// The same, and apart from it what switches and wakeups take beyond their medians
     Operations,
 }
 
@@ -31,8 +31,9 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     json: JsonArgs,
-    /// Also record the host's noise for a minute, as quantiles that simulations draw from: how late
-    /// timers are, or that and how much single switches and wakeups vary
+    /// Also record the host's noise for two minutes, as quantiles that simulations draw from: how
+    /// late timers are and when CPUs stand still, or that and how much single switches and wakeups
+    /// vary
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "timers")]
     noise: Option<Recorded>,
     /// A directory of tracefs (`/sys/kernel/tracing`, or an instance in it): also measure what lies
@@ -79,14 +80,16 @@ pub(crate) fn run(args: &Args) -> Done {
 /// The direct measurements: name and samples.
 fn direct(made: &Calibration) -> Vec<(&'static str, &[u64])> {
     let direct = &made.direct;
-    let delays = &direct.delays;
-    let traced: [(&str, &[u64]); 6] = [
+    let (delays, standing) = (&direct.delays, &made.standing);
+    let requested: [(&str, &[u64]); 8] = [
         ("FIFO timer, waking to switch", &delays.fifo),
         ("the same beside a fair thread", &delays.fifo_beside_fair),
         ("fair timer, waking to switch", &delays.fair),
         ("the same in two groups", &delays.grouped),
         ("the same in two groups, one limited", &delays.limited),
         ("fair pipe, waking to switch", &delays.piped),
+        ("a CPU stands still", &standing.stolen.lengths),
+        ("all CPUs stand still", &standing.smi.lengths),
     ];
     let direct: [(&str, &[u64]); 6] = [
         ("system call", &direct.syscall),
@@ -96,7 +99,7 @@ fn direct(made: &Calibration) -> Vec<(&'static str, &[u64])> {
         ("timer of a less urgent thread", &direct.timer_wake),
         ("tick", &direct.tick),
     ];
-    direct.into_iter().chain(traced.into_iter().filter(|(_, samples)| !samples.is_empty())).collect()
+    direct.into_iter().chain(requested.into_iter().filter(|(_, samples)| !samples.is_empty())).collect()
 }
 
 fn table(made: &Calibration) -> String {
