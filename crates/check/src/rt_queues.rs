@@ -102,7 +102,7 @@ impl RtQueues {
     }
 
     /// Returns whether the most urgent waiting task would preempt the task of the least urgent CPU.
-    /// If not, no rule about waiting tasks can be broken. O(1) except for the search among 143
+    /// If not, no rule about waiting tasks can be broken. O(1) except for the search among 183
     /// priorities.
     pub(crate) fn may_preempt_somewhere(&self) -> bool {
         let Some((top, _)) = self.waiting.first() else { return false };
@@ -119,7 +119,7 @@ impl RunningPrios {
         }
         if let Some(prio) = prio {
             if self.counts.is_empty() {
-                self.counts.resize(index(Prio::IDLE.raw()) + 1, 0);
+                self.counts.resize(index(Prio::RAW_MAX) + 1, 0);
             }
             self.counts[index(prio)] += 1;
         }
@@ -131,7 +131,7 @@ impl RunningPrios {
     }
 }
 
-/// The index of a raw priority, -2..=140, in a table.
+/// The index of a raw priority, -2..=180, in a table.
 fn index(raw: i16) -> usize {
     usize::try_from(raw - Prio::STOP.raw()).unwrap_or(0)
 }

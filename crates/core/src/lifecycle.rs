@@ -11,7 +11,7 @@
 //! A new class is one module with these functions and one arm in each `match` here.
 
 use crate::class::fair::{boost, capacity, park, throttle};
-use crate::class::{dl, dl_server, fair, rt, rt_throttle};
+use crate::class::{dl, dl_server, ext, fair, rt, rt_throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::dl::rq::DlEntityRef;
 use crate::rq::cx::Cx;
@@ -72,6 +72,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         ClassId::Rt => rt::enqueue(rq, cx, slot),
         ClassId::Fair => fair::enqueue(rq, cx, slot, why),
         ClassId::Deadline => dl::enqueue(rq, cx, slot, why),
+        ClassId::Ext => enqueue_ext(rq, cx, slot, why),
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
     dl_server::update(rq, cx);
@@ -90,10 +91,27 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
             dl::dequeue(rq, cx, slot, why);
             Dequeued::Gone
         }
+        ClassId::Ext => dequeue_ext(rq, cx, slot, why),
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     };
     dl_server::update(rq, cx);
     dequeued
+}
+
+/// Cold and out of line, as every step of this class: most machines do not have it.
+#[cold]
+#[inline(never)]
+fn enqueue_ext<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    ext::enqueue(rq, cx, slot, why);
+    dl_server::update_ext(rq, cx);
+}
+
+#[cold]
+#[inline(never)]
+fn dequeue_ext<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
+    ext::dequeue(rq, cx, slot, why);
+    dl_server::update_ext(rq, cx);
+    Dequeued::Gone
 }
 
 /// Changes the allowed CPUs of a queued task. A real-time task keeps its place among its equals.
@@ -104,12 +122,24 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
         // No queue of this class depends on the allowed CPUs.
         ClassId::Fair => change(&mut rq.tasks[slot]),
         ClassId::Deadline => dl::change_allowed(rq, cx, slot, change),
+        ClassId::Ext => ext::change_allowed(rq, cx, slot, change),
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
 }
 
 /// Moves a waiting task from one run queue to another.
 pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, reason: MigrateReason) {
+    migrate_as(from, to, cx, slot, (reason, Enqueue::Migrated));
+}
+
+/// As [`migrate`], where the class has to know why the task arrives.
+pub(crate) fn migrate_as<L: RawMutex>(
+    from: &mut Rq,
+    to: &mut Rq,
+    cx: &mut Cx<'_, L>,
+    slot: Slot,
+    (reason, why): (MigrateReason, Enqueue),
+) {
     if from.current_class() == ClassId::Fair {
         charge_current(from, cx);
     }
@@ -121,7 +151,7 @@ pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L
     cx.io.costs.tasks_moved += 1;
     let (task, prio, source, target) = (body.id, body.prio, from.cpu(), to.cpu());
     cx.io.event(cx.now, cx.by, || TraceEvent::Migrate { task, prio, from: source, to: target, reason });
-    let slot = activate(to, cx, body, Enqueue::Migrated);
+    let slot = activate(to, cx, body, why);
     check_preempt(to, cx, slot);
 }
 
@@ -148,7 +178,8 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
             ClassId::Rt => rt::check_preempt(rq, cx, current, slot),
             ClassId::Fair => fair::check_preempt(rq, cx, current, slot),
             ClassId::Deadline => dl::check_preempt(rq, slot),
-            ClassId::Stop | ClassId::Idle => Resched::No,
+            // Tasks of a loaded scheduler do not preempt each other.
+            ClassId::Stop | ClassId::Ext | ClassId::Idle => Resched::No,
         },
     };
     let lazy = class == ClassId::Fair && current_class == ClassId::Fair;
@@ -181,12 +212,12 @@ fn to_charge(rq: &Rq) -> Option<(Slot, Duration)> {
     if delta.is_zero() { None } else { Some((slot, delta)) }
 }
 
-/// Charges the current task when a task of class `woken` wakes. A task that a server runs is
+/// Charges the current task when a task of priority `woken` wakes. A task that a server runs is
 /// charged only if the woken task is of the server's class, so an exhausted server can be noticed
 /// later (`enqueue_task_fair` charges, `enqueue_task_rt` does not).
 #[inline(always)]
-pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: ClassId) {
-    if rq.dl.serving.is_none_or(|kind| kind.class() == woken) {
+pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: Prio) {
+    if rq.dl.serving.is_none_or(|kind| kind.class() == woken.class()) {
         charge_current(rq, cx);
     }
 }
@@ -225,8 +256,16 @@ fn charge_inline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta
             dl::charge(rq, cx, slot, delta);
             rt_throttle::charge_deadline(rq, cx, delta);
         }
+        ClassId::Ext => charge_ext(rq, cx, delta),
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn charge_ext<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
+    ext::charge(rq, delta);
+    dl_server::charge(rq, cx, ClassId::Ext, delta);
 }
 
 /// Tells the servers how long the CPU has idled.
@@ -242,7 +281,7 @@ fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 /// Returns the task that should run now. It can be the current one.
 #[inline(always)]
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    pick_by_deadline(rq, cx).or_else(|| rq.rt.pick()).or_else(|| fair::pick(rq, cx))
+    pick_by_deadline(rq, cx).or_else(|| rq.rt.pick()).or_else(|| fair::pick(rq, cx)).or_else(|| ext::pick(rq, cx))
 }
 
 /// Makes `next` the current task of the CPU.
@@ -277,6 +316,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
             // See below: the groups that `prev` and `next` share stay current.
             ClassId::Fair => {}
             ClassId::Deadline => dl::put_prev(rq, cx, slot),
+            ClassId::Ext => ext::put_prev(rq, cx, slot),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
     }
@@ -324,15 +364,18 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
         ClassId::Rt => rt::set_next(rq, cx, slot),
         ClassId::Fair => fair::set_next(rq, cx, slot),
         ClassId::Deadline => dl::set_next(rq, cx, slot),
+        ClassId::Ext => ext::set_next(rq, cx, slot),
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
 }
 
-/// Returns the task that the class of a server would run.
+/// Returns the task that the class of a server would run. Out of line: a server is seldom first.
+#[inline(never)]
 fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> Option<Slot> {
     match class {
         ClassId::Fair => fair::pick(rq, cx),
         ClassId::Rt => rq.rt.pick(),
+        ClassId::Ext => ext::pick_served(rq, cx),
         ClassId::Stop | ClassId::Deadline | ClassId::Idle => None,
     }
 }
@@ -351,7 +394,10 @@ fn pick_served<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -
 /// servers of classes without a task.
 #[inline(always)]
 fn pick_by_deadline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    if rq.dl.is_empty() && rq.dl.serving.is_none() { None } else { pick_queued(rq, cx) }
+    match rq.dl.has_no_server() {
+        true => rq.dl.first_task(),
+        false => pick_queued(rq, cx),
+    }
 }
 
 fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {

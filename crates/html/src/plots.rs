@@ -264,6 +264,7 @@ const fn class_name(class: ClassId) -> &'static str {
         ClassId::Deadline => "deadline",
         ClassId::Rt => "real-time",
         ClassId::Fair => "fair",
+        ClassId::Ext => "ext",
         ClassId::Idle => "idle",
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use zerolag_model::{CpuId, CpuMask, Duration, Instant, MAX_CPUS, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, Duration, FairPolicy, Instant, MAX_CPUS, SchedAttr};
 
 /// The host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -143,7 +143,12 @@ pub(crate) fn refused_attr(attr: SchedAttr, error: &std::io::Error) -> String {
         SchedAttr::Deadline(_) if code == Some(rustix::io::Errno::BUSY) => {
             format!("{policy} is not admitted: the deadline tasks of this host would have more than it grants them")
         }
-        SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => format!("{policy}: {error}"),
+        SchedAttr::Fair { policy: FairPolicy::Ext, .. } if code == Some(rustix::io::Errno::INVAL) => {
+            format!("{policy} needs a kernel with CONFIG_SCHED_CLASS_EXT (6.12)")
+        }
+        SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. } => {
+            format!("{policy}: {error}")
+        }
     }
 }
 

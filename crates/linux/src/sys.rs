@@ -58,11 +58,13 @@ fn raw(attr: SchedAttr) -> RawAttr {
                 FairPolicy::Other => 0,
                 FairPolicy::Batch => 3,
                 FairPolicy::Idle => 5,
+                FairPolicy::Ext => 7,
             },
             nice: i32::from(nice.value()),
             runtime: slice.map_or(0, Duration::as_nanos),
             ..RawAttr::default()
         },
+        SchedAttr::Ext { policy, nice } => raw(SchedAttr::Fair { policy, nice, slice: None }),
         SchedAttr::Rt { policy, priority } => RawAttr {
             size,
             policy: match policy {

@@ -14,6 +14,8 @@ use core::fmt;
 pub enum ServerKind {
     /// The fair class (`fair_server`).
     Fair,
+    /// The class of a loaded scheduler (`ext_server`).
+    Ext,
     /// The real-time classes. No kernel has this server: in tests it shows that a kind needs only
     /// these lines.
     #[cfg(zerolag_second_server)]
@@ -23,16 +25,17 @@ pub enum ServerKind {
 impl ServerKind {
     /// Every kind, in the order of the format's numbers.
     #[cfg(not(zerolag_second_server))]
-    pub const ALL: [Self; 1] = [Self::Fair];
+    pub const ALL: [Self; 2] = [Self::Fair, Self::Ext];
     /// Every kind, in the order of the format's numbers.
     #[cfg(zerolag_second_server)]
-    pub const ALL: [Self; 2] = [Self::Fair, Self::Rt];
+    pub const ALL: [Self; 3] = [Self::Fair, Self::Ext, Self::Rt];
 
     /// Returns the class that it serves.
     #[must_use]
     pub const fn class(self) -> ClassId {
         match self {
             Self::Fair => ClassId::Fair,
+            Self::Ext => ClassId::Ext,
             #[cfg(zerolag_second_server)]
             Self::Rt => ClassId::Rt,
         }
@@ -43,6 +46,7 @@ impl ServerKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fair => "fair_server",
+            Self::Ext => "ext_server",
             #[cfg(zerolag_second_server)]
             Self::Rt => "rt_server",
         }

@@ -6,7 +6,8 @@
 //! Sources: Linux v6.12 `kernel/sched/syscalls.c` (`sched_setattr`, `sched_copy_attr`,
 //! `__sched_setscheduler`, `user_check_sched_setscheduler`), `deadline.c` (`__checkparam_dl`).
 //! differs: utilisation clamps are never supported, as in a kernel without `CONFIG_UCLAMP_TASK`;
-//! SCHED_EXT is no policy; no process has rights by `RLIMIT_RTPRIO` or `RLIMIT_NICE`.
+//! SCHED_EXT is no policy, as without `CONFIG_SCHED_CLASS_EXT`; no process has rights by
+//! `RLIMIT_RTPRIO` or `RLIMIT_NICE`.
 
 use crate::attr::{DlFlags, DlParams, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
 use crate::time::Duration;
@@ -156,9 +157,13 @@ impl RawAttr {
     fn params(&self, present: SchedAttr) -> (Nice, u32) {
         let given = Nice::new(i64::from(self.nice.clamp(-20, 19))).unwrap_or(Nice::ZERO);
         match present {
-            SchedAttr::Fair { nice, .. } if self.flags & KEEP_PARAMS != 0 => (nice, self.priority),
+            SchedAttr::Fair { nice, .. } | SchedAttr::Ext { nice, .. } if self.flags & KEEP_PARAMS != 0 => {
+                (nice, self.priority)
+            }
             SchedAttr::Rt { priority, .. } if self.flags & KEEP_PARAMS != 0 => (given, u32::from(priority.value())),
-            SchedAttr::Fair { .. } | SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => (given, self.priority),
+            SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => {
+                (given, self.priority)
+            }
         }
     }
 
@@ -183,10 +188,13 @@ impl RawAttr {
             return Ok(());
         }
         let is_more = match (policy, present) {
-            (Policy::Fair(_), SchedAttr::Fair { nice: before, .. }) => nice.value() < before.value(),
+            (Policy::Fair(_), SchedAttr::Fair { nice: before, .. } | SchedAttr::Ext { nice: before, .. }) => {
+                nice.value() < before.value()
+            }
             (Policy::Fair(_), SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) => nice.value() < 0,
             (Policy::Rt(_), SchedAttr::Rt { priority: before, .. }) => priority > u32::from(before.value()),
-            (Policy::Rt(_), SchedAttr::Fair { .. } | SchedAttr::Deadline(_)) | (Policy::Deadline, _) => true,
+            (Policy::Rt(_), SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Deadline(_))
+            | (Policy::Deadline, _) => true,
         };
         if is_more { Err(Errno::Eperm) } else { Ok(()) }
     }
@@ -194,7 +202,7 @@ impl RawAttr {
 
 const fn policy_of(attr: SchedAttr) -> Policy {
     match attr {
-        SchedAttr::Fair { policy, .. } => Policy::Fair(policy),
+        SchedAttr::Fair { policy, .. } | SchedAttr::Ext { policy, .. } => Policy::Fair(policy),
         SchedAttr::Rt { policy, .. } => Policy::Rt(policy),
         SchedAttr::Deadline(_) => Policy::Deadline,
     }

@@ -74,6 +74,7 @@ macro_rules! switch {
     };
 }
 
+mod ext;
 mod fair_balance;
 mod kernel;
 mod limits;
@@ -82,6 +83,7 @@ mod protection;
 mod recent_used;
 mod rt;
 mod servers;
+pub use ext::SchedExt;
 pub use fair_balance::FairBalance;
 pub use kernel::KernelVersion;
 pub use limits::{BandwidthControl, Throttle};
@@ -89,7 +91,7 @@ pub use load::{CgroupMode, FairHierarchy, LoadTracking};
 pub use protection::{LagLimit, SliceProtection};
 pub use recent_used::RecentUsedCpu;
 pub use rt::{OverloadScope, RtBalance, RtOverload};
-pub use servers::{CpuServer, CpuServers, FairServer, ServerStart, ServerStop, ServerWakeup};
+pub use servers::{CpuServer, CpuServers, FairServer, ServerBooking, ServerStart, ServerStop, ServerWakeup};
 pub use table::Settings;
 
 /// A type of settings.

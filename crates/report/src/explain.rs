@@ -444,7 +444,11 @@ impl Explainer {
                 if view.prio.is_rt() && place.is_rt_throttled {
                     return Cause::RtThrottled { cpu };
                 }
-                let server = place.fair_server.filter(|_| view.prio.class() == ClassId::Fair);
+                let server = match view.prio.class() {
+                    ClassId::Fair => place.fair_server,
+                    ClassId::Ext => place.ext_server,
+                    ClassId::Stop | ClassId::Deadline | ClassId::Rt | ClassId::Idle => None,
+                };
                 let bound = view.affinity.as_ref().is_some_and(|cpus| cpus.first() == cpus.last());
                 match place.current {
                     Current::Task(running) => match server {

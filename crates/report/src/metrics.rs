@@ -482,7 +482,7 @@ impl TaskSums {
             lateness_max: self.lateness_max,
             dl_overruns: match view.attr {
                 SchedAttr::Deadline(params) if params.flags.has(DlFlags::DL_OVERRUN) => Some(self.overruns),
-                SchedAttr::Deadline(_) | SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => None,
+                SchedAttr::Deadline(_) | SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => None,
             },
         }
     }

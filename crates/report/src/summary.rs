@@ -432,7 +432,7 @@ impl Relation {
 #[must_use]
 pub fn policy_text(attr: SchedAttr) -> String {
     match attr {
-        SchedAttr::Fair { nice, .. } => format!("{} {nice}", bare(attr.policy())),
+        SchedAttr::Fair { nice, .. } | SchedAttr::Ext { nice, .. } => format!("{} {nice}", bare(attr.policy())),
         SchedAttr::Rt { priority, .. } => format!("{} {priority}", bare(attr.policy())),
         SchedAttr::Deadline(params) if params.runtime.is_zero() => bare(attr.policy()).to_owned(),
         SchedAttr::Deadline(params) => {
@@ -451,6 +451,7 @@ pub fn prio_text(prio: Prio) -> String {
         ClassId::Deadline => "deadline".to_owned(),
         ClassId::Rt => format!("RT {}", 99 - prio.raw()),
         ClassId::Fair => format!("nice {}", prio.raw() - Prio::from_nice(Nice::ZERO).raw()),
+        ClassId::Ext => format!("ext {}", prio.kernel() - Prio::from_nice(Nice::ZERO).raw()),
         ClassId::Idle => "idle".to_owned(),
     }
 }

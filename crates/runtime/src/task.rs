@@ -171,6 +171,8 @@ impl Kind {
         match attr.class() {
             ClassId::Fair if attr == SchedAttr::NORMAL => Self::Plain,
             ClassId::Fair => Self::Fair,
+            // The runtime loads no scheduler: its tasks with that policy are fair ones.
+            ClassId::Ext => Self::Fair,
             ClassId::Stop | ClassId::Deadline | ClassId::Rt | ClassId::Idle => Self::Urgent,
         }
     }

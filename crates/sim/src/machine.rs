@@ -38,7 +38,7 @@ use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{Config, Leave, ServerError, Threads, Tracing};
-use zerolag_model::{CpuId, Duration, Instant, Settings, TaskId, Topology};
+use zerolag_model::{CpuId, Duration, Instant, ServerKind, Settings, TaskId, Topology};
 use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::Program;
 use zerolag_workload::random::Dist;
@@ -105,8 +105,8 @@ impl Machine {
             false => program,
         };
         let is_wrong = |cpu: &CpuId| {
-            let server = settings.fair_server_params(*cpu);
-            server.is_on() && !server.is_valid()
+            let servers = ServerKind::ALL.map(|kind| settings.server_params(*cpu, kind));
+            servers.iter().any(|server| server.is_on() && !server.is_valid())
         };
         if let Some(cpu) = topology.cpus().find(is_wrong) {
             return Err(SimError::Server { cpu, error: ServerError::Params });

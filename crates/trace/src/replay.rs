@@ -210,6 +210,8 @@ pub struct CpuView {
     pub presence: Presence,
     /// The state of its fair server, if the trace contains it.
     pub fair_server: Option<ServerState>,
+    /// The state of the server of a loaded scheduler's tasks, if the trace contains it.
+    pub ext_server: Option<ServerState>,
 }
 
 /// Whether a CPU is online, and since when.
@@ -237,10 +239,13 @@ impl CpuView {
         }
     }
 
-    /// Returns whether fair tasks, or none, may run here although real-time tasks wait.
+    /// Returns whether fair tasks, those of a loaded scheduler, or none, may run here although
+    /// real-time tasks wait.
     #[must_use]
     pub const fn has_fair_floor(&self) -> bool {
-        self.is_rt_throttled || matches!(self.fair_server, Some(ServerState::Queued { .. }))
+        self.is_rt_throttled
+            || matches!(self.fair_server, Some(ServerState::Queued { .. }))
+            || matches!(self.ext_server, Some(ServerState::Queued { .. }))
     }
 }
 
@@ -381,6 +386,9 @@ impl Replay {
             TraceEvent::Server { kind: ServerKind::Fair, state } => {
                 self.cpus.entry(record.cpu).fair_server = Some(*state);
             }
+            TraceEvent::Server { kind: ServerKind::Ext, state } => {
+                self.cpus.entry(record.cpu).ext_server = Some(*state);
+            }
             TraceEvent::NoPreempt { disables, .. } => {
                 let since = &mut self.cpus.entry(record.cpu).no_preempt_since;
                 *since = disables.map(|_| since.unwrap_or(at));
@@ -412,6 +420,7 @@ impl Replay {
                 presence: known.presence,
                 is_rt_throttled: known.is_rt_throttled,
                 fair_server: known.fair_server,
+                ext_server: known.ext_server,
                 ..CpuView::default()
             };
         }

@@ -22,9 +22,10 @@ enum Kind {
     Limited,
     Shared,
     Starved,
+    Loaded,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Fifo,
     Kind::Deadline,
     Kind::BothClasses,
@@ -33,6 +34,7 @@ const KINDS: [Kind; 8] = [
     Kind::Limited,
     Kind::Shared,
     Kind::Starved,
+    Kind::Loaded,
 ];
 
 fn us(time: Duration) -> u64 {
@@ -59,7 +61,8 @@ fn task(out: &mut String, name: usize, keys: &str, drawn: Drawn, dice: &mut Stre
 
 /// Returns a random workload.
 fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
-    let is_single = matches!(kind, Kind::Overrun | Kind::Fair | Kind::Limited | Kind::Shared | Kind::Starved);
+    let is_single =
+        matches!(kind, Kind::Overrun | Kind::Fair | Kind::Limited | Kind::Shared | Kind::Starved | Kind::Loaded);
     let cpus = if is_single || dice.below(2) == 0 { 1 } else { 2 + dice.below(3) };
     let utilization = cpus as f64 * (0.25 + dice.below(65) as f64 / 100.0);
     let utilization = if cpus > 1 { utilization * 0.7 } else { utilization };
@@ -74,15 +77,26 @@ fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
         ..TaskSets::default()
     };
     let set = sets.draw(dice.next_u64()).expect("a valid set");
-    let kernel = ["5.15", "6.1", "6.6", "6.12", "6.18"][dice.below(5) as usize];
+    let kernels: &[&str] = match kind {
+        Kind::Loaded => &["6.18", "7.0", "7.2"],
+        _ => &["5.15", "6.1", "6.6", "6.12", "6.18"],
+    };
+    let kernel = kernels[dice.below(kernels.len() as u64) as usize];
     let mut out = format!("kernel = \"{kernel}\"\nduration = \"600ms\"\ncosts = \"zero\"\n[machine]\ncpus = {cpus}\n");
-    let with_server = matches!(kind, Kind::Starved | Kind::Shared);
+    let with_server = matches!(kind, Kind::Starved | Kind::Shared | Kind::Loaded);
     out.push_str("[settings]\nenforce.dl = \"exact\"\nenforce.rt = \"exact\"\n");
     if !with_server && dice.below(2) == 0 {
         out.push_str("fair_server = \"off\"\n");
     }
     if kind == Kind::Shared && dice.below(3) > 0 {
         out.push_str("fair_server.runtime = \"2ms\"\nfair_server.period = \"40ms\"\nhz = 1000\n");
+    }
+    if kind == Kind::Loaded {
+        let tasks = ["partial", "all"][dice.below(2) as usize];
+        write!(out, "sched_ext = \"{tasks}\"\nhz = 1000\n").expect("a string");
+        if dice.below(3) > 0 {
+            out.push_str("ext_server.runtime = \"2ms\"\next_server.period = \"40ms\"\n");
+        }
     }
     if kind == Kind::Limited {
         out.push_str("hz = 1000\n");
@@ -115,6 +129,9 @@ fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
             Kind::Shared if name % 3 == 0 => fifo(dice),
             Kind::Shared if name % 3 == 1 => reservation(us(drawn.cost), drawn),
             Kind::Shared => String::new(),
+            Kind::Loaded if name % 3 == 0 => fifo(dice),
+            Kind::Loaded if name % 3 == 1 => String::new(),
+            Kind::Loaded => "policy = \"SCHED_EXT\"".to_owned(),
             Kind::Limited if name % 4 == 3 => fifo(dice),
             Kind::Limited if name % 4 == 2 => String::new(),
             Kind::Limited => "group = \"/g\"".to_owned(),
@@ -233,6 +250,8 @@ fn no_simulated_response_is_above_its_bound() {
         (Method::FixedPriority, Kind::Shared, 0.99),
         (Method::BusyPeriod, Kind::Shared, 0.95),
         (Method::FairServer, Kind::Starved, 0.45),
+        (Method::FixedPriority, Kind::Loaded, 0.9),
+        (Method::BusyPeriod, Kind::Loaded, 0.9),
     ] {
         let name = format!("{} of {kind:?}", method.name());
         let tally = by_method.get(&(method.name(), kind)).unwrap_or_else(|| panic!("no bound by {name}"));

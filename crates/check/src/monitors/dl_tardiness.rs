@@ -45,7 +45,7 @@ use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::servers::Servers;
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::settings::TimerGrain;
+use zerolag_model::settings::{SchedExt, TimerGrain};
 use zerolag_model::{
     ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
     TraceEvent,
@@ -102,6 +102,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         return Err("operations cost time, which no admission test counts".to_owned());
     }
     let settings = context.settings();
+    if settings.sched_ext != SchedExt::Off && settings.ext_server_params().is_on() {
+        return Err("the tasks of a loaded scheduler have a second server, which the theory does not count".to_owned());
+    }
     let grain = match settings.enforce_dl {
         TimerGrain::Exact => Duration::ZERO,
         TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period(),
@@ -483,6 +486,20 @@ mod tests {
         let mut at_ticks = script(1, &[("enforce.dl", "tick"), ("hz", "250")]);
         two(&mut at_ticks, 5);
         holds("dl-tardiness", &at_ticks.end(10_000));
+    }
+
+    /// No scheduler is loaded: the second server has bandwidth, and no task to run.
+    #[test]
+    fn a_second_server_counts_once_a_scheduler_is_loaded() {
+        let late = |loaded| {
+            let mut script = script(1, &[("ext_server", "deferred"), ("sched_ext", loaded)]);
+            two(&mut script, 5);
+            script.end(10_000)
+        };
+        let says = "b (task 1) wants to run and still lacks budget 3ms after its deadline; the bound is 0ns";
+        breaks("dl-tardiness", &late("off"), says);
+        let why = "the tasks of a loaded scheduler have a second server, which the theory does not count";
+        not_applicable("dl-tardiness", &late("partial"), why);
     }
 
     /// A handler or a section between 1 ms and 2 ms makes nothing sure until no task wants to run.

@@ -311,7 +311,7 @@ fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 fn own_slice(attr: SchedAttr) -> Option<Duration> {
     match attr {
         SchedAttr::Fair { slice, .. } => slice,
-        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => None,
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. } => None,
     }
 }
 
@@ -319,7 +319,7 @@ pub(super) fn weight_of(attr: SchedAttr) -> u64 {
     match attr {
         SchedAttr::Fair { policy: FairPolicy::Idle, .. } => 3,
         SchedAttr::Fair { nice, .. } => u64::from(nice.weight()),
-        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => 1024,
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. } => 1024,
     }
 }
 

@@ -7,7 +7,8 @@
 //! since, then it waits for the end of that job's period. A server that is set to be immediate in
 //! mid-run promises nothing until it is set back.
 //!
-//! Not applicable where no fair server is deferred. Complexity: O(1) per state of a server.
+//! Not applicable where no fair server is deferred. The server of a loaded scheduler is not judged.
+//! Complexity: O(1) per state of a server.
 
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
@@ -42,7 +43,10 @@ impl Monitor for ServerLaxity {
         if let TraceEvent::ServerParams { kind: ServerKind::Fair, params } = &record.event {
             *self.are_immediate.entry(record.cpu) = params.activation == Activation::Immediate;
         }
-        let TraceEvent::Server { state: ServerState::Queued { deadline }, .. } = &record.event else { return };
+        let TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Queued { deadline } } = &record.event
+        else {
+            return;
+        };
         if *self.are_immediate.entry(record.cpu) {
             self.deadlines.entry(record.cpu).replace(*deadline);
             return;
@@ -103,6 +107,15 @@ mod tests {
             }
         }
         not_applicable("server-laxity", &Script::new(1).end(1), "the servers are not all deferred");
+    }
+
+    /// A kernel may have a deferred one beside an immediate fair server, or the other way round.
+    #[test]
+    fn the_server_of_a_loaded_scheduler_is_not_judged() {
+        let mut script = script();
+        let state = ServerState::Queued { deadline: at(1_000_000) };
+        script.event(0, 0, TraceEvent::Server { kind: ServerKind::Ext, state });
+        holds("server-laxity", &script.end(1));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub(crate) mod dl_pull;
 pub(crate) mod dl_push;
 pub(crate) mod dl_select;
+pub(crate) mod ext;
 pub(crate) mod fair;
 pub(crate) mod proxy;
 pub(crate) mod rt_claim;

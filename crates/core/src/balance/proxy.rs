@@ -67,7 +67,12 @@ use zerolag_model::{ClassId, Duration, Prio, TaskId, TraceEvent};
 #[inline(never)]
 pub(crate) fn lends<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, lock: LockId) -> bool {
     // If the chain leads back to the task itself, no task can run.
-    if !cx.config.settings.proxy_exec || !rq.is_online() || end_of_chain(rq, cx, lock).is_none_or(|end| end == slot) {
+    let is_ext = rq.tasks[slot].prio.class() == ClassId::Ext;
+    if !cx.config.settings.proxy_exec
+        || is_ext
+        || !rq.is_online()
+        || end_of_chain(rq, cx, lock).is_none_or(|end| end == slot)
+    {
         return false;
     }
     let from = rq.cpu();
@@ -118,6 +123,7 @@ pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockI
             Engaged::No | Engaged::Executes => {
                 let can_run = body.mode == TaskMode::Kernel
                     && body.may_run_on(rq.cpu())
+                    && body.prio.class() != ClassId::Ext
                     && !fair::is_delayed(rq, slot)
                     && !deadline::is_throttled(body);
                 return can_run.then_some(slot);

@@ -54,11 +54,11 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let (id, dl) = (task.id, &mut *task.dl);
     let (was_throttled, deadline) = (dl.is_throttled(), dl.abs_deadline);
     match (why, dl.state) {
-        (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => dl.activate(params, now),
-        (Enqueue::Migrated | Enqueue::Changed, DlState::Throttled { until }) if until <= now => {
+        (Enqueue::Wakeup | Enqueue::Sync | Enqueue::New, _) | (_, DlState::Fresh) => dl.activate(params, now),
+        (_, DlState::Throttled { until }) if until <= now => {
             dl.replenish(params, now); // [8] its timer was on another CPU
         }
-        (Enqueue::Migrated | Enqueue::Changed, _) => {}
+        (Enqueue::Migrated | Enqueue::Changed | Enqueue::Dispatched, _) => {}
     }
     let (state, left) = (dl.state, dl.runtime_left);
     if dl.abs_deadline != deadline {

@@ -49,8 +49,9 @@
 //!   server waits for its next period \[6\] instead of being deferred again.
 //!
 //! The served class follows from [`ServerKind::class`]: see [`has_tasks`] and
-//! [`pick_client`](crate::lifecycle). Another server is a variant of [`ServerKind`]. The tests use
-//! a second one, for the real-time class, and repeat every test of the first with it.
+//! [`pick_client`](crate::lifecycle). Another server is a variant of [`ServerKind`]: kernels have
+//! one of the fair class, and since 7.0 one of a loaded scheduler's (`ext_server`), which obeys the
+//! same rules. The tests use one more, for the real-time class, and repeat every test with it.
 //!
 //! The timer of a server stays armed when the server needs it later or not at all. When it fires,
 //! the server notices that and arms it again. Starting and stopping happen at every wakeup and
@@ -97,6 +98,7 @@ fn has_tasks(rq: &Rq, class: ClassId) -> bool {
     match class {
         ClassId::Fair => rq.fair.nr_running() > 0,
         ClassId::Rt => rq.rt.nr_running() > 0 && !rq.rt.throttle.is_throttled(),
+        ClassId::Ext => rq.ext.nr_running > 0,
         ClassId::Stop | ClassId::Deadline | ClassId::Idle => false,
     }
 }
@@ -126,17 +128,38 @@ fn may_be_started(rq: &Rq, kind: ServerKind) -> bool {
 }
 
 /// Starts or stops the servers of a CPU according to the tasks of their classes. Called after every
-/// change of those.
-#[inline]
+/// change of those, but not for the class of a loaded scheduler, which most machines do not have:
+/// [`update_ext`] is called after a change of its tasks.
+#[inline(always)]
 pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     for kind in ServerKind::ALL {
-        if rq.dl.server(kind).state.is_started() {
-            if !goes_on(rq, cx, kind) {
-                stop(rq, cx, kind);
-            }
-        } else if is_wanted(rq, cx, kind) {
-            start(rq, cx, kind);
+        if kind.class() != ClassId::Ext {
+            update_kind(rq, cx, kind);
         }
+    }
+}
+
+/// As [`update`], for every server: the CPU went online or offline.
+pub(crate) fn update_all<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    update(rq, cx);
+    update_ext(rq, cx);
+}
+
+/// As [`update`], for the server of a loaded scheduler's tasks.
+#[cold]
+#[inline(never)]
+pub(crate) fn update_ext<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    update_kind(rq, cx, ServerKind::Ext);
+}
+
+#[inline(always)]
+fn update_kind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    if rq.dl.server(kind).state.is_started() {
+        if !goes_on(rq, cx, kind) {
+            stop(rq, cx, kind);
+        }
+    } else if is_wanted(rq, cx, kind) {
+        start(rq, cx, kind);
     }
 }
 
@@ -189,7 +212,7 @@ pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKin
 
 fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: State) {
     rq.note(Unpublished::DL_QUEUED.and(Unpublished::PRIOS));
-    rq.dl.server_mut(kind).state = state;
+    rq.dl.set_state(kind, state);
     let (now, cpu) = (cx.now, rq.cpu());
     let server = rq.dl.server(kind);
     cx.io.event(now, cpu, || TraceEvent::Server { kind, state: server.shows().0 });
@@ -262,7 +285,7 @@ fn time_of<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, charge: Duration) -> Duration {
 }
 
 /// Charges the exec time of a class to its server, if it has one.
-#[inline]
+#[inline(always)]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId, delta: Duration) {
     for kind in ServerKind::ALL {
         if kind.class() == class {
@@ -332,8 +355,7 @@ fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
     for kind in ServerKind::ALL {
         let server = rq.dl.server(kind);
-        let is_waiting = matches!(server.state, State::Throttled { .. }) && server.is_deferred();
-        if is_waiting && kind.class() == class {
+        if kind.class() == class && matches!(server.state, State::Throttled { .. }) && server.is_deferred() {
             spent(rq, cx, kind);
         }
     }
@@ -351,16 +373,32 @@ fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, delta: Duration) {
     let delta = charged(rq, cx, delta);
     for kind in ServerKind::ALL {
-        let server = rq.dl.server_mut(kind);
-        if !server.is_deferred() || server.runtime_left.is_negative() {
-            continue;
+        if kind.class() != ClassId::Ext {
+            idled_beside(rq, kind, delta);
         }
-        server.runtime_left = server.runtime_left - delta.to_signed();
-        if server.runtime_left.is_negative() {
-            server.runtime_left = SignedDuration::default();
-            if server.state == State::Interrupted {
-                server.state = State::Stopped;
-            }
+    }
+    if rq.ext.is_loaded {
+        idled_loaded(rq, delta);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn idled_loaded(rq: &mut Rq, delta: Duration) {
+    idled_beside(rq, ServerKind::Ext, delta);
+}
+
+#[inline(always)]
+fn idled_beside(rq: &mut Rq, kind: ServerKind, delta: Duration) {
+    let server = rq.dl.server_mut(kind);
+    if !server.is_deferred() || server.runtime_left.is_negative() {
+        return;
+    }
+    server.runtime_left = server.runtime_left - delta.to_signed();
+    if server.runtime_left.is_negative() {
+        server.runtime_left = SignedDuration::default();
+        if server.state == State::Interrupted {
+            server.state = State::Stopped;
         }
     }
 }
@@ -442,5 +480,5 @@ pub(crate) fn set_params<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: Ser
     if server.state == State::Interrupted {
         server.state = State::Stopped;
     }
-    update(rq, cx);
+    update_all(rq, cx);
 }

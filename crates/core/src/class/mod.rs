@@ -5,6 +5,7 @@
 //! | deadline | [`dl`], with [`dl_server`] and [`dl_sums`] | absolute deadline, then arrival |
 //! | real time | [`rt`], with [`rt_throttle`] | priority, then arrival |
 //! | fair | [`fair`] | virtual deadline or virtual runtime |
+//! | of a loaded scheduler | [`ext`] | arrival |
 //!
 //! A class knows its own queue and those of the classes before it in this order: real time, fair,
 //! deadline. Rules that involve several classes are in [`crate::lifecycle`].
@@ -13,6 +14,7 @@ pub(crate) mod dl;
 pub(crate) mod dl_later;
 pub(crate) mod dl_server;
 pub(crate) mod dl_sums;
+pub(crate) mod ext;
 pub(crate) mod fair;
 pub(crate) mod rt;
 pub(crate) mod rt_lowest;

@@ -232,7 +232,7 @@ impl Estimate {
 pub(crate) const fn own_weight(attr: SchedAttr) -> Weight {
     match attr {
         SchedAttr::Fair { policy, nice, .. } => Weight::of_policy(policy, nice),
-        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => Weight::NICE_0,
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. } => Weight::NICE_0,
     }
 }
 

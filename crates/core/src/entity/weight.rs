@@ -39,7 +39,7 @@ impl Weight {
     #[must_use]
     pub const fn of_policy(policy: FairPolicy, nice: Nice) -> Self {
         match policy {
-            FairPolicy::Other | FairPolicy::Batch => Self::from_nice(nice),
+            FairPolicy::Other | FairPolicy::Batch | FairPolicy::Ext => Self::from_nice(nice),
             FairPolicy::Idle => Self::IDLE,
         }
     }

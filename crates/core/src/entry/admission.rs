@@ -161,7 +161,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub(crate) fn give_back_all(&self, task: &Task, now: Instant) {
         let at = match task.attr {
             SchedAttr::Deadline(params) if task.dl.state != DlState::Fresh => task.dl.zero_lag(params),
-            SchedAttr::Deadline(_) | SchedAttr::Fair { .. } | SchedAttr::Rt { .. } => now,
+            SchedAttr::Deadline(_) | SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Rt { .. } => now,
         };
         self.give_back(task.id, task.dl.reserved, at, now);
     }

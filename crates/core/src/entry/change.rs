@@ -31,7 +31,7 @@ use crate::words::unpublished::Unpublished;
 use crate::words::wait::Lent;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Changes the attributes of a queued task.
@@ -47,6 +47,7 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<Step, TaskError> {
         self.check_attr(task, attr)?;
+        let attr = self.config.settings.governed(attr);
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
@@ -103,6 +104,7 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<(), TaskError> {
         self.check_attr(parcel.id(), attr)?;
+        let attr = self.config.settings.governed(attr);
         let body = &mut parcel.0;
         let had = body.dl.reserved;
         let request = Request { task: body.id, attr, had, allowed: body.allowed.as_deref(), near: body.last_cpu };
@@ -347,7 +349,9 @@ fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
         Lent::Prio(prio) if prio.beats(highest) => highest,
         Lent::Prio(_) | Lent::Deadline { .. } => lent.prio(),
     });
-    inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
+    // A fair waiter lends a task of a loaded scheduler nothing: the policy decides the class.
+    let counts = |prio: &Prio| own.class() != ClassId::Ext || prio.beats(Prio::FIRST_FAIR);
+    inherited.filter(counts).filter(|prio| prio.beats(own)).unwrap_or(own)
 }
 
 /// Returns the deadline parameters that replace the task's own. A deadline task takes only

@@ -50,6 +50,7 @@ impl<L: RawMutex> Scheduler<L> {
             }
             rq.check_pressure()?;
             self.check_wanted(rq)?;
+            self.check_ext(rq)?;
             let level = rq.is_online().then(|| rq.top_prio());
             if !self.shared.domain(cpu).cpupri.is_exact(cpu, level) {
                 return Err(format!("CPU {cpu} is not at its level in cpupri, which is that of {level:?}"));

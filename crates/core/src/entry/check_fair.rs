@@ -7,6 +7,7 @@ use crate::queue::fair::tally::Tally;
 use crate::queue::fair::{eevdf, turn};
 use crate::rq::inspect::Inspect;
 use crate::rq::run_queue::Rq;
+use crate::task::body::Task;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -124,7 +125,8 @@ impl Rq {
         let root = self.queue(QueueIx::ROOT).tally;
         assert_eq!(self.fair.nr_apart, apart, "throttled tasks");
         assert_eq!(root.tasks() + apart, tasks, "a task is throttled or counts at the root");
-        let others = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Rt).count();
+        let is_other = |task: &Task| matches!(task.prio.class(), ClassId::Rt | ClassId::Ext);
+        let others = self.tasks.iter().filter(|(_, task)| is_other(task)).count();
         if !self.tasks.iter().any(|(_, task)| task.prio.class() == ClassId::Deadline) {
             assert_eq!(
                 self.nr_running(),

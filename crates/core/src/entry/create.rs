@@ -57,10 +57,11 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(TaskError::NoSuchProcess(process));
         }
         self.check_attr(spec.id, spec.attr)?;
+        let attr = self.config.settings.governed(spec.attr);
         let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
         self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
         let allowed_on = allowed.as_deref();
-        let request = Request { task: spec.id, attr: spec.attr, had: None, allowed: allowed_on, near: spec.born_on };
+        let request = Request { task: spec.id, attr, had: None, allowed: allowed_on, near: spec.born_on };
         let reserved = match self.reserve(request, now.wall) {
             Ok(reserved) => reserved,
             Err(error) => {
@@ -75,8 +76,8 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(Task {
             id: spec.id,
             stay,
-            attr: spec.attr,
-            prio: spec.attr.prio(),
+            attr,
+            prio: attr.prio(),
             loan: Loan::None,
             allowed,
             affinity: spec.affinity,
@@ -121,7 +122,7 @@ impl<L: RawMutex> Scheduler<L> {
         match rq.tasks[self.slot_of(rq, parent)?].attr {
             SchedAttr::Deadline(params) if params.flags.has(DlFlags::RESET_ON_FORK) => Ok(()),
             SchedAttr::Deadline(_) => Err(TaskError::DeadlineForks(parent)),
-            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => Ok(()),
         }
     }
 }

@@ -37,7 +37,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.note(Unpublished::ALL);
         lifecycle::charge_current(rq, cx);
         rt::go_offline(rq, cx);
-        dl_server::update(rq, cx);
+        dl_server::update_all(rq, cx);
         dl::online_changed(rq, cx);
         rq.resched(cx, Resched::Now);
         rq.publish(cx);
@@ -75,7 +75,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_online(true);
         rq.note(Unpublished::ALL);
         rt::come_online(rq, cx);
-        dl_server::update(rq, cx);
+        dl_server::update_all(rq, cx);
         dl::online_changed(rq, cx);
         if rq.has_running() && rq.current_slot().is_none() {
             rq.resched(cx, Resched::Now); // Tasks that were lost here can run again.

@@ -64,9 +64,9 @@ impl<L: RawMutex> Scheduler<L> {
     ) -> Result<Step, Parcel> {
         rq.set_clock(now);
         let cx = &mut self.cx(by, now, io);
-        let is_deadline = parcel.prio().class() == ClassId::Deadline;
+        let lends_here_only = matches!(parcel.prio().class(), ClassId::Deadline | ClassId::Ext);
         if !cx.config.settings.proxy_exec
-            || is_deadline
+            || lends_here_only
             || !rq.is_online()
             || proxy::end_of_chain(rq, cx, lock).is_none()
         {

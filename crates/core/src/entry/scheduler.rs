@@ -38,10 +38,10 @@
 //! [`online`]: Scheduler::online
 
 use crate::balance::fair::{distribute, newidle, periodic, select};
-use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_claim, rt_pull, rt_push, rt_select};
+use crate::balance::{dl_pull, dl_push, dl_select, ext as ext_balance, proxy, rt_claim, rt_pull, rt_push, rt_select};
 use crate::class::fair::{boost, park, preferred_cache};
-use crate::class::{dl, dl_server, fair, rt, rt_throttle};
-use crate::entry::{plain_preempt, plain_tick, ticks};
+use crate::class::{dl, dl_server, ext, fair, rt, rt_throttle};
+use crate::entry::{loaded, plain_preempt, plain_tick, ticks};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue;
@@ -160,7 +160,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     pub(crate) fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {
         match attr {
-            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => Ok(()),
             SchedAttr::Deadline(params) => {
                 error::check_params(params).map_err(|wrong| TaskError::DeadlineParams(task, wrong))
             }
@@ -207,6 +207,7 @@ impl<L: RawMutex> Scheduler<L> {
             ClassId::Rt => rt_select::select(cx, task, why),
             ClassId::Fair => select::select(cx, task, why),
             ClassId::Deadline => return dl_select::select(cx, task, why),
+            ClassId::Ext => ext_balance::select(cx, task, why),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         };
         let own = cx.view().online_or_other(cpu, allowed);
@@ -218,7 +219,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(by, now, io);
         let mut body = parcel.0;
-        lifecycle::charge_at_wakeup(rq, cx, body.prio.class());
+        lifecycle::charge_at_wakeup(rq, cx, body.prio);
         self.follow(&mut body, rq.cpu());
         let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu());
         let new = core::mem::take(&mut body.is_new);
@@ -236,6 +237,12 @@ impl<L: RawMutex> Scheduler<L> {
             };
             cx.io.event(now, by, || TraceEvent::Migrate { task, prio, from, to, reason });
         }
+        if let Some(bound) = bound {
+            periodic::arrived(rq, bound);
+        }
+        if prio.is_ext() {
+            return loaded::wake(rq, cx, body, why);
+        }
         let enqueue = match why {
             Placement::Wakeup | Placement::SyncWakeup => Enqueue::Wakeup,
             Placement::Fork => Enqueue::New,
@@ -243,9 +250,6 @@ impl<L: RawMutex> Scheduler<L> {
         };
         let slot = lifecycle::activate(rq, cx, body, enqueue);
         newidle::woken(rq, cx);
-        if let Some(bound) = bound {
-            periodic::arrived(rq, bound);
-        }
         if why != Placement::Displaced {
             cx.io.event(now, to, || TraceEvent::Wakeup { task, prio });
         }
@@ -396,6 +400,7 @@ impl<L: RawMutex> Scheduler<L> {
                     ClassId::Rt => rt::requeue_current(rq, turn),
                     ClassId::Fair => fair::yield_current(rq, cx, turn),
                     ClassId::Deadline => dl::throttle_current(rq, cx, turn),
+                    ClassId::Ext => ext::yield_current(rq),
                     ClassId::Stop | ClassId::Idle => unreachable!("no task of this class"),
                 }
                 Left::Queued
@@ -441,7 +446,7 @@ impl<L: RawMutex> Scheduler<L> {
         body
     }
 
-    /// Picks the next task. Returns [`Next::Balance`] at most three times per switch, and three
+    /// Picks the next task. Returns [`Next::Balance`] at most four times per switch, and four
     /// times more for each task that lends its turn in vain: carry the step out and call again.
     ///
     /// # Panics
@@ -543,6 +548,9 @@ impl<L: RawMutex> Scheduler<L> {
         if rq.rt.nr_running() == 0 {
             fair::finish_if_only_delayed(rq, cx);
         }
+        if rq.ext.is_loaded {
+            return loaded::search(rq, cx, stage);
+        }
         if stage != Stage::Searched && !rq.has_running() && rq.is_online() {
             rq.pass(Stage::Searched);
             return newidle::begin(rq, cx);
@@ -608,6 +616,7 @@ impl<L: RawMutex> Scheduler<L> {
                     dl::tell_overrun(rq, cx, slot);
                     dl::check_budget(rq, cx, slot)
                 }
+                ClassId::Ext => ext::tick(rq),
                 ClassId::Stop | ClassId::Idle => Resched::No,
             };
             let lazy_is_due = rq.need_resched() == Resched::Lazy;
@@ -658,7 +667,7 @@ impl<L: RawMutex> Scheduler<L> {
             ClassId::Fair if is_hrtick => fair::hrtick(rq, cx, slot),
             ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
             ClassId::Deadline => dl::check_budget(rq, cx, slot),
-            ClassId::Stop | ClassId::Idle => Resched::No,
+            ClassId::Stop | ClassId::Ext | ClassId::Idle => Resched::No,
         };
         rq.resched(cx, resched);
     }
@@ -705,6 +714,7 @@ impl<L: RawMutex> Scheduler<L> {
             PairCont::DlPush(push) => dl_push::resume(own, other, cx, push),
             PairCont::DlPull => dl_pull::resume(own, other, cx),
             PairCont::Balance(work) => periodic::resume(own, other, cx, work),
+            PairCont::ExtTake(task) => ext_balance::resume(own, other, cx, task),
         };
         own.publish(cx);
         other.publish(cx);

@@ -30,6 +30,9 @@ fn decides(rq: &Rq, settings: &Settings) -> bool {
         let in_turn = rq.rt.in_order(&rq.tasks).filter(|slot| rt::is_rr(rq.tasks[*slot].attr)).count();
         return in_turn > 1;
     }
+    if rq.ext.nr_running > 0 {
+        return true; // Its slice ends at a tick (`scx_can_stop_tick`).
+    }
     let is_limited = |slot| rq.tasks[slot].prio.class() == ClassId::Fair && boost::is_limited(rq, slot);
     let share_it = if settings.nohz_full_grouped { rq.queue(QueueIx::ROOT).nr_queued > 1 } else { rq.nr_running() > 1 };
     share_it || (!settings.nohz_full_limited && rq.current_slot().is_some_and(is_limited))

@@ -5,6 +5,7 @@
 //! shared state and no host. Rules that need those are in [`crate::class`].
 
 pub(crate) mod dl;
+pub(crate) mod ext;
 pub(crate) mod fair;
 pub(crate) mod published;
 pub(crate) mod rt;

@@ -15,6 +15,7 @@
 use crate::entity::fair::QueueIx;
 use crate::entity::weight::RT_LOAD;
 use crate::queue::dl::rq::DlRq;
+use crate::queue::ext::ExtRq;
 use crate::queue::fair::averages::CpuAverages;
 use crate::queue::fair::rq::FairRq;
 use crate::queue::published::{PublishedCounts, PublishedDeadlines, PublishedPrios};
@@ -76,6 +77,7 @@ pub struct Rq {
     pub(crate) rt: RtRq,
     pub(crate) dl: DlRq,
     pub(crate) fair: FairRq,
+    pub(crate) ext: ExtRq,
     /// The time of the last call, to detect a host with a clock that goes back.
     #[cfg(debug_assertions)]
     called: Instant,
@@ -123,6 +125,8 @@ pub(crate) enum Stage {
     Pulled,
     /// For fair tasks too.
     Searched,
+    /// The machine's queue of the loaded scheduler too.
+    Dispatched,
 }
 
 /// The last published state of the CPU, so that only changes are published.
@@ -144,7 +148,8 @@ impl Rq {
     /// [`Scheduler::snapshot`](crate::Scheduler::snapshot).
     #[must_use]
     pub fn snapshot(&self) -> Self {
-        Self { tasks: self.tasks.clone(), dl: self.dl.clone(), rt: self.rt.clone(), fair: self.fair.clone(), ..*self }
+        let (rt, dl, fair) = (self.rt.clone(), self.dl.clone(), self.fair.clone());
+        Self { tasks: self.tasks.clone(), rt, dl, fair, ext: self.ext.clone(), ..*self }
     }
 
     pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
@@ -162,6 +167,7 @@ impl Rq {
             dl: DlRq::new(cpu, config),
             rt: RtRq::new(&config.settings),
             fair: FairRq::new(cpu, config),
+            ext: ExtRq::new(&config.settings),
             is_online: true,
             is_isolated: config.isolated.contains(cpu),
             ticks: Ticks::of(cpu, config),
@@ -248,11 +254,12 @@ impl Rq {
     #[must_use]
     #[inline]
     pub fn nr_running(&self) -> u32 {
-        self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_queued()
+        self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_queued() + self.ext.nr_running
     }
 
-    /// Returns whether [`nr_running`](Self::nr_running) is above zero. It asks the class first that
-    /// most often has tasks: summing all three at every tick made the benchmark `hogs` 2 % slower.
+    /// Returns whether a class above that of a loaded scheduler has a task. It asks the class first
+    /// that most often has tasks: summing all three at every tick made the benchmark `hogs` 2 %
+    /// slower.
     #[inline]
     pub(crate) fn has_running(&self) -> bool {
         self.fair.nr_queued() > 0 || self.rt.nr_allowed() > 0 || self.dl.nr_running() > 0
@@ -283,7 +290,7 @@ impl Rq {
     #[must_use]
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.current.is_none() && !self.has_running()
+        self.current.is_none() && !self.has_running() && self.ext.nr_running == 0
     }
 
     /// Returns whether this CPU is online.
@@ -644,7 +651,7 @@ impl Rq {
     /// Returns the number of runnable tasks: queued tasks except those that only wait until their
     /// lag is repaid.
     pub(crate) fn nr_runnable(&self) -> u32 {
-        self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_running()
+        self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_running() + self.ext.nr_running
     }
 
     /// Returns whether the balancer of the fair class could move a waiting task from here.

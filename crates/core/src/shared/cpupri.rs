@@ -64,7 +64,7 @@ impl CpuPri {
     /// Returns the level of a priority.
     const fn level(prio: Prio) -> u8 {
         match prio.class() {
-            ClassId::Fair | ClassId::Idle => 0,
+            ClassId::Fair | ClassId::Ext | ClassId::Idle => 0,
             ClassId::Rt => 99 - prio.raw() as u8,
             ClassId::Deadline | ClassId::Stop => 100,
         }

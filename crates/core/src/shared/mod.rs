@@ -7,6 +7,7 @@ pub(crate) mod booked;
 pub(crate) mod budgets;
 pub(crate) mod cpudl;
 pub(crate) mod cpupri;
+pub(crate) mod ext_queue;
 pub(crate) mod groups;
 pub(crate) mod hard_limits;
 pub(crate) mod lock_owners;

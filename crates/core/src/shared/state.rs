@@ -36,6 +36,7 @@
 //! | group weights and loads | changing CPU; lock holder | a group's share here is a tick late |
 //! | claims (`pull_claimed`) | pulling CPU | never stale: changed by compare-and-swap |
 //! | holders of locks | host, at lock and unlock | a waiter is parked, then sent to the holder |
+//! | tasks of a loaded scheduler | lock holder of their home | a CPU looks again |
 //! | processes | see [`Processes`] | |
 //! | home directory | CPU that moves the body | lock holder finds the slot empty and looks again |
 //!
@@ -58,6 +59,7 @@ use crate::shared::booked::Booked;
 use crate::shared::budgets::Budgets;
 use crate::shared::cpudl::CpuDl;
 use crate::shared::cpupri::CpuPri;
+use crate::shared::ext_queue::ExtQueue;
 use crate::shared::groups::GroupTable;
 use crate::shared::lock_owners::LockOwners;
 use crate::shared::processes::Processes;
@@ -264,6 +266,8 @@ pub(crate) struct Shared<L: RawMutex> {
     pub(crate) budgets: Budgets,
     pub(crate) lock_owners: LockOwners,
     pub(crate) processes: Processes,
+    /// The waiting tasks of a loaded scheduler.
+    pub(crate) ext: ExtQueue<L>,
 }
 
 /// The place of a task's body.
@@ -280,7 +284,7 @@ snapshot_of!(RootDomain<L>, L: {
 });
 snapshot_of!(Shared<L>, L: {
     cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
-    wakers recent_used jiffies asked_first budgets lock_owners processes
+    wakers recent_used jiffies asked_first budgets lock_owners processes ext
 } { overload_scope });
 
 impl<L: RawMutex> Shared<L> {
@@ -343,6 +347,7 @@ impl<L: RawMutex> Shared<L> {
             budgets: Budgets::new(config),
             lock_owners: LockOwners::default(),
             processes: Processes::new(config),
+            ext: ExtQueue::new(),
             rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
         }
     }

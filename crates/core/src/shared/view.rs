@@ -209,6 +209,15 @@ impl<L: RawMutex> View<'_, L> {
         })
     }
 
+    /// Returns the first task of the loaded scheduler's queue that a CPU may run, and its home.
+    pub(crate) fn first_ext(&mut self, cpu: CpuId) -> Option<(TaskId, CpuId)> {
+        let read = || {
+            self.shared.ext.first_for(cpu).map_or(0, |(task, home)| (u64::from(home.0) << 32) | (u64::from(task.0) + 1))
+        };
+        let word = self.observer.u64(read);
+        (word as u32).checked_sub(1).map(|task| (TaskId(task), CpuId((word >> 32) as u32)))
+    }
+
     /// Returns a group's weight.
     pub(crate) fn group_weight(&mut self, group: GroupId) -> u64 {
         self.observer.u64(|| self.shared.groups.weight(group))

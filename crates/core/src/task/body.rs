@@ -190,7 +190,7 @@ impl Parcel {
     /// `__hrtimer_init_sleeper`).
     #[must_use]
     pub const fn has_hard_timers(&self) -> bool {
-        !matches!(self.0.attr, SchedAttr::Fair { .. })
+        !matches!(self.0.attr, SchedAttr::Fair { .. } | SchedAttr::Ext { .. })
     }
 
     /// Returns the CPU on which it last ran.

@@ -15,7 +15,7 @@ pub(crate) fn params(task: &Task) -> DlParams {
 pub(crate) const fn own_params(task: &Task) -> Option<DlParams> {
     match task.attr {
         SchedAttr::Deadline(params) => Some(params),
-        SchedAttr::Fair { .. } | SchedAttr::Rt { .. } => None,
+        SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Rt { .. } => None,
     }
 }
 

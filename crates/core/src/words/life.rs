@@ -16,6 +16,10 @@ pub(crate) enum Enqueue {
     Migrated,
     /// It was dequeued to change an attribute.
     Changed,
+    /// It woke, and its waker, which is about to wait here, leaves it the CPU (`sched_ext`).
+    Sync,
+    /// It came from another run queue to be the next one here (`sched_ext`).
+    Dispatched,
 }
 
 /// Why a task is dequeued.

@@ -72,6 +72,8 @@ pub enum PairCont {
     DlPull,
     /// Move fair tasks from `other` to `own`.
     Balance(Balance),
+    /// Take this task of the loaded scheduler, which waits on `other`, to `own`.
+    ExtTake(TaskId),
 }
 
 /// Work that continues with one run queue.

@@ -12,7 +12,7 @@
 //! `MAX_RT_PRIO`), `kernel/locking/rtmutex.c` (`rt_mutex_waiter_less`).
 
 use alloc::collections::BTreeMap;
-use zerolag_model::{ClassId, DlParams, Instant, Prio, TaskId};
+use zerolag_model::{DlParams, Instant, Prio, TaskId};
 
 /// The value that a waiting task lends to the holder of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -42,7 +42,7 @@ impl Lent {
     /// (Linux v6.11 `kernel/time/hrtimer.c`, `hrtimer_nanosleep`).
     #[must_use]
     pub fn has_timer_slack(self) -> bool {
-        self.prio().class() == ClassId::Fair
+        !self.prio().beats(Prio::FIRST_FAIR)
     }
 
     /// Returns whether this value is more urgent: by priority, and between deadline tasks by

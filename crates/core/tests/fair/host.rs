@@ -9,6 +9,7 @@ use zerolag_core::{
     Clock, Config, GroupTimer, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, ProcessId, Resched, Rq,
     RqTimer, Scheduler, Step, TaskMode, TaskSpec, Tracing, Weight, Work,
 };
+use zerolag_model::settings::SchedExt;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
 /// The program of a task.
@@ -516,7 +517,7 @@ impl Host {
     /// Checks every run queue, and that every task is in the place that the host knows.
     pub(crate) fn check(&self) {
         self.sched.check_bandwidth(&self.rqs.iter().collect::<Vec<_>>());
-        if self.processes > 0 {
+        if self.processes > 0 || self.sched.config().settings().sched_ext != SchedExt::Off {
             let rqs: Vec<&Rq> = self.rqs.iter().collect();
             self.sched.check_published(&rqs).unwrap_or_else(|wrong| panic!("{wrong}"));
         }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::call::{Answer, Call, Place, Refused};
 use zerolag_core::{Config, GroupError, Leave, Step, TaskMode, Weight};
-use zerolag_model::settings::{BandwidthControl, Throttle, TimerGrain};
+use zerolag_model::settings::{BandwidthControl, SchedExt, Throttle, TimerGrain};
 use zerolag_model::{
     CpuId, CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
 };
@@ -38,6 +38,7 @@ fn attr() -> impl Strategy<Value = SchedAttr> {
             policy: match policy {
                 0 => FairPolicy::Idle,
                 1 => FairPolicy::Batch,
+                2 => FairPolicy::Ext,
                 _ => FairPolicy::Other,
             },
             nice: Nice::new(nice).expect("-20..=19"),
@@ -386,6 +387,18 @@ proptest! {
     #[test]
     fn one_queue_of_the_tasks_of_limited_groups(events in proptest::collection::vec(event(), 1..200)) {
         check_limited(KernelVersion::V7_3.settings(), 3, events);
+    }
+
+    /// A task of a loaded scheduler is in one place, beside tasks of other classes.
+    #[test]
+    fn a_loaded_scheduler(
+        events in proptest::collection::vec(event(), 1..200),
+        has_all in any::<bool>(),
+        cpus in 1_u32..5,
+    ) {
+        let sched_ext = if has_all { SchedExt::All } else { SchedExt::Partial };
+        let settings = Settings { sched_ext, ..KernelVersion::V7_3.settings() };
+        run_all(World::with_settings(settings, cpus), events);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The behaviour of fair servers: [`FairServer`], [`ServerStart`], [`ServerStop`],
-//! [`ServerWakeup`]; and [`CpuServers`], the value of `fair_server.cpus`, which names the CPUs with
-//! a different fair server.
+//! The behaviour of deadline servers: [`FairServer`], [`ServerBooking`], [`ServerStart`],
+//! [`ServerStop`], [`ServerWakeup`]; and [`CpuServers`], the value of `fair_server.cpus`, which
+//! names the CPUs with a different fair server.
 
 use super::table::NS;
-use super::{Settings, Value, read_duration};
+use super::{SchedExt, Settings, Value, read_duration};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::server::{Activation, ServerKind, ServerParams};
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 switch! {
-    /// The deadline server of each CPU's fair tasks.
+    /// The deadline server of a class on each CPU.
     FairServer {
         /// None.
         Off = "off",
@@ -22,6 +22,17 @@ switch! {
         Immediate = "immediate",
         /// It competes at zero laxity, if the fair tasks have not got their share by then.
         Deferred = "deferred",
+    }
+}
+
+switch! {
+    /// Which deadline servers have bandwidth.
+    ServerBooking {
+        /// Both, whether or not a scheduler is loaded (7.0).
+        Both = "both",
+        /// That of the loaded scheduler while one is loaded, and then that of the fair class only
+        /// if the class has tasks (`sched_ext = partial`; 7.2, commit e7b63427fdb4).
+        Needed = "needed",
     }
 }
 
@@ -108,7 +119,26 @@ impl Settings {
             FairServer::Immediate => (runtime, Activation::Immediate),
             FairServer::Deferred => (runtime, Activation::Deferred),
         };
-        ServerParams { runtime, period, activation }
+        let is_detached = self.books_needed() && self.sched_ext == SchedExt::All;
+        ServerParams { runtime: if is_detached { Duration::ZERO } else { runtime }, period, activation }
+    }
+
+    /// Returns whether there are two servers, of which only the needed ones have bandwidth.
+    const fn books_needed(&self) -> bool {
+        !matches!(self.ext_server, FairServer::Off) && matches!(self.ext_server_booked, ServerBooking::Needed)
+    }
+
+    /// Returns the parameters of the deadline server of a loaded scheduler's tasks, on every CPU.
+    #[must_use]
+    pub const fn ext_server_params(&self) -> ServerParams {
+        let is_detached = matches!(self.sched_ext, SchedExt::Off) && self.books_needed();
+        let (runtime, activation) = match self.ext_server {
+            FairServer::Off => (Duration::ZERO, Activation::Deferred),
+            FairServer::Immediate => (self.ext_server_runtime, Activation::Immediate),
+            FairServer::Deferred => (self.ext_server_runtime, Activation::Deferred),
+        };
+        let runtime = if is_detached { Duration::ZERO } else { runtime };
+        ServerParams { runtime, period: self.ext_server_period, activation }
     }
 
     /// Returns the initial parameters of a deadline server of a CPU.
@@ -116,6 +146,7 @@ impl Settings {
     pub fn server_params(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
         match kind {
             ServerKind::Fair => self.fair_server_params(cpu),
+            ServerKind::Ext => self.ext_server_params(),
             #[cfg(zerolag_second_server)]
             ServerKind::Rt => ServerParams { runtime: Duration::ZERO, ..ServerParams::DEFAULT },
         }
@@ -163,6 +194,20 @@ fn read_cpu_server(entry: &str) -> Result<CpuServer, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::KernelVersion;
+
+    #[test]
+    fn the_servers_that_no_class_needs_have_no_bandwidth_since_7_2() {
+        let on = |kernel: KernelVersion, sched_ext| {
+            let settings = Settings { sched_ext, ..kernel.settings() };
+            ServerKind::ALL.map(|kind| settings.server_params(CpuId(0), kind).is_on())[..2].to_vec()
+        };
+        let (off, partial, all) = (SchedExt::Off, SchedExt::Partial, SchedExt::All);
+        let (old, new) = (KernelVersion::V7_0, KernelVersion::V7_2);
+        assert_eq!([off, partial, all].map(|loaded| on(KernelVersion::V6_18, loaded)), [[true, false]; 3]);
+        assert_eq!([off, partial, all].map(|loaded| on(old, loaded)), [[true, true]; 3]);
+        assert_eq!([off, partial, all].map(|loaded| on(new, loaded)), [[true, false], [true, true], [false, true]]);
+    }
 
     #[test]
     fn servers_of_single_cpus_are_read_and_shown() {

@@ -24,9 +24,9 @@
 
 use super::{
     BandwidthControl, CgroupMode, CpuServers, FairAlgorithm, FairBalance, FairHierarchy, FairServer, Grain,
-    KernelVersion, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart,
-    ServerStop, ServerWakeup, Setting, SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value,
-    read_duration, read_integer,
+    KernelVersion, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, SchedExt,
+    ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting, SliceProtection, Throttle, TimerGrain,
+    TunableScaling, Uclamp, Value, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -493,6 +493,25 @@ settings! {
             fair_server_wakeup: ServerWakeup = ServerWakeup::Revised;
         "fair_server.cpus": "CPUs with a different fair server",
             fair_server_cpus: CpuServers = CpuServers::default();
+        /// In kernels since 6.12 (commit f0e1a0643a59). The scheduler is built in: the one that the
+        /// kernel's default callbacks make, which is `scx_simple` with `-f`.
+        "sched_ext": "which tasks a loaded scheduler has (6.12)",
+            sched_ext: SchedExt = SchedExt::Off;
+        "sched_ext.slice": "time slice of the loaded scheduler",
+            sched_ext_slice: Duration(NS, Duration::from_micros(1)..=Duration::from_secs(1)) =
+                Duration::from_millis(20);
+        /// Commit cd959a356205, 7.0. It is as the fair server, and obeys the settings that say when
+        /// that one starts, stops and continues.
+        "ext_server": "deadline server of each CPU's tasks of a loaded scheduler",
+            ext_server: FairServer = FairServer::Off, V7_0 => FairServer::Deferred;
+        "ext_server.runtime": "runtime of that server per period",
+            ext_server_runtime: Duration(NS, Duration::ZERO..=ServerParams::PERIOD_MAX) =
+                ServerParams::DEFAULT.runtime;
+        "ext_server.period": "period of that server",
+            ext_server_period: Duration(NS, ServerParams::PERIOD_MIN..=ServerParams::PERIOD_MAX) =
+                ServerParams::DEFAULT.period;
+        "ext_server.booked": "which deadline servers have bandwidth",
+            ext_server_booked: ServerBooking = ServerBooking::Both, V7_2 => ServerBooking::Needed;
         /// The scheduler ignores it: hosts and monitors use it.
         "watchdog_thresh": "how long a CPU may be in IPI and lock work without serving a timer",
             watchdog_thresh: Duration(SECONDS_OR_NEVER, Duration::ZERO..=Duration::from_secs(60)) =

@@ -53,13 +53,7 @@ impl Kernel {
         }
         // At the very end of a handler its CPU first does what that leaves to be done.
         if place.is_in_kernel(self.now) || matches!(place.ends, Ends::Handler(_)) {
-            // The timer of the tick holds one, however many periods pass.
-            if what != Interrupt::Tick || !place.pending.contains(&what) {
-                place.pending.push_back(what);
-            }
-            if place.jobs.is_empty() {
-                self.queue_path_end(cpu);
-            }
+            self.leave_pending(cpu, what);
             return false;
         }
         let idled = self.now.since(place.busy_until);
@@ -70,6 +64,21 @@ impl Kernel {
             place.spend(CpuLayer::Irq, self.costs.exit_after(idled));
         }
         true
+    }
+
+    /// An interrupt waits for the end of the path. One interrupt in seven or less does, and with
+    /// this in the midst of [`takes_interrupt`](Self::takes_interrupt) all saved more registers.
+    #[inline(never)]
+    fn leave_pending(&mut self, cpu: CpuId, what: Interrupt) {
+        let place = &mut self.cpus[cpu.index()];
+        // The timer of the tick holds one, however many periods pass.
+        let is_tick = |what: &Interrupt| matches!(what, Interrupt::Tick);
+        if !is_tick(&what) || !place.pending.iter().any(is_tick) {
+            place.pending.push_back(what);
+        }
+        if place.jobs.is_empty() {
+            self.queue_path_end(cpu);
+        }
     }
 
     /// Spends the time of an interrupt's handler.
@@ -99,9 +108,9 @@ impl Kernel {
             }
         }
         place.spend(CpuLayer::Irq, cost);
-        if self.tracer.is_on() && (!cost.is_zero() || what == Interrupt::Works) {
+        if self.tracer.is_on() && (!cost.is_zero() || matches!(what, Interrupt::Works)) {
             self.emit(cpu, TraceEvent::IrqEnter { irq });
-            if what != Interrupt::Works {
+            if !matches!(what, Interrupt::Works) {
                 let at = self.cpus[cpu.index()].busy_until;
                 self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
             }

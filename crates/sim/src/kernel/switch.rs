@@ -146,7 +146,7 @@ impl Kernel {
 
     /// Chooses the next task and gives the lock of the run queue back. Returns the step to be
     /// carried out; `Err` with one that must be carried out before a task can be chosen.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pick_locked(&mut self, cpu: CpuId) -> Result<Step, Step> {
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock(self.now);

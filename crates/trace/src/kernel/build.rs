@@ -423,6 +423,9 @@ fn attr_of(prio: Prio) -> SchedAttr {
         ClassId::Rt | ClassId::Stop => {
             SchedAttr::fifo(RtPriority::new(99 - i64::from(prio.raw())).unwrap_or(RtPriority::MAX))
         }
-        ClassId::Fair | ClassId::Idle => SchedAttr::nice(Nice::new(i64::from(prio.raw()) - 120).unwrap_or_default()),
+        // The number of a recorded task does not say that a loaded scheduler has it.
+        ClassId::Fair | ClassId::Ext | ClassId::Idle => {
+            SchedAttr::nice(Nice::new(i64::from(prio.kernel()) - 120).unwrap_or_default())
+        }
     }
 }

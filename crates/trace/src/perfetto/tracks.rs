@@ -31,6 +31,8 @@ pub(super) enum Track {
     Worker(TaskId),
     /// Why a task waits.
     Reasons(TaskId),
+    /// The state of the server of a CPU's tasks of a loaded scheduler.
+    ExtServer(CpuId),
 }
 
 impl Track {
@@ -46,6 +48,7 @@ impl Track {
             Self::Requests(queue) => (8, u64::from(queue)),
             Self::Worker(task) => (9, u64::from(task.0)),
             Self::Reasons(task) => (10, u64::from(task.0)),
+            Self::ExtServer(cpu) => (11, u64::from(cpu.0)),
             // A CPU number has 16 bits: there are at most 4096 CPUs.
             Self::Throttled(cpu, group) => (6, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
         };
@@ -85,6 +88,7 @@ impl Tracks {
             Track::RtThrottled(cpu) => description.name = Some(format!("CPU {cpu} RT throttled")),
             Track::Throttled(cpu, _) => description.name = Some(format!("CPU {cpu} throttled {whose}")),
             Track::FairServer(cpu) => description.name = Some(format!("CPU {cpu} fair server")),
+            Track::ExtServer(cpu) => description.name = Some(format!("CPU {cpu} ext server")),
             Track::Worker(_) => description.name = Some(format!("{whose} requests")),
             Track::Reasons(_) => description.name = Some(format!("why {whose} waits")),
             Track::Pool(_) => {

@@ -231,14 +231,15 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::RtThrottle { throttled } => {
                 self.state_of(record, Track::RtThrottled(cpu), throttled.then(|| "throttled".to_owned()))?;
             }
-            TraceEvent::Server { kind: ServerKind::Fair, state } => {
+            TraceEvent::Server { kind: kind @ (ServerKind::Fair | ServerKind::Ext), state } => {
                 let name = match state {
                     ServerState::Stopped => None,
                     ServerState::Deferred { .. } => Some("deferred"),
                     ServerState::Queued { .. } => Some("queued"),
                     ServerState::Throttled { .. } => Some("throttled"),
                 };
-                self.state_of(record, Track::FairServer(cpu), name.map(str::to_owned))?;
+                let track = if *kind == ServerKind::Fair { Track::FairServer(cpu) } else { Track::ExtServer(cpu) };
+                self.state_of(record, track, name.map(str::to_owned))?;
             }
             TraceEvent::Mark { task, mark } => self.mark(record, *task, *mark)?,
             TraceEvent::TaskExit { task } => {
@@ -386,7 +387,8 @@ impl<W: Write> PerfettoWriter<W> {
             | Track::Requests(_)
             | Track::Worker(_)
             | Track::Reasons(_)
-            | Track::FairServer(_) => None,
+            | Track::FairServer(_)
+            | Track::ExtServer(_) => None,
         };
         let whose = match track {
             Track::Throttled(_, group) | Track::Pool(group) => {
@@ -524,7 +526,7 @@ fn tid(task: Option<TaskId>) -> i32 {
 }
 
 fn prio(prio: Prio) -> i32 {
-    i32::from(prio.raw())
+    i32::from(prio.kernel())
 }
 
 /// Returns the state in the numbering of `sched_switch` since Linux 4.14.

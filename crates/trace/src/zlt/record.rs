@@ -238,6 +238,7 @@ fn put_attr(out: &mut Vec<u8>, attr: SchedAttr) {
                 FairPolicy::Other => 0,
                 FairPolicy::Batch => 1,
                 FairPolicy::Idle => 2,
+                FairPolicy::Ext => 7,
             });
             put_zigzag(out, i64::from(nice.value()));
             put_optional(out, slice);
@@ -258,6 +259,10 @@ fn put_attr(out: &mut Vec<u8>, attr: SchedAttr) {
             for time in [runtime, deadline, period] {
                 put_varint(out, time.as_nanos());
             }
+        }
+        SchedAttr::Ext { policy, nice } => {
+            out.push(8);
+            put_attr(out, SchedAttr::Fair { policy, nice, slice: None });
         }
     }
 }
@@ -288,6 +293,20 @@ fn take_attr(cursor: &mut Cursor<'_>) -> Result<SchedAttr, Reason> {
         6 => {
             let flags = DlFlags::from_bits(u64::from(cursor.byte()?));
             deadline(flags, cursor)
+        }
+        7 => fair(FairPolicy::Ext, cursor),
+        8 => {
+            let policy = match cursor.byte()? {
+                0 => FairPolicy::Other,
+                1 => FairPolicy::Batch,
+                2 => FairPolicy::Idle,
+                7 => FairPolicy::Ext,
+                _ => return Err("an unknown policy of a loaded scheduler"),
+            };
+            match fair(policy, cursor)? {
+                SchedAttr::Fair { policy, nice, .. } => Ok(SchedAttr::Ext { policy, nice }),
+                _ => Err("an unknown policy of a loaded scheduler"),
+            }
         }
         _ => Err("an unknown policy"),
     }
@@ -345,7 +364,7 @@ fn put_option(out: &mut Vec<u8>, task: Option<TaskId>) {
 }
 
 fn put_prio(out: &mut Vec<u8>, prio: Prio) {
-    // -2..=140 becomes 0..=142: two bytes only for idle and the last fair levels.
+    // -2..=180 becomes 0..=182: two bytes only for idle, the last fair levels and those above.
     put_varint(out, (i64::from(prio.raw()) + 2).cast_unsigned());
 }
 
@@ -366,8 +385,8 @@ fn take_option(cursor: &mut Cursor<'_>) -> Result<Option<TaskId>, Reason> {
 
 fn take_prio(cursor: &mut Cursor<'_>) -> Result<Prio, Reason> {
     let raw = cursor.varint()?;
-    if raw > 142 {
-        return Err("a priority outside -2..=140");
+    if raw > 182 {
+        return Err("a priority outside -2..=180");
     }
     Ok(Prio::from_raw(raw as i16 - 2))
 }

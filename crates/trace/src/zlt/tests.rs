@@ -20,7 +20,7 @@ fn cpu() -> impl Strategy<Value = CpuId> {
 }
 
 fn prio() -> impl Strategy<Value = Prio> {
-    (-2..=140_i16).prop_map(Prio::from_raw)
+    (-2..=180_i16).prop_map(Prio::from_raw)
 }
 
 fn duration() -> impl Strategy<Value = Duration> {
@@ -29,7 +29,7 @@ fn duration() -> impl Strategy<Value = Duration> {
 
 fn attr() -> impl Strategy<Value = SchedAttr> {
     let fair = (
-        prop_oneof![Just(FairPolicy::Other), Just(FairPolicy::Batch), Just(FairPolicy::Idle)],
+        prop_oneof![Just(FairPolicy::Other), Just(FairPolicy::Batch), Just(FairPolicy::Idle), Just(FairPolicy::Ext)],
         -20..=19_i64,
         proptest::option::of((0..u64::MAX).prop_map(Duration::from_nanos)),
     );
@@ -41,6 +41,16 @@ fn attr() -> impl Strategy<Value = SchedAttr> {
             let flags = DlFlags::from_bits(flags);
             SchedAttr::Deadline(DlParams::new(runtime, deadline, period).with_flags(flags))
         }),
+        (
+            prop_oneof![
+                Just(FairPolicy::Other),
+                Just(FairPolicy::Batch),
+                Just(FairPolicy::Idle),
+                Just(FairPolicy::Ext)
+            ],
+            -20..=19_i64
+        )
+            .prop_map(|(policy, nice)| SchedAttr::Ext { policy, nice: Nice::new(nice).unwrap() }),
     ]
 }
 

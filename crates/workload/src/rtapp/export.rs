@@ -16,7 +16,7 @@ use crate::program::{Action, AffinityChange, Phase, Program, ResourceId, Resourc
 use crate::random::Dist;
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::{CpuMask, DlFlags, Duration, SchedAttr};
+use zerolag_model::{CpuMask, DlFlags, Duration, Policy, SchedAttr};
 
 /// Returns the program as the text of an rt-app file.
 ///
@@ -181,16 +181,20 @@ impl Writer<'_> {
     }
 
     fn attr(&mut self, attr: SchedAttr, current: Option<SchedAttr>, task: &str) {
+        if attr.policy() == Policy::Ext {
+            self.cannot(&format!("the policy SCHED_EXT of task {task}, which rt-app does not know"));
+        }
         let mut member = |key: &str, value: String| {
             write!(self.out, ", \"{key}\" : {value}").expect("a String takes it");
         };
         member("policy", format!("\"{}\"", attr.policy()));
         match attr {
+            SchedAttr::Ext { nice, .. } => member("priority", nice.value().to_string()),
             SchedAttr::Fair { nice, slice, .. } => {
                 member("priority", nice.value().to_string());
                 let kept = match current {
                     Some(SchedAttr::Fair { slice, .. }) => slice,
-                    Some(SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) | None => None,
+                    Some(SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. }) | None => None,
                 };
                 match (kept, slice) {
                     (kept, slice) if kept == slice => {}

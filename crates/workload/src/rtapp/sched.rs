@@ -125,6 +125,7 @@ impl Props {
             Policy::Other => self.fair(FairPolicy::Other, current, report),
             Policy::Batch => self.fair(FairPolicy::Batch, current, report),
             Policy::Idle => self.fair(FairPolicy::Idle, current, report),
+            Policy::Ext => self.fair(FairPolicy::Ext, current, report),
             Policy::Fifo => self.rt(RtPolicy::Fifo, report),
             Policy::Rr => self.rt(RtPolicy::Rr, report),
             Policy::Deadline => self.deadline(report),
@@ -140,7 +141,7 @@ impl Props {
         };
         let kept = match current {
             Some(SchedAttr::Fair { slice, .. }) => slice,
-            Some(SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) | None => None,
+            Some(SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. }) | None => None,
         };
         let slice = match (policy, self.runtime) {
             (FairPolicy::Other | FairPolicy::Batch, Some((slice, span))) if !slice.is_zero() => {
@@ -151,7 +152,7 @@ impl Props {
                 }
                 Some(clamped)
             }
-            (FairPolicy::Other | FairPolicy::Batch | FairPolicy::Idle, _) => kept,
+            (FairPolicy::Other | FairPolicy::Batch | FairPolicy::Idle | FairPolicy::Ext, _) => kept,
         };
         Some(SchedAttr::Fair { policy, nice, slice })
     }
@@ -203,9 +204,12 @@ pub(crate) fn deadline_error(params: DlParams) -> Option<String> {
 
 /// Reads a policy name that rt-app accepts.
 pub(super) fn policy(name: &str, span: Span, report: &mut Report) -> Option<Policy> {
-    let policy = Policy::ALL.into_iter().find(|policy| policy.name() == name);
+    // rt-app knows no SCHED_EXT.
+    let has = |policy: &Policy| *policy != Policy::Ext;
+    let policy = Policy::ALL.into_iter().filter(has).find(|policy| policy.name() == name);
     if policy.is_none() {
-        let known = Policy::ALL.map(Policy::name).join(", ");
+        let known: Vec<&str> = Policy::ALL.into_iter().filter(has).map(Policy::name).collect();
+        let known = known.join(", ");
         report.error_help(span, format!("unknown policy \"{name}\""), format!("known are {known}"));
     }
     policy

@@ -308,7 +308,7 @@ impl Reader<'_> {
         };
         let known: &[&str] = match policy {
             Policy::Other | Policy::Batch => &["policy", "nice", "slice"],
-            Policy::Idle => &["policy", "nice"],
+            Policy::Idle | Policy::Ext => &["policy", "nice"],
             Policy::Fifo | Policy::Rr => &["policy", "priority"],
             Policy::Deadline => &["policy", "runtime", "deadline", "period", "flags"],
         };
@@ -322,6 +322,7 @@ impl Reader<'_> {
             Policy::Other => self.fair(table, FairPolicy::Other, current),
             Policy::Batch => self.fair(table, FairPolicy::Batch, current),
             Policy::Idle => self.fair(table, FairPolicy::Idle, current),
+            Policy::Ext => self.fair(table, FairPolicy::Ext, current),
             Policy::Fifo => self.rt(table, RtPolicy::Fifo, current),
             Policy::Rr => self.rt(table, RtPolicy::Rr, current),
             Policy::Deadline => self.deadline(table, current),
@@ -331,6 +332,7 @@ impl Reader<'_> {
     fn fair(&mut self, table: &Table<'_, '_>, policy: FairPolicy, current: Option<SchedAttr>) -> Option<SchedAttr> {
         let (kept_nice, kept_slice) = match current {
             Some(SchedAttr::Fair { nice, slice, .. }) => (nice, slice),
+            Some(SchedAttr::Ext { nice, .. }) => (nice, None),
             Some(SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) | None => (Nice::ZERO, None),
         };
         let nice = match table.get("nice") {
@@ -351,13 +353,14 @@ impl Reader<'_> {
                 Some(slice)
             }
         };
-        Some(SchedAttr::Fair { policy, nice, slice: if policy == FairPolicy::Idle { None } else { slice } })
+        let has_slices = matches!(policy, FairPolicy::Other | FairPolicy::Batch);
+        Some(SchedAttr::Fair { policy, nice, slice: slice.filter(|_| has_slices) })
     }
 
     fn rt(&mut self, table: &Table<'_, '_>, policy: RtPolicy, current: Option<SchedAttr>) -> Option<SchedAttr> {
         let kept = match current {
             Some(SchedAttr::Rt { priority, .. }) => Some(priority),
-            Some(SchedAttr::Fair { .. } | SchedAttr::Deadline(_)) | None => None,
+            Some(SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Deadline(_)) | None => None,
         };
         let priority = match table.get("priority") {
             Some(entry) => {
@@ -380,7 +383,7 @@ impl Reader<'_> {
     fn deadline(&mut self, table: &Table<'_, '_>, current: Option<SchedAttr>) -> Option<SchedAttr> {
         let kept = match current {
             Some(SchedAttr::Deadline(params)) => Some(params),
-            Some(SchedAttr::Fair { .. } | SchedAttr::Rt { .. }) | None => None,
+            Some(SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Rt { .. }) | None => None,
         };
         let mut read = |key: &str, kept: Option<Duration>| match table.get(key) {
             Some(entry) => times::time(key, entry.item, self.report),

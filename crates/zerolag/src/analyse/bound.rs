@@ -1,13 +1,13 @@
 //! Which bound is which task's: sets of tasks that share CPUs, and what each set is analysed with.
 
-use super::model::{self, FAIR, Modelled, NoModel, rank};
+use super::model::{self, EXT, FAIR, Modelled, NoModel, rank};
 use super::{Analysis, Assumption, Bound, Broken, GroupRow, Method, Row, Scope, SetTest};
 use crate::simulation::Plan;
 use std::sync::Arc;
 use zerolag_analysis::supply::{Quota, Reservation, Supply, Window, any_order};
 use zerolag_analysis::{Sporadic, edf, fixed, global};
 use zerolag_model::settings::TimerGrain;
-use zerolag_model::{CpuId, CpuMask, DlParams, Duration, SchedAttr, Settings};
+use zerolag_model::{CpuId, CpuMask, DlParams, Duration, SchedAttr, ServerParams, Settings};
 use zerolag_report::human::Human;
 use zerolag_workload::Program;
 
@@ -17,14 +17,14 @@ type Found = Result<Bound, String>;
 pub(super) fn of(plan: &Plan) -> Analysis {
     let nr_cpus = plan.config.topology.nr_cpus();
     let mut broken = of_machine(plan);
-    let tasks = model::of(&plan.program, nr_cpus, &mut broken);
+    let tasks = model::of(&plan.program, &plan.config.settings, nr_cpus, &mut broken);
     let mut study =
         Study { program: &plan.program, settings: &plan.config.settings, tasks: &tasks, broken, sets: Vec::new() };
     let mut found: Vec<Option<Found>> = vec![None; tasks.len()];
     for set in study.sets_of_real_time() {
         study.real_time(&set, &mut found);
     }
-    for (of, task) in tasks.iter().enumerate().filter(|(_, task)| rank(task.attr) == FAIR) {
+    for (of, task) in tasks.iter().enumerate().filter(|(_, task)| rank(task.attr) >= FAIR) {
         found[of] = Some(study.fair(task));
     }
     let Study { mut broken, sets, .. } = study;
@@ -58,7 +58,7 @@ pub(super) fn of(plan: &Plan) -> Analysis {
             policy: task.attr.policy(),
             priority: match task.attr {
                 SchedAttr::Rt { priority, .. } => Some(priority.value()),
-                SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => None,
+                SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Deadline(_) => None,
             },
             cpus: task.mask.clone(),
             cost: known.map(Sporadic::cost),
@@ -66,7 +66,7 @@ pub(super) fn of(plan: &Plan) -> Analysis {
             deadline: match task.attr {
                 SchedAttr::Deadline(params) => Some(params.deadline),
                 SchedAttr::Rt { .. } => period,
-                SchedAttr::Fair { .. } => None,
+                SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => None,
             },
             bound,
             breaks,
@@ -171,11 +171,17 @@ impl Study<'_> {
         sets
     }
 
-    /// Returns the fair server of a CPU, if fair tasks can make it take part.
-    fn server(&self, cpu: CpuId) -> Option<Sporadic> {
-        let has_fair = self.tasks.iter().any(|task| rank(task.attr) == FAIR && task.mask.contains(cpu));
-        let params = self.settings.fair_server_params(cpu);
-        if !has_fair || params.runtime.is_zero() {
+    /// Returns the deadline servers of a CPU that tasks can make take part.
+    fn servers(&self, cpu: CpuId) -> impl Iterator<Item = Sporadic> {
+        [(FAIR, self.settings.fair_server_params(cpu)), (EXT, self.settings.ext_server_params())]
+            .into_iter()
+            .filter_map(move |(served, params)| self.server(cpu, served, params))
+    }
+
+    /// Returns the deadline server of the tasks of a rank.
+    fn server(&self, cpu: CpuId, served: u32, params: ServerParams) -> Option<Sporadic> {
+        let has_tasks = self.tasks.iter().any(|task| rank(task.attr) == served && task.mask.contains(cpu));
+        if !has_tasks || params.runtime.is_zero() {
             return None;
         }
         // Tried and wrong: that a deferred server never takes part if the others leave fair tasks
@@ -199,7 +205,7 @@ impl Study<'_> {
 
     fn real_time(&mut self, set: &SharedCpus, found: &mut [Option<Found>]) {
         let cpus = set.mask.count() as u64;
-        let servers: Vec<Sporadic> = set.mask.iter().filter_map(|cpu| self.server(cpu)).collect();
+        let servers: Vec<Sporadic> = set.mask.iter().flat_map(|cpu| self.servers(cpu)).collect();
         let deadline = self.deadline_tasks(set, &servers);
         for (of, bound) in set.deadline.iter().zip(&deadline) {
             found[*of] = Some(bound.clone());
@@ -296,7 +302,7 @@ impl Study<'_> {
         let cpus = set.mask.count() as u64;
         let params = |of: usize| match self.tasks[of].attr {
             SchedAttr::Deadline(params) => params,
-            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => {
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => {
                 DlParams::new(Duration::ZERO, Duration::ZERO, Duration::ZERO)
             }
         };
@@ -361,7 +367,10 @@ impl Study<'_> {
             self.say(Assumption::Budget, Scope::From(0), &set.mask, reason);
         }
         if cpus > 1 && !servers.is_empty() {
-            let reason = "fair tasks have a deadline server on these CPUs (fair_server)";
+            let reason = match self.tasks.iter().any(|task| rank(task.attr) == EXT) {
+                false => "fair tasks have a deadline server on these CPUs (fair_server)",
+                true => "tasks below have deadline servers on these CPUs (fair_server, ext_server)",
+            };
             self.say(Assumption::NoServer, Scope::Deadline, &set.mask, reason);
         }
         results
@@ -407,10 +416,12 @@ impl Study<'_> {
         }
     }
 
-    /// Returns the bound of a fair task.
+    /// Returns the bound of a fair task, or of one of a loaded scheduler: that leaves no CPU idle
+    /// while a task waits that may run there only, so the busy period of the CPU is a bound.
     fn fair(&self, task: &Modelled) -> Found {
         if task.mask.count() != 1 {
-            return Err("fair tasks of several CPUs: balancing can leave CPUs idle while tasks wait".to_owned());
+            let whose = if rank(task.attr) == EXT { "a loaded scheduler's" } else { "fair" };
+            return Err(format!("{whose} tasks of several CPUs: balancing can leave CPUs idle while tasks wait"));
         }
         let cpu = task.mask.first().expect("invariant: the mask has one CPU");
         let here: Vec<usize> = (0..self.tasks.len())
@@ -433,7 +444,7 @@ impl Study<'_> {
             let other = window.any_order_outside(&tasks, slice).filter(|_| !is_endless);
             busy = busy.into_iter().chain(other).min();
         }
-        let server = self.server_bound(cpu, &here).filter(|_| window.limits.is_empty());
+        let server = self.server_bound(cpu, &here).filter(|_| window.limits.is_empty() && rank(task.attr) == FAIR);
         let busy = busy.map(|response| Bound { response, method: Method::BusyPeriod });
         let server = server.map(|response| Bound { response, method: Method::FairServer });
         busy.into_iter().chain(server).min_by_key(|bound| bound.response).ok_or_else(|| match endless {
@@ -494,14 +505,14 @@ impl Study<'_> {
         // It competes with deadline tasks, which must leave it its budget.
         let deadline = here.iter().filter_map(|of| match self.tasks[*of].attr {
             SchedAttr::Deadline(params) => Some((self.tasks[*of].instances, params)),
-            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => None,
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => None,
         });
         let mut all: Vec<Sporadic> = Vec::new();
         for (threads, params) in deadline {
             let task = Sporadic::new(params.runtime, params.period).ok()?.with_deadline(params.deadline);
             all.extend((0..threads).map(|_| task));
         }
-        all.extend(self.server(cpu));
+        all.extend(self.servers(cpu));
         edf::check(&all).ok()?;
         let tasks: Vec<Sporadic> = self.threads(&fair).into_iter().map(|(_, task)| task).collect();
         any_order(&tasks, &Reservation::new(params.runtime, params.period, params.period)?)

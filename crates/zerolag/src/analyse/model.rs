@@ -8,7 +8,7 @@
 use super::{Assumption, Broken, Scope};
 use std::sync::Arc;
 use zerolag_analysis::Sporadic;
-use zerolag_model::{CpuMask, Duration, SchedAttr};
+use zerolag_model::{CpuMask, Duration, SchedAttr, Settings};
 use zerolag_workload::Program;
 use zerolag_workload::nature::Passing;
 use zerolag_workload::program::{Action, AffinityChange, Phase, ResourceId, TaskDef, TimerRef};
@@ -53,14 +53,18 @@ pub(super) const fn rank(attr: SchedAttr) -> u32 {
         SchedAttr::Deadline(_) => 0,
         SchedAttr::Rt { priority, .. } => 100 - priority.value() as u32,
         SchedAttr::Fair { .. } => FAIR,
+        SchedAttr::Ext { .. } => EXT,
     }
 }
 
 /// The urgency of fair tasks.
 pub(super) const FAIR: u32 = 100;
 
+/// The urgency of tasks of a loaded scheduler.
+pub(super) const EXT: u32 = FAIR + 1;
+
 /// Returns the tasks of a program, and what they do that analysis does not know.
-pub(super) fn of(program: &Program, nr_cpus: usize, broken: &mut Vec<Broken>) -> Vec<Modelled> {
+pub(super) fn of(program: &Program, settings: &Settings, nr_cpus: usize, broken: &mut Vec<Broken>) -> Vec<Modelled> {
     let all = CpuMask::first_n(nr_cpus);
     let forked = |def: usize| {
         let actions = program.tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| &phase.actions);
@@ -79,7 +83,8 @@ pub(super) fn of(program: &Program, nr_cpus: usize, broken: &mut Vec<Broken>) ->
                 mask: Some(mask.clone()),
             });
         };
-        let rank = rank(task.attr);
+        let attr = settings.governed(task.attr);
+        let rank = rank(attr);
         if forked(def) {
             say(Assumption::Sporadic, Scope::From(rank), "it is started again by a fork".to_owned());
         }
@@ -88,8 +93,10 @@ pub(super) fn of(program: &Program, nr_cpus: usize, broken: &mut Vec<Broken>) ->
         if let Err(NoModel::Depends(why)) = &modelled {
             say(Assumption::Sporadic, Scope::From(rank), why.clone());
         }
-        let (name, group) = (Arc::clone(&task.name), task.group);
-        found.push(Modelled { name, instances: task.instances, attr: task.attr, mask, group, task: modelled });
+        let name = Arc::clone(&task.name);
+        // For a loaded scheduler groups are names.
+        let group = task.group.filter(|_| rank != EXT);
+        found.push(Modelled { name, instances: task.instances, attr, mask, group, task: modelled });
     }
     if let Some(first) = program.changes.first() {
         let reason = format!("the workload changes at {}", first.at);

@@ -252,7 +252,7 @@ fn printed(args: &Args, test: &Cyclictest, threads: &[Latencies]) -> String {
     let line = |(thread, latencies): (u32, &Latencies)| {
         let priority = match test.attr(thread) {
             SchedAttr::Rt { priority, .. } => priority.value(),
-            SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => 0,
+            SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Deadline(_) => 0,
         };
         let (interval, unit) = (test.interval(thread), test.unit);
         format!("{}\n", Line { thread, pid: FIRST_PID + thread, priority, interval, latencies, unit })

@@ -78,8 +78,39 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     }
     // Dice of their own: the rest is what it was before there were processes.
     processes(&mut Dice::new(!seed, number), &mut draft);
+    // So are these.
+    loaded(&mut Dice::new(seed.rotate_left(32), number), &mut draft);
     draft
 }
+
+/// Loads a scheduler, and gives some fair tasks its policy.
+fn loaded(dice: &mut Dice, draft: &mut Draft) {
+    if !dice.once_in(6) {
+        return;
+    }
+    for block in &mut draft.blocks {
+        if block.head == "[settings]" {
+            block.line(format!("sched_ext = \"{}\"", dice.pick(&["partial", "partial", "all", "off"])));
+            for (key, values) in EXT_SETTINGS {
+                if dice.once_in(3) {
+                    block.line(format!("\"{key}\" = \"{}\"", dice.pick(values)));
+                }
+            }
+        }
+        let is_fair = |policy: &str| ["\"other\"", "\"batch\"", "\"idle\""].contains(&policy);
+        if block.value("policy").is_some_and(is_fair) && !dice.once_in(3) {
+            block.set("policy", "\"ext\"");
+        }
+    }
+}
+
+const EXT_SETTINGS: [(&str, &[&str]); 5] = [
+    ("sched_ext.slice", &["1ms", "5ms", "20ms"]),
+    ("ext_server", &["off", "immediate", "deferred"]),
+    ("ext_server.runtime", &["1ms", "5ms", "50ms"]),
+    ("ext_server.period", &["50ms", "100ms", "1s"]),
+    ("ext_server.booked", &["both", "needed"]),
+];
 
 fn machine(dice: &mut Dice) -> (Block, u64) {
     let mut block = Block::new("[machine]");

@@ -184,11 +184,12 @@ pub(super) fn write_groups(out: &mut String, groups: &Groups) -> core::fmt::Resu
 
 pub(super) fn attributes(out: &mut String, attr: SchedAttr) -> core::fmt::Result {
     match attr {
-        SchedAttr::Fair { policy, nice, .. } => {
+        SchedAttr::Fair { policy, nice, .. } | SchedAttr::Ext { policy, nice } => {
             match policy {
                 FairPolicy::Other => {}
                 FairPolicy::Batch => writeln!(out, "policy = \"SCHED_BATCH\"")?,
                 FairPolicy::Idle => writeln!(out, "policy = \"SCHED_IDLE\"")?,
+                FairPolicy::Ext => writeln!(out, "policy = \"SCHED_EXT\"")?,
             }
             if nice.value() == 0 { Ok(()) } else { writeln!(out, "nice = {}", nice.value()) }
         }

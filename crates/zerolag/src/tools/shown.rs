@@ -144,7 +144,7 @@ pub fn of_cyclictest(test: &Cyclictest, threads: &[cyclictest::Latencies]) -> Sh
     for (number, of) in (0..).zip(threads) {
         let policy = match test.attr(number) {
             SchedAttr::Rt { policy, priority } => format!("{policy:?}:{}", priority.value()).to_uppercase(),
-            SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => "fair".to_owned(),
+            SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Deadline(_) => "fair".to_owned(),
         };
         let cpu = test.cpu(number).map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
         let mut row = vec![number.to_string(), cpu, policy, Human(test.interval(number)).to_string()];

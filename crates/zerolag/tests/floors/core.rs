@@ -33,6 +33,7 @@ pub(crate) const FLOORS: Floors = &[
         "queue/dl/heap",
         "queue/dl/server",
         "queue/dl/sums",
+        "queue/ext",
         "queue/fair",
         "queue/fair/asymmetric",
         "queue/fair/balance",
@@ -62,6 +63,7 @@ pub(crate) const FLOORS: Floors = &[
         "shared/budgets",
         "shared/cpudl",
         "shared/cpupri",
+        "shared/ext_queue",
         "shared/hard_limits",
         "shared/lock_owners",
         "shared/processes",
@@ -81,6 +83,7 @@ pub(crate) const FLOORS: Floors = &[
         "class",
         "class/dl_later",
         "class/dl_sums",
+        "class/ext",
         "class/fair/load",
         "class/fair/preferred_cache",
         "class/rt_lowest",
@@ -102,6 +105,7 @@ pub(crate) const FLOORS: Floors = &[
     &[
         "balance",
         "balance/dl_select",
+        "balance/ext",
         "balance/fair",
         "balance/fair/by_load",
         "balance/fair/cache_aware",
@@ -118,7 +122,7 @@ pub(crate) const FLOORS: Floors = &[
     &["balance/dl_push", "balance/fair/newidle", "balance/fair/select", "balance/rt_pull"],
     &["balance/dl_pull", "balance/fair/periodic", "balance/rt_select"],
     // Entry points.
-    &["entry", "entry/check_fair", "entry/plain_preempt", "entry/plain_tick", "entry/ticks"],
+    &["entry", "entry/check_fair", "entry/loaded", "entry/plain_preempt", "entry/plain_tick", "entry/ticks"],
     &["entry/scheduler"],
     &[
         "entry/admission",
@@ -126,6 +130,7 @@ pub(crate) const FLOORS: Floors = &[
         "entry/bandwidth_hotplug",
         "entry/check",
         "entry/check_bandwidth",
+        "entry/check_ext",
         "entry/domain",
         "entry/groups",
         "entry/hotplug",

@@ -441,7 +441,7 @@ fn is_movable(settings: &Settings, class: ClassId, prio: Prio) -> bool {
     match class {
         ClassId::Fair => true,
         ClassId::Rt => settings.rt_balance.is_passive() && prio != Prio::from_rt(RtPriority::MAX),
-        ClassId::Stop | ClassId::Deadline | ClassId::Idle => false,
+        ClassId::Stop | ClassId::Deadline | ClassId::Ext | ClassId::Idle => false,
     }
 }
 

@@ -171,7 +171,7 @@ fn is_lighter<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: Cpu
     let weight = match task.attr {
         SchedAttr::Fair { .. } if tracks_load => u64::from(task.fair.average.part_of_root),
         SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
-        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => RT_LOAD,
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. } => RT_LOAD,
     };
     let (prev_capacity, by_capacity) = (cx.capacity_of(prev), cx.capacity_of(by));
     let (mut here, mut there) = (cx.averages_of(prev).load, cx.averages_of(by).load);

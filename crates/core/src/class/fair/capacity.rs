@@ -49,7 +49,7 @@ pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: Clas
 pub(crate) const fn is_above(class: ClassId) -> bool {
     match class {
         ClassId::Stop | ClassId::Deadline | ClassId::Rt => true,
-        ClassId::Fair | ClassId::Idle => false,
+        ClassId::Fair | ClassId::Ext | ClassId::Idle => false,
     }
 }
 

@@ -91,9 +91,9 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let slept = cx.now.wall.since(task.last_ran);
     let leaf = groups::queue_of(rq, cx, group, hint);
     let how = match why {
-        Enqueue::Wakeup => Join::Wakeup,
+        Enqueue::Wakeup | Enqueue::Sync => Join::Wakeup,
         Enqueue::New => Join::New,
-        Enqueue::Migrated | Enqueue::Changed => Join::Back,
+        Enqueue::Migrated | Enqueue::Changed | Enqueue::Dispatched => Join::Back,
     };
     let q = if is_flat { QueueIx::ROOT } else { leaf };
     load::arrive(rq, cx, q, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });

@@ -52,9 +52,9 @@ fn compare<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: S
         (true, true) | (false, false) => {}
     }
     match rq.tasks[woken].attr {
-        SchedAttr::Fair { policy: FairPolicy::Other, .. } => {}
+        SchedAttr::Fair { policy: FairPolicy::Other | FairPolicy::Ext, .. } => {}
         SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. } => return fails(rq, running),
-        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => return Resched::No,
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. } => return Resched::No,
     }
     let q = rq.entity(running).queue;
     match rq.fair.tune.algorithm {

@@ -2,7 +2,7 @@
 
 use crate::entity::dl::{PUSHABLE, QUEUE};
 use crate::queue::dl::heap::Heap;
-use crate::queue::dl::server::Server;
+use crate::queue::dl::server::{Server, State};
 use crate::queue::dl::sums::Sums;
 use crate::queue::published::PublishedDeadlines;
 use crate::task::slab::TaskSlab;
@@ -25,6 +25,8 @@ pub(crate) struct DlRq {
     pub(crate) is_in_mask: bool,
     /// Whether the current task reclaims unused bandwidth.
     pub(crate) reclaims: bool,
+    /// The queued servers, a bit for each kind, so that the others are not looked at.
+    queued: u8,
     pub(crate) ready: Heap<QUEUE>,
     pub(crate) pushable: Heap<PUSHABLE>,
     servers: [Server; ServerKind::ALL.len()],
@@ -55,6 +57,7 @@ impl DlRq {
             timer: None,
             sums: Sums::new(),
             reclaims: false,
+            queued: 0,
             is_in_mask: false,
             servers: ServerKind::ALL.map(|kind| Server::new(config.server(cpu, kind))),
             serving: None,
@@ -70,7 +73,19 @@ impl DlRq {
 
     /// Returns whether no deadline task and no server is ready to run on this CPU.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.servers.iter().all(|server| server.queued().is_none())
+        self.ready.is_empty() && self.queued == 0
+    }
+
+    /// Returns whether no server is queued, and none runs the current task.
+    #[inline]
+    pub(crate) const fn has_no_server(&self) -> bool {
+        self.queued == 0 && self.serving.is_none()
+    }
+
+    /// Returns the first task.
+    #[inline]
+    pub(crate) fn first_task(&self) -> Option<Slot> {
+        self.ready.first_of_all().map(|(_, _, slot)| slot)
     }
 
     pub(crate) const fn server(&self, kind: ServerKind) -> &Server {
@@ -81,9 +96,22 @@ impl DlRq {
         &mut self.servers[kind as usize]
     }
 
+    /// Changes the state of a server.
+    pub(crate) const fn set_state(&mut self, kind: ServerKind, state: State) {
+        self.server_mut(kind).state = state;
+        let bit = 1 << kind as u8;
+        match state {
+            State::Queued(_) => self.queued |= bit,
+            State::Stopped | State::Interrupted | State::Deferred | State::Throttled { .. } => self.queued &= !bit,
+        }
+    }
+
     /// Returns the first entity and its deadline.
     pub(crate) fn first(&self) -> Option<(Instant, DlEntityRef)> {
         let mut first = self.ready.first_of_all().map(|(at, seq, slot)| (at, seq, DlEntityRef::Task(slot)));
+        if self.queued == 0 {
+            return first.map(|(at, _, entity)| (at, entity));
+        }
         for kind in ServerKind::ALL {
             if let Some((at, seq)) = self.server(kind).queued()
                 && first.is_none_or(|(first_at, first_seq, _)| (at, seq) < (first_at, first_seq))

@@ -1,0 +1,53 @@
+//! [`ExtRq`]: the tasks of a loaded scheduler on one CPU.
+
+use crate::words::ids::Slot;
+use alloc::collections::VecDeque;
+use zerolag_model::settings::SchedExt;
+use zerolag_model::{Duration, Settings};
+
+/// A task with what is left of its slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Turn {
+    pub(crate) slot: Slot,
+    pub(crate) left: Duration,
+}
+
+/// The tasks of a loaded scheduler on one CPU: the current one, those on its local queue
+/// (`rq->scx.local_dsq`), and those that wait on the machine's queue
+/// ([`ExtQueue`](crate::shared::ext_queue::ExtQueue)) and belong here until a CPU takes them.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtRq {
+    /// All of them (`rq->scx.nr_running`).
+    pub(crate) nr_running: u32,
+    /// Whether a scheduler is loaded.
+    pub(crate) is_loaded: bool,
+    /// Whether it has the tasks with a fair policy too.
+    pub(crate) has_all: bool,
+    /// The slice of the current task.
+    pub(crate) turn: Option<Turn>,
+    /// The local queue, first to run first. The current task is not on it.
+    pub(crate) local: VecDeque<Turn>,
+}
+
+impl ExtRq {
+    pub(crate) const fn new(settings: &Settings) -> Self {
+        Self {
+            nr_running: 0,
+            is_loaded: !matches!(settings.sched_ext, SchedExt::Off),
+            has_all: matches!(settings.sched_ext, SchedExt::All),
+            turn: None,
+            local: VecDeque::new(),
+        }
+    }
+
+    /// Takes a task off the local queue, if it is there. O(tasks of the local queue).
+    pub(crate) fn take_local(&mut self, slot: Slot) -> Option<Turn> {
+        let at = self.local.iter().position(|turn| turn.slot == slot)?;
+        self.local.remove(at)
+    }
+
+    /// Returns what is left of the slice of the current task, if that is `slot`.
+    pub(crate) fn left_of(&self, slot: Slot) -> Option<Duration> {
+        self.turn.filter(|turn| turn.slot == slot).map(|turn| turn.left)
+    }
+}
