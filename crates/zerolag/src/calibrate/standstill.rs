@@ -13,7 +13,7 @@
 //!
 //! A timer that is due in a standstill is late, and the recorded lateness of timers contains that.
 //! So what a simulation of the standstills alone gives is taken out of it, place by place, as for
-//! [operations](super::spread).
+//! operations (`spread`).
 
 use zerolag_linux::standstill::{Watched, Window};
 use zerolag_model::{CpuId, Duration, Instant};
