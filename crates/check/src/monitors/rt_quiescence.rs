@@ -293,8 +293,9 @@ impl RtQuiescence {
                 let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
                 // It can have inherited a priority since it ran on by the fault: no switch follows.
                 let current = before.cpu(cpu).current.task().and_then(|task| before.task(task));
-                let is_fair = current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. }));
-                let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
+                let is_served =
+                    current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. } | SchedAttr::Ext { .. }));
+                let fault = (self.loses_resched && is_served).then_some("fault.fair_server_resched_lost");
                 found.push_by(fault, self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
                 self.state = State::Broken;
             } else if before.task(task).and_then(|view| view.rq).is_some_and(|own| is_in_section(before, own)) {

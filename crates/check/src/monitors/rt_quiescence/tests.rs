@@ -1,6 +1,8 @@
 use crate::monitors::tests::{breaks, holds, not_applicable};
 use zerolag_model::event::{Disables, IpiReason, Irq};
-use zerolag_model::{CpuId, MigrateReason, PrevState, Prio, SchedAttr, ServerKind, ServerState, TraceEvent};
+use zerolag_model::{
+    CpuId, FairPolicy, MigrateReason, Nice, PrevState, Prio, SchedAttr, ServerKind, ServerState, TraceEvent,
+};
 use zerolag_trace::Source;
 use zerolag_trace::script::Script;
 
@@ -189,12 +191,17 @@ fn a_higher_task_behind_a_lower_one_on_its_own_cpu_breaks() {
     );
 }
 
-/// A fair task that runs on by the fault of 6.12 inherits a priority, and no switch follows.
+/// A task that runs on by the fault of 6.12, a fair one or of a loaded scheduler, inherits a
+/// priority, and no switch follows.
 #[test]
 fn a_lost_request_names_the_fault_also_if_the_task_inherits() {
     let faults = |own: &str| {
         let mut script = Script::new(1);
-        let running = if own == "fair" { script.fair("r") } else { script.fifo("r", 2) };
+        let running = match own {
+            "fair" => script.fair("r"),
+            "ext" => script.task("r", SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO }),
+            _ => script.fifo("r", 2),
+        };
         let t = script.fifo("t", 5);
         script.wake(0, 0, running).run(0, 0, None, Some(running)).wake(10, 0, t);
         let (from, to) = (Prio::from_raw(120), Prio::from_raw(96));
@@ -203,6 +210,7 @@ fn a_lost_request_names_the_fault_also_if_the_task_inherits() {
         crate::check(&script.end(1000), &crate::Options::default()).faults()
     };
     assert_eq!(faults("fair"), Some(vec!["fault.fair_server_resched_lost"]));
+    assert_eq!(faults("ext"), Some(vec!["fault.fair_server_resched_lost"]));
     assert_eq!(faults("fifo"), None);
 }
 
