@@ -44,8 +44,21 @@ impl Kernel {
     }
 
     /// An interrupt reaches a CPU. Returns whether the CPU takes it now; if not, it is pending.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn takes_interrupt(&mut self, cpu: CpuId, what: Interrupt) -> bool {
+        let place = &mut self.cpus[cpu.index()];
+        if place.is_in_kernel(self.now) || place.ends != Ends::Nothing {
+            return self.interrupts_path(cpu, what);
+        }
+        self.take_interrupt(cpu);
+        true
+    }
+
+    /// The same on a CPU in a path, or at its very end. One interrupt in seven or less finds one,
+    /// and with this in the midst of [`takes_interrupt`](Self::takes_interrupt) all saved more
+    /// registers.
+    #[inline(never)]
+    fn interrupts_path(&mut self, cpu: CpuId, what: Interrupt) -> bool {
         let place = &mut self.cpus[cpu.index()];
         if matches!(place.ends, Ends::Softirq { .. }) && place.jobs.is_empty() && self.now < place.busy_until {
             self.interrupt_softirq(cpu);
@@ -56,6 +69,14 @@ impl Kernel {
             self.leave_pending(cpu, what);
             return false;
         }
+        self.take_interrupt(cpu);
+        true
+    }
+
+    /// A CPU in no path takes an interrupt.
+    #[inline(always)]
+    fn take_interrupt(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
         let idled = self.now.since(place.busy_until);
         place.enter_kernel(self.now);
         place.begin_interrupt();
@@ -63,12 +84,10 @@ impl Kernel {
         if place.current.is_none() {
             place.spend(CpuLayer::Irq, self.costs.exit_after(idled));
         }
-        true
     }
 
-    /// An interrupt waits for the end of the path. One interrupt in seven or less does, and with
-    /// this in the midst of [`takes_interrupt`](Self::takes_interrupt) all saved more registers.
-    #[inline(never)]
+    /// An interrupt waits for the end of the path.
+    #[inline(always)]
     fn leave_pending(&mut self, cpu: CpuId, what: Interrupt) {
         let place = &mut self.cpus[cpu.index()];
         // The timer of the tick holds one, however many periods pass.

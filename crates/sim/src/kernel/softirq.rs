@@ -222,6 +222,7 @@ impl Kernel {
 
     /// An interrupt reaches a CPU in a softirq: the rest of the work waits for the end of its
     /// handler.
+    #[cold]
     pub(super) fn interrupt_softirq(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
         let rest = place.busy_until.since(self.now);
