@@ -149,11 +149,10 @@ pub(super) struct Cpu {
     pub(super) rq: Rq,
     /// The end of the kernel path, as far as it is known.
     pub(super) busy_until: Instant,
-    /// The task clock at the beginning of the present kernel path; it stands still until
-    /// `busy_until`.
+    /// The task clock as it was last read: it waits there while the time of an interrupt passes.
     task_clock: Instant,
-    /// The part of the present path that is task time and is not yet in `task_clock`.
-    own: Duration,
+    /// When the task clock would have begun, had all interrupts up to `busy_until` come before it.
+    task_origin: Instant,
     pub(super) current: Option<TaskId>,
     /// The computation of the current task, and when it was last brought up to date.
     pub(super) segment: Segment,
@@ -240,7 +239,7 @@ impl Cpu {
             current: None,
             busy_until: Instant::ZERO,
             task_clock: Instant::ZERO,
-            own: Duration::ZERO,
+            task_origin: Instant::ZERO,
             path: PathKind::Interrupt,
             of_interrupts: PathKind::Interrupt,
             // A ring goes round through all its places, so a small one stays in fewer cache lines.
@@ -277,15 +276,15 @@ impl Cpu {
     }
 
     /// Returns the clocks of this CPU's run queue at a moment.
+    ///
+    /// In a path, the time of interrupts comes first: the task clock waits until that is over. Task
+    /// time that lies ahead is the time of the task that the CPU has then: it may switch before.
     #[inline]
     pub(super) fn clock(&mut self, now: Instant) -> Clock {
-        // What lies ahead is the time of the task that the CPU has then: it may switch before.
-        let past = self.own.saturating_sub(self.busy_until.since(now));
-        self.own -= past;
-        self.task_clock += past;
         // While the CPU spins for a lock its path has no end yet: the task clock stands still.
-        let ran = if self.spins_since.is_some() { Duration::ZERO } else { now.since(self.busy_until) };
-        Clock { wall: now, task: self.task_clock + ran }
+        let at = if self.spins_since.is_some() { now.min(self.busy_until) } else { now };
+        self.task_clock = self.task_clock.max(Instant::ZERO + at.since(self.task_origin));
+        Clock { wall: now, task: self.task_clock }
     }
 
     /// Returns the generation of a timer of the run queue; events of an older one are void.
@@ -355,7 +354,6 @@ impl Cpu {
         }
         self.account_below(now);
         self.path = PathKind::Own; // An interrupt calls `begin_interrupt` after this.
-        self.task_clock = clock.task;
         self.busy_until = now;
         self.times_before = self.times;
         self.stretch = Stretch::Free;
@@ -367,29 +365,31 @@ impl Cpu {
     #[inline(always)]
     pub(super) fn take_plain_tick(&mut self, now: Instant, cost: Duration) -> Clock {
         debug_assert!(now > self.busy_until && self.jobs.is_empty() && self.spins_since.is_none());
-        let elapsed = now.since(self.busy_until);
-        self.task_clock += self.own + elapsed;
+        let clock = Clock { wall: now, task: Instant::ZERO + now.since(self.task_origin) };
+        self.task_clock = clock.task;
         self.account_below(now);
         self.times_before = self.times;
         self.advance_segment(now);
         self.begin_interrupt();
         self.stretch = Stretch::Free;
         self.busy_until = now + cost;
-        self.own = if self.path.is_charged() { cost } else { Duration::ZERO };
+        if !self.path.is_charged() {
+            self.task_origin += cost;
+        }
         self.times.charge(CpuLayer::Irq, cost);
-        Clock { wall: now, task: self.task_clock }
+        clock
     }
 
     /// Accounts the time since the last path to the current task's layer, or to idle.
     #[inline(always)]
     fn account_below(&mut self, now: Instant) {
         let elapsed = now.since(self.busy_until);
-        let layer = match (self.current, self.segment) {
-            (None, _) => CpuLayer::Idle,
-            (Some(_), Segment::Work { layer, .. }) => layer,
-            (Some(_), Segment::None | Segment::Spin { .. }) => CpuLayer::User,
-        };
-        self.times.charge(layer, elapsed);
+        debug_assert!(self.current.is_some() || self.segment == Segment::None, "no task, no computation");
+        match self.segment {
+            Segment::Work { layer, .. } => self.times.charge(layer, elapsed),
+            Segment::None if self.current.is_none() => self.times.charge(CpuLayer::Idle, elapsed),
+            Segment::None | Segment::Spin { .. } => self.times.charge(CpuLayer::User, elapsed),
+        }
     }
 
     /// Charges the time of interrupts to the task that they interrupt.
@@ -414,8 +414,8 @@ impl Cpu {
     #[inline]
     pub(super) fn spend(&mut self, layer: CpuLayer, time: Duration) {
         self.busy_until += time;
-        if self.path.is_charged() {
-            self.own += time;
+        if !self.path.is_charged() {
+            self.task_origin += time;
         }
         self.times.charge(layer, time);
     }
@@ -439,8 +439,8 @@ impl Cpu {
     pub(super) fn unspend(&mut self, layer: CpuLayer, time: Duration) {
         debug_assert!(self.path == self.of_interrupts, "it is an interrupt's work");
         self.busy_until = self.busy_until - time;
-        if self.path.is_charged() {
-            self.own -= time;
+        if !self.path.is_charged() {
+            self.task_origin = self.task_origin - time;
         }
         self.times.take_back(layer, time);
     }

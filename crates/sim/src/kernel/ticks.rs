@@ -135,13 +135,19 @@ impl Kernel {
 
     /// Notes the work that a tick requests as a softirq (`SCHED_SOFTIRQ`). It comes after the
     /// tick's handler, and so after the ticks of all other CPUs at this instant.
+    #[inline(always)]
     pub(super) fn raise_softirq(&mut self, cpu: CpuId, step: Step) {
         if step != Step::Done {
-            let place = &mut self.cpus[cpu.index()];
-            debug_assert!(place.softirq == Step::Done, "a tick comes after the softirq of the one before");
-            place.softirq = step;
-            place.pending.push_back(Interrupt::Softirq);
+            self.raise_balancing(cpu, step);
         }
+    }
+
+    #[inline(never)]
+    fn raise_balancing(&mut self, cpu: CpuId, step: Step) {
+        let place = &mut self.cpus[cpu.index()];
+        debug_assert!(place.softirq == Step::Done, "a tick comes after the softirq of the one before");
+        place.softirq = step;
+        place.pending.push_back(Interrupt::Softirq);
     }
 
     /// Takes the work of a softirq.
