@@ -485,15 +485,14 @@ impl Machine {
                 (turns, since) = (self.patience.turns, self.kernel.now());
                 self.kernel.set_alone_until(Instant::ZERO);
             }
-            if let Some(job) = self.kernel.next_job(cpu) {
-                if self.execute(cpu, job).is_err() {
-                    return;
-                }
-                continue;
-            }
-            self.kernel.end_works(cpu);
             match self.kernel.ahead(cpu) {
                 Ahead::Nothing => return,
+                Ahead::Again => {}
+                Ahead::Job(job) => {
+                    if self.execute(cpu, job).is_err() {
+                        return;
+                    }
+                }
                 Ahead::Interrupt(what) => {
                     let job = self.handle(cpu, what);
                     if job.is_some_and(|job| self.execute(cpu, job).is_err()) {
@@ -579,19 +578,25 @@ impl Machine {
     /// already: under one hold of the lock of its run queue.
     #[inline(always)]
     fn switch(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Done {
-        self.kernel.lock_to_switch(cpu, leaves)?;
-        let is_done = leaves == Some(Leave::Preempted) && self.kernel.may_preempt_at_once(cpu) && self.preempt(cpu);
-        if is_done { Ok(()) } else { self.leave_and_pick(cpu, leaves) }
+        let is_preempted = leaves == Some(Leave::Preempted);
+        if !(is_preempted && self.kernel.is_ready_to_preempt(cpu)) {
+            self.kernel.lock_to_switch(cpu, leaves)?;
+            if !(is_preempted && self.kernel.may_preempt_at_once(cpu)) {
+                return self.leave_and_pick(cpu, leaves);
+            }
+        }
+        if self.preempt(cpu) { Ok(()) } else { self.leave_and_pick(cpu, leaves) }
     }
 
     #[inline(never)]
     fn leave_and_pick(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Done {
-        if let Some(dead) = leaves.and_then(|why| self.kernel.leave(cpu, why)) {
+        let clock = self.kernel.clock(cpu);
+        if let Some(dead) = leaves.and_then(|why| self.kernel.leave(cpu, clock, why)) {
             self.programs.bury(dead);
             self.kernel.set_alone_until(Instant::ZERO); // It can have been the last.
             self.admin.groups.remove_emptied(&mut self.kernel, cpu);
         }
-        let step = match self.kernel.pick_locked(cpu) {
+        let step = match self.kernel.pick_locked(cpu, clock) {
             Ok(step) => step,
             Err(first) => return self.kernel.carry(cpu, first, true),
         };

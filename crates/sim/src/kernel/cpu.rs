@@ -130,6 +130,17 @@ pub(crate) enum Segment {
     Spin { until: Instant, chunk: Duration, done: Duration },
 }
 
+/// What is to be done about the event of the end of a computation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Completion {
+    /// Nothing: there is no computation, or the event is queued, or the next tick comes before.
+    Stays,
+    /// It is to be queued.
+    At(Instant),
+    /// It is to be asked with calls: a task that spins, or a slower CPU.
+    Other,
+}
+
 /// A task that spins on a CPU while another one runs elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spinner {
@@ -327,6 +338,15 @@ impl Cpu {
         now < self.busy_until || !self.jobs.is_empty()
     }
 
+    /// Returns how long it will have done IPI and lock work at the end of its path.
+    #[inline(always)]
+    pub(super) fn stretch_so_far(&self) -> Duration {
+        match self.stretch {
+            Stretch::Since(since) => self.busy_until.since(since),
+            Stretch::Free => Duration::ZERO,
+        }
+    }
+
     /// Returns whether the program of its current task must say what comes next.
     #[inline(always)]
     pub(super) fn waits_for_program(&self) -> bool {
@@ -486,6 +506,31 @@ impl Cpu {
                 *done = Duration::from_nanos((*done + ran).as_nanos() % chunk.as_nanos());
             }
         }
+    }
+
+    /// The task goes on with its computation from a moment on, if there is one; returns what is to be
+    /// done about the event of its end.
+    #[inline(always)]
+    pub(super) fn goes_on_computing(&mut self, from: Instant, next_tick: Instant) -> Completion {
+        self.segment_since = from;
+        self.next_completion(next_tick)
+    }
+
+    /// Returns what is to be done about the event of the end of the computation. It is not queued
+    /// if the next tick comes first, which asks again: so a computation that is often interrupted
+    /// leaves no trail of void events.
+    #[inline(always)]
+    pub(super) fn next_completion(&self, next_tick: Instant) -> Completion {
+        if self.current.is_none() || self.segment == Segment::None {
+            return Completion::Stays;
+        }
+        let from = self.segment_since.max(self.busy_until);
+        let Some(end) = self.usual_segment_end(from) else { return Completion::Other };
+        if self.ticking && end > next_tick || self.completion_at.is_some_and(|at| at <= end) {
+            // What is queued comes up, finds that there is work left, and is set again.
+            return Completion::Stays;
+        }
+        Completion::At(end)
     }
 
     /// As [`segment_end`](Self::segment_end), for work on a CPU of full speed; `None` for others.

@@ -130,18 +130,11 @@ impl Kernel {
         self.take_works(cpu)
     }
 
-    /// Ends the handler of queued work, if it runs: its jobs are done.
-    #[inline(always)]
-    pub(crate) fn end_works(&mut self, cpu: CpuId) {
-        if self.cpus[cpu.index()].in_works {
-            self.works_done(cpu);
-        }
-    }
-
-    fn works_done(&mut self, cpu: CpuId) {
-        let place = &mut self.cpus[cpu.index()];
-        place.in_works = false;
-        let at = place.busy_until;
+    /// The handler of queued work ends: its jobs are done. That is told in a trace, and watched if
+    /// the CPU has been busy for longer than any was before.
+    #[inline(never)]
+    pub(super) fn end_works(&mut self, cpu: CpuId) {
+        let at = self.cpus[cpu.index()].busy_until;
         if self.tracer.is_on() {
             self.emit_at(at, cpu, TraceEvent::IrqExit { irq: Irq::Ipi });
         }
@@ -153,7 +146,7 @@ impl Kernel {
     pub(super) fn watch(&mut self, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
         let Stretch::Since(since) = place.stretch else { return };
-        let stretch = place.busy_until.since(since);
+        let stretch = place.stretch_so_far();
         self.stats.ipi_stretch = self.stats.ipi_stretch.max(stretch);
         let threshold = self.scheduler.config().settings().watchdog_thresh;
         if !threshold.is_zero() && stretch > threshold && self.stop.is_none() {

@@ -13,7 +13,8 @@
 //! | while it holds or spins for a spinning lock | `KernelLocked` |
 //! | anywhere else, the way back to user mode included | `User` |
 
-use crate::kernel::cpu::{Ends, Segment};
+use crate::kernel::body::Body;
+use crate::kernel::cpu::{Cpu, Ends, Segment};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;
 use zerolag_core::{CpuMode, Leave, LockId, Resched, TaskMode};
@@ -21,25 +22,16 @@ use zerolag_model::event::Disables;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
 
 impl Kernel {
-    /// Returns whether the current task of a CPU is to be preempted now. A task that spins for the
-    /// holder of a lock and is not preempted sees the request: its computation ends.
-    pub(super) fn wants_switch(&mut self, cpu: CpuId) -> bool {
-        let place = &self.cpus[cpu.index()];
-        if place.rq.need_resched() == Resched::No {
-            return false;
-        }
-        let mode = match (place.current, place.segment) {
+    /// Returns where the current task of a CPU is: the core says whether it is preempted there.
+    #[inline(always)]
+    pub(super) fn mode_on(place: &Cpu, bodies: &[Body]) -> CpuMode {
+        match (place.current, place.segment) {
             (None, _) => CpuMode::Idle,
-            (Some(task), _) if self.bodies[task.index()].spin_locks > 0 => CpuMode::KernelLocked,
+            (Some(task), _) if bodies[task.index()].spin_locks > 0 => CpuMode::KernelLocked,
             (Some(_), Segment::Work { layer: CpuLayer::Kernel, .. }) => CpuMode::Kernel,
-            (Some(task), Segment::None) if self.bodies[task.index()].in_syscall => CpuMode::Kernel,
+            (Some(task), Segment::None) if bodies[task.index()].in_syscall => CpuMode::Kernel,
             (Some(_), _) => CpuMode::User,
-        };
-        let preempts = self.scheduler.preempts(place.rq.need_resched(), mode);
-        if !preempts && self.has_spinners() {
-            self.spinner_sees_request(cpu);
         }
-        preempts
     }
 
     #[inline]

@@ -11,7 +11,7 @@ impl Kernel {
     pub(crate) fn tick_job(&mut self, cpu: CpuId) -> Done {
         self.lock_for(cpu, cpu, Job::Tick)?;
         let step = self.under_lock(cpu, |scheduler, rq, clock, io| scheduler.tick(rq, clock, io));
-        self.unlock(cpu, cpu, Duration::ZERO);
+        self.unlock_own(cpu, Duration::ZERO);
         self.raise_softirq(cpu, step);
         Ok(())
     }
@@ -20,8 +20,9 @@ impl Kernel {
     pub(crate) fn rq_timer(&mut self, cpu: CpuId, timer: RqTimer) -> Done {
         let has_cost = !self.costs.hrtick.is_zero();
         let is_hrtick = has_cost && timer == RqTimer::Slice && self.cpus[cpu.index()].rq.has_hrtick();
-        let step =
-            self.locked(cpu, cpu, Job::Timer(timer), |scheduler, rq, clock, io| scheduler.timer(rq, clock, timer, io))?;
+        self.lock_for(cpu, cpu, Job::Timer(timer))?;
+        let step = self.under_lock(cpu, |scheduler, rq, clock, io| scheduler.timer(rq, clock, timer, io));
+        self.unlock_own(cpu, self.costs.rq_lock_hold);
         if is_hrtick {
             self.cpus[cpu.index()].spend(CpuLayer::Irq, self.costs.hrtick);
         }
@@ -30,8 +31,9 @@ impl Kernel {
 
     /// Does the work that another CPU has queued here.
     pub(crate) fn remote_work(&mut self, cpu: CpuId, work: Work) -> Done {
-        let step =
-            self.locked(cpu, cpu, Job::Remote(work), |scheduler, rq, clock, io| scheduler.remote(rq, clock, work, io))?;
+        self.lock_for(cpu, cpu, Job::Remote(work))?;
+        let step = self.under_lock(cpu, |scheduler, rq, clock, io| scheduler.remote(rq, clock, work, io));
+        self.unlock_own(cpu, self.costs.rq_lock_hold);
         self.carry(cpu, step, false)
     }
 

@@ -11,23 +11,27 @@
 //! the locks. A path that changes nothing for its task costs no event: the task's completion moves.
 //!
 //! Half of the path ends of a small machine are the very next event of all. Such a path goes on to
-//! its end where it is, without an event ([`Kernel::goes_on`]).
+//! its end where it is, without an event ([`Kernel::ahead`]).
 //!
 //! The main loop drives the path, because handlers and jobs can belong to any part of the machine.
 //! Here is what concerns the CPU alone: [`Kernel::ahead`] says what comes next on it.
 
-use crate::kernel::cpu::{Ends, Segment, Stretch};
+use crate::kernel::cpu::{Completion, Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Begun, Event, Interrupt, Left, Stands};
+use crate::kernel::words::{Begun, Event, Interrupt, Job, Left, Stands};
 use crate::queue::Phase;
+use zerolag_core::Resched;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, Record, TraceEvent};
 
-/// What comes next on a CPU that is in the kernel and has no jobs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What comes next on a CPU that is in the kernel.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Ahead {
     /// Nothing at this instant.
     Nothing,
+    /// What is to be asked again: something that is not usual has been done.
+    Again,
+    Job(Job),
     Interrupt(Interrupt),
     /// What the handler of a device has left to be done.
     Left(Left),
@@ -154,86 +158,107 @@ impl Kernel {
         }
     }
 
-    /// Says what comes next on a CPU that is in the kernel and has no jobs. If nothing does, what
-    /// ends its path or its computation is queued.
+    /// Says what comes next on a CPU that is in the kernel. If nothing does, what ends its path or
+    /// its computation is queued.
+    ///
+    /// The CPU is looked up once for all questions: what is not usual is done by a function that is
+    /// the last thing here, so that nothing must be looked up again after it.
     #[inline(always)]
     pub(crate) fn ahead(&mut self, cpu: CpuId) -> Ahead {
+        let next_tick = self.ticks.next;
+        let place = &mut self.cpus[cpu.index()];
+        if let Some(job) = place.jobs.pop_front() {
+            return Ahead::Job(job);
+        }
+        if core::mem::take(&mut place.in_works)
+            && (self.tracer.is_on() || place.stretch_so_far() > self.stats.ipi_stretch)
+        {
+            self.end_works(cpu);
+            return Ahead::Again;
+        }
         if self.stop.is_some() {
             return Ahead::Nothing;
         }
-        if self.cpus[cpu.index()].busy_until > self.now && !self.goes_on(cpu) {
-            return Ahead::Nothing;
-        }
-        if self.cpus[cpu.index()].ends != Ends::Nothing
-            && let Some(left) = self.end_with_path(cpu)
-        {
-            return Ahead::Left(left);
-        }
-        let place = &mut self.cpus[cpu.index()];
-        if let Some(what) = place.next_interrupt() {
-            place.begin_interrupt();
-            Ahead::Interrupt(what)
-        } else {
-            self.after_interrupts(cpu)
-        }
-    }
-
-    /// The same, when no interrupt waits.
-    #[inline(always)]
-    fn after_interrupts(&mut self, cpu: CpuId) -> Ahead {
-        match self.begin_softirq(cpu) {
-            Begun::Nothing => {}
-            Begun::Softirq => {
+        let at = place.busy_until;
+        if at > self.now {
+            if !place.has_more_to_do() {
+                let completion = place.goes_on_computing(at, next_tick);
+                self.arm(cpu, completion);
+                return Ahead::Nothing;
+            }
+            let is_alone = at <= self.alone_until && (at <= next_tick || self.ticks.cpus.is_empty());
+            if !is_alone || place.path_end_at.is_some() || !self.queue.is_quiet_until(at) {
                 self.queue_path_end(cpu);
                 return Ahead::Nothing;
             }
-            Begun::Left(left) => return Ahead::Left(left),
-        }
-        if self.wants_switch(cpu) {
-            self.cpus[cpu.index()].begin_own_path();
-            Ahead::Switch
-        } else if self.cpus[cpu.index()].waits_for_program() {
-            self.cpus[cpu.index()].begin_own_path();
-            Ahead::Program
-        } else {
-            self.cpus[cpu.index()].segment_since = self.now;
-            self.arm_completion(cpu);
-            Ahead::Nothing
-        }
-    }
-
-    /// Ends a path that takes time, as [`settle`](Self::settle) does, or goes to its end at once if
-    /// nothing comes before. Returns whether it did.
-    #[inline(always)]
-    fn goes_on(&mut self, cpu: CpuId) -> bool {
-        let place = &mut self.cpus[cpu.index()];
-        let at = place.busy_until;
-        if !place.has_more_to_do() {
-            place.segment_since = at;
-            self.arm_completion(cpu);
-            return false;
-        }
-        let is_alone = at <= self.alone_until && (at <= self.ticks.next || self.ticks.cpus.is_empty());
-        if is_alone && place.path_end_at.is_none() && self.queue.is_quiet_until(at) {
-            // As the event would: see `next_event` and `path_ends`.
+            // The path goes on to its end at once, as its event would: see `next_event` and
+            // `path_ends`.
             place.next_count();
             self.stats.events += 1;
             self.now = at;
             place.enter_kernel(at);
-            return true;
         }
-        self.queue_path_end(cpu);
-        false
+        if place.ends != Ends::Nothing {
+            return self.end_with_path(cpu).map_or(Ahead::Again, Ahead::Left);
+        }
+        if let Some(what) = place.next_interrupt() {
+            place.begin_interrupt();
+            return Ahead::Interrupt(what);
+        }
+        if !place.raised.is_empty() && !self.has_softirq_threads {
+            return self.softirqs_ahead(cpu);
+        }
+        self.task_ahead(cpu)
+    }
+
+    /// The same where softirqs wait.
+    #[inline(never)]
+    fn softirqs_ahead(&mut self, cpu: CpuId) -> Ahead {
+        match self.begin_raised(cpu) {
+            Begun::Nothing => self.task_ahead(cpu),
+            Begun::Softirq => {
+                self.queue_path_end(cpu);
+                Ahead::Nothing
+            }
+            Begun::Left(left) => Ahead::Left(left),
+        }
+    }
+
+    /// The same, when no interrupt and no softirq waits. A task that spins for the holder of a lock
+    /// and is not preempted sees the request: its computation ends.
+    #[inline(always)]
+    fn task_ahead(&mut self, cpu: CpuId) -> Ahead {
+        let next_tick = self.ticks.next;
+        let place = &mut self.cpus[cpu.index()];
+        let request = place.rq.need_resched();
+        if request != Resched::No {
+            if self.scheduler.preempts(request, Self::mode_on(place, &self.bodies)) {
+                place.begin_own_path();
+                return Ahead::Switch;
+            }
+            if !self.spinners.is_empty() && self.spinner_sees_request(cpu).is_some() {
+                return Ahead::Program;
+            }
+        }
+        let place = &mut self.cpus[cpu.index()];
+        if place.waits_for_program() {
+            place.begin_own_path();
+            return Ahead::Program;
+        }
+        let completion = place.goes_on_computing(self.now, next_tick);
+        self.arm(cpu, completion);
+        Ahead::Nothing
     }
 
     /// Ends a path that takes time: queues its end, if anything is to be done then.
     fn settle(&mut self, cpu: CpuId) {
+        let next_tick = self.ticks.next;
         let place = &mut self.cpus[cpu.index()];
         if place.has_more_to_do() {
             self.queue_path_end(cpu);
         } else {
-            place.segment_since = place.busy_until;
-            self.arm_completion(cpu);
+            let completion = place.goes_on_computing(place.busy_until, next_tick);
+            self.arm(cpu, completion);
         }
     }
 
@@ -270,17 +295,17 @@ impl Kernel {
     /// Schedules the completion event of the current computation, unless the next tick comes first,
     /// which asks again. So a computation that is often interrupted leaves no trail of void events.
     pub(super) fn arm_completion(&mut self, cpu: CpuId) {
-        let next_tick = self.ticks.next;
-        let place = &mut self.cpus[cpu.index()];
-        if place.current.is_none() || place.segment == Segment::None {
-            return;
+        let completion = self.cpus[cpu.index()].next_completion(self.ticks.next);
+        self.arm(cpu, completion);
+    }
+
+    #[inline(always)]
+    fn arm(&mut self, cpu: CpuId, completion: Completion) {
+        match completion {
+            Completion::Stays => {}
+            Completion::At(end) => self.queue_completion(cpu, end),
+            Completion::Other => self.arm_other_completion(cpu),
         }
-        let from = place.segment_since.max(place.busy_until);
-        let Some(end) = place.usual_segment_end(from) else { return self.arm_other_completion(cpu) };
-        if place.ticking && end > next_tick || place.completion_at.is_some_and(|at| at <= end) {
-            return; // It comes up, finds that there is work left, and is set again.
-        }
-        self.queue_completion(cpu, end);
     }
 
     /// The same for a task that spins and for a CPU that is slower: out of line, because to compute

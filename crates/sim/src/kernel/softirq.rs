@@ -144,15 +144,8 @@ impl Kernel {
         self.bodies[task.index()].bh_sections -= 1;
     }
 
-    /// Begins the next softirq at the end of an interrupt, if one waits that this CPU does now.
-    #[inline(always)]
-    pub(super) fn begin_softirq(&mut self, cpu: CpuId) -> Begun {
-        let waits = !self.cpus[cpu.index()].raised.is_empty() && !self.has_softirq_threads;
-        if waits { self.begin_raised(cpu) } else { Begun::Nothing }
-    }
-
-    #[inline(never)]
-    fn begin_raised(&mut self, cpu: CpuId) -> Begun {
+    /// Begins the next softirq at the end of an interrupt, if this CPU does now one that waits.
+    pub(super) fn begin_raised(&mut self, cpu: CpuId) -> Begun {
         let (jiffy, waits_for_thread) = (self.jiffy(), self.softirqs_wait_for_thread);
         let place = &self.cpus[cpu.index()];
         if place.leaves_softirqs || place.current.is_some_and(|task| self.bodies[task.index()].bh_sections > 0) {

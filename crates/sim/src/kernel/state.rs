@@ -306,12 +306,6 @@ impl Kernel {
         self.cpus[cpu.index()].jobs.push_front(job);
     }
 
-    /// Takes the next job of a CPU.
-    #[inline(always)]
-    pub(crate) fn next_job(&mut self, cpu: CpuId) -> Option<Job> {
-        self.cpus[cpu.index()].jobs.pop_front()
-    }
-
     /// Discards all jobs: the run ends in the middle of a path.
     pub(crate) fn discard_jobs(&mut self) {
         self.cpus.iter_mut().for_each(|cpu| cpu.jobs.clear());

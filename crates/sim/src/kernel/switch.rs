@@ -9,16 +9,15 @@ use crate::kernel::cpu::Segment;
 use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, Spins, WakeKind};
-use zerolag_core::{Leave, Left, Next, Step};
+use zerolag_core::{Clock, Leave, Left, Next, Step};
 use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
 
 impl Kernel {
     /// Leaves the current task. The CPU keeps the lock of its run queue, for
     /// [`pick_locked`](Self::pick_locked). Returns the task if it has ended.
     #[inline]
-    pub(crate) fn leave(&mut self, cpu: CpuId, why: Leave) -> Option<TaskId> {
+    pub(crate) fn leave(&mut self, cpu: CpuId, clock: Clock, why: Leave) -> Option<TaskId> {
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
         let left = self.scheduler.leave(&mut place.rq, clock, why, &mut self.io);
         self.store(cpu);
         match left {
@@ -61,6 +60,14 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn may_preempt_at_once(&self, cpu: CpuId) -> bool {
         self.cpus[cpu.index()].rq.is_current_fair()
+    }
+
+    /// The same, and whether the lock for it is free. Where switches are not all alike, the lock is
+    /// taken apart.
+    #[inline(always)]
+    pub(crate) fn is_ready_to_preempt(&self, cpu: CpuId) -> bool {
+        let place = &self.cpus[cpu.index()];
+        place.rq.is_current_fair() && place.lock.is_free(place.busy_until) && !self.has_other_switches
     }
 
     /// Leaves the current task, which is preempted, and chooses the next one, if that is one step.
@@ -147,9 +154,8 @@ impl Kernel {
     /// Chooses the next task and gives the lock of the run queue back. Returns the step to be
     /// carried out; `Err` with one that must be carried out before a task can be chosen.
     #[inline(always)]
-    pub(crate) fn pick_locked(&mut self, cpu: CpuId) -> Result<Step, Step> {
+    pub(crate) fn pick_locked(&mut self, cpu: CpuId, clock: Clock) -> Result<Step, Step> {
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
         let switches = place.rq.nr_switches();
         let next = self.scheduler.pick(&mut place.rq, clock, &mut self.io);
         let switched = place.rq.nr_switches() != switches;
