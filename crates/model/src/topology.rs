@@ -169,6 +169,12 @@ impl Topology {
         self.sizes[distance as usize]
     }
 
+    /// Returns whether cores have several CPUs.
+    #[must_use]
+    pub const fn has_smt(&self) -> bool {
+        self.size(Distance::Smt) > 1
+    }
+
     /// Returns the CPUs within `distance` of `cpu`, itself included, as a range of CPU numbers.
     /// O(1).
     #[must_use]

@@ -425,7 +425,7 @@ impl Machine {
     fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
         let kernel = &mut self.kernel;
         kernel.begin_handler(cpu, what);
-        if kernel.has_slack_timers(cpu) && what.is_timer() {
+        if what.is_timer() && kernel.has_slack_timers(cpu) {
             self.fire_slack_timers(cpu);
         }
         let kernel = &mut self.kernel;

@@ -298,6 +298,16 @@ impl Cpu {
         Clock { wall: now, task: self.task_clock }
     }
 
+    /// As [`clock`](Self::clock), when no path is under way: nothing lies ahead.
+    #[inline(always)]
+    fn clock_without_path(&mut self, now: Instant) -> Clock {
+        debug_assert!(now >= self.busy_until && self.spins_since.is_none());
+        let task = Instant::ZERO + now.since(self.task_origin);
+        debug_assert!(task >= self.task_clock, "the task clock does not go back");
+        self.task_clock = task;
+        Clock { wall: now, task }
+    }
+
     /// Returns the generation of a timer of the run queue; events of an older one are void.
     pub(super) const fn timer_generation(&mut self, timer: RqTimer) -> &mut u32 {
         &mut self.timers[timer.index()]
@@ -367,8 +377,7 @@ impl Cpu {
     /// the clocks of the run queue: at this moment they stay the same, whatever the path spends.
     #[inline(always)]
     pub(super) fn enter_kernel(&mut self, now: Instant) -> Clock {
-        debug_assert!(now >= self.busy_until);
-        let clock = self.clock(now);
+        let clock = self.clock_without_path(now);
         if now == self.busy_until {
             return clock; // The path continues where it ended.
         }
@@ -385,8 +394,7 @@ impl Cpu {
     #[inline(always)]
     pub(super) fn take_plain_tick(&mut self, now: Instant, cost: Duration) -> Clock {
         debug_assert!(now > self.busy_until && self.jobs.is_empty() && self.spins_since.is_none());
-        let clock = Clock { wall: now, task: Instant::ZERO + now.since(self.task_origin) };
-        self.task_clock = clock.task;
+        let clock = self.clock_without_path(now);
         self.account_below(now);
         self.times_before = self.times;
         self.advance_segment(now);
@@ -508,8 +516,8 @@ impl Cpu {
         }
     }
 
-    /// The task goes on with its computation from a moment on, if there is one; returns what is to be
-    /// done about the event of its end.
+    /// The task goes on with its computation from a moment on, if there is one; returns what is to
+    /// be done about the event of its end.
     #[inline(always)]
     pub(super) fn goes_on_computing(&mut self, from: Instant, next_tick: Instant) -> Completion {
         self.segment_since = from;

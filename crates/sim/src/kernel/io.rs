@@ -7,7 +7,7 @@
 use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Interrupt, Job};
-use zerolag_core::{Op, Parcel};
+use zerolag_core::{Costs, Op, Parcel};
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, CpuLayer, TraceEvent};
 
@@ -21,12 +21,18 @@ impl Kernel {
         }
     }
 
-    /// The usual order by far is a CPU's request to itself, which it sees at the end of its path.
+    /// Mostly it is one operation, and the most frequent one asks a CPU to do what it does anyway at
+    /// the end of its path.
     #[inline(never)]
     fn carry_out(&mut self, cpu: CpuId) {
-        let is_only_kick = self.io.parked.is_empty() && self.io.trace.is_empty();
+        let is_alone = self.io.parked.is_empty() && self.io.trace.is_empty();
         match *self.io.ops {
-            [Op::Kick { cpu: to }] if to == cpu && is_only_kick => self.io.ops.clear(),
+            [op] if is_alone => {
+                self.io.ops.clear();
+                if op != (Op::Kick { cpu }) {
+                    self.operate(cpu, op);
+                }
+            }
             _ => self.carry_out_all(cpu),
         }
     }
@@ -60,6 +66,7 @@ impl Kernel {
         }
     }
 
+    #[inline(never)]
     pub(super) fn operate(&mut self, cpu: CpuId, op: Op) {
         match op {
             Op::Kick { cpu: to } if to == cpu => {}
@@ -88,8 +95,37 @@ impl Kernel {
         }
     }
 
-    /// What is rare is a function of its own, called last, so that this one saves no registers.
+    /// What is rare is a function of its own, called last, so that this one saves few registers.
+    #[inline(never)]
     fn spend_counted(&mut self, cpu: CpuId) {
+        let counts = &self.io.costs;
+        if self.spreads.is_some() || counts.claimed.is_some() {
+            return self.spend_all_counted(cpu);
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let mut time = self.costs.scan_per_cpu * u64::from(counts.cpus_scanned)
+            + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
+            + self.costs.migrate_task * u64::from(counts.tasks_moved)
+            + self.costs.throttle * u64::from(counts.throttles)
+            + self.costs.inner_lock * u64::from(counts.inner_locks);
+        if counts.rto_accesses > 0 {
+            let domain = self.scheduler.root_domain(cpu);
+            let Some(free_at) = self.rto_free_at.get_mut(domain) else { return self.spend_all_counted(cpu) };
+            let takes = self.costs.inner_lock * u64::from(counts.rto_accesses);
+            time += Self::queue_access(free_at, place.busy_until + time, takes);
+            self.stats.rto_accesses += u64::from(counts.rto_accesses);
+        }
+        place.spend(CpuLayer::Sched, time);
+        self.stats.migrations += u64::from(counts.tasks_moved);
+        self.stats.rt_balance += u64::from(counts.rt_balance);
+        self.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
+        self.io.costs = Costs::default();
+    }
+
+    /// The same where costs are drawn, where a CPU has claimed to pull from another, and at the
+    /// first access to a root domain's IPI.
+    #[cold]
+    fn spend_all_counted(&mut self, cpu: CpuId) {
         let counts = core::mem::take(&mut self.io.costs);
         self.stats.migrations += u64::from(counts.tasks_moved);
         self.stats.rt_balance += u64::from(counts.rt_balance);

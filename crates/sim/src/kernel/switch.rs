@@ -196,13 +196,13 @@ impl Kernel {
     /// Sets the speed of a core's SMT siblings by how many of them are busy.
     #[inline(always)]
     pub(crate) fn share_core(&mut self, cpu: CpuId) {
-        let siblings = self.topology.span(cpu, Distance::Smt);
-        if siblings.len() > 1 {
-            self.share_among(cpu, siblings);
+        if self.topology.has_smt() {
+            self.share_among(cpu);
         }
     }
 
-    fn share_among(&mut self, cpu: CpuId, siblings: core::ops::Range<u32>) {
+    fn share_among(&mut self, cpu: CpuId) {
+        let siblings = self.topology.span(cpu, Distance::Smt);
         let busy = siblings.clone().filter(|sibling| self.cpus[*sibling as usize].current.is_some()).count();
         for sibling in siblings.map(CpuId) {
             let full = u64::from(self.topology.capacity(sibling));
