@@ -406,7 +406,7 @@ impl Machine {
             return;
         }
         let job = self.handle(cpu, what);
-        if job.is_none_or(|job| self.execute(cpu, job).is_ok()) {
+        if job.is_none_or(|job| self.execute_of_interrupt(cpu, job).is_ok()) {
             self.drive(cpu);
         }
     }
@@ -488,6 +488,11 @@ impl Machine {
             match self.kernel.ahead(cpu) {
                 Ahead::Nothing => return,
                 Ahead::Again => {}
+                Ahead::Job(Job::Switch(why)) => {
+                    if self.switch(cpu, Some(why)).is_err() {
+                        return;
+                    }
+                }
                 Ahead::Job(job) => {
                     if self.execute(cpu, job).is_err() {
                         return;
@@ -495,7 +500,7 @@ impl Machine {
                 }
                 Ahead::Interrupt(what) => {
                     let job = self.handle(cpu, what);
-                    if job.is_some_and(|job| self.execute(cpu, job).is_err()) {
+                    if job.is_some_and(|job| self.execute_of_interrupt(cpu, job).is_err()) {
                         return;
                     }
                 }
@@ -516,6 +521,15 @@ impl Machine {
         let at = self.kernel.now();
         self.kernel.end_run(End::NoTime { cpu: Some(cpu), at });
         self.kernel.discard_jobs();
+    }
+
+    /// As [`execute`](Self::execute). Most jobs of interrupts wake a task.
+    #[inline(always)]
+    fn execute_of_interrupt(&mut self, cpu: CpuId, job: Job) -> Done {
+        match job {
+            Job::Wake { task, why, target } => self.kernel.wake(cpu, task, why, target),
+            job => self.execute(cpu, job),
+        }
     }
 
     /// Does one job if its locks can be had. If not, it is again the CPU's next job.

@@ -293,16 +293,17 @@ impl<E: Copy> Far<E> {
         }
         // All events of this slot agree in the digit of this level and in those above: they go
         // down.
-        self.now = self.list(first).map(|entry| self.span(entry)).min().expect("invariant: a slot in use has events");
+        let first_span = self.list(first).map(|entry| self.span(entry)).min();
+        self.now = first_span.expect("invariant: a slot in use has events");
         let mut at = first;
         while at != 0 {
-            let Node { entry, next } = self.nodes[at as usize];
-            let entry = entry.expect("invariant: a listed node has an event");
-            let span = self.span(&entry);
+            let node = &mut self.nodes[at as usize];
+            let next = node.next;
+            let entry = node.entry.as_ref().expect("invariant: a listed node has an event");
+            let span = entry.at.as_nanos() >> self.span_bits;
             if span == self.now {
-                near.push(entry);
-                self.nodes[at as usize] = Node { entry: None, next: self.free };
-                self.free = at;
+                near.push(*entry);
+                *node = Node { entry: None, next: core::mem::replace(&mut self.free, at) };
             } else {
                 self.link(at, span);
             }

@@ -21,8 +21,8 @@ impl Kernel {
         }
     }
 
-    /// Mostly it is one operation, and the most frequent one asks a CPU to do what it does anyway at
-    /// the end of its path.
+    /// Mostly it is one operation, and the most frequent one asks a CPU to do what it does at the
+    /// end of its path anyway.
     #[inline(never)]
     fn carry_out(&mut self, cpu: CpuId) {
         let is_alone = self.io.parked.is_empty() && self.io.trace.is_empty();
