@@ -200,6 +200,8 @@ fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
                     | Action::IrqsOff(_)
                     | Action::BhDisable
                     | Action::PreemptDisable
+                    | Action::RcuLock
+                    | Action::SynchronizeRcu
                     | Action::Down { .. }
                     | Action::Up { .. }
                     | Action::Io { .. }

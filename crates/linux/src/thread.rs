@@ -357,6 +357,11 @@ impl<'w: 's, 's> Thread<'w, 's> {
             | Action::BhEnable
             | Action::Softirqs
             | Action::SoftTimers
+            | Action::RcuLock
+            | Action::RcuUnlock
+            | Action::SynchronizeRcu
+            | Action::RcuPeriods
+            | Action::RcuBoost
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => unreachable!("the plan refuses it"),

@@ -152,6 +152,52 @@ impl Disables {
     }
 }
 
+/// A step of RCU.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RcuStep {
+    /// A task begins a read-side section (`rcu_read_lock`).
+    ReadBegins,
+    /// It ends the section (`rcu_read_unlock`).
+    ReadEnds,
+    /// A task begins to wait for a grace period that begins later (`synchronize_rcu`).
+    WaitBegins,
+    /// That grace period is over, and the task is woken.
+    WaitEnds,
+    /// The thread of grace periods begins one.
+    PeriodBegins,
+    /// It ends it.
+    PeriodEnds,
+    /// The boost of a reader begins (`rcu_boost`). It ends with the reader's section.
+    Boosted,
+}
+
+impl RcuStep {
+    /// Every step, in the order of the format's numbers.
+    pub const ALL: [Self; 7] = [
+        Self::ReadBegins,
+        Self::ReadEnds,
+        Self::WaitBegins,
+        Self::WaitEnds,
+        Self::PeriodBegins,
+        Self::PeriodEnds,
+        Self::Boosted,
+    ];
+
+    /// Returns the words for lists, of which the task is the subject.
+    #[must_use]
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::ReadBegins => "begins to read",
+            Self::ReadEnds => "ends to read",
+            Self::WaitBegins => "waits for a grace period",
+            Self::WaitEnds => "has waited for a grace period",
+            Self::PeriodBegins => "begins a grace period",
+            Self::PeriodEnds => "ends a grace period",
+            Self::Boosted => "is boosted",
+        }
+    }
+}
+
 /// The source of an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Irq {

@@ -13,7 +13,7 @@
 use crate::summary::{policy_text, prio_text};
 use core::fmt::{self, Write};
 use std::sync::Arc;
-use zerolag_model::event::{Disables, IpiReason, Irq};
+use zerolag_model::event::{Disables, IpiReason, Irq, RcuStep};
 use zerolag_model::{
     CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Mark, MigrateReason, PrevState, Prio, Record,
     RequestStep, SchedAttr, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
@@ -195,6 +195,7 @@ say! {
     PrevState: |state, _names| why_left(**state);
     MigrateReason: |reason, _names| reason.name();
     Disables: |what, _names| what.name();
+    RcuStep: |step, _names| step.says();
     ServerKind: |kind, _names| kind.name();
     ServerState: |state, _names| state;
     IpiReason: |reason, _names| match reason {

@@ -25,14 +25,19 @@
 //! hosts need no rule for them. differs: `ksoftirqd/N` and `ktimers/N` are parked in the kernel,
 //! their work is taken over; here the thread of the lowest CPU that is online does it.
 //!
+//! RCU has the thread `rcu_preempt`, which begins and ends grace periods, and with `rcu.boost`
+//! under `preempt = rt` also `rcub/0`, which boosts the readers that delay one. Both are FIFO of
+//! `rcu.kthread_prio`. differs: in kernels one thread boosts the readers of up to 16 CPUs.
+//!
 //! A host runs the threads as tasks like others, and serves the [`Line`]s. Sources: Linux v6.12
 //! `kernel/irq/cpuhotplug.c` (`migrate_one_irq`, `irq_restore_affinity_of_irq`),
 //! `kernel/irq/manage.c` (`irq_thread_check_affinity`), `kernel/sched/core.c`
 //! (`select_fallback_rq`), `kernel/smpboot.c`; `kernel/irq/manage.c`
 //! (`irq_setup_forced_threading`, `irq_forced_thread_fn`, `irq_thread_fn`; `sched_set_fifo` in
 //! `setup_irq_thread`), `kernel/softirq.c` (`invoke_softirq`, `__local_bh_disable_ip`,
-//! `wakeup_softirqd`), `kernel/time/hrtimer.c` (`__hrtimer_init_sleeper`); `ktimers`: commit
-//! 49a17639508c.
+//! `wakeup_softirqd`), `kernel/rcu/tree.c` (`rcu_spawn_gp_kthread`, `sanitize_kthread_prio`),
+//! `kernel/rcu/tree_plugin.h` (`rcu_spawn_one_boost_kthread`), `kernel/time/hrtimer.c`
+//! (`__hrtimer_init_sleeper`); `ktimers`: commit 49a17639508c.
 
 use crate::change::{Change, TimedChange};
 use crate::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef};
@@ -117,6 +122,20 @@ pub struct KernelWork {
     /// The semaphores at which the threads wait that expire the timers of fair tasks. Without them
     /// timers expire in the interrupt.
     pub timer_threads: Vec<ResourceId>,
+    /// The semaphore at which the thread of RCU's grace periods waits; `None` if no task waits for
+    /// one.
+    pub rcu_periods: Option<ResourceId>,
+    /// The boost of RCU's readers; `None` if they are not boosted.
+    pub rcu_boost: Option<RcuBoost>,
+}
+
+/// What the boost of RCU's readers needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RcuBoost {
+    /// The semaphore at which its thread waits.
+    pub wakes: ResourceId,
+    /// The mutex that a boosted reader holds, and the thread waits for.
+    pub mutex: ResourceId,
 }
 
 impl Program {
@@ -125,6 +144,13 @@ impl Program {
     pub fn disables_softirqs(&self) -> bool {
         let mut actions = self.tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| &phase.actions);
         actions.any(|action| matches!(action, Action::BhDisable))
+    }
+
+    /// Returns whether a task waits for a grace period of RCU.
+    #[must_use]
+    pub fn waits_for_rcu(&self) -> bool {
+        let mut actions = self.tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| &phase.actions);
+        actions.any(|action| matches!(action, Action::SynchronizeRcu))
     }
 
     /// Returns whether a fair task waits for a timer. A task that is fair only at times counts.
@@ -148,11 +174,15 @@ impl Program {
     /// Returns whether [`with_kernel_work`](Self::with_kernel_work) adds anything.
     #[must_use]
     pub fn needs_kernel_work(&self, settings: &Settings) -> bool {
-        !self.interrupts.is_empty() || self.disables_softirqs() || self.has_soft_timers(settings)
+        !self.interrupts.is_empty()
+            || self.disables_softirqs()
+            || self.has_soft_timers(settings)
+            || self.waits_for_rcu()
     }
 
-    /// Returns the program with the threads and locks that its interrupts, timers and sections with
-    /// softirqs disabled need under these settings. A program without any of them stays as it is.
+    /// Returns the program with the threads and locks that its interrupts, timers, sections with
+    /// softirqs disabled and waits for RCU need under these settings. A program without any of them
+    /// stays as it is.
     #[must_use]
     pub fn with_kernel_work(&self, settings: &Settings, nr_cpus: usize) -> Self {
         let mut program = self.clone();
@@ -169,6 +199,10 @@ impl Program {
             for (nth, def) in self.interrupts.iter().enumerate() {
                 builder.lines_of(nth, def);
             }
+        }
+        if self.waits_for_rcu() {
+            builder.program.kernel_work.first_task.get_or_insert(self.tasks.len());
+            builder.rcu_threads();
         }
         program
     }
@@ -241,6 +275,11 @@ impl Builder<'_> {
         self.settings.preempt == Preempt::Rt
     }
 
+    /// Returns whether readers of RCU that delay a grace period are boosted.
+    fn boosts_readers(&self) -> bool {
+        self.is_rt() && self.settings.rcu_boost
+    }
+
     fn has_threads(&self) -> bool {
         self.is_rt() || self.settings.threadirqs
     }
@@ -308,11 +347,34 @@ impl Builder<'_> {
         moves: Option<&[(Duration, CpuId)]>,
         steps: Vec<Action>,
     ) -> ResourceId {
-        let wakes = self.resource(name.clone(), ResourceKind::Semaphore { initial: 0 });
-        let actions = core::iter::once(Action::SemWait(wakes)).chain(steps).collect();
-        self.program.tasks.push(TaskDef::looping(name, attr, actions).on(cpu));
+        let (thread, wakes) = self.waiting(name, attr, steps);
+        self.program.tasks.push(thread.on(cpu));
         self.follow_hotplug(cpu, moves);
         wakes
+    }
+
+    /// Returns a thread that waits to be woken before its steps, and its semaphore.
+    fn waiting(&mut self, name: String, attr: SchedAttr, steps: Vec<Action>) -> (TaskDef, ResourceId) {
+        let wakes = self.resource(name.clone(), ResourceKind::Semaphore { initial: 0 });
+        let actions = core::iter::once(Action::SemWait(wakes)).chain(steps).collect();
+        (TaskDef::looping(name, attr, actions), wakes)
+    }
+
+    /// Makes the threads of RCU, on any CPU.
+    fn rcu_threads(&mut self) {
+        let attr = match (self.settings.rcu_kthread_prio, self.boosts_readers()) {
+            (0, false) => SchedAttr::NORMAL,
+            (priority, _) => SchedAttr::fifo_at(i64::from(priority.max(1))),
+        };
+        let (thread, wakes) = self.waiting("rcu_preempt".to_owned(), attr, vec![Action::RcuPeriods]);
+        self.program.tasks.push(thread);
+        self.program.kernel_work.rcu_periods = Some(wakes);
+        if self.boosts_readers() {
+            let (thread, wakes) = self.waiting("rcub/0".to_owned(), attr, vec![Action::RcuBoost]);
+            self.program.tasks.push(thread);
+            let mutex = self.resource("rcu_boost".to_owned(), ResourceKind::Mutex { inherit: true });
+            self.program.kernel_work.rcu_boost = Some(RcuBoost { wakes, mutex });
+        }
     }
 
     fn lines_of(&mut self, nth: usize, def: &InterruptDef) {
@@ -444,6 +506,28 @@ mod tests {
         assert_eq!(names(SchedAttr::NORMAL, Preempt::Rt), ["ktimers/0", "ktimers/1"]);
         assert!(names(SchedAttr::fifo_at(5), Preempt::Rt).is_empty(), "its timers expire in the interrupt");
         assert!(names(SchedAttr::NORMAL, Preempt::Full).is_empty());
+    }
+
+    #[test]
+    fn rcu_has_threads_where_a_task_waits_for_it() {
+        let threads = |steps: Vec<Action>, change: fn(&mut Settings)| {
+            let mut settings = KernelVersion::V6_18.settings();
+            change(&mut settings);
+            let tasks = vec![TaskDef::looping("task", SchedAttr::NORMAL, steps)];
+            let program = Program { tasks, ..Program::default() }.with_kernel_work(&settings, 2);
+            program.tasks[1..].iter().map(|task| (task.name.to_string(), task.attr)).collect::<Vec<_>>()
+        };
+        let named = |name: &str, attr| (name.to_owned(), attr);
+        let rt: fn(&mut Settings) = |settings| settings.preempt = Preempt::Rt;
+        assert!(threads(vec![Action::RcuLock, Action::RcuUnlock], rt).is_empty());
+        let wait = || vec![Action::SynchronizeRcu];
+        assert_eq!(threads(wait(), |_| {}), [named("rcu_preempt", SchedAttr::NORMAL)]);
+        let fifo = |priority| ["rcu_preempt", "rcub/0"].map(|name| named(name, SchedAttr::fifo_at(priority)));
+        assert_eq!(threads(wait(), rt), fifo(1), "0 is 1 where readers are boosted");
+        let urgent: fn(&mut Settings) = |settings| (settings.preempt, settings.rcu_kthread_prio) = (Preempt::Rt, 60);
+        assert_eq!(threads(wait(), urgent), fifo(60));
+        let off: fn(&mut Settings) = |settings| (settings.preempt, settings.rcu_boost) = (Preempt::Rt, false);
+        assert_eq!(threads(wait(), off), [named("rcu_preempt", SchedAttr::NORMAL)]);
     }
 
     #[test]

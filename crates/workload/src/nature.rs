@@ -101,7 +101,9 @@ impl Action {
             Self::Barrier(barrier) => Nature { time: Passing::Of(*barrier), ..Nature::INSTANT }.sleeping(),
             Self::Io { disk, .. } => Nature { time: Passing::Of(*disk), ..Nature::INSTANT }.sleeping(),
             Self::Read(read) => Nature::drawn(&read.copy).sleeping(),
-            Self::Take(_) | Self::Call(_) => Nature { time: Passing::Waits, ..Nature::INSTANT }.sleeping(),
+            Self::SynchronizeRcu | Self::Take(_) | Self::Call(_) => {
+                Nature { time: Passing::Waits, ..Nature::INSTANT }.sleeping()
+            }
             Self::Complete(_)
             | Self::Send(_)
             | Self::Yield
@@ -115,7 +117,11 @@ impl Action {
             | Self::BhDisable
             | Self::BhEnable
             | Self::Softirqs
-            | Self::SoftTimers => Nature::INSTANT,
+            | Self::SoftTimers
+            | Self::RcuLock
+            | Self::RcuUnlock
+            | Self::RcuPeriods
+            | Self::RcuBoost => Nature::INSTANT,
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, UtilClamp};
 
 pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus};
-pub use crate::interrupt::{InterruptDef, KernelWork, Line, Threading};
+pub use crate::interrupt::{InterruptDef, KernelWork, Line, RcuBoost, Threading};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
 
 /// A workload: tasks and the objects that they share.
@@ -333,6 +333,16 @@ pub enum Action {
     Softirqs,
     /// Expires the timers of fair tasks that are due on this CPU, as its `ktimers`.
     SoftTimers,
+    /// A read-side section of RCU begins (`rcu_read_lock`); the task can be preempted in it.
+    RcuLock,
+    /// The section ends.
+    RcuUnlock,
+    /// Waits until each section that has begun before is over (`synchronize_rcu`).
+    SynchronizeRcu,
+    /// Begins a grace period, and looks until it is over, as the thread `rcu_preempt`.
+    RcuPeriods,
+    /// Boosts the readers of an old grace period, one after the other, as the thread `rcub/0`.
+    RcuBoost,
     /// Writes bytes to a pipe; waits while it is full, until all are written.
     PipeWrite {
         /// The pipe.

@@ -254,6 +254,7 @@ fn is_scheduling(event: &TraceEvent) -> bool {
             | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
             | TraceEvent::NoPreempt { .. }
+            | TraceEvent::Rcu { .. }
     )
 }
 

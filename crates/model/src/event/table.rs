@@ -20,7 +20,8 @@
 //!   text stands the name of a function if the line is not a sequence of fields. Totals have none.
 //! * Numbers above 63: `ServerParams` came when other events of servers had number 30. Both are
 //!   written as 30, the low six bits of 94 and 158; the byte behind the kind of server tells them
-//!   apart. All 63 numbers are in use: new events have the extended kinds behind 62.
+//!   apart. All 63 numbers are in use: new events are written as 62, and what a number has above
+//!   the low six bits follows as the *extended kind* (1 for 126, 2 for 190, 3 for 254).
 //!
 //! `trace_events!` hands the table to a macro: the enum here, the codec in `zerolag-trace`, the
 //! lines in `zerolag-report`. What converts between models is code and not in the table: the text
@@ -360,6 +361,16 @@ macro_rules! trace_events {
         }
         60 (task; disables) { disables: Some(disables) } => "no-preempt" "{task} {disables} off",
         61 (task) { disables: None } => "no-preempt" "{task} ends";
+
+        /// A step of RCU: of a reader, of a task that waits for a grace period, or of the thread of
+        /// grace periods (`rcu_grace_period`, `rcu_utilization`).
+        Rcu {
+            /// The task.
+            task: TaskId,
+            /// The step.
+            step: RcuStep,
+        }
+        126 (task, step) => "rcu" "{task} {step}";
 
         /// A task of a limited group is boosted: it may run until it leaves the kernel although the
         /// group is throttled. Or the boost ends.

@@ -238,6 +238,15 @@ settings! {
         /// 3253cb49cbad).
         "softirq.bh_lock": "with preempt = rt, sections that disable softirqs hold a lock of their CPU",
             softirq_bh_lock: bool = true, V6_18 => false;
+        /// `CONFIG_RCU_BOOST`: on in a kernel with PREEMPT_RT, and a choice of experts elsewhere.
+        "rcu.boost": "with preempt = rt, RCU readers that delay a grace period are boosted",
+            rcu_boost: bool = true;
+        /// `CONFIG_RCU_BOOST_DELAY`, rounded up to ticks.
+        "rcu.boost_delay": "the age of a grace period from which on its readers are boosted",
+            rcu_boost_delay: Duration(MS, Duration::ZERO..=Duration::from_secs(3)) = Duration::from_millis(500);
+        /// `rcutree.kthread_prio`, whose default is 1 with `CONFIG_RCU_BOOST` and 0 without.
+        "rcu.kthread_prio": "the real-time priority of RCU's threads; 0 is 1 where readers are boosted, else fair",
+            rcu_kthread_prio: u32(0..=99) = 0;
         "enforce.fair": "when an exhausted fair slice takes effect",
             enforce_fair: TimerGrain = TimerGrain::Tick, V7_1 => TimerGrain::Hrtick;
         "enforce.rt": "when an exhausted RR slice takes effect",

@@ -136,6 +136,17 @@ impl Kernel {
         }
     }
 
+    /// Returns whether the current task of a CPU is in a section in which nothing preempts it.
+    pub(crate) fn has_disabled_preemption(&self, cpu: CpuId, task: TaskId) -> bool {
+        let body = &self.bodies[task.index()];
+        body.spin_locks > 0 || body.bh_sections > 0 || matches!(self.cpus[cpu.index()].ends, Ends::IrqsOff(_))
+    }
+
+    /// Returns how many switches a CPU has made.
+    pub(crate) fn switches(&self, cpu: CpuId) -> u64 {
+        self.cpus[cpu.index()].rq.nr_switches()
+    }
+
     /// The current task computes with interrupts disabled: as a part of its kernel path, in which
     /// interrupts wait.
     pub(crate) fn irqs_off(&mut self, cpu: CpuId, task: TaskId, time: Duration) {

@@ -42,7 +42,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Begun, Left, Turn};
 use zerolag_core::Resched;
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TaskId, TraceEvent};
 use zerolag_workload::program::ResourceId;
 
 impl Kernel {
@@ -89,8 +89,13 @@ impl Kernel {
     }
 
     /// Returns the number of ticks since the start (`jiffies`).
-    const fn jiffy(&self) -> u64 {
+    pub(crate) const fn jiffy(&self) -> u64 {
         self.now.as_nanos() / self.ticks.period.as_nanos()
+    }
+
+    /// Returns when the ticks since the start are so many.
+    pub(crate) fn instant_of(&self, jiffy: u64) -> Instant {
+        Instant::ZERO.saturating_add(self.ticks.period * jiffy)
     }
 
     /// \[1\] The softirqs that wait are the first round.

@@ -10,6 +10,7 @@ use crate::program::model::models;
 use crate::program::shared::Shared;
 use crate::program::shared::file::CachedFile;
 use crate::program::shared::pipe::Pipe;
+use crate::program::shared::rcu::Rcu;
 use crate::program::task::{Reading, State, Task, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(crate) struct Programs {
     pub(super) is_rt: bool,
     /// Whether a task spins for an inheriting mutex while its holder runs (`rt_mutex_spin`).
     pub(super) rt_mutex_spin: bool,
+    /// RCU, if a task waits for its grace periods.
+    pub(super) rcu: Option<Box<Rcu>>,
     /// What calls cost that are charged at run time.
     pub(super) call_costs: CallCosts,
     /// The number of tasks that have not ended.
@@ -49,6 +52,7 @@ impl Programs {
         Self {
             tasks: Vec::with_capacity(program.tasks.iter().map(|def| def.instances as usize).sum()),
             shared: Shared::all(&program.resources, preempt, seed),
+            rcu: Rcu::of(&program.kernel_work, settings).map(Box::new),
             models: models(&program).into(),
             program: Rc::new(program),
             seed,
@@ -146,7 +150,8 @@ impl Programs {
             | WaitFor::Pipe(_)
             | WaitFor::Resume(_)
             | WaitFor::Request(_)
-            | WaitFor::Reply(_) => None,
+            | WaitFor::Reply(_)
+            | WaitFor::GracePeriod => None,
         }
     }
 

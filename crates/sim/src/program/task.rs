@@ -42,6 +42,8 @@ pub(crate) enum WaitFor {
     Request(ResourceId),
     /// The completion of the request that it sent to this queue.
     Reply(ResourceId),
+    /// The end of a grace period of RCU.
+    GracePeriod,
 }
 
 impl WaitFor {
@@ -50,7 +52,9 @@ impl WaitFor {
     /// two lists.
     pub(crate) const fn list(self) -> Option<ResourceId> {
         match self {
-            Self::Time | Self::RwSemaphore(_) | Self::Pipe(_) | Self::Page(_) | Self::Reply(_) => None,
+            Self::Time | Self::RwSemaphore(_) | Self::Pipe(_) | Self::Page(_) | Self::Reply(_) | Self::GracePeriod => {
+                None
+            }
             Self::Condition { condition: id, .. }
             | Self::Mutex(id)
             | Self::Barrier(id)
@@ -64,7 +68,7 @@ impl WaitFor {
     /// themselves or that the end of a run does not report.
     pub(crate) const fn reported(self) -> Option<(&'static str, ResourceId)> {
         match self {
-            Self::Time | Self::Request(_) | Self::Page(_) => None,
+            Self::Time | Self::Request(_) | Self::Page(_) | Self::GracePeriod => None,
             Self::Mutex(id) => Some(("mutex", id)),
             Self::Condition { condition, .. } => Some(("condition", condition)),
             Self::Barrier(id) => Some(("barrier", id)),

@@ -261,6 +261,7 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
             | TraceEvent::NoPreempt { .. }
+            | TraceEvent::Rcu { .. }
             | TraceEvent::GroupChange { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }

@@ -13,10 +13,9 @@
 //!
 //! The head of a record is its kind in the low six bits; bit 6 means "same CPU as the previous
 //! record", bit 7 "same time". Kind 62 is an escape: the kind follows as a varint, because all
-//! other numbers are in use. No event has an extended kind yet. Times are differences to the
-//! previous record. Every block of records starts again from time 0 on CPU 0, so a block can be
-//! decoded alone. A typical record takes 6 to 10 bytes. Integers are LEB128 varints, signed ones
-//! zigzag.
+//! other numbers are in use. Times are differences to the previous record. Every block of records
+//! starts again from time 0 on CPU 0, so a block can be decoded alone. A typical record takes 6 to
+//! 10 bytes. Integers are LEB128 varints, signed ones zigzag.
 //!
 //! A file that ends without its end block is *cut off*, one whose checksum fails is *damaged*; both
 //! are errors with an offset, never a shorter trace that looks complete. Memory of reader and

@@ -5,7 +5,7 @@
 use super::wire::{Cursor, Reason, put_bytes, put_varint, put_zigzag};
 use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
-use zerolag_model::event::{Disables, IpiReason, Irq};
+use zerolag_model::event::{Disables, IpiReason, Irq, RcuStep};
 use zerolag_model::{
     Activation, CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark,
     MigrateReason, PrevState, Record, RequestStep, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters,
@@ -23,6 +23,7 @@ pub(super) struct Deltas {
 const SAME_CPU: u8 = 0x40;
 const SAME_TIME: u8 = 0x80;
 const KIND_MASK: u8 = 0x3f;
+const KIND_BITS: u32 = KIND_MASK.count_ones();
 
 impl Deltas {
     /// Appends a record.
@@ -76,6 +77,9 @@ macro_rules! codec {
         fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             Ok(match event {
                 $($(TraceEvent::$event { $($own,)* $($($rest)+)? } => {
+                    if $number & KIND_MASK == EXTENDED {
+                        out.push($number >> KIND_BITS);
+                    }
                     $($own.put(out)?;)*
                     $($($part.put(out)?;)+)?
                     $number & KIND_MASK
@@ -107,8 +111,10 @@ trace_events!(codec);
 const SERVERS: u8 = 30;
 /// In place of a server's state: its parameters follow.
 const SERVER_PARAMS: u8 = 4;
-/// The kind follows as a varint, at the start of the fields. No event has such a kind yet.
+/// The kind follows as a varint, at the start of the fields.
 const EXTENDED: u8 = 62;
+/// The highest extended kind of an event.
+const EXTENDED_MAX: u8 = 1;
 
 const fn are_distinct(numbers: &[u8]) -> bool {
     let mut at = 1;
@@ -125,12 +131,13 @@ const fn are_distinct(numbers: &[u8]) -> bool {
     true
 }
 
-/// Takes an event of an extended kind, none of which this program knows. Apart, so that the usual
-/// path does not grow.
+/// Takes an event of an extended kind. Apart, so that the usual path does not grow.
 #[cold]
 fn take_extended(cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
-    cursor.varint()?;
-    Err("an event of a later zerolag (extended kind); skipping it would make checks wrong")
+    match cursor.varint()? {
+        kind @ 1.. if kind <= u64::from(EXTENDED_MAX) => take_event((kind as u8) << KIND_BITS | EXTENDED, cursor),
+        _ => Err("an event of a later zerolag (extended kind); skipping it would make checks wrong"),
+    }
 }
 
 /// How a type of fields is written.
@@ -178,6 +185,7 @@ wire! {
     IpiReason: |reason, out| out.push(index_of(&Self::ALL, *reason)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     Irq: |irq, out| out.push(index_of(&Self::ALL, *irq)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     Disables: |what, out| out.push(index_of(&Self::ALL, *what)), |cursor| value_of(&Self::ALL, cursor.byte()?);
+    RcuStep: |step, out| out.push(index_of(&Self::ALL, *step)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     ServerKind: |kind, out| out.push(index_of(&Self::ALL, *kind)), |cursor| value_of(&Self::ALL, cursor.byte()?);
     ServerState: |state, out| put_server(out, *state), |cursor| take_server(cursor);
     // The first field of a server's parameters: a number that no state has stands before it.

@@ -4,7 +4,7 @@ use crate::{ReadError, Trace};
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
-use zerolag_model::event::{Disables, IpiReason, Irq};
+use zerolag_model::event::{Disables, IpiReason, Irq, RcuStep};
 use zerolag_model::{
     Activation, CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason,
     PrevState, Record, RequestStep, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters, TaskId,
@@ -117,6 +117,7 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             (task(), any::<bool>()).prop_map(|(task, enters)| TraceEvent::Syscall { task, enters }),
             (task(), proptest::option::of(one_of(&Disables::ALL)))
                 .prop_map(|(task, disables)| TraceEvent::NoPreempt { task, disables }),
+            (task(), one_of(&RcuStep::ALL)).prop_map(|(task, step)| TraceEvent::Rcu { task, step }),
             (task(), mark()).prop_map(|(task, mark)| TraceEvent::Mark { task, mark }),
             (task(), duration(), any::<[u64; 3]>()).prop_map(|(task, exec, [switches_in, migrations, wakeups])| {
                 TraceEvent::TaskTotals { task, counters: TaskCounters { exec, switches_in, migrations, wakeups } }

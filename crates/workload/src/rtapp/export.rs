@@ -308,6 +308,11 @@ impl Writer<'_> {
             | Action::BhEnable
             | Action::Softirqs
             | Action::SoftTimers
+            | Action::RcuLock
+            | Action::RcuUnlock
+            | Action::SynchronizeRcu
+            | Action::RcuPeriods
+            | Action::RcuBoost
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => {

@@ -282,7 +282,7 @@ fn step_schema() -> Value {
 
 fn step_value(step: &str) -> Value {
     match step {
-        "run" | "kernel" | "sleep" | "preempt_off" | "irqs_off" | "bh_off" => defined("dist"),
+        "run" | "kernel" | "sleep" | "preempt_off" | "irqs_off" | "bh_off" | "rcu_read" => defined("dist"),
         "spin" => json!({ "anyOf": [
             defined("dist"),
             { "type": "object", "properties": { "wall": defined("dist"), "chunk": defined("time") } }
@@ -293,7 +293,7 @@ fn step_value(step: &str) -> Value {
             _ => string(),
         }),
         "wait" | "sync" => object(&["condition", "mutex"], |_| string()),
-        "suspend" | "yield" | "cond_resched" => json!({ "const": true }),
+        "suspend" | "yield" | "cond_resched" | "synchronize_rcu" => json!({ "const": true }),
         "syscall" => defined("steps"),
         "read" => object(&step::READ_KEYS, |key| match key {
             "file" => string(),

@@ -18,7 +18,7 @@ use crate::rtapp::RUNTIME_CHUNK;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-pub(super) const STEPS: [&str; 36] = [
+pub(super) const STEPS: [&str; 38] = [
     "run",
     "kernel",
     "spin",
@@ -51,6 +51,8 @@ pub(super) const STEPS: [&str; 36] = [
     "preempt_off",
     "irqs_off",
     "bh_off",
+    "rcu_read",
+    "synchronize_rcu",
     "pipe_write",
     "pipe_read",
     "io",
@@ -62,7 +64,7 @@ pub(super) const PIPE_STEP_KEYS: [&str; 2] = ["pipe", "bytes"];
 const PIPE_BYTES: u32 = 4096;
 pub(super) const READ_KEYS: [&str; 4] = ["file", "windows", "setup", "copy"];
 /// Words that are steps by themselves.
-pub(super) const WORDS: [&str; 3] = ["yield", "suspend", "cond_resched"];
+pub(super) const WORDS: [&str; 4] = ["yield", "suspend", "cond_resched", "synchronize_rcu"];
 
 /// The context of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,12 +112,13 @@ impl Reader<'_> {
                 "yield" => Some(Action::Yield),
                 "suspend" => self.suspend(scope),
                 "cond_resched" => self.in_syscall("cond_resched", item, mode).then_some(Action::CondResched),
+                "synchronize_rcu" => self.in_syscall("synchronize_rcu", item, mode).then_some(Action::SynchronizeRcu),
                 other => {
                     let message = format!("step \"{other}\" is unknown or needs a value");
                     self.report.error_help(
                         span(item),
                         message,
-                        "write \"yield\", \"suspend\" or \"cond_resched\" alone; other steps as { run = \"1ms\" }",
+                        "write \"yield\", \"suspend\", \"cond_resched\" or \"synchronize_rcu\" alone; other steps as { run = \"1ms\" }",
                     );
                     None
                 }
@@ -131,7 +134,7 @@ impl Reader<'_> {
                     self.syscall(entry, mode, scope, steps);
                     return;
                 }
-                if matches!(entry.key, "preempt_off" | "bh_off") {
+                if matches!(entry.key, "preempt_off" | "bh_off" | "rcu_read") {
                     self.section(entry, mode, steps);
                     return;
                 }
@@ -166,13 +169,14 @@ impl Reader<'_> {
         steps.push(Action::SyscallExit, entry.key_span);
     }
 
-    /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`: computes without being preempted, or
-    /// without softirqs.
+    /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`, `{ rcu_read = "50us" }`: computes without
+    /// being preempted, without softirqs, or as a reader of RCU.
     fn section(&mut self, entry: Entry<'_, '_>, mode: Mode, steps: &mut Steps) {
         let inside = self.in_syscall(entry.key, entry.item, mode);
         let Some(time) = times::dist(entry.key, entry.item, self.report).filter(|_| inside) else { return };
         let (begins, ends) = match entry.key {
             "preempt_off" => (Action::PreemptDisable, Action::PreemptEnable),
+            "rcu_read" => (Action::RcuLock, Action::RcuUnlock),
             _ => (Action::BhDisable, Action::BhEnable),
         };
         for action in [begins, Action::Kernel(time), ends] {
@@ -210,6 +214,9 @@ impl Reader<'_> {
             }
             ("cond_resched", _) => {
                 (self.is_true(key, item) && self.in_syscall(key, item, mode)).then_some(Action::CondResched)
+            }
+            ("synchronize_rcu", _) => {
+                (self.is_true(key, item) && self.in_syscall(key, item, mode)).then_some(Action::SynchronizeRcu)
             }
             ("down_read", _) => rw(self).map(|semaphore| Action::Down { semaphore, access: Access::Read }),
             ("up_read", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Read }),

@@ -256,6 +256,7 @@ impl Reader<'_> {
                 return wait(format!("it waits at the pipe {}", name(pipe)));
             }
             Action::Read(_) | Action::Io { .. } => return wait("it waits for a disk".to_owned()),
+            Action::SynchronizeRcu => return wait("it waits for a grace period of RCU".to_owned()),
             Action::Lock(_)
             | Action::Unlock(_)
             | Action::Signal(_)
@@ -279,7 +280,11 @@ impl Reader<'_> {
             | Action::BhDisable
             | Action::BhEnable
             | Action::Softirqs
-            | Action::SoftTimers => {}
+            | Action::SoftTimers
+            | Action::RcuLock
+            | Action::RcuUnlock
+            | Action::RcuPeriods
+            | Action::RcuBoost => {}
         }
         Ok(())
     }

@@ -127,6 +127,11 @@ fn kind_of(action: &Action) -> Option<(u32, &'static str)> {
         | Action::BhEnable
         | Action::Softirqs
         | Action::SoftTimers
+        | Action::RcuLock
+        | Action::RcuUnlock
+        | Action::SynchronizeRcu
+        | Action::RcuPeriods
+        | Action::RcuBoost
         | Action::PipeRead { .. }
         | Action::PipeWrite { .. }
         | Action::Read(_)

@@ -34,7 +34,13 @@ pub(crate) const FLOORS: Floors = &[
     &["device/arrivals", "device/disk", "device/noise", "device/standstill"],
     &["device"],
     // The programs.
-    &["program/shared/file", "program/shared/pipe", "program/shared/request", "program/shared/rw_semaphore"],
+    &[
+        "program/shared/file",
+        "program/shared/pipe",
+        "program/shared/rcu",
+        "program/shared/request",
+        "program/shared/rw_semaphore",
+    ],
     &["program/shared"],
     &["program/task", "program/model", "program/calls"],
     &["program/state"],
@@ -44,6 +50,7 @@ pub(crate) const FLOORS: Floors = &[
         "program/act/futex",
         "program/act/mutex",
         "program/act/pipe",
+        "program/act/rcu",
         "program/act/read",
         "program/act/request",
         "program/act/section",

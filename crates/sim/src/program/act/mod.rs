@@ -9,6 +9,7 @@ pub(crate) mod compute;
 pub(crate) mod futex;
 pub(crate) mod mutex;
 pub(crate) mod pipe;
+pub(crate) mod rcu;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod section;

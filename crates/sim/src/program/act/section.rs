@@ -114,7 +114,7 @@ impl Programs {
     }
 
     /// Wakes a thread of the kernel, or has it look once more.
-    fn signal(&mut self, kernel: &mut Kernel, cpu: CpuId, id: ResourceId) {
+    pub(super) fn signal(&mut self, kernel: &mut Kernel, cpu: CpuId, id: ResourceId) {
         let Shared::Semaphore { count, waiters } = &mut self.shared[id.index()] else {
             unreachable!("threads of the kernel wait at semaphores")
         };

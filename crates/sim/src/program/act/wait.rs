@@ -44,7 +44,7 @@ impl Programs {
     }
 
     /// Waits for an interrupt at this time.
-    fn sleep_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
+    pub(super) fn sleep_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
         kernel.arm_task_timer(task, cpu, due);
         self.block(kernel, cpu, task, WaitFor::Time);
     }

@@ -6,6 +6,7 @@
 
 pub(crate) mod file;
 pub(crate) mod pipe;
+pub(crate) mod rcu;
 pub(crate) mod request;
 pub(crate) mod rw_semaphore;
 
