@@ -4,7 +4,7 @@ use zerolag_check::{Options, Report, Verdict, check};
 use zerolag_trace::Trace;
 
 /// Rules about data that Linux does not record.
-const NO_RECORDS_OF: [&str; 12] = [
+const NO_RECORDS_OF: [&str; 13] = [
     "time-conserved",
     "affinity",
     "bandwidth",
@@ -15,6 +15,7 @@ const NO_RECORDS_OF: [&str; 12] = [
     "group-starved",
     "kernel-mode",
     "locks",
+    "rcu",
     "watchdog",
     "counters",
 ];

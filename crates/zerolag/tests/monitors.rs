@@ -76,8 +76,20 @@ fn scenario_text(number: u64) -> String {
         text.push('\n');
     }
     text.push_str("[task.child]\ninstances = 0\nloop = 1\nsteps = [{ run = \"700us\" }, { sleep = \"1ms\" }, { run = \"300us\" }]\n");
+    if number % 5 == 2 {
+        text.push_str(RCU);
+    }
     text
 }
+
+/// Readers of RCU, and a task that waits for them.
+const RCU: &str = r#"
+[task.reader]
+instances = 2
+steps = [{ syscall = [{ rcu_read = "150us" }] }, { sleep = "300us" }]
+[task.writer]
+steps = [{ syscall = ["synchronize_rcu"] }, { run = "100us" }]
+"#;
 
 /// Returns the scenario of a number with deadline tasks that are admitted, next to other tasks,
 /// with and without servers, within their budgets or not.
@@ -300,6 +312,7 @@ fn no_random_scenario_breaks_a_rule() {
         // mode.
         let least = match rule.name {
             "kernel-mode" | "locks" => SCENARIOS / 50,
+            "rcu" => SCENARIOS / 10,
             name if name.starts_with("server-") => SCENARIOS / 10,
             _ => SCENARIOS / 2,
         };

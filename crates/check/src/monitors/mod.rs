@@ -12,6 +12,7 @@ mod kernel_mode;
 mod locks;
 mod no_task_lost;
 mod one_cpu;
+mod rcu;
 mod rt_order;
 mod rt_quiescence;
 mod server_laxity;
@@ -102,6 +103,11 @@ pub const TABLE: &[Rule] = &[
         name: "locks",
         says: "a lock is released by its holder, while it runs; a turn is lent once, to the holder; a circle of waits ends the run",
         begin: locks::begin,
+    },
+    Rule {
+        name: "rcu",
+        says: "a grace period of RCU ends after the sections that began before it, and only its old readers are boosted",
+        begin: rcu::begin,
     },
     Rule {
         name: "watchdog",

@@ -80,8 +80,48 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     processes(&mut Dice::new(!seed, number), &mut draft);
     // So are these.
     loaded(&mut Dice::new(seed.rotate_left(32), number), &mut draft);
+    readers(&mut Dice::new(seed.rotate_left(16), number), &mut draft);
     draft
 }
+
+/// Makes tasks readers of RCU, or lets them wait for a grace period.
+fn readers(dice: &mut Dice, draft: &mut Draft) {
+    if !dice.once_in(6) {
+        return;
+    }
+    for block in &mut draft.blocks {
+        if block.head == "[settings]" {
+            if dice.once_in(2) {
+                block.set("\"preempt\"", "\"rt\"");
+            }
+            for (key, values) in RCU_SETTINGS {
+                if dice.once_in(2) {
+                    block.line(format!("\"{key}\" = {}", dice.pick(values)));
+                }
+            }
+        }
+        if !block.head.starts_with("[task.") {
+            continue;
+        }
+        for line in &mut block.lines {
+            if let Line::List("steps", steps) = line
+                && !dice.once_in(3)
+            {
+                let step = match dice.of(0, 2) {
+                    0 => "\"synchronize_rcu\"".to_owned(),
+                    _ => format!("{{ rcu_read = \"{}us\" }}", dice.of(1, 80) * dice.pick(&[1, 25, 100])),
+                };
+                steps.push(format!("{{ syscall = [{step}] }}"));
+            }
+        }
+    }
+}
+
+const RCU_SETTINGS: [(&str, &[&str]); 3] = [
+    ("rcu.boost", &["\"on\"", "\"off\""]),
+    ("rcu.boost_delay", &["\"0ms\"", "\"8ms\"", "\"50ms\""]),
+    ("rcu.kthread_prio", &["0", "1", "50", "99"]),
+];
 
 /// Loads a scheduler, and gives some fair tasks its policy.
 fn loaded(dice: &mut Dice, draft: &mut Draft) {
