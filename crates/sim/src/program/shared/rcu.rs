@@ -221,6 +221,7 @@ impl Period {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     const A: TaskId = TaskId(0);
     const B: TaskId = TaskId(1);
@@ -314,5 +315,99 @@ mod tests {
         assert_eq!(rcu.next_to_boost(), Some(B));
         assert_eq!(rcu.unlock(B, CpuId(0), 127), Some(THREAD));
         assert_eq!((rcu.next_to_boost(), rcu.end()), (None, vec![WRITER]));
+    }
+
+    /// Two CPUs, and tasks that run, read and are preempted in random order.
+    #[derive(Default)]
+    struct World {
+        dice: u64,
+        switches: [u64; 2],
+        current: [Option<TaskId>; 2],
+        reading: BTreeSet<TaskId>,
+        /// The sections that began before the period and have not ended.
+        old: BTreeSet<TaskId>,
+    }
+
+    impl World {
+        fn draw(&mut self, below: u64) -> u64 {
+            self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.dice >> 33) % below
+        }
+
+        fn switch(&mut self, cpu: usize, task: Option<TaskId>) {
+            if task.is_none_or(|_| self.current[1 - cpu] != task) && self.current[cpu] != task {
+                self.current[cpu] = task;
+                self.switches[cpu] += 1;
+            }
+        }
+
+        /// The current task of a CPU begins a section, or ends it.
+        fn read(&mut self, rcu: &mut Rcu, cpu: usize) {
+            let Some(task) = self.current[cpu] else { return };
+            let on = CpuId::from_index(cpu);
+            if self.reading.insert(task) {
+                rcu.lock(task, on, self.switches[cpu]);
+                return;
+            }
+            self.reading.remove(&task);
+            self.old.remove(&task);
+            if rcu.unlock(task, on, 0).is_some() {
+                assert!(self.old.is_empty(), "a period is over early");
+            }
+        }
+
+        /// Looks as the thread does; returns whether the period is over.
+        fn look(&self, rcu: &mut Rcu) -> bool {
+            let passes = |cpu: CpuId, switches, readers: &[TaskId]| {
+                let current = self.current[cpu.index()];
+                self.switches[cpu.index()] != switches || current.is_none_or(|task| !readers.contains(&task))
+            };
+            rcu.look(0, Instant::ZERO, passes) == Looked::Over
+        }
+
+        /// The thread does what is due.
+        fn serve(&mut self, rcu: &mut Rcu) {
+            match rcu.due(Instant::ZERO) {
+                Due::Nothing | Due::Later => assert!(!rcu.wait(WRITER) || rcu.due(Instant::ZERO) == Due::Begin),
+                Due::Begin => {
+                    self.old.clone_from(&self.reading);
+                    rcu.begin(THREAD, 0, Instant::ZERO, self.switches.to_vec());
+                }
+                Due::Look => assert!(!self.look(rcu) || self.old.is_empty(), "a period is over early"),
+                Due::End => {
+                    assert!(self.old.is_empty(), "a period is over early");
+                    assert!(rcu.end().iter().all(|waiter| *waiter == WRITER));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn in_no_order_is_a_period_over_early_or_never() {
+        for seed in 0..5_000 {
+            let mut rcu = Rcu::new(ResourceId(0), None, 250);
+            let mut world = World { dice: seed, ..World::default() };
+            for _ in 0..60 {
+                let cpu = world.draw(2) as usize;
+                match world.draw(4) {
+                    0 => {
+                        let task = Some(world.draw(4) as u32).filter(|task| *task < 3).map(TaskId);
+                        world.switch(cpu, task);
+                    }
+                    1 | 2 => world.read(&mut rcu, cpu),
+                    _ => world.serve(&mut rcu),
+                }
+            }
+            // Each reader gets a CPU and ends: one look, and the period is over.
+            world.switch(1, None);
+            for task in world.reading.clone() {
+                world.switch(0, Some(task));
+                world.read(&mut rcu, 0);
+            }
+            if rcu.period.is_some() {
+                world.look(&mut rcu);
+                assert_eq!(rcu.due(Instant::ZERO), Due::End, "seed {seed}: a period lasts");
+            }
+        }
     }
 }
