@@ -435,7 +435,7 @@ fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Op
 /// Throttles the groups of the current task that are out of quota, from the task upwards. Called
 /// when the CPU leaves the task. The effect on the task itself depends on its mode: it can gain or
 /// lose its boost, or be parked.
-#[inline]
+#[inline(always)]
 pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.has_limits {
         throttle_groups(rq, cx);

@@ -323,7 +323,10 @@ impl Machine {
                     self.kernel.after_grant(rq, waiter);
                 }
             }
-            Event::SearchEnds { cpu } => self.drive(cpu),
+            Event::SearchEnds { cpu } => {
+                self.kernel.clock(cpu);
+                self.drive(cpu);
+            }
             Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
             Event::RqTimer { cpu, timer, generation } => {
                 if self.kernel.is_due(cpu, timer, generation) {
@@ -604,7 +607,7 @@ impl Machine {
 
     #[inline(never)]
     fn leave_and_pick(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Done {
-        let clock = self.kernel.clock(cpu);
+        let clock = self.kernel.clock_in_path(cpu);
         if let Some(dead) = leaves.and_then(|why| self.kernel.leave(cpu, clock, why)) {
             self.programs.bury(dead);
             self.kernel.set_alone_until(Instant::ZERO); // It can have been the last.

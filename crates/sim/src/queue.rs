@@ -293,7 +293,9 @@ impl<E: Copy> Far<E> {
         }
         // All events of this slot agree in the digit of this level and in those above: they go
         // down.
-        let first_span = self.list(first).map(|entry| self.span(entry)).min();
+        // On the lowest level they agree in all digits.
+        let known = if level == 0 { 1 } else { usize::MAX };
+        let first_span = self.list(first).take(known).map(|entry| self.span(entry)).min();
         self.now = first_span.expect("invariant: a slot in use has events");
         let mut at = first;
         while at != 0 {

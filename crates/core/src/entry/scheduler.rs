@@ -454,26 +454,35 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn pick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Next {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
-        // Bounded: every iteration but the last removes a lender from the queue.
-        let prev = loop {
-            let Phase::Switching { prev, stage } = rq.phase() else {
-                panic!("CPU {} picks without having left", rq.cpu())
-            };
+        let Phase::Switching { prev, stage } = rq.phase() else { panic!("CPU {} picks without having left", rq.cpu()) };
+        let step = self.search(rq, cx, prev, stage);
+        if step != Step::Done {
+            rq.publish(cx);
+            return Next::Balance(step);
+        }
+        if rq.nr_lending() > 0 {
+            return self.pick_among_lenders(rq, cx, prev);
+        }
+        let next = lifecycle::pick(rq, cx);
+        lifecycle::switch_to(rq, cx, next);
+        Self::end_switch(rq, cx, prev)
+    }
+
+    /// The same after a search, on a run queue with lenders. Bounded: each iteration but the last
+    /// removes one from the queue. Apart, so that all others pick without a loop.
+    #[cold]
+    #[inline(never)]
+    fn pick_among_lenders(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, mut prev: Prev) -> Next {
+        while let Err(parked) = Self::switch_lent(rq, cx) {
+            rq.search_again(parked);
+            let Phase::Switching { prev: left, stage } = rq.phase() else { unreachable!("the switch goes on") };
+            prev = left;
             let step = self.search(rq, cx, prev, stage);
             if step != Step::Done {
                 rq.publish(cx);
                 return Next::Balance(step);
             }
-            if rq.nr_lending() == 0 {
-                let next = lifecycle::pick(rq, cx);
-                lifecycle::switch_to(rq, cx, next);
-                break prev;
-            }
-            match Self::switch_lent(rq, cx) {
-                Ok(()) => break prev,
-                Err(parked) => rq.search_again(parked),
-            }
-        };
+        }
         Self::end_switch(rq, cx, prev)
     }
 
@@ -527,6 +536,7 @@ impl<L: RawMutex> Scheduler<L> {
     }
 
     /// Searches other CPUs for better tasks, each kind of search once per switch.
+    #[inline(always)]
     fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
         if stage == Stage::Fresh {
             lifecycle::throttle_exhausted(rq, cx);

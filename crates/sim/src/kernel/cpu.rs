@@ -298,6 +298,15 @@ impl Cpu {
         Clock { wall: now, task: self.task_clock }
     }
 
+    /// As [`clock`](Self::clock), of a CPU that is driven along its path: it was read when that
+    /// began or went on at this moment.
+    #[inline(always)]
+    pub(super) fn clock_in_path(&mut self, now: Instant) -> Clock {
+        let task = self.task_clock;
+        debug_assert!(self.clock(now).task == task, "the clock was read at this moment");
+        Clock { wall: now, task }
+    }
+
     /// As [`clock`](Self::clock), when no path is under way: nothing lies ahead.
     #[inline(always)]
     fn clock_without_path(&mut self, now: Instant) -> Clock {

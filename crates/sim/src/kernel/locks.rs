@@ -47,6 +47,18 @@ impl Kernel {
         call(&self.scheduler, &mut place.rq, clock, &mut self.io)
     }
 
+    /// Calls the core with the CPU's own run queue, whose lock is taken.
+    #[inline(always)]
+    pub(crate) fn under_own_lock<R>(
+        &mut self,
+        cpu: CpuId,
+        call: impl FnOnce(&Scheduler<InnerLock>, &mut Rq, Clock, &mut Io) -> R,
+    ) -> R {
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock_in_path(self.now);
+        call(&self.scheduler, &mut place.rq, clock, &mut self.io)
+    }
+
     /// Calls the core without a run queue.
     pub(crate) fn call<R>(&mut self, cpu: CpuId, call: impl FnOnce(&Scheduler<InnerLock>, Clock, &mut Io) -> R) -> R {
         let result = call(&self.scheduler, self.cpus[cpu.index()].clock(self.now), &mut self.io);

@@ -52,10 +52,13 @@ impl Kernel {
     pub(crate) fn back_to_user(&mut self, cpu: CpuId, task: TaskId) -> bool {
         debug_assert!(self.is_to_leave_kernel(cpu, task), "it is in kernel mode");
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
+        let clock = place.clock_in_path(self.now);
         self.scheduler.return_to_user(&mut place.rq, clock, &mut self.io);
-        self.after_call(cpu);
-        self.cpus[cpu.index()].rq.need_resched() == Resched::No
+        let goes_on = place.rq.need_resched() == Resched::No;
+        if !goes_on {
+            self.after_call(cpu);
+        }
+        goes_on
     }
 
     /// The current task begins a system call.
@@ -109,7 +112,7 @@ impl Kernel {
     /// Charges the current task up to now; returns how long it has run.
     pub(crate) fn charge(&mut self, cpu: CpuId, task: TaskId) -> Duration {
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
+        let clock = place.clock_in_path(self.now);
         self.scheduler.charge(&mut place.rq, clock, &mut self.io);
         let exec = self.scheduler.counters(&place.rq, task).map_or(Duration::ZERO, |counters| counters.exec);
         // The operations of the charge happen now, before its caller's record.

@@ -10,7 +10,7 @@ impl Kernel {
     /// Does the tick. Its cost covers its lock and bookkeeping.
     pub(crate) fn tick_job(&mut self, cpu: CpuId) -> Done {
         self.lock_for(cpu, cpu, Job::Tick)?;
-        let step = self.under_lock(cpu, |scheduler, rq, clock, io| scheduler.tick(rq, clock, io));
+        let step = self.under_own_lock(cpu, |scheduler, rq, clock, io| scheduler.tick(rq, clock, io));
         self.unlock_own(cpu, Duration::ZERO);
         self.raise_softirq(cpu, step);
         Ok(())
@@ -21,7 +21,7 @@ impl Kernel {
         let has_cost = !self.costs.hrtick.is_zero();
         let is_hrtick = has_cost && timer == RqTimer::Slice && self.cpus[cpu.index()].rq.has_hrtick();
         self.lock_for(cpu, cpu, Job::Timer(timer))?;
-        let step = self.under_lock(cpu, |scheduler, rq, clock, io| scheduler.timer(rq, clock, timer, io));
+        let step = self.under_own_lock(cpu, |scheduler, rq, clock, io| scheduler.timer(rq, clock, timer, io));
         self.unlock_own(cpu, self.costs.rq_lock_hold);
         if is_hrtick {
             self.cpus[cpu.index()].spend(CpuLayer::Irq, self.costs.hrtick);
@@ -32,7 +32,7 @@ impl Kernel {
     /// Does the work that another CPU has queued here.
     pub(crate) fn remote_work(&mut self, cpu: CpuId, work: Work) -> Done {
         self.lock_for(cpu, cpu, Job::Remote(work))?;
-        let step = self.under_lock(cpu, |scheduler, rq, clock, io| scheduler.remote(rq, clock, work, io));
+        let step = self.under_own_lock(cpu, |scheduler, rq, clock, io| scheduler.remote(rq, clock, work, io));
         self.unlock_own(cpu, self.costs.rq_lock_hold);
         self.carry(cpu, step, false)
     }
@@ -68,7 +68,8 @@ impl Kernel {
         let task = self.current(cpu).expect("invariant: a task changes itself");
         self.lock_for(cpu, cpu, Job::SetAffinity)?;
         let mask = self.bodies[task.index()].new_affinity.take();
-        let result = self.under_lock(cpu, |scheduler, rq, clock, io| scheduler.set_affinity(rq, clock, task, mask, io));
+        let result =
+            self.under_own_lock(cpu, |scheduler, rq, clock, io| scheduler.set_affinity(rq, clock, task, mask, io));
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         match result {
             Ok((displaced, step)) => {

@@ -227,6 +227,7 @@ impl Kernel {
         place.unspend(CpuLayer::Softirq, rest);
         place.raised.push_front(rest);
         place.round = place.round.map(Round::cut);
+        place.clock(self.now);
         let left = self.end_with_path(cpu);
         debug_assert_eq!(left, None, "it is a softirq that ends");
     }

@@ -291,6 +291,12 @@ impl Kernel {
         self.cpus[cpu.index()].clock(self.now)
     }
 
+    /// The same of a CPU that is driven along its path.
+    #[inline(always)]
+    pub(crate) fn clock_in_path(&mut self, cpu: CpuId) -> Clock {
+        self.cpus[cpu.index()].clock_in_path(self.now)
+    }
+
     /// Notes a job as the last of a CPU.
     #[inline]
     pub(crate) fn push_job(&mut self, cpu: CpuId, job: Job) {

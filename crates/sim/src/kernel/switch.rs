@@ -75,7 +75,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn preempt(&mut self, cpu: CpuId) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
+        let clock = place.clock_in_path(self.now);
         let switches = place.rq.nr_switches();
         let Some(next) = self.scheduler.preempt(&mut place.rq, clock, &mut self.io) else { return false };
         let switched = place.rq.nr_switches() != switches;

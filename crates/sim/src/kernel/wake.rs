@@ -86,7 +86,7 @@ impl Kernel {
                     each if is_fair && !each.is_zero() => each * self.scheduler.levels(parcel),
                     _ => Duration::ZERO,
                 };
-                let clock = self.cpus[cpu.index()].clock(self.now);
+                let clock = self.cpus[cpu.index()].clock_in_path(self.now);
                 let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.io);
                 self.spend_costs(cpu);
                 let distance = self.topology.distance(cpu, target);
