@@ -375,7 +375,7 @@ fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> 
     match class {
         ClassId::Fair => fair::pick(rq, cx),
         ClassId::Rt => rq.rt.pick(),
-        ClassId::Ext => ext::pick_served(rq, cx),
+        ClassId::Ext => ext::pick(rq, cx),
         ClassId::Stop | ClassId::Deadline | ClassId::Idle => None,
     }
 }

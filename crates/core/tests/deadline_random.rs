@@ -7,13 +7,14 @@
 #[expect(dead_code, reason = "fingerprints serve the enumeration")]
 mod support;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Lent, Partition, Resched};
-use zerolag_model::settings::{FairServer, RtBalance, ServerStart, TimerGrain};
+use zerolag_model::settings::{FairServer, RtBalance, SchedExt, ServerStart, TimerGrain};
 use zerolag_model::{
-    CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtBandwidth, RtPriority, SchedAttr,
-    ServerKind, Settings, TaskId,
+    CpuId, CpuMask, DlFlags, DlParams, Duration, FairPolicy, KernelVersion, Nice, Prio, RtBandwidth, RtPriority,
+    SchedAttr, ServerKind, Settings, TaskId,
 };
 
 const CASES: u64 = 3_000;
@@ -51,10 +52,22 @@ impl Random<'_> {
 
 #[test]
 fn random_sequences_with_deadline_tasks_keep_every_rule() {
+    seeds(1..=CASES, SchedExt::Off);
+}
+
+/// Tasks of a loaded scheduler and their server, a second one of each CPU, beside all of the above.
+#[test]
+fn random_sequences_with_a_loaded_scheduler_keep_every_rule() {
+    seeds(1..=CASES / 2, SchedExt::Partial);
+    seeds(1..=CASES / 4, SchedExt::All);
+}
+
+fn seeds(seeds: RangeInclusive<u64>, sched_ext: SchedExt) {
     let mut events = 0;
-    for seed in 1..=CASES {
+    for seed in seeds {
         let random = &mut Random::Seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        events += run(random).unwrap_or_else(|(reason, story)| panic!("{reason}\n{story}seed {seed}"));
+        let case = run(random, sched_ext);
+        events += case.unwrap_or_else(|(reason, story)| panic!("{reason}\n{story}{sched_ext:?}, seed {seed}"));
     }
     println!("{events} events happened");
 }
@@ -62,7 +75,7 @@ fn random_sequences_with_deadline_tasks_keep_every_rule() {
 /// Runs the case that these bytes encode. For fuzzers.
 pub(crate) fn run_bytes(input: &[u8]) -> Result<(), String> {
     let random = &mut Random::Bytes(input);
-    run(random).map(drop).map_err(|(reason, story)| format!("{reason}\n{story}"))
+    run(random, SchedExt::Off).map(drop).map_err(|(reason, story)| format!("{reason}\n{story}"))
 }
 
 /// Cases that fuzzing has found, with their bugs.
@@ -136,52 +149,8 @@ fn a_served_task_that_leaves_the_fair_class_is_not_served_any_more() {
     }
 }
 
-/// A server of another class needs only its kind: it is queued, runs its class's task before a
-/// deadline task of a later deadline, is charged for it, and stops when its class has no task left.
-/// The random sequences above also use it.
-#[cfg(zerolag_second_server)]
-#[test]
-fn a_second_kind_of_server_serves_its_class() {
-    let ms = Duration::from_millis;
-    let settings = Settings { enforce_dl: TimerGrain::Exact, rt_throttling: false, ..KernelVersion::V6_12.settings() };
-    let setup = Setup { settings, nr_cpus: 1, cpusets: Vec::new(), nr_tasks: 2, outside: 1, hints: Hints::Fresh };
-    let mut world = World::new(setup);
-    let (cpu, by, kind) = (CpuId(0), Agent(1), ServerKind::Rt);
-    let happen = |world: &mut World, event| {
-        assert!(world.apply(&event), "{event:?} can happen");
-        world.check().unwrap_or_else(|reason| panic!("{reason} (after {event:?})"));
-    };
-    let schedule = |world: &mut World, why| {
-        happen(world, Event::Leave { cpu, why });
-        happen(world, Event::Go(Agent(0)));
-    };
-    happen(&mut world, Event::SetServer { cpu, kind, runtime: ms(2), period: ms(10) });
-    let hog = SchedAttr::Deadline(DlParams::new(ms(20), ms(40), ms(40)));
-    for (task, attr) in [(TaskId(0), hog), (TaskId(1), SchedAttr::fifo_at(10))] {
-        happen(&mut world, Event::Create { by, task, attr, affinity: None, cpuset: CpusetId::default() });
-        happen(&mut world, Event::Go(by));
-    }
-    schedule(&mut world, Leave::Preempted);
-    assert_eq!(
-        (world.rqs[0].current(), world.rqs[0].inspect().serving()),
-        (Some(TaskId(0)), None),
-        "it is deferred by default"
-    );
-    world.pass(ms(8));
-    happen(&mut world, Event::Timer { cpu });
-    schedule(&mut world, Leave::Preempted);
-    assert_eq!((world.rqs[0].current(), world.rqs[0].inspect().serving()), (Some(TaskId(1)), Some(kind)));
-    assert_eq!(world.rqs[0].inspect().runs_at(), Prio::DEADLINE);
-    world.pass(ms(1));
-    happen(&mut world, Event::Tick { cpu });
-    assert_eq!(world.rqs[0].server(kind).2, ms(1).to_signed(), "its class's time is charged to it");
-    schedule(&mut world, Leave::Block);
-    assert_eq!(world.rqs[0].server(kind).1, zerolag_model::ServerState::Stopped);
-    assert_eq!((world.rqs[0].current(), world.rqs[0].inspect().serving()), (Some(TaskId(0)), None));
-}
-
-fn run(random: &mut Random<'_>) -> Result<u64, (String, String)> {
-    let setup = setup(random);
+fn run(random: &mut Random<'_>, sched_ext: SchedExt) -> Result<u64, (String, String)> {
+    let setup = setup(random, sched_ext);
     let mut story = format!("{setup:?}\n");
     let mut world = World::new(setup);
     for _ in 0..EVENTS {
@@ -203,7 +172,7 @@ fn run(random: &mut Random<'_>) -> Result<u64, (String, String)> {
     }
 }
 
-fn setup(random: &mut Random<'_>) -> Setup {
+fn setup(random: &mut Random<'_>, sched_ext: SchedExt) -> Setup {
     let nr_cpus = 1 + random.below(5) as u32;
     let active = [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain, RtBalance::PullClaimed];
     let settings = Settings {
@@ -221,6 +190,17 @@ fn setup(random: &mut Random<'_>) -> Setup {
         fair_server_period: Duration::from_millis(3 + random.below(8)),
         fair_server_resched_lost: false, // A fault: nothing that is checked here holds with it.
         ..KernelVersion::V6_12.settings()
+    };
+    let settings = match sched_ext {
+        SchedExt::Off => settings,
+        _ => Settings {
+            sched_ext,
+            sched_ext_slice: Duration::from_micros(500 + 250 * random.below(20)),
+            ext_server: FairServer::ALL[random.below(3) as usize],
+            ext_server_runtime: Duration::from_micros(500 + 250 * random.below(8)),
+            ext_server_period: Duration::from_millis(3 + random.below(8)),
+            ..settings
+        },
     };
     let cpusets = match random.below(8) {
         0..=1 if nr_cpus > 2 => vec![((0..2).map(CpuId).collect(), Partition::Root)],
@@ -247,9 +227,9 @@ fn event(world: &World, random: &mut Random<'_>) -> Event {
         23..=26 => Event::Timer { cpu },
         27..=31 => {
             let cpuset = CpusetId(random.below(world.setup.cpusets.len() as u64 + 1) as u16);
-            Event::Create { by, task, attr: attr(random), affinity: affinity(world, random), cpuset }
+            Event::Create { by, task, attr: attr(world, random), affinity: affinity(world, random), cpuset }
         }
-        32 => Event::SetAttr { by, task, attr: attr(random) },
+        32 => Event::SetAttr { by, task, attr: attr(world, random) },
         33 => Event::SetAffinity { by, task, affinity: affinity(world, random) },
         34 => {
             let priority = RtPriority::new(10 + random.below(5) as i64).expect("1..=99");
@@ -268,10 +248,7 @@ fn event(world: &World, random: &mut Random<'_>) -> Event {
         37 if random.below(2) == 0 => {
             let runtime = Duration::from_micros(500 * random.below(8));
             let period = Duration::from_millis(3 + random.below(8));
-            let kind = match ServerKind::ALL.len() as u64 {
-                1 => ServerKind::Fair,
-                more => ServerKind::ALL[random.below(more) as usize],
-            };
+            let kind = ServerKind::ALL[random.below(ServerKind::ALL.len() as u64) as usize];
             Event::SetServer { cpu, kind, runtime, period }
         }
         37 if random.below(2) == 0 => {
@@ -286,10 +263,13 @@ fn event(world: &World, random: &mut Random<'_>) -> Event {
     }
 }
 
-fn attr(random: &mut Random<'_>) -> SchedAttr {
-    match random.below(9) {
-        0..=1 => SchedAttr::nice(Nice::ZERO),
+fn attr(world: &World, random: &mut Random<'_>) -> SchedAttr {
+    let settings = &world.setup.settings;
+    let kinds = if settings.sched_ext == SchedExt::Off { 9 } else { 13 };
+    match random.below(kinds) {
+        0..=1 => settings.governed(SchedAttr::nice(Nice::ZERO)),
         2..=3 => SchedAttr::fifo_at(10 + random.below(5) as i64),
+        9..=12 => settings.governed(SchedAttr::Fair { policy: FairPolicy::Ext, nice: Nice::ZERO, slice: None }),
         _ => {
             let half_ms = |count| Duration::from_micros(500 * count);
             let runtime = 1 + random.below(4);

@@ -16,19 +16,11 @@ pub enum ServerKind {
     Fair,
     /// The class of a loaded scheduler (`ext_server`).
     Ext,
-    /// The real-time classes. No kernel has this server: in tests it shows that a kind needs only
-    /// these lines.
-    #[cfg(zerolag_second_server)]
-    Rt,
 }
 
 impl ServerKind {
     /// Every kind, in the order of the format's numbers.
-    #[cfg(not(zerolag_second_server))]
     pub const ALL: [Self; 2] = [Self::Fair, Self::Ext];
-    /// Every kind, in the order of the format's numbers.
-    #[cfg(zerolag_second_server)]
-    pub const ALL: [Self; 3] = [Self::Fair, Self::Ext, Self::Rt];
 
     /// Returns the class that it serves.
     #[must_use]
@@ -36,8 +28,6 @@ impl ServerKind {
         match self {
             Self::Fair => ClassId::Fair,
             Self::Ext => ClassId::Ext,
-            #[cfg(zerolag_second_server)]
-            Self::Rt => ClassId::Rt,
         }
     }
 
@@ -47,8 +37,6 @@ impl ServerKind {
         match self {
             Self::Fair => "fair_server",
             Self::Ext => "ext_server",
-            #[cfg(zerolag_second_server)]
-            Self::Rt => "rt_server",
         }
     }
 }

@@ -16,8 +16,10 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
     let (booked, allowed) = (task.dl.reserved.map(|had| had.domain), task.allowed.as_deref());
     let stay = cx.view().stay_in_domain(booked, task.last_cpu, allowed);
     let here = cx.view().online_in_domain(stay, allowed);
-    // If the whole domain is offline the task can go anywhere until it wakes again.
-    let stay = here.or_else(|| cx.view().online_or_other(stay, allowed)).unwrap_or(stay);
+    // If the whole domain is offline the task can go anywhere until it wakes again, if all of its
+    // CPUs are, even where it is not allowed.
+    let own = here.or_else(|| cx.view().online_or_other(stay, allowed));
+    let stay = own.or_else(|| cx.view().online_or_other(stay, None)).unwrap_or(stay);
     if !why.is_wakeup() {
         return stay;
     }

@@ -131,11 +131,16 @@ pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) ->
 }
 
 /// Takes the first task of the machine's queue that may run here, if this CPU is about to pick one
-/// of this class and has none.
+/// of this class and has none. A CPU that goes offline takes its own only.
 #[cold]
 #[inline(never)]
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if !rq.is_online() || rq.has_running() && !is_served(rq) || !ext::is_out_of_work(rq) {
+    if rq.has_running() && !is_served(rq) || !ext::is_out_of_work(rq) {
+        return Step::Done;
+    }
+    if !rq.is_online() {
+        // The tasks that are here already, until they are moved away (`scx_consume_dispatch_q`).
+        ext::take_own(rq, cx);
         return Step::Done;
     }
     // Other CPUs must see that this one idles before it sees that no task waits: see `woken`.

@@ -133,6 +133,12 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> Option<Slot> {
 fn pick_one<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> Option<Slot> {
     // The search for fair tasks, before, has begun an idle period of that class.
     rq.fair.newidle.since = None;
+    // The switch has looked at the machine's queue already, unless the server came first although
+    // other classes have tasks. And what it took may be gone: the kernel keeps its lock from then
+    // to here, this scheduler does not, and a change of the task puts it back.
+    if is_out_of_work(rq) {
+        take_own(rq, cx);
+    }
     let first = rq.ext.local.front().map(|turn| turn.slot);
     match current(rq) {
         Some(turn) if !turn.left.is_zero() => Some(turn.slot),
@@ -144,19 +150,12 @@ fn pick_one<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> Option<Slot> {
     }
 }
 
-/// As [`pick`], for the server of the class, which comes first although other classes have tasks:
-/// if the switch has not looked at the machine's queue for it, the first task there that belongs to
-/// this CPU is made local.
-#[cold]
-#[inline(never)]
-pub(crate) fn pick_served<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> Option<Slot> {
-    if rq.ext.nr_running > 0
-        && is_out_of_work(rq)
-        && let Some((_, slot)) = cx.shared.ext.first_of(rq.cpu()).and_then(|task| cx.shared.home(task))
-    {
+/// Makes the first task of the machine's queue that belongs to this CPU local. This run queue's
+/// lock makes it certain.
+pub(crate) fn take_own<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    if let Some((_, slot)) = cx.shared.ext.first_of(rq.cpu()).and_then(|task| cx.shared.home(task)) {
         make_local(rq, cx, slot);
     }
-    pick(rq, cx)
 }
 
 /// Returns the current task and its slice, if it is of this class.

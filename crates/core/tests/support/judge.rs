@@ -111,8 +111,26 @@ impl World {
         self.jobs[cpu.index()].iter().any(|job| matches!(job, Job::Pick | Job::Carry { then: Then::Pick, .. }))
     }
 
+    /// Does what may end the deadline class of a task. If that task runs, nothing pulls real-time
+    /// tasks to its CPU, then or when it leaves: v7.3 `switched_from_dl` pulls deadline tasks only,
+    /// and `need_pull_rt_task` compares with what it is by then.
+    pub(super) fn demote(&mut self, task: TaskId, change: impl FnOnce(&mut Self) -> bool) -> bool {
+        let is_first = |world: &Self| {
+            let mut here = world.rqs.iter().filter(|rq| rq.current() == Some(task));
+            here.any(|rq| rq.current_prio() == Prio::DEADLINE)
+        };
+        let was_first = is_first(self);
+        let done = change(self);
+        if was_first && !is_first(self) {
+            self.unpulled.fill(true);
+        }
+        done
+    }
+
     /// Notes tasks that wait behind a task with a restricted affinity: the hole that
-    /// `rt_push_skip_stuck` closes.
+    /// `rt_push_skip_stuck` closes. And CPUs whose real-time tasks are throttled: when that ends
+    /// behind a task of a higher class, nothing pushes them until that one leaves (v7.3
+    /// `sched_rt_rq_enqueue` asks for a switch if they come first, and for nothing otherwise).
     fn note_shadows(&mut self) {
         let mut shadowed = vec![None; self.shadowed.len()];
         for rq in &self.rqs {
@@ -127,6 +145,13 @@ impl World {
             }
         }
         self.shadowed = shadowed;
+        let waiting: Vec<TaskId> = self.rqs.iter().flat_map(|rq| self.waiting_rt(rq).map(|(task, _)| task)).collect();
+        for (task, unpulled) in self.unpulled.iter_mut().enumerate() {
+            *unpulled &= waiting.iter().any(|waits| waits.index() == task);
+        }
+        for (cpu, rq) in self.cpus.iter_mut().zip(&self.rqs) {
+            cpu.was_throttled |= rq.inspect().is_rt_throttled();
+        }
     }
 
     /// Returns an event that must still happen, if there is one: a job, a kick, an IPI, a task on
@@ -233,8 +258,11 @@ impl World {
             return Ok(());
         }
         for rq in &self.rqs {
+            let was_throttled = self.cpus[rq.cpu().index()].was_throttled;
             for (task, prio) in self.waiting_rt(rq) {
-                let exempt = !self.setup.settings.rt_push_skip_stuck && self.shadowed[task.index()].is_some();
+                let exempt = was_throttled
+                    || self.unpulled[task.index()]
+                    || !self.setup.settings.rt_push_skip_stuck && self.shadowed[task.index()].is_some();
                 // A task that a server keeps waiting is about to run here: it is not moved.
                 let exempt = exempt || prio.beats(rq.current_prio());
                 let better = self.domain_of(rq.cpu()).find(|cpu| {
@@ -304,12 +332,12 @@ impl World {
             }
         }
         for cpu in &self.cpus {
-            (cpu.kicked, cpu.is_online, cpu.runs).hash(into);
+            (cpu.kicked, cpu.is_online, cpu.runs, cpu.was_throttled).hash(into);
             let mut ipis: Vec<String> = cpu.ipis.iter().map(|work| format!("{work:?}")).collect();
             ipis.sort_unstable();
             ipis.hash(into);
         }
-        self.shadowed.hash(into);
+        (&self.shadowed, &self.unpulled).hash(into);
         hasher.finish()
     }
 }

@@ -127,6 +127,8 @@ pub(crate) struct Cpu {
     pub(crate) is_online: bool,
     /// Its task, according to the last pick.
     pub(crate) runs: Option<TaskId>,
+    /// Whether its real-time tasks were throttled at any time since its last pick.
+    pub(crate) was_throttled: bool,
 }
 
 impl Cpu {
@@ -148,6 +150,8 @@ pub(crate) struct World {
     pub(crate) events: u64,
     /// For each task, the CPU on which it has waited behind a task with a restricted affinity.
     shadowed: Vec<Option<CpuId>>,
+    /// Real-time tasks that have waited since a running deadline task became a fair one.
+    unpulled: Vec<bool>,
     /// Affinity and cpuset of each task.
     where_allowed: Vec<(Option<Arc<CpuMask>>, CpusetId)>,
     /// The partition that each CPU is in.
@@ -180,12 +184,14 @@ impl World {
                     ipis: Vec::new(),
                     timers: [None; RqTimer::ALL.len()],
                     is_online: true,
+                    was_throttled: false,
                     runs: None,
                 })
                 .collect(),
             jobs: (0..setup.nr_cpus as usize + setup.outside).map(|_| VecDeque::new()).collect(),
             places: (0..setup.nr_tasks).map(|_| None).collect(),
             shadowed: vec![None; setup.nr_tasks as usize],
+            unpulled: vec![false; setup.nr_tasks as usize],
             where_allowed: vec![(None, CpusetId::default()); setup.nr_tasks as usize],
             now: Instant::ZERO,
             events: 0,
@@ -214,9 +220,9 @@ impl World {
             Event::Deliver { cpu, nth } => self.deliver(*cpu, *nth),
             Event::Tick { cpu } => self.own(*cpu, &Call::Tick { cpu: *cpu }),
             Event::Timer { cpu } => self.fire(*cpu),
-            Event::SetAttr { by, task, attr } => self.set_attr(*by, *task, *attr),
+            Event::SetAttr { by, task, attr } => self.demote(*task, |world| world.set_attr(*by, *task, *attr)),
             Event::SetAffinity { by, task, affinity } => self.set_affinity(*by, *task, affinity.clone()),
-            Event::Inherit { by, task, from } => self.inherit(*by, *task, *from),
+            Event::Inherit { by, task, from } => self.demote(*task, |world| world.inherit(*by, *task, *from)),
             Event::Offline { cpu } => self.offline(*cpu),
             Event::Evict { cpu } => self.evict(*cpu),
             Event::Online { cpu } => self.online(*cpu),
@@ -455,6 +461,7 @@ impl World {
             Next::Run(task) => Some(task),
         };
         self.cpus[cpu.index()].runs = task;
+        self.cpus[cpu.index()].was_throttled = false;
         if task.is_some() {
             let step = self.step(&Call::Switched { cpu });
             self.push_step(agent, step, Then::Nothing);
@@ -491,22 +498,25 @@ impl World {
         self.own(cpu, &Call::Timer { cpu, timer })
     }
 
-    /// Changes a task wherever it is; `false` if its body is on its way or does not exist.
-    fn change(&mut self, by: Agent, task: TaskId, parked: &Call, queued: impl FnOnce(CpuId) -> Call) -> bool {
+    /// Changes a task wherever it is, if its body is not on its way and exists; returns whether it
+    /// was changed: not if that is refused, or if it was parked meanwhile.
+    fn change(&mut self, by: Agent, task: TaskId, parked: &Call, queued: impl FnOnce(CpuId) -> Call) -> Option<bool> {
         if !self.is_free(by) || task.index() >= self.places.len() {
-            return false;
+            return None;
         }
         match (self.places[task.index()].take(), self.scheduler.home(task)) {
             (other @ (None | Some(Place::OnItsWay | Place::Dead)), _) => {
                 self.places[task.index()] = other;
-                return false;
+                None
             }
             (Some(Place::Parked(parcel)), _) => {
                 self.hand = Some(parcel);
-                if let Err(error) = self.call(parked) {
-                    assert!(is_refusal(&error), "task {task} cannot be changed: {error}");
+                let changed = self.call(parked);
+                if let Err(error) = &changed {
+                    assert!(is_refusal(error), "task {task} cannot be changed: {error}");
                 }
                 self.places[task.index()] = self.hand.take().map(Place::Parked);
+                Some(changed.is_ok())
             }
             (Some(place @ (Place::Queued | Place::Delayed)), Home::Rq(home)) => {
                 let asleep = matches!(place, Place::Delayed);
@@ -519,28 +529,29 @@ impl World {
                             self.jobs[by.0].push_back(Job::Place { parcel, why, target: None });
                         }
                         self.push_step(by, step, Then::Nothing);
+                        Some(true)
                     }
                     Ok(Answer::NotHere) if asleep => {
                         // It slept and has been parked without the change.
                         assert!(matches!(self.places[task.index()], Some(Place::Parked(_))), "task {task} is lost");
+                        Some(false)
                     }
-                    Err(error) if is_refusal(&error) => {}
+                    Err(error) if is_refusal(&error) => Some(false),
                     other => panic!("task {task} cannot be changed: {other:?}"),
                 }
             }
             (Some(Place::Queued | Place::Delayed), Home::Parcel) => panic!("task {task} is queued, but has no home"),
         }
-        true
     }
 
     fn set_attr(&mut self, by: Agent, task: TaskId, attr: SchedAttr) -> bool {
         let parked = Call::SetAttrParked { task, attr, by: self.cpu_of(by) };
-        self.change(by, task, &parked, |cpu| Call::SetAttr { cpu, task, attr })
+        self.change(by, task, &parked, |cpu| Call::SetAttr { cpu, task, attr }).is_some()
     }
 
     fn inherit(&mut self, by: Agent, task: TaskId, from: Option<Lent>) -> bool {
         let parked = Call::InheritParked { task, from, by: self.cpu_of(by) };
-        self.change(by, task, &parked, |cpu| Call::Inherit { cpu, task, from })
+        self.change(by, task, &parked, |cpu| Call::Inherit { cpu, task, from }).is_some()
     }
 
     fn set_affinity(&mut self, by: Agent, task: TaskId, affinity: Option<Arc<CpuMask>>) -> bool {
@@ -548,14 +559,13 @@ impl World {
         if !self.has_room(affinity.as_deref(), cpuset) {
             return false;
         }
-        let asleep = matches!(self.places.get(task.index()), Some(Some(Place::Delayed)));
         let parked = Call::SetAffinityParked { task, affinity: affinity.clone(), by: self.cpu_of(by) };
         let queued = |cpu| Call::SetAffinity { cpu, task, affinity: affinity.clone() };
-        let done = self.change(by, task, &parked, queued);
-        if done && !asleep {
+        let changed = self.change(by, task, &parked, queued);
+        if changed == Some(true) {
             self.where_allowed[task.index()].0 = affinity;
         }
-        done
+        changed.is_some()
     }
 
     fn offline(&mut self, cpu: CpuId) -> bool {

@@ -147,8 +147,6 @@ impl Settings {
         match kind {
             ServerKind::Fair => self.fair_server_params(cpu),
             ServerKind::Ext => self.ext_server_params(),
-            #[cfg(zerolag_second_server)]
-            ServerKind::Rt => ServerParams { runtime: Duration::ZERO, ..ServerParams::DEFAULT },
         }
     }
 }
@@ -200,7 +198,7 @@ mod tests {
     fn the_servers_that_no_class_needs_have_no_bandwidth_since_7_2() {
         let on = |kernel: KernelVersion, sched_ext| {
             let settings = Settings { sched_ext, ..kernel.settings() };
-            ServerKind::ALL.map(|kind| settings.server_params(CpuId(0), kind).is_on())[..2].to_vec()
+            ServerKind::ALL.map(|kind| settings.server_params(CpuId(0), kind).is_on()).to_vec()
         };
         let (off, partial, all) = (SchedExt::Off, SchedExt::Partial, SchedExt::All);
         let (old, new) = (KernelVersion::V7_0, KernelVersion::V7_2);
