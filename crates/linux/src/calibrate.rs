@@ -6,6 +6,7 @@
 mod events;
 mod fair;
 mod locks;
+mod threads;
 
 use crate::host::cpu_set;
 use crate::{clock, sys};
@@ -21,6 +22,7 @@ use std::io::{Read, Write};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
+pub use threads::{Kind, online_cpus};
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Nice, RtPriority, SchedAttr};
 
 /// The measurements: samples in nanoseconds, sorted.

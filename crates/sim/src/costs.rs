@@ -113,6 +113,33 @@ pub struct Costs {
     pub stolen: Standstills,
     /// When all CPUs stand still at once (SMI).
     pub smi: Standstills,
+    /// The kernel's own threads of the fair class. The machine does not start them: what makes
+    /// its program adds them.
+    pub threads: Vec<KernelThread>,
+}
+
+/// A thread of the kernel that runs now and then. The times between two runs are exponential, the
+/// lengths lognormal.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelThread {
+    /// Its name. With `per_cpu` the CPU's number follows: `kworker/` is `kworker/0` on the first.
+    pub name: String,
+    /// Whether each CPU has one of its own, or the machine has one that may run everywhere.
+    #[serde(default)]
+    pub per_cpu: bool,
+    /// The mean time from the end of a run to the next one.
+    #[serde(deserialize_with = "distance")]
+    pub every: Duration,
+    /// The time that half of its runs take at most.
+    #[serde(deserialize_with = "duration")]
+    pub median: Duration,
+    /// The time that nine tenths of its runs take at most.
+    #[serde(deserialize_with = "duration")]
+    pub p90: Duration,
+    /// The longest run.
+    #[serde(deserialize_with = "duration")]
+    pub longest: Duration,
 }
 
 /// A state of an idle CPU (`cpuidle`).
@@ -262,6 +289,7 @@ impl Costs {
             migrate_late: Sketch::default(),
             stolen: Standstills::default(),
             smi: Standstills::default(),
+            threads: Vec::new(),
         }
     }
 
@@ -331,6 +359,7 @@ impl Costs {
             migrate_late: Sketch::default(),
             stolen: Standstills::default(),
             smi: Standstills::default(),
+            threads: Vec::new(),
         }
     }
 
@@ -443,6 +472,16 @@ impl Show for Vec<IdleState> {
     }
 }
 
+impl Show for Vec<KernelThread> {
+    fn show(&self) -> String {
+        let thread = |thread: &KernelThread| {
+            let KernelThread { name, every, median, p90, longest, .. } = thread;
+            format!("{name} each {every} for {median}, {p90} in a tenth of runs, {longest} at most")
+        };
+        if self.is_empty() { "none".to_owned() } else { self.iter().map(thread).collect::<Vec<_>>().join("; ") }
+    }
+}
+
 macro_rules! file {
     ($($field:ident: $kind:ty = $with:literal,)+) => {
         impl Costs {
@@ -511,6 +550,7 @@ file! {
     migrate_late: Sketch = "some",
     stolen: Standstills = "some",
     smi: Standstills = "some",
+    threads: Vec<KernelThread> = "some_threads",
 }
 
 /// The longest cost of one operation; a longer one is a mistake in the profile.
@@ -523,6 +563,25 @@ fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duratio
         return Err(serde::de::Error::custom(format_args!("a cost of {value} is longer than {LONGEST}")));
     }
     Ok(value)
+}
+
+fn distance<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let value: Duration = String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)?;
+    if value.is_zero() { Err(serde::de::Error::custom("it must be positive")) } else { Ok(value) }
+}
+
+fn some_threads<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<KernelThread>>, D::Error> {
+    let threads = Vec::<KernelThread>::deserialize(deserializer)?;
+    let is_ordered = |thread: &&KernelThread| {
+        !thread.median.is_zero() && thread.median <= thread.p90 && thread.p90 <= thread.longest
+    };
+    match threads.iter().find(|thread| !is_ordered(thread)) {
+        Some(wrong) => Err(serde::de::Error::custom(format_args!(
+            "{}: median, p90 and longest must be positive and not decrease",
+            wrong.name
+        ))),
+        None => Ok(Some(threads)),
+    }
 }
 
 fn some_duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
@@ -577,6 +636,14 @@ mod tests {
             ("tick = \"3\"", "needs a unit"),
             ("tick = \"2s\"", "longer than 1s"),
             ("smt_speed_percent = 0", "outside 1..=100"),
+            (
+                "threads = [{ name = \"k\", every = \"0s\", median = \"1us\", p90 = \"1us\", longest = \"1us\" }]",
+                "positive",
+            ),
+            (
+                "threads = [{ name = \"k\", every = \"20s\", median = \"2us\", p90 = \"1us\", longest = \"3us\" }]",
+                "k: median",
+            ),
         ] {
             let message = Costs::from_toml("x", text).expect_err(text).to_string();
             assert!(message.contains(what) && message.contains("line 1"), "{message}");

@@ -252,6 +252,17 @@ impl Dist {
         })
     }
 
+    /// Returns the lognormal distribution with a median and a time that nine tenths do not exceed.
+    /// A `p90` not above the median is one just above it.
+    ///
+    /// # Errors
+    /// As [`lognormal`](Self::lognormal).
+    pub fn lognormal_through(median: Duration, p90: Duration, bounds: Bounds) -> Result<Self, DistError> {
+        // The 90 % point of the standard normal distribution.
+        let sigma = libm::log(positive("p90", p90)? / positive("median", median)?) / 1.281_551_565_5;
+        Self::lognormal(median, sigma.clamp(0.001, 10.0), bounds)
+    }
+
     /// Returns the distribution that takes one of several times, each with a probability
     /// proportional to its weight.
     ///

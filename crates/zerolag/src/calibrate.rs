@@ -52,6 +52,7 @@ mod profile;
 mod programs;
 mod spread;
 pub mod standstill;
+mod threads;
 
 use self::fit::Fit;
 use crate::calibrate::standstill::Standing;
@@ -339,6 +340,8 @@ pub struct Calibration {
     pub late: Vec<u64>,
     /// With it: when CPUs stood still.
     pub standing: Standing,
+    /// Whether `costs.threads` are those of this host; otherwise they are built in.
+    pub has_threads: bool,
     /// Omissions, with their reasons.
     pub notes: Vec<String>,
 }
@@ -461,7 +464,14 @@ pub fn calibrate(
         spread::set(&mut fit.costs, &direct);
         fit.costs.timer_late = spread::without(&fit.costs.timer_late, &fit.costs);
     }
-    Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late, standing, notes })
+    let kinds = match events {
+        Some(events) => events.threads(threads::WATCHED).map_err(CalibrateError)?,
+        None => Vec::new(),
+    };
+    let of_host = threads::of(&kinds, zerolag_linux::calibrate::online_cpus());
+    let has_threads = !of_host.is_empty();
+    fit.costs.threads = if has_threads { of_host } else { crate::background::idle() };
+    Ok(Calibration { costs: fit.costs, kernel: fit.kernel, compared, direct, late, standing, has_threads, notes })
 }
 
 /// Whether the host's noise is recorded.
@@ -640,6 +650,7 @@ mod tests {
             direct,
             late: Vec::new(),
             standing: Standing::default(),
+            has_threads: false,
             notes: Vec::new(),
         }
     }

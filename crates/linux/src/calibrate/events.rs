@@ -5,6 +5,7 @@
 //! by which traces measure a wakeup. So this needs a trace: [`Events`] reads a directory of
 //! tracefs.
 
+use crate::calibrate::threads::{self, Kind};
 use crate::calibrate::{LESS_URGENT, NICE, PANICKED, URGENT, WATCHED_AFTER, WATCHED_BEFORE, spawn};
 use crate::cgroup::{Groups, Hierarchy};
 use crate::clock;
@@ -77,6 +78,17 @@ impl Events {
     fn write(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.dir.join(file);
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Returns which of the kernel's own fair threads run within a time, in which this process does
+    /// nothing.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub fn threads(&self, time: std::time::Duration) -> Result<Vec<Kind>, String> {
+        self.write("trace", "")?;
+        std::thread::sleep(time);
+        Ok(threads::kinds_in(&self.read()?, threads::is_kernels))
     }
 
     fn read(&self) -> Result<String, String> {

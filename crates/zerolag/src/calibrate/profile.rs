@@ -1,6 +1,6 @@
 //! The file of a calibrated profile: each entry with its origin.
 
-use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, picks, spread, standstill};
+use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, picks, spread, standstill, threads};
 use zerolag_linux::calibrate::Direct;
 use zerolag_linux::figures::quantile;
 use zerolag_model::Duration;
@@ -108,6 +108,7 @@ impl Calibration {
                 spread::text(&costs.timer_late)
             ));
         }
-        text + &spread::rows(costs) + &standstill::rows(&self.standing)
+        let threads = threads::rows(&costs.threads, self.has_threads);
+        text + &spread::rows(costs) + &standstill::rows(&self.standing) + &threads
     }
 }

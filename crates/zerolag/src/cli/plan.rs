@@ -1,7 +1,7 @@
 //! The simulation of a run: a workload's file under the values of the command line.
 
 use super::failure::{Failure, eprint_carets, eprintln_lossy};
-use super::options::{Background, KernelArgs, RunArgs, SimArgs, WorkloadArgs};
+use super::options::{KernelArgs, RunArgs, SimArgs, WorkloadArgs};
 use zerolag::Workload;
 use zerolag::simulation::{Note, Prepared, Simulation};
 
@@ -35,9 +35,7 @@ pub(super) fn simulation_with(workload: Workload, sim: &SimArgs, kernel: &Kernel
     if let Some(seed) = sim.seed {
         simulation = simulation.seed(seed);
     }
-    if sim.background == Background::Kernel {
-        simulation = simulation.with_kernel_threads();
-    }
+    simulation = simulation.background(sim.background.threads());
     sim.machine.set.iter().fold(simulation, |simulation, (key, value)| simulation.set(key, value))
 }
 

@@ -10,6 +10,7 @@
 
 use super::plan::{DEFAULT_DURATION, Histograms, Observe, Plan};
 use super::result::RunResult;
+use crate::background::Background;
 use crate::error::{Error, ValueError};
 use crate::goals;
 use crate::knob::{Knob, Part};
@@ -82,7 +83,7 @@ pub struct Simulation {
     costs: Option<Profile>,
     seed: Option<u64>,
     duration: Option<Duration>,
-    has_kernel_threads: bool,
+    background: Background,
     observe: Observe,
     kept: Kept,
     cancel: Cancel,
@@ -219,7 +220,7 @@ impl Simulation {
             costs: None,
             seed: None,
             duration: None,
-            has_kernel_threads: false,
+            background: Background::Profile,
             observe: Observe { histograms: Histograms::On, ..Observe::default() },
             kept: Kept::default(),
             cancel: Cancel::default(),
@@ -301,12 +302,18 @@ impl Simulation {
         self
     }
 
-    /// Adds the kernel's own threads of the fair class
-    /// ([`background`](crate::background)).
+    /// Sets which of the kernel's own threads run besides the workload; by default those of the
+    /// cost profile ([`background`](crate::background)).
     #[must_use]
-    pub const fn with_kernel_threads(mut self) -> Self {
-        self.has_kernel_threads = true;
+    pub const fn background(mut self, background: Background) -> Self {
+        self.background = background;
         self
+    }
+
+    /// Adds the kernel's own threads of a loaded machine: [`Background::Kernel`].
+    #[must_use]
+    pub const fn with_kernel_threads(self) -> Self {
+        self.background(Background::Kernel)
     }
 
     /// Lets another thread end the run.
@@ -430,9 +437,15 @@ impl Simulation {
         }
         let partitions = plan.invalid_partitions();
         notes.extend(partitions.into_iter().map(|cpuset| Note::InvalidPartition { cpuset: cpuset.to_owned() }));
-        if self.has_kernel_threads {
+        let of_profile = &plan.config.costs.threads;
+        let has_threads = match self.background {
+            Background::Profile => !of_profile.is_empty(),
+            Background::None => false,
+            Background::Idle | Background::Kernel => true,
+        };
+        if has_threads {
             let mut program = (*plan.program).clone();
-            crate::background::add_to(&mut program, plan.config.topology.nr_cpus());
+            self.background.add_to(&mut program, plan.config.topology.nr_cpus(), of_profile);
             plan.program = Arc::new(program);
         }
         if plan.config.duration.is_none() && plan.is_endless() {

@@ -25,7 +25,7 @@ mod trace;
 mod workload;
 
 pub(crate) use run::{
-    Background, DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RunArgs, RunsArgs, SimArgs,
+    DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RunArgs, RunsArgs, SimArgs,
 };
 pub(crate) use trace::{TRACE, TraceArgs};
 pub(crate) use workload::WorkloadArgs;

@@ -46,8 +46,8 @@ pub(crate) struct SimArgs {
     /// Seed of all random numbers [default: the file's, else 0]
     #[arg(help_heading = MACHINE, long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
-    /// Threads of the kernel besides the workload: `kernel` adds kworker, ksoftirqd and rcu_preempt
-    #[arg(help_heading = MACHINE, long, value_enum, value_name = "THREADS", default_value = "none")]
+    /// The kernel's own threads besides the workload
+    #[arg(help_heading = MACHINE, long, value_enum, value_name = "THREADS", default_value = "profile")]
     pub(crate) background: Background,
     #[command(flatten)]
     pub(crate) quiet: QuietArgs,
@@ -56,10 +56,25 @@ pub(crate) struct SimArgs {
 /// The threads besides a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Background {
+    /// Those of the cost profile: a calibrated one has those of its host, others have none
+    Profile,
     /// None
     None,
-    /// The kernel's own of the fair class, as measured on a loaded machine
+    /// kworker, kcompactd and rcu_preempt, as measured on an idle machine
+    Idle,
+    /// kworker, ksoftirqd and rcu_preempt, as measured on a loaded machine
     Kernel,
+}
+
+impl Background {
+    pub(crate) const fn threads(self) -> zerolag::background::Background {
+        match self {
+            Self::Profile => zerolag::background::Background::Profile,
+            Self::None => zerolag::background::Background::None,
+            Self::Idle => zerolag::background::Background::Idle,
+            Self::Kernel => zerolag::background::Background::Kernel,
+        }
+    }
 }
 
 impl SimArgs {
