@@ -1,5 +1,5 @@
 //! Readers of RCU, the tasks that wait for them, and the thread of grace periods
-//! ([`Rcu`](crate::program::shared::rcu::Rcu)).
+//! ([`Rcu`]).
 //!
 //! The thread `rcu_preempt` sleeps between its looks, and is woken earlier by the end of the last
 //! section that it waits for. It can be late: it is a fair task, or real-time of
