@@ -465,7 +465,7 @@ pub fn calibrate(
         fit.costs.timer_late = spread::without(&fit.costs.timer_late, &fit.costs);
     }
     let kinds = match events {
-        Some(events) => events.threads(threads::WATCHED).map_err(CalibrateError)?,
+        Some(events) => events.threads(threads::WATCHED, interrupted).map_err(CalibrateError)?,
         None => Vec::new(),
     };
     let of_host = threads::of(&kinds, zerolag_linux::calibrate::online_cpus());

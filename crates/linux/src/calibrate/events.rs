@@ -84,10 +84,21 @@ impl Events {
     /// nothing.
     ///
     /// # Errors
-    /// The trace cannot be read.
-    pub fn threads(&self, time: std::time::Duration) -> Result<Vec<Kind>, String> {
+    /// The trace cannot be read, or the run was interrupted.
+    pub fn threads(
+        &self,
+        time: std::time::Duration,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Kind>, String> {
         self.write("trace", "")?;
-        std::thread::sleep(time);
+        let end = clock::now() + Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        while clock::now() < end {
+            // Often enough for Ctrl-C, seldom enough not to be seen in what is watched.
+            clock::sleep_until(end.min(clock::now() + Duration::from_millis(500)));
+            if interrupted() {
+                return Err("interrupted".to_owned());
+            }
+        }
         Ok(threads::kinds_in(&self.read()?, threads::is_kernels))
     }
 
