@@ -228,7 +228,11 @@ fn delays_in(trace: &str, tid: i32) -> Vec<u64> {
 /// Returns the time of a line of a trace in nanoseconds: `NAME-PID [CPU] FLAGS SECONDS.MICROS:
 /// EVENT: ...`.
 fn time_of(line: &str) -> Option<u64> {
-    let (head, _) = line.split_once(": ")?;
+    time_at_end(line.split_once(": ")?.0)
+}
+
+/// Returns the time with which the head of a line ends.
+pub(super) fn time_at_end(head: &str) -> Option<u64> {
     let (seconds, micros) = head.rsplit_once(' ')?.1.split_once('.')?;
     let (seconds, micros): (u64, u64) = (seconds.parse().ok()?, micros.parse().ok()?);
     Some(seconds * 1_000_000_000 + micros * 1_000)

@@ -1,6 +1,7 @@
 //! Which of the kernel's own fair threads run on this host, how often and for how long: from the
 //! kernel's `sched_switch` of some seconds.
 
+use crate::calibrate::events::time_at_end;
 use std::collections::BTreeMap;
 use zerolag_model::{CpuMask, Duration};
 
@@ -68,9 +69,7 @@ fn kind_of(name: &str) -> (String, bool) {
 fn switch(line: &str) -> Option<(u64, &str, &str)> {
     let (head, text) = line.split_once(": sched_switch: ")?;
     let cpu = head.rsplit_once('[')?.1.split_once(']')?.0;
-    let (seconds, micros) = head.rsplit_once(' ')?.1.split_once('.')?;
-    let (seconds, micros): (u64, u64) = (seconds.parse().ok()?, micros.parse().ok()?);
-    Some((seconds * 1_000_000_000 + micros * 1_000, cpu, text))
+    Some((time_at_end(head)?, cpu, text))
 }
 
 /// Returns whether a thread is one of the kernel's: `PF_KTHREAD` among its flags.
@@ -90,7 +89,7 @@ pub fn online_cpus() -> usize {
 }
 
 impl Kind {
-    /// Returns the time that some of its runs, in millionths of them, take at most.
+    /// Returns the time that some of its runs, in thousandths of them, take at most.
     #[must_use]
     pub fn quantile(&self, permille: usize) -> Duration {
         let last = self.runs.len().saturating_sub(1);
