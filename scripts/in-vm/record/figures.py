@@ -216,7 +216,8 @@ def main(out, workload, cpus, *recordings):
         # With `idle=poll` the tick goes on in idle CPUs.
         settings += ["nohz=off"] if cpus > 1 else []
         case += ["settings = { " + ", ".join(f'"{key}" = "{value}"' for key, value in (one.split("=") for one in settings)) + " }"]
-        if cpus == 1:
+        # A task that is alone all the time has no turns.
+        if cpus == 1 and figures.sequence:
             file = f"sequences/{name}-{series or kernel}.txt"
             (out / file).write_text("".join(f"{task} {length}\n" for task, length in figures.sequence[:TURNS]))
             case += [f'sequence = "{file}"']

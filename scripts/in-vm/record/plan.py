@@ -4,9 +4,13 @@
 Phase `start` of a task is its own start: it runs for a moment and sleeps until the workload begins, at 200 ms, or a little later. play.c does that by
 itself, so that only the rest is planned.
 
-    plan.py WORKLOAD.toml OUT    writes OUT.play (for play.c), OUT.make and OUT.remove (shell: groups and cpusets)
+    plan.py WORKLOAD.toml[:PARAMETER=VALUE,...] OUT    writes OUT.play (for play.c), OUT.make and OUT.remove (shell: groups and cpusets)
+    plan.py --name WORKLOAD.toml[:...]                 prints the name of its recordings: that of the workload, with the values of its parameters
+
+A workload without phases begins as it is. `count=/GROUP FROM TO` beside the parameters is a window in which the counters of that group are read.
 """
 
+import pathlib
 import re
 import sys
 import tomllib
@@ -14,6 +18,7 @@ import tomllib
 ROOT = "/sys/fs/cgroup"
 BEGIN = 200_000_000  # of the workload, in ns: the tasks are created before
 POLICIES = {"OTHER": 0, "FIFO": 1, "RR": 2, "BATCH": 3, "IDLE": 5, "DEADLINE": 6}
+SERVER = "/sys/kernel/debug/sched/fair_server"
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
@@ -37,12 +42,12 @@ def steps(steps):
             yield "yield"
             continue
         ((verb, value),) = step.items()
-        if verb in ("run", "sleep"):
+        if verb in ("run", "spin", "sleep"):
             yield f"{verb} {time(value)}"
         elif verb == "timer":
             assert set(value) == {"period"}, value
             yield f"timer {time(value['period'])}"
-        elif verb in ("lock", "unlock"):
+        elif verb in ("lock", "unlock", "barrier"):
             yield f"{verb} {value}"
         elif verb in ("pipe_read", "pipe_write"):
             name, size = (value, 4096) if isinstance(value, str) else (value["pipe"], value.get("bytes", 4096))
@@ -51,10 +56,41 @@ def steps(steps):
             raise SystemExit(f"step `{verb}` is not known to play.c")
 
 
+def settings(settings):
+    """Shell lines for the settings of a workload, and those that put the kernel's own back."""
+    for key, value in settings.items():
+        if key.startswith("fair_server."):
+            file = key.removeprefix("fair_server.")
+            yield (
+                f"for cpu in {SERVER}/cpu*; do cat $cpu/{file} > /tmp/{file}; echo {time(value)} > $cpu/{file}; done",
+                f"for cpu in {SERVER}/cpu*; do cat /tmp/{file} > $cpu/{file}; done",
+            )
+        elif (key, value) == ("rt_throttling", "off"):
+            file = "/proc/sys/kernel/sched_rt_runtime_us"
+            yield f"cat {file} > /tmp/rt; echo -1 > {file}", f"cat /tmp/rt > {file}"
+        else:
+            raise SystemExit(f"setting `{key}` is not known to plan.py")
+
+
+def parameters(workload):
+    path, _, values = workload.partition(":")
+    return pathlib.Path(path), dict(value.split("=") for value in values.split(",") if value)
+
+
+def name(workload):
+    path, values = parameters(workload)
+    return re.sub(r"[^A-Za-z0-9]+", "-", " ".join([path.stem, *(value for key, value in values.items() if key != "count")]))
+
+
 def main(workload, out):
-    with open(workload, "rb") as file:
-        scenario = tomllib.load(file)
-    play, make, remove = [f"duration {time(scenario['duration']) - BEGIN}"], [], []
+    path, values = parameters(workload)
+    scenario = tomllib.loads(re.sub(r"\$\{(\w+)\}", lambda found: values[found.group(1)], path.read_text()))
+    if "count" in values:
+        group, begin, end = values["count"].split()
+        play = [f"duration {time(end)}", f"count {ROOT}{group}/cpu.stat {time(begin)}"]
+    else:
+        play = [f"duration {time(scenario['duration']) - BEGIN}"]
+    make, remove = [], []
     paths = []
     # Only the controllers that the workload names: with `cpu` a cpuset would be a group of one task's weight too.
     controllers = [name for name, key in (("cpu", "group"), ("cpuset", "cpuset")) if scenario.get(key)]
@@ -80,12 +116,21 @@ def main(workload, out):
         if cpuset.get("partition"):
             make.append(f"echo {cpuset['partition']} > {ROOT}/{name}/cpuset.cpus.partition")
             make.append(f"cat {ROOT}/{name}/cpuset.cpus.partition")
+    pairs = list(settings(scenario.get("settings", {})))
+    make += [line for line, _ in pairs]
+    remove += [line for _, line in reversed(pairs)]
     remove += [f"rmdir {ROOT}/{path}" for path in reversed(paths)]
     remove += [f"echo -{name} > {ROOT}/cgroup.subtree_control" for name in controllers]
     for name, mutex in scenario.get("mutex", {}).items():
         play.append(f"mutex {name}" + (" inherit" if mutex.get("protocol") == "inherit" else ""))
-    known = {"policy", "nice", "priority", "runtime", "deadline", "period", "slice", "cpus", "group", "cpuset", "delay", "phase"}
+    for name, barrier in scenario.get("barrier", {}).items():
+        play.append(f"parties {name} {barrier['parties']}")
+    tasks = {}
     for name, task in scenario["task"].items():
+        instances = int(task.pop("instances", 1))
+        tasks |= {f"{name}-{i}" if instances > 1 else name: task for i in range(instances)}
+    known = {"steps", "policy", "nice", "priority", "runtime", "deadline", "period", "slice", "cpus", "group", "cpuset", "delay", "phase"}
+    for name, task in tasks.items():
         unknown = set(task) - known
         assert not unknown, f"{name}: {unknown}"
         policy = POLICIES[task.get("policy", "OTHER").upper().removeprefix("SCHED_")]
@@ -95,10 +140,11 @@ def main(workload, out):
                 play.append(f"{key} {task[key]}")
         if "slice" in task:
             play.append(f"runtime {time(task['slice'])}")
-        start, work = task["phase"]
-        assert (start["name"], work["name"]) == ("start", "work"), name
-        delay = time(task["delay"]) + time(start["steps"][-1]["timer"]["period"]) - BEGIN
-        play.append(f"delay {delay}")
+        start, work = task.get("phase", [None, task])
+        if start:
+            assert (start["name"], work["name"]) == ("start", "work"), name
+            delay = time(task["delay"]) + time(start["steps"][-1]["timer"]["period"]) - BEGIN
+            play.append(f"delay {delay}")
         for key in ("runtime", "deadline", "period"):
             if key in task:
                 play.append(f"{key} {time(task[key])}")
@@ -116,4 +162,7 @@ def main(workload, out):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--name":
+        print(name(sys.argv[2]))
+    else:
+        main(*sys.argv[1:])

@@ -29,18 +29,20 @@
 #include <unistd.h>
 
 enum { NAMED = 16, STEPS = 16, TASKS = 32, READ_NS = 2000, TURN_NS = 60000 };
-enum verb { RUN, SLEEP, TIMER, LOCK, UNLOCK, READ, WRITE, YIELD };
+enum verb { RUN, SPIN, SLEEP, TIMER, LOCK, UNLOCK, READ, WRITE, BARRIER, YIELD };
 struct attr { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; };
 struct step { enum verb verb; uint64_t value; int resource; };
 struct task { char name[16], group[128]; struct attr attr; uint64_t cpus, delay; int steps; struct step step[STEPS]; };
 
 static struct task task[TASKS];
-static int tasks, mutexes, pipes;
+static int tasks, mutexes, pipes, barriers;
 static long cpus;
-static char mutex_name[NAMED][16], pipe_name[NAMED][16];
+static char mutex_name[NAMED][16], pipe_name[NAMED][16], barrier_name[NAMED][16];
 static int pipe_end[NAMED][2];
 static uint64_t duration = 4000000000;
-static struct shared { uint64_t origin; pthread_mutex_t mutex[NAMED]; } *shared;
+static char counted[128];
+static uint64_t count_from;
+static struct shared { uint64_t origin; pthread_mutex_t mutex[NAMED]; pthread_barrier_t barrier[NAMED]; } *shared;
 
 static void die(const char *what) { fprintf(stderr, "play: %s: %s\n", what, strerror(errno)); exit(1); }
 static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
@@ -76,6 +78,7 @@ static void play(struct task *me)
 		struct step *s = &me->step[i];
 		switch (s->verb) {
 		case RUN: run(s->value); break;
+		case SPIN: for (uint64_t end = now() + s->value; now() < end;); break;
 		case SLEEP: sleep_for(s->value); break;
 		case TIMER:
 			next += s->value;
@@ -85,6 +88,7 @@ static void play(struct task *me)
 		case UNLOCK: if ((errno = pthread_mutex_unlock(&shared->mutex[s->resource]))) die("unlock"); break;
 		case READ: if (read(pipe_end[s->resource][0], bytes, s->value) < 1) die("read"); break;
 		case WRITE: if (write(pipe_end[s->resource][1], bytes, s->value) < 1) die("write"); break;
+		case BARRIER: pthread_barrier_wait(&shared->barrier[s->resource]); break;
 		case YIELD: sched_yield(); break;
 		}
 	}
@@ -108,6 +112,15 @@ static void make_mutex(const char *name, int inherits)
 	if ((errno = pthread_mutex_init(&shared->mutex[i], &a))) die("mutex");
 }
 
+static void make_barrier(const char *name, unsigned parties)
+{
+	pthread_barrierattr_t a;
+	int i = named(barrier_name, &barriers, name);
+	pthread_barrierattr_init(&a);
+	pthread_barrierattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	if ((errno = pthread_barrier_init(&shared->barrier[i], &a, parties))) die("barrier");
+}
+
 static void read_plan(FILE *f)
 {
 	char line[512], word[6][128];
@@ -117,7 +130,9 @@ static void read_plan(FILE *f)
 		if (n < 1) continue;
 		uint64_t v = n > 1 ? strtoull(word[1], 0, 0) : 0;
 		if (!strcmp(word[0], "duration")) duration = v;
+		else if (!strcmp(word[0], "count")) { snprintf(counted, sizeof counted, "%s", word[1]); count_from = strtoull(word[2], 0, 0); }
 		else if (!strcmp(word[0], "mutex")) make_mutex(word[1], n > 2);
+		else if (!strcmp(word[0], "parties")) make_barrier(word[1], strtoul(word[2], 0, 0));
 		else if (!strcmp(word[0], "task")) {
 			t = &task[tasks++];
 			t->attr.size = 48;
@@ -134,14 +149,26 @@ static void read_plan(FILE *f)
 		else if (!strcmp(word[0], "group")) snprintf(t->group, sizeof t->group, "%s", word[1]);
 		else {
 			struct step *s = &t->step[t->steps++];
-			static const char *verbs[] = { "run", "sleep", "timer", "lock", "unlock", "read", "write", "yield" };
+			static const char *verbs[] = { "run", "spin", "sleep", "timer", "lock", "unlock", "read", "write", "barrier", "yield" };
 			for (s->verb = RUN; s->verb <= YIELD && strcmp(word[0], verbs[s->verb]); s->verb++);
 			if (s->verb > YIELD) { errno = EINVAL; die(word[0]); }
 			if (s->verb == LOCK || s->verb == UNLOCK) s->resource = named(mutex_name, &mutexes, word[1]);
+			else if (s->verb == BARRIER) s->resource = named(barrier_name, &barriers, word[1]);
 			else if (s->verb == READ || s->verb == WRITE) { s->resource = named(pipe_name, &pipes, word[1]); s->value = strtoull(word[2], 0, 0); }
 			else s->value = v;
 		}
 	}
+}
+
+/* The counters of a group's cpu.stat at the beginning and at the end of a window. */
+static void count(const char *when)
+{
+	char line[128], key[64];
+	unsigned long long v;
+	FILE *f = fopen(counted, "r");
+	if (!f) die(counted);
+	while (fgets(line, sizeof line, f)) if (sscanf(line, "%63s %llu", key, &v) == 2) printf("%s.%s %llu\n", when, key, v);
+	fclose(f);
 }
 
 /* The next tick of this CPU: the timer of the tick, in /proc/timer_list; 0 while it is being handled. */
@@ -211,7 +238,9 @@ int main(int argc, char **argv)
 	printf("origin %llu\n", (unsigned long long)shared->origin);
 	fflush(stdout);
 	if (now() > shared->origin) { errno = ETIME; die("too many tasks for the time before the start"); }
+	if (*counted) { sleep_until(shared->origin + count_from); count("from"); }
 	sleep_until(shared->origin + duration);
+	if (*counted) count("to");
 	for (int i = 0; i < tasks; i++) kill(pid[i], SIGKILL);
 	for (int i = 0; i < tasks; i++) {
 		int status;

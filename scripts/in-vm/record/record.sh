@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records workloads on a kernel in a virtual machine in virtual time: a trace of the scheduler's events per workload.
 #
-#   scripts/in-vm/record/record.sh KERNEL_IMAGE CPUS OUT WORKLOAD.toml...
+#   scripts/in-vm/record/record.sh KERNEL_IMAGE CPUS OUT WORKLOAD.toml[:PARAMETER=VALUE,...]...
 #
 # Plays each workload TAKES times (1). Writes OUT/NAME.TAKE.txt.gz (text of tracefs), OUT/NAME.TAKE.origin (the instant of the workload's start, in ns) and
 # OUT/log. figures.py turns traces into a case. APPEND adds to the kernel's command line. Two CPUs need QEMU 8.1 or later (QEMU names another one): earlier
@@ -27,7 +27,7 @@ cp -L "$busybox" "$root/bin/busybox"
     cp -L "$library" "$root$library"
 done
 for workload in "$@"; do
-    python3 "$here/plan.py" "$workload" "$root/cases/$(basename "$workload" .toml)"
+    python3 "$here/plan.py" "$workload" "$root/cases/$(python3 "$here/plan.py" --name "$workload")"
 done
 cp "$here/init.sh" "$root/init"
 chmod +x "$root/init"
