@@ -20,8 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/release/zerolag"))
 # Costs by distance, and the others: all are zero but those of a block.
 BY_DISTANCE = ["ipi_latency", "ipi_work", "rq_lock_transfer", "cache_refill"]
-PLAIN = ["context_switch", "fair_switch", "wakeup_local", "wakeup_remote", "fair_wakeup", "queued_wakeup", "syscall", "waiting_call", "boost",
-         "unboost", "pipe_io", "ipi_send", "ipi_handler", "inner_lock", "timer_irq", "tick", "fair_tick", "hrtick", "rq_lock_hold", "scan_per_cpu",
+PLAIN = ["context_switch", "fair_switch", "wakeup_local", "wakeup_remote", "fair_wakeup", "queued_wakeup", "syscall", "waiting_call", "sleep_call",
+         "boost", "unboost", "pipe_io", "ipi_send", "ipi_handler", "inner_lock", "timer_irq", "tick", "fair_tick", "hrtick", "rq_lock_hold", "scan_per_cpu",
          "scan_per_task", "migrate_task", "throttle", "idle_exit"]
 # Words of a block that say what is shown of a run.
 SHOWN = {"only", "from", "to", "step", "settle", "violates", "kernel", "seed", "costs"}

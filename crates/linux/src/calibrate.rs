@@ -93,7 +93,7 @@ fn measure_here(cpu: CpuId, events: Option<&Events>) -> Result<Direct, String> {
     let mut sorted = Direct::default();
     sorted.add(Direct {
         syscall: measure_syscall(),
-        wake_local: measure_wakes()?,
+        wake_local: measure_wakes(NICE)?,
         pipe_io: measure_pipe().map_err(|error| format!("a pipe: {error}"))?,
         timer: measure_timer().map_err(|error| format!("a timer: {error}"))?,
         timer_wake: if is_realtime { measure_timer_wakes(LESS_URGENT)? } else { Vec::new() },
@@ -160,12 +160,12 @@ fn measure_pipe() -> std::io::Result<Vec<u64>> {
 }
 
 /// Repeatedly wakes a nice thread of the same CPU, with time to fall asleep in between.
-fn measure_wakes() -> Result<Vec<u64>, String> {
+fn measure_wakes(sleeper: SchedAttr) -> Result<Vec<u64>, String> {
     let word = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let sleeper = || {
             // The thread inherits the CPU and the class, and must be less urgent than its waker.
-            drop(sys::set_attr(NICE));
+            drop(sys::set_attr(sleeper));
             let mut seen = 0;
             while seen != u32::MAX {
                 let _ = futex::wait(&word, Flags::PRIVATE, seen, None);

@@ -39,9 +39,10 @@ pub struct Costs {
     /// only if tasks contend for it. Where it is zero, the entries of wakeups and switches contain
     /// it.
     pub syscall: Duration,
-    /// What a call takes on top of `syscall` if it may wait or wakes another task: queueing,
-    /// setting a timer.
+    /// What a call takes on top of `syscall` if it may wait or wakes another task: queueing.
     pub waiting_call: Duration,
+    /// What a call that waits for a time takes on top of both: setting the timer.
+    pub sleep_call: Duration,
     /// The part of such a call that follows its wakeup, before its CPU can switch: on a kernel that
     /// preempts lazily, all the way back to user mode.
     pub call_rest: Duration,
@@ -260,6 +261,7 @@ impl Costs {
             queued_wakeup: Duration::ZERO,
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
+            sleep_call: Duration::ZERO,
             call_rest: Duration::ZERO,
             boost: Duration::ZERO,
             unboost: Duration::ZERO,
@@ -299,8 +301,8 @@ impl Costs {
     ///   on one CPU, 5.2 us across two. That fixes switch + wakeup + lock, and IPI latency +
     ///   handler + idle exit.
     /// * `fair_switch`, `pick`, `fair_pick`, `fair_wakeup`, `group_wakeup`, `queued_wakeup`,
-    ///   `syscall`, `waiting_call`, `call_rest`, `pipe_io`: part of these 1.34 us. `fair_tick` and
-    ///   `hrtick`: part of the tick and the timer interrupt.
+    ///   `syscall`, `waiting_call`, `sleep_call`, `call_rest`, `pipe_io`: part of these 1.34 us.
+    ///   `fair_tick` and `hrtick`: part of the tick and the timer interrupt.
     /// * Tick and timer interrupt: 1 to 3 us natively (osnoise reports of 6.x kernels).
     /// * Lock transfers and refills: cache-to-cache latencies of 40 to 150 ns times the lines
     ///   touched.
@@ -330,6 +332,7 @@ impl Costs {
             queued_wakeup: Duration::ZERO,
             syscall: Duration::ZERO,
             waiting_call: Duration::ZERO,
+            sleep_call: Duration::ZERO,
             call_rest: Duration::ZERO,
             boost: Duration::ZERO,
             unboost: Duration::ZERO,
@@ -521,6 +524,7 @@ file! {
     queued_wakeup: Duration = "some_duration",
     syscall: Duration = "some_duration",
     waiting_call: Duration = "some_duration",
+    sleep_call: Duration = "some_duration",
     call_rest: Duration = "some_duration",
     boost: Duration = "some_duration",
     unboost: Duration = "some_duration",

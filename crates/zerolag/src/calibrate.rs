@@ -15,10 +15,11 @@
 //! | `tick` | (directly) the time that a computing thread misses at every tick |
 //! | `context_switch` | two threads of one CPU that yield it to each other in turn |
 //! | `waiting_call` | two threads of one CPU that wake each other in turn by futexes |
+//! | `sleep_call` | (directly) from the call in which a FIFO thread sleeps to the next instruction of a computing FIFO one, less such a call and the switch |
 //! | `boost`, `unboost` | (directly) from the call in which a thread waits for a mutex that inherits to the next instruction of its holder, and from the unlock to the next one of the thread; less the same times of a plain mutex |
 //! | `pipe_io` | the same by pipes |
-//! | `fair_wakeup` | (directly) the gap that `wakeup_local` is measured by, with fair threads, less that gap |
-//! | `fair_tick` | (directly) the time that a computing fair thread beside which another one waits misses at every tick, less `tick` |
+//! | `fair_wakeup` | (directly) the gap that `wakeup_local` is measured by, with fair threads, less that gap; with PREEMPT_RT the same of futex wakeups |
+//! | `fair_tick` | (directly) the time that a fair thread that computes alone misses at every tick, less `tick` |
 //! | `fair_switch` | (directly) from the call in which a fair thread sleeps to the next instruction of a computing fair one, less the same time of two FIFO threads |
 //! | `hrtick` | (directly) from the end of a fair thread's turn between two ticks to the next instruction of another, less `timer_irq` and the switch |
 //! | `queued_wakeup` | two fair threads of one CPU that wake each other in turn by futexes, of a kernel with delayed dequeue |
@@ -406,7 +407,7 @@ pub fn calibrate(
         notes.push("SCHED_FIFO is not permitted (CAP_SYS_NICE): other programs disturb what is measured".to_owned());
     }
     if direct.has_timer_threads {
-        notes.push("PREEMPT_RT: threads of the kernel expire the timers of fair threads, so fair_wakeup and call_rest are not measured".to_owned());
+        notes.push("PREEMPT_RT: threads of the kernel expire the timers of fair threads, so fair_wakeup is measured by calls and group_wakeup is not".to_owned());
     }
     let others = usage.others_permille();
     if others > OTHERS_MAX {
@@ -428,11 +429,12 @@ pub fn calibrate(
     }
     let medians = measured.iter().map(|(probe, measured, _)| (probe, median(&measured.samples)));
     fit.adjust_all(medians.clone())?;
+    fit.set_sleep_call(&direct);
     fit.set_hrtick(&direct);
     if direct.has_timer_threads {
         // Their wakeups are not those of fair threads.
-        direct.delays =
-            Delays { fifo: direct.delays.fifo, fifo_beside_fair: direct.delays.fifo_beside_fair, ..Delays::default() };
+        let Delays { fifo, fifo_beside_fair, piped, .. } = direct.delays;
+        direct.delays = Delays { fifo, fifo_beside_fair, piped, ..Delays::default() };
     }
     if picks::set(&mut fit.costs, &direct.delays) {
         // A switch from a fair thread to another one takes longer than before.
@@ -598,6 +600,7 @@ fn samples_of(kind: Kind, records: &[Record], elapsed: Duration) -> Vec<u64> {
 mod tests {
     use super::fit::timer_irq;
     use super::*;
+    use zerolag_linux::calibrate::Fair;
 
     /// The times of a made-up host, in ns.
     fn host(probe: &Probe, polls_below: Duration) -> Duration {
@@ -659,7 +662,7 @@ mod tests {
     fn a_timer_that_wakes_a_thread_of_the_kernel_is_no_bare_interrupt() {
         let direct = Direct {
             syscall: vec![1_000],
-            wake_local: vec![9_000],
+            fair: Fair { fifo_wake: vec![9_000], ..Fair::default() },
             timer: vec![11_000],
             timer_wake: vec![12_000],
             ..Direct::default()

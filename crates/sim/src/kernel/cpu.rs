@@ -465,11 +465,9 @@ impl Cpu {
         self.path = path;
     }
 
-    /// Spends time if the path is a call of the current task, not an interrupt.
-    pub(super) fn spend_in_call(&mut self, layer: CpuLayer, time: Duration) {
-        if matches!(self.path, PathKind::Own) && self.current.is_some() {
-            self.spend(layer, time);
-        }
+    /// Returns whether the path is a call of the current task, not an interrupt.
+    pub(super) fn is_in_call(&self) -> bool {
+        matches!(self.path, PathKind::Own) && self.current.is_some()
     }
 
     /// Shortens the kernel path by the end of an interrupt's work.

@@ -49,6 +49,8 @@ pub(crate) struct Kernel {
     pub(super) group_timers: GroupTimers,
     /// The time of the present call that its CPU spends once it has given its locks back.
     pub(super) unlocked: Duration,
+    /// What is left of the calls that CPUs make, by CPU (`call_rest`). Empty where that is nothing.
+    pub(super) left_of_calls: Vec<Duration>,
     /// The CPU that spent such time last, and when that ends.
     pub(super) searched: Option<(CpuId, Instant)>,
     /// When the cache line of each root domain's IPI state is free.
@@ -98,6 +100,7 @@ impl Clone for Kernel {
             group_timers: self.group_timers.clone(),
             rto_free_at: self.rto_free_at.clone(),
             claim_free_at: self.claim_free_at.clone(),
+            left_of_calls: self.left_of_calls.clone(),
             lateness: self.lateness.clone(),
             spreads: self.spreads.clone(),
             spinners: self.spinners.clone(),
@@ -152,9 +155,11 @@ impl Kernel {
             || !costs.switch_late.is_zero()
             || !costs.late_switch().is_zero()
             || settings.enforce_fair == TimerGrain::Hrtick;
+        let left_of_calls = if costs.call_rest.is_zero() { Vec::new() } else { vec![Duration::ZERO; cpus.len()] };
         Self {
             costs,
             cpus,
+            left_of_calls,
             scheduler,
             bodies: Vec::with_capacity(tasks),
             queue: EventQueue::new(topology.nr_cpus()),

@@ -108,7 +108,7 @@ impl Kernel {
             if self.cpus[cpu.index()].rq.is_current_fair() { self.costs.fair_switch } else { Duration::ZERO };
         let cost =
             if switched { self.costs.context_switch + of_class + self.more(Drawn::Switch) } else { Duration::ZERO };
-        let pick = if switched { self.delay_event(cpu) } else { Duration::ZERO };
+        let pick = if switched { self.delay_event(cpu) } else { self.pick_time(cpu) };
         self.switch_ahead = cost;
         self.unlock_own(cpu, self.costs.rq_lock_hold + pick);
         self.switch_ahead = Duration::ZERO;
@@ -120,14 +120,19 @@ impl Kernel {
         }
     }
 
+    /// Returns how long a decision takes, also one that leaves the task where it is.
+    fn pick_time(&self, cpu: CpuId) -> Duration {
+        let place = &self.cpus[cpu.index()];
+        let is_fair = place.leaves_fair || place.rq.is_current_fair();
+        self.costs.pick + if is_fair { self.costs.fair_pick } else { Duration::ZERO }
+    }
+
     /// Writes the event of a switch later than the switch: the CPU has then picked the next task.
     /// Returns by how much. The decision, and the task to which the time counts, are those of the
     /// beginning: the kernel reads the clock when it enters the scheduler, and holds the lock up to
     /// the event.
     fn delay_event(&mut self, cpu: CpuId) -> Duration {
-        let place = &self.cpus[cpu.index()];
-        let is_fair = place.leaves_fair || place.rq.is_current_fair();
-        let pick = self.costs.pick + if is_fair { self.costs.fair_pick } else { Duration::ZERO };
+        let pick = self.pick_time(cpu);
         if !pick.is_zero() && self.tracer.is_on() {
             let is_switch = |record: &Record| matches!(record.event, TraceEvent::Switch { .. });
             if let Some(place) = self.io.trace.iter().rposition(is_switch) {

@@ -110,12 +110,36 @@ impl Kernel {
         self.carry(cpu, step, false)
     }
 
-    /// The call of a task that has woken another one goes on to where its CPU can switch.
+    /// The call of a task that has woken another one goes on to where its CPU can switch. The first
+    /// wakeup of a call spends what is left of it.
     #[inline(always)]
     fn end_call(&mut self, cpu: CpuId) {
-        if !self.costs.call_rest.is_zero() {
-            self.cpus[cpu.index()].spend_in_call(CpuLayer::Kernel, self.costs.call_rest);
+        if let Some(left) = self.left_of_calls.get_mut(cpu.index())
+            && self.cpus[cpu.index()].is_in_call()
+        {
+            let left = core::mem::take(left);
+            self.cpus[cpu.index()].spend(CpuLayer::Kernel, left);
         }
+    }
+
+    /// Notes what is left of the call that the current task of a CPU makes.
+    #[inline(always)]
+    pub(crate) fn set_left_of_call(&mut self, cpu: CpuId, left: Duration) {
+        if let Some(place) = self.left_of_calls.get_mut(cpu.index()) {
+            *place = left;
+        }
+    }
+
+    /// Returns what is left of a call that has had its effect, unless a wakeup is to spend it. A
+    /// call that waits instead is begun again after the wait, and has it then.
+    pub(crate) fn take_left_of_call(&mut self, cpu: CpuId) -> Duration {
+        let jobs = &self.cpus[cpu.index()].jobs;
+        if jobs.iter().any(|job| matches!(job, Job::Wake { .. })) {
+            return Duration::ZERO;
+        }
+        let waits = !jobs.is_empty();
+        let left = self.left_of_calls.get_mut(cpu.index()).map_or(Duration::ZERO, core::mem::take);
+        if waits { Duration::ZERO } else { left }
     }
 
     /// Wakes a task that is blocked but still queued.

@@ -5,7 +5,8 @@
 //! put into the program as work in kernel mode: before the machine starts, so that profiles without
 //! such costs pay nothing at run time. It comes before the call's effect, but for the part that
 //! follows the wakeup of a task (`call_rest`): that is spent where the wakeup is, in its path,
-//! since nothing preempts the call there.
+//! since nothing preempts the call there. A call that finds no task to wake has that part too, and
+//! is asked for it when its effect is known ([`CallCosts::left_after`]).
 //!
 //! Two are charged at run time, with [`CallCosts`]. Only a contended mutex is a call, and whether
 //! one is contended is not known before ([`futex`](crate::program::act::futex)). A sleep counts
@@ -18,7 +19,7 @@ use zerolag_workload::nature::Hold;
 use zerolag_workload::program::{Action, Program, TaskDef};
 use zerolag_workload::random::Dist;
 
-/// What a call costs its task that is charged at run time: for a contended mutex, or to sleep.
+/// What calls cost their task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallCosts {
     /// A call that finds no waiter to wake.
@@ -30,8 +31,13 @@ pub(crate) struct CallCosts {
     /// What is added to the call if the mutex inherits: to wait for it, and to give it to a waiter.
     pub(crate) boosts: Duration,
     pub(crate) unboosts: Duration,
-    /// The part of a call that waits, inside of another one.
-    pub(crate) waits: Duration,
+    /// A call that waits for a time; the same inside of another call.
+    sleeps: Duration,
+    sleeps_inside: Duration,
+    /// What a pipe adds.
+    pipe_io: Duration,
+    /// What follows a wakeup in its call.
+    pub(crate) rest: Duration,
 }
 
 impl CallCosts {
@@ -42,14 +48,54 @@ impl CallCosts {
             wakes: (costs.syscall + costs.waiting_call).saturating_sub(costs.call_rest),
             boosts: costs.boost,
             unboosts: costs.unboost,
-            waits: costs.waiting_call,
+            sleeps: costs.syscall + costs.waiting_call + costs.sleep_call,
+            sleeps_inside: costs.waiting_call + costs.sleep_call,
+            pipe_io: costs.pipe_io,
+            rest: costs.call_rest,
         }
+    }
+
+    /// Returns what an action costs in all.
+    fn whole(&self, action: &Action, is_inside: bool) -> Duration {
+        let call = if is_inside { Duration::ZERO } else { self.idle };
+        let busy = if is_inside { self.busy - self.idle } else { self.busy };
+        let nature = action.nature();
+        // A mutex without contention is taken in user mode, a semaphore of the kernel inside of a
+        // call.
+        let takes_lock = matches!(nature.lock, Some((Hold::Takes, _)));
+        match action {
+            Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,
+            Action::Sleep(_) => Duration::ZERO,
+            Action::Timer { .. } => self.sleeps(is_inside),
+            Action::PipeWrite { .. } | Action::PipeRead { .. } => busy + self.pipe_io,
+            // They wake a task that waits for a request or its answer.
+            Action::Complete(_) | Action::Send(_) => busy,
+            _ if (nature.may_sleep && !takes_lock) || nature.wakes_at.is_some() => busy,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Returns the part of an action's cost that is left when it has had its effect. The first
+    /// wakeup that it causes spends it, else the action. An action that can wait has none: it may
+    /// end with a switch.
+    pub(crate) fn left_after(&self, action: &Action, is_inside: bool) -> Duration {
+        let nature = action.nature();
+        let wakes = match action {
+            Action::PipeWrite { .. } | Action::Complete(_) | Action::Send(_) => true,
+            _ => nature.wakes_at.is_some() && !nature.may_sleep,
+        };
+        if wakes { self.whole(action, is_inside).min(self.rest) } else { Duration::ZERO }
+    }
+
+    /// Returns what a call that waits for a time costs.
+    pub(crate) fn sleeps(&self, is_inside: bool) -> Duration {
+        if is_inside { self.sleeps_inside } else { self.sleeps }
     }
 }
 
 /// Returns the program with the costs of its system calls. O(actions).
 pub(crate) fn with_calls(program: Arc<Program>, costs: &Costs) -> Arc<Program> {
-    if [costs.syscall, costs.waiting_call, costs.pipe_io].iter().all(|cost| cost.is_zero()) {
+    if [costs.syscall, costs.waiting_call, costs.sleep_call, costs.pipe_io].iter().all(|cost| cost.is_zero()) {
         return program;
     }
     let mut program = Arc::unwrap_or_clone(program);
@@ -77,25 +123,11 @@ fn add_calls(def: &mut TaskDef, costs: &Costs) {
     }
 }
 
-/// Returns the cost of an action. Inside of a system call (`syscall` of a scenario) there is no
-/// further one to enter.
+/// Returns the cost of an action up to its effect. Inside of a system call (`syscall` of a
+/// scenario) there is no further one to enter.
 fn cost(action: &Action, is_inside: bool, costs: &Costs) -> Duration {
-    let call = if is_inside { Duration::ZERO } else { costs.syscall };
-    let nature = action.nature();
-    // A mutex without contention is taken in user mode, a semaphore of the kernel inside of a call.
-    let takes_lock = matches!(nature.lock, Some((Hold::Takes, _)));
-    let up_to_wakeup = |time: Duration| time.saturating_sub(costs.call_rest);
-    match action {
-        Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,
-        Action::Sleep(_) => Duration::ZERO,
-        Action::PipeWrite { .. } => up_to_wakeup(call + costs.waiting_call + costs.pipe_io),
-        Action::PipeRead { .. } => call + costs.waiting_call + costs.pipe_io,
-        // They wake a task that waits for a request or its answer.
-        Action::Complete(_) | Action::Send(_) => up_to_wakeup(call + costs.waiting_call),
-        _ if nature.wakes_at.is_some() && !nature.may_sleep => up_to_wakeup(call + costs.waiting_call),
-        _ if (nature.may_sleep && !takes_lock) || nature.wakes_at.is_some() => call + costs.waiting_call,
-        _ => Duration::ZERO,
-    }
+    let calls = CallCosts::of(costs);
+    calls.whole(action, is_inside) - calls.left_after(action, is_inside)
 }
 
 #[cfg(test)]
@@ -117,6 +149,23 @@ mod tests {
         for none in [sleep, Action::Lock(at), Action::Unlock(at), Action::SpinLock(at), Action::Stamp(0)] {
             assert_eq!(of(none.clone()), 0, "{none:?}");
         }
+    }
+
+    #[test]
+    fn what_follows_a_wakeup_is_left_and_never_more_than_the_call() {
+        let us = Duration::from_micros;
+        let costs = Costs { syscall: us(1), waiting_call: us(2), pipe_io: us(4), call_rest: us(5), ..Costs::zero() };
+        let (at, pipe) = (ResourceId(0), ResourceId(1));
+        let of = |action: &Action, is_inside| {
+            [cost(action, is_inside, &costs), CallCosts::of(&costs).left_after(action, is_inside)]
+                .map(|time| time.as_nanos() / 1_000)
+        };
+        let write = Action::PipeWrite { pipe, bytes: 1 };
+        assert_eq!([of(&write, false), of(&write, true)], [[2, 5], [1, 5]]);
+        assert_eq!(of(&Action::SemPost(at), false), [0, 3]);
+        assert_eq!(of(&Action::PipeRead { pipe, bytes: 1 }, false), [7, 0]);
+        assert_eq!(of(&Action::SemWait(at), false), [3, 0]);
+        assert_eq!(of(&Action::Yield, false), [1, 0]);
     }
 
     #[test]

@@ -54,8 +54,20 @@ impl Programs {
             return;
         }
         match phase.actions.get(self.tasks[task.index()].cursor.action as usize) {
-            Some(action) => self.act(kernel, cpu, task, action),
+            Some(action) if self.call_costs.rest.is_zero() => self.act(kernel, cpu, task, action),
+            Some(action) => self.act_in_parts(kernel, cpu, task, action),
             None => self.end_loop(kernel, cpu, &program, task, phase),
+        }
+    }
+
+    /// Does an action of which a part is left for the wakeup that it may cause (`call_rest`). If it
+    /// has woken no task it spends that part itself.
+    fn act_in_parts(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, action: &Action) {
+        kernel.set_left_of_call(cpu, self.call_costs.left_after(action, kernel.is_in_syscall(task)));
+        self.act(kernel, cpu, task, action);
+        let left = kernel.take_left_of_call(cpu);
+        if !left.is_zero() {
+            kernel.compute(cpu, task, left, CpuLayer::Kernel);
         }
     }
 

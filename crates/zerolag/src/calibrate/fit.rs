@@ -1,5 +1,6 @@
 //! Fitting the entries of a profile, each on one measurement.
 
+use super::picks::middle;
 use super::{CalibrateError, Entry, FITTED, Probe, median};
 use zerolag_linux::calibrate::{Direct, Locks};
 use zerolag_linux::figures::quantile;
@@ -43,10 +44,16 @@ impl Fit {
             costs.tick = tick;
             costs.fair_tick = median(&direct.fair.tick).saturating_sub(tick);
         }
-        if !direct.has_timer_threads {
-            costs.fair_wakeup = median(&direct.fair.timer_wake).saturating_sub(median(&direct.timer_wake));
-        }
-        costs.fair_switch = median(&direct.fair.block).saturating_sub(median(&direct.fair.fifo_block));
+        let (fair, fifo) = match direct.has_timer_threads {
+            true => (&direct.fair.wake, &direct.fair.fifo_wake),
+            false => (&direct.fair.timer_wake, &direct.timer_wake),
+        };
+        costs.fair_wakeup = median(fair).saturating_sub(median(fifo));
+        // Of a fair sleeper half of the times can be 2 us longer than the other half, as it leaves
+        // its queue or stays on it: their median would be the one or the other by chance.
+        let [fair, fifo] =
+            [&direct.fair.block, &direct.fair.fifo_block].map(|samples| middle(samples).unwrap_or_default());
+        costs.fair_switch = fair.saturating_sub(fifo);
         let state = |residency| IdleState { residency, exit: Duration::ZERO, polling: false, ipi_latency: None };
         let mut idled = handover * 2;
         costs.idle_states = vec![state(Duration::ZERO)];
@@ -56,6 +63,13 @@ impl Fit {
             idled = period;
         }
         Self { kernel, costs, is_first_as_second: false }
+    }
+
+    /// Sets what a call that sets a timer takes on top of one that waits. The switch is known.
+    pub(super) fn set_sleep_call(&mut self, direct: &Direct) {
+        let costs = &mut self.costs;
+        let known = costs.syscall + costs.waiting_call + costs.context_switch + costs.rq_lock_hold;
+        costs.sleep_call = middle(&direct.fair.fifo_block).unwrap_or_default().saturating_sub(known);
     }
 
     /// Sets the work of the timer that ends turns, if the kernel has one. The switch is known.
@@ -164,7 +178,7 @@ impl Fit {
 pub(super) fn timer_irq(direct: &Direct) -> Duration {
     match quantile(&direct.timer_wake, 500) {
         Some(woke) if direct.has_timer_threads => {
-            woke.saturating_sub(median(&direct.wake_local).saturating_sub(median(&direct.syscall)))
+            woke.saturating_sub(median(&direct.fair.fifo_wake).saturating_sub(median(&direct.syscall)))
         }
         _ => median(&direct.timer),
     }

@@ -43,7 +43,7 @@ pub(super) fn set(costs: &mut Costs, delays: &Delays) -> bool {
 
 /// Returns the mean of the middle half of sorted samples: the trace counts microseconds, so that a
 /// median would be one of few values.
-fn middle(sorted: &[u64]) -> Option<Duration> {
+pub(super) fn middle(sorted: &[u64]) -> Option<Duration> {
     let quarter = sorted.len() / 4;
     let half = &sorted[quarter..sorted.len() - quarter];
     (!half.is_empty()).then(|| Duration::from_nanos(half.iter().sum::<u64>() / half.len() as u64))

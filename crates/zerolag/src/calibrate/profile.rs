@@ -36,7 +36,7 @@ impl Calibration {
             false => measured("gap of a computing thread at the timer of another", timer_wake),
         };
         let fair_wakeup = match self.direct.has_timer_threads {
-            true => "as `default`: threads of the kernel expire the timers of fair threads".to_owned(),
+            true => measured("a fair thread wakes another one by a futex", &fair.wake),
             false => measured("that gap with fair threads", &fair.timer_wake),
         };
         let hrtick = match fair.has_turn_timer() {
@@ -56,6 +56,11 @@ impl Calibration {
             ("queued_wakeup", single(costs.queued_wakeup), origin("queued_wakeup")),
             ("syscall", single(costs.syscall), measured("futex wakeup without a waiter", syscall)),
             ("waiting_call", single(costs.waiting_call), origin("waiting_call")),
+            (
+                "sleep_call",
+                single(costs.sleep_call),
+                measured("a FIFO thread sleeps beside a computing one", &fair.fifo_block),
+            ),
             ("boost", single(costs.boost), measured("a thread waits for a mutex that inherits", &locks.inherits.wait)),
             ("unboost", single(costs.unboost), measured("a thread gives such a mutex back", &locks.inherits.wake)),
             ("pipe_io", single(costs.pipe_io), origin("pipe_io")),
@@ -64,7 +69,7 @@ impl Calibration {
             ("ipi_handler", single(costs.ipi_handler), origin("ipi_handler")),
             ("timer_irq", single(costs.timer_irq), measured("gap of a computing thread at a timer", timer)),
             ("tick", single(costs.tick), measured("gap of a computing thread", &self.direct.tick)),
-            ("fair_tick", single(costs.fair_tick), measured("that gap beside a waiting thread, fair", &fair.tick)),
+            ("fair_tick", single(costs.fair_tick), measured("that gap of a fair thread", &fair.tick)),
             ("hrtick", single(costs.hrtick), hrtick),
             ("rq_lock_hold", single(costs.rq_lock_hold), origin("rq_lock_hold")),
             ("rq_lock_transfer", by(&costs.rq_lock_transfer), origin("rq_lock_transfer")),

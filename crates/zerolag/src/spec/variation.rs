@@ -175,6 +175,7 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         "queued_wakeup" => costs.queued_wakeup = value,
         "syscall" => costs.syscall = value,
         "waiting_call" => costs.waiting_call = value,
+        "sleep_call" => costs.sleep_call = value,
         "call_rest" => costs.call_rest = value,
         "boost" => costs.boost = value,
         "unboost" => costs.unboost = value,

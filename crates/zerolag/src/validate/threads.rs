@@ -35,7 +35,8 @@ pub(super) fn add_to(program: &mut Program, threads: &[Thread], costs: &Costs, t
         let ticks = (every.as_nanos() / tick.as_nanos().max(1)).max(1);
         let begins = Stream::new(seed, &thread.name, 0, "phase").below(ticks);
         // A recorded turn begins at the switch, and the simulated wait for a timer is a call.
-        let around = costs.context_switch + costs.fair_switch + costs.syscall + costs.waiting_call;
+        let call = costs.syscall + costs.waiting_call + costs.sleep_call;
+        let around = costs.context_switch + costs.fair_switch + call;
         let run = Duration::from_micros(u64::from(thread.run_us)).saturating_sub(around);
         let works = Action::Kernel(Dist::Constant(run.max(MIN)));
         let waits = |period| {

@@ -89,6 +89,9 @@ impl Programs {
         let cursor = &mut self.tasks[task.index()].cursor;
         if cursor.lock_call == LockCall::Entered {
             cursor.lock_call = LockCall::Apart;
+            if matches!(&self.shared[id.index()], Shared::Mutex { waiters, .. } if !waiters.is_empty()) {
+                kernel.set_left_of_call(cpu, self.call_costs.busy - self.call_costs.wakes);
+            }
             return false;
         }
         let cost = match &self.shared[id.index()] {

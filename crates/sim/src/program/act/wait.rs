@@ -4,7 +4,7 @@ use crate::kernel::state::Kernel;
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
 use crate::program::task::WaitFor;
-use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TaskId};
+use zerolag_model::{CpuId, CpuLayer, Instant, TaskId};
 use zerolag_workload::program::{ResourceId, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
@@ -24,7 +24,7 @@ impl Programs {
             None => {
                 let time = self.draw(task, dist);
                 let due = kernel.now().saturating_add(time);
-                let cost = self.sleep_cost(kernel.is_in_syscall(task));
+                let cost = self.call_costs.sleeps(kernel.is_in_syscall(task));
                 if !cost.is_zero() {
                     self.task_mut(task).cursor.sleeps_until = Some(due);
                     kernel.compute(cpu, task, cost, CpuLayer::Kernel);
@@ -37,10 +37,6 @@ impl Programs {
         if due > kernel.now() {
             self.nap_until(kernel, cpu, task, due);
         }
-    }
-
-    fn sleep_cost(&self, is_inside: bool) -> Duration {
-        if is_inside { self.call_costs.waits } else { self.call_costs.busy }
     }
 
     /// Waits for an interrupt at this time.
