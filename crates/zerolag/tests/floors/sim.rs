@@ -29,6 +29,7 @@ pub(crate) const FLOORS: Floors = &[
         "kernel/totals",
         "kernel/wake",
     ],
+    &["kernel/lazy"],
     &["kernel"],
     // The devices.
     &["device/arrivals", "device/disk", "device/noise", "device/standstill"],
@@ -68,5 +69,6 @@ pub(crate) const FLOORS: Floors = &[
     &["admin"],
     // The owner of the four.
     &["machine"],
+    &["machine/quiet"],
     &["lib"],
 ];
