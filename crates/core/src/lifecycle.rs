@@ -269,7 +269,7 @@ fn charge_ext<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
 }
 
 /// Tells the servers how long the CPU has idled.
-fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(since) = rq.idle_since() else { return };
     let delta = rq.clock_task().since(since);
     if !delta.is_zero() {

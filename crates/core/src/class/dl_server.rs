@@ -37,6 +37,9 @@
 //!      [8] else by `ServerWakeup`: as [1], or -> Queued
 //! ```
 //!
+//! * \[10\] Idle time that exhausts a server that is not queued begins a new period, once: it is
+//!   `Idle`. \[11\] When its CPU runs a task again it is Deferred. \[12\] At its zero laxity on a
+//!   CPU that still idles it is stopped ([`ServerStop::Idle`]).
 //! * \[1\] keeps the old job if the wakeup rule allows it.
 //! * \[4\] happens when its class has no task left here, when the CPU goes offline, and when the
 //!   server is switched off.
@@ -118,7 +121,7 @@ fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
 fn goes_on<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
     let without_tasks = match cx.config.settings.fair_server_stop {
         ServerStop::Empty => false,
-        ServerStop::Picked => true,
+        ServerStop::Picked | ServerStop::Idle => true,
     };
     may_be_started(rq, kind) && (without_tasks || has_tasks(rq, kind.class()))
 }
@@ -201,7 +204,7 @@ pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKin
     let keeps_running = match server.state {
         State::Queued(since) => since == Since::ZeroLaxity,
         State::Throttled { .. } => server.is_deferred(),
-        State::Stopped | State::Interrupted | State::Deferred => false,
+        State::Stopped | State::Interrupted | State::Deferred | State::Idle => false,
     };
     server.left_when_stopped = server.runtime_left;
     enter(rq, cx, kind, if keeps_running { State::Interrupted } else { State::Stopped });
@@ -247,11 +250,16 @@ fn left_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 fn defer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     enter(rq, cx, kind, State::Deferred);
     let at = rq.dl.server(kind).zero_laxity();
-    arm(rq, cx, kind, at);
+    wait(rq, cx, kind, at);
 }
 
 fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, until: Instant) {
     enter(rq, cx, kind, State::Throttled { until });
+    wait(rq, cx, kind, until);
+}
+
+fn wait<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, until: Instant) {
+    rq.dl.server_mut(kind).due = until;
     arm(rq, cx, kind, until);
 }
 
@@ -314,7 +322,7 @@ fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind,
     match rq.dl.server(kind).state {
         State::Stopped | State::Interrupted => return,
         State::Throttled { .. } if !rq.dl.server(kind).is_deferred() => return,
-        State::Deferred | State::Queued(_) | State::Throttled { .. } => {}
+        State::Deferred | State::Idle | State::Queued(_) | State::Throttled { .. } => {}
     }
     let delta = charged(rq, cx, delta);
     let server = rq.dl.server_mut(kind);
@@ -385,8 +393,11 @@ fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 }
 
 /// Charges idle time of the CPU: the class could have run.
-pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, delta: Duration) {
+pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
     let delta = charged(rq, cx, delta);
+    if cx.config.settings.fair_server_stop == ServerStop::Idle {
+        return idled_for_all(rq, cx, delta);
+    }
     for kind in ServerKind::ALL {
         if kind.class() != ClassId::Ext {
             idled_beside(rq, kind, delta);
@@ -394,6 +405,52 @@ pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, delta: Duration) {
     }
     if rq.ext.is_loaded {
         idled_loaded(rq, delta);
+    }
+}
+
+fn idled_for_all<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
+    for kind in ServerKind::ALL {
+        let server = rq.dl.server(kind);
+        if server.state.is_started() && server.is_deferred() {
+            idled_for(rq, cx, kind, delta);
+        }
+    }
+}
+
+/// Charges a started server, which is deferred where it can be, for idle time: it begins one new
+/// period \[10\], and waits for its zero laxity without another.
+fn idled_for<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
+    let now = cx.now.wall;
+    let server = rq.dl.server_mut(kind);
+    server.runtime_left = server.runtime_left - delta.to_signed();
+    if !server.is_exhausted() {
+        return;
+    }
+    match server.state {
+        State::Stopped | State::Interrupted => unreachable!("only a started server is charged"),
+        State::Queued(_) => used_up(rq, cx, kind),
+        State::Idle => server.runtime_left = SignedDuration::default(),
+        State::Deferred | State::Throttled { .. } => {
+            let is_due = server.due <= now; // Its timer charges.
+            server.begin_period(now);
+            if is_due {
+                rq.dl.set_state(kind, State::Deferred);
+                return stop(rq, cx, kind); // [12]
+            }
+            enter(rq, cx, kind, State::Idle);
+            let at = rq.dl.server(kind).zero_laxity();
+            wait(rq, cx, kind, at);
+        }
+    }
+}
+
+/// Handles the switch from the idle CPU to a task, of whatever class \[11\].
+#[inline]
+pub(crate) fn idles_no_more(rq: &mut Rq) {
+    for kind in ServerKind::ALL {
+        if rq.dl.server(kind).state == State::Idle {
+            rq.dl.set_state(kind, State::Deferred);
+        }
     }
 }
 
@@ -421,6 +478,7 @@ fn idled_beside(rq: &mut Rq, kind: ServerKind, delta: Duration) {
 /// Handles the timer of a server. The current task has been charged.
 pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
+    let idles = rq.current_slot().is_none() && !rq.has_running() && rq.ext.nr_running == 0;
     let server = rq.dl.server_mut(kind);
     server.timer = None;
     match server.state {
@@ -428,15 +486,20 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
         State::Queued(_) if server.is_exhausted() => used_up(rq, cx, kind),
         State::Queued(_) => arm_budget(rq, cx, kind),
         State::Throttled { until } if now < until => arm(rq, cx, kind, until),
+        State::Idle if now < server.due => {
+            let due = server.due;
+            arm(rq, cx, kind, due);
+        }
+        State::Idle if idles => stop(rq, cx, kind), // [12]
         State::Throttled { .. } => {
             server.replenish(now);
             let since = if server.is_deferred() { Since::ZeroLaxity } else { Since::Start };
             enqueue(rq, cx, kind, since); // [6]
         }
-        State::Deferred => {
+        State::Deferred | State::Idle => {
             let at = server.zero_laxity();
             if now.saturating_add(MIN_RESOLUTION) < at {
-                arm(rq, cx, kind, at);
+                wait(rq, cx, kind, at);
                 return;
             }
             if server.is_exhausted() {

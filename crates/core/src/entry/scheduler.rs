@@ -359,6 +359,9 @@ impl<L: RawMutex> Scheduler<L> {
         let acting = if rq.executor().is_some() { Some(proxy::end(rq, cx)) } else { rq.current_slot() };
         let (Some(slot), Some(turn)) = (acting, rq.current_slot()) else {
             assert!(why == Leave::Preempted, "an idle CPU is only preempted");
+            if rq.has_running() {
+                dl_server::idles_no_more(rq);
+            }
             rq.begin_switch(Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() });
             return Left::Queued;
         };

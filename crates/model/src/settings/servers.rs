@@ -54,6 +54,9 @@ switch! {
         /// When it is picked and has no task to serve (6.18; 6.12.92): fair tasks that sleep often
         /// start and stop no timer. Commits cccb45d7c429, a3a70caf7906.
         Picked = "picked",
+        /// Then, and at its zero-laxity instant if its CPU has idled for its runtime and idles
+        /// still (6.19). Commits e636ffb9e31b, f5a538c07df2.
+        Idle = "idle",
     }
 }
 

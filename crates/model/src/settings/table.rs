@@ -497,7 +497,7 @@ settings! {
         "fair_server.scaled": "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)",
             fair_server_scaled: bool = false;
         "fair_server.stop": "when a server without fair tasks stops",
-            fair_server_stop: ServerStop = ServerStop::Picked;
+            fair_server_stop: ServerStop = ServerStop::Picked, V6_19 => ServerStop::Idle;
         "fair_server.wakeup": "what a deferred server does if it is started with a job that it may not continue",
             fair_server_wakeup: ServerWakeup = ServerWakeup::Revised;
         "fair_server.cpus": "CPUs with a different fair server",

@@ -102,7 +102,9 @@ impl DlRq {
         let bit = 1 << kind as u8;
         match state {
             State::Queued(_) => self.queued |= bit,
-            State::Stopped | State::Interrupted | State::Deferred | State::Throttled { .. } => self.queued &= !bit,
+            State::Stopped | State::Interrupted | State::Deferred | State::Idle | State::Throttled { .. } => {
+                self.queued &= !bit;
+            }
         }
     }
 

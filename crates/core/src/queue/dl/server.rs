@@ -16,6 +16,8 @@ pub(crate) struct Server {
     pub(crate) seq: u64,
     /// The instant for which its timer is set.
     pub(crate) timer: Option<Instant>,
+    /// The instant for which a kernel's timer was set last; [`Server::timer`] can be earlier.
+    pub(crate) due: Instant,
     /// The remaining runtime when the server was stopped; it determines the 0-lag time.
     pub(crate) left_when_stopped: SignedDuration,
 }
@@ -26,8 +28,12 @@ pub(crate) enum State {
     Stopped,
     Interrupted,
     Deferred,
+    /// As [`State::Deferred`]; its CPU has idled for its runtime, and idles still.
+    Idle,
     Queued(Since),
-    Throttled { until: Instant },
+    Throttled {
+        until: Instant,
+    },
 }
 
 /// The event since which a server is queued. It decides whether a server that is stopped and
@@ -44,7 +50,7 @@ impl State {
     pub(crate) const fn is_started(self) -> bool {
         match self {
             Self::Stopped | Self::Interrupted => false,
-            Self::Deferred | Self::Queued(_) | Self::Throttled { .. } => true,
+            Self::Deferred | Self::Idle | Self::Queued(_) | Self::Throttled { .. } => true,
         }
     }
 }
@@ -58,6 +64,7 @@ impl Server {
             abs_deadline: Instant::ZERO,
             seq: 0,
             timer: None,
+            due: Instant::ZERO,
             left_when_stopped: SignedDuration::from_nanos(0),
         }
     }
@@ -82,7 +89,7 @@ impl Server {
     pub(crate) const fn queued(&self) -> Option<(Instant, u64)> {
         match self.state {
             State::Queued(_) => Some((self.abs_deadline, self.seq)),
-            State::Stopped | State::Interrupted | State::Deferred | State::Throttled { .. } => None,
+            State::Stopped | State::Interrupted | State::Deferred | State::Idle | State::Throttled { .. } => None,
         }
     }
 
@@ -90,7 +97,7 @@ impl Server {
     pub(crate) const fn shows(&self) -> (ServerState, SignedDuration) {
         let state = match self.state {
             State::Stopped | State::Interrupted => ServerState::Stopped,
-            State::Deferred => ServerState::Deferred { until: self.zero_laxity() },
+            State::Deferred | State::Idle => ServerState::Deferred { until: self.zero_laxity() },
             State::Queued(_) => ServerState::Queued { deadline: self.abs_deadline },
             State::Throttled { until } => ServerState::Throttled { until },
         };
