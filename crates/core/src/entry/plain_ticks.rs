@@ -53,7 +53,7 @@ pub(crate) fn foresee<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Option<Forese
             let runtime = server.runtime_left.max_zero().saturating_sub(Duration::from_nanos(1));
             left = left.min(runtime);
         }
-        State::Queued(_) | State::Throttled { .. } => return None,
+        State::Idle | State::Queued(_) | State::Throttled { .. } => return None,
     }
     let before_references = Instant::from_nanos(fair.references_due.as_nanos().saturating_sub(1));
     let task = task.exec_start.saturating_add(left).min(before_references);
