@@ -89,6 +89,7 @@ impl Programs {
         let cursor = &mut self.tasks[task.index()].cursor;
         if cursor.lock_call == LockCall::Entered {
             cursor.lock_call = LockCall::Apart;
+            // The call was charged up to the wakeup, which spends the rest.
             if matches!(&self.shared[id.index()], Shared::Mutex { waiters, .. } if !waiters.is_empty()) {
                 kernel.set_left_of_call(cpu, self.call_costs.busy - self.call_costs.wakes);
             }
