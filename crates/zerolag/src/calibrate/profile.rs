@@ -48,7 +48,7 @@ impl Calibration {
             (
                 "fair_switch",
                 single(costs.fair_switch),
-                measured("a fair thread sleeps beside a computing one", &fair.block),
+                measured("a fair thread sleeps beside a computing one (the middle half counts)", &fair.block),
             ),
             ("wakeup_local", single(costs.wakeup_local), wake),
             ("wakeup_remote", single(costs.wakeup_remote), "in the proportion of `default` to wakeup_local".to_owned()),
@@ -59,7 +59,7 @@ impl Calibration {
             (
                 "sleep_call",
                 single(costs.sleep_call),
-                measured("a FIFO thread sleeps beside a computing one", &fair.fifo_block),
+                measured("a FIFO thread sleeps beside a computing one (the middle half counts)", &fair.fifo_block),
             ),
             ("boost", single(costs.boost), measured("a thread waits for a mutex that inherits", &locks.inherits.wait)),
             ("unboost", single(costs.unboost), measured("a thread gives such a mutex back", &locks.inherits.wake)),
