@@ -14,7 +14,7 @@ mod host;
 mod fair;
 #[path = "../../crates/core/tests/random.rs"]
 mod realtime;
-#[path = "../../crates/zerolag/tests/fuzz/targets.rs"]
+#[path = "../../crates/lab/tests/fuzz/targets.rs"]
 mod targets;
 
 use std::path::Path;

@@ -45,7 +45,7 @@ def test_the_package_is_typed_and_says_its_version() -> None:
 
 
 def test_one_table_names_the_same_thing_everywhere() -> None:
-    """The other columns are checked by `crates/zerolag/tests/cli/schema.rs`."""
+    """The other columns are checked by `crates/cli/tests/cli/schema.rs`."""
     page = pathlib.Path("docs/guide/python.md").read_text()
     rows = page.split("\n## One name\n")[1].strip().split("\n\n")[0].splitlines()[2:]
     assert len(rows) > 12

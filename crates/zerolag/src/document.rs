@@ -33,7 +33,8 @@ impl Document {
 ///
 /// # Panics
 /// Never: results have names as keys and no numbers that JSON lacks.
-pub(crate) fn value(of: &impl Serialize) -> Value {
+#[must_use]
+pub fn value(of: &impl Serialize) -> Value {
     serde_json::to_value(of).expect("invariant: every result has a form in JSON")
 }
 

@@ -39,6 +39,7 @@
 //! | [`page`] | reports as one HTML file |
 //! | [`goals`] | goals of a scenario, checked against its figures |
 //! | [`import`](mod@import) | a workload from a trace, and how far its simulation is from the recording |
+//! | [`origin`] | the recording of an imported workload, in results |
 //! | [`knob`] | parts of a program that can be set after its file was read |
 //! | [`limit`] | limits and weights of groups as Kubernetes, systemd, Docker and the kernel write them |
 //! | [`manifest`] | limits from Kubernetes manifests and Compose files |
@@ -46,50 +47,34 @@
 //! | [`settings`] | every setting with its meaning, its value under a kernel, and its possible values |
 //! | [`variant`] | the name and the values of a variant |
 //! | [`results`] | the published form of every JSON result |
-//! | `host` | a workload on the host's own kernel (Linux only) |
-//! | `calibrate` | a cost profile of the host (Linux only) |
-//! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
-//! | [`fuzz`] | whole scenarios at random, judged and shrunk |
-//! | [`spec`] | Markdown specs with expected timelines |
-//! | [`repro`] | published experiments, repeated: our figures next to the published ones |
-//! | [`validate`] | simulation results compared with recorded kernels |
 //! | [`model`], [`analysis`], [`workload`], [`sim`], [`trace`], [`check`], [`report`], [`html`] | the crates below, complete |
 //!
-//! # Features
-//!
-//! `cli` (default) holds what only the program `zerolag` needs. Without it the library builds for
-//! `wasm32-unknown-unknown`, where workloads are texts, and everything runs on one thread.
+//! The library builds for `wasm32-unknown-unknown`, where workloads are texts, and everything runs
+//! on one thread. On top of it are `zerolag-tools` (tools of the field), `zerolag-host` (the
+//! host's own kernel), `zerolag-lab` (experiments, recorded kernels, random scenarios, specs) and
+//! `zerolag-cli` (the program).
 #![warn(missing_docs)]
 
 pub mod advise;
 pub mod analyse;
 pub mod background;
-#[cfg(target_os = "linux")]
-pub mod calibrate;
 pub mod compare;
 mod document;
 pub mod error;
 pub mod explanation;
-pub mod fuzz;
 pub mod goals;
-#[cfg(target_os = "linux")]
-pub mod host;
 pub mod import;
 pub mod knob;
 pub mod limit;
 pub mod manifest;
-mod origin;
+pub mod origin;
 pub mod page;
-pub mod repro;
 pub mod results;
 pub mod schedulability;
 pub mod settings;
 pub mod simulation;
 pub mod source;
-pub mod spec;
 pub mod sweep;
-pub mod tools;
-pub mod validate;
 pub mod values;
 pub mod variant;
 
@@ -97,8 +82,6 @@ pub use zerolag_analysis as analysis;
 pub use zerolag_check as check;
 pub use zerolag_core as core;
 pub use zerolag_html as html;
-#[cfg(target_os = "linux")]
-pub use zerolag_linux as linux;
 pub use zerolag_model as model;
 pub use zerolag_report as report;
 pub use zerolag_sim as sim;

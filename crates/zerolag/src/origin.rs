@@ -7,7 +7,7 @@ use zerolag_workload::origin::{BaseErrors, Origin};
 /// The recording that a workload was imported from.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Origin")]
-pub(crate) struct OriginData {
+pub struct OriginData {
     /// Its name.
     trace: String,
     /// How far a simulation under the same settings is from it: the sums of the differences of all

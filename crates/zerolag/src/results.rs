@@ -1,8 +1,8 @@
 //! The published form of the JSON results of this library ([`Document`]).
 
-pub use crate::document::{Document, schema, text};
+pub use crate::document::{Document, schema, text, value};
 
-/// The results of this library. The program adds those of its tools.
+/// The results of this library. The program adds those of its tools and of the laboratory.
 pub const DOCUMENTS: &[Document] = &[
     crate::simulation::DOCUMENT,
     crate::compare::DOCUMENT,
@@ -18,14 +18,4 @@ pub const DOCUMENTS: &[Document] = &[
     crate::analyse::view::DOCUMENT,
     crate::simulation::verdicts::DOCUMENT,
     crate::settings::DOCUMENT,
-    crate::validate::json::DOCUMENT,
-    #[cfg(target_os = "linux")]
-    crate::validate::json::LIVE,
-    crate::tools::json::TIMERLAT,
-    crate::tools::json::OSNOISE,
-    crate::repro::rt_balance::DOCUMENT,
-    crate::repro::dl_server::DOCUMENT,
-    crate::repro::inversion::DOCUMENT,
-    crate::repro::bandwidth::DOCUMENT,
-    crate::repro::rt_ipi::DOCUMENT,
 ];

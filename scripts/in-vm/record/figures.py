@@ -3,7 +3,7 @@
 
     figures.py OUT WORKLOAD.toml CPUS PRESET[:SERIES]=DIRECTORY[,SETTING=VALUE...]...
 
-Writes OUT/NAME.toml, OUT/workloads/NAME.toml and, for one CPU, OUT/sequences/NAME-KERNEL.txt. The figures are those of `Measure` (crates/zerolag/src/validate),
+Writes OUT/NAME.toml, OUT/workloads/NAME.toml and, for one CPU, OUT/sequences/NAME-KERNEL.txt. The figures are those of `Measure` (crates/lab/src/validate),
 between 0.5 and 3.5 s after the start of the workload, which is at 200 ms of the simulation. Threads of the kernel are left out: a turn that one of them interrupts is one turn, and its
 time is not counted. SERIES is the recorded kernel if it has no preset of its own.
 """

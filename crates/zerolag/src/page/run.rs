@@ -2,11 +2,10 @@
 
 use super::several::titled;
 use super::tables::{conditions, figures};
-use super::{About, Pictured};
+use super::{About, Pictured, Shown};
 use crate::explanation::{Answer, Change};
 use crate::goals::Verdict as Goal;
 use crate::simulation::{Plan, RunResult, verdicts};
-use crate::tools::shown::Shown;
 use std::cmp::Ordering;
 use zerolag_check::Report;
 use zerolag_html::page::{Body, Page, Section, Verdict};

@@ -1,14 +1,13 @@
 //! The page of several runs.
 
 use super::tables::conditions;
-use super::{About, Pictured};
+use super::{About, Pictured, Shown};
 use crate::advise::Advice;
 use crate::compare::{Comparison, Row, Variant, value};
 use crate::error::Error;
 use crate::goals;
 use crate::simulation::Plan;
 use crate::sweep::Grid;
-use crate::validate;
 use zerolag_html::page::{Body, Page, Section};
 use zerolag_html::plots::{Figure, distributions};
 use zerolag_report::human::Human;
@@ -120,32 +119,10 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
         .to_html()
 }
 
-/// Returns the page of comparisons with recorded kernels.
-#[must_use]
-pub fn of_validation(answer: &str, comparisons: &[validate::Comparison], about: &About) -> String {
-    let table = validate::table(comparisons);
-    let last = table.to_rows()[0].len() - 1;
-    let figures =
-        Section::new("Figures", &validate::total(comparisons), Body::Table(table.name(last, "verdict").to_rows()));
-    let reasons: Vec<Vec<String>> = validate::reasons(comparisons).map(|reason| vec![reason]).collect();
-    let outside = (!reasons.is_empty()).then(|| {
-        let rows = [vec!["reason".to_owned()]].into_iter().chain(reasons).collect();
-        Section::new("Outside their bands", "", Body::Table(rows))
-    });
-    let note = "Each point is a task or a group; the bands were declared before the first run.";
-    of_plots(
-        answer.to_owned(),
-        validate::plots(comparisons),
-        note,
-        [figures].into_iter().chain(outside).collect(),
-        about,
-    )
-}
-
 /// Returns the page of figures without a timeline: an answer, plots and tables.
 #[must_use]
-pub fn of_tables(answer: &str, plots: Vec<Plot>, tables: &[Titled], about: &About) -> String {
-    of_plots(answer.to_owned(), plots, "", tables.iter().map(titled).collect(), about)
+pub fn of_figures(shown: Shown, about: &About) -> String {
+    of_plots(shown.answer, shown.plots, &shown.note, shown.tables.iter().map(titled).collect(), about)
 }
 
 /// Returns a table as a section.

@@ -15,105 +15,108 @@ pub(crate) const DOCUMENT: Document = Document::of::<RunFigures<'_>>(SCHEMA, "ru
 
 /// The figures of a simulation, of a run on the host, or of a trace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct RunFigures<'a> {
+pub struct RunFigures<'a> {
+    /// The figures of tasks, groups, services and CPUs.
     #[serde(flatten)]
-    pub(crate) figures: Figures<'a>,
+    pub figures: Figures<'a>,
     /// Of a simulation: the limits and weights of groups at its start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) limits: Option<&'a [Limit]>,
+    pub limits: Option<&'a [Limit]>,
     /// Of a simulation of an imported workload: its recording.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) origin: Option<OriginData>,
+    pub origin: Option<OriginData>,
     /// Of a run: how it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ended: Option<RunEnd>,
+    pub ended: Option<RunEnd>,
     /// Of a run on the host: the host and its counters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) host: Option<HostFigures<'a>>,
+    pub host: Option<HostFigures<'a>>,
     /// Of a run: the verdicts of the monitors; null if they did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) checks: Option<Option<Vec<MonitorVerdict<'a>>>>,
+    pub checks: Option<Option<Vec<MonitorVerdict<'a>>>>,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct RunEnd {
+pub struct RunEnd {
     /// The instant.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// The reason: `duration`, `finished`, `interrupted`, `deadlock` and others.
-    pub(crate) why: &'static str,
+    pub why: &'static str,
     /// The reason as text.
-    pub(crate) says: String,
+    pub says: String,
     /// The counts of a simulation.
     #[serde(flatten)]
-    pub(crate) counts: Option<RunCounts>,
+    pub counts: Option<RunCounts>,
 }
 
 /// The counts of a simulation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct RunCounts {
+pub struct RunCounts {
     /// Wakeups.
-    pub(crate) wakeups: u64,
+    pub wakeups: u64,
     /// Completed computations.
-    pub(crate) completions: u64,
+    pub completions: u64,
     /// Ticks.
-    pub(crate) ticks: u64,
+    pub ticks: u64,
     /// Interprocessor interrupts.
-    pub(crate) ipis: u64,
+    pub ipis: u64,
     /// Waits for a run-queue lock.
-    pub(crate) lock_waits: u64,
+    pub lock_waits: u64,
 }
 
 /// The host of a run and its counters.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct HostFigures<'a> {
+pub struct HostFigures<'a> {
     /// The release of its kernel.
-    pub(crate) release: &'a str,
+    pub release: &'a str,
     /// Whether the figures come from the kernel's own events.
-    pub(crate) kernel_events_recorded: bool,
+    pub kernel_events_recorded: bool,
     /// The time of one loop of the calibrated work, in picoseconds.
-    pub(crate) loop_ps: Vec<OfCpu<u64>>,
+    pub loop_ps: Vec<OfCpu<u64>>,
     /// The change of that time during the run, in thousandths.
-    pub(crate) drift_permille: Vec<OfCpu<i64>>,
+    pub drift_permille: Vec<OfCpu<i64>>,
     /// The busy time of the CPUs, by all programs.
-    pub(crate) busy_ns: Vec<OfCpu<u64>>,
+    pub busy_ns: Vec<OfCpu<u64>>,
     /// The CPU time that other programs used on the CPUs of the run.
-    pub(crate) other_programs_ns: u64,
+    pub other_programs_ns: u64,
     /// The computation that each task did, in order of task.
-    pub(crate) work_ns: Vec<u64>,
+    pub work_ns: Vec<u64>,
     /// The kernel's counters of the groups.
-    pub(crate) groups: Vec<HostGroup<'a>>,
+    pub groups: Vec<HostGroup<'a>>,
     /// What a reader should know of the run.
-    pub(crate) notes: &'a [String],
+    pub notes: &'a [String],
 }
 
 /// A value of a CPU, in the unit of the list's name.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OfCpu_{T}")]
-pub(crate) struct OfCpu<T> {
+pub struct OfCpu<T> {
     /// The CPU.
-    pub(crate) cpu: u32,
+    pub cpu: u32,
     /// The value.
-    pub(crate) value: T,
+    pub value: T,
 }
 
 /// The kernel's counters of a group.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct HostGroup<'a> {
+pub struct HostGroup<'a> {
     /// Its path.
-    pub(crate) path: &'a str,
+    pub path: &'a str,
     /// The lines of its `cpu.stat`.
-    pub(crate) stat: BTreeMap<&'a str, u64>,
+    pub stat: BTreeMap<&'a str, u64>,
 }
 
 impl<'a> RunFigures<'a> {
     /// Returns the figures of a summary alone.
-    pub(crate) fn of(summary: &'a Summary) -> Self {
+    #[must_use]
+    pub fn of(summary: &'a Summary) -> Self {
         Self { figures: Figures::of(summary), limits: None, origin: None, ended: None, host: None, checks: None }
     }
 
     /// Returns them with the end of a run and the verdicts of its monitors.
-    pub(crate) fn ended(self, ended: RunEnd, checks: Option<&'a zerolag_check::Report>) -> Self {
+    #[must_use]
+    pub fn ended(self, ended: RunEnd, checks: Option<&'a zerolag_check::Report>) -> Self {
         Self { ended: Some(ended), checks: Some(checks.map(verdicts::data)), ..self }
     }
 }

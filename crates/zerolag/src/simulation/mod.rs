@@ -9,7 +9,7 @@
 //! | module | gives |
 //! |---|---|
 //! | `builder` | [`Simulation`]: a workload and the values that a caller chooses; [`Prepared`] |
-//! | `figures` | the JSON of a run |
+//! | [`figures`] | the JSON of a run |
 //! | `plan` | [`Plan`]: everything that a simulation depends on; [`Watch`]: observes a run |
 //! | `result` | [`RunResult`]: what a run gives, as figures, tables, text and JSON |
 //! | `verdicts` | the verdicts of monitors, as text and JSON |
@@ -18,15 +18,13 @@
 //! them can run at a time. The same simulation gives the same bytes.
 
 mod builder;
-mod figures;
+pub mod figures;
 mod plan;
 mod result;
 pub mod verdicts;
 
 pub use builder::{Cancel, Note, Prepared, Progress, Simulation};
 pub(crate) use figures::DOCUMENT;
-#[cfg(target_os = "linux")]
-pub(crate) use figures::{HostFigures, HostGroup, OfCpu, RunEnd, RunFigures};
 pub(crate) use plan::Begun;
 pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, Watch};
 pub use result::RunResult;

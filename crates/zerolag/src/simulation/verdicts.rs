@@ -11,7 +11,7 @@ use zerolag_report::table::{Align, Table};
 
 /// The verdict of a monitor.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct MonitorVerdict<'a> {
+pub struct MonitorVerdict<'a> {
     /// The name of the monitor.
     monitor: &'a str,
     /// `held`, `not_applicable` or `broken`.

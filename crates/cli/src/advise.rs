@@ -1,0 +1,166 @@
+//! `zerolag advise`: what to set for a stated goal.
+
+use super::failure::{Failure, eprintln_lossy};
+use super::import::GroupArgs;
+use super::options::{RunArgs, WorkloadArgs};
+use super::output::{HtmlArgs, JsonArgs};
+use super::plan::{notes, simulation_of_workload};
+use super::progress::{Progress, catch_interrupts, say_interrupted};
+use super::{Done, code, input};
+use std::path::{Path, PathBuf};
+use zerolag::advise::counters::demand;
+use zerolag::advise::samples::Samples;
+use zerolag::advise::{Question, advise};
+use zerolag::import;
+use zerolag::limit;
+use zerolag::model::CpuMax;
+use zerolag::page::{self, Shown};
+use zerolag::trace::Trace;
+use zerolag::{Error, Workload};
+
+/// Arguments of `zerolag advise`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  zerolag advise examples/web-service-limit.toml --goal 'p99 <= 40ms'
+  zerolag advise perf.data --group nginx=/web --limit '/web=50000 100000' --goal 'nginx.latency.p99 <= 5ms'
+  zerolag advise cpu.stat.log --now '200000 100000' --throttled 1%
+  zerolag advise usage.csv periods.csv throttled.csv --now 2 --throttled 1%")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// More files of counters, put together by their time
+    #[arg(value_name = "FILE")]
+    more: Vec<PathBuf>,
+    /// A goal that every run must meet, as in scenarios; `p99 <= 40ms` is that of requests; may be
+    /// repeated [default: the workload's]
+    #[arg(long = "goal", value_name = "GOAL")]
+    goals: Vec<String>,
+    /// Seeds that judge a value, and as many others that judge the answer
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: u64,
+    /// The share of seeds that may miss
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share)]
+    risk: f64,
+    /// The group whose limit is to be chosen, if there are several
+    #[arg(long = "of", value_name = "/PATH")]
+    of: Option<String>,
+    #[command(flatten)]
+    groups: GroupArgs,
+    /// The present limit (counters only): `200000 100000`, `2`, `750m` or `75%`
+    #[arg(long, value_name = "LIMIT", value_parser = limit::read)]
+    now: Option<CpuMax>,
+    /// The share of periods that may be throttled (counters only)
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
+    throttled: f64,
+    #[command(flatten)]
+    json: JsonArgs,
+    #[command(flatten)]
+    html: HtmlArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Reads a percentage below 100.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected a percentage below 100, as in 5%".to_owned()),
+    }
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    args.json.check()?;
+    args.html.check()?;
+    let path = &args.workload.file;
+    let head = if path == Path::new("-") { Vec::new() } else { input::head(path)? };
+    if input::is_counters(path, &head) {
+        return of_counters(args);
+    }
+    if let Some(more) = args.more.first() {
+        return Err(Failure::input_help(
+            format!("`{}`: there is one workload", more.display()),
+            "several files are read only if they hold counters",
+        ));
+    }
+    if args.now.is_some() {
+        return Err(Failure::input_help(
+            "--now is for counters; a workload has its limits in it",
+            "leave it out, or give --set cpu.max=",
+        ));
+    }
+    let workload = if zerolag::trace::is_trace(&head) {
+        of_trace(args)?
+    } else {
+        if let Some(option) = args.groups.given() {
+            return Err(Failure::input_help(
+                format!("{option} is for traces"),
+                "a workload has its groups in it; --set changes their limits",
+            ));
+        }
+        args.workload.workload()?
+    };
+    let prepared = simulation_of_workload(workload, &args.run)?.plan()?;
+    if !args.run.sim.is_quiet() {
+        notes(&prepared);
+    }
+    let question = Question {
+        goals: args.goals.clone(),
+        seeds: args.seeds,
+        risk: args.risk,
+        group: args.of.clone(),
+        base_error: None,
+    };
+    catch_interrupts();
+    let mut progress = Progress::new(60 * args.seeds, "runs or so", args.run.sim.is_quiet());
+    let advice = advise(&prepared.plan, &question, |done| progress.at(done as u64));
+    progress.finish();
+    let advice = match advice {
+        Err(Error::Interrupted) => return Ok(say_interrupted()),
+        advice => advice.map_err(|error| Failure::of(error, "--goal"))?,
+    };
+    args.html.publish(|| Ok(page::of_advice(&advice, &HtmlArgs::about(path.display()))))?;
+    args.json.publish(|| advice.to_string(), || format!("{:#}\n", advice.to_json()))?;
+    Ok(if advice.choice.is_some() { code::OK } else { code::GOAL_MISSED })
+}
+
+fn of_counters(args: &Args) -> Done {
+    let mut samples = Samples::default();
+    for path in std::iter::once(&args.workload.file).chain(&args.more) {
+        let bytes = std::fs::read(path).map_err(|error| Failure::reading(path.display(), &error))?;
+        samples.read(&path.display().to_string(), &bytes)?;
+    }
+    if !args.goals.is_empty() {
+        return Err(Failure::input_help(
+            "--goal needs a workload or a trace: counters of a limit know no latencies",
+            "give --throttled 1%: the share of periods that may be throttled",
+        ));
+    }
+    let Some(now) = args.now else {
+        return Err(Failure::input_help(
+            "counters do not say the limit",
+            "give the present one, as in --now '200000 100000' or --now 2",
+        ));
+    };
+    let cpus = args.run.sim.machine.topology().map(|machine| u32::try_from(machine.nr_cpus()).unwrap_or(u32::MAX));
+    let found = demand(&samples.all(), now, cpus, args.throttled)?;
+    let about = || HtmlArgs::about(args.workload.file.display());
+    let shown = || Shown { answer: found.ticket(), plots: found.plots(), tables: found.titled(), ..Shown::default() };
+    args.html.publish(|| Ok(page::of_figures(shown(), &about())))?;
+    args.json.publish(|| found.to_string(), || format!("{:#}\n", found.to_json()))?;
+    Ok(code::OK)
+}
+
+/// Imports a trace.
+fn of_trace(args: &Args) -> Result<Workload, Failure> {
+    let path = &args.workload.file;
+    let trace: Trace = input::trace(path)?;
+    let options = args.groups.options(args.run.kernel.kernel)?;
+    let (scenario, base) = import::to_advise(&trace, &path.display().to_string(), &options)?;
+    if !args.run.sim.is_quiet() {
+        eprintln_lossy(base.to_string().trim_end());
+    }
+    Ok(Workload::text("import.toml", scenario.as_bytes()))
+}

@@ -1,0 +1,158 @@
+//! The machine, its scheduler, and how long it runs.
+
+use crate::failure::Failure;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use zerolag::Simulation;
+use zerolag::manifest::Manifest;
+use zerolag::model::{Duration, KernelVersion, Topology};
+use zerolag::sim::Costs;
+use zerolag::values::{self, cpus, duration, kernel, machine, setting};
+
+/// The heading of the options that a simulation depends on. Each option names its heading: one that
+/// is set for a struct also applies to the options after it.
+pub(crate) const MACHINE: &str = "Machine and scheduler";
+
+/// The machine, and values of settings and parameters.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MachineArgs {
+    /// A machine of N CPUs under one cache
+    #[arg(help_heading = MACHINE, long, value_name = "N", value_parser = cpus, allow_negative_numbers = true, conflicts_with = "machine")]
+    pub(crate) cpus: Option<Topology>,
+    /// A machine by its shape: sockets x LLCs per socket x cores per LLC x threads per core
+    #[arg(help_heading = MACHINE, long, value_name = "SxLxCxT", value_parser = machine)]
+    pub(crate) machine: Option<Topology>,
+    /// Change a parameter of the scenario, a limit (`cpu.max`, `limits.cpu`, `CPUQuota`, `--cpus`,
+    /// `/web:cpu.weight`), `workers`, or a setting of the scheduler (`zerolag settings` lists them)
+    #[arg(help_heading = MACHINE, long = "set", value_name = "KEY=VALUE", value_parser = setting, allow_hyphen_values = true)]
+    pub(crate) set: Vec<(String, String)>,
+}
+
+impl MachineArgs {
+    /// Returns the requested machine.
+    pub(crate) fn topology(&self) -> Option<Topology> {
+        self.cpus.clone().or_else(|| self.machine.clone())
+    }
+}
+
+/// The options of every subcommand that runs a workload.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimArgs {
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+    /// The costs of operations: zero, default, or a TOML file [default: the file's, else default]
+    #[arg(help_heading = MACHINE, long, value_name = "PROFILE")]
+    pub(crate) costs: Option<String>,
+    /// Seed of all random numbers [default: the file's, else 0]
+    #[arg(help_heading = MACHINE, long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) seed: Option<u64>,
+    /// The kernel's own threads besides the workload
+    #[arg(help_heading = MACHINE, long, value_enum, value_name = "THREADS", default_value = "profile")]
+    pub(crate) background: Background,
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
+}
+
+/// The threads besides a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Background {
+    /// Those of the cost profile: a calibrated one has those of its host, others have none
+    Profile,
+    /// None
+    None,
+    /// kworker, kcompactd and rcu_preempt, as measured on an idle machine
+    Idle,
+    /// kworker, ksoftirqd and rcu_preempt, as measured on a loaded machine
+    Kernel,
+}
+
+impl Background {
+    pub(crate) const fn threads(self) -> zerolag::background::Background {
+        match self {
+            Self::Profile => zerolag::background::Background::Profile,
+            Self::None => zerolag::background::Background::None,
+            Self::Idle => zerolag::background::Background::Idle,
+            Self::Kernel => zerolag::background::Background::Kernel,
+        }
+    }
+}
+
+impl SimArgs {
+    /// Returns whether notes and progress are not to be printed.
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.quiet.quiet
+    }
+
+    /// Returns the requested cost profile.
+    pub(crate) fn costs(&self) -> Result<Option<Costs>, Failure> {
+        Ok(self.costs.as_deref().map(values::costs).transpose()?)
+    }
+}
+
+/// Less output.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QuietArgs {
+    /// Print no notes and no progress; `run` prints only its summary
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Limits from the file that sets them on a real machine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManifestArgs {
+    /// Take the limits and weights of groups from a Kubernetes manifest or a Compose file; a
+    /// container belongs to the group of its name
+    #[arg(help_heading = MACHINE, short = 'f', long, value_name = "FILE.yaml")]
+    pub(crate) manifest: Option<PathBuf>,
+}
+
+impl ManifestArgs {
+    /// Returns the simulation under these limits.
+    pub(crate) fn apply(&self, simulation: Simulation) -> Result<Simulation, Failure> {
+        Ok(match &self.manifest {
+            Some(path) => simulation.manifest(Manifest::file(path)?),
+            None => simulation,
+        })
+    }
+}
+
+/// The kernel of a subcommand that runs one.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KernelArgs {
+    /// The kernel to simulate [default: the file's, else 7.3]
+    #[arg(help_heading = MACHINE, long, value_name = "VERSION", value_parser = kernel)]
+    pub(crate) kernel: Option<KernelVersion>,
+}
+
+/// The duration of a run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DurationArgs {
+    /// Duration of each run [default: the file's, else until all tasks end, else 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// Everything that a run of one workload on one kernel depends on, besides the workload.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) sim: SimArgs,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    #[command(flatten)]
+    pub(crate) duration: DurationArgs,
+    #[command(flatten)]
+    pub(crate) manifest: ManifestArgs,
+}
+
+/// The number of runs of each variant.
+///
+/// The default is one for all subcommands. A const parameter with the default of each does not
+/// work: the derived code keeps the text of a default in a `static`, and a generic function has one
+/// for all its parameters, so `sweep`, which declared 3, had the 5 of `compare`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunsArgs {
+    /// Runs per variant; each run adds 1 to the seed
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) runs: u64,
+}

@@ -1,0 +1,40 @@
+//! `zerolag schema`: the forms of scenarios and of results as JSON Schema.
+
+use super::{Done, code, output};
+use clap::ValueEnum;
+use zerolag::results::{self, DOCUMENTS, Document};
+use zerolag::workload::scenario::schema::json_schema;
+
+/// Arguments of `zerolag schema`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to describe
+    #[arg(value_enum, default_value = "scenario")]
+    of: Of,
+}
+
+/// What a schema describes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Of {
+    /// Workloads in TOML
+    Scenario,
+    /// What `--json` writes, of every command
+    Results,
+}
+
+/// The results of the program's own tools.
+const OWN: &[Document] = &[
+    super::cyclictest::DOCUMENT,
+    super::rt_migrate_test::DOCUMENT,
+    #[cfg(target_os = "linux")]
+    super::calibrate::DOCUMENT,
+];
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    output::print(&match args.of {
+        Of::Scenario => json_schema(),
+        Of::Results => results::schema(&[DOCUMENTS, zerolag_lab::DOCUMENTS, zerolag_tools::DOCUMENTS, OWN].concat()),
+    })?;
+    Ok(code::OK)
+}

@@ -1,0 +1,315 @@
+//! Comparisons as text for a terminal, as Markdown for the documentation, and as tables and plots
+//! for pages.
+
+use super::case::Recording;
+use super::{Comparison, Figure};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use zerolag::page::Shown;
+use zerolag_model::KernelVersion;
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
+use zerolag_report::table::{Align, Table, Titled};
+
+/// Returns a table of all figures.
+#[must_use]
+fn table(comparisons: &[Comparison]) -> Table {
+    let columns = [
+        ("case", Align::Left),
+        ("kernel", Align::Right),
+        ("figure", Align::Left),
+        ("recorded", Align::Right),
+        ("ours", Align::Right),
+        ("error", Align::Right),
+        ("band", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(&columns);
+    for (comparison, figure) in figures(comparisons) {
+        table.push(
+            [comparison.name(), comparison.recording.kernel.name().to_owned(), figure.name.clone()]
+                .into_iter()
+                .chain(values(figure))
+                .chain([if figure.is_inside() { String::new() } else { "outside".to_owned() }]),
+        );
+    }
+    table
+}
+
+/// Returns why comparisons are outside their bands, as far as it is known.
+fn reasons(comparisons: &[Comparison]) -> impl Iterator<Item = String> {
+    comparisons.iter().filter(|comparison| !comparison.is_inside()).filter_map(|comparison| {
+        let because = comparison.because.as_ref()?;
+        Some(format!("{} on {}: {because}", comparison.name(), comparison.recording.kernel.name()))
+    })
+}
+
+/// Returns a table of all figures, and the number of figures inside their bands.
+#[must_use]
+pub fn text(comparisons: &[Comparison]) -> String {
+    let mut text = table(comparisons).to_string();
+    reasons(comparisons).for_each(|reason| put(&mut text, format_args!("\n{reason}")));
+    put(&mut text, format_args!("\n{}\n", total(comparisons)));
+    text
+}
+
+/// Returns the page's figures: a table of all, the reasons of those outside, and plots.
+#[must_use]
+pub fn shown(answer: String, comparisons: &[Comparison]) -> Shown {
+    let table = table(comparisons);
+    let last = table.to_rows()[0].len() - 1;
+    let mut tables = vec![Titled::new("Figures", total(comparisons), table.name(last, "verdict"))];
+    let mut outside = Table::new(&[("reason", Align::Left)]);
+    reasons(comparisons).for_each(|reason| outside.push([reason]));
+    if !outside.is_empty() {
+        tables.push(Titled::new("Outside their bands", "", outside));
+    }
+    let note = "Each point is a task or a group; the bands were declared before the first run.".to_owned();
+    Shown { answer, plots: plots(comparisons), note, tables, ..Shown::default() }
+}
+
+/// How large errors the plot shows, in percent of their bands: the table has the others.
+const ERRORS_TO: f64 = 200.0;
+
+/// Returns plots: recorded and simulated shares, and how much of their bands the errors use.
+#[must_use]
+fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
+    let is_recorded = |kernel: &&KernelVersion| comparisons.iter().any(|one| one.recording.kernel == **kernel);
+    let of = |kernel: KernelVersion| figures(comparisons).filter(move |(one, _)| one.recording.kernel == kernel);
+    let percent = |label: &str| Axis::linear(label, Unit::Percent);
+    let mut shares = Plot::new("Shares", percent("recorded share of a CPU"), percent("simulated share of a CPU"));
+    let mut errors = Plot::new(
+        "Errors",
+        percent("error, in percent of its band; a figure above 100% is outside").from_to(0.0, ERRORS_TO),
+        percent("share of the figures with at most this error").from_to(0.0, 100.0),
+    );
+    for kernel in KernelVersion::ALL.iter().filter(is_recorded) {
+        let points = of(*kernel).filter(|(_, figure)| is_share(figure));
+        let (points, spread): (Vec<_>, Vec<_>) =
+            points.map(|(_, figure)| ((figure.recorded.mean, figure.ours), figure.range())).unzip();
+        shares = shares.with_spread(kernel.name(), Mark::Points, points, spread);
+        let used = of(*kernel).filter(|(_, figure)| figure.allowed() > 0.0);
+        let mut used: Vec<f64> = used.map(|(_, figure)| figure.error().abs() / figure.allowed() * 100.0).collect();
+        used.sort_by(f64::total_cmp);
+        let count = used.len().max(1) as f64;
+        let steps = used.iter().enumerate().map(|(at, error)| (*error, (at + 1) as f64 / count * 100.0));
+        let mut steps: Vec<(f64, f64)> = steps.take_while(|(error, _)| *error <= ERRORS_TO).collect();
+        steps.extend(steps.last().map(|last| (ERRORS_TO, last.1)));
+        errors = errors.with(kernel.name(), Mark::Steps, steps);
+    }
+    let values = shares.series.iter().flat_map(|one| &one.points).flat_map(|(x, y)| [*x, *y]);
+    let most = values.fold(0.0, f64::max);
+    vec![shares.with("equal", Mark::Dashed, vec![(0.0, 0.0), (most, most)]), errors]
+}
+
+/// Returns the same as Markdown, with a heading.
+#[must_use]
+pub fn markdown(comparisons: &[Comparison]) -> String {
+    let mut text = String::from(HEAD);
+    put(&mut text, format_args!("{}\n\n", total(comparisons)));
+    beside_takes(&mut text, comparisons);
+    text.push_str("## All figures\n\n| case | kernel, machine | figure | recorded | simulated | error | band | |\n");
+    text.push_str("|---|---|---|--:|--:|--:|--:|---|\n");
+    let mut previous = None;
+    for (comparison, figure) in figures(comparisons) {
+        let recording = &comparison.recording;
+        let here = (comparison.name(), recording.kernel, recording.on.as_str());
+        let (case, on) = if previous.as_ref() == Some(&here) {
+            ("", String::new())
+        } else {
+            (&*here.0, format!("{}, {}", recording.kernel.name(), here.2))
+        };
+        let [recorded, ours, error, band] = values(figure);
+        let verdict = if figure.is_inside() { "" } else { "**outside**" };
+        let row =
+            format_args!("| {case} | {on} | {} | {recorded} | {ours} | {error} | {band} | {verdict} |\n", figure.name);
+        put(&mut text, row);
+        previous = Some(here);
+    }
+    text.push_str("\n## The three recordings with the largest errors of a share\n\n");
+    text.push_str("| case | kernel | figure | recorded | simulated | error | reason |\n");
+    text.push_str("|---|---|---|--:|--:|--:|---|\n");
+    for (comparison, figure) in worst_shares(comparisons).into_iter().take(3) {
+        let because = comparison.because.as_deref().unwrap_or("not yet explained");
+        let [recorded, ours, error, _] = values(figure);
+        let (name, kernel) = (comparison.name(), comparison.recording.kernel.name());
+        put(
+            &mut text,
+            format_args!("| {name} | {kernel} | {} | {recorded} | {ours} | {error} | {because} |\n", figure.name),
+        );
+    }
+    text.push_str("\n## Outside their bands\n\n");
+    for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
+        let because = comparison.because.as_deref().unwrap_or("not yet explained.");
+        put(&mut text, format_args!("- {}, {}: {because}\n", comparison.name(), comparison.recording.kernel.name()));
+    }
+    text
+}
+
+const HEAD: &str = "\
+# Conformance
+
+Recorded kernels compared with simulations of the same workload under that kernel's preset. `zerolag validate --markdown conformance` writes this
+page; a test compares it. `conformance/README.md` describes the recordings.
+
+| figure | |
+|---|---|
+| `share` | CPU time in percent of one CPU; its error in points |
+| `used` | CPU time of a group in percent of one CPU |
+| `sequence` | edit-distance similarity, in percent, of the recorded and simulated lists of time slices |
+| `throttled`, `delay` | in ms; `delay` is the median from wakeup to running |
+
+Two values in brackets are the minimum and maximum of runs with other phases of ticks and balancing, for cases in which microseconds decide which task
+moves; the value before them is the mean. The recording is one such run. Bands were declared before the first run and are not widened.
+
+";
+
+/// How near is near, in points of a share: half of a point is the band of most cases.
+const NEAR: f64 = 0.5;
+
+/// Writes, per set of cases with several takes, number of CPUs and kernel, how near the takes of
+/// shares are to each other, and ours to them.
+///
+/// Where takes differ, a mean of four is not the value that a fifth would have. So the distance
+/// from the takes is counted too, of our mean and of each of our runs: by the second a simulation
+/// gains nothing if its runs differ more than takes.
+fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
+    let mut rows: BTreeMap<(&str, usize, Option<usize>, &str), Beside> = BTreeMap::new();
+    let mut sums: BTreeMap<usize, Beside> = BTreeMap::new();
+    for (one, figure) in figures(comparisons).filter(|(one, figure)| one.has_takes() && is_share(figure)) {
+        let cpus = one.recording.machine.nr_cpus();
+        let kernel = KernelVersion::ALL.iter().position(|kernel| *kernel == one.recording.kernel);
+        let row = (one.set.as_str(), cpus, kernel, series(&one.recording));
+        for counts in [rows.entry(row).or_default(), sums.entry(cpus).or_default()] {
+            counts.add(figure);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    text.push_str(BESIDE);
+    let mut row = |set: &str, cpus: usize, kernel: &str, counts: Beside| {
+        let Beside { shares, takes, means, near, runs } = counts;
+        let runs = runs / shares as f64;
+        put(
+            text,
+            format_args!("| {set} | {cpus} | {kernel} | {shares} | {takes} | {means} | {near} | {runs:.1} % |\n"),
+        );
+    };
+    for ((set, cpus, _, series), counts) in rows {
+        row(set, cpus, series, counts);
+    }
+    sums.into_iter().for_each(|(cpus, counts)| row("all", cpus, "all", counts));
+    text.push('\n');
+}
+
+/// Returns the recorded kernel: that of the preset, unless the machine's name begins with another
+/// one (`7.3-rt, 1 virtual CPU`).
+fn series(recording: &Recording) -> &str {
+    let other = recording.on.split_once(", ").map(|(series, _)| series);
+    other.filter(|series| series.starts_with(|first: char| first.is_ascii_digit())).unwrap_or(recording.kernel.name())
+}
+
+/// Counts of shares.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    shares: usize,
+    /// All takes are near their mean.
+    takes: usize,
+    /// Our mean is near theirs.
+    means: usize,
+    /// Our mean is near the takes.
+    near: usize,
+    /// The percentages of our runs that are near the takes, added up.
+    runs: f64,
+}
+
+impl Beside {
+    fn add(&mut self, figure: &Figure) {
+        let recorded = &figure.recorded;
+        let is_near = |ours: &f64| recorded.outside(*ours) <= NEAR;
+        self.shares += 1;
+        self.takes += usize::from(recorded.spread() <= NEAR);
+        self.means += usize::from(figure.error().abs() <= NEAR);
+        self.near += usize::from(is_near(&figure.ours));
+        let runs = figure.runs.iter().filter(|ours| is_near(ours)).count();
+        self.runs += 100.0 * runs as f64 / figure.runs.len() as f64;
+    }
+}
+
+const BESIDE: &str = "\
+## Beside the takes
+
+Cases of which there are several takes: shares that are at most half a point
+
+* *takes*: from the mean of all takes, in each take;
+* *mean*: from the mean of all takes, in the mean of our runs;
+* *near the takes*: below the least or above the most of the takes, in the mean of our runs;
+* *runs*: the same, in percent of our runs.
+
+| set | CPUs | kernel | shares | takes | mean | near the takes | runs |
+|---|--:|--:|--:|--:|--:|--:|--:|
+";
+
+fn is_share(figure: &Figure) -> bool {
+    figure.name.starts_with("share.")
+}
+
+fn figures(comparisons: &[Comparison]) -> impl Iterator<Item = (&Comparison, &Figure)> {
+    comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |figure| (comparison, figure)))
+}
+
+/// Returns the share with the largest error of each recording, the largest first.
+fn worst_shares(comparisons: &[Comparison]) -> Vec<(&Comparison, &Figure)> {
+    let off = |figure: &Figure| figure.error().abs();
+    let worst_of = |comparison| {
+        let Comparison { figures, .. }: &Comparison = comparison;
+        let shares = figures.iter().filter(|figure| is_share(figure));
+        shares.max_by(|one, other| off(one).total_cmp(&off(other))).map(|figure| (comparison, figure))
+    };
+    let mut worst: Vec<_> = comparisons.iter().filter_map(worst_of).collect();
+    worst.sort_by(|(_, one), (_, other)| off(other).total_cmp(&off(one)));
+    worst
+}
+
+fn values(figure: &Figure) -> [String; 4] {
+    let band = figure.allowed();
+    [
+        number(figure.recorded.mean),
+        ours(figure),
+        format!("{}{}", if figure.error() < 0.0 { '-' } else { '+' }, number(figure.error().abs())),
+        number(band),
+    ]
+}
+
+/// Returns our value; for several runs the mean and the range.
+fn ours(figure: &Figure) -> String {
+    let (least, most) = figure.range();
+    if least < most {
+        format!("{} ({} to {})", number(figure.ours), number(least), number(most))
+    } else {
+        number(figure.ours)
+    }
+}
+
+/// Counts are printed as integers, all other values with two decimals.
+fn number(value: f64) -> String {
+    if value >= 100.0 || value == 0.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn total(comparisons: &[Comparison]) -> String {
+    let all = figures(comparisons).count();
+    let inside = figures(comparisons).filter(|(_, figure)| figure.is_inside()).count();
+    let mut shares: Vec<f64> =
+        figures(comparisons).filter(|(_, figure)| is_share(figure)).map(|(_, figure)| figure.error().abs()).collect();
+    shares.sort_by(f64::total_cmp);
+    let within = shares.iter().filter(|error| **error <= 1.0).count();
+    let worst = shares.last().copied().unwrap_or(0.0);
+    format!(
+        "{inside} of {all} figures are inside their bands; {within} of {} shares are within 1 point (worst: {worst:.2}).",
+        shares.len()
+    )
+}
+
+fn put(text: &mut String, args: std::fmt::Arguments<'_>) {
+    text.write_fmt(args).expect("a string takes everything");
+}

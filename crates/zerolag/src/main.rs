@@ -1,6 +1,0 @@
-//! The command line of zerolag.
-mod cli;
-
-fn main() -> std::process::ExitCode {
-    cli::main()
-}
