@@ -25,7 +25,7 @@ fn nothing_is_allocated_after_warm_up() {
     }
 }
 
-/// The memory figures of `docs/guide/bandwidth.md`, in bytes: a group in the table, limited or not;
+/// The memory figures of `docs/explanation/bandwidth.md`, in bytes: a group in the table, limited or not;
 /// a queue that a CPU keeps for a group without tasks there; and the most such queues per CPU on a
 /// machine of many CPUs.
 const PER_GROUP: u64 = 256;
