@@ -1,5 +1,5 @@
 // A service whose requests arrive in bursts at planned times, whatever the service does (open loop).
-// Prints the latencies from the planned arrival to the end: docs/lab/2026-11-24-predicted-and-measured.md.
+// Prints the latencies from the planned arrival to the end: docs/lab/predictions.md.
 //
 //     gcc -O2 -o bursts bursts.c -lpthread
 //     ./bursts WORKERS SECONDS BURST GAP_MS WORK_MS [clock]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Records real workloads under two settings each, for docs/lab/2026-11-24-predicted-and-measured.md. As root, on a machine with cgroup v1 or v2.
+# Records real workloads under two settings each, for docs/lab/predictions.md. As root, on a machine with cgroup v1 or v2.
 #
 #   scripts/what-if.sh DIRECTORY [build|hackbench|web|redis|workers|bursts ...]
 #

@@ -3,7 +3,7 @@
     python python/benches/cluster.py
 
 A discrete-event model, seeded: the same numbers on every machine. `Cluster` says what is measured (by `overhead.py`, see
-docs/lab/2026-11-24-clusters.md) and what is assumed.
+docs/lab/clusters.md) and what is assumed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import zerolag
 
 
 def test_bounds_are_beside_what_was_simulated() -> None:
-    found = zerolag.analyse("docs/guide/control.toml", costs="zero", runs=2)
+    found = zerolag.analyse("docs/how-to/control.toml", costs="zero", runs=2)
     table = found.table
     assert table["name"] == ["control", "vision", "log", "batch"]
     assert table["bound_ns"][:2] == [2_000_000, 10_000_000]
@@ -20,16 +20,16 @@ def test_bounds_are_beside_what_was_simulated() -> None:
     assert all(seen <= bound for seen, bound in zip(table["simulated_max_ns"], table["bound_ns"]))
     assert table["paper"][0] == "Joseph & Pandya 1986; Lehoczky 1990"
     assert found.schedulable and "kept" in str(found)
-    assert not zerolag.analyse("docs/guide/control.toml", vision="33ms", costs="zero", runs=0).schedulable
-    assert zerolag.analyse("docs/guide/control.toml", runs=0).table["breaks"][0] == "no_costs"
+    assert not zerolag.analyse("docs/how-to/control.toml", vision="33ms", costs="zero", runs=0).schedulable
+    assert zerolag.analyse("docs/how-to/control.toml", runs=0).table["breaks"][0] == "no_costs"
 
 
 def test_the_json_is_that_of_the_command_line() -> None:
     program = os.environ.get("ZEROLAG_PROGRAM")
     if program is None:
         pytest.skip("the program is not built")
-    printed = subprocess.run([program, "analyse", "-q", "docs/guide/control.toml", "--runs", "2", "--json"], capture_output=True, check=True)
-    assert zerolag.analyse("docs/guide/control.toml", runs=2).to_json() == printed.stdout.decode()
+    printed = subprocess.run([program, "analyse", "-q", "docs/how-to/control.toml", "--runs", "2", "--json"], capture_output=True, check=True)
+    assert zerolag.analyse("docs/how-to/control.toml", runs=2).to_json() == printed.stdout.decode()
 
 
 def test_task_sets_are_workloads(tmp_path: pathlib.Path) -> None:

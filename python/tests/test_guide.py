@@ -17,14 +17,14 @@ BLOCK = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
 
 
 def test_the_code_of_the_guide_prints_what_the_page_says(tmp_path: pathlib.Path) -> None:
-    page = pathlib.Path("docs/guide/python.md").read_text()
+    page = pathlib.Path("docs/how-to/python.md").read_text()
     names: dict[str, Any] = {"scratch": tmp_path, "__name__": "__main__"}
     blocks = BLOCK.findall(page)
     assert len(blocks) >= 6, "the page has code"
     for code, expected in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "docs/guide/python.md", "exec"), names)
+            exec(compile(code, "docs/how-to/python.md", "exec"), names)
         if expected:
             assert printed.getvalue().rstrip() == expected.rstrip(), code
 
@@ -46,7 +46,7 @@ def test_the_package_is_typed_and_says_its_version() -> None:
 
 def test_one_table_names_the_same_thing_everywhere() -> None:
     """The other columns are checked by `crates/cli/tests/cli/schema.rs`."""
-    page = pathlib.Path("docs/guide/python.md").read_text()
+    page = pathlib.Path("docs/how-to/python.md").read_text()
     rows = page.split("\n## One name\n")[1].strip().split("\n\n")[0].splitlines()[2:]
     assert len(rows) > 12
     named: set[str] = set()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-GUIDE = pathlib.Path("docs/guide")
+GUIDE = pathlib.Path("docs/how-to")
 PAGES = {"throttling": 5, "kernel-upgrade": 4, "schedulability": 4, "twelve-services": 2}
 """The notebooks, and how many of their cells have outputs."""
 NEEDS = {"twelve-services": "optuna"}

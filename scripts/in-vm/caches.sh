@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Where the threads of a process end up on a machine with two caches, with llc_balancing on and off: docs/lab/2026-11-27-cache-aware.md.
+# Where the threads of a process end up on a machine with two caches, with llc_balancing on and off: docs/lab/caches.md.
 #
 #   scripts/in-vm/caches.sh KERNEL_IMAGE [CPUS OF A CACHE: 2 or 4]
 #

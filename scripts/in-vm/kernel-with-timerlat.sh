@@ -10,7 +10,7 @@
 # The build needs flex, bison, bc and the headers of libelf; else the script prints "skipped" and the reason, and ends well.
 # It is the smallest kernel that run.sh can use: serial console, initial file system, groups, perf events, tracefs, sockets on the loopback device; no
 # network card, no disk, no modules.
-# Results: docs/lab/2026-11-26-tails.md, docs/lab/2026-11-24-preempt-rt.md.
+# Results: docs/lab/calibration.md, docs/lab/preempt-rt.md.
 set -euo pipefail
 sources=$(cd "${1:?directory of the kernel sources}" && pwd)
 out=${2:?directory of the build}

@@ -7,7 +7,7 @@
 # one CPU and runs in virtual time (QEMU's TCG with -icount, 4 ns per instruction), so figures compare with each other, not with hardware: caches,
 # idle states and other CPUs cost nothing there. Prints two rows per model, as timerlat does: how late the timer's interrupt is (two traced events, which
 # every kernel has), and how late cyclictest is. Needs cyclictest, hackbench and stress-ng; skips without them.
-# Results: docs/lab/2026-11-24-preempt-rt.md.
+# Results: docs/lab/preempt-rt.md.
 set -euo pipefail
 stock=${1:?image of the stock kernel}
 rt=${2:?image of the kernel with PREEMPT_RT}

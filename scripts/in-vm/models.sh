@@ -6,7 +6,7 @@
 #   ZEROLAG=zerolag scripts/in-vm/models.py OUT [--costs PROFILE ...]
 #
 # The images are those of kernel-with-timerlat.sh, of one version: `preempt=` chooses the model of the first, RT_IMAGE is the one with PREEMPT_RT.
-# Results: docs/lab/2026-11-24-preempt-rt.md.
+# Results: docs/lab/preempt-rt.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 stock=${1:?image of the stock kernel}

@@ -17,7 +17,7 @@
 # record/record.sh, and needs QEMU 8.1 or later (QEMU names another one). PREEMPT=full chooses the preemption model of a kernel that has several.
 # ZEROLAG is the program to test (else it is built). apt-get downloads kernels as packages of Debian into target/vm: of the releases that this
 # computer's apt knows, or of later ones from the same mirror. If something is missing the script prints "skipped" and the reason, and ends well.
-# Results: docs/lab/2026-11-22-virtual-machines.md.
+# Results: docs/lab/virtual-machines.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$here/../.." && pwd)

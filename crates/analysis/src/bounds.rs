@@ -3,7 +3,7 @@
 //! A set whose utilization is at most the bound is schedulable, whatever its periods. The bounds
 //! are no substitute for the tests of the other modules, which accept more: they are what these
 //! tests, and the simulator, are compared with point by point
-//! (`docs/lab/2026-11-25-published-curves.md`).
+//! (`docs/lab/schedulability.md`).
 //!
 //! | function | curve over | scheduling | some set above it fails |
 //! |---|---|---|---|

@@ -37,7 +37,7 @@ enum Experiment {
     RtIpi(RtIpiArgs),
     /// 2023: deadline servers against starvation, next to RT throttling
     DlServer(DlServerArgs),
-    /// All of them, with every table and plot of docs/experiments: some ten minutes of two CPUs
+    /// All of them, with every table and plot of docs/explanation: some ten minutes of two CPUs
     All(AllArgs),
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Done {
                  inversion   2012: tasks throttled while they hold what others wait for, and five cures\n\
                  rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n\
                  dl-server   2023: deadline servers against starvation, next to RT throttling\n\
-                 all         every table and plot of docs/experiments\n",
+                 all         every table and plot of docs/explanation\n",
             )?;
             Ok(code::OK)
         }
@@ -186,7 +186,7 @@ fn all(args: &AllArgs) -> Done {
     Ok(code::OK)
 }
 
-/// The load beside the test of 2007 in docs/experiments, in microseconds.
+/// The load beside the test of 2007 in docs/explanation, in microseconds.
 const KERNEL_LOAD: u64 = 3_000;
 
 /// Progress that several threads report; a thread that finds it locked does not wait.

@@ -66,7 +66,7 @@ const MET_AND_MISSED: [Option<i32>; 2] = [Some(0), Some(99)];
 
 #[test]
 fn every_example_is_as_its_goals_say() {
-    let page = std::fs::read_to_string(workspace().join("docs/guide/gallery.md")).expect("readable");
+    let page = std::fs::read_to_string(workspace().join("docs/tutorial/gallery.md")).expect("readable");
     for (example, state, _) in STATED {
         let ended = run(example, &[]);
         assert_eq!(ended.code, MET_AND_MISSED[usize::from(*state == State::Hurt)], "{example}\n{}", ended.stderr);
@@ -74,7 +74,7 @@ fn every_example_is_as_its_goals_say() {
         for goal in ended.stderr.lines().filter(|line| line.starts_with("goal ")) {
             assert!(
                 page.contains(goal),
-                "docs/guide/gallery.md is out of date (./x gallery writes it): {example}: {goal}"
+                "docs/tutorial/gallery.md is out of date (./x gallery writes it): {example}: {goal}"
             );
         }
     }

@@ -80,12 +80,13 @@ fn missing<'a>(lines: &'a [String], output: &str) -> Option<&'a str> {
 
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
-    let guides = fs::read_dir(root().join("docs/guide")).expect("a directory");
-    let names = guides.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
-    // tests/gallery.rs compares the gallery.
-    pages.extend(
-        names.filter(|name| name.ends_with(".md") && name != "gallery.md").map(|name| format!("docs/guide/{name}")),
-    );
+    for kind in ["tutorial", "how-to", "explanation"] {
+        let below = fs::read_dir(root().join("docs").join(kind)).expect("a directory");
+        let names = below.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
+        // tests/gallery.rs compares the gallery.
+        let quoting = names.filter(|name| name.ends_with(".md") && name != "gallery.md");
+        pages.extend(quoting.map(|name| format!("docs/{kind}/{name}")));
+    }
     pages.sort();
     pages
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use zerolag_lab::validate::{self, Case};
 
 #[test]
-fn the_table_in_the_documentation_is_the_one_that_comes_out() {
+fn the_summary_in_the_documentation_is_the_one_that_comes_out() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut comparisons = Vec::new();
     for path in validate::find(&root.join("conformance")).expect("the directory of cases") {
@@ -87,6 +87,8 @@ fn a_figure_has_the_range_of_its_takes() {
     let near = shared("near", "{ mean = 99.4, least = 99.2, most = 99.6 }").expect("a case");
     let (set, markdown) = ("conformance-near", validate::markdown(&near));
     assert!(markdown.contains(&format!("| {set} | 1 | 6.12 | 1 | 1 | 0 | 1 | 100.0 % |\n")), "{markdown}");
+    assert!(markdown.contains(&format!("| {set} | 1 | 1 | 1 | 1 | 0.")), "the sums of the set: {markdown}");
+    assert!(!markdown.contains("Outside their bands"), "nothing is outside: {markdown}");
     assert!(!validate::markdown(&one).contains("Beside the takes"));
 }
 

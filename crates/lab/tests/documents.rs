@@ -1,4 +1,4 @@
-//! The tables of docs/experiments are those that `zerolag repro` prints.
+//! The tables of docs/explanation are those that `zerolag repro` prints.
 //!
 //! Whole experiments take minutes, so a part of each is run here: small machines, a few cells. Each
 //! printed row must be a row of the page, cell by cell; the width of columns depends on the other
@@ -13,7 +13,7 @@ use zerolag_lab::repro::rt_ipi::{RtIpi2017, Variant};
 
 /// Returns the rows of a page's fenced blocks, as cells.
 fn quoted(page: &str) -> Vec<Vec<String>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/experiments").join(page);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explanation").join(page);
     let text = std::fs::read_to_string(&path).expect("a page");
     let mut is_fenced = false;
     let fenced = text.lines().filter(|line| {

@@ -80,7 +80,7 @@ fn waits_for_locks_grow_with_the_cpus_and_ipis_cut_them() {
 }
 
 /// The variant of ours: no CPU is kept from its timers for longer than with the others, and hardly
-/// a request is sent. Other figures can be worse (docs/experiments/rt-ipi.md).
+/// a request is sent. Other figures can be worse (docs/explanation/rt-ipi.md).
 #[test]
 fn a_claimed_pull_keeps_no_cpu_longer_and_asks_less() {
     let results = rt_ipi(2);

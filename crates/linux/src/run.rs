@@ -250,7 +250,7 @@ const TICKS: Duration = Duration::from_millis(20);
 /// The watchdog's period. It must not divide a second, the period of deadline servers. Otherwise a
 /// kernel bug shows: if the server's budget ends just before a real-time task wakes, the kernel
 /// notices that while it picks the next task, continues with the fair one and does not reschedule
-/// (`docs/lab/2026-11-22-virtual-machines.md`).
+/// (`docs/lab/virtual-machines.md`).
 const WATCH_PERIOD: Duration = Duration::from_millis(97);
 /// How long tasks may starve after the end before they are raised.
 const RAISE_AFTER: Duration = Duration::from_millis(500);

@@ -31,7 +31,7 @@ fn applies(diff: &str, before: &str, after: &str) {
 fn the_page_has_the_difference() {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| read_to_string(crate_dir.join(path)).expect("it is in the repository");
-    let page = read("../../docs/guide/runtime-port.md");
+    let page = read("../../docs/how-to/runtime-port.md");
     let (_, diff) = page.split_once("```diff\n").expect("a block with a difference");
     let (diff, _) = diff.split_once("```").expect("its end");
     let [plain, grouped] = ["plain", "grouped"].map(|name| read(&format!("examples/log_query/{name}.rs")));

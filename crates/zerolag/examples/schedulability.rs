@@ -1,6 +1,5 @@
-//! Published schedulability results, repeated: the tables of
-//! `docs/lab/2026-11-24-schedulability.md` and, part `bounds`, of
-//! `docs/lab/2026-11-25-published-curves.md`.
+//! Published schedulability results, repeated: the tables of `docs/lab/schedulability.md`; part
+//! `bounds` has its curves, point by point.
 //!
 //!     cargo run --release -p zerolag --example schedulability [PART]
 //!

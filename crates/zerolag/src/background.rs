@@ -15,7 +15,7 @@
 //! | `rcu_preempt`, one for all | 89 | 7 us | 11 us | 28 us |
 //!
 //! [`Background::Idle`] on an idle one (Linux 7.3.4, 60 s in virtual time, 2026-11-27,
-//! `docs/guide/background.md`):
+//! `docs/how-to/background.md`):
 //!
 //! | thread | runs per second | median | 90 % | longest |
 //! |---|---|---|---|---|

@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// Case files, or directories of them
     #[arg(default_value = "conformance")]
     pub(crate) cases: Vec<PathBuf>,
-    /// Print Markdown
+    /// Print a summary as Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
     /// Run the cases' workloads on this host's kernel instead of comparing with the recordings

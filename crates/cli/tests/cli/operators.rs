@@ -12,7 +12,7 @@ fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something()
     assert_eq!(same.code, Some(0), "{}", same.stderr);
     assert!(same.stdout.contains("\n0 figures differ"), "{}", same.stdout);
     let upgrade = compare(["5.10", "6.12"]);
-    // CFS prefers a task that sleeps most of the time, EEVDF does not (docs/guide/upgrade.md).
+    // CFS prefers a task that sleeps most of the time, EEVDF does not (docs/how-to/upgrade.md).
     let decoder = upgrade.stdout.lines().find(|line| line.starts_with("decoder")).unwrap_or_default();
     let figures: Vec<&str> = decoder.split_whitespace().collect();
     let is_longer = matches!(figures[..], [_, "latency", "p99", _, _, change] if change.starts_with('+'));

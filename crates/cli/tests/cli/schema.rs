@@ -359,7 +359,7 @@ fn one_table_names_the_same_thing_everywhere() {
         model::Settings,
         settings::json,
     ];
-    let guide = std::fs::read_to_string(workspace().join("docs/guide/python.md")).expect("the guide");
+    let guide = std::fs::read_to_string(workspace().join("docs/how-to/python.md")).expect("the guide");
     let table = guide
         .split("\n## One name\n")
         .nth(1)

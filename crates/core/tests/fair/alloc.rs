@@ -25,9 +25,9 @@ fn nothing_is_allocated_after_warm_up() {
     }
 }
 
-/// The memory figures of `docs/guide/bandwidth.md`, in bytes: a group in the table, limited or not;
-/// a queue that a CPU keeps for a group without tasks there; and the most such queues per CPU on a
-/// machine of many CPUs.
+/// The memory figures of `docs/explanation/bandwidth.md`, in bytes: a group in the table, limited
+/// or not; a queue that a CPU keeps for a group without tasks there; and the most such queues per
+/// CPU on a machine of many CPUs.
 const PER_GROUP: u64 = 256;
 const PER_RESTING_QUEUE: u64 = 768;
 const RESTING: u64 = 64;

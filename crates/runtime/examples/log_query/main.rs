@@ -1,6 +1,6 @@
 //! A server that answers queries over log lines, once on tokio alone and once with a group per
-//! tenant: what a port takes, and what it gives. `docs/guide/runtime-port.md` has the difference of
-//! the two.
+//! tenant: what a port takes, and what it gives. `docs/how-to/runtime-port.md` has the difference
+//! of the two.
 //!
 //! ```text
 //! log_query [SECONDS] [ROUNDS]        # both, in turn, under the same load: a table
