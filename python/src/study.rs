@@ -13,7 +13,7 @@ use zerolag::error::ValueError;
 use zerolag::page::{self, About};
 use zerolag::report::frame::{Frame, Values};
 use zerolag::simulation::Plan;
-use zerolag::sweep::{self, Figure};
+use zerolag::sweep::{self, SweptFigure};
 use zerolag::workload::goal::{Goal, Relation};
 
 /// Asks Python for signals now and then; what it raised ends the work.
@@ -120,22 +120,22 @@ pub(crate) fn validate(py: Python<'_>, spec: Spec) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn usual_figures(py: Python<'_>, spec: Spec) -> PyResult<Vec<String>> {
     let plan = spec.to_simulation(py)?.plan().map_err(|error| raise(py, &error))?.plan;
-    Ok(Figure::usual(&plan.program).into_iter().map(|figure| figure.name).collect())
+    Ok(SweptFigure::usual(&plan.program).into_iter().map(|figure| figure.name).collect())
 }
 
-fn figures(py: Python<'_>, names: &[String]) -> PyResult<Vec<Figure>> {
+fn figures(py: Python<'_>, names: &[String]) -> PyResult<Vec<SweptFigure>> {
     let mut wrong = Vec::new();
     let mut refuse = |name: &str, help: String| {
         wrong.push(ValueError::new("figures", name, format!("there is no figure `{name}`")).help(help));
     };
-    let found = names.iter().filter_map(|name| Figure::parse(name).map_err(|help| refuse(name, help)).ok()).collect();
+    let found = names.iter().filter_map(|name| SweptFigure::parse(name).map_err(|help| refuse(name, help)).ok()).collect();
     if wrong.is_empty() { Ok(found) } else { Err(raise(py, &Error::Values(wrong))) }
 }
 
 /// Returns the names of figures with their units, as in JSON.
 #[pyfunction]
 pub(crate) fn figure_keys(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<String>> {
-    Ok(figures(py, &names)?.iter().map(Figure::key).collect())
+    Ok(figures(py, &names)?.iter().map(SweptFigure::key).collect())
 }
 
 /// The seed of a run, its figures in the order of their names, and why there are none.
@@ -153,7 +153,7 @@ pub(crate) fn read_goals(py: Python<'_>, goals: Vec<String>) -> PyResult<Vec<Rea
         match Goal::parse(text) {
             Ok(goal) => {
                 let name = text.split(['<', '>']).next().unwrap_or_default().trim().to_owned();
-                let key = figures(py, std::slice::from_ref(&name))?.iter().map(Figure::key).collect();
+                let key = figures(py, std::slice::from_ref(&name))?.iter().map(SweptFigure::key).collect();
                 let (least, most) = match goal.relation {
                     Relation::Below => (None, Some(goal.value.saturating_sub(1))),
                     Relation::AtMost => (None, Some(goal.value)),

@@ -101,10 +101,10 @@ def test_counters_give_the_advice_of_the_command_line(cli: str, tmp_path: pathli
 
 def test_a_trace_is_imported_for_advice(cli: str) -> None:
     path = "crates/trace/tests/data/mixed-2cpu.perf.txt.gz"
-    options = ["-q", "-d", "500ms", "--seeds", "1", "--goal", "*.latency.p99 <= 1s", "--json"]
+    options = ["-q", "-d", "500ms", "--seeds", "1", "--goal", "*.wakeup_latency.p99 <= 1s", "--json"]
     printed = subprocess.run([cli, "advise", path, *options], capture_output=True, text=True)
     trace = zerolag.read_trace(path)
-    advice = zerolag.advise(trace, "*.latency.p99 <= 1s", seeds=1, duration="500ms")
+    advice = zerolag.advise(trace, "*.wakeup_latency.p99 <= 1s", seeds=1, duration="500ms")
     assert advice.to_json() == printed.stdout, printed.stderr
     assert advice.to_dict()["base_error"] >= 0
 

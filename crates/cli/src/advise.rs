@@ -23,7 +23,7 @@ use zerolag::{Error, Workload};
 #[command(after_help = "\
 Examples:
   zerolag advise examples/web-service-limit.toml --goal 'p99 <= 40ms'
-  zerolag advise perf.data --group nginx=/web --limit '/web=50000 100000' --goal 'nginx.latency.p99 <= 5ms'
+  zerolag advise perf.data --group nginx=/web --limit '/web=50000 100000' --goal 'nginx.wakeup_latency.p99 <= 5ms'
   zerolag advise cpu.stat.log --now '200000 100000' --throttled 1%
   zerolag advise usage.csv periods.csv throttled.csv --now 2 --throttled 1%")]
 pub(crate) struct Args {

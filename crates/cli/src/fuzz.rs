@@ -150,7 +150,7 @@ fn search(args: &Args) -> Tally {
             }
             NUMBER.set(number);
             let judged = judge_draft(&drawn(args, number));
-            let mut tally = tally.lock().expect("nobody panics with it");
+            let mut tally = tally.lock().expect("invariant: no thread panics while it holds it");
             tally.done += 1;
             match judged {
                 Judged::Fine(events) => tally.events += events,
@@ -161,7 +161,7 @@ fn search(args: &Args) -> Tally {
                 Judged::Wrong(finding) => tally.findings.push((number, finding)),
             }
             drop(tally);
-            let _ = progress.lock().expect("nobody panics with it").at(number - args.from);
+            let _ = progress.lock().expect("invariant: no thread panics while it holds it").at(number - args.from);
         }
     };
     std::thread::scope(|scope| {
@@ -169,8 +169,8 @@ fn search(args: &Args) -> Tally {
             scope.spawn(worker);
         }
     });
-    progress.lock().expect("nobody panics with it").finish();
-    tally.into_inner().expect("nobody panics with it")
+    progress.lock().expect("invariant: no thread panics while it holds it").finish();
+    tally.into_inner().expect("invariant: no thread panics while it holds it")
 }
 
 /// Shrinks a finding, prints it and writes its scenario.

@@ -14,6 +14,7 @@ mod cyclictest;
 mod explain;
 mod export;
 mod failure;
+mod figures;
 mod fuzz;
 mod import;
 mod init;
@@ -130,6 +131,8 @@ enum Command {
     Export(export::Args),
     /// List the scheduler's settings
     Settings(settings::Args),
+    /// List everything that can be measured of a run
+    Figures(figures::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page
@@ -181,6 +184,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Settings(args) => settings::run(&args),
+        Command::Figures(args) => figures::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

@@ -17,7 +17,7 @@ use zerolag::sweep::resume::Kept;
 use zerolag::sweep::search::Search;
 use zerolag::sweep::shard::{Part, Shard};
 use zerolag::sweep::until::Until;
-use zerolag::sweep::{self, Axis, Cell, Figure, Grid, RunError};
+use zerolag::sweep::{self, Axis, Cell, Grid, RunError, SweptFigure};
 
 /// Arguments of `zerolag sweep`.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ cpu.cfs_period_us, cpu.cfs_quota_us, limits.cpu, requests.cpu, CPUQuota, --cpus,
 
 Examples:
   zerolag sweep web.toml --set cpu.max=100000,200000,400000 --set cpu.max.burst=0,100000
-  zerolag sweep web.toml --set kernel=5.15,6.12 --show '*.latency.p99,request_latency.p99'
+  zerolag sweep web.toml --set kernel=5.15,6.12 --show '*.wakeup_latency.p99,request_latency.p99'
   zerolag sweep web.toml --set limits.cpu=2 --set cpu.cfs_period_us=10000,20000,100000
   zerolag sweep web.toml --smallest limits.cpu --such-that 'request_latency.p99 <= 20ms'")]
 pub(crate) struct Args {
@@ -159,7 +159,7 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     }
     let plans: Vec<Plan> = prepared.into_iter().map(|prepared| prepared.plan).collect();
     let figures = match &args.show[..] {
-        [] => plans.first().map(|plan| Figure::usual(&plan.program)).unwrap_or_default(),
+        [] => plans.first().map(|plan| SweptFigure::usual(&plan.program)).unwrap_or_default(),
         names => names.iter().map(|name| figure(name)).collect::<Result<_, _>>()?,
     };
     catch_interrupts();
@@ -263,8 +263,8 @@ pub(super) fn code_of(grid: &Grid) -> u8 {
     if grid.failed().next().is_some() { code::FAILURE } else { code::OK }
 }
 
-fn figure(name: &str) -> Result<Figure, Failure> {
-    Figure::parse(name.trim())
+fn figure(name: &str) -> Result<SweptFigure, Failure> {
+    SweptFigure::parse(name.trim())
         .map_err(|help| Failure::input_help(format!("--show: there is no figure `{}`", name.trim()), help))
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: B
 /// Dequeues a task and takes its body out of the run queue. The task must not be current.
 #[inline]
 pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
-    debug_assert!(!rq.runs(slot), "who runs is left, not taken");
+    debug_assert!(!rq.runs(slot), "a running task must go through `leave`");
     let gone = dequeue(rq, cx, slot, why);
     assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
     run_queue::detach(rq, cx, slot)

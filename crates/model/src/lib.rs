@@ -27,6 +27,7 @@ pub mod bandwidth;
 pub mod clamp;
 pub mod cpumask;
 pub mod event;
+pub mod figure;
 pub mod ids;
 pub mod rt_bandwidth;
 pub mod server;

@@ -6,16 +6,16 @@
 //! on the host, so equal runs give equal bytes. Data that describes the run and not its result is
 //! under `meta`.
 
+use crate::figure::{self, Keys, Subject};
 use crate::summary::{Migrations, Summary, WaitEnd, policy_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use zerolag_model::event::Irq;
 use zerolag_model::{CpuLayer, CpuMax, Duration, MigrateReason};
 use zerolag_trace::{Machine, Source};
 
 /// The name and version of the schema.
-pub const SCHEMA: &str = "zerolag.figures.v1";
+pub const SCHEMA: &str = "zerolag.figures.v2";
 
 /// Renders a summary as JSON with indentation, without a newline at the end.
 ///
@@ -35,10 +35,9 @@ pub struct Figures<'a> {
     meta: Meta<'a>,
     /// The time from the first to the last instant.
     elapsed_ns: u64,
-    /// The idle time of all CPUs.
-    idle_ns: u64,
-    /// The number of context switches.
-    switches: u64,
+    /// The figures of the machine.
+    #[serde(flatten)]
+    machine: Keys<'a, figure::Machine>,
     /// The number of trace events behind the figures.
     records: u64,
     /// The number of events that the recorder lost.
@@ -57,7 +56,7 @@ pub struct Figures<'a> {
     /// The tasks, in order of their ids.
     tasks: Vec<Task<'a>>,
     /// The CPUs, in order of their numbers.
-    cpus: Vec<Cpu>,
+    cpus: Vec<Cpu<'a>>,
     /// The services of the workload.
     services: Vec<Service<'a>>,
     /// The task groups with a limit or a quota.
@@ -170,78 +169,23 @@ struct Task<'a> {
     recorded: Option<Recorded<'a>>,
     /// Its policy with nice value, priority, or reservation.
     policy: String,
-    /// The time for which it was the current task of a CPU.
-    run_ns: u64,
-    /// The part of `run_ns` in which it executed, without interrupts; null if not known.
-    exec_ns: Option<u64>,
-    /// How often it was woken.
-    wakeups: u64,
-    /// How often it was switched to.
-    switches_in: u64,
-    /// How often it was preempted.
-    preemptions: u64,
     /// The number of its migrations by reason.
     migrations: BTreeMap<&'static str, u64>,
-    /// The time for which it was runnable and did not run.
-    wait_ns: u64,
-    /// The longest such wait.
-    wait_ns_max: u64,
-    /// The time for which it slept or was blocked.
-    sleep_ns: u64,
-    /// From the wakeup until it runs; null without a wakeup.
-    wakeup_latency: Option<Latency>,
-    /// The number of expiries of its timers.
-    timers: u64,
-    /// The number of expiries that it was too late for.
-    timers_missed: u64,
-    /// The longest time from an expiry until it continued.
-    lateness_ns_max: u64,
-    /// How often it overran its deadline budget.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dl_overruns: Option<u64>,
-}
-
-/// Quantiles of wakeup latencies.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct Latency {
-    /// The number of samples.
-    count: u64,
-    /// The median.
-    p50_ns: u64,
-    /// The 99th percentile.
-    p99_ns: u64,
-    /// The largest.
-    max_ns: u64,
+    /// Its figures.
+    #[serde(flatten)]
+    figures: Keys<'a, figure::Task>,
 }
 
 /// The figures of a CPU.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct Cpu {
+struct Cpu<'a> {
     /// Its number.
     id: u32,
-    /// The time in tasks, interrupts and the scheduler.
-    busy_ns: u64,
-    /// The time without work.
-    idle_ns: u64,
-    /// The time in gaps of a recording.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unseen_ns: Option<u64>,
-    /// The number of context switches.
-    switches: u64,
     /// The time by layer (task, interrupt, scheduler and others); null for a recording.
     layers_ns: Option<BTreeMap<&'static str, u64>>,
-    /// The time spent waiting for run-queue locks.
-    lock_wait_ns: u64,
-    /// The longest wait for a run-queue lock.
-    lock_wait_ns_max: u64,
-    /// The number of IPIs sent.
-    ipis_sent: u64,
-    /// The number of IPIs received.
-    ipis_received: u64,
-    /// The time in handlers of IPIs.
-    ipi_work_ns: u64,
-    /// The longest time in one handler of an IPI.
-    ipi_work_ns_max: u64,
+    /// Its figures.
+    #[serde(flatten)]
+    figures: Keys<'a, figure::Cpu>,
 }
 
 /// The figures of a service.
@@ -251,37 +195,9 @@ struct Service<'a> {
     name: &'a str,
     /// The path of its workers' group.
     group: Option<&'a str>,
-    /// The number of requests that arrived.
-    arrived: u64,
-    /// The number of requests that were completed.
-    completed: u64,
-    /// The number of requests under way at the end.
-    unfinished: u64,
-    /// The number of requests that a full queue refused.
-    dropped: u64,
-    /// From the intended arrival to the end.
-    request_latency: Option<RequestTimes>,
-    /// From the intended arrival until a worker took it.
-    queued: Option<RequestTimes>,
-}
-
-/// Quantiles of request times.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct RequestTimes {
-    /// The number of requests.
-    count: u64,
-    /// The mean.
-    mean_ns: u64,
-    /// The median.
-    p50_ns: u64,
-    /// The 90th percentile.
-    p90_ns: u64,
-    /// The 99th percentile.
-    p99_ns: u64,
-    /// The 99.9th percentile.
-    p999_ns: u64,
-    /// The largest.
-    max_ns: u64,
+    /// Its figures.
+    #[serde(flatten)]
+    figures: Keys<'a, figure::Service>,
 }
 
 /// A task group under the kernel's own names, which contain the units.
@@ -295,36 +211,9 @@ struct Group<'a> {
     /// The burst in microseconds, as in the kernel's file.
     #[serde(rename = "cpu.max.burst")]
     burst_max_usec: u64,
-    /// The kernel's counters of the group and the groups below it.
-    #[serde(rename = "cpu.stat")]
-    stat: CpuStat,
-    /// The kernel's counters of the group alone.
-    #[serde(rename = "cpu.stat.local")]
-    local: CpuStatLocal,
-}
-
-/// The kernel's `cpu.stat`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct CpuStat {
-    /// CPU time.
-    usage_usec: u64,
-    /// The number of periods in which the group was active.
-    nr_periods: u64,
-    /// The number of periods in which it was throttled.
-    nr_throttled: u64,
-    /// The time for which it was throttled, added up over CPUs.
-    throttled_usec: u64,
-    /// The number of periods in which it used burst.
-    nr_bursts: u64,
-    /// The CPU time above the quota.
-    burst_usec: u64,
-}
-
-/// The kernel's `cpu.stat.local`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct CpuStatLocal {
-    /// The time for which the group was throttled by a limit of itself or of a group above.
-    throttled_usec: u64,
+    /// The kernel's counters: of the group and the groups below it, and of the group alone.
+    #[serde(flatten)]
+    figures: Keys<'a, figure::Group>,
 }
 
 /// A wait for a CPU.
@@ -377,18 +266,17 @@ impl<'a> Figures<'a> {
             schema: SCHEMA,
             meta: meta(&summary.meta),
             elapsed_ns: summary.elapsed.as_nanos(),
-            idle_ns: summary.idle().0.as_nanos(),
-            switches: summary.switches,
+            machine: Keys::of(Subject::Machine(summary)),
             records: summary.records,
             lost_events: summary.meta.lost_events,
             gaps: (summary.meta.source == Source::Text).then(|| summary.meta.recorded.gaps.iter().map(gap).collect()),
             dropped: summary.meta.recorded.dropped.as_deref(),
             wakings: (summary.meta.source == Source::Text).then(|| Waking::all(&summary.meta.recorded.wakings)),
             migrations: migrations(&summary.migrations),
-            tasks: summary.tasks.iter().map(task).collect(),
+            tasks: summary.task_subjects().map(|(of, subject)| task(of, subject)).collect(),
             cpus: summary.cpus.iter().map(cpu).collect(),
-            services: summary.services.iter().map(service).collect(),
-            groups: summary.groups.iter().map(group).collect(),
+            services: summary.service_subjects().map(|(of, subject)| service(of, subject)).collect(),
+            groups: summary.group_subjects().map(|(of, subject)| group(of, subject)).collect(),
             worst_waits: summary.worst_waits.iter().map(wait).collect(),
         }
     }
@@ -422,7 +310,7 @@ fn gap(gap: &zerolag_trace::Gap) -> Gap {
     Gap { cpu: gap.cpu.0, from_ns: gap.from.as_nanos(), until_ns: gap.until.as_nanos(), events }
 }
 
-fn task(task: &crate::TaskSummary) -> Task<'_> {
+fn task<'a>(task: &'a crate::TaskSummary, subject: Subject<'a>) -> Task<'a> {
     Task {
         id: task.task.0,
         name: &task.name,
@@ -435,85 +323,26 @@ fn task(task: &crate::TaskSummary) -> Task<'_> {
             wait_ns_in_gaps: task.wait_unsure.as_nanos(),
         }),
         policy: policy_text(task.attr),
-        run_ns: task.run.as_nanos(),
-        exec_ns: task.exec.map(|exec| exec.as_nanos()),
-        wakeups: task.activations,
-        switches_in: task.switches_in,
-        preemptions: task.preemptions,
         migrations: migrations(&task.migrations),
-        wait_ns: task.wait.as_nanos(),
-        wait_ns_max: task.wait_max.as_nanos(),
-        sleep_ns: task.sleep.as_nanos(),
-        wakeup_latency: task.latency.map(|latency| Latency {
-            count: latency.count,
-            p50_ns: latency.p50.as_nanos(),
-            p99_ns: latency.p99.as_nanos(),
-            max_ns: latency.max.as_nanos(),
-        }),
-        timers: task.timers,
-        timers_missed: task.missed,
-        lateness_ns_max: task.lateness_max.as_nanos(),
-        dl_overruns: task.dl_overruns,
+        figures: Keys::of(subject),
     }
 }
 
-fn cpu(cpu: &crate::CpuSummary) -> Cpu {
-    let ipi = cpu.irq(Irq::Ipi);
-    Cpu {
-        id: cpu.cpu.0,
-        busy_ns: cpu.busy.as_nanos(),
-        idle_ns: cpu.idle.as_nanos(),
-        unseen_ns: (!cpu.unseen.is_zero()).then(|| cpu.unseen.as_nanos()),
-        switches: cpu.switches,
-        layers_ns: cpu
-            .layers
-            .map(|times| CpuLayer::ALL.map(|layer| (layer.name(), times.of(layer).as_nanos())).into_iter().collect()),
-        lock_wait_ns: cpu.lock_wait.as_nanos(),
-        lock_wait_ns_max: cpu.lock_wait_max.as_nanos(),
-        ipis_sent: cpu.ipis_sent,
-        ipis_received: cpu.ipis_received,
-        ipi_work_ns: ipi.time.as_nanos(),
-        ipi_work_ns_max: ipi.max.as_nanos(),
-    }
+fn cpu(cpu: &crate::CpuSummary) -> Cpu<'_> {
+    let layers = cpu.layers.map(|times| CpuLayer::ALL.map(|layer| (layer.name(), times.of(layer).as_nanos())));
+    Cpu { id: cpu.cpu.0, layers_ns: layers.map(BTreeMap::from), figures: Keys::of(Subject::Cpu(cpu)) }
 }
 
-fn service(service: &crate::ServiceSummary) -> Service<'_> {
-    let times = |times: crate::RequestTimes| RequestTimes {
-        count: times.count,
-        mean_ns: times.mean.as_nanos(),
-        p50_ns: times.p50.as_nanos(),
-        p90_ns: times.p90.as_nanos(),
-        p99_ns: times.p99.as_nanos(),
-        p999_ns: times.p999.as_nanos(),
-        max_ns: times.max.as_nanos(),
-    };
-    Service {
-        name: &service.name,
-        group: service.group.as_deref(),
-        arrived: service.arrived,
-        completed: service.completed,
-        unfinished: service.unfinished,
-        dropped: service.dropped,
-        request_latency: service.latency.map(times),
-        queued: service.queued.map(times),
-    }
+fn service<'a>(service: &'a crate::ServiceSummary, subject: Subject<'a>) -> Service<'a> {
+    Service { name: &service.name, group: service.group.as_deref(), figures: Keys::of(subject) }
 }
 
-fn group(group: &crate::GroupSummary) -> Group<'_> {
-    let crate::GroupSummary { max, stat, .. } = group;
+fn group<'a>(group: &'a crate::GroupSummary, subject: Subject<'a>) -> Group<'a> {
     Group {
         path: &group.path,
-        max: CpuMax { burst: Duration::ZERO, slice: None, ..*max }.to_string(),
-        burst_max_usec: max.burst.as_micros_floor(),
-        stat: CpuStat {
-            usage_usec: group.usage.as_micros_floor(),
-            nr_periods: stat.nr_periods,
-            nr_throttled: stat.nr_throttled,
-            throttled_usec: stat.throttled.as_micros_floor(),
-            nr_bursts: stat.nr_bursts,
-            burst_usec: stat.burst.as_micros_floor(),
-        },
-        local: CpuStatLocal { throttled_usec: group.local_throttled.as_micros_floor() },
+        max: CpuMax { burst: Duration::ZERO, slice: None, ..group.max }.to_string(),
+        burst_max_usec: group.max.burst.as_micros_floor(),
+        figures: Keys::of(subject),
     }
 }
 
@@ -556,7 +385,7 @@ mod tests {
         let text = render(&Metrics::of(&two_hogs_and_a_fifo())).unwrap();
         assert_eq!(text, render(&Metrics::of(&two_hogs_and_a_fifo())).unwrap());
         assert!(text.starts_with(
-            "{\n  \"schema\": \"zerolag.figures.v1\",\n  \"meta\": {\n    \"producer\": \"zerolag script\","
+            "{\n  \"schema\": \"zerolag.figures.v2\",\n  \"meta\": {\n    \"producer\": \"zerolag script\","
         ));
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["tasks"][2]["policy"], "FIFO 5");

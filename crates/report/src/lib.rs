@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`metrics`] | [`Metrics`]: follows records, stored or live, and ends in a [`Summary`] |
 //! | [`summary`] | [`Summary`]: the figures, per task, per CPU, and the worst waits with the tasks that ran meanwhile |
+//! | [`figure`] | how each figure of the table in `zerolag-model` is measured and written |
 //! | [`text`] | the figures as tables of at most 100 columns |
 //! | [`json`] | the figures as JSON of a versioned schema |
 //! | [`frame`] | the figures, and a row per event, as tables of typed columns |
@@ -22,6 +23,7 @@
 pub mod distribution;
 pub mod events;
 pub mod explain;
+pub mod figure;
 pub mod frame;
 mod gaps;
 mod groups;

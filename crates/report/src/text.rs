@@ -3,14 +3,13 @@
 
 mod recorded;
 
+use crate::figure::{Amount, Figure, P50, P90, P99, P999, Quantity, Stat, Subject};
 use crate::human::{Human, Percent};
 use crate::summary::{
-    Blocker, CpuSummary, GroupSummary, NAME_WIDTH, RequestTimes, Summary, TaskSummary, Wait, WaitEnd, policy_text,
-    prio_text,
+    Blocker, CpuSummary, GroupSummary, NAME_WIDTH, Summary, TaskSummary, Wait, WaitEnd, policy_text, prio_text,
 };
 use crate::table::{Align, Table, shorten};
 use core::fmt::{self, Write};
-use zerolag_model::event::Irq;
 use zerolag_model::{CpuLayer, CpuMax, Duration, MigrateReason, TaskId};
 
 /// The number of rows of each table.
@@ -121,30 +120,47 @@ fn write_head(out: &mut String, summary: &Summary) -> fmt::Result {
     recorded::write(out, summary)
 }
 
+/// Columns of figures, each with its name in a table where it needs another one than its own: the
+/// column beside it has said the rest.
+#[derive(Clone, Copy)]
+struct Column(Figure, Option<&'static str>);
+
+const fn of(quantity: Quantity) -> Column {
+    Column(Figure::new(quantity, Stat::Value), None)
+}
+
+const fn stat(quantity: Quantity, stat: Stat, name: &'static str) -> Column {
+    Column(Figure::new(quantity, stat), Some(name))
+}
+
+fn heads(columns: &[Column]) -> impl Iterator<Item = (String, Align)> + '_ {
+    columns.iter().map(|Column(figure, name)| (name.map_or_else(|| figure.label(), str::to_owned), Align::Right))
+}
+
+fn cells<'a>(columns: &'a [Column], subject: Subject<'a>) -> impl Iterator<Item = String> + 'a {
+    columns.iter().map(move |Column(figure, _)| Amount::of(*figure, subject).to_string())
+}
+
+fn table_of(first: &[(&str, Align)], more: impl Iterator<Item = (String, Align)>) -> Table {
+    let first = first.iter().map(|(name, align)| ((*name).to_owned(), *align));
+    let all: Vec<(String, Align)> = first.chain(more).collect();
+    Table::new(&all.iter().map(|(name, align)| (name.as_str(), *align)).collect::<Vec<_>>())
+}
+
 fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
     let has_timers = tasks.iter().any(|task| task.timers > 0);
-    let ids = recorded::Ids::of(tasks);
-    let mut columns = vec![("task", Align::Left)];
-    columns.extend(ids.columns());
-    let before_overruns = columns.len() + 7;
-    columns.extend([
-        ("policy", Align::Left),
-        ("run", Align::Right),
-        ("of a cpu", Align::Right),
-        ("wakeups", Align::Right),
-        ("runs", Align::Right),
-        ("preempted", Align::Right),
-        ("moves", Align::Right),
-    ]);
-    if has_timers {
-        columns.extend([("timers", Align::Right), ("missed", Align::Right), ("latest", Align::Right)]);
-    }
-    // Before the timer columns, which only some tasks have.
     let has_overruns = tasks.iter().any(|task| task.dl_overruns.is_some());
-    if has_overruns {
-        columns.insert(before_overruns, ("overruns", Align::Right));
+    let ids = recorded::Ids::of(tasks);
+    let mut first = vec![("task", Align::Left)];
+    first.extend(ids.columns());
+    first.extend([("policy", Align::Left), (Quantity::Run.row().label, Align::Right), ("of a cpu", Align::Right)]);
+    let mut columns =
+        vec![of(Quantity::Wakeups), of(Quantity::SwitchesIn), of(Quantity::Preemptions), of(Quantity::Migrations)];
+    columns.extend(has_overruns.then_some(of(Quantity::Overruns)));
+    if has_timers {
+        columns.extend([of(Quantity::Timers), of(Quantity::TimersMissed), of(Quantity::LatenessMax)]);
     }
-    let mut table = Table::new(&columns);
+    let mut table = table_of(&first, heads(&columns));
     for task in tasks {
         let mut row = vec![recorded::name(summary, task)];
         row.extend(ids.cells(task));
@@ -152,18 +168,8 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
             policy_text(task.attr),
             recorded::unsure(task.run, task.run_unsure),
             Percent { part: task.run, whole: summary.elapsed }.to_string(),
-            task.activations.to_string(),
-            task.switches_in.to_string(),
-            task.preemptions.to_string(),
-            task.migrations.total().to_string(),
         ]);
-        if has_overruns {
-            row.push(task.dl_overruns.map_or_else(|| "-".to_owned(), |count| count.to_string()));
-        }
-        if has_timers && task.timers > 0 {
-            let late = if task.missed > 0 { Human(task.lateness_max).to_string() } else { "-".to_owned() };
-            row.extend([task.timers.to_string(), task.missed.to_string(), late]);
-        }
+        row.extend(cells(&columns, Subject::Task(task, summary.elapsed)));
         table.push(row);
     }
     table
@@ -171,64 +177,51 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
 
 fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
     let ids = recorded::Ids::of(tasks);
-    let mut columns = vec![("task", Align::Left)];
-    columns.extend(ids.columns());
-    columns.extend([
-        ("policy", Align::Left),
-        ("waited", Align::Right),
-        ("longest", Align::Right),
-        ("slept", Align::Right),
-        ("wakeup to run: p50", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
-    ]);
-    let mut table = Table::new(&columns);
+    let mut first = vec![("task", Align::Left)];
+    first.extend(ids.columns());
+    first.extend([("policy", Align::Left), (Quantity::Wait.row().label, Align::Right)]);
+    let columns = [
+        stat(Quantity::WaitMax, Stat::Value, "longest"),
+        of(Quantity::Sleep),
+        stat(Quantity::WakeupLatency, P50, "wakeup to run: p50"),
+        stat(Quantity::WakeupLatency, P99, "p99"),
+        stat(Quantity::WakeupLatency, Stat::Max, "max"),
+    ];
+    let mut table = table_of(&first, heads(&columns));
     for task in tasks {
         let mut row = vec![recorded::name(summary, task)];
         row.extend(ids.cells(task));
-        row.extend([
-            policy_text(task.attr),
-            recorded::unsure(task.wait, task.wait_unsure),
-            Human(task.wait_max).to_string(),
-            Human(task.sleep).to_string(),
-        ]);
-        if let Some(latency) = task.latency {
-            row.extend([latency.p50, latency.p99, latency.max].map(|time| Human(time).to_string()));
-        }
+        row.extend([policy_text(task.attr), recorded::unsure(task.wait, task.wait_unsure)]);
+        row.extend(cells(&columns, Subject::Task(task, summary.elapsed)));
         table.push(row);
     }
     table
 }
 
 fn service_table(summary: &Summary) -> Table {
-    let mut table = Table::new(&[
-        ("service", Align::Left),
-        ("done", Align::Right),
-        ("p50", Align::Right),
-        ("p90", Align::Right),
-        ("p99", Align::Right),
-        ("p99.9", Align::Right),
-        ("max", Align::Right),
-        ("in queue: p99", Align::Right),
-        ("group", Align::Left),
-        ("throttled", Align::Right),
-    ]);
-    for service in &summary.services {
-        let time = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), |time| Human(time).to_string());
-        let of = |pick: fn(RequestTimes) -> Duration| time(service.latency.map(pick));
+    let columns = [
+        of(Quantity::RequestsCompleted),
+        stat(Quantity::RequestLatency, P50, "p50"),
+        stat(Quantity::RequestLatency, P90, "p90"),
+        stat(Quantity::RequestLatency, P99, "p99"),
+        stat(Quantity::RequestLatency, P999, "p99.9"),
+        stat(Quantity::RequestLatency, Stat::Max, "max"),
+        stat(Quantity::Queued, P99, "in queue: p99"),
+    ];
+    let last = [("group", Align::Left), ("throttled", Align::Right)];
+    let last = last.map(|(name, align)| (name.to_owned(), align));
+    let mut table = table_of(&[("service", Align::Left)], heads(&columns).chain(last));
+    for (service, subject) in summary.service_subjects() {
         let group = service.group.as_deref();
-        table.push([
-            shorten(&service.name, NAME_WIDTH),
-            service.completed.to_string(),
-            of(|times| times.p50),
-            of(|times| times.p90),
-            of(|times| times.p99),
-            of(|times| times.p999),
-            of(|times| times.max),
-            time(service.queued.map(|times| times.p99)),
-            shorten(group.unwrap_or("/"), NAME_WIDTH),
-            time(group.and_then(|path| summary.group_by_path(path)).map(|group| group.local_throttled)),
-        ]);
+        let limited = group.and_then(|path| summary.group_subjects().find(|(of, _)| *of.path == *path));
+        let throttled = limited.map_or_else(
+            || "-".to_owned(),
+            |(_, subject)| Amount::of(Quantity::LocalThrottled.into(), subject).to_string(),
+        );
+        let mut row = vec![shorten(&service.name, NAME_WIDTH)];
+        row.extend(cells(&columns, subject));
+        row.extend([shorten(group.unwrap_or("/"), NAME_WIDTH), throttled]);
+        table.push(row);
     }
     table
 }
@@ -251,33 +244,24 @@ fn write_service_notes(out: &mut String, summary: &Summary) -> fmt::Result {
 
 fn group_table(summary: &Summary, groups: &[&GroupSummary]) -> Table {
     let has_bursts = groups.iter().any(|group| group.stat.nr_bursts > 0 || !group.max.burst.is_zero());
+    let first = [("group", Align::Left), ("cpu.max", Align::Left), ("of a cpu", Align::Right)];
     let mut columns = vec![
-        ("group", Align::Left),
-        ("cpu.max", Align::Left),
-        ("of a cpu", Align::Right),
-        ("nr_periods", Align::Right),
-        ("nr_throttled", Align::Right),
-        ("throttled", Align::Right),
-        ("local", Align::Right),
+        of(Quantity::NrPeriods),
+        of(Quantity::NrThrottled),
+        of(Quantity::Throttled),
+        stat(Quantity::LocalThrottled, Stat::Value, "local"),
     ];
     if has_bursts {
-        columns.extend([("nr_bursts", Align::Right), ("burst", Align::Right)]);
+        columns.extend([of(Quantity::NrBursts), of(Quantity::Burst)]);
     }
-    let mut table = Table::new(&columns);
+    let mut table = table_of(&first, heads(&columns));
     for group in groups {
-        let GroupSummary { max, stat, .. } = group;
         let mut row = vec![
             shorten(&group.path, NAME_WIDTH),
-            CpuMax { burst: Duration::ZERO, slice: None, ..*max }.to_string(),
+            CpuMax { burst: Duration::ZERO, slice: None, ..group.max }.to_string(),
             Percent { part: group.usage, whole: summary.elapsed }.to_string(),
-            stat.nr_periods.to_string(),
-            stat.nr_throttled.to_string(),
-            Human(stat.throttled).to_string(),
-            Human(group.local_throttled).to_string(),
         ];
-        if has_bursts {
-            row.extend([stat.nr_bursts.to_string(), Human(stat.burst).to_string()]);
-        }
+        row.extend(cells(&columns, Subject::Group(group, summary.elapsed)));
         table.push(row);
     }
     table
@@ -285,37 +269,23 @@ fn group_table(summary: &Summary, groups: &[&GroupSummary]) -> Table {
 
 fn cpu_table(summary: &Summary, cpus: &[&CpuSummary]) -> Table {
     let has_unseen = cpus.iter().any(|cpu| !cpu.unseen.is_zero());
-    let mut columns = vec![
-        ("cpu", Align::Right),
-        ("busy", Align::Right),
-        ("switches", Align::Right),
-        ("IPIs sent", Align::Right),
-        ("received", Align::Right),
-        ("in IPI work", Align::Right),
-        ("longest", Align::Right),
-        ("lock wait", Align::Right),
-        ("longest", Align::Right),
+    let mut first = vec![("cpu", Align::Right), ("busy", Align::Right)];
+    first.extend(has_unseen.then_some(("unseen", Align::Right)));
+    let columns = [
+        of(Quantity::CpuSwitches),
+        of(Quantity::IpisSent),
+        stat(Quantity::IpisReceived, Stat::Value, "received"),
+        of(Quantity::IpiWork),
+        stat(Quantity::IpiWorkMax, Stat::Value, "longest"),
+        of(Quantity::LockWait),
+        stat(Quantity::LockWaitMax, Stat::Value, "longest"),
     ];
-    if has_unseen {
-        columns.insert(2, ("unseen", Align::Right));
-    }
-    let mut table = Table::new(&columns);
+    let mut table = table_of(&first, heads(&columns));
     for cpu in cpus {
-        let ipi = cpu.irq(Irq::Ipi);
-        let mut row = vec![
-            cpu.cpu.to_string(),
-            Percent { part: cpu.busy, whole: summary.elapsed }.to_string(),
-            cpu.switches.to_string(),
-            cpu.ipis_sent.to_string(),
-            cpu.ipis_received.to_string(),
-            Human(ipi.time).to_string(),
-            Human(ipi.max).to_string(),
-            Human(cpu.lock_wait).to_string(),
-            Human(cpu.lock_wait_max).to_string(),
-        ];
-        if has_unseen {
-            row.insert(2, Percent { part: cpu.unseen, whole: summary.elapsed }.to_string());
-        }
+        let of_run = |part: Duration| Percent { part, whole: summary.elapsed }.to_string();
+        let mut row = vec![cpu.cpu.to_string(), of_run(cpu.busy)];
+        row.extend(has_unseen.then(|| of_run(cpu.unseen)));
+        row.extend(cells(&columns, Subject::Cpu(cpu)));
         table.push(row);
     }
     table

@@ -75,7 +75,7 @@ fn files(below: &str) -> Vec<Source> {
     found
 }
 
-fn sources(below: &str) -> impl Iterator<Item = Source> {
+fn sources(below: &str) -> impl Iterator<Item = Source> + use<> {
     files(below).into_iter().filter(|source| source.name.ends_with(".rs"))
 }
 
@@ -632,4 +632,109 @@ fn comments_are_found() {
                 /// | a |\n/// ```text\n/// who\n/// ```\n/// a ──► b\n/// Last.\n";
     let found: Vec<_> = comments(text).map(|(number, _, prose)| (number, prose)).collect();
     assert_eq!(found, [(1, "Head."), (3, "Why."), (11, "Last.")]);
+}
+
+/// Returns the texts of assertions and expectations in code: number of the line, text.
+fn assertion_texts(text: &str) -> Vec<(usize, String)> {
+    const CALLS: &[&str] = &["assert!(", "assert_eq!(", "assert_ne!(", "expect(", "panic!(", "unreachable!("];
+    let mut found = Vec::new();
+    // How many parentheses of a call are open.
+    let mut open = 0_i32;
+    for (number, line) in code(text) {
+        let starts = CALLS.iter().filter_map(|call| line.find(call)).min();
+        if open == 0 && starts.is_none() {
+            continue;
+        }
+        let from = if open == 0 { starts.unwrap_or_default() } else { 0 };
+        let (mut literal, mut is_escaped): (Option<String>, bool) = (None, false);
+        for c in line[from..].chars() {
+            match (&mut literal, c) {
+                (Some(_), _) if is_escaped => is_escaped = false,
+                (Some(_), '\\') => is_escaped = true,
+                (Some(text), '"') => {
+                    found.push((number, std::mem::take(text)));
+                    literal = None;
+                }
+                (Some(text), c) => text.push(c),
+                (None, '"') => literal = Some(String::new()),
+                (None, '(') => open += 1,
+                (None, ')') => open -= 1,
+                (None, _) => {}
+            }
+        }
+        open = if line.trim_end().ends_with(';') { 0 } else { open.max(0) };
+    }
+    found
+}
+
+/// What an assertion says is read by the person whose run it has ended.
+#[test]
+fn assertions_are_plain_english() {
+    let mut wrong = Wrong::default();
+    for source in PLAIN.iter().flat_map(|below| sources(&format!("{below}/src"))) {
+        for (number, text) in assertion_texts(&source.text) {
+            for (habit, instead) in habits(&text) {
+                wrong.say(&source.name, number, format_args!("`{habit}`: {instead}"));
+            }
+        }
+    }
+    wrong.none();
+}
+
+#[test]
+fn assertion_texts_are_found() {
+    let text = "fn f() {\n    assert!(a(b), \"one\");\n    let x = y.expect(\"two \\\" of it\");\n    assert_eq!(\n        \
+                a,\n        b,\n        \"three {c}\"\n    );\n    let z = \"none\";\n}\n";
+    let found: Vec<String> = assertion_texts(text).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(found, ["one", "two  of it", "three {c}"]);
+}
+
+/// A monitor that no trace of its tests breaks could be one that never finds anything.
+#[test]
+fn every_monitor_is_broken_by_a_trace() {
+    let table = std::fs::read_to_string(root().join("crates/check/src/monitors/mod.rs")).expect("readable");
+    let names: Vec<&str> = table.split("name: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(names.len() > 10, "the table is found: {names:?}");
+    let tests: String = sources("crates/check/src/monitors").map(|source| source.text).collect();
+    let mut wrong = Wrong::default();
+    for name in names {
+        for (call, what) in [("breaks", "that breaks it"), ("holds", "on which it holds")] {
+            let is_called = tests.split(&format!("{call}(")).skip(1).any(|rest| {
+                rest.trim_start().strip_prefix('"').is_some_and(|rest| rest.starts_with(&format!("{name}\"")))
+            });
+            if !is_called {
+                let says = format!("`{name}` has no trace {what}: {call}(\"{name}\", ...)");
+                wrong.say("crates/check/src/monitors", 1, says);
+            }
+        }
+    }
+    wrong.none();
+}
+
+/// A page of the laboratory has one topic and its newest figures; older ones are in the history.
+#[test]
+fn pages_of_the_laboratory_have_no_date_in_their_name() {
+    let mut wrong = Wrong::default();
+    for page in files("docs/lab").into_iter().filter(|page| page.name.ends_with(".md")) {
+        if page.name.contains("/20") {
+            wrong.say(&page.name, 1, "a topic, not a date: add to its page, and replace the figures that are older");
+        }
+    }
+    wrong.none();
+}
+
+/// The changelog has a page per version: what a user of the version before must know.
+#[test]
+fn a_version_has_one_page_in_the_changelog() {
+    const MOST: usize = 1_200;
+    let text = std::fs::read_to_string(root().join("CHANGELOG.md")).expect("readable");
+    let mut wrong = Wrong::default();
+    for version in text.split("\n## ").skip(1) {
+        let words = version.split_whitespace().count();
+        if words > MOST {
+            let name = version.lines().next().unwrap_or_default();
+            wrong.say("CHANGELOG.md", 1, format_args!("{name} has {words} words, a page has {MOST}"));
+        }
+    }
+    wrong.none();
 }

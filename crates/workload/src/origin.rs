@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use zerolag_model::figure::{Figure, Quantity};
 
 /// The recording that a workload was imported from.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,13 +30,13 @@ pub struct BaseErrors {
 }
 
 impl BaseErrors {
-    /// Returns the base error of a figure as a share, by the figure's name in goals and in JSON.
-    /// Those of CPU time and of wakeup latency have their own; what else changes does so by waits.
+    /// Returns the base error of a figure as a share. Those of CPU time and of wakeup latency have
+    /// their own; what else changes does so by waits.
     #[must_use]
-    pub fn of(&self, figure: &str) -> f64 {
-        let percent = match figure.split('.').next().unwrap_or_default() {
-            "run" | "share" => self.run_percent,
-            "latency" => self.latency_percent,
+    pub fn of(&self, figure: Figure) -> f64 {
+        let percent = match figure.quantity {
+            Quantity::Run | Quantity::Share | Quantity::Exec => self.run_percent,
+            Quantity::WakeupLatency => self.latency_percent,
             _ => self.wait_percent,
         };
         percent / 100.0
@@ -85,6 +86,7 @@ pub(crate) fn percent(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use crate::{LoadOptions, load};
+    use zerolag_model::figure::Figure;
 
     #[test]
     fn a_scenario_has_its_base_error() {
@@ -97,11 +99,9 @@ mod tests {
         assert_eq!(read("").expect("valid"), None);
         let origin = "[origin]\ntrace = \"perf.data\"\nbase_error = { run = \"0.5%\", wait = \"150 %\" }\n";
         let found = read(origin).expect("valid").expect("an origin");
-        assert_eq!(
-            (&*found.trace, found.base_error.of("run"), found.base_error.of("latency.p99")),
-            ("perf.data", 0.005, 0.0)
-        );
-        assert_eq!((found.base_error.of("wait.max"), found.base_error.of("request_latency.p99")), (1.5, 1.5));
+        let of = |figure: &str| found.base_error.of(Figure::parse(figure).expect("a figure").1);
+        assert_eq!((&*found.trace, of("*.run"), of("*.wakeup_latency.p99")), ("perf.data", 0.005, 0.0));
+        assert_eq!((of("*.wait.max"), of("request_latency.p99")), (1.5, 1.5));
         for wrong in [
             "[origin]\ntrace = \"x\"\n",
             "[origin]\nbase_error = 3\n",

@@ -126,20 +126,20 @@ fn what_every_command_writes_has_its_published_form() {
 
     // Runs and traces.
     let trace = path("a.zlt");
-    let run = expect("zerolag.figures.v1", &["run", &holders, "-q", "-d", "1s", "--json", "--trace", &trace], None);
+    let run = expect("zerolag.figures.v2", &["run", &holders, "-q", "-d", "1s", "--json", "--trace", &trace], None);
     assert!(run["limits"][0]["quota_us"] == 20_000 && run["checks"].is_array() && run["ended"]["ticks"].is_u64());
-    expect("zerolag.figures.v1", &with(&["run", web]), None);
-    expect("zerolag.figures.v1", &["report", &trace, "--json"], None);
+    expect("zerolag.figures.v2", &with(&["run", web]), None);
+    expect("zerolag.figures.v2", &["report", &trace, "--json"], None);
     let kernels = path("k.txt");
     assert_eq!(zerolag(&["convert", &trace, &kernels]).code, Some(0));
-    let recorded = expect("zerolag.figures.v1", &["report", &kernels, "--json"], None);
+    let recorded = expect("zerolag.figures.v2", &["report", &kernels, "--json"], None);
     assert!(recorded["tasks"][0]["recorded"]["tid"].is_u64(), "{recorded:#}");
     let into = path("imported.toml");
     let imported = expect("zerolag.import.v1", &["import", &kernels, "-o", &into, "--json"], None);
     assert!(imported["task_errors"][0]["run_ns"].is_u64() && imported["wakings"].is_array(), "{imported:#}");
     // The imported file knows its base error, and so do the commands that change something.
     let vary = ["--vary", "hz=100,1000", "--runs", "1", "-q", "--json"];
-    let compared = expect("zerolag.compare.v1", &[&["compare", &*into], &vary[..]].concat(), None);
+    let compared = expect("zerolag.compare.v2", &[&["compare", &*into], &vary[..]].concat(), None);
     assert!(compared["origin"]["base_error"]["wait_percent"].is_f64() && compared["origin"]["trace"] == "k.txt");
     assert!(compared["rows"][0]["below_base_error"].is_boolean(), "{compared:#}");
     let set = ["--set", "hz=100,1000", "--runs", "1", "-q", "--json"];
@@ -149,12 +149,12 @@ fn what_every_command_writes_has_its_published_form() {
     assert!(checked["clean"] == true && checked["checks"].as_array().is_some_and(|checks| checks.len() > 5));
     expect("zerolag.check.v1", &["check", &kernels, "--json"], None);
     #[cfg(target_os = "linux")]
-    expect("zerolag.figures.v1", &["run", example, "--on", "linux", "-d", "100ms", "-q", "--json"], None);
+    expect("zerolag.figures.v2", &["run", example, "--on", "linux", "-d", "100ms", "-q", "--json"], None);
 
     // Several runs.
-    expect("zerolag.compare.v1", &with(&["compare", example, "--vary", "hz=100,250", "--runs", "2"]), None);
+    expect("zerolag.compare.v2", &with(&["compare", example, "--vary", "hz=100,250", "--runs", "2"]), None);
     expect(
-        "zerolag.compare.v1",
+        "zerolag.compare.v2",
         &["compare", &holders, "--vary", "hz=100,1000", "--bisect", "-q", "-d", "1s", "--json"],
         None,
     );
@@ -163,9 +163,9 @@ fn what_every_command_writes_has_its_published_form() {
     std::fs::write(suite.join("a.toml"), HOLDERS).expect("writable");
     std::fs::write(suite.join("b.toml"), "nonsense = 1\n").expect("writable");
     let suite = suite.to_str().expect("UTF-8");
-    expect("zerolag.compare.suite.v1", &["compare", suite, "--vary", "hz=100,250", "-q", "-d", "1s", "--json"], None);
+    expect("zerolag.compare.suite.v2", &["compare", suite, "--vary", "hz=100,250", "-q", "-d", "1s", "--json"], None);
     let bisected = ["compare", suite, "--vary", "hz=100,250", "--bisect", "-q", "-d", "1s", "--json"];
-    expect("zerolag.compare.suite.v1", &bisected, None);
+    expect("zerolag.compare.suite.v2", &bisected, None);
     let sweep = ["sweep", web, "--set", "cpu.max=100000,200000", "--runs", "2", "-q", "-d", "300ms"];
     let kept = format!("--resume={}", path("kept.json"));
     expect("zerolag.sweep.v1", &[&sweep[..], &["--json", &kept]].concat(), None);

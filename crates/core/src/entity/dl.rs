@@ -245,7 +245,7 @@ impl DlEntity {
     /// \[7\] Throttles the entity until its next period; returns when that begins. An entity that
     /// yields gives up its remaining budget.
     pub(crate) fn throttle(&mut self, params: DlParams) -> Instant {
-        debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
+        debug_assert!(self.state == DlState::Contending, "only a contending entity is throttled");
         self.runtime_left = self.runtime_left.min(SignedDuration::default());
         let until = if self.faults.replenishes_early { self.abs_deadline } else { self.next_period(params) };
         self.state = DlState::Throttled { until };
@@ -279,7 +279,7 @@ impl DlEntity {
                 self.wake(params, now);
             }
             DlState::Throttled { .. } => {}
-            DlState::Contending => unreachable!("who contends does not sleep"),
+            DlState::Contending => unreachable!("a contending entity does not sleep"),
         }
     }
 
@@ -315,7 +315,7 @@ impl DlEntity {
 
     /// \[8\] Begins the next period; an entity in debt skips as many periods as the debt takes.
     pub(crate) fn replenish(&mut self, params: DlParams, now: Instant) {
-        debug_assert!(matches!(self.state, DlState::Throttled { .. }), "only who is throttled is replenished");
+        debug_assert!(matches!(self.state, DlState::Throttled { .. }), "only a throttled entity is replenished");
         let debt = (-self.runtime_left).max_zero();
         let periods = debt.as_nanos() / params.runtime.as_nanos() + 1;
         self.runtime_left = self.runtime_left + (params.runtime * periods).to_signed();
@@ -330,7 +330,7 @@ impl DlEntity {
     /// Records that the entity leaves its queue to sleep; the caller determines the state of its
     /// bandwidth \[4\] \[5\].
     pub(crate) fn block(&mut self, state: DlState) {
-        debug_assert!(self.state == DlState::Contending, "only who runs blocks");
+        debug_assert!(self.state == DlState::Contending, "only a running entity blocks");
         self.state = state;
         debug_assert!(self.sleeps_on().is_some(), "a sleeping task's bandwidth belongs to a CPU");
     }

@@ -31,7 +31,10 @@ impl<L: RawMutex> Scheduler<L> {
                 parts.iter().map(|part| u64::from(part.runnable)).sum(),
             );
             assert_eq!(table.awake(group), sums, "the load of group {group} where it is queued, and its tasks");
-            assert!(listed.is_empty() || table.pool(group).is_active(), "nobody would free group {group}");
+            assert!(
+                listed.is_empty() || table.pool(group).is_active(),
+                "group {group} is throttled, and its pool has no timer that would unthrottle it"
+            );
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The figures of a [`Summary`] as frames.
 
 use super::columns::{Frame, Of};
+use crate::figure::{Figure, Number, Owner, Subject, Unit, in_path};
 use crate::summary::{Relation, Summary, WaitEnd, policy_text};
 use std::sync::Arc;
-use zerolag_model::event::Irq;
 use zerolag_model::{CpuLayer, CpuMax, Duration, TaskId};
 
 /// Returns the tables of a summary that have rows.
@@ -28,8 +28,7 @@ pub fn gaps(summary: &Summary) -> Frame {
 /// Returns a row per task.
 #[must_use]
 pub fn tasks(summary: &Summary) -> Frame {
-    let latency = |task: &crate::TaskSummary, of: fn(crate::Latency) -> u64| task.latency.map(of);
-    Of::new("tasks", &summary.tasks)
+    let frame = Of::new("tasks", &summary.tasks)
         .u64("id", |task| task.task.0.into())
         .text("name", |task| Arc::clone(&task.name))
         .some_u64("recorded.tid", |task| task.thread.as_ref().map(|thread| thread.tid.into()))
@@ -39,42 +38,16 @@ pub fn tasks(summary: &Summary) -> Frame {
         .some_u64("recorded.run_ns_in_gaps", |task| task.thread.as_ref().map(|_| task.run_unsure.as_nanos()))
         .some_u64("recorded.wait_ns_in_gaps", |task| task.thread.as_ref().map(|_| task.wait_unsure.as_nanos()))
         .text("policy", |task| policy_text(task.attr).into())
-        .u64("run_ns", |task| task.run.as_nanos())
-        .some_u64("exec_ns", |task| task.exec.map(Duration::as_nanos))
-        .u64("wakeups", |task| task.activations)
-        .u64("switches_in", |task| task.switches_in)
-        .u64("preemptions", |task| task.preemptions)
         .u64("migrations", |task| task.migrations.total())
-        .u64("wait_ns", |task| task.wait.as_nanos())
-        .u64("wait_ns_max", |task| task.wait_max.as_nanos())
-        .u64("sleep_ns", |task| task.sleep.as_nanos())
-        .some_u64("wakeup_latency.count", |task| latency(task, |latency| latency.count))
-        .some_u64("wakeup_latency.p50_ns", |task| latency(task, |latency| latency.p50.as_nanos()))
-        .some_u64("wakeup_latency.p99_ns", |task| latency(task, |latency| latency.p99.as_nanos()))
-        .some_u64("wakeup_latency.max_ns", |task| latency(task, |latency| latency.max.as_nanos()))
-        .u64("timers", |task| task.timers)
-        .u64("timers_missed", |task| task.missed)
-        .u64("lateness_ns_max", |task| task.lateness_max.as_nanos())
-        .some_u64("dl_overruns", |task| task.dl_overruns)
-        .done()
+        .done();
+    figures(frame, Owner::Task, &summary.task_subjects().map(|(_, subject)| subject))
 }
 
 /// Returns a row per CPU; the layers exist only where a simulation counted them.
 #[must_use]
 pub fn cpus(summary: &Summary) -> Frame {
-    let frame = Of::new("cpus", &summary.cpus)
-        .u64("id", |cpu| cpu.cpu.0.into())
-        .u64("busy_ns", |cpu| cpu.busy.as_nanos())
-        .u64("idle_ns", |cpu| cpu.idle.as_nanos())
-        .u64("unseen_ns", |cpu| cpu.unseen.as_nanos())
-        .u64("switches", |cpu| cpu.switches)
-        .u64("lock_wait_ns", |cpu| cpu.lock_wait.as_nanos())
-        .u64("lock_wait_ns_max", |cpu| cpu.lock_wait_max.as_nanos())
-        .u64("ipis_sent", |cpu| cpu.ipis_sent)
-        .u64("ipis_received", |cpu| cpu.ipis_received)
-        .u64("ipi_work_ns", |cpu| cpu.irq(Irq::Ipi).time.as_nanos())
-        .u64("ipi_work_ns_max", |cpu| cpu.irq(Irq::Ipi).max.as_nanos())
-        .done();
+    let frame = Of::new("cpus", &summary.cpus).u64("id", |cpu| cpu.cpu.0.into()).done();
+    let frame = figures(frame, Owner::Cpu, &summary.cpus.iter().map(Subject::Cpu));
     let known: Vec<bool> = summary.cpus.iter().map(|cpu| cpu.layers.is_some()).collect();
     CpuLayer::ALL.into_iter().fold(frame, |frame, layer| {
         let times = summary.cpus.iter().map(|cpu| cpu.layers.map_or(0, |times| times.of(layer).as_nanos()));
@@ -86,47 +59,36 @@ pub fn cpus(summary: &Summary) -> Frame {
 /// Returns a row per task group, under the kernel's names.
 #[must_use]
 pub fn groups(summary: &Summary) -> Frame {
-    Of::new("groups", &summary.groups)
+    let frame = Of::new("groups", &summary.groups)
         .text("path", |group| Arc::clone(&group.path))
         .text("cpu.max", |group| CpuMax { burst: Duration::ZERO, slice: None, ..group.max }.to_string().into())
         .u64("cpu.max.burst", |group| group.max.burst.as_micros_floor())
-        .u64("cpu.stat.usage_usec", |group| group.usage.as_micros_floor())
-        .u64("cpu.stat.nr_periods", |group| group.stat.nr_periods)
-        .u64("cpu.stat.nr_throttled", |group| group.stat.nr_throttled)
-        .u64("cpu.stat.throttled_usec", |group| group.stat.throttled.as_micros_floor())
-        .u64("cpu.stat.nr_bursts", |group| group.stat.nr_bursts)
-        .u64("cpu.stat.burst_usec", |group| group.stat.burst.as_micros_floor())
-        .u64("cpu.stat.local.throttled_usec", |group| group.local_throttled.as_micros_floor())
-        .done()
+        .done();
+    figures(frame, Owner::Group, &summary.group_subjects().map(|(_, subject)| subject))
 }
 
 /// Returns a row per service.
 #[must_use]
 pub fn services(summary: &Summary) -> Frame {
-    let latency = |service: &crate::ServiceSummary, of: fn(crate::RequestTimes) -> u64| service.latency.map(of);
-    let queued = |service: &crate::ServiceSummary, of: fn(crate::RequestTimes) -> u64| service.queued.map(of);
-    Of::new("services", &summary.services)
+    let frame = Of::new("services", &summary.services)
         .text("name", |service| Arc::clone(&service.name))
         .some_text("group", |service| service.group.clone())
-        .u64("arrived", |service| service.arrived)
-        .u64("completed", |service| service.completed)
-        .u64("unfinished", |service| service.unfinished)
-        .u64("dropped", |service| service.dropped)
-        .some_u64("request_latency.count", |service| latency(service, |times| times.count))
-        .some_u64("request_latency.mean_ns", |service| latency(service, |times| times.mean.as_nanos()))
-        .some_u64("request_latency.p50_ns", |service| latency(service, |times| times.p50.as_nanos()))
-        .some_u64("request_latency.p90_ns", |service| latency(service, |times| times.p90.as_nanos()))
-        .some_u64("request_latency.p99_ns", |service| latency(service, |times| times.p99.as_nanos()))
-        .some_u64("request_latency.p999_ns", |service| latency(service, |times| times.p999.as_nanos()))
-        .some_u64("request_latency.max_ns", |service| latency(service, |times| times.max.as_nanos()))
-        .some_u64("queued.count", |service| queued(service, |times| times.count))
-        .some_u64("queued.mean_ns", |service| queued(service, |times| times.mean.as_nanos()))
-        .some_u64("queued.p50_ns", |service| queued(service, |times| times.p50.as_nanos()))
-        .some_u64("queued.p90_ns", |service| queued(service, |times| times.p90.as_nanos()))
-        .some_u64("queued.p99_ns", |service| queued(service, |times| times.p99.as_nanos()))
-        .some_u64("queued.p999_ns", |service| queued(service, |times| times.p999.as_nanos()))
-        .some_u64("queued.max_ns", |service| queued(service, |times| times.max.as_nanos()))
-        .done()
+        .done();
+    figures(frame, Owner::Service, &summary.service_subjects().map(|(_, subject)| subject))
+}
+
+/// Adds a column per figure of the table that has a path in JSON.
+fn figures<'a>(frame: Frame, owner: Owner, subjects: &(impl Iterator<Item = Subject<'a>> + Clone)) -> Frame {
+    let with_paths = Figure::of(owner).filter_map(|figure| Some((figure, figure.path()?)));
+    with_paths.fold(frame, |frame, (figure, path)| {
+        let values: Vec<Option<u64>> = subjects.clone().map(|subject| subject.value(figure)).collect();
+        let numbers = values.iter().map(|value| in_path(value.unwrap_or_default(), figure.unit(), &path));
+        let values_of_column = match figure.unit() {
+            Unit::Time | Unit::Count => super::Values::U64(numbers.map(Number::whole).collect()),
+            Unit::Share | Unit::Rate => super::Values::F64(numbers.map(Number::real).collect()),
+        };
+        frame.with_some(path.replace('/', "."), values_of_column, values.iter().map(Option::is_some).collect())
+    })
 }
 
 /// Returns a row per wait of [`Summary::worst_waits`], with the task that ran longest meanwhile.

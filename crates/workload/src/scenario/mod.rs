@@ -47,7 +47,7 @@ mod tree;
 use crate::assemble::{Assembly, Kind};
 use crate::check;
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Source, Span};
-use crate::goal::{Goal, Subject};
+use crate::goal::Goal;
 use crate::program::{ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::{LoadOptions, Scenario};
 use compose::Texts;
@@ -55,6 +55,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 use tree::Value;
 use zerolag_model::Duration;
+use zerolag_model::figure::Owner;
 use zerolag_model::settings::nearest;
 
 /// The largest scenario, in bytes. Scenarios are written by hand, and collecting all mistakes of
@@ -248,15 +249,17 @@ impl Reader<'_> {
     /// Reports a goal whose owner does not exist.
     fn goal_named(&mut self, goal: &Goal, span: Span) {
         let program = &self.assembly.program;
-        let (what, names): (&str, Vec<String>) = match goal.metric.subject() {
-            Subject::Task => {
+        let (what, names): (&str, Vec<String>) = match goal.figure.owner() {
+            Owner::Task => {
                 if let Some(task) = &goal.task {
                     self.task_named("goals", task, span);
                 }
                 return;
             }
-            Subject::Service => ("service", self.service_names.clone()),
-            Subject::Group => ("group", program.groups.iter().map(|group| group.path.to_string()).collect()),
+            // There is one, and it has no name.
+            Owner::Machine | Owner::Cpu => return,
+            Owner::Service => ("service", self.service_names.clone()),
+            Owner::Group => ("group", program.groups.iter().map(|group| group.path.to_string()).collect()),
         };
         let name = goal.task.as_deref();
         if name.is_some_and(|name| names.iter().any(|known| known == name)) || name.is_none() && !names.is_empty() {
@@ -264,7 +267,7 @@ impl Reader<'_> {
         }
         let message = match name {
             Some(name) => format!("`goals`: there is no {what} `{name}`"),
-            None => format!("`goals`: there is no {what}, and `{}` is a figure of one", goal.metric.name()),
+            None => format!("`goals`: there is no {what}, and `{}` is a figure of one", goal.figure),
         };
         let diagnostic = Diagnostic::error(span, message);
         self.report.push(match name.and_then(|name| nearest(name, names.iter().map(String::as_str))) {

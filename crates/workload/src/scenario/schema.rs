@@ -7,8 +7,8 @@
 //! accept.
 
 use super::{change, interrupt, machine, origin, pause, pool, server, service, shared, step, task, times};
-use crate::goal::Metric;
 use serde_json::{Map, Value, json};
+use zerolag_model::figure::Figure;
 use zerolag_model::{DlFlags, KernelVersion, MAX_CPUS, Policy};
 
 /// Returns the schema, with indentation and a line break at the end.
@@ -91,7 +91,10 @@ fn root(key: &str) -> Value {
         "seed" => defined("count"),
         "costs" => string(),
         "goals" => {
-            let names: Vec<String> = Metric::TABLE.iter().map(|(name, _)| name.replace('.', "\\.")).collect();
+            let names: Vec<String> = Figure::all()
+                .filter(|figure| figure.is_in_goals())
+                .map(|figure| figure.key().replace('.', "\\."))
+                .collect();
             json!({ "type": "array", "items": { "type": "string", "pattern": format!("(^|\\.)({})\\s*[<>]", names.join("|")) } })
         }
         "origin" => object(&origin::KEYS, |key| match key {

@@ -38,6 +38,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_model::{CpuMax, Duration};
 use zerolag_report::Summary;
+use zerolag_report::figure::Quantity;
 use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Relation};
 use zerolag_workload::origin::is_within;
@@ -222,7 +223,8 @@ pub fn advise(
         Some(Err(_)) | None => None,
     };
     let program = &*plan.program;
-    let base_error = question.base_error.or_else(|| Some(program.origin.as_ref()?.base_error.of("wait")));
+    let base_error =
+        question.base_error.or_else(|| Some(program.origin.as_ref()?.base_error.of(Quantity::Wait.into())));
     let question = &Question { base_error, ..question.clone() };
     let mut study = Study { plan, goals, group, task, question, done: 0, progress };
     let mut alternatives = vec![study.judge(Change::AsItIs, program)?];
@@ -556,7 +558,7 @@ mod tests {
              {{ exponential = {{ mean = \"200ms\" }} }} }} }}\nsteps = [{{ run = \"5ms\" }}]\n"
         );
         let text = if group.is_empty() { text } else { text.replace("workers =", "group = \"/web\"\nworkers =") };
-        let simulation = Simulation::new(Workload::toml(&text)).duration(Duration::from_secs(3));
+        let simulation = Simulation::new(Workload::toml(&text)).duration(Duration::from_secs(6));
         let question = Question { goals: vec![goal.to_owned()], seeds: 3, ..question };
         let plan = simulation.plan().expect("it is valid").plan;
         advise(&plan, &question, |_| ControlFlow::Continue(())).expect("an answer")

@@ -4,9 +4,8 @@
 //! up and slow another down. What they have in common is the number of workloads in whose answer a
 //! setting is.
 
-use super::bisect::{Bisection, Switched};
+use super::bisect::{Bisection, Switched, shown};
 use super::suite::Suite;
-use super::value;
 use std::collections::BTreeMap;
 use std::fmt;
 use zerolag_report::table::{Align, Table};
@@ -59,8 +58,8 @@ impl fmt::Display for SuiteBisection {
                 same.push(&**name);
                 continue;
             };
-            let (from, to) = (value(found.unit, found.means.0), value(found.unit, found.means.1));
-            let mut head = [name.clone(), format!("{} {}", found.figure.0, found.figure.1), from, to];
+            let (from, to) = (shown(found.figure, found.means.0), shown(found.figure, found.means.1));
+            let mut head = [name.clone(), format!("{} {}", found.owner, found.figure.label()), from, to];
             let answer = found.settings.iter().filter_map(|setting| Some((setting, setting.together?)));
             let change = |setting: &Switched| format!("{} = {} instead of {}", setting.key, setting.to, setting.from);
             let mut lines: Vec<_> = answer.map(|(setting, together)| (change(setting), percent(together))).collect();

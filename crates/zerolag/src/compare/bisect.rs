@@ -24,7 +24,7 @@
 //! Differs: `ddmin` also splits what it could not shrink down to single settings, so its answer is
 //! minimal; a search that reaches [`TRIALS_MAX`] is cut and says so.
 
-use super::{Comparison, Range, Row, Unit, Variant, run};
+use super::{ComparedFigure, Comparison, MACHINE, Range, Variant, in_json, run};
 use crate::error::Error;
 use crate::simulation::Plan;
 use crate::variant::Label;
@@ -35,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::Settings;
+use zerolag_report::figure::{Amount, Figure, Quantity, Unit};
 use zerolag_report::table::{Align, Table};
 
 /// The settings behind the change of a figure.
@@ -43,8 +44,8 @@ pub(super) struct BisectedFigure<'a> {
     /// The owner of the figure.
     owner: &'a str,
     /// The name of the figure.
-    figure: &'a str,
-    /// The unit of `first` and `last`: `ns`, `percent` or `count`.
+    figure: String,
+    /// The unit of `first` and `last`: `ns`, `count`, `percent` or `per_second`.
     unit: &'static str,
     /// Its mean under the first variant.
     first: f64,
@@ -92,8 +93,8 @@ struct FaultEffect<'a> {
     /// The owner of the figure.
     owner: &'a str,
     /// The name of the figure.
-    figure: &'a str,
-    /// The unit of `with` and `without`: `ns`, `percent` or `count`.
+    figure: String,
+    /// The unit of `with` and `without`: `ns`, `count`, `percent` or `per_second`.
     unit: &'static str,
     /// Its mean with the bug.
     with: f64,
@@ -134,10 +135,10 @@ pub struct Tried {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Effect {
-    /// The owner and the name of the figure.
-    pub figure: (String, &'static str),
-    /// Its unit.
-    pub unit: Unit,
+    /// The owner of the figure.
+    pub owner: String,
+    /// The figure.
+    pub figure: Figure,
     /// Its means with the bug and without.
     pub means: (f64, f64),
 }
@@ -146,10 +147,10 @@ pub struct Effect {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Bisection {
-    /// The owner and the name of the figure.
-    pub figure: (String, &'static str),
-    /// Its unit.
-    pub unit: Unit,
+    /// The owner of the figure.
+    pub owner: String,
+    /// The figure.
+    pub figure: Figure,
     /// Its means under the first and the last variant.
     pub means: (f64, f64),
     /// All settings that differ: those of the answer first, then by their share.
@@ -178,38 +179,53 @@ const TRIALS_MAX: u64 = 300;
 /// Below these differences a figure is explained only if no other has changed: times are those of
 /// the costs of operations, and no user notices them.
 const SMALL_NS: f64 = 100_000.0;
-const SMALL_PERCENT: f64 = 1.0;
+const SMALL_SHARE: f64 = 10_000.0;
 
 /// Figures in the order in which one of the same rank is explained.
-const URGENCY: [&str; 8] =
-    ["missed", "wait.max", "latency.max", "latency.p99", "latency.p50", "run", "preemptions", "migrations"];
+const URGENCY: [&str; 12] = [
+    "timers.missed",
+    "requests.dropped",
+    "request_latency.p99",
+    "request_latency.max",
+    "wait.max",
+    "wakeup_latency.max",
+    "wakeup_latency.p99",
+    "wakeup_latency.p50",
+    "throttled",
+    "share",
+    "preemptions",
+    "migrations",
+];
 
-/// Returns whether a change can be noticed: a time of 0.1 ms, a share of one point, a deadline.
-fn is_noticed(row: &Row, by: f64) -> bool {
-    match row.unit {
-        Unit::Ns => by >= SMALL_NS,
-        Unit::Percent => by >= SMALL_PERCENT,
-        Unit::Count => row.key == "missed",
+/// Returns whether a change can be noticed: a time of 0.1 ms, a share of one point, a deadline, a
+/// request.
+fn is_noticed(row: &ComparedFigure, by: f64) -> bool {
+    match row.figure.unit() {
+        Unit::Time => by >= SMALL_NS,
+        Unit::Share => by >= SMALL_SHARE,
+        Unit::Rate => true,
+        Unit::Count => matches!(row.figure.quantity, Quantity::TimersMissed | Quantity::RequestsDropped),
     }
 }
 
 /// Compares two changed rows: the one to explain is the greater. In this order: changes that can
 /// be noticed; the distance of the two ranges over the seeds, relative to the larger mean, in
 /// percent; the urgency of the figure; then the first of the table.
-fn by_rank(one: &Row, other: &Row) -> Ordering {
-    let rank = |row: &Row| {
-        let (Some(first), Some(last)) = (row.values.first(), row.values.last()) else { return (false, 0, 0) };
+fn by_rank(one: &ComparedFigure, other: &ComparedFigure) -> Ordering {
+    let rank = |row: &ComparedFigure| {
+        let Some((first, last)) = row.ends() else { return (false, 0, 0) };
         let apart = (last.min - first.max).max(first.min - last.max).max(0.0);
         let relative = apart / first.mean.abs().max(last.mean.abs()).max(f64::MIN_POSITIVE);
-        let urgency = URGENCY.iter().rev().position(|key| *key == row.key).map_or(0, |at| at + 1);
+        let key = row.figure.key();
+        let urgency = URGENCY.iter().rev().position(|known| *known == key).map_or(0, |at| at + 1);
         (is_noticed(row, (first.mean - last.mean).abs()), (relative * 100.0).round() as u64, urgency)
     };
     rank(one).cmp(&rank(other))
 }
 
 /// Returns the changed row with the greatest rank, the first of these.
-fn most_changed<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<&'r Row> {
-    rows.filter(|row| row.owner != "all" && row.has_changed())
+fn most_changed<'r>(rows: impl Iterator<Item = &'r ComparedFigure>) -> Option<&'r ComparedFigure> {
+    rows.filter(|row| row.owner != MACHINE && row.has_changed())
         .reduce(|best, row| if by_rank(row, best) == Ordering::Greater { row } else { best })
 }
 
@@ -225,12 +241,12 @@ struct Trials<'t, P> {
     first: &'t Variant,
     differing: Vec<Differing>,
     /// The figure that is explained, and its means under the first and the last variant.
-    row: &'t Row,
+    row: &'t ComparedFigure,
     means: (f64, f64),
     runs: u64,
     progress: P,
     /// The rows of each set of settings that was run; `None` if it is refused.
-    known: BTreeMap<BTreeSet<usize>, Option<Vec<Row>>>,
+    known: BTreeMap<BTreeSet<usize>, Option<Vec<ComparedFigure>>>,
     /// Variants that can still be run, and whether one more was wanted.
     left: u64,
     is_cut: bool,
@@ -239,7 +255,7 @@ struct Trials<'t, P> {
 impl<P: FnMut(u64) -> ControlFlow<()>> Trials<'_, P> {
     /// Returns the figures with these settings switched; `None` if they are refused together, or
     /// too many variants were run.
-    fn rows(&mut self, set: &BTreeSet<usize>) -> Result<Option<&[Row]>, Error> {
+    fn rows(&mut self, set: &BTreeSet<usize>) -> Result<Option<&[ComparedFigure]>, Error> {
         if !self.known.contains_key(set) {
             if self.left == 0 {
                 self.is_cut = true;
@@ -252,7 +268,7 @@ impl<P: FnMut(u64) -> ControlFlow<()>> Trials<'_, P> {
         Ok(self.known.get(set).and_then(|rows| rows.as_deref()))
     }
 
-    fn ran(&mut self, set: &BTreeSet<usize>) -> Result<Option<Vec<Row>>, Error> {
+    fn ran(&mut self, set: &BTreeSet<usize>) -> Result<Option<Vec<ComparedFigure>>, Error> {
         let mut settings: Settings = self.first.plan.config.settings.clone();
         let mut switched = set.iter().map(|at| &self.differing[*at]);
         if switched.any(|setting| settings.set(setting.key, &setting.to).is_err()) {
@@ -273,7 +289,7 @@ impl<P: FnMut(u64) -> ControlFlow<()>> Trials<'_, P> {
     fn share(&mut self, set: &BTreeSet<usize>) -> Result<Option<f64>, Error> {
         let (row, means) = (self.row, self.means);
         let rows = self.rows(set)?;
-        Ok(rows.map(|rows| (value_of(rows, row).mean - means.0) / (means.1 - means.0)))
+        Ok(rows.and_then(|rows| value_of(rows, row)).map(|of| (of.mean - means.0) / (means.1 - means.0)))
     }
 
     fn explains(&mut self, set: &BTreeSet<usize>) -> Result<bool, Error> {
@@ -395,37 +411,48 @@ impl<P: FnMut(u64) -> ControlFlow<()>> Trials<'_, P> {
     /// first variant's value and the last one's.
     fn effect(&mut self, at: usize, compared: &Comparison) -> Result<Option<Effect>, Error> {
         let last = compared.variants.len() - 1;
-        let base = |at: usize| move |row: &Row| row.values.get(at).copied().unwrap_or(NONE);
+        let base = |at: usize| move |row: &ComparedFigure| row.values.get(at).copied().flatten();
         let forward = self.rows(&BTreeSet::from([at]))?.and_then(|rows| changed_by(compared, base(0), rows));
         if let Some(row) = forward {
-            return Ok(Some(effect_of(&row, |values| (values[0].mean, values[1].mean))));
+            return Ok(Some(effect_of(&row, |first, last| (first, last))));
         }
         let set = self.without(at);
         let back = self.rows(&set)?.and_then(|rows| changed_by(compared, base(last), rows));
-        Ok(back.map(|row| effect_of(&row, |values| (values[1].mean, values[0].mean))))
+        Ok(back.map(|row| effect_of(&row, |first, last| (last, first))))
     }
 }
 
-/// The values of a figure that no run has.
-const NONE: Range = Range { mean: 0.0, min: 0.0, max: 0.0 };
+/// The values of a figure that is zero in all runs: it has no row.
+const ZERO: Range = Range { mean: 0.0, min: 0.0, max: 0.0 };
 
-/// Returns the values of a figure in other rows. A figure that is zero in all runs has no row.
-fn value_of(rows: &[Row], row: &Row) -> Range {
-    let same = rows.iter().find(|other| other.owner == row.owner && other.key == row.key);
-    same.and_then(|row| row.values.first()).copied().unwrap_or(NONE)
+/// Returns the values of a figure in other rows; `None` if it is not known there.
+fn value_of(rows: &[ComparedFigure], row: &ComparedFigure) -> Option<Range> {
+    let same = rows.iter().find(|other| other.owner == row.owner && other.figure == row.figure);
+    same.map_or(Some(ZERO), |row| row.values.first().copied().flatten())
 }
 
 /// Returns the row that differs most between a variant of a comparison and a trial.
-fn changed_by(compared: &Comparison, base: impl Fn(&Row) -> Range, trial: &[Row]) -> Option<Row> {
-    let is_new = |row: &&Row| !compared.rows.iter().any(|known| known.owner == row.owner && known.key == row.key);
-    let known = compared.rows.iter().map(|row| Row { values: vec![base(row), value_of(trial, row)], ..row.clone() });
-    let new = trial.iter().filter(is_new).map(|row| Row { values: vec![NONE, row.values[0]], ..row.clone() });
-    let rows: Vec<Row> = known.chain(new).collect();
+fn changed_by(
+    compared: &Comparison,
+    base: impl Fn(&ComparedFigure) -> Option<Range>,
+    trial: &[ComparedFigure],
+) -> Option<ComparedFigure> {
+    let is_new = |row: &&ComparedFigure| {
+        !compared.rows.iter().any(|known| known.owner == row.owner && known.figure == row.figure)
+    };
+    let known =
+        compared.rows.iter().map(|row| ComparedFigure { values: vec![base(row), value_of(trial, row)], ..row.clone() });
+    let new = trial
+        .iter()
+        .filter(is_new)
+        .map(|row| ComparedFigure { values: vec![Some(ZERO), row.values[0]], ..row.clone() });
+    let rows: Vec<ComparedFigure> = known.chain(new).collect();
     most_changed(rows.iter()).cloned()
 }
 
-fn effect_of(row: &Row, means: impl Fn(&[Range]) -> (f64, f64)) -> Effect {
-    Effect { figure: (row.owner.clone(), row.figure), unit: row.unit, means: means(&row.values) }
+fn effect_of(row: &ComparedFigure, order: impl Fn(f64, f64) -> (f64, f64)) -> Effect {
+    let (first, last) = row.ends().expect("invariant: a figure that has changed is known");
+    Effect { owner: row.owner.clone(), figure: row.figure, means: order(first.mean, last.mean) }
 }
 
 fn distance(share: f64) -> f64 {
@@ -463,7 +490,8 @@ pub fn bisect(
     let Some(row) = most_changed(compared.rows.iter().filter(|row| !compared.cannot_tell(row))) else {
         return Ok(None);
     };
-    let means = (row.values[0].mean, row.values[row.values.len() - 1].mean);
+    let (first_range, last_range) = row.ends().expect("invariant: a figure that has changed is known");
+    let means = (first_range.mean, last_range.mean);
     let differing = differing(first, last);
     if differing.is_empty() {
         return Ok(None);
@@ -497,8 +525,8 @@ pub fn bisect(
         Switched { key: (*key).to_owned(), from, to, alone: alone[at], together: together(at) }
     });
     let settings = settings.collect();
-    let figure = (row.owner.clone(), row.figure);
-    Ok(Some(Bisection { figure, unit: row.unit, means, settings, is_explained, is_cut: trials.is_cut, faults }))
+    let (owner, figure) = (row.owner.clone(), row.figure);
+    Ok(Some(Bisection { owner, figure, means, settings, is_explained, is_cut: trials.is_cut, faults }))
 }
 
 /// Tries each known bug that only one of two variants has for itself.
@@ -533,6 +561,11 @@ fn tried<P: FnMut(u64) -> ControlFlow<()>>(
     Ok(faults)
 }
 
+/// Returns a mean as tables show it.
+pub(super) fn shown(figure: Figure, mean: f64) -> String {
+    Amount { value: Some(mean), unit: figure.unit() }.to_string()
+}
+
 impl Bisection {
     /// Returns it as data.
     pub(super) fn data(&self) -> BisectedFigure<'_> {
@@ -543,21 +576,26 @@ impl Bisection {
             alone_share: setting.alone,
             together_share: setting.together,
         });
-        let effect = |effect: &'_ Effect| (effect.means.0, effect.means.1);
+        let scaled = |figure: Figure, (one, other): (f64, f64)| {
+            let (_, _, factor) = in_json(figure.unit());
+            (one * factor, other * factor)
+        };
         let faults = self.faults.iter().map(|fault| TriedFault {
             name: &fault.name,
             of: if fault.is_in_first { "first" } else { "last" },
             matters: fault.matters.as_ref().map(|of| {
-                let (with, without) = effect(of);
-                FaultEffect { owner: &of.figure.0, figure: of.figure.1, unit: of.unit.name(), with, without }
+                let (with, without) = scaled(of.figure, of.means);
+                let (figure, unit) = (of.figure.label(), in_json(of.figure.unit()).0);
+                FaultEffect { owner: &of.owner, figure, unit, with, without }
             }),
         });
+        let (first, last) = scaled(self.figure, self.means);
         BisectedFigure {
-            owner: &self.figure.0,
-            figure: self.figure.1,
-            unit: self.unit.name(),
-            first: self.means.0,
-            last: self.means.1,
+            owner: &self.owner,
+            figure: self.figure.label(),
+            unit: in_json(self.figure.unit()).0,
+            first,
+            last,
             explained: self.is_explained,
             cut: self.is_cut,
             settings: settings.collect(),
@@ -571,9 +609,9 @@ impl Bisection {
         let mut text = String::new();
         let matters = self.faults.iter().filter_map(|fault| Some((fault, fault.matters.as_ref()?)));
         for (fault, effect) in matters {
-            let [with, without] = [effect.means.0, effect.means.1].map(|mean| super::value(effect.unit, mean));
+            let [with, without] = [effect.means.0, effect.means.1].map(|mean| shown(effect.figure, mean));
             let of = if fault.is_in_first { "first" } else { "last" };
-            let (owner, figure) = (&effect.figure.0, effect.figure.1);
+            let (owner, figure) = (&effect.owner, effect.figure.label());
             let name = &fault.name;
             text +=
                 &format!("known fault that matters: {name} (the {of}): {owner} {figure} {with}, without {without}\n");
@@ -589,11 +627,12 @@ impl Bisection {
 
 impl fmt::Display for Bisection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, after) = (super::value(self.unit, self.means.0), super::value(self.unit, self.means.1));
+        let (before, after) = (shown(self.figure, self.means.0), shown(self.figure, self.means.1));
         writeln!(
             f,
             "the settings behind the largest change: {} {}, {before} to {after}\n",
-            self.figure.0, self.figure.1
+            self.owner,
+            self.figure.label()
         )?;
         let mut table = Table::new(&[
             ("setting", Align::Left),

@@ -3,8 +3,14 @@
 //! Comparing one run with another is not enough: a different seed also changes the figures. So
 //! every variant runs with the same seeds, and random draws are common to all. A figure has
 //! *changed* if the ranges over the seeds do not overlap and the means differ by more than 2 %
-//! (shares: and by more than a tenth of a point). Instances of one task are combined: times and
-//! counts are summed; for latencies the worst instance counts.
+//! (shares: and by more than a tenth of a point).
+//!
+//! Compared is everything that the workload has: its tasks, its services with their requests, its
+//! groups with their limits, and the machine. The figures are those of
+//! [`zerolag_report::figure`], as far as less or more of them is wanted, and all shares. Instances
+//! of one task are combined as the table says: times and counts are added up, of latencies the
+//! worst instance counts. A figure that a run does not know (too few samples) is not known for its
+//! variant, and has not changed.
 
 mod behind;
 mod bisect;
@@ -18,6 +24,7 @@ pub use suite::Suite;
 
 use crate::document::{self, Document};
 use crate::error::Error;
+use crate::goals;
 use crate::origin::OriginData;
 use crate::simulation::{Observe, Plan, Simulation};
 use crate::variant::Label;
@@ -28,19 +35,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use zerolag_model::Settings;
 use zerolag_model::settings::Fault;
-use zerolag_model::{Duration, Settings};
+use zerolag_report::Summary;
+use zerolag_report::figure::{self, Amount, Better, Figure, Owner, P50, P99, Quantity, Stat, Subject, Unit};
 use zerolag_report::frame::{Frame, Values};
-use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table};
-use zerolag_report::{Latency, Summary, TaskSummary};
 use zerolag_workload::Program;
 use zerolag_workload::origin::{CANNOT_TELL, Origin, is_within};
+use zerolag_workload::program::{GroupDef, TaskDef};
 
 /// A relative change below this is ignored.
 const NOTHING: f64 = 0.02;
-/// Below this number of wakeups a task has no percentiles.
-const FEW_WAKEUPS: u64 = 10;
+/// A share of a CPU below this, in millionths, is ignored.
+const NO_SHARE: f64 = 1_000.0;
 
 /// A plan and its name.
 #[derive(Clone, Debug)]
@@ -53,7 +61,7 @@ pub struct Variant {
 
 /// The result of `zerolag compare`.
 pub(crate) const DOCUMENT: Document = Document::of::<Compared<'_>>(SCHEMA, "compare");
-const SCHEMA: &str = "zerolag.compare.v1";
+const SCHEMA: &str = "zerolag.compare.v2";
 
 /// One workload under several variants.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -87,8 +95,8 @@ struct ComparedVariant<'a> {
     name: &'a str,
     /// The values by which it differs, by key.
     values: BTreeMap<&'a str, &'a str>,
-    /// Its figures by `OWNER.FIGURE`, which ends in the unit.
-    figures: BTreeMap<String, Range>,
+    /// Its figures by `OWNER.FIGURE`, which ends in the unit; null if a run has too few samples.
+    figures: BTreeMap<String, Option<Range>>,
 }
 
 /// A known bug that not all variants have.
@@ -105,11 +113,11 @@ struct ComparedFault<'a> {
 struct ComparedRow<'a> {
     /// Its key in the figures of a variant.
     key: String,
-    /// The task, the path of a group, or `all`.
+    /// The task, the service, the path of a group, or `machine`.
     owner: &'a str,
     /// Its name in the table.
-    figure: &'a str,
-    /// Its unit: `ns`, `percent` or `count`.
+    figure: String,
+    /// Its unit: `ns`, `count`, `percent` of a CPU, or `per_second`.
     unit: &'static str,
     /// Whether the last variant differs from the first by more than the seeds do.
     changed: bool,
@@ -117,17 +125,6 @@ struct ComparedRow<'a> {
     /// is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     below_base_error: Option<bool>,
-}
-
-/// The unit of a figure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unit {
-    /// Percent of one CPU.
-    Percent,
-    /// Nanoseconds.
-    Ns,
-    /// A number.
-    Count,
 }
 
 /// One figure over the seeds.
@@ -142,30 +139,39 @@ pub struct Range {
     pub max: f64,
 }
 
-/// One figure of a task or group under every variant.
+/// One figure of a task, service or group under every variant.
 #[derive(Clone, Debug)]
-pub struct Row {
-    /// The task, the path of a group, or `all`.
+pub struct ComparedFigure {
+    /// The task, the service, the path of a group, or `machine`.
     pub owner: String,
-    /// The name of the figure in tables.
-    pub figure: &'static str,
-    /// The name of the figure in JSON, as in goals where they have it: `latency.p99`.
-    pub key: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// In the order of the variants.
-    pub values: Vec<Range>,
+    /// The figure.
+    pub figure: Figure,
+    /// In the order of the variants, in the smallest unit; `None` if a run does not know it.
+    pub values: Vec<Option<Range>>,
 }
 
-impl Row {
+impl ComparedFigure {
     /// Returns whether the last variant differs from the first by more than the seeds do.
     #[must_use]
     pub fn has_changed(&self) -> bool {
-        let [first, .., last] = self.values.as_slice() else { return false };
+        let Some((first, last)) = self.ends() else { return false };
         let is_apart = first.max < last.min || last.max < first.min;
         let by = (first.mean - last.mean).abs();
-        let is_visible = self.unit != Unit::Percent || by >= 0.1;
+        let is_visible = self.figure.unit() != Unit::Share || by >= NO_SHARE;
         is_apart && is_visible && by > NOTHING * first.mean.abs().max(last.mean.abs())
+    }
+
+    /// Returns the values of the first and of the last variant, if both are known.
+    #[must_use]
+    pub fn ends(&self) -> Option<(Range, Range)> {
+        let [first, .., last] = self.values.as_slice() else { return None };
+        (*first).zip(*last)
+    }
+
+    /// Returns a mean of it as tables show it.
+    #[must_use]
+    pub fn text(&self, mean: Option<f64>) -> String {
+        Amount { value: mean, unit: self.figure.unit() }.to_string()
     }
 }
 
@@ -179,42 +185,11 @@ pub struct Comparison {
     /// The first seed.
     pub seed: u64,
     /// All figures.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedFigure>,
     /// The known bugs that not all variants have, each with the variants that have it.
     pub faults: Vec<(String, Vec<usize>)>,
     /// The recording that the workload was imported from, if it was.
     pub origin: Option<Origin>,
-}
-
-/// A figure of a task: its name in tables and in JSON, its unit, and its value over several
-/// instances.
-type Figure = (&'static str, &'static str, Unit, fn(&[&TaskSummary], Duration) -> f64);
-
-const FIGURES: [Figure; 8] = [
-    ("run", "run", Unit::Percent, |tasks, elapsed| {
-        let run: f64 = tasks.iter().map(|task| task.run.as_nanos() as f64).sum();
-        run * 100.0 / elapsed.as_nanos().max(1) as f64
-    }),
-    ("latency p50", "latency.p50", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p50)),
-    ("latency p99", "latency.p99", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p99)),
-    ("latency max", "latency.max", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.max)),
-    ("longest wait", "wait.max", Unit::Ns, |tasks, _| worst(tasks, |task| Some(task.wait_max))),
-    ("preempted", "preemptions", Unit::Count, |tasks, _| sum(tasks, |task| task.preemptions)),
-    ("moves", "migrations", Unit::Count, |tasks, _| sum(tasks, |task| task.migrations.total())),
-    ("missed", "missed", Unit::Count, |tasks, _| sum(tasks, |task| task.missed)),
-];
-
-fn worst(tasks: &[&TaskSummary], time: impl Fn(&TaskSummary) -> Option<Duration>) -> f64 {
-    tasks.iter().filter_map(|task| time(task)).max().map_or(0.0, |time| time.as_nanos() as f64)
-}
-
-/// Returns the worst instance's percentile.
-fn latency(tasks: &[&TaskSummary], of: impl Fn(&Latency) -> Duration) -> f64 {
-    worst(tasks, |task| task.latency.as_ref().filter(|latency| latency.count >= FEW_WAKEUPS).map(&of))
-}
-
-fn sum(tasks: &[&TaskSummary], count: impl Fn(&TaskSummary) -> u64) -> f64 {
-    tasks.iter().map(|task| count(task)).sum::<u64>() as f64
 }
 
 impl Variant {
@@ -248,7 +223,7 @@ impl Variant {
 /// let simulation = Simulation::new(Workload::toml(text)).duration("1s".parse()?);
 /// let variants = Variant::per_value(&simulation, "kernel", ["5.15", "6.12"])?;
 /// let compared = compare::run(&variants, 2, |_| std::ops::ControlFlow::Continue(()))?;
-/// let row = compared.rows.iter().find(|row| row.owner == "a" && row.key == "preemptions").unwrap();
+/// let row = compared.rows.iter().find(|row| row.owner == "a" && row.figure.key() == "preemptions").unwrap();
 /// assert_eq!(row.values.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -261,7 +236,7 @@ pub fn run(
     mut progress: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Comparison, Error> {
     let seed = variants.first().map_or(0, |variant| variant.plan.config.seed);
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<ComparedFigure> = Vec::new();
     let mut done = 0;
     for (index, variant) in variants.iter().enumerate() {
         for run in 0..runs {
@@ -279,7 +254,7 @@ pub fn run(
             }
         }
     }
-    rows.retain(|row| row.values.iter().any(|range| range.max != 0.0));
+    rows.retain(|row| row.values.iter().flatten().any(|range| range.max != 0.0));
     let faults = differing_faults(variants);
     let origin = variants.first().and_then(|variant| variant.plan.program.origin.clone());
     let labels = variants.iter().map(|variant| variant.label.clone()).collect();
@@ -300,72 +275,98 @@ fn differing_faults(variants: &[Variant]) -> Vec<(String, Vec<usize>)> {
     all.filter(|(_, having)| !having.is_empty() && having.len() < variants.len()).collect()
 }
 
-impl Unit {
-    /// Returns its name in JSON.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Percent => "percent",
-            Self::Ns => "ns",
-            Self::Count => "count",
-        }
+/// Returns the name of a unit in the JSON of comparisons, the end of its keys, and the factor to
+/// it: means are real numbers, so shares are percent.
+const fn in_json(unit: Unit) -> (&'static str, &'static str, f64) {
+    match unit {
+        Unit::Time => ("ns", "_ns", 1.0),
+        Unit::Count => ("count", "", 1.0),
+        Unit::Share => ("percent", "_percent", 1e-4),
+        Unit::Rate => ("per_second", "", 1e-3),
     }
 }
 
-impl Row {
+impl ComparedFigure {
     /// Returns its name with its unit, for JSON.
     fn json_key(&self) -> String {
-        let end = match self.unit {
-            Unit::Percent => "_percent",
-            Unit::Ns => "_ns",
-            Unit::Count => "",
-        };
-        format!("{}.{}{end}", self.owner, self.key)
+        // The machine is in the keys of its figures.
+        let key = self.figure.key();
+        let owner = if self.figure.owner() == Owner::Machine { "" } else { &self.owner };
+        let point = if owner.is_empty() { "" } else { "." };
+        format!("{owner}{point}{key}{}", in_json(self.figure.unit()).1)
     }
 
-    fn add(&mut self, variant: usize, value: f64, runs: u64) {
-        if self.values.len() == variant {
-            self.values.push(Range { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY });
-        }
-        let range = &mut self.values[variant];
-        range.mean += value / runs as f64;
-        range.min = range.min.min(value);
-        range.max = range.max.max(value);
+    /// Returns a value for JSON.
+    fn json_value(&self, at: usize) -> Option<Range> {
+        let factor = in_json(self.figure.unit()).2;
+        let Range { mean, min, max } = (*self.values.get(at)?)?;
+        Some(Range { mean: mean * factor, min: min * factor, max: max * factor })
     }
+
+    fn add(&mut self, variant: usize, value: Option<u64>, runs: u64) {
+        if self.values.len() == variant {
+            self.values.push(Some(Range { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }));
+        }
+        self.values[variant] = self.values[variant].zip(value).map(|(range, value)| {
+            let value = value as f64;
+            Range { mean: range.mean + value / runs as f64, min: range.min.min(value), max: range.max.max(value) }
+        });
+    }
+}
+
+/// Returns whether a figure is compared: less or more of it is wanted, or it is a share. The others
+/// follow from these, and a table with all would hide what matters. Of a distribution the middle
+/// and the end are compared.
+const fn is_compared(figure: Figure) -> bool {
+    let row = figure.quantity.row();
+    let is_wanted = !matches!(row.better, Better::Neither) || matches!(row.unit, Unit::Share);
+    let is_of_all = matches!(row.owner, Owner::Machine);
+    (is_wanted || is_of_all) && matches!(figure.stat, Stat::Value | P50 | P99 | Stat::Max)
+}
+
+/// Returns whether a figure of a group or of the machine is that of its only task again.
+fn repeats(figure: Figure, members: usize) -> bool {
+    members == 1 && matches!(figure.quantity, Quantity::GroupShare | Quantity::AllMigrations)
+}
+
+/// Returns the number of tasks that start in a group or below it.
+fn members(program: &Program, group: &GroupDef) -> usize {
+    let is_below = |index: usize| {
+        let rest = program.groups[index].path.strip_prefix(&*group.path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let of_task = |task: &&TaskDef| task.phases.first().and_then(|phase| phase.group).or(task.group);
+    program.tasks.iter().filter(|task| of_task(task).is_some_and(is_below)).count()
 }
 
 /// Returns all figures of a run, in an order that depends only on the program.
-fn measure(program: &Program, summary: &Summary) -> Vec<(Row, f64)> {
-    let mut figures = Vec::new();
-    let row = |owner: &str, figure, key, unit| Row { owner: owner.to_owned(), figure, key, unit, values: Vec::new() };
-    // A thread is named `task-index`.
-    let instances_of = |name: &str| -> Vec<&TaskSummary> {
-        let is_instance = |task: &&TaskSummary| task.name.rsplit_once('-').is_some_and(|(task, _)| task == name);
-        summary.tasks.iter().filter(is_instance).collect()
+fn measure(program: &Program, summary: &Summary) -> Vec<(ComparedFigure, Option<u64>)> {
+    let mut found = Vec::new();
+    let mut push = |owner: &str, kind: Owner, members: usize, subjects: &[Subject<'_>]| {
+        for figure in Figure::of(kind).filter(|figure| is_compared(*figure) && !repeats(*figure, members)) {
+            let value = figure::of_several(figure, subjects.iter().copied());
+            found.push((ComparedFigure { owner: owner.to_owned(), figure, values: Vec::new() }, value));
+        }
     };
+    for source in &program.sources {
+        let service = summary.service_subjects().filter(|(service, _)| *service.name == *source.name);
+        push(&source.name, Owner::Service, 0, &service.map(|(_, subject)| subject).collect::<Vec<_>>());
+    }
     for task in &program.tasks {
-        let instances = instances_of(&task.name);
-        for (figure, key, unit, value) in FIGURES {
-            figures.push((row(&task.name, figure, key, unit), value(&instances, summary.elapsed)));
-        }
+        let threads = summary.task_subjects().filter(|(thread, _)| goals::is_thread_of(&thread.name, &task.name));
+        push(&task.name, Owner::Task, 0, &threads.map(|(_, subject)| subject).collect::<Vec<_>>());
     }
-    for (index, group) in program.groups.iter().enumerate() {
-        let members: Vec<&TaskSummary> = program
-            .tasks
-            .iter()
-            .filter(|task| task.phases.first().and_then(|phase| phase.group).or(task.group) == Some(index))
-            .flat_map(|task| instances_of(&task.name))
-            .collect();
-        for (figure, key, unit, value) in FIGURES {
-            figures.push((row(&group.path, figure, key, unit), value(&members, summary.elapsed)));
-        }
+    for group in &program.groups {
+        let same = summary.group_subjects().filter(|(of, _)| *of.path == *group.path);
+        let subjects: Vec<Subject<'_>> = same.map(|(_, subject)| subject).collect();
+        push(&group.path, Owner::Group, members(program, group), &subjects);
     }
-    let all: Vec<&TaskSummary> = summary.tasks.iter().collect();
-    for (figure, key, unit, value) in FIGURES {
-        figures.push((row("all", figure, key, unit), value(&all, summary.elapsed)));
-    }
-    figures.push((row("all", "switches", "switches", Unit::Count), summary.switches as f64));
-    figures
+    push(MACHINE, Owner::Machine, program.tasks.len(), &[Subject::Machine(summary)]);
+    found
 }
+
+/// The name of the machine as an owner of figures.
+pub(crate) const MACHINE: &str = "machine";
 
 impl Comparison {
     /// Returns all figures as JSON, changed or not: each variant has them by `OWNER.FIGURE`, `rows`
@@ -382,8 +383,7 @@ impl Comparison {
     }
 
     fn data<'a>(&'a self, bisection: Option<Option<BisectedFigure<'a>>>) -> Compared<'a> {
-        let figures =
-            |variant: usize| self.rows.iter().filter_map(move |row| Some((row.json_key(), *row.values.get(variant)?)));
+        let figures = |variant: usize| self.rows.iter().map(move |row| (row.json_key(), row.json_value(variant)));
         let variants = self.variants.iter().enumerate().map(|(at, label)| ComparedVariant {
             name: &label.name,
             values: label.by_key(),
@@ -392,8 +392,8 @@ impl Comparison {
         let rows = self.rows.iter().map(|row| ComparedRow {
             key: row.json_key(),
             owner: &row.owner,
-            figure: row.figure,
-            unit: row.unit.name(),
+            figure: row.figure.label(),
+            unit: in_json(row.figure.unit()).0,
             changed: row.has_changed(),
             below_base_error: self.origin.as_ref().map(|_| row.has_changed() && self.cannot_tell(row)),
         });
@@ -426,16 +426,18 @@ impl Comparison {
 /// Returns a row per workload, figure and variant; the column `workload` is left out if no workload
 /// has a name.
 fn frame(compared: &[(&str, &Comparison)]) -> Frame {
-    type Cell<'c> = (&'c str, &'c Row, &'c str, &'c Range);
+    type Cell<'c> = (&'c str, &'c ComparedFigure, &'c str, Option<Range>);
     let rows = compared.iter().flat_map(|(workload, of)| of.rows.iter().map(move |row| (*workload, *of, row)));
     let cells: Vec<Cell<'_>> = rows
         .flat_map(|(workload, of, row)| {
-            let values = of.variants.iter().zip(&row.values);
-            values.map(move |(label, range)| (workload, row, &*label.name, range))
+            let values = of.variants.iter().enumerate();
+            values.map(move |(at, label)| (workload, row, &*label.name, row.json_value(at)))
         })
         .collect();
     let text = |of: &dyn Fn(&Cell<'_>) -> Arc<str>| Values::Text(cells.iter().map(of).collect());
-    let number = |of: fn(&Range) -> f64| Values::F64(cells.iter().map(|(.., range)| of(range)).collect());
+    let number =
+        |of: fn(&Range) -> f64| Values::F64(cells.iter().map(|(.., range)| range.as_ref().map_or(0.0, of)).collect());
+    let known = || cells.iter().map(|(.., range)| range.is_some()).collect::<Vec<_>>();
     let frame = Frame::new("compare", cells.len());
     let frame = match compared.iter().any(|(workload, _)| !workload.is_empty()) {
         true => frame.with("workload", text(&|(workload, ..)| (*workload).into())),
@@ -443,12 +445,12 @@ fn frame(compared: &[(&str, &Comparison)]) -> Frame {
     };
     frame
         .with("owner", text(&|(_, row, ..)| row.owner.as_str().into()))
-        .with("figure", text(&|(_, row, ..)| row.key.into()))
-        .with("unit", text(&|(_, row, ..)| row.unit.name().into()))
+        .with("figure", text(&|(_, row, ..)| row.figure.key().into()))
+        .with("unit", text(&|(_, row, ..)| in_json(row.figure.unit()).0.into()))
         .with("variant", text(&|(_, _, name, _)| (*name).into()))
-        .with("mean", number(|range| range.mean))
-        .with("min", number(|range| range.min))
-        .with("max", number(|range| range.max))
+        .with_some("mean", number(|range| range.mean), known())
+        .with_some("min", number(|range| range.min), known())
+        .with_some("max", number(|range| range.max), known())
         .with("changed", Values::Bool(cells.iter().map(|(_, row, ..)| row.has_changed()).collect()))
 }
 
@@ -477,8 +479,8 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.variants.iter().map(|label| label.name.as_str()).collect();
         writeln!(f, "{}: {}\n", names.join(" against "), self.seeds_text())?;
-        let changed: Vec<&Row> = self.rows.iter().filter(|row| row.has_changed()).collect();
-        let mut columns = vec![("task", Align::Left), ("figure", Align::Left)];
+        let changed: Vec<&ComparedFigure> = self.rows.iter().filter(|row| row.has_changed()).collect();
+        let mut columns = vec![("owner", Align::Left), ("figure", Align::Left)];
         columns.extend(names.iter().map(|name| (*name, Align::Right)));
         columns.push(("change", Align::Right));
         let mut table = Table::new(&columns);
@@ -486,8 +488,8 @@ impl fmt::Display for Comparison {
         for row in &changed {
             let owner = if row.owner == previous { "" } else { row.owner.as_str() };
             previous = &row.owner;
-            let mut cells = vec![owner.to_owned(), row.figure.to_owned()];
-            cells.extend(row.values.iter().map(|range| value(row.unit, range.mean)));
+            let mut cells = vec![owner.to_owned(), row.figure.label()];
+            cells.extend(row.values.iter().map(|range| row.text(range.map(|range| range.mean))));
             cells.push(self.change(row));
             table.push(cells);
         }
@@ -507,13 +509,13 @@ impl Comparison {
     /// Returns whether a figure of an imported workload differs by no more than the base error:
     /// then nothing is known.
     #[must_use]
-    pub fn cannot_tell(&self, row: &Row) -> bool {
-        let (Some(origin), [first, .., last]) = (&self.origin, row.values.as_slice()) else { return false };
-        is_within(origin.base_error.of(row.key), first.mean, last.mean)
+    pub fn cannot_tell(&self, row: &ComparedFigure) -> bool {
+        let (Some(origin), Some((first, last))) = (&self.origin, row.ends()) else { return false };
+        is_within(origin.base_error.of(row.figure), first.mean, last.mean)
     }
 
     /// Returns the change of a row, or that it is not known.
-    pub(crate) fn change(&self, row: &Row) -> String {
+    pub(crate) fn change(&self, row: &ComparedFigure) -> String {
         if self.cannot_tell(row) { CANNOT_TELL.to_owned() } else { change(row) }
     }
 
@@ -525,25 +527,16 @@ impl Comparison {
     }
 }
 
-/// Returns a value as tables show it.
-pub(crate) fn value(unit: Unit, value: f64) -> String {
-    match unit {
-        Unit::Percent => format!("{value:.1}%"),
-        Unit::Ns => Human(Duration::from_nanos(value.round() as u64)).to_string(),
-        Unit::Count => format!("{value:.0}"),
-    }
-}
-
 /// Returns the change from the first variant to the last: points of a percentage, else a factor or
 /// percent.
-fn change(row: &Row) -> String {
-    let (Some(first), Some(last)) = (row.values.first(), row.values.last()) else { return String::new() };
+fn change(row: &ComparedFigure) -> String {
+    let Some((first, last)) = row.ends() else { return "-".to_owned() };
     let (before, after) = (first.mean, last.mean);
-    match row.unit {
-        Unit::Percent => format!("{:+.1} points", after - before),
-        Unit::Ns | Unit::Count if before == 0.0 => "new".to_owned(),
-        Unit::Ns | Unit::Count if after / before >= 3.0 => format!("x{:.1}", after / before),
-        Unit::Ns | Unit::Count => format!("{:+.0}%", (after / before - 1.0) * 100.0),
+    match row.figure.unit() {
+        Unit::Share => format!("{:+.1} points", (after - before) / 1e4),
+        Unit::Time | Unit::Count | Unit::Rate if before == 0.0 => "new".to_owned(),
+        Unit::Time | Unit::Count | Unit::Rate if after / before >= 3.0 => format!("x{:.1}", after / before),
+        Unit::Time | Unit::Count | Unit::Rate => format!("{:+.0}%", (after / before - 1.0) * 100.0),
     }
 }
 
@@ -553,7 +546,8 @@ mod tests {
     use crate::Workload;
     use crate::simulation::Histograms;
     use crate::sweep::shard::{Shard, merge};
-    use crate::sweep::{Axis, Figure, Grid, prepare};
+    use crate::sweep::{Axis, Grid, SweptFigure, prepare};
+    use zerolag_model::Duration;
 
     /// Two busy tasks on one CPU, imported with this base error of all figures.
     fn imported(error: &str) -> Simulation {
@@ -602,23 +596,24 @@ mod tests {
             let axes = vec![Axis { key: "hz".to_owned(), values: ["100", "1000"].map(str::to_owned).to_vec() }];
             let plans: Vec<Plan> =
                 prepare(&imported(error), &axes).expect("valid").into_iter().map(|one| one.plan).collect();
-            let figures = ["a.latency.max", "a.run"].map(|name| Figure::parse(name).expect("a figure")).to_vec();
+            let figures =
+                ["a.wakeup_latency.max", "a.run"].map(|name| SweptFigure::parse(name).expect("a figure")).to_vec();
             Grid::run(axes, figures, &plans, 1, |_| ControlFlow::Continue(())).expect("it runs")
         };
         let names = |of: &Grid| of.unknown().map(|figure| figure.name.clone()).collect::<Vec<_>>();
         assert!(names(&swept("")).is_empty() && !swept("").to_json().contains("base_error"));
         let far = swept("10000%");
-        assert!(names(&far).contains(&"a.latency.max".to_owned()), "{far}");
-        assert!(far.to_string().contains("cannot tell what changes: a.latency.max"), "{far}");
+        assert!(names(&far).contains(&"a.wakeup_latency.max".to_owned()), "{far}");
+        assert!(far.to_string().contains("cannot tell what changes: a.wakeup_latency.max"), "{far}");
         let json: Value = serde_json::from_str(&far.to_json()).expect("JSON");
-        assert_eq!(json["below_base_error"][0], "a.latency.max_ns");
+        assert_eq!(json["below_base_error"][0], "a.wakeup_latency.max_ns");
         assert_eq!(json["origin"]["trace"], "x");
     }
 
     #[test]
     fn parts_of_a_sweep_keep_the_base_error() {
         let axes = vec![Axis { key: "hz".to_owned(), values: ["100", "1000"].map(str::to_owned).to_vec() }];
-        let figures = [Figure::parse("a.latency.max").expect("a figure")];
+        let figures = [SweptFigure::parse("a.wakeup_latency.max").expect("a figure")];
         let plans: Vec<Plan> =
             prepare(&imported("10000%"), &axes).expect("valid").into_iter().map(|one| one.plan).collect();
         let part = |text: &str| {

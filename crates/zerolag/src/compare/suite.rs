@@ -4,7 +4,7 @@
 //! of its seeds, the largest changes first.
 
 use super::bisect::Bisection;
-use super::{Compared, Comparison, Row};
+use super::{Compared, ComparedFigure, Comparison, MACHINE};
 use crate::document::{self, Document};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use zerolag_report::table::{Align, Table, Titled};
 
 /// The result of `zerolag compare` of a directory.
 pub(crate) const DOCUMENT: Document = Document::of::<ComparedSuite<'_>>(SCHEMA, "compare of a directory");
-const SCHEMA: &str = "zerolag.compare.suite.v1";
+const SCHEMA: &str = "zerolag.compare.suite.v2";
 
 /// Comparisons of several workloads.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -51,8 +51,8 @@ pub struct Suite {
 const ROWS_SHOWN: usize = 6;
 
 /// Returns the relative change of a row, for its order.
-fn change(row: &Row) -> f64 {
-    let (Some(first), Some(last)) = (row.values.first(), row.values.last()) else { return 0.0 };
+fn change(row: &ComparedFigure) -> f64 {
+    let Some((first, last)) = row.ends() else { return 0.0 };
     let (before, after) = (first.mean.abs(), last.mean.abs());
     (after - before).abs() / before.max(after).max(f64::MIN_POSITIVE)
 }
@@ -102,7 +102,7 @@ impl Suite {
         let first = self.workloads.iter().find_map(|(_, compared)| compared.as_ref().ok());
         let names: Vec<&str> =
             first.map(|compared| compared.variants.iter().map(|label| &*label.name).collect()).unwrap_or_default();
-        let mut columns = vec![("workload", Align::Left), ("task", Align::Left), ("figure", Align::Left)];
+        let mut columns = vec![("workload", Align::Left), ("owner", Align::Left), ("figure", Align::Left)];
         columns.extend(names.iter().map(|name| (*name, Align::Right)));
         columns.push(("change", Align::Right));
         let mut shown = Shown {
@@ -121,8 +121,8 @@ impl Suite {
                     continue;
                 }
             };
-            let mut changed: Vec<&Row> =
-                compared.rows.iter().filter(|row| row.has_changed() && row.owner != "all").collect();
+            let mut changed: Vec<&ComparedFigure> =
+                compared.rows.iter().filter(|row| row.has_changed() && row.owner != MACHINE).collect();
             changed.sort_by(|a, b| change(b).total_cmp(&change(a)));
             if changed.is_empty() {
                 shown.same.push(name);
@@ -130,8 +130,8 @@ impl Suite {
             shown.left_out += changed.len().saturating_sub(ROWS_SHOWN);
             let mut label = &**name;
             for row in changed.into_iter().take(ROWS_SHOWN) {
-                let mut cells = vec![label.to_owned(), row.owner.clone(), row.figure.to_owned()];
-                cells.extend(row.values.iter().map(|range| super::value(row.unit, range.mean)));
+                let mut cells = vec![label.to_owned(), row.owner.clone(), row.figure.label()];
+                cells.extend(row.values.iter().map(|range| row.text(range.map(|range| range.mean))));
                 cells.push(compared.change(row));
                 shown.table.push(cells);
                 label = "";

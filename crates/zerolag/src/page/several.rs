@@ -3,7 +3,7 @@
 use super::tables::conditions;
 use super::{About, Pictured, Shown};
 use crate::advise::Advice;
-use crate::compare::{Comparison, Row, Variant, value};
+use crate::compare::{ComparedFigure, Comparison, Variant};
 use crate::error::Error;
 use crate::goals;
 use crate::simulation::Plan;
@@ -32,10 +32,9 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
     let answer = match &changed[..] {
         [] => format!("No figure differs{names} by more than seeds do."),
         [row, ..] => {
-            let values = row.values.first().zip(row.values.last());
-            let shown = values.map_or_else(String::new, |(first, last)| {
-                let text = |of: f64| value(row.unit, of);
-                format!(", for example {} of {}: {} and {}", row.figure, row.owner, text(first.mean), text(last.mean))
+            let shown = row.ends().map_or_else(String::new, |(first, last)| {
+                let [first, last] = [first, last].map(|range| row.text(Some(range.mean)));
+                format!(", for example {} of {}: {first} and {last}", row.figure.label(), row.owner)
             });
             format!("{} of {} figures differ{names} by more than seeds do{shown}.", changed.len(), compared.rows.len())
         }
@@ -63,12 +62,12 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
 }
 
 /// Returns the figures that differ, a row each.
-fn differing(compared: &Comparison, changed: &[&Row]) -> Vec<Vec<String>> {
+fn differing(compared: &Comparison, changed: &[&ComparedFigure]) -> Vec<Vec<String>> {
     let names = compared.variants.iter().map(|label| label.name.clone());
-    let head = ["task", "figure"].map(str::to_owned).into_iter().chain(names).chain(["change".to_owned()]);
-    let row = |row: &&Row| {
-        let values = row.values.iter().map(|range| value(row.unit, range.mean));
-        [row.owner.clone(), row.figure.to_owned()].into_iter().chain(values).chain([compared.change(row)]).collect()
+    let head = ["owner", "figure"].map(str::to_owned).into_iter().chain(names).chain(["change".to_owned()]);
+    let row = |row: &&ComparedFigure| {
+        let values = row.values.iter().map(|range| row.text(range.map(|range| range.mean)));
+        [row.owner.clone(), row.figure.label()].into_iter().chain(values).chain([compared.change(row)]).collect()
     };
     [head.collect()].into_iter().chain(changed.iter().map(row)).collect()
 }
@@ -136,7 +135,7 @@ pub fn of_advice(advice: &Advice, about: &About) -> String {
     // The table has the values: longer names would leave no room for each other.
     let names: Vec<&str> = advice.alternatives.iter().map(|alternative| alternative.change.name()).collect();
     let plot = |(at, goal): (usize, &Goal)| {
-        let (unit, scale) = goals::drawn(goal);
+        let (unit, scale) = goals::drawn(goal.figure.unit());
         let figures = advice.alternatives.iter().enumerate().filter_map(|(place, alternative)| {
             let figure = alternative.searched.worst.get(at)?.figure?;
             Some((place as f64, figure as f64 * scale))

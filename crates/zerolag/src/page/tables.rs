@@ -5,6 +5,7 @@ use crate::simulation::Plan;
 use zerolag_html::page::{Body, Section};
 use zerolag_model::{Duration, KernelVersion};
 use zerolag_report::Summary;
+use zerolag_report::figure::{Amount, Figure, Owner, P50, P99, Quantity, Stat, Subject};
 use zerolag_report::human::{Human, Percent};
 use zerolag_report::summary::policy_text;
 use zerolag_trace::Meta;
@@ -33,53 +34,50 @@ fn head(names: &[&str]) -> Vec<Vec<String>> {
     vec![names.iter().map(|name| (*name).to_owned()).collect()]
 }
 
-fn time(time: Duration) -> String {
-    Human(time).to_string()
-}
-
 /// Returns a time of which a part lies in gaps of a recording.
 fn unsure(all: Duration, in_gaps: Duration) -> String {
     let mark = if in_gaps.is_zero() { "" } else { "~" };
     format!("{mark}{}", Human(all))
 }
 
+/// Returns the head and the cells of figures.
+fn columns(figures: &[Figure]) -> impl Iterator<Item = String> + '_ {
+    figures.iter().map(|figure| figure.label())
+}
+
+fn cells<'a>(figures: &'a [Figure], subject: Subject<'a>) -> impl Iterator<Item = String> + 'a {
+    figures.iter().map(move |figure| Amount::of(*figure, subject).to_string())
+}
+
 fn tasks(summary: &Summary) -> Vec<Vec<String>> {
-    let mut rows = head(&[
-        "task",
-        "tid",
-        "policy",
-        "run",
-        "share",
-        "wait",
-        "longest wait",
-        "latency p50",
-        "p99",
-        "max",
-        "wakeups",
-        "preempted",
-        "moves",
-        "missed timers",
-    ]);
+    let latency = |stat: Stat| Figure::new(Quantity::WakeupLatency, stat);
+    let figures = [
+        Quantity::WaitMax.into(),
+        latency(P50),
+        latency(P99),
+        latency(Stat::Max),
+        Quantity::Wakeups.into(),
+        Quantity::Preemptions.into(),
+        Quantity::Migrations.into(),
+    ];
+    let own = [Quantity::Run, Quantity::Share, Quantity::Wait].map(|quantity| quantity.row().label);
+    let mut rows = head(&["task", "tid", "policy"]);
+    rows[0].extend(own.map(str::to_owned));
+    rows[0].extend(columns(&figures).chain(["missed timers".to_owned()]));
     let mut tasks: Vec<_> = summary.tasks.iter().collect();
     tasks.sort_by(|a, b| b.run.cmp(&a.run).then(a.task.cmp(&b.task)));
-    let some = |value: Option<Duration>| value.map_or_else(|| "-".to_owned(), time);
     rows.extend(tasks.into_iter().take(TASKS).map(|task| {
-        vec![
+        let mut row = vec![
             task.name.to_string(),
             task.thread.as_ref().map_or_else(String::new, |thread| thread.tid.to_string()),
             policy_text(task.attr),
             unsure(task.run, task.run_unsure),
             Percent { part: task.run, whole: summary.elapsed }.to_string(),
             unsure(task.wait, task.wait_unsure),
-            time(task.wait_max),
-            some(task.latency.map(|latency| latency.p50)),
-            some(task.latency.map(|latency| latency.p99)),
-            some(task.latency.map(|latency| latency.max)),
-            task.activations.to_string(),
-            task.preemptions.to_string(),
-            task.migrations.total().to_string(),
-            if task.timers == 0 { "-".to_owned() } else { format!("{} of {}", task.missed, task.timers) },
-        ]
+        ];
+        row.extend(cells(&figures, Subject::Task(task, summary.elapsed)));
+        row.push(if task.timers == 0 { "-".to_owned() } else { format!("{} of {}", task.missed, task.timers) });
+        row
     }));
     // Only threads of a recording have ids.
     if summary.tasks.iter().all(|task| task.thread.is_none()) {
@@ -90,59 +88,39 @@ fn tasks(summary: &Summary) -> Vec<Vec<String>> {
 
 fn cpus(summary: &Summary) -> Vec<Vec<String>> {
     let has_gaps = !summary.meta.recorded.gaps.is_empty();
-    let mut names = vec!["cpu", "busy", "idle", "switches", "spun for run queues", "IPIs sent", "IPIs received"];
-    names.extend(has_gaps.then_some("unseen"));
-    let mut rows = head(&names);
+    let mut figures: Vec<Figure> =
+        [Quantity::CpuIdle, Quantity::CpuSwitches, Quantity::LockWait, Quantity::IpisSent, Quantity::IpisReceived]
+            .map(Figure::from)
+            .to_vec();
+    figures.extend(has_gaps.then_some(Figure::from(Quantity::CpuUnseen)));
+    let mut rows = head(&["cpu", Quantity::CpuBusy.row().label]);
+    rows[0].extend(columns(&figures));
     rows.extend(summary.cpus.iter().map(|cpu| {
-        let mut row = vec![
-            cpu.cpu.to_string(),
-            Percent { part: cpu.busy, whole: summary.elapsed }.to_string(),
-            time(cpu.idle),
-            cpu.switches.to_string(),
-            time(cpu.lock_wait),
-            cpu.ipis_sent.to_string(),
-            cpu.ipis_received.to_string(),
-        ];
-        row.extend(has_gaps.then(|| time(cpu.unseen)));
+        let mut row = vec![cpu.cpu.to_string(), Percent { part: cpu.busy, whole: summary.elapsed }.to_string()];
+        row.extend(cells(&figures, Subject::Cpu(cpu)));
         row
     }));
     rows
 }
 
 fn groups(summary: &Summary) -> Vec<Vec<String>> {
-    let mut rows = head(&["group", "cpu.max", "usage", "periods", "throttled in", "throttled for", "burst"]);
-    rows.extend(summary.groups.iter().map(|group| {
-        vec![
-            group.path.to_string(),
-            group.max.to_string(),
-            time(group.usage),
-            group.stat.nr_periods.to_string(),
-            group.stat.nr_throttled.to_string(),
-            time(group.stat.throttled),
-            time(group.stat.burst),
-        ]
+    let figures: Vec<Figure> = Figure::of(Owner::Group).collect();
+    let mut rows = head(&["group", "cpu.max"]);
+    rows[0].extend(columns(&figures));
+    rows.extend(summary.group_subjects().map(|(group, subject)| {
+        [group.path.to_string(), group.max.to_string()].into_iter().chain(cells(&figures, subject)).collect()
     }));
     rows
 }
 
 fn services(summary: &Summary) -> Vec<Vec<String>> {
-    let mut rows = head(&["service", "arrived", "done", "dropped", "mean", "p50", "p90", "p99", "p99.9", "max"]);
-    rows.extend(summary.services.iter().map(|service| {
-        let some = |of: fn(zerolag_report::RequestTimes) -> Duration| {
-            service.latency.map_or_else(|| "-".to_owned(), |times| time(of(times)))
-        };
-        vec![
-            service.name.to_string(),
-            service.arrived.to_string(),
-            service.completed.to_string(),
-            service.dropped.to_string(),
-            some(|times| times.mean),
-            some(|times| times.p50),
-            some(|times| times.p90),
-            some(|times| times.p99),
-            some(|times| times.p999),
-            some(|times| times.max),
-        ]
+    let is_shown = |figure: &Figure| figure.stat != Stat::Count && figure.quantity != Quantity::Queued;
+    let mut figures: Vec<Figure> = Figure::of(Owner::Service).filter(is_shown).collect();
+    figures.push(Figure::new(Quantity::Queued, P99));
+    let mut rows = head(&["service"]);
+    rows[0].extend(columns(&figures));
+    rows.extend(summary.service_subjects().map(|(service, subject)| {
+        core::iter::once(service.name.to_string()).chain(cells(&figures, subject)).collect()
     }));
     rows
 }

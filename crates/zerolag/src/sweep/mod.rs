@@ -36,8 +36,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use zerolag_report::Summary;
+use zerolag_report::figure::Figure;
 use zerolag_workload::Program;
-use zerolag_workload::goal::{Goal, Measure, Metric, Relation};
+use zerolag_workload::goal::Goal;
 use zerolag_workload::origin::Origin;
 
 /// A varied part, and its values in order.
@@ -49,63 +50,46 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-/// A figure of the grid.
+/// A figure of the grid, with the name of its owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Figure {
+pub struct SweptFigure {
     /// Its name: `request_latency.p99`.
     pub name: String,
     whose: Option<String>,
-    metric: Metric,
+    figure: Figure,
 }
 
-impl Figure {
+impl SweptFigure {
     /// Reads a figure in the notation of goals.
     ///
     /// # Errors
     /// A valid form.
     pub fn parse(name: &str) -> Result<Self, String> {
-        let (whose, metric) = Goal::parse_figure(name)?;
-        Ok(Self { name: name.to_owned(), whose, metric })
+        let (whose, figure) = Figure::parse(name)?;
+        Ok(Self { name: name.to_owned(), whose, figure })
     }
 
-    /// Returns its unit.
+    /// Returns the figure without the name of its owner.
     #[must_use]
-    pub const fn measure(&self) -> Measure {
-        self.metric.measure()
+    pub const fn figure(&self) -> Figure {
+        self.figure
     }
 
-    /// Returns its value in a run, in nanoseconds, as a number or in millionths of a CPU; `None` if
-    /// there are no samples.
+    /// Returns its value in a run, in the smallest unit; `None` if it is not known.
     #[must_use]
     pub fn of(&self, summary: &Summary) -> Option<u64> {
-        let goal = Goal {
-            text: String::new(),
-            task: self.whose.clone(),
-            metric: self.metric,
-            relation: Relation::AtMost,
-            value: 0,
-        };
-        goals::judge(&[goal], summary).first().and_then(|verdict| verdict.figure)
+        goals::figure_of(self.figure, self.whose.as_deref(), summary)
     }
 
     /// Returns the goal that is about it, if one is.
     pub(crate) fn goal<'g>(&self, goals: &'g [Goal]) -> Option<&'g Goal> {
-        goals.iter().find(|goal| goal.metric == self.metric && goal.task == self.whose)
-    }
-
-    /// Returns its name without its owner.
-    fn metric_name(&self) -> &'static str {
-        self.metric.name()
+        goals.iter().find(|goal| goal.figure == self.figure && goal.task == self.whose)
     }
 
     /// Returns its name with its unit, as in JSON.
     #[must_use]
     pub fn key(&self) -> String {
-        match self.measure() {
-            Measure::Time => format!("{}_ns", self.name),
-            Measure::Count => self.name.clone(),
-            Measure::Share => format!("{}_millionths", self.name),
-        }
+        format!("{}{}", self.name, self.figure.unit().suffix())
     }
 
     /// Returns the default figures of a workload: of its services, of its limits, else of its
@@ -120,7 +104,7 @@ impl Figure {
             names.extend(["nr_throttled", "throttled"]);
         }
         if names.is_empty() {
-            names.extend(["*.latency.p99", "*.wait.max", "*.run"]);
+            names.extend(["*.wakeup_latency.p99", "*.wait.max", "*.run"]);
         }
         names.into_iter().filter_map(|name| Self::parse(name).ok()).collect()
     }
@@ -182,7 +166,7 @@ pub struct Grid {
     /// The axes; the first varies slowest.
     pub axes: Vec<Axis>,
     /// The figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<SweptFigure>,
     /// Runs per cell; each run adds 1 to the seed.
     pub runs: u64,
     /// The first seed.
@@ -213,7 +197,7 @@ impl Grid {
     /// If the number of plans is not the number of combinations.
     pub fn run(
         axes: Vec<Axis>,
-        figures: Vec<Figure>,
+        figures: Vec<SweptFigure>,
         plans: &[Plan],
         runs: u64,
         progress: impl FnMut(usize) -> ControlFlow<()>,
@@ -252,7 +236,7 @@ impl Grid {
     /// Returns the grid of the figures of every run, in its order.
     fn assemble(
         axes: Vec<Axis>,
-        figures: Vec<Figure>,
+        figures: Vec<SweptFigure>,
         runs: u64,
         seed: u64,
         limits: &[Vec<Limit>],
@@ -312,13 +296,13 @@ impl Grid {
     /// Runs a simulation for every combination of the axes' values, `runs` times each.
     ///
     /// ```
-    /// use zerolag::sweep::{Axis, Figure, Grid};
+    /// use zerolag::sweep::{Axis, Grid, SweptFigure};
     /// use zerolag::{Simulation, Workload};
     ///
     /// let text = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"5ms\" }]\nloop = 9\n";
     /// let simulation = Simulation::new(Workload::toml(text));
     /// let axis = Axis { key: "hz".into(), values: vec!["100".into(), "1000".into()] };
-    /// let figures = vec![Figure::parse("*.wait.max")?];
+    /// let figures = vec![SweptFigure::parse("*.wait.max")?];
     /// let grid = Grid::of(&simulation, vec![axis], Some(figures), 1, |_| std::ops::ControlFlow::Continue(()))?;
     /// let longest = |cell: usize| grid.cells[cell].figures[0].map(|range| range.max);
     /// assert!(longest(0) > longest(1), "with fewer ticks tasks run longer, so others wait longer");
@@ -330,12 +314,12 @@ impl Grid {
     pub fn of(
         simulation: &Simulation,
         axes: Vec<Axis>,
-        figures: Option<Vec<Figure>>,
+        figures: Option<Vec<SweptFigure>>,
         runs: u64,
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
         let plans: Vec<Plan> = prepare(simulation, &axes)?.into_iter().map(|prepared| prepared.plan).collect();
-        let usual = || plans.first().map(|plan| Figure::usual(&plan.program)).unwrap_or_default();
+        let usual = || plans.first().map(|plan| SweptFigure::usual(&plan.program)).unwrap_or_default();
         let figures = figures.unwrap_or_else(usual);
         Ok(Self::run(axes, figures, &plans, runs, progress)?)
     }
@@ -385,7 +369,7 @@ pub fn run_all<T: Send>(
 type Measured = (Vec<Option<u64>>, Vec<Distribution>);
 
 /// Returns what a sweep measures of a run.
-fn measure(figures: &[Figure], report: &Report) -> Measured {
+fn measure(figures: &[SweptFigure], report: &Report) -> Measured {
     let of = figures.iter().map(|figure| figure.of(&report.summary)).collect();
     (of, Distribution::of_run(&report.histograms))
 }

@@ -6,7 +6,7 @@
 use super::histogram::Distribution;
 use super::shard::{Head, are_whole, difference};
 use super::until::Until;
-use super::{Axis, Failed, Figure, Grid, Rows, RunError, measure, observe, run_until};
+use super::{Axis, Failed, Grid, Rows, RunError, SweptFigure, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
 use crate::simulation::{Histograms, Plan, Report};
@@ -40,7 +40,7 @@ const SCHEMA: &str = "zerolag.sweep.kept.v1";
 impl Kept {
     /// Starts with no run done, of a grid with a plan per combination of `axes`.
     #[must_use]
-    pub fn new(axes: Vec<Axis>, figures: &[Figure], plans: &[Plan], runs: u64) -> Self {
+    pub fn new(axes: Vec<Axis>, figures: &[SweptFigure], plans: &[Plan], runs: u64) -> Self {
         let all = plans.len().saturating_mul(usize::try_from(runs).unwrap_or(usize::MAX));
         let head = Head::of(axes, figures, plans, runs);
         Self { schema: SCHEMA.to_owned(), head, rows: vec![None; all], failed: Failed::new(), histograms: Vec::new() }
@@ -102,7 +102,7 @@ impl Kept {
     /// `progress` ended it: what was done is kept.
     pub fn run(
         &mut self,
-        figures: &[Figure],
+        figures: &[SweptFigure],
         plans: &[Plan],
         mut progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<(), RunError> {
@@ -142,7 +142,7 @@ impl Kept {
     /// `progress` ended it: what was done is kept.
     pub fn run_until(
         &mut self,
-        figures: &[Figure],
+        figures: &[SweptFigure],
         plans: &[Plan],
         until: Until,
         mut progress: impl FnMut(usize) -> ControlFlow<()>,
@@ -178,7 +178,7 @@ impl Kept {
 
     /// Returns the grid of the cells whose runs are all done.
     #[must_use]
-    pub fn grid(&self, figures: Vec<Figure>) -> Grid {
+    pub fn grid(&self, figures: Vec<SweptFigure>) -> Grid {
         let zeros = vec![None; figures.len()];
         let rows: Vec<Vec<Option<u64>>> =
             self.rows.iter().map(|row| row.clone().unwrap_or_else(|| zeros.clone())).collect();
@@ -221,7 +221,7 @@ mod tests {
             let simulation = Simulation::new(Workload::toml(TEXT)).seed(seed);
             prepare(&simulation, &axes).expect("it is valid").into_iter().map(|prepared| prepared.plan).collect()
         };
-        let figures = vec![Figure::parse("*.wait.max").expect("a figure")];
+        let figures = vec![SweptFigure::parse("*.wait.max").expect("a figure")];
         let go = |_| ControlFlow::Continue(());
         let whole = Grid::run(axes.clone(), figures.clone(), &plans(1), 2, go).expect("it runs");
         let mut kept = Kept::new(axes.clone(), &figures, &plans(1), 2);
@@ -256,7 +256,7 @@ mod tests {
         let simulation = Simulation::new(Workload::toml(TEXT));
         let prepared = prepare(&simulation, &axes).expect("it is valid");
         let plans: Vec<Plan> = prepared.into_iter().map(|prepared| prepared.plan).collect();
-        let figures = vec![Figure::parse("*.run").expect("a figure")];
+        let figures = vec![SweptFigure::parse("*.run").expect("a figure")];
         let go = |_| ControlFlow::Continue(());
         let grid = |percent, most| {
             let mut kept = Kept::new(axes.clone(), &figures, &plans, 2).with_histograms();

@@ -197,7 +197,7 @@ impl Search {
         let names: Vec<&str> = trials.iter().map(|trial| &*trial.written).collect();
         let plot = |(at, verdict): (usize, &Verdict)| {
             let goal = &verdict.goal;
-            let (unit, scale) = goals::drawn(goal);
+            let (unit, scale) = goals::drawn(goal.figure.unit());
             let figure = |trial: &Trial| Some(trial.verdicts.get(at)?.figure? as f64 * scale);
             let figures: Vec<(f64, f64)> =
                 trials.iter().enumerate().filter_map(|(place, trial)| Some((place as f64, figure(trial)?))).collect();

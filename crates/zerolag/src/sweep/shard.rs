@@ -10,7 +10,7 @@
 //! the number of runs and a fingerprint of its first plan, and [`merge`] compares them.
 
 use super::histogram::Distribution;
-use super::{Axis, Failed, Figure, Grid, Rows, RunError, combinations, measure, observe, run_until};
+use super::{Axis, Failed, Grid, Rows, RunError, SweptFigure, combinations, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
 use crate::limit::Limit;
@@ -80,7 +80,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Returns the head of a grid with a plan per combination of `axes`.
-    pub(super) fn of(axes: Vec<Axis>, figures: &[Figure], plans: &[Plan], runs: u64) -> Self {
+    pub(super) fn of(axes: Vec<Axis>, figures: &[SweptFigure], plans: &[Plan], runs: u64) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             fingerprint: plans.first().map(fingerprint).unwrap_or_default(),
@@ -118,7 +118,7 @@ impl Head {
     }
 
     /// Returns the grid of these rows.
-    pub(super) fn grid(&self, figures: Vec<Figure>, rows: &Rows<'_>) -> Grid {
+    pub(super) fn grid(&self, figures: Vec<SweptFigure>, rows: &Rows<'_>) -> Grid {
         let mut grid = Grid::assemble(self.axes.clone(), figures, self.runs, self.seed, &self.limits, rows);
         grid.origin = self.origin.as_ref().map(Origin::from);
         grid
@@ -161,7 +161,7 @@ impl Shard {
     /// If the number of plans is not the number of combinations.
     pub fn run(
         axes: Vec<Axis>,
-        figures: &[Figure],
+        figures: &[SweptFigure],
         plans: &[Plan],
         runs: u64,
         part: Part,
@@ -311,7 +311,7 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
     }
     let mut figures = Vec::new();
     for figure in &first.head.figures {
-        let read = Figure::parse(figure);
+        let read = SweptFigure::parse(figure);
         figures
             .push(read.map_err(|help| Error::input_help(format!("{}: there is no figure `{figure}`", name(0)), help))?);
     }
@@ -394,10 +394,10 @@ mod tests {
         prepare(&simulation, &axes()).expect("it is valid").into_iter().map(|prepared| prepared.plan).collect()
     }
 
-    fn figures() -> Vec<Figure> {
+    fn figures() -> Vec<SweptFigure> {
         ["*.wait.max", "a.run", "request_latency.p99"]
             .iter()
-            .map(|name| Figure::parse(name).expect("a figure"))
+            .map(|name| SweptFigure::parse(name).expect("a figure"))
             .collect()
     }
 

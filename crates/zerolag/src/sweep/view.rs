@@ -1,8 +1,9 @@
 //! A grid as a table, as JSON and as a plot.
 
 use super::histogram::Distribution;
-use super::{Axis, Cell, Figure, Grid, Range};
+use super::{Axis, Cell, Grid, Range, SweptFigure};
 use crate::document::{self, Document};
+use crate::goals::drawn;
 use crate::limit::Limit;
 use crate::origin::OriginData;
 use crate::variant::Label;
@@ -12,11 +13,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use zerolag_model::Duration;
+use zerolag_report::figure::Amount;
 use zerolag_report::frame::{Frame, Values, csv};
-use zerolag_report::human::Human;
 use zerolag_report::plot::{self, Mark, Plot};
 use zerolag_report::table::{Align, Table};
-use zerolag_workload::goal::{Goal, Measure};
+use zerolag_workload::goal::Goal;
 use zerolag_workload::origin::{CANNOT_TELL, is_within};
 
 /// The result of `zerolag sweep` and `zerolag merge`.
@@ -103,12 +104,12 @@ const LIMITS_SHOWN: usize = 4;
 impl Grid {
     /// Returns the figures of an imported workload whose values in all cells differ by no more than
     /// the base error.
-    pub fn unknown(&self) -> impl Iterator<Item = &Figure> {
-        let is_unknown = |at: usize, figure: &Figure| {
+    pub fn unknown(&self) -> impl Iterator<Item = &SweptFigure> {
+        let is_unknown = |at: usize, figure: &SweptFigure| {
             let means = self.cells.iter().filter_map(|cell| Some((*cell.figures.get(at)?)?.mean));
             let (least, most) =
                 means.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), mean| (least.min(mean), most.max(mean)));
-            let base = self.origin.as_ref().map(|origin| origin.base_error.of(figure.metric_name()));
+            let base = self.origin.as_ref().map(|origin| origin.base_error.of(figure.figure()));
             base.is_some_and(|base| least < most && is_within(base, least, most))
         };
         self.figures.iter().enumerate().filter(move |(at, figure)| is_unknown(*at, figure)).map(|(_, figure)| figure)
@@ -180,13 +181,8 @@ fn one_line(why: &str) -> String {
     why.lines().map(str::trim).collect::<Vec<_>>().join("; ").replace(":;", ":")
 }
 
-fn text(figure: &Figure, range: Range) -> String {
-    match figure.measure() {
-        Measure::Time => Human(Duration::from_nanos(range.mean.round() as u64)).to_string(),
-        Measure::Count if range.min == range.max => range.min.to_string(),
-        Measure::Count => format!("{:.1}", range.mean),
-        Measure::Share => format!("{:.1}%", range.mean / 1e4),
-    }
+fn text(figure: &SweptFigure, range: Range) -> String {
+    Amount { value: Some(range.mean), unit: figure.figure().unit() }.to_string()
 }
 
 impl Grid {
@@ -226,7 +222,7 @@ impl Grid {
             axes: &self.axes,
             variants: variants.collect(),
             origin: self.origin.as_ref().map(OriginData::from),
-            below_base_error: self.origin.as_ref().map(|_| self.unknown().map(Figure::key).collect()),
+            below_base_error: self.origin.as_ref().map(|_| self.unknown().map(SweptFigure::key).collect()),
         })
     }
 
@@ -311,7 +307,7 @@ impl Grid {
         let (axis, index) = (self.axes.first()?, figure);
         let figure = self.figures.get(index)?;
         let (x, places) = x_axis(&axis.key, &axis.values);
-        let (unit, scale) = unit_of(figure.measure());
+        let (unit, scale) = drawn(figure.figure().unit());
         let of = |cell: &Cell| *cell.figures.get(index)?;
         let highest = self.cells.iter().filter_map(of).map(|range| range.max as f64 * scale);
         let y = plot::Axis::linear(&figure.name, unit);
@@ -336,7 +332,7 @@ impl Grid {
     /// Returns the plot of a figure with a goal for it as a dashed line.
     pub(crate) fn plot_with_goal(&self, figure: usize, title: &str, goal: &Goal) -> Option<Plot> {
         let mut plot = self.plot(figure, title)?;
-        let value = goal.value as f64 * unit_of(goal.metric.measure()).1;
+        let value = goal.value as f64 * drawn(goal.figure.unit()).1;
         let places = || plot.series.iter().flat_map(|one| &one.points).map(|point| point.0);
         let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(f64::NEG_INFINITY, f64::max));
         // A goal far above all values would press them to the axis.
@@ -359,15 +355,6 @@ fn unused(frame: &Frame, name: &str) -> String {
     let numbered = (2_u64..).map(|number| format!("{name}_{number}"));
     let mut names = core::iter::once(name.to_owned()).chain(numbered);
     names.find(|name| frame.column(name).is_none()).expect("invariant: a frame has finitely many columns")
-}
-
-/// Returns the unit of a figure on an axis, and the factor to it.
-const fn unit_of(measure: Measure) -> (plot::Unit, f64) {
-    match measure {
-        Measure::Time => (plot::Unit::Nanos, 1.0),
-        Measure::Count => (plot::Unit::Number, 1.0),
-        Measure::Share => (plot::Unit::Percent, 1e-4),
-    }
 }
 
 /// Returns the axis and the position of each value: times and numbers at their value, words in

@@ -60,7 +60,7 @@ impl Recency {
     pub(crate) fn touch(&mut self, slot: Slot) {
         let Some(newest) = self.newest.filter(|newest| *newest != slot) else { return };
         let Link { newer, older } = self.links[slot.index()];
-        let next = newer.expect("invariant: whoever is not the newest has a newer one");
+        let next = newer.expect("invariant: an entity that is not the newest has a newer one");
         self.links[next.index()].older = older;
         match older {
             Some(older) => self.links[older.index()].newer = newer,

@@ -63,7 +63,7 @@ pub(crate) fn take_turns(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, go
     queue.take_from_sums(picked.vruntime, picked.load.value());
     queue.add_to_sums(left.vruntime, left.load.value());
     debug_assert!(left.node.is_none(), "the current entity does not wait");
-    let node = picked.node.take().expect("invariant: whoever is not current waits");
+    let node = picked.node.take().expect("invariant: an entity that is not current waits");
     let (key, waits) = (left.key(tune.algorithm), EntityRef::Task(going));
     if left.standing == picked.standing {
         timeline.replace(queue.waiting_as(left.standing), node, key, left.vruntime, waits);
