@@ -18,8 +18,6 @@
 //!
 //! One event at a time is handled, in total order; ticks come after all events of their instant.
 
-mod quiet;
-
 use crate::admin::changes::{Admin, Follows};
 use crate::admin::{cpuset, groups, hotplug, isolation};
 use crate::costs::Costs;
@@ -290,9 +288,6 @@ impl Machine {
             self.dispatch(event);
         } else if tick.is_some_and(|tick| tick <= until) {
             self.tick_all();
-            if self.kernel.quieten() {
-                self.pass_quiet_time(until);
-            }
         } else if pause < self.end {
             return false;
         } else {
@@ -646,7 +641,6 @@ impl Machine {
     /// Out of line: a preempted task mostly has a computation to go on with.
     #[inline(never)]
     fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
-        self.kernel.make_noise();
         self.programs.peek_work(&mut self.kernel, cpu, task);
     }
 

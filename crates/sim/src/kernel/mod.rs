@@ -10,7 +10,6 @@
 //! | [`cpu`], [`rq_lock`], [`body`], [`ticking`], [`group_timers`] | the state of a CPU, of its lock, of a task, of ticks, of timers |
 //! | [`state`] | [`Kernel`](state::Kernel), and access to it for the parts above |
 //! | [`timers`], [`ticks`] | when the core is called again |
-//! | [`lazy`] | ticks that are done later, several at once |
 //! | [`path`] | how a CPU enters and leaves the kernel |
 //! | [`standstill`] | times in which a CPU does nothing |
 //! | [`softirq`] | deferred work: at the end of an interrupt, or for threads |
@@ -24,7 +23,6 @@ pub(crate) mod cpu;
 pub(crate) mod group_timers;
 pub(crate) mod io;
 pub(crate) mod ipi;
-pub(crate) mod lazy;
 pub(crate) mod locks;
 pub(crate) mod mode;
 pub(crate) mod own;

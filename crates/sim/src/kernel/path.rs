@@ -300,7 +300,7 @@ impl Kernel {
     }
 
     #[inline(always)]
-    pub(super) fn arm(&mut self, cpu: CpuId, completion: Completion) {
+    fn arm(&mut self, cpu: CpuId, completion: Completion) {
         match completion {
             Completion::Stays => {}
             Completion::At(end) => self.queue_completion(cpu, end),

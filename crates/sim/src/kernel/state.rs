@@ -11,7 +11,7 @@ use crate::kernel::body::Body;
 use crate::kernel::cpu::{Cpu, Segment, Spinner};
 use crate::kernel::group_timers::GroupTimers;
 use crate::kernel::spread::{Drawn, Spreads};
-use crate::kernel::ticking::{Lazy, Ticks};
+use crate::kernel::ticking::Ticks;
 use crate::kernel::words::{Done, Event, Job, Spins};
 use crate::outcome::{End, SimError, Stats};
 use crate::queue::{EventQueue, Phase};
@@ -46,7 +46,6 @@ pub(crate) struct Kernel {
     /// Why the run ends, as soon as it is to end.
     pub(super) stop: Option<End>,
     pub(super) ticks: Ticks,
-    pub(super) lazy: Lazy,
     pub(super) group_timers: GroupTimers,
     /// The time of the present call that its CPU spends once it has given its locks back.
     pub(super) unlocked: Duration,
@@ -98,7 +97,6 @@ impl Clone for Kernel {
             tracer: self.tracer.clone(),
             stop: self.stop.clone(),
             ticks: self.ticks.clone(),
-            lazy: self.lazy.clone(),
             group_timers: self.group_timers.clone(),
             rto_free_at: self.rto_free_at.clone(),
             claim_free_at: self.claim_free_at.clone(),
@@ -158,11 +156,6 @@ impl Kernel {
             || !costs.late_switch().is_zero()
             || settings.enforce_fair == TimerGrain::Hrtick;
         let left_of_calls = if costs.call_rest.is_zero() { Vec::new() } else { vec![Duration::ZERO; cpus.len()] };
-        let may_owe_ticks = tracing == Tracing::Off
-            && !has_other_switches
-            && !topology.has_smt()
-            && costs.tick + costs.fair_tick < settings.tick_period();
-        let lazy = Lazy::new(may_owe_ticks, topology.nr_cpus());
         Self {
             costs,
             cpus,
@@ -178,7 +171,6 @@ impl Kernel {
             stats: Stats::default(),
             stop: None,
             ticks: Ticks::new(settings.tick_period()),
-            lazy,
             group_timers: GroupTimers::default(),
             unlocked: Duration::ZERO,
             searched: None,

@@ -99,7 +99,7 @@ impl Kernel {
         if self.ticks.cpus.contains(cpu) { self.tick(cpu) } else { Ticked::Done }
     }
 
-    pub(super) fn tick(&mut self, cpu: CpuId) -> Ticked {
+    fn tick(&mut self, cpu: CpuId) -> Ticked {
         let (now, next_tick) = (self.now, self.ticks.next);
         let place = &mut self.cpus[cpu.index()];
         // A softirq that waits for the end of a section is looked at when the path ends.
@@ -115,7 +115,9 @@ impl Kernel {
         let clock = place.take_plain_tick(now, self.costs.tick_of(|| place.rq.is_current_fair()));
         let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
         if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
-            place.end_plain_tick(cpu);
+            place.segment_since = place.busy_until;
+            place.lock.free_at = place.lock.free_at.max(place.busy_until);
+            place.lock.last = cpu;
             let completes = place.segment_end(place.busy_until) <= next_tick;
             let toggles = self.scheduler.needs_tick(&place.rq) != place.ticking;
             if completes {

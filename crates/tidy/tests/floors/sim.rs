@@ -29,7 +29,6 @@ pub(crate) const FLOORS: Floors = &[
         "kernel/totals",
         "kernel/wake",
     ],
-    &["kernel/lazy"],
     &["kernel"],
     // The devices.
     &["device/arrivals", "device/disk", "device/noise", "device/standstill"],
@@ -69,6 +68,5 @@ pub(crate) const FLOORS: Floors = &[
     &["admin"],
     // The owner of the four.
     &["machine"],
-    &["machine/quiet"],
     &["lib"],
 ];
