@@ -227,7 +227,7 @@ pub use shared::state::Home;
 pub use task::body::{Parcel, Task, TaskSpec};
 pub use task::io::{Io, Left, Tracing};
 pub use words::atomic_mask::Threads;
-pub use words::clock::{Clock, Foreseen, PairClock, TickRow};
+pub use words::clock::{Clock, PairClock};
 pub use words::config::{Config, ConfigError, Partition};
 pub use words::error::{DlParamError, NotHere, RtBandwidthError, ServerError, TaskError};
 pub use words::group::{GroupError, Idleness};

@@ -192,22 +192,8 @@ fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
         refusals.push(Refusal { subject: format!("interrupt {}", line.name), why });
     }
     for (at, def) in program.tasks.iter().enumerate() {
-        let inside = def.phases.iter().flat_map(|phase| &phase.actions).any(|action| {
-            matches!(
-                action,
-                Action::SyscallEnter
-                    | Action::CondResched
-                    | Action::IrqsOff(_)
-                    | Action::BhDisable
-                    | Action::PreemptDisable
-                    | Action::RcuLock
-                    | Action::SynchronizeRcu
-                    | Action::Down { .. }
-                    | Action::Up { .. }
-                    | Action::Io { .. }
-            )
-        });
-        if inside {
+        let mut actions = def.phases.iter().flat_map(|phase| &phase.actions);
+        if actions.any(|action| matches!(action, Action::InKernel(_))) {
             let why = "the inner steps of a system call, its semaphores and its disks can only be simulated";
             refusals.push(Refusal { subject: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });
         }

@@ -344,27 +344,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
                 Ok(())
             }
             Action::Fork(def) => self.fork(*def),
-            Action::SyscallEnter
-            | Action::SyscallExit
-            | Action::CondResched
-            | Action::Down { .. }
-            | Action::SpinLock(_)
-            | Action::SpinUnlock(_)
-            | Action::PreemptDisable
-            | Action::PreemptEnable
-            | Action::IrqsOff(_)
-            | Action::BhDisable
-            | Action::BhEnable
-            | Action::Softirqs
-            | Action::SoftTimers
-            | Action::RcuLock
-            | Action::RcuUnlock
-            | Action::SynchronizeRcu
-            | Action::RcuPeriods
-            | Action::RcuBoost
-            | Action::Up { .. }
-            | Action::Read(_)
-            | Action::Io { .. } => unreachable!("the plan refuses it"),
+            Action::InKernel(_) => unreachable!("the plan refuses it"),
             Action::Stamp(label) => {
                 let exec = clock::thread_time();
                 self.mark(Mark::Stamp { label: *label, exec });

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use zerolag_linux::plan::Recording;
 use zerolag_linux::{End, Figures, Options, Plan, Refusal, RunError, run};
 use zerolag_model::event::RequestStep;
-use zerolag_model::{CpuMask, Duration, Mark, TraceEvent};
+use zerolag_model::{CpuMask, Duration, Mark, SchedAttr, TraceEvent};
+use zerolag_workload::program::{Action, KernelAction, ResourceId, TaskDef};
 use zerolag_workload::{LoadOptions, Program, load};
 
 fn program(toml: &str) -> Arc<Program> {
@@ -247,6 +248,25 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     let apart =
         refused("[task.a]\nprocess = \"p\"\nsteps = [{ run = \"1ms\" }]\n[task.b]\nsteps = [{ run = \"1ms\" }]\n");
     assert!(apart.iter().any(|refusal| refusal.subject == "process p"), "{apart:?}");
+}
+
+/// Also those that no scenario has outside of a system call, such as a spinning lock.
+#[test]
+fn actions_of_the_kernel_alone_are_refused() {
+    let lock = ResourceId(0);
+    for action in [
+        KernelAction::SyscallEnter,
+        KernelAction::SpinLock(lock),
+        KernelAction::Softirqs,
+        KernelAction::RcuBoost,
+        KernelAction::Io { disk: lock, bytes: 1 },
+    ] {
+        let actions = vec![Action::InKernel(action.clone())];
+        let program = Program { tasks: vec![TaskDef::looping("a", SchedAttr::NORMAL, actions)], ..Program::default() };
+        let refusals = Plan::new(Arc::new(program), for_millis(1)).expect_err("no host takes this");
+        let is_told = |refusal: &Refusal| refusal.subject == "task a-0" && refusal.why.contains("only be simulated");
+        assert!(refusals.iter().any(is_told), "{action:?}: {refusals:?}");
+    }
 }
 
 #[test]

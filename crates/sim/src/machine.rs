@@ -16,9 +16,9 @@
 //! the circle of the kernel - an interrupt wakes a task, its program takes a lock, the holder is
 //! preempted by an interrupt - is closed here and nowhere else.
 //!
-//! One event at a time is handled, in total order; ticks come after all events of their instant.
-
-mod quiet;
+//! One event at a time is handled, in total order; ticks come after all events of their instant. A
+//! handler returns the CPU that is to be driven last at the instant: only that one may go on to the
+//! end of its path at once (`kernel/time`). CPUs that it drives itself may not.
 
 use crate::admin::changes::{Admin, Follows};
 use crate::admin::{cpuset, groups, hotplug, isolation};
@@ -285,14 +285,12 @@ impl Machine {
         let tick = self.kernel.next_tick();
         let until = self.end.min(pause);
         let limit = tick.map_or(until, |tick| tick.min(until));
-        if let Some(event) = self.kernel.next_event(limit) {
-            self.kernel.set_alone_until(until);
-            self.dispatch(event);
+        if let Some(event) = self.kernel.next_event(limit, until) {
+            if let Some(cpu) = self.dispatch(event) {
+                self.drive_last(cpu);
+            }
         } else if tick.is_some_and(|tick| tick <= until) {
             self.tick_all();
-            if self.kernel.quieten() {
-                self.pass_quiet_time(until);
-            }
         } else if pause < self.end {
             return false;
         } else {
@@ -308,113 +306,119 @@ impl Machine {
         true
     }
 
+    /// Handles an event. Returns the CPU that is still to be driven, if one is. That is the last
+    /// thing to be done, so its path may go on without an event.
     #[inline(always)]
-    fn dispatch(&mut self, event: Event) {
+    fn dispatch(&mut self, event: Event) -> Option<CpuId> {
         match event {
-            Event::Completion { cpu, generation } => {
-                if self.kernel.completes(cpu, generation) {
-                    self.drive(cpu);
-                }
-            }
-            Event::PathEnd { cpu } => {
-                if self.kernel.path_ends(cpu) {
-                    self.drive(cpu);
-                }
-            }
+            Event::Completion { cpu, generation } => self.kernel.completes(cpu, generation).then_some(cpu),
+            Event::PathEnd { cpu } => self.kernel.path_ends(cpu).then_some(cpu),
             Event::LockFree { rq } => {
-                self.kernel.set_alone_until(Instant::ZERO);
                 if let Some(waiter) = self.kernel.grant_lock(rq) {
                     self.drive(waiter);
                     self.kernel.after_grant(rq, waiter);
                 }
+                None
             }
             Event::SearchEnds { cpu } => {
                 self.kernel.clock(cpu);
-                self.drive(cpu);
+                Some(cpu)
             }
             Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
             Event::RqTimer { cpu, timer, generation } => {
-                if self.kernel.is_due(cpu, timer, generation) {
-                    self.interrupt(cpu, Interrupt::RqTimer(timer));
-                }
+                let is_due = self.kernel.is_due(cpu, timer, generation);
+                if is_due { self.interrupt(cpu, Interrupt::RqTimer(timer)) } else { None }
             }
             Event::GroupTimer { cpu, group, timer, generation } => {
-                if self.kernel.is_current_group_timer(group, timer, generation) {
-                    self.interrupt(cpu, Interrupt::GroupTimer(group, timer));
-                }
+                let is_due = self.kernel.is_current_group_timer(group, timer, generation);
+                if is_due { self.interrupt(cpu, Interrupt::GroupTimer(group, timer)) } else { None }
             }
             Event::TaskTimer { cpu, task } => self.interrupt(cpu, Interrupt::TaskTimer(task)),
             Event::SlackTimer { cpu } => {
-                if self.kernel.is_slack_timer_left(cpu) {
-                    self.interrupt(cpu, Interrupt::SlackTimer);
-                }
+                let is_due = self.kernel.is_slack_timer_left(cpu);
+                if is_due { self.interrupt(cpu, Interrupt::SlackTimer) } else { None }
             }
             Event::LateTick { cpu } => {
                 let ticked = self.kernel.late_tick(cpu);
-                self.after_tick(cpu, ticked);
+                self.after_tick(cpu, ticked)
             }
             Event::PagesRead { cpu, file, window } => self.interrupt(cpu, Interrupt::PagesRead { file, window }),
-            Event::Change { index } => self.change_due(index),
-            Event::Source { index } => {
-                if let Some(cpu) = self.noise.fires(&mut self.kernel, index) {
-                    self.interrupt(cpu, Interrupt::Source(index));
-                }
+            Event::Change { index } => {
+                self.change_due(index);
+                None
             }
-            Event::StandsStill { cpu } => self.stand_still(cpu),
-            Event::RemoteTicks => self.remote_ticks(),
+            Event::Source { index } => {
+                let cpu = self.noise.fires(&mut self.kernel, index)?;
+                self.interrupt(cpu, Interrupt::Source(index))
+            }
+            Event::StandsStill { cpu } => {
+                self.stand_still(cpu);
+                None
+            }
+            Event::RemoteTicks => {
+                self.remote_ticks();
+                None
+            }
             Event::Arrival { source } => {
                 let request = self.programs.next_number(self.arrivals.queue_of(source));
                 let cpu = self.arrivals.arrives(&mut self.kernel, source, request);
-                self.interrupt(cpu, Interrupt::Arrival(source));
+                self.interrupt(cpu, Interrupt::Arrival(source))
             }
         }
     }
 
     fn tick_all(&mut self) {
-        self.kernel.set_alone_until(Instant::ZERO);
         self.kernel.begin_ticks();
         let mut from = CpuId(0);
         while let Some(cpu) = self.kernel.next_ticking(from) {
             from = CpuId(cpu.0 + 1);
             let ticked = self.kernel.tick_due(cpu);
-            self.after_tick(cpu, ticked);
+            if let Some(cpu) = self.after_tick(cpu, ticked) {
+                self.drive(cpu);
+            }
         }
     }
 
+    /// Returns the CPU if it is to be driven.
     #[inline]
-    fn after_tick(&mut self, cpu: CpuId, ticked: Ticked) {
+    #[must_use]
+    fn after_tick(&mut self, cpu: CpuId, ticked: Ticked) -> Option<CpuId> {
         match ticked {
-            Ticked::Done => {}
-            Ticked::Drive => self.drive(cpu),
+            Ticked::Done => None,
+            Ticked::Drive => Some(cpu),
             Ticked::Interrupt => self.interrupt(cpu, Interrupt::Tick),
         }
     }
 
     fn change_due(&mut self, index: u32) {
-        self.kernel.set_alone_until(Instant::ZERO);
         for cpu in self.admin.due(&mut self.kernel, &self.programs.program, index) {
-            self.interrupt(cpu, Interrupt::Change(index));
+            self.interrupt_one(cpu, Interrupt::Change(index));
         }
     }
 
     /// A second is over: the tasks that run without a tick are charged.
     fn remote_ticks(&mut self) {
-        self.kernel.set_alone_until(Instant::ZERO);
         let by = isolation::arm_remote_ticks(&mut self.kernel);
         let mut from = CpuId(0);
         while let Some(of) = isolation::next_without_tick(&self.kernel, from, by) {
             from = CpuId(of.0 + 1);
-            self.interrupt(by, Interrupt::RemoteTick(of));
+            self.interrupt_one(by, Interrupt::RemoteTick(of));
         }
     }
 
-    /// An interrupt reaches a CPU.
-    fn interrupt(&mut self, cpu: CpuId, what: Interrupt) {
+    /// An interrupt reaches a CPU. Returns the CPU if it is to be driven.
+    #[must_use]
+    fn interrupt(&mut self, cpu: CpuId, what: Interrupt) -> Option<CpuId> {
         if !self.kernel.takes_interrupt(cpu, what) {
-            return;
+            return None;
         }
         let job = self.handle(cpu, what);
-        if job.is_none_or(|job| self.execute_of_interrupt(cpu, job).is_ok()) {
+        job.is_none_or(|job| self.execute_of_interrupt(cpu, job).is_ok()).then_some(cpu)
+    }
+
+    /// One of several interrupts of an instant reaches a CPU.
+    fn interrupt_one(&mut self, cpu: CpuId, what: Interrupt) {
+        if let Some(cpu) = self.interrupt(cpu, what) {
             self.drive(cpu);
         }
     }
@@ -477,8 +481,16 @@ impl Machine {
         }
     }
 
-    /// Does everything that a CPU has to do at this instant. The CPU is in the kernel.
+    /// Drives a CPU while something else is still to be done at this instant.
+    #[inline(always)]
     fn drive(&mut self, cpu: CpuId) {
+        self.kernel.share_time();
+        self.drive_last(cpu);
+    }
+
+    /// Does everything that a CPU has to do at this instant, and up to the end of its path if that
+    /// comes before anything else. The CPU is in the kernel.
+    fn drive_last(&mut self, cpu: CpuId) {
         // Each turn consumes a job, an interrupt, a preemption or a program action; actions without
         // end are stopped by `interpret`, and everything else that has no end by the turns' number.
         let mut turns = self.patience.turns;
@@ -491,7 +503,7 @@ impl Machine {
                 }
                 // The path has gone on for long: the main loop looks at the time.
                 (turns, since) = (self.patience.turns, self.kernel.now());
-                self.kernel.set_alone_until(Instant::ZERO);
+                self.kernel.share_time();
             }
             match self.kernel.ahead(cpu) {
                 Ahead::Nothing => return,
@@ -577,7 +589,6 @@ impl Machine {
     /// A CPU stands still, or all do. A machine that nothing can wake any more is no longer asked.
     #[cold]
     fn stand_still(&mut self, cpu: Option<CpuId>) {
-        self.kernel.set_alone_until(Instant::ZERO);
         if self.end == Instant::FAR_FUTURE && !self.kernel.is_under_way() && self.all_wait_for_each_other() {
             return;
         }
@@ -590,9 +601,8 @@ impl Machine {
     }
 
     fn rebuild_others(&mut self, cpu: CpuId) {
-        self.kernel.set_alone_until(Instant::ZERO);
         for other in (0..self.kernel.nr_cpus()).map(CpuId::from_index).filter(|other| *other != cpu) {
-            self.interrupt(other, Interrupt::Rebuild);
+            self.interrupt_one(other, Interrupt::Rebuild);
         }
     }
 
@@ -615,7 +625,6 @@ impl Machine {
         let clock = self.kernel.clock_in_path(cpu);
         if let Some(dead) = leaves.and_then(|why| self.kernel.leave(cpu, clock, why)) {
             self.programs.bury(dead);
-            self.kernel.set_alone_until(Instant::ZERO); // It can have been the last.
             self.admin.groups.remove_emptied(&mut self.kernel, cpu);
         }
         let step = match self.kernel.pick_locked(cpu, clock) {
@@ -646,7 +655,6 @@ impl Machine {
     /// Out of line: a preempted task mostly has a computation to go on with.
     #[inline(never)]
     fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
-        self.kernel.make_noise();
         self.programs.peek_work(&mut self.kernel, cpu, task);
     }
 

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use zerolag_model::event::Irq;
 use zerolag_model::{
-    CpuId, CpuLayer, CpuMask, Duration, Instant, KernelVersion, Mark, Nice, Record, SchedAttr, Settings, TaskId,
-    Topology, TraceEvent,
+    CpuId, CpuLayer, CpuMask, Duration, Instant, KernelVersion, Mark, Record, SchedAttr, Settings, TaskId, Topology,
+    TraceEvent,
 };
-use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Stats, Tracing};
+use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Tracing};
 use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
@@ -125,44 +125,6 @@ fn the_same_run_gives_the_same_records_and_tracing_changes_nothing() {
         assert_eq!(first.end, untraced.end, "{version}");
         assert_eq!(first.stats.switches, untraced.stats.switches, "{version}");
         assert_eq!(first.stats.completions, untraced.stats.completions, "{version}");
-    }
-}
-
-/// Without records, CPUs that are busy with fair tasks do most ticks late and several at once. That
-/// changes nothing, wherever a run is stopped meanwhile.
-#[test]
-fn ticks_that_are_done_late_change_nothing() {
-    let hog = |nice: i64| {
-        task("hog", SchedAttr::nice(Nice::new(nice).expect("a level")), None, vec![run_for(Duration::from_secs(100))])
-    };
-    let part = |cpu_ms| task("part", SchedAttr::NORMAL, Some(1), vec![run_for(ms(cpu_ms))]);
-    let busy: Vec<TaskDef> = (0..12).map(hog).collect();
-    let parts = [3, 40, 77, 110].map(part);
-    let noise = [periodic("rt", fifo(10), ms(1), ms(90)), periodic("fair", SchedAttr::NORMAL, ms(2), ms(60))];
-    let programs = [
-        busy.clone(),
-        busy.iter().cloned().chain(parts).collect(),
-        busy.iter().cloned().chain(noise).collect(),
-        (0..2).map(hog).collect(),
-    ];
-    for (tasks, hz) in programs.into_iter().flat_map(|tasks| [(tasks.clone(), 1000), (tasks, 250)]) {
-        for version in [KernelVersion::V6_6, KernelVersion::V6_12, KernelVersion::V7_1] {
-            let program = Program { tasks: tasks.clone(), ..Program::default() };
-            let mut config = config(2, Costs::server());
-            config.settings = Settings { hz, ..version.settings() };
-            let (traced, _) = run(&program, &config);
-            for pauses in [0, 7] {
-                let mut machine = Machine::new(Arc::new(program.clone()), &config, Tracing::Off).expect("a machine");
-                for pause in 0..pauses {
-                    machine.run_until(Instant::ZERO + Duration::from_micros(61_300 * pause), &mut NoTrace);
-                    machine = machine.clone();
-                }
-                let late = machine.run(&mut NoTrace);
-                // A tick with records is an interrupt, whose end can be an event.
-                let stats = Stats { events: traced.stats.events, ..late.stats };
-                assert_eq!(Outcome { stats, ..late }, traced, "{version}, {hz} Hz, {pauses} pauses");
-            }
-        }
     }
 }
 

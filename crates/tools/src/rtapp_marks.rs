@@ -113,29 +113,9 @@ fn kind_of(action: &Action) -> Option<(u32, &'static str)> {
         | Action::Call(_)
         | Action::Send(_)
         | Action::Stamp(_)
-        | Action::SyscallEnter
-        | Action::SyscallExit
-        | Action::CondResched
-        | Action::Down { .. }
-        | Action::Up { .. }
-        | Action::SpinLock(_)
-        | Action::SpinUnlock(_)
-        | Action::PreemptDisable
-        | Action::PreemptEnable
-        | Action::IrqsOff(_)
-        | Action::BhDisable
-        | Action::BhEnable
-        | Action::Softirqs
-        | Action::SoftTimers
-        | Action::RcuLock
-        | Action::RcuUnlock
-        | Action::SynchronizeRcu
-        | Action::RcuPeriods
-        | Action::RcuBoost
+        | Action::InKernel(_)
         | Action::PipeRead { .. }
-        | Action::PipeWrite { .. }
-        | Action::Read(_)
-        | Action::Io { .. } => None,
+        | Action::PipeWrite { .. } => None,
     }
 }
 

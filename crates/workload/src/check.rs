@@ -17,7 +17,7 @@
 use crate::assemble::{Kind, Origins, PhaseOrigin, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::nature::{Hold, Passing};
-use crate::program::{Action, Program, ResourceId, ResourceKind, TaskDef};
+use crate::program::{Action, KernelAction, Program, ResourceId, ResourceKind, TaskDef};
 use std::collections::BTreeMap;
 
 /// How many actions may pass without time passing: more counts as a loop that never ends.
@@ -126,7 +126,7 @@ impl Held {
 
 fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Result<(), Box<Diagnostic>> {
     let nature = action.nature();
-    let may_sleep = nature.may_sleep || matches!(action, Action::CondResched);
+    let may_sleep = nature.may_sleep || matches!(action, Action::InKernel(KernelAction::CondResched));
     if let (true, Some((lock, taken))) = (may_sleep, held.spinning) {
         let message = format!("this may sleep, and spin_lock \"{}\" is held", name(program, lock));
         let diagnostic = Diagnostic::error(span, message).label(taken, "taken here");
@@ -146,10 +146,10 @@ fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Re
         }
         Some((Hold::Needs, _)) | None => {}
     }
-    if matches!(action, Action::SyscallEnter) {
+    if matches!(action, Action::InKernel(KernelAction::SyscallEnter)) {
         held.in_syscall = true;
     }
-    if matches!(action, Action::SyscallExit) {
+    if matches!(action, Action::InKernel(KernelAction::SyscallExit)) {
         held.leave_syscall(program, span)?;
     }
     Ok(())
@@ -163,7 +163,9 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         Passing::Waits => true,
         Passing::Of(id) => match (program.resources.get(id.index()).map(|found| &found.kind), action) {
             (Some(ResourceKind::Barrier { parties }), _) => *parties > 1,
-            (Some(ResourceKind::Disk(disk)), Action::Io { bytes, .. }) => !disk.is_instant(*bytes),
+            (Some(ResourceKind::Disk(disk)), Action::InKernel(KernelAction::Io { bytes, .. })) => {
+                !disk.is_instant(*bytes)
+            }
             _ => false,
         },
     }

@@ -40,7 +40,7 @@
 //! (`__hrtimer_init_sleeper`); `ktimers`: commit 49a17639508c.
 
 use crate::change::{Change, TimedChange};
-use crate::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef};
+use crate::program::{Action, KernelAction, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::settings::Preempt;
@@ -143,14 +143,14 @@ impl Program {
     #[must_use]
     pub fn disables_softirqs(&self) -> bool {
         let mut actions = self.tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| &phase.actions);
-        actions.any(|action| matches!(action, Action::BhDisable))
+        actions.any(|action| matches!(action, Action::InKernel(KernelAction::BhDisable)))
     }
 
     /// Returns whether a task waits for a grace period of RCU.
     #[must_use]
     pub fn waits_for_rcu(&self) -> bool {
         let mut actions = self.tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| &phase.actions);
-        actions.any(|action| matches!(action, Action::SynchronizeRcu))
+        actions.any(|action| matches!(action, Action::InKernel(KernelAction::SynchronizeRcu)))
     }
 
     /// Returns whether a fair task waits for a timer. A task that is fair only at times counts.
@@ -314,7 +314,7 @@ impl Builder<'_> {
             return;
         }
         for cpu in self.cpus() {
-            let steps = [Action::BhDisable, Action::Softirqs, Action::BhEnable];
+            let steps = [KernelAction::BhDisable, KernelAction::Softirqs, KernelAction::BhEnable].map(Action::InKernel);
             let wakes = self.thread(format!("ksoftirqd/{cpu}"), SchedAttr::NORMAL, cpu, None, steps.into());
             self.program.kernel_work.softirq_threads.push(wakes);
         }
@@ -331,7 +331,8 @@ impl Builder<'_> {
                 // differs: one thread for both, which we keep apart to tell their work.
                 false => (format!("ksoftirqd-timers/{cpu}"), SchedAttr::NORMAL),
             };
-            let steps = [Action::BhDisable, Action::SoftTimers, Action::BhEnable];
+            let steps =
+                [KernelAction::BhDisable, KernelAction::SoftTimers, KernelAction::BhEnable].map(Action::InKernel);
             let wakes = self.thread(name, attr, cpu, None, steps.into());
             self.program.kernel_work.timer_threads.push(wakes);
         }
@@ -366,11 +367,11 @@ impl Builder<'_> {
             (0, false) => SchedAttr::NORMAL,
             (priority, _) => SchedAttr::fifo_at(i64::from(priority.max(1))),
         };
-        let (thread, wakes) = self.waiting("rcu_preempt".to_owned(), attr, vec![Action::RcuPeriods]);
+        let (thread, wakes) = self.waiting("rcu_preempt".to_owned(), attr, vec![KernelAction::RcuPeriods.into()]);
         self.program.tasks.push(thread);
         self.program.kernel_work.rcu_periods = Some(wakes);
         if self.boosts_readers() {
-            let (thread, wakes) = self.waiting("rcub/0".to_owned(), attr, vec![Action::RcuBoost]);
+            let (thread, wakes) = self.waiting("rcub/0".to_owned(), attr, vec![KernelAction::RcuBoost.into()]);
             self.program.tasks.push(thread);
             let mutex = self.resource("rcu_boost".to_owned(), ResourceKind::Mutex { inherit: true });
             self.program.kernel_work.rcu_boost = Some(RcuBoost { wakes, mutex });
@@ -422,9 +423,10 @@ impl Builder<'_> {
         };
         let line = if in_thread {
             let handler = def.handler.clone();
-            let handler = if self.is_rt() { Action::Kernel(handler) } else { Action::IrqsOff(handler) };
+            let handler = if self.is_rt() { Action::Kernel(handler) } else { KernelAction::IrqsOff(handler).into() };
             let softirq = def.softirq.clone().map(Action::Kernel);
-            let steps = [Action::BhDisable, handler].into_iter().chain(softirq).chain([Action::BhEnable]).collect();
+            let [begins, ends] = [KernelAction::BhDisable, KernelAction::BhEnable].map(Action::InKernel);
+            let steps = [begins, handler].into_iter().chain(softirq).chain([ends]).collect();
             let moves = Some(moves).filter(|_| !def.on_each);
             let wakes = self.thread(format!("irq/{name}"), def.attr, cpu, moves, steps);
             line(None, None, Some(wakes))
@@ -519,8 +521,8 @@ mod tests {
         };
         let named = |name: &str, attr| (name.to_owned(), attr);
         let rt: fn(&mut Settings) = |settings| settings.preempt = Preempt::Rt;
-        assert!(threads(vec![Action::RcuLock, Action::RcuUnlock], rt).is_empty());
-        let wait = || vec![Action::SynchronizeRcu];
+        assert!(threads(vec![KernelAction::RcuLock.into(), KernelAction::RcuUnlock.into()], rt).is_empty());
+        let wait = || vec![KernelAction::SynchronizeRcu.into()];
         assert_eq!(threads(wait(), |_| {}), [named("rcu_preempt", SchedAttr::NORMAL)]);
         let fifo = |priority| ["rcu_preempt", "rcub/0"].map(|name| named(name, SchedAttr::fifo_at(priority)));
         assert_eq!(threads(wait(), rt), fifo(1), "0 is 1 where readers are boosted");

@@ -32,6 +32,7 @@ pub mod goal;
 mod group;
 pub mod input;
 pub mod interrupt;
+mod kernel_action;
 pub mod limits;
 pub mod nature;
 pub mod origin;

@@ -4,7 +4,7 @@
 //! A `match` over all actions in each such place would be forgotten when an action is added. So
 //! there is one row per action, which a new action needs as well.
 
-use crate::program::{Action, ResourceId};
+use crate::program::{Action, KernelAction, ResourceId};
 use crate::random::Dist;
 
 /// The effect of an action on a lock: a mutex, a semaphore of the kernel or a spinning lock.
@@ -77,15 +77,10 @@ impl Action {
     #[must_use]
     pub const fn nature(&self) -> Nature<'_> {
         match self {
-            Self::Run(time) | Self::Kernel(time) | Self::IrqsOff(time) | Self::Spin { wall: time, .. } => {
-                Nature::drawn(time)
-            }
+            Self::Run(time) | Self::Kernel(time) | Self::Spin { wall: time, .. } => Nature::drawn(time),
             Self::Sleep(time) | Self::Timer { period: time, .. } => Nature::drawn(time).sleeping(),
-            Self::Lock(lock) | Self::Down { semaphore: lock, .. } => Nature::hold(Hold::Takes, *lock),
-            Self::SpinLock(lock) => Nature::hold(Hold::Spins, *lock),
-            Self::Unlock(lock) | Self::SpinUnlock(lock) | Self::Up { semaphore: lock, .. } => {
-                Nature::hold(Hold::Gives, *lock)
-            }
+            Self::Lock(lock) => Nature::hold(Hold::Takes, *lock),
+            Self::Unlock(lock) => Nature::hold(Hold::Gives, *lock),
             Self::Wait { condition, mutex } => {
                 Nature { lock: Some((Hold::Needs, *mutex)), ..Nature::waits(*condition) }
             }
@@ -99,17 +94,26 @@ impl Action {
             Self::PipeWrite { pipe, .. } => Nature { time: Passing::Waits, ..Nature::wakes(*pipe) }.sleeping(),
             Self::Signal(at) | Self::Broadcast(at) | Self::SemPost(at) | Self::Resume(at) => Nature::wakes(*at),
             Self::Barrier(barrier) => Nature { time: Passing::Of(*barrier), ..Nature::INSTANT }.sleeping(),
+            Self::Take(_) | Self::Call(_) => Nature { time: Passing::Waits, ..Nature::INSTANT }.sleeping(),
+            Self::Complete(_) | Self::Send(_) | Self::Yield | Self::Fork(_) | Self::Stamp(_) => Nature::INSTANT,
+            Self::InKernel(action) => action.nature(),
+        }
+    }
+}
+
+impl KernelAction {
+    /// Returns the properties of the action.
+    #[must_use]
+    pub const fn nature(&self) -> Nature<'_> {
+        match self {
+            Self::IrqsOff(time) => Nature::drawn(time),
+            Self::Down { semaphore, .. } => Nature::hold(Hold::Takes, *semaphore),
+            Self::SpinLock(lock) => Nature::hold(Hold::Spins, *lock),
+            Self::SpinUnlock(lock) | Self::Up { semaphore: lock, .. } => Nature::hold(Hold::Gives, *lock),
             Self::Io { disk, .. } => Nature { time: Passing::Of(*disk), ..Nature::INSTANT }.sleeping(),
             Self::Read(read) => Nature::drawn(&read.copy).sleeping(),
-            Self::SynchronizeRcu | Self::Take(_) | Self::Call(_) => {
-                Nature { time: Passing::Waits, ..Nature::INSTANT }.sleeping()
-            }
-            Self::Complete(_)
-            | Self::Send(_)
-            | Self::Yield
-            | Self::Fork(_)
-            | Self::Stamp(_)
-            | Self::SyscallEnter
+            Self::SynchronizeRcu => Nature { time: Passing::Waits, ..Nature::INSTANT }.sleeping(),
+            Self::SyscallEnter
             | Self::SyscallExit
             | Self::CondResched
             | Self::PreemptDisable

@@ -17,6 +17,7 @@ use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, UtilClamp};
 
 pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus};
 pub use crate::interrupt::{InterruptDef, KernelWork, Line, RcuBoost, Threading};
+pub use crate::kernel_action::{Access, KernelAction, ReadAction};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
 
 /// A workload: tasks and the objects that they share.
@@ -196,28 +197,6 @@ pub enum AffinityChange {
     Set(Arc<CpuMask>),
 }
 
-/// The parameters of [`Action::Read`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReadAction {
-    /// The file.
-    pub file: ResourceId,
-    /// How many windows to read, from the task's position; at most to the end of the file.
-    pub windows: u32,
-    /// Kernel-mode work to request a window: finding pages, making the request.
-    pub setup: Dist,
-    /// Kernel-mode work to copy a window that is in memory to user space.
-    pub copy: Dist,
-}
-
-/// How a [`ResourceKind::RwSemaphore`] is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// With others that read (`down_read`).
-    Read,
-    /// Alone (`down_write`).
-    Write,
-}
-
 /// One action of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -293,56 +272,6 @@ pub enum Action {
     Fork(usize),
     /// Leaves a time stamp in the trace ([`zerolag_model::Mark::Stamp`]).
     Stamp(u32),
-    /// A system call begins: the task is in kernel mode until the next [`Action::SyscallExit`].
-    SyscallEnter,
-    /// The system call ends: the task returns to user mode.
-    SyscallExit,
-    /// A point in kernel mode where the task yields the CPU if it was asked to (`cond_resched`).
-    CondResched,
-    /// Takes a read-write semaphore; waits while it is not available in this mode, or others wait
-    /// already.
-    Down {
-        /// The semaphore.
-        semaphore: ResourceId,
-        /// The mode.
-        access: Access,
-    },
-    /// Releases a read-write semaphore.
-    Up {
-        /// The semaphore.
-        semaphore: ResourceId,
-        /// The mode in which it was taken.
-        access: Access,
-    },
-    /// Takes a spinning lock; the task cannot be preempted until it releases the lock.
-    SpinLock(ResourceId),
-    /// Releases a spinning lock.
-    SpinUnlock(ResourceId),
-    /// Nothing preempts the task from now on (`preempt_disable`), under any preemption model.
-    PreemptDisable,
-    /// It can be preempted again.
-    PreemptEnable,
-    /// Computes in kernel mode with interrupts disabled, under any preemption model
-    /// (`raw_spin_lock_irqsave`).
-    IrqsOff(Dist),
-    /// No softirq runs on the CPU from now on (`local_bh_disable`).
-    BhDisable,
-    /// Softirqs can run again, and those that were raised meanwhile do.
-    BhEnable,
-    /// Does the softirqs that were raised on this CPU, as its `ksoftirqd`.
-    Softirqs,
-    /// Expires the timers of fair tasks that are due on this CPU, as its `ktimers`.
-    SoftTimers,
-    /// A read-side section of RCU begins (`rcu_read_lock`); the task can be preempted in it.
-    RcuLock,
-    /// The section ends.
-    RcuUnlock,
-    /// Waits until each section that has begun before is over (`synchronize_rcu`).
-    SynchronizeRcu,
-    /// Begins a grace period, and looks until it is over, as the thread `rcu_preempt`.
-    RcuPeriods,
-    /// Boosts the readers of an old grace period, one after the other, as the thread `rcub/0`.
-    RcuBoost,
     /// Writes bytes to a pipe; waits while it is full, until all are written.
     PipeWrite {
         /// The pipe.
@@ -357,15 +286,8 @@ pub enum Action {
         /// The number of bytes, at least 1.
         bytes: u32,
     },
-    /// Continues reading a file, through the page cache.
-    Read(ReadAction),
-    /// Makes a disk read or write bytes, and waits for it.
-    Io {
-        /// The disk.
-        disk: ResourceId,
-        /// The number of bytes.
-        bytes: u64,
-    },
+    /// Does something that only a simulated kernel does on request.
+    InKernel(KernelAction),
 }
 
 /// The timer of an [`Action::Timer`].

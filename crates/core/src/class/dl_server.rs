@@ -302,21 +302,6 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassI
     }
 }
 
-/// Charges exec times of a class to its server, each a number of times; they do not exhaust it.
-#[inline(always)]
-pub(crate) fn charge_often<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId, times: [(Duration, u64); 2]) {
-    for kind in ServerKind::ALL {
-        if kind.class() == class && rq.dl.server(kind).state == State::Deferred {
-            for (delta, often) in times {
-                let delta = charged(rq, cx, delta) * often;
-                let server = rq.dl.server_mut(kind);
-                server.runtime_left = server.runtime_left - delta.to_signed();
-            }
-            debug_assert!(!rq.dl.server(kind).is_exhausted(), "its runtime lasts");
-        }
-    }
-}
-
 #[inline]
 fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
     match rq.dl.server(kind).state {

@@ -127,19 +127,6 @@ impl LoadWeight {
         Vlag::from_nanos(wide as i64)
     }
 
-    /// Returns a time in which virtual time advances by less than `distance`: the longest one, if
-    /// that is below two seconds. `None` if no time passes before.
-    #[inline]
-    pub(crate) const fn to_real_before(self, distance: Vlag) -> Option<Duration> {
-        let distance = distance.as_nanos();
-        if distance <= 0 {
-            return None;
-        }
-        // Of 31 bits, so that the product has one word: the shift is at most 32.
-        let distance = if distance < 1 << 31 { distance as u64 } else { 1 << 31 };
-        Some(Duration::from_nanos(((distance << self.shift) - 1) / self.mult as u64))
-    }
-
     /// Returns how long the entity must run until virtual time has advanced by `distance`, rounded
     /// up.
     pub(crate) fn to_real_ceil(self, distance: Vlag) -> Duration {

@@ -19,7 +19,6 @@ pub(crate) mod loaded;
 pub(crate) mod mode;
 pub(crate) mod plain_preempt;
 pub(crate) mod plain_tick;
-pub(crate) mod plain_ticks;
 pub(crate) mod proxy;
 pub(crate) mod rt_limit;
 pub(crate) mod scheduler;

@@ -41,7 +41,7 @@ use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, ext as ext_balance, proxy, rt_claim, rt_pull, rt_push, rt_select};
 use crate::class::fair::{boost, park, preferred_cache};
 use crate::class::{dl, dl_server, ext, fair, rt, rt_throttle};
-use crate::entry::{loaded, plain_preempt, plain_tick, plain_ticks, ticks};
+use crate::entry::{loaded, plain_preempt, plain_tick, ticks};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue;
@@ -50,7 +50,7 @@ use crate::shared::state::{Home, Shared};
 use crate::task::body::{Parcel, Task};
 use crate::task::deadline;
 use crate::task::io::{Io, Left, Tracing};
-use crate::words::clock::{Clock, Foreseen, PairClock, TickRow};
+use crate::words::clock::{Clock, PairClock};
 use crate::words::config::Config;
 use crate::words::error;
 use crate::words::error::{NotHere, TaskError};
@@ -594,25 +594,6 @@ impl<L: RawMutex> Scheduler<L> {
         let step = periodic::tick(rq, cx);
         rq.publish(cx);
         step
-    }
-
-    /// Returns which of the next ticks of a CPU decide nothing; `None` if not even the next one is
-    /// known to. A host need not do those when they are due, as long as it does them
-    /// ([`foreseen_ticks`](Self::foreseen_ticks)) before any other call that concerns this CPU, and
-    /// before any call on another CPU that can look at this one: all but a tick, or a preemption in
-    /// one step ([`preempt`](Self::preempt)). O(1).
-    pub fn foresee(&self, rq: &Rq, io: &mut Io) -> Option<Foreseen> {
-        let now = Clock::at(Instant::ZERO); // Nothing is published here.
-        plain_ticks::foresee(rq, &mut self.cx(rq.cpu(), now, io))
-    }
-
-    /// Does ticks that were foreseen and that are over; `now` is the last of them. This is the same
-    /// as one [`tick`](Self::tick) for each, which is what a log of calls has. O(ticks).
-    pub fn foreseen_ticks(&self, rq: &mut Rq, now: Clock, ticks: TickRow, io: &mut Io) {
-        let cx = &mut self.cx(rq.cpu(), now, io);
-        plain_ticks::do_all(rq, cx, ticks);
-        debug_assert!(rq.clock_task() == now.task, "the last tick is at this moment");
-        rq.publish(cx);
     }
 
     /// Advances the global tick count (`jiffies`). Call it on the tick of the timekeeping CPU

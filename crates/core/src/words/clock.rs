@@ -1,7 +1,7 @@
 //! [`Clock`]: the two clocks of a CPU at one instant. A call receives the time as an argument; the
 //! core reads no clock.
 
-use zerolag_model::{Duration, Instant};
+use zerolag_model::Instant;
 
 /// The clocks of one run queue at one instant. They are monotone per run queue only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,28 +19,6 @@ impl Clock {
     pub const fn at(now: Instant) -> Self {
         Self { wall: now, task: now }
     }
-}
-
-/// The ticks of a CPU that decide nothing, if nothing but ticks happens there, no CPU becomes idle,
-/// and no other CPU is told anything about it: those before `wall` at which the task clock is at
-/// most `task`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Foreseen {
-    /// A tick at this time can balance.
-    pub wall: Instant,
-    /// A tick whose task clock is beyond this can end a slice or a server's runtime.
-    pub task: Instant,
-}
-
-/// Ticks of a CPU, one after the other, that were [foreseen](Foreseen).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TickRow {
-    /// The task clock of the first.
-    pub first: Instant,
-    /// How far the task clock goes on from one to the next.
-    pub task_period: Duration,
-    /// How many they are.
-    pub count: u32,
 }
 
 /// The clocks of the two run queues of a pair at one moment: one wall time, and the task time of

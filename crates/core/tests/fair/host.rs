@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zerolag_core::call::{Answer, Call, LeftAs, Place, Refused, Rqs, Under};
 use zerolag_core::{
     Clock, Config, GroupTimer, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, ProcessId, Resched, Rq,
-    RqTimer, Scheduler, Step, TaskMode, TaskSpec, TickRow, Tracing, Weight, Work,
+    RqTimer, Scheduler, Step, TaskMode, TaskSpec, Tracing, Weight, Work,
 };
 use zerolag_model::settings::SchedExt;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
@@ -58,8 +58,6 @@ pub(crate) struct Host {
     pub(crate) processes: u32,
     /// Whether what has a short way is done the long way in a copy, too.
     pub(crate) compares_ways: bool,
-    /// The number of ticks that were done at once in a copy.
-    pub(crate) foreseen: u32,
 }
 
 impl Host {
@@ -89,7 +87,6 @@ impl Host {
             migrations: 0,
             strayed: None,
             compares_ways: false,
-            foreseen: 0,
             processes: 0,
         }
     }
@@ -321,11 +318,7 @@ impl Host {
                 self.next_tick = self.now + self.sched.config().settings().tick_period();
                 for cpu in 0..self.rqs.len() {
                     if self.sched.needs_tick(&self.rqs[cpu]) {
-                        let cpu = CpuId::from_index(cpu);
-                        if self.compares_ways {
-                            self.compare_foreseen(cpu);
-                        }
-                        let step = self.step(&Call::Tick { cpu });
+                        let step = self.step(&Call::Tick { cpu: CpuId::from_index(cpu) });
                         self.carry_out(step);
                     }
                 }
@@ -448,9 +441,6 @@ impl Host {
 
     /// The periodic tick of one CPU.
     pub(crate) fn tick(&mut self, cpu: CpuId) {
-        if self.compares_ways {
-            self.compare_foreseen(cpu);
-        }
         let copy = self.compares_ways.then(|| {
             let (sched, mut rq, mut io) = self.copy_of(cpu);
             // A tick that finds nothing to charge takes the long way.
@@ -465,28 +455,6 @@ impl Host {
         }
         self.carry_out(step);
         self.settle();
-    }
-
-    /// In copies: ticks that are foreseen decide nothing, and done at once they are what they are
-    /// one by one. The first is an odd time later than now, and there are a hundred at most.
-    fn compare_foreseen(&mut self, cpu: CpuId) {
-        let (sched, mut single, _) = self.copy_of(cpu);
-        let mut io = Io::new(Tracing::Off);
-        let Some(foreseen) = sched.foresee(&single, &mut io) else { return };
-        let (first, period) = (self.now + Duration::from_nanos(7), sched.config().settings().tick_period());
-        let times = (0..100).map(|nth| first + period * nth);
-        let ticks: Vec<Instant> = times.take_while(|at| *at < foreseen.wall && *at <= foreseen.task).collect();
-        let Some(last) = ticks.last() else { return };
-        for at in &ticks {
-            assert_eq!(sched.tick(&mut single, Clock::at(*at), &mut io), Step::Done, "{at}");
-            assert_eq!((single.need_resched(), io.is_quiet()), (Resched::No, true), "{at}");
-        }
-        let (sched, mut at_once, _) = self.copy_of(cpu);
-        let count = u32::try_from(ticks.len()).expect("at most a hundred");
-        let row = TickRow { first, task_period: period, count };
-        sched.foreseen_ticks(&mut at_once, Clock::at(*last), row, &mut io);
-        assert_eq!(format!("{at_once:?}"), format!("{single:?}"), "{count} ticks at once");
-        self.foreseen += count;
     }
 
     /// Changes a task where it is: on its run queue or in its body. A task that was queued only for

@@ -1,6 +1,6 @@
 //! Random sequences of events: in all of them sums and counts stay right and no task is lost.
 
-use crate::host::{Host, Program, at_ms};
+use crate::host::{Host, Program};
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::call::{Answer, Call, Place, Refused};
@@ -356,22 +356,6 @@ fn any_bytes_are_a_case() {
         run_bytes(&[&[kind], &*tape].concat());
     }
     run_bytes(&[]);
-}
-
-/// Ticks that are foreseen decide nothing, and several at once are what they are one by one.
-#[test]
-fn foreseen_ticks_decide_nothing() {
-    for (version, scaled) in [(KernelVersion::V6_12, false), (KernelVersion::V6_12, true), (KernelVersion::V7_1, false)]
-    {
-        let settings = Settings { hz: 1000, fair_server_scaled: scaled, ..version.settings() };
-        let mut host = Host::new(Topology::flat(2).expect("two CPUs"), settings);
-        host.compares_ways = true;
-        for level in [-8, 0, 3, 12, 15, 19] {
-            host.spawn(SchedAttr::nice(Nice::new(level).expect("a level")), GroupId::ROOT, None, Program::Hog);
-        }
-        host.run(at_ms(500));
-        assert!(host.foreseen > 3, "{version}: {} ticks were foreseen", host.foreseen);
-    }
 }
 
 proptest! {

@@ -15,7 +15,7 @@
 use crate::kernel::rq_lock::RqLock;
 use crate::kernel::words::{Interrupt, Job, Left, SlackTimer};
 use std::collections::{BTreeSet, VecDeque};
-use zerolag_core::{Clock, Resched, Rq, RqTimer, Step, TickRow, Work};
+use zerolag_core::{Clock, Resched, Rq, RqTimer, Step, Work};
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, TaskId};
 
 /// Since when a CPU has done IPI and lock work without being free for a timer.
@@ -415,49 +415,6 @@ impl Cpu {
         }
         self.times.charge(CpuLayer::Irq, cost);
         clock
-    }
-
-    /// Takes ticks that come one period after the other in a computation on a CPU of full speed, as
-    /// [`take_plain_tick`](Self::take_plain_tick) takes each. Returns the clocks at the last one.
-    pub(super) fn take_plain_ticks(
-        &mut self,
-        first: Instant,
-        period: Duration,
-        count: u32,
-        cost: Duration,
-    ) -> (Clock, TickRow) {
-        debug_assert!(first > self.busy_until && self.jobs.is_empty() && self.spins_since.is_none());
-        let more = u64::from(count - 1);
-        let (last, handlers) = (first + period * more, cost * more);
-        let first_task = Instant::ZERO + first.since(self.task_origin);
-        self.account_below(last - handlers);
-        self.advance_segment(last - handlers);
-        self.times.charge(CpuLayer::Irq, handlers);
-        self.times_before = self.times;
-        self.times.charge(CpuLayer::Irq, cost);
-        self.begin_interrupt();
-        self.stretch = Stretch::Free;
-        self.busy_until = last + cost;
-        let task_period = if self.path.is_charged() { period } else { period - cost };
-        if !self.path.is_charged() {
-            self.task_origin += handlers + cost;
-        }
-        self.task_clock = first_task + task_period * more;
-        (Clock { wall: last, task: self.task_clock }, TickRow { first: first_task, task_period, count })
-    }
-
-    /// A tick that changes nothing for the task ends: the computation goes on behind it.
-    #[inline(always)]
-    pub(super) fn end_plain_tick(&mut self, cpu: CpuId) {
-        self.segment_since = self.busy_until;
-        self.lock.free_at = self.lock.free_at.max(self.busy_until);
-        self.lock.last = cpu;
-    }
-
-    /// Returns the wall time at which the task clock shows a time, if no interrupt comes before.
-    #[inline(always)]
-    pub(super) fn wall_of(&self, task: Instant) -> Instant {
-        self.task_origin.saturating_add(task.since(Instant::ZERO))
     }
 
     /// Accounts the time since the last path to the current task's layer, or to idle.

@@ -16,7 +16,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn after_call(&mut self, cpu: CpuId) {
         self.spend_costs(cpu);
-        if self.io.has_orders() {
+        if self.calls.io.has_orders() {
             self.carry_out(cpu);
         }
     }
@@ -25,10 +25,10 @@ impl Kernel {
     /// end of its path anyway.
     #[inline(never)]
     fn carry_out(&mut self, cpu: CpuId) {
-        let is_alone = self.io.parked.is_empty() && self.io.trace.is_empty();
-        match *self.io.ops {
+        let is_alone = self.calls.io.parked.is_empty() && self.calls.io.trace.is_empty();
+        match *self.calls.io.ops {
             [op] if is_alone => {
-                self.io.ops.clear();
+                self.calls.io.ops.clear();
                 if op != (Op::Kick { cpu }) {
                     self.operate(cpu, op);
                 }
@@ -39,21 +39,21 @@ impl Kernel {
 
     #[inline(never)]
     fn carry_out_all(&mut self, cpu: CpuId) {
-        while let Some(parcel) = self.io.parked.pop() {
+        while let Some(parcel) = self.calls.io.parked.pop() {
             self.park_waiter(cpu, parcel);
         }
-        if self.tracer.is_on() {
-            self.tracer.take(&mut self.io.trace);
+        if self.books.tracer.is_on() {
+            self.books.tracer.take(&mut self.calls.io.trace);
         }
-        for index in 0..self.io.ops.len() {
-            self.operate(cpu, self.io.ops[index]);
+        for index in 0..self.calls.io.ops.len() {
+            self.operate(cpu, self.calls.io.ops[index]);
         }
-        self.io.ops.clear();
+        self.calls.io.ops.clear();
     }
 
     /// Takes the records of a call that leaves nothing else to be done.
     pub(super) fn take_records(&mut self) {
-        self.tracer.take(&mut self.io.trace);
+        self.books.tracer.take(&mut self.calls.io.trace);
     }
 
     /// Parks a blocked task. If it waits for a lock for whose holder it may lend its turn, it looks
@@ -75,7 +75,7 @@ impl Kernel {
                     self.set_flag(cpu, to);
                     return;
                 }
-                if self.tracer.is_on() {
+                if self.books.tracer.is_on() {
                     self.emit(cpu, TraceEvent::IpiSend { to, reason: IpiReason::Resched });
                 }
                 self.send(cpu, to, Interrupt::Resched);
@@ -90,7 +90,7 @@ impl Kernel {
     /// Turns the counts of the core into time.
     #[inline(always)]
     pub(super) fn spend_costs(&mut self, cpu: CpuId) {
-        if !self.io.costs.is_zero() {
+        if !self.calls.io.costs.is_zero() {
             self.spend_counted(cpu);
         }
     }
@@ -98,8 +98,8 @@ impl Kernel {
     /// What is rare is a function of its own, called last, so that this one saves few registers.
     #[inline(never)]
     fn spend_counted(&mut self, cpu: CpuId) {
-        let counts = &self.io.costs;
-        if self.spreads.is_some() || counts.claimed.is_some() {
+        let counts = &self.calls.io.costs;
+        if self.draws.has_spreads() || counts.claimed.is_some() {
             return self.spend_all_counted(cpu);
         }
         let place = &mut self.cpus[cpu.index()];
@@ -110,43 +110,45 @@ impl Kernel {
             + self.costs.inner_lock * u64::from(counts.inner_locks);
         if counts.rto_accesses > 0 {
             let domain = self.scheduler.root_domain(cpu);
-            let Some(free_at) = self.rto_free_at.get_mut(domain) else { return self.spend_all_counted(cpu) };
             let takes = self.costs.inner_lock * u64::from(counts.rto_accesses);
-            time += Self::queue_access(free_at, place.busy_until + time, takes);
-            self.stats.rto_accesses += u64::from(counts.rto_accesses);
+            let Some(takes) = self.cache_lines.access_rto(domain, place.busy_until + time, takes) else {
+                return self.spend_all_counted(cpu);
+            };
+            time += takes;
+            self.books.stats.rto_accesses += u64::from(counts.rto_accesses);
         }
         place.spend(CpuLayer::Sched, time);
-        self.stats.migrations += u64::from(counts.tasks_moved);
-        self.stats.rt_balance += u64::from(counts.rt_balance);
-        self.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
-        self.io.costs = Costs::default();
+        self.books.stats.migrations += u64::from(counts.tasks_moved);
+        self.books.stats.rt_balance += u64::from(counts.rt_balance);
+        self.calls.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
+        self.calls.io.costs = Costs::default();
     }
 
     /// The same where costs are drawn, where a CPU has claimed to pull from another, and at the
     /// first access to a root domain's IPI.
     #[cold]
     fn spend_all_counted(&mut self, cpu: CpuId) {
-        let counts = core::mem::take(&mut self.io.costs);
-        self.stats.migrations += u64::from(counts.tasks_moved);
-        self.stats.rt_balance += u64::from(counts.rt_balance);
+        let counts = core::mem::take(&mut self.calls.io.costs);
+        self.books.stats.migrations += u64::from(counts.tasks_moved);
+        self.books.stats.rt_balance += u64::from(counts.rt_balance);
         let time = self.costs.scan_per_cpu * u64::from(counts.cpus_scanned)
             + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
             + self.costs.migrate_task * u64::from(counts.tasks_moved)
             + self.costs.throttle * u64::from(counts.throttles)
             + self.costs.inner_lock * u64::from(counts.inner_locks);
         self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
-        self.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
+        self.calls.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
         if counts.rto_accesses > 0 {
-            self.stats.rto_accesses += u64::from(counts.rto_accesses);
+            self.books.stats.rto_accesses += u64::from(counts.rto_accesses);
             let domain = self.scheduler.root_domain(cpu);
             let takes = self.costs.inner_lock * u64::from(counts.rto_accesses);
             let place = &mut self.cpus[cpu.index()];
-            let Some(free_at) = self.rto_free_at.get_mut(domain) else {
+            let Some(time) = self.cache_lines.access_rto(domain, place.busy_until, takes) else {
                 return self.spend_first_rto(cpu, domain, takes);
             };
-            place.spend(CpuLayer::Sched, Self::queue_access(free_at, place.busy_until, takes));
+            place.spend(CpuLayer::Sched, time);
         }
-        if self.spreads.is_some() {
+        if self.draws.has_spreads() {
             self.spend_more(cpu, Drawn::Move, counts.tasks_moved);
         }
         if let Some(of) = counts.claimed {

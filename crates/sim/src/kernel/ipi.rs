@@ -20,8 +20,8 @@
 //! [`Stretch`] of each CPU is the time since it last was free for a timer. When it passes
 //! `watchdog_thresh`, the run ends with [`End::Lockup`] instead of running away.
 //!
-//! The state of a root domain's IPI is one cache line: accesses queue for it, in order of arrival.
-//! So is the word of each CPU by which others claim to pull from it.
+//! The state of a root domain's IPI is one cache line, and so is the word of each CPU by which
+//! others claim to pull from it: accesses queue ([`CacheLines`]).
 //!
 //! Sources: Linux v4.1 and v6.12 `kernel/irq_work.c`; `arch/x86/include/asm/irq_vectors.h`
 //! (`LOCAL_TIMER_VECTOR` is below `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose
@@ -30,6 +30,8 @@
 //! `call_function_single_prep_ipi` (`set_nr_if_polling`); `kernel/sched/idle.c`, `do_idle`
 //! (`flush_smp_call_function_queue`). differs: before 5.8 work queued to a polling CPU raised an
 //! interrupt all the same.
+//!
+//! [`CacheLines`]: crate::kernel::cache_lines::CacheLines
 
 use crate::costs::IdleState;
 use crate::kernel::cpu::Stretch;
@@ -39,12 +41,13 @@ use crate::outcome::End;
 use crate::queue::Phase;
 use zerolag_core::Work;
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TraceEvent};
+use zerolag_model::{CpuId, CpuLayer, Duration, TraceEvent};
 
 impl Kernel {
     /// Puts work on the list of a CPU, and interrupts it if that was empty.
     pub(super) fn queue_work(&mut self, from: CpuId, to: CpuId, work: Work) {
-        self.stats.rt_ipis += u64::from(matches!(work, Work::RtPush(_) | Work::RtPushFor(_) | Work::RtPullFrom(_)));
+        self.books.stats.rt_ipis +=
+            u64::from(matches!(work, Work::RtPush(_) | Work::RtPushFor(_) | Work::RtPullFrom(_)));
         let works = &mut self.cpus[to.index()].works;
         let was_empty = works.is_empty();
         works.push_back((from, work));
@@ -63,13 +66,13 @@ impl Kernel {
     /// Sends an interrupt.
     #[inline(always)]
     pub(super) fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
-        self.stats.ipis += 1;
+        self.books.stats.ipis += 1;
         let latency = self.idle_state(to).and_then(|state| state.ipi_latency).unwrap_or(self.costs.ipi_latency);
         let latency = latency.at(self.topology.distance(from, to));
         let place = &mut self.cpus[from.index()];
         place.spend(CpuLayer::Sched, self.costs.ipi_send);
         let (at, count) = (place.busy_until + latency, place.next_count());
-        self.queue.push(at, Phase::Ipi, from, count, Event::Interrupt { cpu: to, what });
+        self.time.queue.push(at, Phase::Ipi, from, count, Event::Interrupt { cpu: to, what });
     }
 
     /// Returns the state of `idle_states` in which a CPU idles.
@@ -78,8 +81,8 @@ impl Kernel {
             return None;
         }
         let place = &self.cpus[cpu.index()];
-        let is_idle = place.current.is_none() && !place.is_in_kernel(self.now);
-        if is_idle { self.costs.state_after(self.now.since(place.busy_until)) } else { None }
+        let is_idle = place.current.is_none() && !place.is_in_kernel(self.time.now);
+        if is_idle { self.costs.state_after(self.time.now.since(place.busy_until)) } else { None }
     }
 
     /// Returns whether a CPU idles in a state in which it polls its flag.
@@ -95,7 +98,7 @@ impl Kernel {
         place.spend(CpuLayer::Sched, self.costs.inner_lock);
         let (at, count) = (place.busy_until + transfer, place.next_count());
         let what = Interrupt::Noticed;
-        self.queue.push(at, Phase::Ipi, from, count, Event::Interrupt { cpu: to, what });
+        self.time.queue.push(at, Phase::Ipi, from, count, Event::Interrupt { cpu: to, what });
     }
 
     /// Takes the list of queued work. Returns the first; the others are noted as jobs.
@@ -135,7 +138,7 @@ impl Kernel {
     #[inline(never)]
     pub(super) fn end_works(&mut self, cpu: CpuId) {
         let at = self.cpus[cpu.index()].busy_until;
-        if self.tracer.is_on() {
+        if self.books.tracer.is_on() {
             self.emit_at(at, cpu, TraceEvent::IrqExit { irq: Irq::Ipi });
         }
         self.watch(cpu);
@@ -147,19 +150,18 @@ impl Kernel {
         let place = &self.cpus[cpu.index()];
         let Stretch::Since(since) = place.stretch else { return };
         let stretch = place.stretch_so_far();
-        self.stats.ipi_stretch = self.stats.ipi_stretch.max(stretch);
+        self.books.stats.ipi_stretch = self.books.stats.ipi_stretch.max(stretch);
         let threshold = self.scheduler.config().settings().watchdog_thresh;
-        if !threshold.is_zero() && stretch > threshold && self.stop.is_none() {
-            self.stop = Some(End::Lockup { cpu, since, stretch });
+        if !threshold.is_zero() && stretch > threshold && self.time.stop.is_none() {
+            self.time.stop = Some(End::Lockup { cpu, since, stretch });
         }
     }
 
     /// Spends the first access to the state of a root domain's IPI. Such a kernel has no claims.
     #[cold]
     pub(super) fn spend_first_rto(&mut self, cpu: CpuId, domain: usize, takes: Duration) {
-        self.rto_free_at.resize(domain + 1, Instant::ZERO);
         let place = &mut self.cpus[cpu.index()];
-        let time = Self::queue_access(&mut self.rto_free_at[domain], place.busy_until, takes);
+        let time = self.cache_lines.access_new_rto(domain, place.busy_until, takes);
         place.spend(CpuLayer::Sched, time);
     }
 
@@ -167,21 +169,10 @@ impl Kernel {
     /// others.
     #[inline(never)]
     pub(super) fn spend_claim(&mut self, cpu: CpuId, of: CpuId, accesses: u32) {
-        if self.claim_free_at.is_empty() {
-            self.claim_free_at.resize(self.cpus.len(), Instant::ZERO);
-        }
+        let cpus = self.cpus.len();
         let place = &mut self.cpus[cpu.index()];
         let takes = self.costs.inner_lock * u64::from(accesses);
-        let time = Self::queue_access(&mut self.claim_free_at[of.index()], place.busy_until, takes);
+        let time = self.cache_lines.access_claims(of, cpus, place.busy_until, takes);
         place.spend(CpuLayer::Sched, time);
-    }
-
-    /// Queues an access to a cache line that is free from `free_at` on; returns its time with the
-    /// wait.
-    #[inline]
-    pub(super) fn queue_access(free_at: &mut Instant, at: Instant, takes: Duration) -> Duration {
-        let done = (*free_at).max(at) + takes;
-        *free_at = done;
-        done.since(at)
     }
 }

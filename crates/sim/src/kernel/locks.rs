@@ -43,8 +43,8 @@ impl Kernel {
         call: impl FnOnce(&Scheduler<InnerLock>, &mut Rq, Clock, &mut Io) -> R,
     ) -> R {
         let place = &mut self.cpus[rq.index()];
-        let clock = place.clock(self.now);
-        call(&self.scheduler, &mut place.rq, clock, &mut self.io)
+        let clock = place.clock(self.time.now);
+        call(&self.scheduler, &mut place.rq, clock, &mut self.calls.io)
     }
 
     /// Calls the core with the CPU's own run queue, whose lock is taken.
@@ -55,13 +55,13 @@ impl Kernel {
         call: impl FnOnce(&Scheduler<InnerLock>, &mut Rq, Clock, &mut Io) -> R,
     ) -> R {
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock_in_path(self.now);
-        call(&self.scheduler, &mut place.rq, clock, &mut self.io)
+        let clock = place.clock_in_path(self.time.now);
+        call(&self.scheduler, &mut place.rq, clock, &mut self.calls.io)
     }
 
     /// Calls the core without a run queue.
     pub(crate) fn call<R>(&mut self, cpu: CpuId, call: impl FnOnce(&Scheduler<InnerLock>, Clock, &mut Io) -> R) -> R {
-        let result = call(&self.scheduler, self.cpus[cpu.index()].clock(self.now), &mut self.io);
+        let result = call(&self.scheduler, self.cpus[cpu.index()].clock(self.time.now), &mut self.calls.io);
         self.after_call(cpu);
         result
     }
@@ -73,9 +73,9 @@ impl Kernel {
         task: TaskId,
         call: impl FnOnce(&Scheduler<InnerLock>, Clock, &mut Parcel, &mut Io) -> R,
     ) -> R {
-        let clock = self.cpus[cpu.index()].clock(self.now);
+        let clock = self.cpus[cpu.index()].clock(self.time.now);
         let parcel = self.bodies[task.index()].parcel.as_mut().expect("invariant: it is on no run queue");
-        let result = call(&self.scheduler, clock, parcel, &mut self.io);
+        let result = call(&self.scheduler, clock, parcel, &mut self.calls.io);
         self.after_call(cpu);
         result
     }
@@ -100,13 +100,13 @@ impl Kernel {
             return Lock::Taken;
         }
         let is_first = lock.waiters.is_empty() && lock.holder == Holder::Nobody;
-        let free_at = lock.free_at.max(self.now);
+        let free_at = lock.free_at.max(self.time.now);
         lock.waiters.push_back(cpu);
         let spinner = &mut self.cpus[cpu.index()];
         spinner.spins_since = Some(at);
         spinner.stretch.begin(at);
-        self.stats.lock_waits += 1;
-        if self.tracer.is_on() {
+        self.books.stats.lock_waits += 1;
+        if self.books.tracer.is_on() {
             self.emit(cpu, TraceEvent::LockContended { rq });
         }
         if is_first {
@@ -162,10 +162,10 @@ impl Kernel {
     /// it meanwhile.
     #[inline(always)]
     fn spend_unlocked(&mut self, cpu: CpuId) {
-        if !self.unlocked.is_zero() {
-            let time = core::mem::take(&mut self.unlocked);
+        if !self.calls.unlocked.is_zero() {
+            let time = core::mem::take(&mut self.calls.unlocked);
             self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
-            self.searched = Some((cpu, self.cpus[cpu.index()].busy_until));
+            self.calls.searched = Some((cpu, self.cpus[cpu.index()].busy_until));
         }
     }
 
@@ -204,16 +204,16 @@ impl Kernel {
         let lock = &mut self.cpus[rq.index()].lock;
         debug_assert!(lock.holder == Holder::Nobody, "no operation on the lock of CPU {rq} is left");
         let free_at = lock.free_at;
-        if free_at > self.now {
+        if free_at > self.time.now {
             // The CPU that gives it back has stood still.
             self.queue_event(free_at, Phase::LockFree, rq, Event::LockFree { rq });
             return None;
         }
         let waiter = lock.waiters.pop_front().expect("invariant: a CPU spins for it");
         lock.holder = Holder::Granted(waiter); // [4]
-        let waited = self.cpus[waiter.index()].end_spin(self.now);
+        let waited = self.cpus[waiter.index()].end_spin(self.time.now);
         self.watch(waiter);
-        if self.tracer.is_on() {
+        if self.books.tracer.is_on() {
             self.emit(waiter, TraceEvent::LockAcquired { rq, waited });
         }
         Some(waiter)
@@ -226,7 +226,7 @@ impl Kernel {
         if lock.holder == Holder::Granted(waiter) {
             lock.holder = Holder::Nobody; // [5]
             if !lock.waiters.is_empty() {
-                self.queue_event(self.now, Phase::LockFree, rq, Event::LockFree { rq });
+                self.queue_event(self.time.now, Phase::LockFree, rq, Event::LockFree { rq });
             }
         }
     }

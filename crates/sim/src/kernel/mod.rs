@@ -7,10 +7,12 @@
 //! | module | holds |
 //! |---|---|
 //! | [`words`] | events, interrupts, jobs |
-//! | [`cpu`], [`rq_lock`], [`body`], [`ticking`], [`group_timers`] | the state of a CPU, of its lock, of a task, of ticks, of timers |
-//! | [`state`] | [`Kernel`](state::Kernel), and access to it for the parts above |
+//! | [`cpu`], [`rq_lock`], [`body`] | the state of a CPU, of its lock, of a task |
+//! | [`time`], [`ticking`], [`timing`], [`group_timers`] | the state of the event loop, of ticks, of timers |
+//! | [`calls`], [`cache_lines`], [`spread`], [`softirq_threads`], [`books`] | the state of calls of the core, of lines that all CPUs write, of draws, of threads, of records and counts |
+//! | [`rules`] | what settings and costs say, once for a run |
+//! | [`state`] | [`Kernel`](state::Kernel), which is made of these, and access to it for the parts above |
 //! | [`timers`], [`ticks`] | when the core is called again |
-//! | [`lazy`] | ticks that are done later, several at once |
 //! | [`path`] | how a CPU enters and leaves the kernel |
 //! | [`standstill`] | times in which a CPU does nothing |
 //! | [`softirq`] | deferred work: at the end of an interrupt, or for threads |
@@ -20,18 +22,22 @@
 //! | [`totals`] | the books, at the end |
 
 pub(crate) mod body;
+pub(crate) mod books;
+pub(crate) mod cache_lines;
+pub(crate) mod calls;
 pub(crate) mod cpu;
 pub(crate) mod group_timers;
 pub(crate) mod io;
 pub(crate) mod ipi;
-pub(crate) mod lazy;
 pub(crate) mod locks;
 pub(crate) mod mode;
 pub(crate) mod own;
 pub(crate) mod path;
 pub(crate) mod proxy;
 pub(crate) mod rq_lock;
+pub(crate) mod rules;
 pub(crate) mod softirq;
+pub(crate) mod softirq_threads;
 pub(crate) mod spin_on_owner;
 pub(crate) mod spread;
 pub(crate) mod standstill;
@@ -39,7 +45,9 @@ pub(crate) mod state;
 pub(crate) mod switch;
 pub(crate) mod ticking;
 pub(crate) mod ticks;
+pub(crate) mod time;
 pub(crate) mod timers;
+pub(crate) mod timing;
 pub(crate) mod totals;
 pub(crate) mod wake;
 pub(crate) mod words;

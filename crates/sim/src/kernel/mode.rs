@@ -52,8 +52,8 @@ impl Kernel {
     pub(crate) fn back_to_user(&mut self, cpu: CpuId, task: TaskId) -> bool {
         debug_assert!(self.is_to_leave_kernel(cpu, task), "it is in kernel mode");
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock_in_path(self.now);
-        self.scheduler.return_to_user(&mut place.rq, clock, &mut self.io);
+        let clock = place.clock_in_path(self.time.now);
+        self.scheduler.return_to_user(&mut place.rq, clock, &mut self.calls.io);
         let goes_on = place.rq.need_resched() == Resched::No;
         if !goes_on {
             self.after_call(cpu);
@@ -90,7 +90,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn block(&mut self, cpu: CpuId, task: TaskId, lock: Option<LockId>) {
         let mut why = Leave::Block;
-        if self.lends_turns {
+        if self.rules.lends_turns {
             let body = &mut self.bodies[task.index()];
             body.blocked_on = lock.filter(|_| body.in_syscall);
             why = body.blocked_on.map_or(Leave::Block, Leave::BlockOn);
@@ -112,8 +112,8 @@ impl Kernel {
     /// Charges the current task up to now; returns how long it has run.
     pub(crate) fn charge(&mut self, cpu: CpuId, task: TaskId) -> Duration {
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock_in_path(self.now);
-        self.scheduler.charge(&mut place.rq, clock, &mut self.io);
+        let clock = place.clock_in_path(self.time.now);
+        self.scheduler.charge(&mut place.rq, clock, &mut self.calls.io);
         let exec = self.scheduler.counters(&place.rq, task).map_or(Duration::ZERO, |counters| counters.exec);
         // The operations of the charge happen now, before its caller's record.
         self.after_call(cpu);
@@ -181,8 +181,8 @@ impl Kernel {
     /// Lets the current task of a CPU spin for so much longer.
     pub(super) fn spin_on_for(&mut self, on: CpuId, left: Duration) {
         let place = &mut self.cpus[on.index()];
-        if !place.is_in_kernel(self.now) {
-            place.advance_segment(self.now);
+        if !place.is_in_kernel(self.time.now) {
+            place.advance_segment(self.time.now);
         }
         place.segment = Segment::Work { left, layer: CpuLayer::Kernel };
         place.completion_at = None;

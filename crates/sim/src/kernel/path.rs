@@ -11,10 +11,13 @@
 //! the locks. A path that changes nothing for its task costs no event: the task's completion moves.
 //!
 //! Half of the path ends of a small machine are the very next event of all. Such a path goes on to
-//! its end where it is, without an event ([`Kernel::ahead`]).
+//! its end where it is, without an event ([`Kernel::ahead`]), if nothing else is to be done
+//! ([`Time`]).
 //!
 //! The main loop drives the path, because handlers and jobs can belong to any part of the machine.
 //! Here is what concerns the CPU alone: [`Kernel::ahead`] says what comes next on it.
+//!
+//! [`Time`]: crate::kernel::time::Time
 
 use crate::kernel::cpu::{Completion, Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
@@ -51,7 +54,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn takes_interrupt(&mut self, cpu: CpuId, what: Interrupt) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        if place.is_in_kernel(self.now) || place.ends != Ends::Nothing {
+        if place.is_in_kernel(self.time.now) || place.ends != Ends::Nothing {
             return self.interrupts_path(cpu, what);
         }
         self.take_interrupt(cpu);
@@ -64,12 +67,12 @@ impl Kernel {
     #[inline(never)]
     fn interrupts_path(&mut self, cpu: CpuId, what: Interrupt) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        if matches!(place.ends, Ends::Softirq { .. }) && place.jobs.is_empty() && self.now < place.busy_until {
+        if matches!(place.ends, Ends::Softirq { .. }) && place.jobs.is_empty() && self.time.now < place.busy_until {
             self.interrupt_softirq(cpu);
             return true;
         }
         // At the very end of a handler its CPU first does what that leaves to be done.
-        if place.is_in_kernel(self.now) || matches!(place.ends, Ends::Handler(_)) {
+        if place.is_in_kernel(self.time.now) || matches!(place.ends, Ends::Handler(_)) {
             self.leave_pending(cpu, what);
             return false;
         }
@@ -81,10 +84,10 @@ impl Kernel {
     #[inline(always)]
     fn take_interrupt(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
-        let idled = self.now.since(place.busy_until);
-        place.enter_kernel(self.now);
+        let idled = self.time.now.since(place.busy_until);
+        place.enter_kernel(self.time.now);
         place.begin_interrupt();
-        place.advance_segment(self.now);
+        place.advance_segment(self.time.now);
         if place.current.is_none() {
             place.spend(CpuLayer::Irq, self.costs.exit_after(idled));
         }
@@ -131,11 +134,11 @@ impl Kernel {
             }
         }
         place.spend(CpuLayer::Irq, cost);
-        if self.tracer.is_on() && (!cost.is_zero() || matches!(what, Interrupt::Works)) {
+        if self.books.tracer.is_on() && (!cost.is_zero() || matches!(what, Interrupt::Works)) {
             self.emit(cpu, TraceEvent::IrqEnter { irq });
             if !matches!(what, Interrupt::Works) {
                 let at = self.cpus[cpu.index()].busy_until;
-                self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+                self.books.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
             }
         }
     }
@@ -149,12 +152,12 @@ impl Kernel {
             Irq::Stolen => return self.stand(cpu, Stands::Stolen, time),
         };
         let place = &mut self.cpus[cpu.index()];
-        let begins = place.busy_until.max(self.now);
+        let begins = place.busy_until.max(self.time.now);
         place.spend(layer, time);
-        if self.tracer.is_on() && !time.is_zero() {
+        if self.books.tracer.is_on() && !time.is_zero() {
             self.emit_at(begins, cpu, TraceEvent::IrqEnter { irq });
             let at = self.cpus[cpu.index()].busy_until;
-            self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+            self.books.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
         }
     }
 
@@ -171,31 +174,31 @@ impl Kernel {
             return Ahead::Job(job);
         }
         if core::mem::take(&mut place.in_works)
-            && (self.tracer.is_on() || place.stretch_so_far() > self.stats.ipi_stretch)
+            && (self.books.tracer.is_on() || place.stretch_so_far() > self.books.stats.ipi_stretch)
         {
             self.end_works(cpu);
             return Ahead::Again;
         }
-        if self.stop.is_some() {
+        if self.time.stop.is_some() {
             return Ahead::Nothing;
         }
         let at = place.busy_until;
-        if at > self.now {
+        if at > self.time.now {
             if !place.has_more_to_do() {
                 let completion = place.goes_on_computing(at, next_tick);
                 self.arm(cpu, completion);
                 return Ahead::Nothing;
             }
-            let is_alone = at <= self.alone_until && (at <= next_tick || self.ticks.cpus.is_empty());
-            if !is_alone || place.path_end_at.is_some() || !self.queue.is_quiet_until(at) {
+            let is_before_tick = at <= next_tick || self.ticks.cpus.is_empty();
+            if !is_before_tick || place.path_end_at.is_some() || !self.time.may_go_on_to(at) {
                 self.queue_path_end(cpu);
                 return Ahead::Nothing;
             }
             // The path goes on to its end at once, as its event would: see `next_event` and
             // `path_ends`.
             place.next_count();
-            self.stats.events += 1;
-            self.now = at;
+            self.books.stats.events += 1;
+            self.time.now = at;
             place.enter_kernel(at);
         }
         if place.ends != Ends::Nothing {
@@ -205,7 +208,7 @@ impl Kernel {
             place.begin_interrupt();
             return Ahead::Interrupt(what);
         }
-        if !place.raised.is_empty() && !self.has_softirq_threads {
+        if !place.raised.is_empty() && !self.softirq_threads.do_all {
             return self.softirqs_ahead(cpu);
         }
         self.task_ahead(cpu)
@@ -245,7 +248,7 @@ impl Kernel {
             place.begin_own_path();
             return Ahead::Program;
         }
-        let completion = place.goes_on_computing(self.now, next_tick);
+        let completion = place.goes_on_computing(self.time.now, next_tick);
         self.arm(cpu, completion);
         Ahead::Nothing
     }
@@ -276,17 +279,17 @@ impl Kernel {
     #[inline]
     pub(crate) fn path_ends(&mut self, cpu: CpuId) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        if place.path_end_at != Some(self.now) {
+        if place.path_end_at != Some(self.time.now) {
             return false; // The softirq that was to end here was interrupted.
         }
         place.path_end_at = None;
-        if !place.is_in_kernel(self.now) {
-            place.enter_kernel(self.now);
+        if !place.is_in_kernel(self.time.now) {
+            place.enter_kernel(self.time.now);
             return true;
         }
         // An interrupt of this very moment came first and has made the path longer. It queued no
         // end of its own: this one was queued.
-        if place.busy_until > self.now && place.jobs.is_empty() {
+        if place.busy_until > self.time.now && place.jobs.is_empty() {
             self.settle(cpu);
         }
         false
@@ -300,7 +303,7 @@ impl Kernel {
     }
 
     #[inline(always)]
-    pub(super) fn arm(&mut self, cpu: CpuId, completion: Completion) {
+    fn arm(&mut self, cpu: CpuId, completion: Completion) {
         match completion {
             Completion::Stays => {}
             Completion::At(end) => self.queue_completion(cpu, end),
@@ -334,7 +337,7 @@ impl Kernel {
     /// A computation ends, unless it was interrupted since. Returns whether the CPU must be driven.
     #[inline]
     pub(crate) fn completes(&mut self, cpu: CpuId, generation: u32) -> bool {
-        let now = self.now;
+        let now = self.time.now;
         let place = &mut self.cpus[cpu.index()];
         if place.completion != generation || place.completion_at.is_none() {
             return false;
@@ -350,17 +353,17 @@ impl Kernel {
         }
         place.enter_kernel(now);
         place.segment = Segment::None;
-        self.stats.completions += 1;
+        self.books.stats.completions += 1;
         true
     }
 
     /// Returns whether a kernel path is under way.
     pub(crate) fn is_under_way(&self) -> bool {
-        self.cpus.iter().any(|cpu| cpu.is_in_kernel(self.now) || !cpu.pending.is_empty())
+        self.cpus.iter().any(|cpu| cpu.is_in_kernel(self.time.now) || !cpu.pending.is_empty())
     }
 
     /// Goes to the end of the run.
     pub(crate) const fn go_to_end(&mut self, end: Instant) {
-        self.now = end;
+        self.time.now = end;
     }
 }

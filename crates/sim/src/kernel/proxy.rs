@@ -21,7 +21,7 @@ impl Kernel {
     /// A lock is taken: its waiters look for its holder.
     #[inline]
     pub(crate) fn publish_owner(&mut self, cpu: CpuId, lock: u32, owner: Option<TaskId>) {
-        if !self.lends_turns {
+        if !self.rules.lends_turns {
             return;
         }
         self.scheduler.set_lock_owner(LockId(lock), owner);
@@ -33,20 +33,20 @@ impl Kernel {
     /// The current task has given a lock up, which `owner` has now, if any task has.
     #[inline]
     pub(crate) fn lock_dropped(&mut self, cpu: CpuId, lock: u32, owner: Option<TaskId>) {
-        if !self.lends_turns {
+        if !self.rules.lends_turns {
             return;
         }
         self.scheduler.set_lock_owner(LockId(lock), owner);
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
-        self.scheduler.lock_dropped(&mut place.rq, clock, &mut self.io);
+        let clock = place.clock(self.time.now);
+        self.scheduler.lock_dropped(&mut place.rq, clock, &mut self.calls.io);
         self.after_call(cpu);
     }
 
     /// A task can run now, or lends itself: the waiters for its locks look for it.
     #[inline]
     pub(super) fn lend_to(&mut self, cpu: CpuId, owner: TaskId) {
-        if self.lends_turns {
+        if self.rules.lends_turns {
             self.find_lenders(cpu, owner);
         }
     }

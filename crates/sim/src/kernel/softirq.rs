@@ -38,6 +38,7 @@
 //! `preempt = rt` has no rounds: it is preempted anyway.
 
 use crate::kernel::cpu::{Ends, Round};
+use crate::kernel::softirq_threads::SoftirqThreads;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Begun, Left, Turn};
 use zerolag_core::Resched;
@@ -49,8 +50,7 @@ impl Kernel {
     /// Softirqs are done by threads, or at the end of interrupts and by these threads only what is
     /// left. The threads wait at these semaphores, by CPU.
     pub(crate) fn use_softirq_threads(&mut self, for_all: bool, threads: &[ResourceId]) {
-        self.has_softirq_threads = for_all;
-        self.softirq_threads = threads.into();
+        self.softirq_threads = SoftirqThreads { do_all: for_all, semaphores: threads.into() };
     }
 
     /// Returns the entry and exit of a handler that does no more.
@@ -90,7 +90,7 @@ impl Kernel {
 
     /// Returns the number of ticks since the start (`jiffies`).
     pub(crate) const fn jiffy(&self) -> u64 {
-        self.now.as_nanos() / self.ticks.period.as_nanos()
+        self.time.now.as_nanos() / self.ticks.period.as_nanos()
     }
 
     /// Returns when the ticks since the start are so many.
@@ -118,7 +118,7 @@ impl Kernel {
     /// and whether timers were among it. Without threads the CPU does it itself.
     pub(crate) fn hand_over_softirqs(&mut self, from: CpuId, to: CpuId) -> [bool; 2] {
         let is_left = core::mem::take(&mut self.cpus[from.index()].is_thread_asked);
-        if !self.has_softirq_threads && !is_left {
+        if !self.softirq_threads.do_all && !is_left {
             return [false, false];
         }
         let place = &mut self.cpus[from.index()];
@@ -151,7 +151,7 @@ impl Kernel {
 
     /// Begins the next softirq at the end of an interrupt, if this CPU does now one that waits.
     pub(super) fn begin_raised(&mut self, cpu: CpuId) -> Begun {
-        let (jiffy, waits_for_thread) = (self.jiffy(), self.softirqs_wait_for_thread);
+        let (jiffy, waits_for_thread) = (self.jiffy(), self.rules.softirqs_wait_for_thread);
         let place = &self.cpus[cpu.index()];
         if place.leaves_softirqs || place.current.is_some_and(|task| self.bodies[task.index()].bh_sections > 0) {
             return Begun::Nothing;
@@ -183,7 +183,7 @@ impl Kernel {
         if core::mem::replace(&mut place.is_thread_asked, true) {
             return Begun::Nothing;
         }
-        let wakes = Some(self.softirq_threads[cpu.index()]);
+        let wakes = Some(self.softirq_threads.semaphores[cpu.index()]);
         Begun::Left(Left { softirq: None, wakes })
     }
 
@@ -210,7 +210,7 @@ impl Kernel {
     /// woke when it begins, the lock would be held for all its time, and other CPUs would spin.
     pub(crate) fn after_handler(&mut self, cpu: CpuId, left: Left) -> Option<Left> {
         let place = &mut self.cpus[cpu.index()];
-        if left == Left::default() || place.busy_until <= self.now {
+        if left == Left::default() || place.busy_until <= self.time.now {
             return Some(left);
         }
         debug_assert!(place.ends == Ends::Nothing, "what ended with the path has ended");
@@ -223,11 +223,11 @@ impl Kernel {
     #[cold]
     pub(super) fn interrupt_softirq(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
-        let rest = place.busy_until.since(self.now);
+        let rest = place.busy_until.since(self.time.now);
         place.unspend(CpuLayer::Softirq, rest);
         place.raised.push_front(rest);
         place.round = place.round.map(Round::cut);
-        place.clock(self.now);
+        place.clock(self.time.now);
         let left = self.end_with_path(cpu);
         debug_assert_eq!(left, None, "it is a softirq that ends");
     }

@@ -75,7 +75,7 @@ impl Kernel {
         spinners.retain(|spinner| {
             let spins = self.current(spinner.on) == Some(spinner.task) && self.is_on_cpu(spinner.owner);
             if !spins {
-                let rest = self.path_end(cpu).since(self.now);
+                let rest = self.path_end(cpu).since(self.time.now);
                 self.end_watch(*spinner, rest + self.transfer(cpu, spinner.on));
             }
             spins

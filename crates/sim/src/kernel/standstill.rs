@@ -43,7 +43,7 @@ impl Kernel {
             }
             return false;
         }
-        if self.now < place.busy_until && !matches!(place.ends, Ends::Softirq { .. }) {
+        if self.time.now < place.busy_until && !matches!(place.ends, Ends::Softirq { .. }) {
             self.lengthen_path(cpu, why, time);
             return false;
         }
@@ -56,7 +56,7 @@ impl Kernel {
     /// The path of a CPU stands still, and holds its locks meanwhile.
     fn lengthen_path(&mut self, cpu: CpuId, why: Stands, time: Duration) {
         for rq in &mut self.cpus {
-            if rq.lock.last == cpu && rq.lock.free_at > self.now {
+            if rq.lock.last == cpu && rq.lock.free_at > self.time.now {
                 rq.lock.free_at += time;
             }
         }
@@ -75,16 +75,16 @@ impl Kernel {
     /// Spends a standstill at the end of the present path.
     pub(crate) fn stand(&mut self, cpu: CpuId, why: Stands, time: Duration) {
         let (irq, is_charged) = match why {
-            Stands::Stolen => (Irq::Stolen, !self.steal_clock),
+            Stands::Stolen => (Irq::Stolen, !self.rules.steal_clock),
             Stands::Smi => (Irq::Hardware, true),
         };
         let place = &mut self.cpus[cpu.index()];
-        let begins = place.busy_until.max(self.now);
+        let begins = place.busy_until.max(self.time.now);
         place.spend_below(time, is_charged);
-        if self.tracer.is_on() && !time.is_zero() {
+        if self.books.tracer.is_on() && !time.is_zero() {
             self.emit_at(begins, cpu, TraceEvent::IrqEnter { irq });
             let at = self.cpus[cpu.index()].busy_until;
-            self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+            self.books.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
         }
     }
 }

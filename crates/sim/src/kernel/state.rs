@@ -5,23 +5,28 @@
 //! be read in one place. So the fields are private to this folder: the parts above queue jobs, set
 //! a computation, or have the core called under a lock, by methods. The compiler sees to it that no
 //! program touches a CPU.
+//!
+//! The kernel is one value, because a kernel path touches all of it. Each part has a concern and a
+//! module, and keeps to itself what only it may change.
 
 use crate::costs::Costs;
 use crate::kernel::body::Body;
+use crate::kernel::books::Books;
+use crate::kernel::cache_lines::CacheLines;
+use crate::kernel::calls::Calls;
 use crate::kernel::cpu::{Cpu, Segment, Spinner};
-use crate::kernel::group_timers::GroupTimers;
-use crate::kernel::spread::{Drawn, Spreads};
-use crate::kernel::ticking::{Lazy, Ticks};
+use crate::kernel::rules::Rules;
+use crate::kernel::softirq_threads::SoftirqThreads;
+use crate::kernel::spread::{Drawn, Draws};
+use crate::kernel::ticking::Ticks;
+use crate::kernel::time::Time;
+use crate::kernel::timing::Timers;
 use crate::kernel::words::{Done, Event, Job, Spins};
 use crate::outcome::{End, SimError, Stats};
-use crate::queue::{EventQueue, Phase};
-use crate::trace::Tracer;
+use crate::queue::Phase;
 use std::sync::Arc;
-use zerolag_core::{Clock, Config, Io, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
-use zerolag_model::settings::TimerGrain;
+use zerolag_core::{Clock, Config, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
 use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
-use zerolag_workload::Stream;
-use zerolag_workload::program::ResourceId;
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
 pub(crate) type InnerLock = spin::Mutex<()>;
@@ -31,58 +36,21 @@ pub(crate) type InnerLock = spin::Mutex<()>;
 pub(crate) struct Kernel {
     pub(super) topology: Topology,
     pub(super) costs: Costs,
+    pub(super) rules: Rules,
     pub(super) scheduler: Scheduler<InnerLock>,
     pub(super) cpus: Vec<Cpu>,
     /// The bodies of all tasks, by id.
     pub(super) bodies: Vec<Body>,
-    pub(super) queue: EventQueue<Event>,
-    pub(super) now: Instant,
-    /// Until when the path of the CPU that is driven may go on to its end without an event: nothing
-    /// else is to be done at this instant. Zero if something is.
-    pub(super) alone_until: Instant,
-    pub(super) io: Io,
-    pub(super) tracer: Tracer,
-    pub(super) stats: Stats,
-    /// Why the run ends, as soon as it is to end.
-    pub(super) stop: Option<End>,
+    pub(super) time: Time,
     pub(super) ticks: Ticks,
-    pub(super) lazy: Lazy,
-    pub(super) group_timers: GroupTimers,
-    /// The time of the present call that its CPU spends once it has given its locks back.
-    pub(super) unlocked: Duration,
-    /// What is left of the calls that CPUs make, by CPU (`call_rest`). Empty where that is nothing.
-    pub(super) left_of_calls: Vec<Duration>,
-    /// The CPU that spent such time last, and when that ends.
-    pub(super) searched: Option<(CpuId, Instant)>,
-    /// When the cache line of each root domain's IPI state is free.
-    pub(super) rto_free_at: Vec<Instant>,
-    /// The same of the word by which others claim to pull from a CPU.
-    pub(super) claim_free_at: Vec<Instant>,
-    /// Whether tasks lend their turns (`proxy_exec`).
-    pub(super) lends_turns: bool,
-    /// Whether switches to fair tasks cost more than others (`fair_switch`), what switches cost is
-    /// drawn (`switch_late`) or in part spent before they pick (`pick`), or they set a timer when
-    /// they are over (`enforce.fair = hrtick`).
-    pub(super) has_other_switches: bool,
-    /// What the switch whose operations are carried out still takes.
-    pub(super) switch_ahead: Duration,
-    /// How late timers of tasks are, if they are ever late.
-    pub(super) lateness: Option<Stream>,
-    /// How long operations take, if that is drawn.
-    pub(super) spreads: Option<Box<Spreads>>,
-    /// How much later than asked the sleep of a fair task may end.
-    pub(super) timer_slack: Duration,
-    pub(super) slack_timers_armed: u64,
-    /// Whether threads do the softirqs that interrupts raise.
-    pub(super) has_softirq_threads: bool,
-    /// The semaphores of the threads that do softirqs, by CPU.
-    pub(super) softirq_threads: Arc<[ResourceId]>,
-    /// Whether interrupts leave softirqs to the thread as long as that is to run.
-    pub(super) softirqs_wait_for_thread: bool,
+    pub(super) timers: Timers,
+    pub(super) calls: Calls,
+    pub(super) draws: Draws,
+    pub(super) cache_lines: CacheLines,
+    pub(super) softirq_threads: SoftirqThreads,
     /// The tasks that spin for the holder of a lock.
     pub(super) spinners: Vec<Spinner>,
-    /// Whether the kernel knows the time that a hypervisor takes.
-    pub(super) steal_clock: bool,
+    pub(super) books: Books,
 }
 
 impl Clone for Kernel {
@@ -90,24 +58,19 @@ impl Clone for Kernel {
         Self {
             topology: self.topology.clone(),
             costs: self.costs.clone(),
+            rules: self.rules,
             scheduler: self.scheduler.snapshot(),
             cpus: self.cpus.clone(),
             bodies: self.bodies.clone(),
-            queue: self.queue.clone(),
-            io: self.io.snapshot(),
-            tracer: self.tracer.clone(),
-            stop: self.stop.clone(),
+            time: self.time.clone(),
             ticks: self.ticks.clone(),
-            lazy: self.lazy.clone(),
-            group_timers: self.group_timers.clone(),
-            rto_free_at: self.rto_free_at.clone(),
-            claim_free_at: self.claim_free_at.clone(),
-            left_of_calls: self.left_of_calls.clone(),
-            lateness: self.lateness.clone(),
-            spreads: self.spreads.clone(),
+            timers: self.timers.clone(),
+            calls: self.calls.clone(),
+            draws: self.draws.clone(),
+            cache_lines: self.cache_lines.clone(),
+            softirq_threads: self.softirq_threads.clone(),
             spinners: self.spinners.clone(),
-            softirq_threads: Arc::clone(&self.softirq_threads),
-            ..*self
+            books: self.books.clone(),
         }
     }
 }
@@ -115,7 +78,7 @@ impl Clone for Kernel {
 impl Kernel {
     /// Draws from streams of this seed how long operations take, if the costs say so.
     pub(crate) fn draw_spreads(&mut self, seed: u64) {
-        self.spreads = Spreads::new(&self.costs, seed);
+        self.draws.start_spreads(&self.costs, seed);
     }
 
     /// Spends what operations of a CPU take on top of their entry of the costs.
@@ -130,7 +93,7 @@ impl Kernel {
 
     /// Returns what an operation takes on top of its entry of the costs.
     pub(super) fn more(&mut self, what: Drawn) -> Duration {
-        self.spreads.as_deref_mut().map_or(Duration::ZERO, |spreads| spreads.draw(&self.costs, what))
+        self.draws.more(&self.costs, what)
     }
 
     /// Builds the kernel of a machine that will have so many tasks at first and so many locks.
@@ -153,61 +116,35 @@ impl Kernel {
         if !settings.irq_time_accounting {
             cpus.iter_mut().for_each(Cpu::own_interrupts);
         }
-        let has_other_switches = !costs.fair_switch.is_zero()
-            || !costs.switch_late.is_zero()
-            || !costs.late_switch().is_zero()
-            || settings.enforce_fair == TimerGrain::Hrtick;
-        let left_of_calls = if costs.call_rest.is_zero() { Vec::new() } else { vec![Duration::ZERO; cpus.len()] };
-        let may_owe_ticks = tracing == Tracing::Off
-            && !has_other_switches
-            && !topology.has_smt()
-            && costs.tick + costs.fair_tick < settings.tick_period();
-        let lazy = Lazy::new(may_owe_ticks, topology.nr_cpus());
         Self {
-            costs,
-            cpus,
-            left_of_calls,
+            rules: Rules::new(settings, &costs),
             scheduler,
             bodies: Vec::with_capacity(tasks),
-            queue: EventQueue::new(topology.nr_cpus()),
-            topology,
-            now: Instant::ZERO,
-            alone_until: Instant::ZERO,
-            io: Io::new(tracing),
-            tracer: Tracer::new(tracing),
-            stats: Stats::default(),
-            stop: None,
+            time: Time::new(cpus.len()),
             ticks: Ticks::new(settings.tick_period()),
-            lazy,
-            group_timers: GroupTimers::default(),
-            unlocked: Duration::ZERO,
-            searched: None,
-            rto_free_at: Vec::new(),
-            claim_free_at: Vec::new(),
-            lends_turns: settings.proxy_exec,
-            has_other_switches,
-            switch_ahead: Duration::ZERO,
-            lateness: None,
-            spreads: None,
-            timer_slack: settings.timer_slack,
-            slack_timers_armed: 0,
-            has_softirq_threads: false,
-            softirq_threads: Arc::default(),
-            softirqs_wait_for_thread: settings.softirq_wait_for_thread,
+            timers: Timers::default(),
+            calls: Calls::new(tracing, cpus.len(), costs.call_rest),
+            draws: Draws::default(),
+            cache_lines: CacheLines::default(),
+            softirq_threads: SoftirqThreads::default(),
             spinners: Vec::new(),
-            steal_clock: settings.steal_clock,
+            books: Books::new(tracing),
+            topology,
+            costs,
+            cpus,
         }
     }
 
-    /// Says until when a path may go on to its end without an event.
+    /// Another CPU is to be driven at this instant, or the main loop is to look at the time: the
+    /// path of a driven CPU does not go on without an event.
     #[inline(always)]
-    pub(crate) const fn set_alone_until(&mut self, until: Instant) {
-        self.alone_until = until;
+    pub(crate) const fn share_time(&mut self) {
+        self.time.share();
     }
 
     #[inline(always)]
     pub(crate) const fn now(&self) -> Instant {
-        self.now
+        self.time.now
     }
 
     pub(crate) const fn nr_cpus(&self) -> usize {
@@ -229,33 +166,33 @@ impl Kernel {
     }
 
     pub(crate) const fn stats(&self) -> &Stats {
-        &self.stats
+        &self.books.stats
     }
 
     /// Ends the run.
     pub(crate) fn end_run(&mut self, why: End) {
-        self.stop = Some(why);
+        self.time.stop = Some(why);
     }
 
     /// Ends the run, unless it already has a reason to.
     pub(crate) fn interrupt_run(&mut self) {
-        self.stop.get_or_insert(End::Interrupted);
+        self.time.stop.get_or_insert(End::Interrupted);
     }
 
     /// Ends the run because the core refuses something for a task.
     pub(crate) fn fail(&mut self, task: TaskId, error: TaskError) {
         let name = Arc::clone(self.name(task));
-        self.stop = Some(End::Failed(SimError::Task { name, error }));
+        self.time.stop = Some(End::Failed(SimError::Task { name, error }));
     }
 
     #[inline(always)]
     pub(crate) const fn is_stopped(&self) -> bool {
-        self.stop.is_some()
+        self.time.stop.is_some()
     }
 
     /// Takes the reason for the end of the run out.
     pub(crate) const fn take_end(&mut self) -> Option<End> {
-        self.stop.take()
+        self.time.stop.take()
     }
 
     #[inline(always)]
@@ -301,13 +238,13 @@ impl Kernel {
     /// Returns the clocks of a CPU's run queue.
     #[inline]
     pub(crate) fn clock(&mut self, cpu: CpuId) -> Clock {
-        self.cpus[cpu.index()].clock(self.now)
+        self.cpus[cpu.index()].clock(self.time.now)
     }
 
     /// The same of a CPU that is driven along its path.
     #[inline(always)]
     pub(crate) fn clock_in_path(&mut self, cpu: CpuId) -> Clock {
-        self.cpus[cpu.index()].clock_in_path(self.now)
+        self.cpus[cpu.index()].clock_in_path(self.time.now)
     }
 
     /// Notes a job as the last of a CPU.
@@ -348,7 +285,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn queue_event(&mut self, at: Instant, phase: Phase, cpu: CpuId, event: Event) {
         let count = self.cpus[cpu.index()].next_count();
-        self.queue.push(at, phase, cpu, count, event);
+        self.time.queue.push(at, phase, cpu, count, event);
     }
 
     /// Parks the scheduler's body of a task.
@@ -368,13 +305,13 @@ impl Kernel {
     /// that each waits for.
     #[inline(always)]
     pub(crate) const fn lends_turns(&self) -> bool {
-        self.lends_turns
+        self.rules.lends_turns
     }
 
     /// Notes the lock for whose holder a blocked task may lend its turn.
     #[inline]
     pub(crate) fn set_blocked_on(&mut self, task: TaskId, lock: Option<LockId>) {
-        if self.lends_turns {
+        if self.rules.lends_turns {
             self.bodies[task.index()].blocked_on = lock;
         }
     }
@@ -404,57 +341,49 @@ impl Kernel {
 
     /// Returns when the present path of a CPU ends, as far as it is known.
     pub(crate) fn path_end(&self, cpu: CpuId) -> Instant {
-        self.cpus[cpu.index()].busy_until.max(self.now)
+        self.cpus[cpu.index()].busy_until.max(self.time.now)
     }
 
     #[inline(always)]
     pub(crate) const fn is_traced(&self) -> bool {
-        self.tracer.is_on()
+        self.books.tracer.is_on()
     }
 
     #[inline]
     pub(crate) fn emit(&mut self, cpu: CpuId, event: TraceEvent) {
-        self.emit_at(self.now, cpu, event);
+        self.emit_at(self.time.now, cpu, event);
     }
 
     /// As [`emit`](Self::emit), for a time that may lie ahead.
     #[inline]
     pub(crate) fn emit_at(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
-        if self.tracer.is_on() {
-            self.record(at, cpu, event);
+        if self.books.tracer.is_on() {
+            self.books.record(self.time.now, Record { at, cpu, event });
         }
-    }
-
-    /// Cold and out of line, so that building a trace record does not bloat the hot caller.
-    #[cold]
-    fn record(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
-        let record = Record { at, cpu, event };
-        if at > self.now { self.tracer.push_later(record) } else { self.tracer.push(record) }
     }
 
     /// Hands the records up to now on.
     #[inline]
     pub(crate) fn drain_trace(&mut self, sink: &mut impl crate::trace::Sink) {
-        self.tracer.drain(self.now, sink);
+        self.books.tracer.drain(self.time.now, sink);
     }
 
     /// Hands all records up to the end of the run on.
     pub(crate) fn flush_trace(&mut self, end: Instant, sink: &mut impl crate::trace::Sink) {
-        self.tracer.flush(end, sink);
+        self.books.tracer.flush(end, sink);
     }
 
-    /// Takes the next event out if it comes up by `limit`, and goes to its time.
+    /// Takes the next event out if it comes up by `limit`, and goes to its time. The CPU that is
+    /// then driven last may go on without an event up to `until`.
     #[inline(always)]
-    pub(crate) fn next_event(&mut self, limit: Instant) -> Option<Event> {
-        let (at, event) = self.queue.pop_until(limit)?;
-        debug_assert!(at >= self.now, "time goes forward");
-        self.now = at;
-        self.stats.events += 1;
+    pub(crate) fn next_event(&mut self, limit: Instant, until: Instant) -> Option<Event> {
+        let event = self.time.next_event(limit, until)?;
+        self.books.stats.events += 1;
         Some(event)
     }
 
     pub(crate) fn has_events(&self) -> bool {
-        !self.queue.is_empty()
+        !self.time.queue.is_empty()
     }
 
     /// Returns how long a read of a cache line takes that another CPU has written.

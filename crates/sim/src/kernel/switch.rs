@@ -18,7 +18,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn leave(&mut self, cpu: CpuId, clock: Clock, why: Leave) -> Option<TaskId> {
         let place = &mut self.cpus[cpu.index()];
-        let left = self.scheduler.leave(&mut place.rq, clock, why, &mut self.io);
+        let left = self.scheduler.leave(&mut place.rq, clock, why, &mut self.calls.io);
         self.store(cpu);
         match left {
             Left::Queued | Left::Delayed => {}
@@ -35,6 +35,7 @@ impl Kernel {
                 let task = parcel.id();
                 self.park(parcel);
                 self.emit(cpu, TraceEvent::TaskExit { task });
+                self.time.share(); // It can have been the last.
                 return Some(task);
             }
         }
@@ -67,7 +68,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn is_ready_to_preempt(&self, cpu: CpuId) -> bool {
         let place = &self.cpus[cpu.index()];
-        place.rq.is_current_fair() && place.lock.is_free(place.busy_until) && !self.has_other_switches
+        place.rq.is_current_fair() && place.lock.is_free(place.busy_until) && !self.rules.has_other_switches
     }
 
     /// Leaves the current task, which is preempted, and chooses the next one, if that is one step.
@@ -75,9 +76,9 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn preempt(&mut self, cpu: CpuId) -> bool {
         let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock_in_path(self.now);
+        let clock = place.clock_in_path(self.time.now);
         let switches = place.rq.nr_switches();
-        let Some(next) = self.scheduler.preempt(&mut place.rq, clock, &mut self.io) else { return false };
+        let Some(next) = self.scheduler.preempt(&mut place.rq, clock, &mut self.calls.io) else { return false };
         let switched = place.rq.nr_switches() != switches;
         self.store(cpu);
         self.cpus[cpu.index()].current = Some(next);
@@ -88,7 +89,7 @@ impl Kernel {
     /// Gives the lock of the run queue back, and spends the time of a switch.
     #[inline(always)]
     fn end_pick(&mut self, cpu: CpuId, switched: bool) {
-        if self.has_other_switches {
+        if self.rules.has_other_switches {
             return self.end_other_pick(cpu, switched);
         }
         self.unlock_own(cpu, self.costs.rq_lock_hold);
@@ -109,9 +110,9 @@ impl Kernel {
         let cost =
             if switched { self.costs.context_switch + of_class + self.more(Drawn::Switch) } else { Duration::ZERO };
         let pick = if switched { self.delay_event(cpu) } else { self.pick_time(cpu) };
-        self.switch_ahead = cost;
+        self.calls.switch_ahead = cost;
         self.unlock_own(cpu, self.costs.rq_lock_hold + pick);
-        self.switch_ahead = Duration::ZERO;
+        self.calls.switch_ahead = Duration::ZERO;
         if switched {
             self.cpus[cpu.index()].spend(CpuLayer::Sched, cost);
             if self.has_spinners() {
@@ -133,12 +134,12 @@ impl Kernel {
     /// the event.
     fn delay_event(&mut self, cpu: CpuId) -> Duration {
         let pick = self.pick_time(cpu);
-        if !pick.is_zero() && self.tracer.is_on() {
+        if !pick.is_zero() && self.books.tracer.is_on() {
             let is_switch = |record: &Record| matches!(record.event, TraceEvent::Switch { .. });
-            if let Some(place) = self.io.trace.iter().rposition(is_switch) {
-                let mut record = self.io.trace.remove(place);
+            if let Some(place) = self.calls.io.trace.iter().rposition(is_switch) {
+                let mut record = self.calls.io.trace.remove(place);
                 record.at += pick;
-                self.tracer.push_later(record);
+                self.books.tracer.push_later(record);
             }
         }
         pick
@@ -149,7 +150,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn lock_to_switch(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Result<(), Spins> {
         self.lock_for(cpu, cpu, leaves.map_or(Job::Pick, Job::Switch))?;
-        if self.has_other_switches && leaves.is_some() {
+        if self.rules.has_other_switches && leaves.is_some() {
             let place = &mut self.cpus[cpu.index()];
             place.leaves_fair = place.rq.is_current_fair();
         }
@@ -162,7 +163,7 @@ impl Kernel {
     pub(crate) fn pick_locked(&mut self, cpu: CpuId, clock: Clock) -> Result<Step, Step> {
         let place = &mut self.cpus[cpu.index()];
         let switches = place.rq.nr_switches();
-        let next = self.scheduler.pick(&mut place.rq, clock, &mut self.io);
+        let next = self.scheduler.pick(&mut place.rq, clock, &mut self.calls.io);
         let switched = place.rq.nr_switches() != switches;
         let task = match next {
             Next::Balance(step) => {
@@ -176,7 +177,7 @@ impl Kernel {
         // Also when the same task goes on: its priority may have changed, and others may wait
         // behind it.
         let step =
-            if task.is_some() { self.scheduler.switched(&mut place.rq, clock, &mut self.io) } else { Step::Done };
+            if task.is_some() { self.scheduler.switched(&mut place.rq, clock, &mut self.calls.io) } else { Step::Done };
         self.end_pick(cpu, switched);
         Ok(step)
     }
@@ -216,8 +217,8 @@ impl Kernel {
             if place.speed == speed {
                 continue;
             }
-            if !place.is_in_kernel(self.now) {
-                place.advance_segment(self.now);
+            if !place.is_in_kernel(self.time.now) {
+                place.advance_segment(self.time.now);
             }
             place.speed = speed;
             place.completion_at = None;

@@ -26,35 +26,6 @@ impl Ticks {
     }
 }
 
-/// The ticks that CPUs owe ([`crate::kernel::lazy`]).
-#[derive(Clone, Debug)]
-pub(super) struct Lazy {
-    /// Whether a time can be quiet in this run.
-    pub(super) is_possible: bool,
-    pub(super) is_quiet: bool,
-    /// Whether any tick has been foreseen in this quiet time.
-    pub(super) is_used: bool,
-    pub(super) cpus: Vec<Owed>,
-}
-
-/// The ticks that a CPU owes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Owed {
-    /// Ticks up to this instant are foreseen. Zero if none is.
-    pub(super) until: Instant,
-    /// The first of them.
-    pub(super) first: Instant,
-    /// How many are over.
-    pub(super) count: u32,
-}
-
-impl Lazy {
-    pub(super) fn new(is_possible: bool, cpus: usize) -> Self {
-        let none = Owed { until: Instant::ZERO, first: Instant::ZERO, count: 0 };
-        Self { is_possible, is_quiet: false, is_used: false, cpus: vec![none; cpus] }
-    }
-}
-
 /// How late ticks come.
 #[derive(Clone, Debug)]
 pub(super) enum LateTicks {

@@ -35,8 +35,8 @@ impl Kernel {
     /// Goes to the time of the next tick.
     #[inline]
     pub(crate) fn begin_ticks(&mut self) {
-        self.now = self.ticks.next;
-        self.ticks.next = self.now + self.ticks.period;
+        self.time.now = self.ticks.next;
+        self.ticks.next = self.time.now + self.ticks.period;
     }
 
     /// Returns the first CPU that ticks from one on.
@@ -62,7 +62,7 @@ impl Kernel {
     /// The tick of a CPU is due. Most ticks change nothing: those are done here, without a path.
     #[inline]
     pub(crate) fn tick_due(&mut self, cpu: CpuId) -> Ticked {
-        self.stats.ticks += 1;
+        self.books.stats.ticks += 1;
         if self.ticks.late.is_some() {
             self.delay_tick(cpu);
             return Ticked::Done;
@@ -74,7 +74,7 @@ impl Kernel {
     #[cold]
     fn delay_tick(&mut self, cpu: CpuId) {
         let Some(late) = &mut self.ticks.late else { return };
-        let at = self.now + late.next(cpu, self.now, self.ticks.period);
+        let at = self.time.now + late.next(cpu, self.time.now, self.ticks.period);
         self.queue_event(at, Phase::LateTick, cpu, Event::LateTick { cpu });
         self.arm_completion(cpu); // It may end before, and was left to this tick.
     }
@@ -94,13 +94,13 @@ impl Kernel {
     pub(crate) fn late_tick(&mut self, cpu: CpuId) -> Ticked {
         let is_in_turns = matches!(self.ticks.late, Some(LateTicks::Turns { .. }));
         if is_in_turns || self.ticks.cpus.next_from(CpuId(0)) == Some(cpu) {
-            self.scheduler.count_tick(self.now);
+            self.scheduler.count_tick(self.time.now);
         }
         if self.ticks.cpus.contains(cpu) { self.tick(cpu) } else { Ticked::Done }
     }
 
-    pub(super) fn tick(&mut self, cpu: CpuId) -> Ticked {
-        let (now, next_tick) = (self.now, self.ticks.next);
+    fn tick(&mut self, cpu: CpuId) -> Ticked {
+        let (now, next_tick) = (self.time.now, self.ticks.next);
         let place = &mut self.cpus[cpu.index()];
         // A softirq that waits for the end of a section is looked at when the path ends.
         let is_plain = now > place.busy_until
@@ -109,13 +109,15 @@ impl Kernel {
             && place.lock.is_free(now)
             && place.raised.is_empty()
             && place.slack_timers.is_empty();
-        if !is_plain || self.tracer.is_on() {
+        if !is_plain || self.books.tracer.is_on() {
             return Ticked::Interrupt;
         }
         let clock = place.take_plain_tick(now, self.costs.tick_of(|| place.rq.is_current_fair()));
-        let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
-        if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
-            place.end_plain_tick(cpu);
+        let step = self.scheduler.tick(&mut place.rq, clock, &mut self.calls.io);
+        if step == Step::Done && place.rq.need_resched() == Resched::No && self.calls.io.is_quiet() {
+            place.segment_since = place.busy_until;
+            place.lock.free_at = place.lock.free_at.max(place.busy_until);
+            place.lock.last = cpu;
             let completes = place.segment_end(place.busy_until) <= next_tick;
             let toggles = self.scheduler.needs_tick(&place.rq) != place.ticking;
             if completes {
@@ -169,9 +171,9 @@ impl Kernel {
         if place.ticking {
             if self.ticks.cpus.is_empty() {
                 if self.ticks.late.is_some() {
-                    self.scheduler.count_tick(self.now);
+                    self.scheduler.count_tick(self.time.now);
                 }
-                self.ticks.next = (self.now + Duration::from_nanos(1)).round_up_to(self.ticks.period);
+                self.ticks.next = (self.time.now + Duration::from_nanos(1)).round_up_to(self.ticks.period);
             }
             self.ticks.cpus.insert(cpu);
         } else {

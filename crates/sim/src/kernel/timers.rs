@@ -8,10 +8,8 @@
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, SlackTimer};
-use crate::sketch::WHOLE;
 use zerolag_core::{GroupTimer, Lent, RqTimer};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, TaskId};
-use zerolag_workload::Stream;
 
 impl Kernel {
     /// Arms a timer of a run queue.
@@ -20,23 +18,23 @@ impl Kernel {
         let generation = place.timer_generation(timer).wrapping_add(1);
         *place.timer_generation(timer) = generation;
         let event = Event::RqTimer { cpu: of, timer, generation };
-        let at = at.max(self.now);
+        let at = at.max(self.time.now);
         let at = match timer {
             // Linux v7.1 `kernel/sched/core.c`, `hrtick_schedule_exit`: it is a timer like any
             // other, and is set when the switch is over.
             RqTimer::Slice if place.rq.has_hrtick() => {
                 *place.due(timer) = Instant::ZERO;
-                let set_at = place.busy_until.max(self.now) + self.switch_ahead;
-                self.late(set_at + at.since(self.now))
+                let set_at = place.busy_until.max(self.time.now) + self.calls.switch_ahead;
+                self.late(set_at + at.since(self.time.now))
             }
             // A slice or budget is task time, which stands still until the CPU's present path ends.
             RqTimer::Slice | RqTimer::Server(_) => {
-                *place.due(timer) = place.clock(self.now).task + at.since(self.now);
-                at + place.busy_until.since(self.now)
+                *place.due(timer) = place.clock(self.time.now).task + at.since(self.time.now);
+                at + place.busy_until.since(self.time.now)
             }
             RqTimer::Replenish | RqTimer::RtPeriod => at,
         };
-        self.queue.arm(at, event);
+        self.time.queue.arm(at, event);
     }
 
     /// Returns whether a timer that comes up is due. One that comes up in a kernel path is not, if
@@ -55,11 +53,11 @@ impl Kernel {
             // It can also be set to an instant.
             RqTimer::Server(_) => LATEST_SERVER,
         };
-        let left = place.due(timer).since(place.clock(self.now).task).min(most);
-        if place.busy_until <= self.now || left.is_zero() {
+        let left = place.due(timer).since(place.clock(self.time.now).task).min(most);
+        if place.busy_until <= self.time.now || left.is_zero() {
             return true;
         }
-        self.queue.arm(place.busy_until + left, Event::RqTimer { cpu, timer, generation });
+        self.time.queue.arm(place.busy_until + left, Event::RqTimer { cpu, timer, generation });
         false
     }
 
@@ -70,32 +68,31 @@ impl Kernel {
 
     /// Arms a timer of a group. It fires on the CPU that arms it.
     pub(super) fn arm_group_timer(&mut self, cpu: CpuId, group: GroupId, timer: GroupTimer, at: Instant) {
-        let generation = self.group_timers.generation(group, timer);
+        let generation = self.timers.groups.generation(group, timer);
         *generation = generation.wrapping_add(1);
         let event = Event::GroupTimer { cpu, group, timer, generation: *generation };
-        self.queue.arm(at.max(self.now), event);
+        self.time.queue.arm(at.max(self.time.now), event);
     }
 
     /// Returns whether an event of a group's timer is still valid.
     pub(crate) fn is_current_group_timer(&mut self, group: GroupId, timer: GroupTimer, generation: u32) -> bool {
-        *self.group_timers.generation(group, timer) == generation
+        *self.timers.groups.generation(group, timer) == generation
     }
 
     /// Makes all events of a removed group's timers void: another group may get its id.
     pub(crate) fn forget_group_timers(&mut self, group: GroupId) {
-        self.group_timers.forget(group);
+        self.timers.groups.forget(group);
     }
 
     /// Draws from a stream of this seed how late the timers of tasks are, if the costs say so.
     pub(crate) fn draw_lateness(&mut self, seed: u64) {
-        let is_ever_late = !self.costs.timer_late.is_zero();
-        self.lateness = is_ever_late.then(|| Stream::new(seed, "timers", 0, "lateness"));
+        self.draws.start_lateness(&self.costs, seed);
     }
 
     /// Arms the timer of a task on a CPU.
     pub(crate) fn arm_task_timer(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
         let at = self.late(at);
-        self.queue.arm(at, Event::TaskTimer { cpu, task });
+        self.time.queue.arm(at, Event::TaskTimer { cpu, task });
     }
 
     /// Arms the timer of a task that goes to sleep on a CPU. That of a fair task has slack: it
@@ -107,30 +104,26 @@ impl Kernel {
     /// policy decides, not an inherited priority (`kernel/sched/syscalls.c`,
     /// `__setscheduler_params`).
     pub(crate) fn arm_sleep_timer(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
-        let slack = self.timer_slack;
+        let slack = self.rules.timer_slack;
         if slack.is_zero() || !self.lends(task).is_some_and(Lent::has_timer_slack) {
             self.arm_task_timer(task, cpu, at);
             return;
         }
         let soft = self.late(at);
         let hard = soft.saturating_add(slack);
-        self.slack_timers_armed += 1;
-        let timer = SlackTimer { hard, nth: self.slack_timers_armed, soft, task };
+        let timer = SlackTimer { hard, nth: self.timers.arm_slack(), soft, task };
         self.cpus[cpu.index()].slack_timers.insert(timer);
-        self.queue.arm(hard, Event::SlackTimer { cpu });
+        self.time.queue.arm(hard, Event::SlackTimer { cpu });
     }
 
     /// Returns when a timer for this time fires, if the costs say that timers are late.
     fn late(&mut self, at: Instant) -> Instant {
-        match &mut self.lateness {
-            Some(stream) if at > self.now => at.saturating_add(self.costs.timer_late.at(stream.below(WHOLE))),
-            _ => at,
-        }
+        if at > self.time.now { at.saturating_add(self.draws.lateness(&self.costs)) } else { at }
     }
 
     /// Returns whether a timer with slack has not fired by its latest time, which is now.
     pub(crate) fn is_slack_timer_left(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].slack_timers.first().is_some_and(|timer| timer.hard <= self.now)
+        self.cpus[cpu.index()].slack_timers.first().is_some_and(|timer| timer.hard <= self.time.now)
     }
 
     #[inline(always)]
@@ -141,7 +134,7 @@ impl Kernel {
     /// Takes the next timer with slack of a CPU that fires by now; returns its task.
     pub(crate) fn next_slack_timer(&mut self, cpu: CpuId) -> Option<TaskId> {
         let timers = &mut self.cpus[cpu.index()].slack_timers;
-        let is_due = timers.first().is_some_and(|timer| timer.soft <= self.now);
+        let is_due = timers.first().is_some_and(|timer| timer.soft <= self.time.now);
         is_due.then(|| timers.pop_first())?.map(|timer| timer.task)
     }
 }

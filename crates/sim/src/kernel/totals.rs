@@ -13,7 +13,7 @@ impl Kernel {
             cpu.close_account(end);
             if cpu.current.is_some() && cpu.busy_until <= end {
                 let clock = cpu.clock(end);
-                self.scheduler.charge(&mut cpu.rq, clock, &mut self.io);
+                self.scheduler.charge(&mut cpu.rq, clock, &mut self.calls.io);
             }
             let times = cpu.times;
             self.emit(CpuId::from_index(index), TraceEvent::CpuTotals { times });
@@ -36,8 +36,8 @@ impl Kernel {
 
     /// Returns what the run has counted.
     pub(crate) fn final_stats(&mut self) -> Stats {
-        self.stats.switches = self.cpus.iter().map(|cpu| cpu.rq.nr_switches()).sum();
-        self.stats
+        self.books.stats.switches = self.cpus.iter().map(|cpu| cpu.rq.nr_switches()).sum();
+        self.books.stats
     }
 
     /// Checks what must hold of the scheduler's shared state when nothing is under way.

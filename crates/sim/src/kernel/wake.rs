@@ -23,8 +23,8 @@ impl Kernel {
     fn carry_on(&mut self, cpu: CpuId, mut step: Step, then_pick: bool) -> Done {
         loop {
             let at = self.cpus[cpu.index()].busy_until;
-            if self.searched == Some((cpu, at)) && at > self.now && step != Step::Done {
-                self.searched = None;
+            if self.calls.searched == Some((cpu, at)) && at > self.time.now && step != Step::Done {
+                self.calls.searched = None;
                 self.queue_event(at, Phase::LockFree, cpu, Event::SearchEnds { cpu });
                 return self.spin(cpu, Job::Carry { step, then_pick });
             }
@@ -48,8 +48,12 @@ impl Kernel {
                         .cpus
                         .get_disjoint_mut([own.index(), other.index()])
                         .expect("invariant: a pair is two CPUs of this machine");
-                    let now = PairClock { wall: self.now, own: a.clock(self.now).task, other: b.clock(self.now).task };
-                    let step = self.scheduler.resume_pair(&mut a.rq, &mut b.rq, now, then, &mut self.io);
+                    let now = PairClock {
+                        wall: self.time.now,
+                        own: a.clock(self.time.now).task,
+                        other: b.clock(self.time.now).task,
+                    };
+                    let step = self.scheduler.resume_pair(&mut a.rq, &mut b.rq, now, then, &mut self.calls.io);
                     self.unlock_pair(cpu, own, other);
                     step
                 }
@@ -86,14 +90,14 @@ impl Kernel {
                     each if is_fair && !each.is_zero() => each * self.scheduler.levels(parcel),
                     _ => Duration::ZERO,
                 };
-                let clock = self.cpus[cpu.index()].clock_in_path(self.now);
-                let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.io);
+                let clock = self.cpus[cpu.index()].clock_in_path(self.time.now);
+                let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.calls.io);
                 self.spend_costs(cpu);
                 let distance = self.topology.distance(cpu, target);
                 let cost = if distance <= Distance::Llc { self.costs.wakeup_local } else { self.costs.wakeup_remote };
                 let of_class = if is_fair { self.costs.fair_wakeup + of_groups } else { Duration::ZERO };
                 self.cpus[cpu.index()].spend(CpuLayer::Sched, cost + of_class);
-                if self.spreads.is_some() {
+                if self.draws.has_spreads() {
                     self.spend_more(cpu, Drawn::Wakeup, 1);
                 }
                 target
@@ -103,7 +107,7 @@ impl Kernel {
         let parcel = self.bodies[task.index()].parcel.take().expect("invariant: just seen");
         let step =
             self.under_lock(target, |scheduler, rq, clock, io| scheduler.wake(rq, clock, parcel, cpu, placement, io));
-        self.stats.wakeups += 1;
+        self.books.stats.wakeups += 1;
         self.unlock(cpu, target, self.costs.rq_lock_hold);
         self.end_call(cpu);
         self.lend_to(cpu, task);
@@ -114,7 +118,7 @@ impl Kernel {
     /// wakeup of a call spends what is left of it.
     #[inline(always)]
     fn end_call(&mut self, cpu: CpuId) {
-        if let Some(left) = self.left_of_calls.get_mut(cpu.index())
+        if let Some(left) = self.calls.left(cpu)
             && self.cpus[cpu.index()].is_in_call()
         {
             let left = core::mem::take(left);
@@ -125,7 +129,7 @@ impl Kernel {
     /// Notes what is left of the call that the current task of a CPU makes.
     #[inline(always)]
     pub(crate) fn set_left_of_call(&mut self, cpu: CpuId, left: Duration) {
-        if let Some(place) = self.left_of_calls.get_mut(cpu.index()) {
+        if let Some(place) = self.calls.left(cpu) {
             *place = left;
         }
     }
@@ -138,7 +142,7 @@ impl Kernel {
             return Duration::ZERO;
         }
         let waits = !jobs.is_empty();
-        let left = self.left_of_calls.get_mut(cpu.index()).map_or(Duration::ZERO, core::mem::take);
+        let left = self.calls.left(cpu).map_or(Duration::ZERO, core::mem::take);
         if waits { Duration::ZERO } else { left }
     }
 
@@ -152,7 +156,7 @@ impl Kernel {
             self.locked(cpu, home, again, |scheduler, rq, clock, io| scheduler.wake_queued(rq, clock, task, cpu, io))?;
         match woken {
             Ok(step) => {
-                self.stats.wakeups += 1;
+                self.books.stats.wakeups += 1;
                 self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.queued_wakeup);
                 self.end_call(cpu);
                 self.push_step(cpu, step);
@@ -179,9 +183,9 @@ impl Kernel {
     /// Lets a lock holder inherit from its waiters. Returns whether it does so now; if not, a job
     /// is noted that does.
     pub(crate) fn inherit(&mut self, cpu: CpuId, holder: TaskId, lent: Option<Lent>, job: Job) -> Result<bool, Spins> {
-        let clock = self.cpus[cpu.index()].clock(self.now);
+        let clock = self.cpus[cpu.index()].clock(self.time.now);
         if let Some(parcel) = &mut self.bodies[holder.index()].parcel {
-            self.scheduler.inherit_parked(clock, parcel, lent, cpu, &mut self.io);
+            self.scheduler.inherit_parked(clock, parcel, lent, cpu, &mut self.calls.io);
             self.take_records();
         } else if let Home::Rq(home) = self.scheduler.home(holder) {
             let changed =

@@ -16,7 +16,7 @@ use crate::costs::Costs;
 use std::sync::Arc;
 use zerolag_model::Duration;
 use zerolag_workload::nature::Hold;
-use zerolag_workload::program::{Action, Program, TaskDef};
+use zerolag_workload::program::{Action, KernelAction, Program, TaskDef};
 use zerolag_workload::random::Dist;
 
 /// What calls cost their task.
@@ -64,7 +64,7 @@ impl CallCosts {
         // call.
         let takes_lock = matches!(nature.lock, Some((Hold::Takes, _)));
         match action {
-            Action::Yield | Action::Fork(_) | Action::SyscallEnter => call,
+            Action::Yield | Action::Fork(_) | Action::InKernel(KernelAction::SyscallEnter) => call,
             Action::Sleep(_) => Duration::ZERO,
             Action::Timer { .. } => self.sleeps(is_inside),
             Action::PipeWrite { .. } | Action::PipeRead { .. } => busy + self.pipe_io,
@@ -113,8 +113,8 @@ fn add_calls(def: &mut TaskDef, costs: &Costs) {
                 actions.push(Action::Kernel(Dist::Constant(time)));
             }
             match action {
-                Action::SyscallEnter => is_inside = true,
-                Action::SyscallExit => is_inside = false,
+                Action::InKernel(KernelAction::SyscallEnter) => is_inside = true,
+                Action::InKernel(KernelAction::SyscallExit) => is_inside = false,
                 _ => {}
             }
             actions.push(action);
@@ -146,7 +146,7 @@ mod tests {
         for waits in [sync, Action::SemPost(at), Action::SemWait(at), Action::Signal(at), Action::Send(at)] {
             assert_eq!(of(waits.clone()), 3, "{waits:?}");
         }
-        for none in [sleep, Action::Lock(at), Action::Unlock(at), Action::SpinLock(at), Action::Stamp(0)] {
+        for none in [sleep, Action::Lock(at), Action::Unlock(at), KernelAction::SpinLock(at).into(), Action::Stamp(0)] {
             assert_eq!(of(none.clone()), 0, "{none:?}");
         }
     }
@@ -172,7 +172,13 @@ mod tests {
     fn a_call_is_charged_once_and_work_is_not() {
         let pipe = ResourceId(0);
         let (read, run) = (Action::PipeRead { pipe, bytes: 1 }, Action::Run(Dist::Constant(Duration::from_micros(9))));
-        let inside = [Action::SyscallEnter, read.clone(), run.clone(), Action::Yield, Action::SyscallExit];
+        let inside = [
+            KernelAction::SyscallEnter.into(),
+            read.clone(),
+            run.clone(),
+            Action::Yield,
+            KernelAction::SyscallExit.into(),
+        ];
         let actions: Vec<Action> =
             [run.clone(), read.clone(), Action::Yield].into_iter().chain(inside.clone()).collect();
         let def = TaskDef::looping("a", SchedAttr::NORMAL, actions);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{CpuMode, Leave};
 use zerolag_model::{CpuId, CpuLayer, Duration, Mark, TaskId, TraceEvent};
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program};
+use zerolag_workload::program::{Action, AffinityChange, KernelAction, Phase, Program};
 
 /// The most actions of a task at one instant.
 const ACTIONS_MAX: u32 = 200_000;
@@ -329,61 +329,68 @@ impl Programs {
                 self.step_over(task);
                 kernel.push_job(cpu, Job::Fork(*def));
             }
-            Action::SyscallEnter => {
-                self.step_over(task);
-                kernel.enter_syscall(cpu, task);
-            }
-            Action::SyscallExit => {
-                self.step_over(task);
-                kernel.exit_syscall(cpu, task);
-            }
-            Action::CondResched => {
-                self.step_over(task);
-                kernel.gives_way(cpu, CpuMode::CondResched);
-            }
-            Action::Down { semaphore, access } => {
-                self.step_over(task);
-                self.down(kernel, cpu, task, *semaphore, *access);
-            }
-            Action::Up { semaphore, access } => {
-                self.step_over(task);
-                self.up(kernel, cpu, task, *semaphore, *access);
-            }
-            Action::SpinLock(lock) => self.spin_lock(kernel, cpu, task, *lock),
-            Action::SpinUnlock(lock) => self.spin_unlock(kernel, cpu, task, *lock),
-            Action::PreemptDisable => {
-                self.step_over(task);
-                kernel.disable_preemption(cpu, task);
-            }
-            Action::PreemptEnable => {
-                self.step_over(task);
-                kernel.enable_preemption(cpu, task);
-            }
-            Action::IrqsOff(dist) => {
-                self.step_over(task);
-                let time = self.draw(task, dist);
-                kernel.irqs_off(cpu, task, time);
-            }
-            Action::BhDisable => self.bh_disable(kernel, cpu, task),
-            Action::BhEnable => self.bh_enable(kernel, cpu, task),
-            Action::Softirqs => self.do_softirq(kernel, cpu, task),
-            Action::SoftTimers => self.expire_timer(kernel, cpu, task),
-            Action::RcuLock => self.rcu_read_lock(kernel, cpu, task),
-            Action::RcuUnlock => self.rcu_read_unlock(kernel, cpu, task),
-            Action::SynchronizeRcu => self.synchronize_rcu(kernel, cpu, task),
-            Action::RcuPeriods => self.rcu_periods(kernel, cpu, task),
-            Action::RcuBoost => self.rcu_boost(kernel, cpu, task),
             Action::PipeWrite { pipe, bytes } => self.pipe_write(kernel, cpu, task, *pipe, *bytes),
             Action::PipeRead { pipe, bytes } => self.pipe_read(kernel, cpu, task, *pipe, *bytes),
-            Action::Read(read) => self.read(kernel, cpu, task, read),
-            Action::Io { disk, bytes } => {
-                self.step_over(task);
-                self.wait_for_disk(kernel, cpu, task, *disk, *bytes);
-            }
+            Action::InKernel(action) => self.act_in_kernel(kernel, cpu, task, action),
             Action::Stamp(label) => {
                 self.step_over(task);
                 let exec = kernel.charge(cpu, task);
                 kernel.emit(cpu, TraceEvent::Mark { task, mark: Mark::Stamp { label: *label, exec } });
+            }
+        }
+    }
+
+    /// Does something that only the kernel does.
+    fn act_in_kernel(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, action: &KernelAction) {
+        match action {
+            KernelAction::SyscallEnter => {
+                self.step_over(task);
+                kernel.enter_syscall(cpu, task);
+            }
+            KernelAction::SyscallExit => {
+                self.step_over(task);
+                kernel.exit_syscall(cpu, task);
+            }
+            KernelAction::CondResched => {
+                self.step_over(task);
+                kernel.gives_way(cpu, CpuMode::CondResched);
+            }
+            KernelAction::Down { semaphore, access } => {
+                self.step_over(task);
+                self.down(kernel, cpu, task, *semaphore, *access);
+            }
+            KernelAction::Up { semaphore, access } => {
+                self.step_over(task);
+                self.up(kernel, cpu, task, *semaphore, *access);
+            }
+            KernelAction::SpinLock(lock) => self.spin_lock(kernel, cpu, task, *lock),
+            KernelAction::SpinUnlock(lock) => self.spin_unlock(kernel, cpu, task, *lock),
+            KernelAction::PreemptDisable => {
+                self.step_over(task);
+                kernel.disable_preemption(cpu, task);
+            }
+            KernelAction::PreemptEnable => {
+                self.step_over(task);
+                kernel.enable_preemption(cpu, task);
+            }
+            KernelAction::IrqsOff(dist) => {
+                self.step_over(task);
+                let time = self.draw(task, dist);
+                kernel.irqs_off(cpu, task, time);
+            }
+            KernelAction::BhDisable => self.bh_disable(kernel, cpu, task),
+            KernelAction::BhEnable => self.bh_enable(kernel, cpu, task),
+            KernelAction::Softirqs => self.do_softirq(kernel, cpu, task),
+            KernelAction::SoftTimers => self.expire_timer(kernel, cpu, task),
+            KernelAction::RcuLock => self.rcu_read_lock(kernel, cpu, task),
+            KernelAction::RcuUnlock => self.rcu_read_unlock(kernel, cpu, task),
+            KernelAction::SynchronizeRcu => self.synchronize_rcu(kernel, cpu, task),
+            KernelAction::RcuPeriods => self.rcu_periods(kernel, cpu, task),
+            KernelAction::RcuBoost => self.rcu_boost(kernel, cpu, task),
+            KernelAction::Read(read) => self.read(kernel, cpu, task, read),
+            KernelAction::Io { disk, bytes } => {
+                self.step_over(task);
+                self.wait_for_disk(kernel, cpu, task, *disk, *bytes);
             }
         }
     }

@@ -122,15 +122,7 @@ pub(crate) const FLOORS: Floors = &[
     &["balance/dl_push", "balance/fair/newidle", "balance/fair/select", "balance/rt_pull"],
     &["balance/dl_pull", "balance/fair/periodic", "balance/rt_select"],
     // Entry points.
-    &[
-        "entry",
-        "entry/check_fair",
-        "entry/loaded",
-        "entry/plain_preempt",
-        "entry/plain_tick",
-        "entry/plain_ticks",
-        "entry/ticks",
-    ],
+    &["entry", "entry/check_fair", "entry/loaded", "entry/plain_preempt", "entry/plain_tick", "entry/ticks"],
     &["entry/scheduler"],
     &[
         "entry/admission",

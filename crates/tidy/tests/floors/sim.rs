@@ -7,8 +7,18 @@ pub(crate) const FLOORS: Floors = &[
     &["sketch"],
     &["costs", "outcome", "queue", "trace"],
     // The kernel.
-    &["kernel/words", "kernel/group_timers", "kernel/spread", "kernel/ticking"],
-    &["kernel/rq_lock"],
+    &[
+        "kernel/words",
+        "kernel/books",
+        "kernel/cache_lines",
+        "kernel/calls",
+        "kernel/group_timers",
+        "kernel/rules",
+        "kernel/softirq_threads",
+        "kernel/spread",
+        "kernel/ticking",
+    ],
+    &["kernel/rq_lock", "kernel/time", "kernel/timing"],
     &["kernel/cpu"],
     &["kernel/body"],
     &["kernel/state"],
@@ -29,7 +39,6 @@ pub(crate) const FLOORS: Floors = &[
         "kernel/totals",
         "kernel/wake",
     ],
-    &["kernel/lazy"],
     &["kernel"],
     // The devices.
     &["device/arrivals", "device/disk", "device/noise", "device/standstill"],
@@ -69,6 +78,5 @@ pub(crate) const FLOORS: Floors = &[
     &["admin"],
     // The owner of the four.
     &["machine"],
-    &["machine/quiet"],
     &["lib"],
 ];

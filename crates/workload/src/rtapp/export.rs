@@ -295,27 +295,7 @@ impl Writer<'_> {
                 self.cannot(&format!("time stamps (task {})", task.name));
                 return;
             }
-            Action::SyscallEnter
-            | Action::SyscallExit
-            | Action::CondResched
-            | Action::Down { .. }
-            | Action::SpinLock(_)
-            | Action::SpinUnlock(_)
-            | Action::PreemptDisable
-            | Action::PreemptEnable
-            | Action::IrqsOff(_)
-            | Action::BhDisable
-            | Action::BhEnable
-            | Action::Softirqs
-            | Action::SoftTimers
-            | Action::RcuLock
-            | Action::RcuUnlock
-            | Action::SynchronizeRcu
-            | Action::RcuPeriods
-            | Action::RcuBoost
-            | Action::Up { .. }
-            | Action::Read(_)
-            | Action::Io { .. } => {
+            Action::InKernel(_) => {
                 self.cannot(&format!("system calls (task {})", task.name));
                 return;
             }

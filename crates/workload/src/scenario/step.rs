@@ -12,7 +12,7 @@ use super::tree::Value;
 use super::{shared, times};
 use crate::assemble::Kind;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{Access, Action, ReadAction, ResourceId, ResourceKind, TimerMode, TimerRef};
+use crate::program::{Access, Action, KernelAction, ReadAction, ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::random::Dist;
 use crate::rtapp::RUNTIME_CHUNK;
 use zerolag_model::Duration;
@@ -111,8 +111,12 @@ impl Reader<'_> {
             Value::String(word) => match &**word {
                 "yield" => Some(Action::Yield),
                 "suspend" => self.suspend(scope),
-                "cond_resched" => self.in_syscall("cond_resched", item, mode).then_some(Action::CondResched),
-                "synchronize_rcu" => self.in_syscall("synchronize_rcu", item, mode).then_some(Action::SynchronizeRcu),
+                "cond_resched" => {
+                    self.in_syscall("cond_resched", item, mode).then_some(KernelAction::CondResched.into())
+                }
+                "synchronize_rcu" => {
+                    self.in_syscall("synchronize_rcu", item, mode).then_some(KernelAction::SynchronizeRcu.into())
+                }
                 other => {
                     let message = format!("step \"{other}\" is unknown or needs a value");
                     self.report.error_help(
@@ -162,11 +166,11 @@ impl Reader<'_> {
             self.report.error_help(span(entry.item), message, "write { syscall = [{ run = \"10us\" }] }");
             return;
         };
-        steps.push(Action::SyscallEnter, entry.key_span);
+        steps.push(KernelAction::SyscallEnter.into(), entry.key_span);
         for item in items.iter() {
             self.step(item, Mode::Kernel, scope, steps);
         }
-        steps.push(Action::SyscallExit, entry.key_span);
+        steps.push(KernelAction::SyscallExit.into(), entry.key_span);
     }
 
     /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`, `{ rcu_read = "50us" }`: computes without
@@ -175,11 +179,11 @@ impl Reader<'_> {
         let inside = self.in_syscall(entry.key, entry.item, mode);
         let Some(time) = times::dist(entry.key, entry.item, self.report).filter(|_| inside) else { return };
         let (begins, ends) = match entry.key {
-            "preempt_off" => (Action::PreemptDisable, Action::PreemptEnable),
-            "rcu_read" => (Action::RcuLock, Action::RcuUnlock),
-            _ => (Action::BhDisable, Action::BhEnable),
+            "preempt_off" => (KernelAction::PreemptDisable, KernelAction::PreemptEnable),
+            "rcu_read" => (KernelAction::RcuLock, KernelAction::RcuUnlock),
+            _ => (KernelAction::BhDisable, KernelAction::BhEnable),
         };
-        for action in [begins, Action::Kernel(time), ends] {
+        for action in [begins.into(), Action::Kernel(time), ends.into()] {
             steps.push(action, entry.key_span);
         }
     }
@@ -212,21 +216,21 @@ impl Reader<'_> {
                 self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
-            ("cond_resched", _) => {
-                (self.is_true(key, item) && self.in_syscall(key, item, mode)).then_some(Action::CondResched)
+            ("cond_resched", _) => (self.is_true(key, item) && self.in_syscall(key, item, mode))
+                .then_some(KernelAction::CondResched.into()),
+            ("synchronize_rcu", _) => (self.is_true(key, item) && self.in_syscall(key, item, mode))
+                .then_some(KernelAction::SynchronizeRcu.into()),
+            ("down_read", _) => rw(self).map(|semaphore| KernelAction::Down { semaphore, access: Access::Read }.into()),
+            ("up_read", _) => rw(self).map(|semaphore| KernelAction::Up { semaphore, access: Access::Read }.into()),
+            ("down_write", _) => {
+                rw(self).map(|semaphore| KernelAction::Down { semaphore, access: Access::Write }.into())
             }
-            ("synchronize_rcu", _) => {
-                (self.is_true(key, item) && self.in_syscall(key, item, mode)).then_some(Action::SynchronizeRcu)
-            }
-            ("down_read", _) => rw(self).map(|semaphore| Action::Down { semaphore, access: Access::Read }),
-            ("up_read", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Read }),
-            ("down_write", _) => rw(self).map(|semaphore| Action::Down { semaphore, access: Access::Write }),
-            ("up_write", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Write }),
-            ("spin_lock", _) => spin(self).map(Action::SpinLock),
-            ("spin_unlock", _) => spin(self).map(Action::SpinUnlock),
+            ("up_write", _) => rw(self).map(|semaphore| KernelAction::Up { semaphore, access: Access::Write }.into()),
+            ("spin_lock", _) => spin(self).map(|lock| KernelAction::SpinLock(lock).into()),
+            ("spin_unlock", _) => spin(self).map(|lock| KernelAction::SpinUnlock(lock).into()),
             ("irqs_off", _) => {
                 let inside = self.in_syscall(key, item, mode);
-                time(self).filter(|_| inside).map(Action::IrqsOff)
+                time(self).filter(|_| inside).map(|time| KernelAction::IrqsOff(time).into())
             }
             ("pipe_write", _) => self.pipe(key, item).map(|(pipe, bytes)| Action::PipeWrite { pipe, bytes }),
             ("pipe_read", _) => self.pipe(key, item).map(|(pipe, bytes)| Action::PipeRead { pipe, bytes }),
@@ -310,7 +314,7 @@ impl Reader<'_> {
             let help = format!("write [file.{name}] with disk and size");
             self.report.error_help(span(file.item), format!("there is no file `{name}`"), help);
         }
-        Some(Action::Read(ReadAction { file: known?, windows, setup: setup?, copy: copy? }))
+        Some(KernelAction::Read(ReadAction { file: known?, windows, setup: setup?, copy: copy? }).into())
     }
 
     /// `{ pipe_write = "p" }`, or `{ pipe_write = { pipe = "p", bytes = 4096 } }`.
@@ -340,7 +344,7 @@ impl Reader<'_> {
             return None;
         };
         let disk = self.named("disk", disk.item, ResourceKind::Disk(shared::DISK))?;
-        Some(Action::Io { disk, bytes })
+        Some(KernelAction::Io { disk, bytes }.into())
     }
 
     fn suspend(&mut self, scope: &TaskScope<'_>) -> Option<Action> {

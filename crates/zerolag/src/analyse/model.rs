@@ -11,7 +11,7 @@ use zerolag_analysis::Sporadic;
 use zerolag_model::{CpuMask, Duration, SchedAttr, Settings};
 use zerolag_workload::Program;
 use zerolag_workload::nature::Passing;
-use zerolag_workload::program::{Action, AffinityChange, Phase, ResourceId, TaskDef, TimerRef};
+use zerolag_workload::program::{Action, AffinityChange, KernelAction, Phase, ResourceId, TaskDef, TimerRef};
 use zerolag_workload::random::MAX_TIME;
 
 /// A task definition of the program.
@@ -118,7 +118,8 @@ fn oddities(program: &Program, task: &TaskDef, say: &mut impl FnMut(Assumption, 
         say(Assumption::Independent, Scope::All, reason);
     }
     if actions().any(|action| {
-        matches!(action, Action::Kernel(_) | Action::SpinLock(_) | Action::SyscallEnter | Action::IrqsOff(_))
+        use KernelAction::{IrqsOff, SpinLock, SyscallEnter};
+        matches!(action, Action::Kernel(_) | Action::InKernel(SpinLock(_) | SyscallEnter | IrqsOff(_)))
     }) {
         let reason = "it computes in kernel mode, where it may not be preempted at once".to_owned();
         say(Assumption::Preemptible, Scope::All, reason);
@@ -218,7 +219,7 @@ impl Reader<'_> {
         let wait = |what: String| Err(NoModel::Depends(what));
         let name = |at: &ResourceId| self.program.resources[at.index()].name.to_string();
         match action {
-            Action::Run(dist) | Action::Kernel(dist) | Action::IrqsOff(dist) => {
+            Action::Run(dist) | Action::Kernel(dist) | Action::InKernel(KernelAction::IrqsOff(dist)) => {
                 self.low = self.low.saturating_add(dist.bounds().low);
                 self.high = self.high.saturating_add(dist.bounds().high);
             }
@@ -255,8 +256,12 @@ impl Reader<'_> {
             Action::PipeRead { pipe, .. } | Action::PipeWrite { pipe, .. } => {
                 return wait(format!("it waits at the pipe {}", name(pipe)));
             }
-            Action::Read(_) | Action::Io { .. } => return wait("it waits for a disk".to_owned()),
-            Action::SynchronizeRcu => return wait("it waits for a grace period of RCU".to_owned()),
+            Action::InKernel(KernelAction::Read(_) | KernelAction::Io { .. }) => {
+                return wait("it waits for a disk".to_owned());
+            }
+            Action::InKernel(KernelAction::SynchronizeRcu) => {
+                return wait("it waits for a grace period of RCU".to_owned());
+            }
             Action::Lock(_)
             | Action::Unlock(_)
             | Action::Signal(_)
@@ -268,23 +273,25 @@ impl Reader<'_> {
             | Action::Yield
             | Action::Fork(_)
             | Action::Stamp(_)
-            | Action::SyscallEnter
-            | Action::SyscallExit
-            | Action::CondResched
-            | Action::Down { .. }
-            | Action::Up { .. }
-            | Action::SpinLock(_)
-            | Action::SpinUnlock(_)
-            | Action::PreemptDisable
-            | Action::PreemptEnable
-            | Action::BhDisable
-            | Action::BhEnable
-            | Action::Softirqs
-            | Action::SoftTimers
-            | Action::RcuLock
-            | Action::RcuUnlock
-            | Action::RcuPeriods
-            | Action::RcuBoost => {}
+            | Action::InKernel(
+                KernelAction::SyscallEnter
+                | KernelAction::SyscallExit
+                | KernelAction::CondResched
+                | KernelAction::Down { .. }
+                | KernelAction::Up { .. }
+                | KernelAction::SpinLock(_)
+                | KernelAction::SpinUnlock(_)
+                | KernelAction::PreemptDisable
+                | KernelAction::PreemptEnable
+                | KernelAction::BhDisable
+                | KernelAction::BhEnable
+                | KernelAction::Softirqs
+                | KernelAction::SoftTimers
+                | KernelAction::RcuLock
+                | KernelAction::RcuUnlock
+                | KernelAction::RcuPeriods
+                | KernelAction::RcuBoost,
+            ) => {}
         }
         Ok(())
     }

@@ -5,7 +5,6 @@
 //! `hrtick_start_fair`.
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
-use crate::entity::vtime::Vlag;
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::{FairRq, Tunables};
 use crate::queue::fair::{cfs, eevdf, slice};
@@ -126,25 +125,11 @@ pub(crate) enum Charged {
 }
 
 impl FairEntity {
-    /// Charges the entity for `delta` of run time that ends no request.
-    #[inline(always)]
-    pub(crate) fn run(&mut self, delta: Duration) {
-        self.vruntime = self.vruntime.plus(self.load.to_virtual(delta));
-        self.ran += delta;
-    }
-
-    /// The same a number of times.
-    #[inline(always)]
-    pub(crate) fn run_often(&mut self, delta: Duration, times: u64) {
-        let by = self.load.to_virtual(delta).as_nanos() * times.cast_signed();
-        self.vruntime = self.vruntime.plus(Vlag::from_nanos(by));
-        self.ran += delta * times;
-    }
-
     /// Charges the entity for `delta` of run time.
     #[inline(always)]
     pub(crate) fn charge(&mut self, algorithm: FairAlgorithm, delta: Duration, base_slice: Duration) -> Charged {
-        self.run(delta);
+        self.vruntime = self.vruntime.plus(self.load.to_virtual(delta));
+        self.ran += delta;
         match algorithm {
             FairAlgorithm::Eevdf if eevdf::charge(self, base_slice) == Resched::Now => Charged::IsDone,
             FairAlgorithm::Eevdf if !self.is_protected() => Charged::IsUnprotected,

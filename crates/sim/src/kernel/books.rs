@@ -1,0 +1,25 @@
+//! [`Books`]: what a run writes down: its records, and its counts.
+
+use crate::outcome::Stats;
+use crate::trace::Tracer;
+use zerolag_core::Tracing;
+use zerolag_model::{Instant, Record};
+
+/// The records and the counts of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Books {
+    pub(super) tracer: Tracer,
+    pub(super) stats: Stats,
+}
+
+impl Books {
+    pub(super) fn new(tracing: Tracing) -> Self {
+        Self { tracer: Tracer::new(tracing), stats: Stats::default() }
+    }
+
+    /// Cold and out of line, so that building a trace record does not bloat the hot caller.
+    #[cold]
+    pub(super) fn record(&mut self, now: Instant, record: Record) {
+        if record.at > now { self.tracer.push_later(record) } else { self.tracer.push(record) }
+    }
+}
