@@ -24,6 +24,7 @@
 
 mod container;
 mod error;
+mod formats;
 pub mod ftrace;
 pub mod groups;
 mod kernel;
@@ -39,6 +40,7 @@ mod place;
 pub mod replay;
 pub mod script;
 mod table;
+mod text;
 #[cfg(feature = "recordings")]
 mod trace_dat;
 pub mod zlt;

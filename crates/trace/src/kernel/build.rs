@@ -1,8 +1,9 @@
 //! From events of a kernel to records: identifies the tasks, and adds what the text does not
 //! contain.
 
-use super::Head;
-use super::event::{Context, Event, KernelEvent, TaskRef};
+use super::context::Context;
+use super::event::{Event, KernelEvent, TaskRef};
+use super::head::Head;
 use super::means::{self, Call};
 use super::tids::TidTable;
 use crate::container::Trace;

@@ -18,7 +18,7 @@
 //!
 //! Source: Linux v6.12 `tools/perf/util/ordered-events.c` (`OE_FLUSH__ROUND`).
 
-use super::{Events, FINISHED_ROUND, File, is_preparation};
+use super::file::{Events, FINISHED_ROUND, File, is_preparation};
 use crate::error::ReadError;
 use crate::kernel::Head;
 use crate::kernel::event::Event;

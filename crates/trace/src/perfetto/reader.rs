@@ -15,7 +15,8 @@ use super::packets::{self, Begin, PACKET};
 use super::schema::{CompactSched, Migrate, PiSetprio, ProcessTree, SystemInfo};
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::kernel::event::{Context, Event, KernelEvent, TaskRef, state_of};
+use crate::kernel::context::Context;
+use crate::kernel::event::{Event, KernelEvent, TaskRef, state_of};
 use crate::kernel::{self, Head};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -455,5 +456,4 @@ struct Fork {
 }
 
 #[cfg(test)]
-#[path = "reader_tests.rs"]
 mod tests;

@@ -23,7 +23,7 @@ use zerolag_model::{
 ///
 /// # Errors
 /// The error of the output.
-pub fn write(out: &mut impl Write, trace: &crate::Trace) -> io::Result<()> {
+pub fn write(out: &mut impl Write, trace: &crate::container::Trace) -> io::Result<()> {
     let mut writer = PerfettoWriter::new(out, &trace.meta)?;
     for record in &trace.records {
         writer.push(record)?;

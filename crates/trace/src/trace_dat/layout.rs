@@ -1,6 +1,5 @@
 //! Where in a file what is: versions 6 and 7.
 
-use super::damaged;
 use super::ring::Page;
 use crate::error::ReadError;
 use crate::kernel::raw::{ByteOrder, text_of};
@@ -10,7 +9,7 @@ use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Read;
-use zerolag_model::{Instant, MAX_CPUS};
+use zerolag_model::{CpuId, Instant, MAX_CPUS};
 
 /// What a file contains.
 pub(super) struct File<'a> {
@@ -50,6 +49,22 @@ pub(super) struct Part {
     /// Their place in the file.
     pub(super) range: Range<usize>,
     pub(super) is_packed: bool,
+}
+
+impl Part {
+    /// Returns its CPU.
+    pub(super) fn cpu(&self) -> Result<CpuId, ReadError> {
+        let cpu = CpuId(self.cpu);
+        let is_possible = cpu.index() < MAX_CPUS;
+        is_possible.then_some(cpu).ok_or_else(|| damaged(self.range.start, "pages are of a CPU beyond 4095"))
+    }
+
+    /// Returns the error of a mistake at a place of its pages. The place in a packed file is that
+    /// of the packed pages.
+    pub(super) fn damaged(&self, at: usize, reason: &str) -> ReadError {
+        let start = self.range.start;
+        damaged(if self.is_packed { start } else { start.saturating_add(at) }, reason)
+    }
 }
 
 /// Reads everything but events.
@@ -571,6 +586,10 @@ const TSC_TO_NS: u64 = 14;
 const HEADER_INFO: u64 = 16;
 const EVENT_FORMATS: u64 = 18;
 const BUFFER_TEXT: u64 = 22;
+
+fn damaged(offset: usize, reason: &str) -> ReadError {
+    ReadError::Damaged { format: "trace.dat", offset: offset as u64, reason: reason.to_owned() }
+}
 
 #[cfg(test)]
 mod tests {

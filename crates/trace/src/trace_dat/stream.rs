@@ -9,8 +9,8 @@
 //! * A mistake is met in order of time. Then the pages are read CPU by CPU, so that the error is
 //!   that of a file that is kept.
 
+use super::decode::next;
 use super::layout::{self, Buffer, Clock, Contents, File, Pages, Part};
-use super::next;
 use super::ring::Ring;
 use crate::error::ReadError;
 use crate::kernel::event::{Event, KernelEvent};

@@ -13,6 +13,7 @@
 
 mod core;
 mod sim;
+mod trace;
 mod zerolag;
 
 use std::path::Path;
@@ -22,7 +23,7 @@ type Floors = &'static [&'static [&'static str]];
 
 /// The crates whose floors are checked, by directory.
 pub(crate) const CRATES: &[(&str, Floors)] =
-    &[("core", core::FLOORS), ("sim", sim::FLOORS), ("zerolag", zerolag::FLOORS)];
+    &[("core", core::FLOORS), ("trace", trace::FLOORS), ("sim", sim::FLOORS), ("zerolag", zerolag::FLOORS)];
 
 /// A room of a table and the floor on which it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use super::*;
 use zerolag_model::{Record, TraceEvent};
 
 fn recorded() -> Trace {
-    Trace::from_bytes(include_bytes!("../../tests/data/mixed-2cpu.perf.txt.gz")).expect("a recorded trace")
+    Trace::from_bytes(include_bytes!("../../../tests/data/mixed-2cpu.perf.txt.gz")).expect("a recorded trace")
 }
 
 fn written(trace: &Trace) -> Vec<u8> {
@@ -145,7 +145,7 @@ fn of_compact(sched: CompactSched) -> Packet {
 #[test]
 fn compact_switches_of_a_phone_name_their_threads_and_processes() {
     // Written by Perfetto's own schema, the same arrays as above.
-    let trace = Trace::from_bytes(include_bytes!("../../tests/data/compact-phone.pftrace")).expect("a trace");
+    let trace = Trace::from_bytes(include_bytes!("../../../tests/data/compact-phone.pftrace")).expect("a trace");
     let ours = read(&file(&[of_compact(compact())])).expect("a trace");
     assert_eq!(switches(&ours), switches(&trace));
     // The first switch only tells which thread runs from then on.
