@@ -24,6 +24,8 @@
 
 mod container;
 mod error;
+#[cfg(feature = "recordings")]
+mod file_bytes;
 mod formats;
 pub mod ftrace;
 pub mod groups;
@@ -35,8 +37,6 @@ mod packed;
 mod perf_data;
 #[cfg(feature = "recordings")]
 pub mod perfetto;
-#[cfg(feature = "recordings")]
-mod place;
 pub mod replay;
 pub mod script;
 mod table;

@@ -2,13 +2,13 @@
 
 use super::layout::{self, Attr, Next, Record, Sample};
 use crate::error::ReadError;
+use crate::file_bytes::FileBytes;
 use crate::kernel::context::Context;
 use crate::kernel::event::{Event, KernelEvent, TaskRef};
 use crate::kernel::head::Head;
 use crate::kernel::raw::{ByteOrder, Decoder, text_of};
 use crate::kernel::tids::TidTable;
 use crate::kernel::tracing_data;
-use crate::place::Place;
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -64,7 +64,7 @@ impl Section {
 impl File {
     /// Reads what stands before the records, and what they say of each other; returns where they
     /// are.
-    pub(super) fn read(place: Place<'_>) -> Result<(Self, Range<usize>), ReadError> {
+    pub(super) fn read(place: FileBytes<'_>) -> Result<(Self, Range<usize>), ReadError> {
         let head = place.range(0..16)?;
         let order = if head.starts_with(b"PERFILE2") { ByteOrder::Little } else { ByteOrder::Big };
         let header = order.u64(&head, 8).ok_or_else(|| damaged(place.len(), "its header is cut off"))?;
@@ -72,7 +72,7 @@ impl File {
         let data = if header == PIPE_HEADER { PIPE_HEADER as usize..place.len() } else { file.header(place)? };
         // What a file needs stands behind its records, so these are not read once more for what a
         // stream meets.
-        file.is_prepared = file.is_pipe || file.known.is_empty() || matches!(place, Place::Memory(_));
+        file.is_prepared = file.is_pipe || file.known.is_empty() || matches!(place, FileBytes::Memory(_));
         if file.is_prepared {
             file.prepare(place, data.clone())?;
         }
@@ -84,7 +84,7 @@ impl File {
     }
 
     /// Reads the header and the parts that it names; returns where the records are.
-    fn header(&mut self, place: Place<'_>) -> Result<Range<usize>, ReadError> {
+    fn header(&mut self, place: FileBytes<'_>) -> Result<Range<usize>, ReadError> {
         self.is_pipe = false;
         let (order, len, bytes) = (self.order, place.len(), place.range(0..HEADER)?);
         let word = |at: usize| order.u64(&bytes, at).ok_or_else(|| damaged(len, "its header is cut off"));
@@ -120,7 +120,7 @@ impl File {
     }
 
     /// Reads the events of a file: an attr each, and where its ids are.
-    fn file_attrs(&mut self, place: Place<'_>, section: Section, size: u64) -> Result<(), ReadError> {
+    fn file_attrs(&mut self, place: FileBytes<'_>, section: Section, size: u64) -> Result<(), ReadError> {
         let wrong = |at| damaged(at, "the list of its events is damaged");
         let range = section.range(place.len()).ok_or_else(|| wrong(24))?;
         let size =
@@ -152,12 +152,12 @@ impl File {
 
     /// Reads the records that tell how others are to be read, which a pipe has at its start, and
     /// collects packed ones.
-    fn prepare(&mut self, place: Place<'_>, range: Range<usize>) -> Result<(), ReadError> {
+    fn prepare(&mut self, place: FileBytes<'_>, range: Range<usize>) -> Result<(), ReadError> {
         place.records(self.order, range, |record| self.prepare_by(place, record)).map(drop)
     }
 
     #[inline]
-    fn prepare_by(&mut self, place: Place<'_>, record: &Record<'_>) -> Result<(), ReadError> {
+    fn prepare_by(&mut self, place: FileBytes<'_>, record: &Record<'_>) -> Result<(), ReadError> {
         let body = record.body;
         match record.kind {
             HEADER_ATTR if self.is_pipe => {
@@ -186,9 +186,9 @@ impl File {
         Ok(())
     }
 
-    fn pack(&mut self, place: Place<'_>, body: &[u8]) {
+    fn pack(&mut self, place: FileBytes<'_>, body: &[u8]) {
         self.is_packed = true;
-        if matches!(place, Place::Memory(_)) {
+        if matches!(place, FileBytes::Memory(_)) {
             self.packed.extend_from_slice(body);
         }
     }

@@ -28,9 +28,9 @@ mod window;
 
 use crate::container::Trace;
 use crate::error::ReadError;
+use crate::file_bytes::FileBytes;
 use crate::kernel;
 use crate::kernel::event::Event;
-use crate::place::Place;
 use file::{Events, File, unpack};
 use zerolag_model::Instant;
 
@@ -46,7 +46,7 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 /// # Errors
 /// It is damaged or cut off, or was recorded without CPU, time or payload of events.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let (file, data) = File::read(Place::Memory(bytes))?;
+    let (file, data) = File::read(FileBytes::Memory(bytes))?;
     let unpacked = unpack(&file.packed, data.start)?;
     let (mut events, mut found) = (Events::of(&file), Vec::new());
     let end = events.records(bytes, data, &mut found)?;

@@ -2,9 +2,9 @@
 
 use super::ring::Page;
 use crate::error::ReadError;
+use crate::file_bytes::FileBytes;
 use crate::kernel::raw::{ByteOrder, text_of};
 use crate::kernel::tracing_data::{Cursor, Decoders};
-use crate::place::Place;
 use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -71,10 +71,10 @@ impl Part {
 ///
 /// # Errors
 /// The file is damaged, cut off or of another version.
-pub(super) fn read(place: Place<'_>) -> Result<File<'_>, ReadError> {
+pub(super) fn read(place: FileBytes<'_>) -> Result<File<'_>, ReadError> {
     let mut size = match place {
-        Place::Memory(bytes) => bytes.len(),
-        Place::File(..) => HEAD,
+        FileBytes::Memory(bytes) => bytes.len(),
+        FileBytes::File(..) => HEAD,
     };
     loop {
         let head = place.range(0..size)?;
@@ -150,7 +150,7 @@ enum Packing {
 }
 
 struct Reader<'a> {
-    place: Place<'a>,
+    place: FileBytes<'a>,
     file: File<'a>,
     /// The bytes that were unpacked until now.
     unpacked: u64,
@@ -436,7 +436,7 @@ impl Pages {
     pub(super) fn more(
         &mut self,
         file: &File<'_>,
-        place: Place<'_>,
+        place: FileBytes<'_>,
         unpacked: &mut u64,
         to: &mut Vec<u8>,
     ) -> Result<bool, ReadError> {
@@ -468,7 +468,7 @@ impl File<'_> {
     /// Packed pages are damaged, or too long.
     pub(super) fn pages<'b>(
         &self,
-        place: Place<'b>,
+        place: FileBytes<'b>,
         part: &Part,
         unpacked: &mut u64,
     ) -> Result<Cow<'b, [u8]>, ReadError> {
@@ -481,7 +481,7 @@ impl File<'_> {
     }
 
     /// Unpacks a part behind its packed and its unpacked size, and moves on behind it.
-    fn chunk(&self, place: Place<'_>, next: &mut usize, unpacked: &mut u64) -> Result<Vec<u8>, ReadError> {
+    fn chunk(&self, place: FileBytes<'_>, next: &mut usize, unpacked: &mut u64) -> Result<Vec<u8>, ReadError> {
         let at = *next;
         let cut = || damaged(at, "a packed part is cut off");
         let sizes = place.range(at..at.saturating_add(8))?;
@@ -602,7 +602,7 @@ mod tests {
         bytes.extend(size.to_le_bytes());
         bytes.extend(packed);
         let file = File { packing, ..File::new(ByteOrder::Little) };
-        file.chunk(Place::Memory(&bytes), &mut 0, &mut 0).map_err(|error| error.to_string())
+        file.chunk(FileBytes::Memory(&bytes), &mut 0, &mut 0).map_err(|error| error.to_string())
     }
 
     /// trace-cmd 3.1 of Debian has no zlib, others do.

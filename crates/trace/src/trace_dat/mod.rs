@@ -28,11 +28,11 @@ mod stream;
 
 use crate::container::Trace;
 use crate::error::ReadError;
+use crate::file_bytes::FileBytes;
 use crate::ftrace;
 use crate::kernel::event::KernelEvent;
 use crate::kernel::tracing_data::MAGIC;
 use crate::kernel::{self, Head};
-use crate::place::Place;
 use decode::next;
 use layout::{Buffer, Clock, Contents, File};
 use ring::Ring;
@@ -50,7 +50,7 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 /// # Errors
 /// It is damaged or cut off, of another version, or its clock does not tell the time.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let place = Place::Memory(bytes);
+    let place = FileBytes::Memory(bytes);
     let file = layout::read(place)?;
     let mut unpacked = 0;
     for content in &file.contents {

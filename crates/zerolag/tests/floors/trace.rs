@@ -5,7 +5,7 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     // Words: descriptions of a run, names of formats, bytes and texts of files, tables of ids.
-    &["formats", "groups", "meta", "place", "table", "text"],
+    &["file_bytes", "formats", "groups", "meta", "table", "text"],
     &["container", "error"],
     &["packed", "replay", "script"],
     // The events of a kernel, and a trace from them.

@@ -61,7 +61,7 @@ fn file(packets: &[Packet]) -> Vec<u8> {
     bytes
 }
 
-fn bundle(cpu: u32, lost: Option<bool>, events: Vec<(u64, u32, What)>) -> Packet {
+fn bundle(cpu: u32, lost: Option<bool>, events: Vec<(u64, u32, FtracePayload)>) -> Packet {
     let event = |(timestamp, pid, what)| FtraceEvent {
         timestamp: Some(timestamp),
         pid: Some(pid),
@@ -77,10 +77,10 @@ fn bundle(cpu: u32, lost: Option<bool>, events: Vec<(u64, u32, What)>) -> Packet
     Packet { ftrace_events: Some(bundle), ..Packet::default() }
 }
 
-fn switch(prev: i32, prev_state: i64, next: i32) -> What {
+fn switch(prev: i32, prev_state: i64, next: i32) -> FtracePayload {
     let comm = |pid: i32| Some(if pid == 0 { "swapper".to_owned() } else { format!("t{pid}") });
     let prio = |pid| Some(if pid == 0 { 120 } else { 100 });
-    What::Switch(Switch {
+    FtracePayload::Switch(Switch {
         prev_comm: comm(prev),
         prev_pid: Some(prev),
         prev_prio: prio(prev),
@@ -93,7 +93,8 @@ fn switch(prev: i32, prev_state: i64, next: i32) -> What {
 
 #[test]
 fn plain_events_new_threads_and_lost_events_are_read() {
-    let new = What::NewTask(NewTask { pid: Some(8), comm: Some("child".to_owned()), clone_flags: Some(0x10000) });
+    let new =
+        FtracePayload::NewTask(NewTask { pid: Some(8), comm: Some("child".to_owned()), clone_flags: Some(0x10000) });
     let tree = ProcessTree {
         processes: Vec::new(),
         threads: vec![super::super::schema::Thread { tid: 7, name: "main".to_owned(), tgid: 7 }],
