@@ -13,10 +13,10 @@
 //!
 //! Lock order: run queues by CPU; the body of a task; timers, trace or recorder.
 
-use crate::engine::{Engine, Queue};
-use crate::relay;
+use crate::riders;
+use crate::state::engine::{Engine, Queue};
+use crate::state::task::Task;
 use crate::sync::{QueueGuard, thread};
-use crate::task::Task;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -260,10 +260,10 @@ impl<'e> Caller<'e> {
     /// With a lock for each, the thread of the clock woke 100,000 tasks in 0.3 s: each time, it had
     /// to wait for a lock that a CPU had just taken to run the task before.
     ///
-    /// Of many tasks some are placed, and the others ride on their turns ([`relay`]).
+    /// Of many tasks some are placed, and the others ride on their turns ([`relay`](crate::relay)).
     pub(crate) fn wake_all(&mut self, mut tasks: Vec<Arc<Task>>) {
         tasks.sort_by_key(|task| (task.cpu(), task.group.id));
-        let riders = relay::riders_for(self.engine, tasks.len());
+        let riders = riders::riders_for(self.engine, tasks.len());
         let mut tasks = tasks.into_iter().peekable();
         let mut locked: Option<(CpuId, QueueGuard<'e, Queue>)> = None;
         let mut count = 0;
@@ -276,7 +276,7 @@ impl<'e> Caller<'e> {
                 continue;
             };
             if riders > 0 {
-                let rides = std::iter::from_fn(|| tasks.next_if(|next| relay::rides_with(&task, next)));
+                let rides = std::iter::from_fn(|| tasks.next_if(|next| riders::rides_with(&task, next)));
                 let riders: Vec<_> = rides.take(riders).collect();
                 if !riders.is_empty() {
                     task.carry(riders);
@@ -542,11 +542,12 @@ pub(crate) enum Switched {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::clock::TimeSource;
-    use crate::engine::Parts;
-    use crate::group::{Group, GroupState};
+    use crate::group::Group;
     use crate::reactor::Reactor;
-    use crate::report::Hooks;
+    use crate::state::engine::Parts;
+    use crate::state::group::GroupState;
+    use crate::state::info::Hooks;
+    use crate::state::time_source::TimeSource;
     use std::sync::atomic::AtomicU64;
     use zerolag_core::{Config, Scheduler};
     use zerolag_model::{KernelVersion, Topology};

@@ -1,10 +1,10 @@
 //! Cooperation: [`checkpoint`] and [`yield_now`], and the thread-local link from a thread to its
 //! CPU.
 
-use crate::engine::Engine;
 use crate::marks::{Marks, Pair, Signals, Site};
+use crate::state::engine::Engine;
+use crate::state::task::Task;
 use crate::sync::AtomicBool;
-use crate::task::Task;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::Location;
@@ -59,6 +59,13 @@ pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, signals: Arc<Signals>) 
 /// Notes which runtime has started this thread.
 pub(crate) fn join_runtime(owner: usize) {
     OWNER.with(|place| place.set(Some(owner)));
+}
+
+impl Engine {
+    /// Returns whether this thread belongs to the runtime.
+    pub(crate) fn owns_this_thread(&self) -> bool {
+        owner() == Some(self.address())
+    }
 }
 
 /// Runs a function on a thread of the runtime, and returns the tasks of the runtime that it woke

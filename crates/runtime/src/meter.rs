@@ -59,6 +59,11 @@ impl ThreadClock {
     }
 }
 
+/// Returns the CPU time of this thread.
+pub(crate) fn own_cpu_time() -> Duration {
+    ThreadClock::own().read().unwrap_or(Duration::ZERO)
+}
+
 /// Time that has been measured since it was taken last.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Measured {

@@ -18,8 +18,9 @@
 use crate::boost::settle;
 use crate::coop;
 use crate::marks::Site;
+use crate::state::lock::{Line, PLAIN, State, Waiter, presses};
+use crate::state::task::{Kind, Task};
 use crate::sync::Mutex as RawMutex;
-use crate::task::{Kind, Task};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -28,42 +29,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-use zerolag_core::{Lent, WaitQueue};
-use zerolag_model::{Nice, Prio, TaskId};
-
-/// The holder and the waiters of a lock.
-///
-/// Every decision is one critical section of `state`: a lock that is free has no waiters, so no
-/// task can take it between the arrival of a waiter and the grant. Loans are brought up to date
-/// after the section, by [`settle`].
-#[derive(Debug, Default)]
-pub(crate) struct Line {
-    state: RawMutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_held: bool,
-    /// The task that holds the lock; `None` if the holder is a thread outside the runtime.
-    holder: Option<Arc<Task>>,
-    /// The tickets of the waiters, most urgent first.
-    queue: WaitQueue,
-    waiters: Vec<Waiter>,
-    /// The tickets in the queue whose loans would change a fair task of nice 0.
-    pressing: usize,
-    tickets: u32,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    ticket: TaskId,
-    task: Option<Arc<Task>>,
-    lends: Lent,
-    /// `None` once it was called.
-    waker: Option<Waker>,
-    /// The lock has been handed to this waiter, which has not taken it yet.
-    is_granted: bool,
-}
+use zerolag_core::Lent;
+use zerolag_model::TaskId;
 
 /// The result of an attempt to take a lock.
 enum Came {
@@ -71,14 +38,6 @@ enum Came {
     Waits(TaskId),
     /// The task is in a poll that runs at nice 19: it comes again in the next one.
     TooSlow,
-}
-
-/// The loan of a fair task of nice 0.
-const PLAIN: Lent = Lent::Prio(Prio::from_nice(Nice::ZERO));
-
-/// Returns whether a loan changes a fair task of nice 0.
-pub(crate) fn presses(lends: Lent) -> bool {
-    lends.beats(PLAIN)
 }
 
 /// Returns whether a task changes neither by a loan that does not press, nor by its end: it has no
@@ -90,16 +49,10 @@ fn is_indifferent(task: &Task) -> bool {
         && task.group.limited().is_none()
 }
 
-impl State {
-    fn push(&mut self, waiter: Waiter) {
-        self.queue.push_lender(waiter.ticket, waiter.lends);
-        self.pressing += usize::from(presses(waiter.lends));
-        self.waiters.push(waiter);
-    }
-
+impl State<Task> {
     /// Gives the lock to a task, which is taken. Returns `false` if the task is in a poll
     /// that is too slow to hold a lock.
-    fn grant(&mut self, line: &Arc<Line>, task: &mut Option<Arc<Task>>) -> bool {
+    fn grant(&mut self, line: &Arc<Line<Task>>, task: &mut Option<Arc<Task>>) -> bool {
         debug_assert!(!self.is_held, "a lock has one holder");
         if task.as_ref().is_some_and(|task| !add(&task.ties().held, line, task)) {
             return false;
@@ -107,15 +60,11 @@ impl State {
         (self.is_held, self.holder) = (true, task.take());
         true
     }
-
-    fn place_of(&self, ticket: TaskId) -> Option<usize> {
-        self.waiters.iter().position(|waiter| waiter.ticket == ticket)
-    }
 }
 
 /// Adds a lock to those that a task holds or waits for. Returns `false` if the task is in a poll
 /// that is too slow for locks; it becomes slow only while it has none, under the lock of the list.
-fn add(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>, task: &Task) -> bool {
+fn add(list: &RawMutex<Vec<Arc<Line<Task>>>>, line: &Arc<Line<Task>>, task: &Task) -> bool {
     let mut list = list.lock();
     let is_fast = !task.is_slow.load(Ordering::Relaxed);
     if is_fast {
@@ -126,7 +75,7 @@ fn add(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>, task: &Task) -> bool {
 
 /// Removes a lock from those that a task holds or waits for; once, since a task can wait for a lock
 /// with several futures.
-fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
+fn strike(list: &RawMutex<Vec<Arc<Line<Task>>>>, line: &Arc<Line<Task>>) {
     let mut list = list.lock();
     if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, line)) {
         list.swap_remove(place);
@@ -134,7 +83,7 @@ fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
 }
 
 /// Returns the locks that a task holds, or those that it waits for.
-fn list_of(task: &Task, holds: bool) -> &RawMutex<Vec<Arc<Line>>> {
+fn list_of(task: &Task, holds: bool) -> &RawMutex<Vec<Arc<Line<Task>>>> {
     if holds { &task.ties().held } else { &task.ties().waits_for }
 }
 
@@ -142,25 +91,7 @@ fn is_same(one: Option<&Arc<Task>>, other: Option<&Arc<Task>>) -> bool {
     one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
-impl Line {
-    /// Returns the loan of the most urgent waiter.
-    pub(crate) fn most_urgent(&self) -> Option<Lent> {
-        let state = self.state.lock();
-        let first = state.queue.first()?;
-        state.place_of(first).map(|place| state.waiters[place].lends)
-    }
-
-    /// Returns the task that holds the lock.
-    pub(crate) fn holder(&self) -> Option<Arc<Task>> {
-        self.state.lock().holder.clone()
-    }
-
-    /// Returns the tasks that wait for the lock; `None` is a thread outside the runtime.
-    pub(crate) fn waiters(&self) -> Vec<Option<Arc<Task>>> {
-        let state = self.state.lock();
-        state.waiters.iter().filter(|waiter| !waiter.is_granted).map(|waiter| waiter.task.clone()).collect()
-    }
-
+impl Line<Task> {
     /// Takes the lock if it is free; then `task` is taken as well.
     fn try_take(self: &Arc<Self>, task: &mut Option<Arc<Task>>) -> bool {
         let mut state = self.state.lock();
@@ -307,7 +238,7 @@ impl Line {
     pub(crate) fn lends_anew(&self, task: &Arc<Task>, lends: Lent) -> bool {
         let mut state = self.state.lock();
         let State { queue, waiters, pressing, .. } = &mut *state;
-        let own = |waiter: &&mut Waiter| is_same(waiter.task.as_ref(), Some(task)) && waiter.lends != lends;
+        let own = |waiter: &&mut Waiter<Task>| is_same(waiter.task.as_ref(), Some(task)) && waiter.lends != lends;
         let mut is_changed = false;
         for waiter in waiters.iter_mut().filter(|waiter| !waiter.is_granted).filter(own) {
             let before = std::mem::replace(&mut waiter.lends, lends);
@@ -346,7 +277,7 @@ impl Line {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Mutex<T> {
-    line: Arc<Line>,
+    line: Arc<Line<Task>>,
     /// The value while the lock is free; the guard has it otherwise.
     value: RawMutex<Option<Box<T>>>,
 }
@@ -474,7 +405,8 @@ impl<T> Drop for Guard<'_, T> {
 mod tests {
     use super::*;
     use crate::caller::tests::engine;
-    use crate::group::{Group, GroupState};
+    use crate::group::Group;
+    use crate::state::group::GroupState;
 
     /// A future that waits for a lock moves to a task whose poll is too slow for locks: it keeps
     /// its place in the name of the first task until the second one is polled anew.
@@ -487,7 +419,7 @@ mod tests {
         let engine = engine();
         let root = Group { state: GroupState::root(&engine) };
         let [first, second] = [(); 2].map(|()| root.spawn(async {}).expect("room").task.clone());
-        let line = Arc::<Line>::default();
+        let line = Arc::<Line<Task>>::default();
         assert!(line.try_take(&mut None));
         let Came::Waits(ticket) = line.take_or_queue_up(Some(&first), Waker::noop()) else {
             unreachable!("it is held")

@@ -59,9 +59,11 @@
 //! ([`task`](crate::task)), so a wakeup only sets `is_notified`.
 
 use crate::caller::{Caller, Switched};
-use crate::engine::Engine;
+use crate::state::body::Body;
+use crate::state::engine::Engine;
+use crate::state::task::Task;
+use crate::switch::{note_switch, schedule};
 use crate::sync::MutexGuard;
-use crate::task::{Body, Kind, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zerolag_core::call::{Call, Place};
@@ -70,19 +72,6 @@ use zerolag_model::CpuId;
 
 /// The task that a CPU polls next, and the owner of the turn if that is another one.
 pub(crate) type Running = (Option<Arc<Task>>, Option<Arc<Task>>);
-
-impl Task {
-    /// Returns whether it can take part in a relay, by what does not change while it is polled.
-    fn can_relay(&self) -> bool {
-        self.kind == Kind::Plain && !self.is_inheriting.load(Ordering::Acquire) && !self.is_in_kernel()
-    }
-}
-
-impl Engine {
-    fn can_relay(&self) -> bool {
-        self.trace.is_none() && self.detached.load(Ordering::Relaxed) == 0
-    }
-}
 
 /// Makes a task the runner of a turn, if it sleeps and is like the owner.
 fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
@@ -102,28 +91,6 @@ fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
     drop(body);
     runner.last_cpu.store(cpu.0, Ordering::Relaxed);
     true
-}
-
-/// How many tasks have to wake at once for some of them to ride, and how many ride on a turn at
-/// most. Orders of steps are tried with few tasks.
-const MANY: usize = if cfg!(test) { 3 } else { 64 };
-const RIDERS: usize = 31;
-
-/// Returns how many tasks ride on a turn if `count` tasks wake at once; 0 if none do. Every CPU has
-/// two leads or more, if the tasks are spread evenly.
-pub(crate) fn riders_for(engine: &Engine, count: usize) -> usize {
-    let leads = if cfg!(test) { 1 } else { 2 * engine.cpus.len() };
-    if count < MANY || !engine.can_relay() { 0 } else { (count / leads).saturating_sub(1).min(RIDERS) }
-}
-
-/// Returns whether a task can ride on the turn of another one: both are to run on the same CPU.
-pub(crate) fn rides_with(lead: &Task, rider: &Task) -> bool {
-    lead.can_relay()
-        && rider.can_relay()
-        && !rider.is_bound
-        && !rider.is_long.load(Ordering::Relaxed)
-        && lead.cpu() == rider.cpu()
-        && Arc::ptr_eq(&lead.group, &rider.group)
 }
 
 /// Makes the next rider of a turn its runner. One that cannot be is woken.
@@ -230,7 +197,7 @@ pub(crate) fn go_on(
         Caller::new(engine, cpu).wake_here(&next);
     }
     // [4] It stays if it was woken.
-    (crate::worker::schedule(engine, cpu, Some(owner), Leave::Block), None)
+    (schedule(engine, cpu, Some(owner), Leave::Block), None)
 }
 
 /// Ends a runner whose future is done.
@@ -270,7 +237,7 @@ pub(crate) fn part(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &
         body.is_relaying = false;
         if body.is_notified { Leave::Preempted } else { Leave::Block }
     };
-    crate::worker::schedule(engine, cpu, Some(owner), why)
+    schedule(engine, cpu, Some(owner), why)
 }
 
 /// Marks a runner whose CPU is handed over: it sleeps for the scheduler, and is in the middle of
@@ -292,6 +259,6 @@ pub(crate) fn leave_behind(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, r
     }
     match switched {
         Switched::Stays => Some(owner),
-        Switched::To(next) => crate::worker::note_switch(engine, cpu, next),
+        Switched::To(next) => note_switch(engine, cpu, next),
     }
 }

@@ -1,6 +1,8 @@
 //! [`AbortOnDrop`] and [`JoinSet`]: tasks that do not outlive their owner.
 
-use crate::{JoinError, JoinHandle, SpawnError, TaskBuilder};
+use crate::spawn::{SpawnError, TaskBuilder};
+use crate::state::job::JoinError;
+use crate::task::JoinHandle;
 use futures_util::stream::{FuturesUnordered, Stream};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -32,6 +34,13 @@ impl<T> AbortOnDrop<T> {
     #[must_use = "the task continues if the handle is dropped"]
     pub fn detach(mut self) -> JoinHandle<T> {
         self.0.take().expect(HERE)
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Makes a handle that aborts the task when it is dropped.
+    pub const fn abort_on_drop(self) -> AbortOnDrop<T> {
+        AbortOnDrop::new(self)
     }
 }
 

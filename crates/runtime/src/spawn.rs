@@ -4,9 +4,10 @@ use crate::blocking;
 use crate::caller::Caller;
 use crate::coop;
 use crate::group::Group;
-use crate::job;
-use crate::task::{NewTask, Task};
-use crate::{JoinHandle, to_model};
+use crate::state::job;
+use crate::state::task::{NewTask, Task};
+use crate::task::JoinHandle;
+use crate::units::to_model;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -179,5 +180,39 @@ impl TaskBuilder {
     {
         let call = blocking::Call::new(self.group.engine(), &self.group.state, run);
         self.spawn(call)
+    }
+}
+
+impl Group {
+    /// Starts building a task in this group.
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder::new(self.clone())
+    }
+
+    /// Starts a task of nice 0 in this group.
+    ///
+    /// # Errors
+    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.task().spawn(future)
+    }
+
+    /// Runs a function that blocks or computes on a thread of its own, at the expense of this
+    /// group. See [`TaskBuilder::spawn_blocking`].
+    ///
+    /// # Errors
+    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
+    #[track_caller]
+    pub fn spawn_blocking<F, T>(&self, run: F) -> Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.task().spawn_blocking(run)
     }
 }

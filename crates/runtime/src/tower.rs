@@ -23,8 +23,12 @@
 //! Groups that had no request for a while are removed when a request of another tenant needs a new
 //! group, or by [`GroupLayer::collect`].
 
+use crate::group::{Group, GroupBuilder, Usage};
+use crate::spawn::{SpawnError, TaskBuilder};
+use crate::state::job::JoinError;
 use crate::sync::Mutex;
-use crate::{Group, GroupBuilder, JoinError, TaskBuilder, Usage, to_model, to_std};
+use crate::time::Sleep;
+use crate::units::{to_model, to_std};
 use futures_util::future::{Either, select};
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
@@ -489,7 +493,7 @@ impl<Req, Res, K> Shared<Req, Res, K> {
         Res: Send + 'static,
     {
         let Some(within) = within else { return self.serve(inner, request, place, None).await };
-        let ends = crate::time::Sleep::within(self.parent.engine(), within);
+        let ends = Sleep::within(self.parent.engine(), within);
         let served = pin!(self.serve(inner, request, place, Some(within)));
         match select(served, ends).await {
             Either::Left((served, _)) => served,
@@ -535,7 +539,7 @@ impl<Req, Res, K> Shared<Req, Res, K> {
                 Err(JoinError::Panicked(with)) => resume_unwind(with),
                 Err(JoinError::Aborted) => Shed::soon(ShedReason::Ended),
             },
-            Err(crate::SpawnError::Ended) => Shed::soon(ShedReason::Ended),
+            Err(SpawnError::Ended) => Shed::soon(ShedReason::Ended),
             Err(refused) => Shed::soon(ShedReason::Refused(refused.to_string())),
         };
         Ok((self.shed)(&shed))

@@ -23,19 +23,20 @@
 //! others wait in the [`pool`](crate::pool) for another CPU.
 
 use crate::boost::settle;
-use crate::caller::{Caller, Switched};
-use crate::clock;
+use crate::caller::Caller;
 use crate::coop;
-use crate::engine::Engine;
-use crate::hold_back::{Adrift, COUNTS_FOR};
-use crate::marks::Signals;
-use crate::meter::{Measured, ThreadClock};
-use crate::patience::{Request, Sample};
+use crate::hold_back::COUNTS_FOR;
+use crate::meter::{Measured, ThreadClock, own_cpu_time};
+use crate::patience::{Request, SLOW_AFTER, Sample, slow};
 use crate::relay;
 use crate::spare::Standing;
-use crate::sync::park;
-use crate::sync::thread::{self, Thread};
-use crate::task::{Detached, Task};
+use crate::state::body::Detached;
+use crate::state::detached::Adrift;
+use crate::state::engine::Engine;
+use crate::state::seat::Polling;
+use crate::state::task::Task;
+use crate::switch::schedule;
+use crate::sync::{park, thread};
 use futures_util::task::waker_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,75 +44,8 @@ use std::task::{Context, Poll};
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
 
-/// The CPU time that the threads which have lost their CPU get at their old priority, in equal
-/// parts. With 50 ms for each of them, eight polls of 50 ms competed with the CPUs of the scheduler
-/// as equals, and requests waited for 16 ms.
-pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(50);
-
 /// The shortest time between two looks at such a thread.
 const SLOW_AGAIN: Duration = Duration::from_millis(5);
-
-/// The seat of a CPU: the thread that runs the CPU's tasks.
-#[derive(Debug, Default)]
-pub(crate) struct Seat {
-    /// Incremented whenever another thread takes the seat.
-    turn: u64,
-    thread: Option<Thread>,
-    /// The thread's id in the kernel.
-    tid: Option<rustix::thread::Pid>,
-    polling: Option<Polling>,
-    /// What the thread is told.
-    signals: Arc<Signals>,
-}
-
-/// A poll in progress.
-#[derive(Debug)]
-struct Polling {
-    task: Arc<Task>,
-    /// The task on whose turn it is polled, if that is another one ([`relay`]).
-    owner: Option<Arc<Task>>,
-    /// When it began; in a relay `None` until a tick has seen it.
-    began: Option<Instant>,
-    /// It was seen at a tick.
-    is_seen: bool,
-    /// The CPU time of its thread at the last tick.
-    seen: Option<Duration>,
-    /// Set when the poll is first seen to ignore a request to yield.
-    asked: Option<Request>,
-    /// A tick has found it longer than allowed.
-    is_long: bool,
-}
-
-impl Seat {
-    /// Returns whether the poll has slept since the last tick, in a system call. The scheduler does
-    /// not see it, since no time is charged.
-    fn sleeps(&mut self, tick: Duration) -> bool {
-        let (Some(polling), Some(tid)) = (&mut self.polling, self.tid) else { return false };
-        let used = ThreadClock::of(tid).read();
-        let before = std::mem::replace(&mut polling.seen, used);
-        let (Some(used), Some(before)) = (used, before) else { return false };
-        used.saturating_sub(before) < tick / 10 && Sample::of(tid).is_some_and(|sample| sample.sleeps)
-    }
-
-    /// Returns whether a request to yield has been ignored.
-    fn is_overdue(&self, engine: &Engine, now: Instant) -> bool {
-        let (Some(after), Some(tid)) = (engine.hand_off_after, self.tid) else { return false };
-        let asked = self.polling.as_ref().and_then(|polling| polling.asked);
-        let tick = engine.scheduler.config().settings().tick_period();
-        asked.is_some_and(|asked| asked.is_ignored(now, after, tick, || Sample::of(tid)))
-    }
-
-    /// Returns the task that is polled here.
-    pub(crate) fn polled(&self) -> Option<&Task> {
-        self.polling.as_ref().map(|polling| &*polling.task)
-    }
-
-    pub(crate) fn unpark(&self) {
-        if let Some(thread) = &self.thread {
-            thread.unpark();
-        }
-    }
-}
 
 /// The result of a poll.
 enum Polled {
@@ -270,35 +204,6 @@ fn wake_next(engine: &Arc<Engine>, cpu: CpuId, leaves: Option<Leave>, next: &Arc
     }
 }
 
-/// Leaves a task, unless it was woken before it could block, and switches to the next.
-pub(crate) fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: Leave) -> Option<Arc<Task>> {
-    match Caller::new(engine, cpu).switch(running.as_ref(), why) {
-        Switched::Stays => running,
-        Switched::To(next) => {
-            if next.is_some() {
-                // When it was switched to. If a more urgent one is woken, this CPU is kicked.
-                let began = engine.cpus[cpu.index()].began.load(Ordering::Relaxed);
-                clock::catch_up(engine, Instant::from_nanos(began));
-            }
-            note_switch(engine, cpu, next)
-        }
-    }
-}
-
-/// Notes whether the CPU runs a task after a switch.
-pub(crate) fn note_switch(engine: &Arc<Engine>, cpu: CpuId, next: Option<Arc<Task>>) -> Option<Arc<Task>> {
-    // Only this thread writes it: most switches are between tasks, and write nothing.
-    let is_busy = &engine.cpus[cpu.index()].is_busy;
-    let was_busy = is_busy.load(Ordering::SeqCst);
-    if next.is_some() != was_busy {
-        is_busy.store(next.is_some(), Ordering::SeqCst);
-        if next.is_some() {
-            engine.timeline.begin_ticks();
-        }
-    }
-    next
-}
-
 /// Waits for a kick: no task is runnable here.
 fn rest(engine: &Engine, cpu: CpuId) {
     let place = &engine.cpus[cpu.index()];
@@ -435,17 +340,11 @@ fn poll_job(task: &Arc<Task>) -> Polled {
 }
 
 impl Engine {
-    /// Returns whether a poll of a task is in progress on a CPU of the scheduler.
-    pub(crate) fn polls(&self, task: &Task) -> bool {
-        let seat = self.cpus[task.cpu().index()].seat.lock();
-        seat.polling.as_ref().is_some_and(|polling| polling.task.id == task.id)
-    }
-
     /// Accounts for the current poll of a CPU, and starts another thread for the CPU if the poll
     /// has not yielded for too long. Called at the CPU's ticks.
     pub(crate) fn look_after(self: &Arc<Self>, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
-        let tick = self.scheduler.config().settings().tick_period();
+        let tick = self.tick_period();
         let (current, sleeps) = {
             let mut seat = place.seat.lock();
             let current = seat.polling.as_ref().map(|polling| polling.owner.as_ref().unwrap_or(&polling.task));
@@ -492,7 +391,7 @@ impl Engine {
                     place.is_kicked.store(true, Ordering::SeqCst);
                 }
             }
-            seat.is_overdue(self, now)
+            seat.is_overdue(self.hand_off_after, tick, now)
         };
         if !is_overdue {
             return;
@@ -557,20 +456,13 @@ fn slow_after(threads: usize) -> Duration {
     Duration::from_nanos(SLOW_AFTER.as_nanos() / (threads as u64).max(1))
 }
 
-/// Gives a thread nice 19; those of unit tests are none of the kernel's.
-pub(crate) fn slow(tid: rustix::thread::Pid) {
-    if !cfg!(any(test, miri)) {
-        let _ = rustix::process::setpriority_process(Some(tid), 19);
-    }
-}
-
 /// Takes the seat of a thread if its poll is still overdue, and serves the CPU. Returns whether it
 /// took the seat.
 fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     let (detachment, turn) = {
         let mut seat = engine.cpus[cpu.index()].seat.lock();
         let now = engine.now();
-        if !seat.is_overdue(engine, now) {
+        if !seat.is_overdue(engine.hand_off_after, engine.tick_period(), now) {
             return false;
         }
         let Some(tid) = seat.tid.take() else { return false };
@@ -592,9 +484,4 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     };
     run(engine, cpu, turn, Some(detachment));
     true
-}
-
-/// Returns the CPU time of this thread.
-pub(crate) fn own_cpu_time() -> Duration {
-    ThreadClock::own().read().unwrap_or(Duration::ZERO)
 }

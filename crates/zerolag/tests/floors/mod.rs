@@ -12,6 +12,7 @@
 //! it, or got it from below.
 
 mod core;
+mod runtime;
 mod sim;
 mod trace;
 mod zerolag;
@@ -22,8 +23,13 @@ use std::path::Path;
 type Floors = &'static [&'static [&'static str]];
 
 /// The crates whose floors are checked, by directory.
-pub(crate) const CRATES: &[(&str, Floors)] =
-    &[("core", core::FLOORS), ("trace", trace::FLOORS), ("sim", sim::FLOORS), ("zerolag", zerolag::FLOORS)];
+pub(crate) const CRATES: &[(&str, Floors)] = &[
+    ("core", core::FLOORS),
+    ("trace", trace::FLOORS),
+    ("sim", sim::FLOORS),
+    ("runtime", runtime::FLOORS),
+    ("zerolag", zerolag::FLOORS),
+];
 
 /// A room of a table and the floor on which it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
