@@ -10,12 +10,13 @@
 use crate::caller::Caller;
 use crate::coop;
 use crate::state::engine::Engine;
+use crate::state::life::Life;
 use crate::state::lock::presses;
 use crate::state::task::{Kind, Task};
 use crate::sync::thread;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_core::call::{Answer, Call, Place};
+use zerolag_core::call::{Answer, Call};
 use zerolag_core::{Lent, most_urgent};
 use zerolag_model::{Prio, RtPriority};
 
@@ -78,27 +79,22 @@ impl Engine {
         loop {
             {
                 let mut body = task.body.lock();
-                match std::mem::replace(&mut body.at, Place::OnItsWay) {
-                    Place::Parked(parcel) => {
-                        caller.hand = Some(parcel);
-                        let done = caller.call(Call::InheritParked { task: task.id, from, by });
-                        debug_assert!(done.is_ok(), "nothing is refused");
-                        body.at = Place::Parked(caller.hand.take().expect("invariant: it stays in hand"));
-                        if body.is_leaving {
-                            self.kick(task.cpu()); // It can be a runner (relay).
-                        }
-                        return;
-                    }
-                    Place::Dead => {
-                        body.at = Place::Dead;
-                        return;
-                    }
-                    other => body.at = other,
+                let is_here = body.with_parcel(|parcel| {
+                    caller.hand = Some(parcel);
+                    let done = caller.call(Call::InheritParked { task: task.id, from, by });
+                    debug_assert!(done.is_ok(), "nothing is refused");
+                    caller.hand.take().expect("invariant: it stays in hand")
+                });
+                if is_here && body.is_held_by_cpu() {
+                    self.kick(task.cpu()); // It can be a runner (relay).
+                }
+                if is_here || matches!(body.life(), Life::Dead) {
+                    return;
                 }
             }
             if let Some(Answer::Step(step)) = caller.call_at_home(task, |cpu, task| Call::Inherit { cpu, task, from }) {
                 caller.carry(step);
-                if task.body.lock().is_relaying {
+                if task.body.lock().is_owner() {
                     self.kick(task.cpu());
                 }
                 return;
@@ -113,10 +109,14 @@ impl Engine {
     pub(crate) fn lends(self: &Arc<Self>, task: &Task) -> Option<Lent> {
         let mut caller = Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu()));
         loop {
-            match &task.body.lock().at {
-                Place::Parked(parcel) => return Some(parcel.lends()),
-                Place::Dead => return None,
-                Place::OnItsWay | Place::Queued | Place::Delayed => {}
+            {
+                let body = task.body.lock();
+                if let Some(parcel) = body.parcel() {
+                    return Some(parcel.lends());
+                }
+                if matches!(body.life(), Life::Dead) {
+                    return None;
+                }
             }
             if let Some(Answer::Lent(lent)) = caller.call_at_home(task, |cpu, task| Call::Lends { cpu, task }) {
                 return Some(lent);

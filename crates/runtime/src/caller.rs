@@ -15,12 +15,13 @@
 
 use crate::riders;
 use crate::state::engine::{Engine, Queue};
+use crate::state::life::Woken;
 use crate::state::task::Task;
 use crate::sync::{QueueGuard, thread};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_core::call::{Answer, Call, LeftAs, Place, Refused, Rqs, Under};
+use zerolag_core::call::{Answer, Call, LeftAs, Refused, Rqs, Under};
 use zerolag_core::{
     Clock, Costs, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, Resched, Step, TaskMode, TaskSpec, Tracing,
     Work,
@@ -120,7 +121,7 @@ impl<'e> Caller<'e> {
         let answer = {
             let mut queue = engine.cpus[cpu.index()].queue.lock();
             // A task that has ended has given its id to another one.
-            if !matches!(task.body.lock().at, Place::Queued | Place::Delayed) {
+            if !task.body.lock().is_on_queue() {
                 return None;
             }
             self.under(&mut queue, call(cpu, task.id))
@@ -155,7 +156,7 @@ impl<'e> Caller<'e> {
         io.costs = Costs::default();
         for parcel in io.parked.drain(..) {
             let task = engine.task(parcel.id());
-            task.body.lock().at = Place::Parked(parcel);
+            task.body.lock().pay_lag(parcel);
         }
         for op in io.ops.drain(..) {
             match op {
@@ -234,7 +235,7 @@ impl<'e> Caller<'e> {
     pub(crate) fn place_on(&mut self, cpu: CpuId, mut queue: QueueGuard<'e, Queue>, task: TaskId, why: Placement) {
         let (engine, by) = (self.engine, self.cpu);
         let step = {
-            engine.task(task).body.lock().at = Place::Queued; // [1], [3]
+            engine.task(task).body.lock().place();
             let step = self.under(&mut queue, Call::Wake { cpu, task, by, why });
             drop(queue);
             step
@@ -244,7 +245,7 @@ impl<'e> Caller<'e> {
         self.carry(step);
     }
 
-    /// Wakes a task if it sleeps; otherwise sets `is_notified`.
+    /// Wakes a task if it sleeps; otherwise leaves a note.
     pub(crate) fn wake(&mut self, task: &Arc<Task>) {
         self.wake_at(task, Self::place);
     }
@@ -291,7 +292,7 @@ impl<'e> Caller<'e> {
             let engine = self.engine;
             let (_, queue) = locked.get_or_insert_with(|| (cpu, engine.cpus[cpu.index()].queue.lock()));
             count += 1;
-            task.body.lock().at = Place::Queued; // [1]
+            task.body.lock().place();
             let by = self.cpu;
             let step = self.under(queue, Call::Wake { cpu, task: task.id, by, why });
             let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
@@ -312,26 +313,16 @@ impl<'e> Caller<'e> {
     fn wake_at(&mut self, task: &Arc<Task>, place: impl Fn(&mut Self, TaskId, Placement)) {
         let (engine, id) = (self.engine, task.id);
         loop {
-            let mut body = task.body.lock();
-            if let Some((parcel, why)) = body.take() {
-                drop(body);
-                self.hand = Some(parcel);
-                return place(self, id, why);
-            }
-            if body.detached.is_some() || body.is_leaving {
-                body.is_notified = true;
-                return;
-            }
-            if !matches!(body.at, Place::Delayed) {
-                body.is_notified = true;
-                let is_relaying = body.is_relaying;
-                drop(body);
-                if is_relaying {
-                    engine.kick(task.cpu());
+            let woken = task.body.lock().wake();
+            match woken {
+                Woken::Place(parcel, why) => {
+                    self.hand = Some(parcel);
+                    return place(self, id, why);
                 }
-                return;
+                Woken::Noted => return,
+                Woken::Kick => return engine.kick(task.cpu()),
+                Woken::OnQueue => {}
             }
-            drop(body);
             // The task sleeps on a run queue: look the queue up, lock it, and check again.
             let Home::Rq(cpu) = engine.scheduler.home(id) else {
                 // Another thread takes it off the queue now, and says so when it has.
@@ -339,15 +330,14 @@ impl<'e> Caller<'e> {
                 continue;
             };
             let mut queue = engine.cpus[cpu.index()].queue.lock();
-            if !matches!(task.body.lock().at, Place::Delayed) {
+            if !task.body.lock().is_delayed() {
                 continue;
             }
             let by = self.cpu;
             let woken = self.under(&mut queue, Call::WakeQueued { cpu, task: id, by });
             if let Ok(Answer::Step(step)) = woken {
-                let mut body = task.body.lock();
-                (body.at, body.is_notified) = (Place::Queued, true); // [5]
-                drop((body, queue));
+                task.body.lock().wake_on_queue();
+                drop(queue);
                 self.notify();
                 return self.carry(step);
             }
@@ -396,17 +386,7 @@ impl<'e> Caller<'e> {
             (LeftAs::Dead, parcel) => return parcel,
             (LeftAs::Displaced, parcel) => self.displaced.extend(parcel),
             (LeftAs::Parked | LeftAs::Delayed, parcel) => {
-                let is_woken = {
-                    let mut body = task.body.lock();
-                    body.is_leaving = false; // [2]
-                    match (parcel, &body.at) {
-                        (Some(parcel), _) => body.at = Place::Parked(parcel),
-                        (None, Place::Queued) => body.at = Place::Delayed,
-                        // Its lag has been paid meanwhile.
-                        (None, Place::Parked(_) | Place::OnItsWay | Place::Delayed | Place::Dead) => {}
-                    }
-                    body.is_notified && body.detached.is_none()
-                };
+                let is_woken = task.body.lock().switch_away(parcel);
                 if is_woken {
                     self.wake(task);
                 }
@@ -439,7 +419,7 @@ impl<'e> Caller<'e> {
         }
         task.is_in_kernel.store(queue.rq.current_mode() == TaskMode::Kernel, Ordering::Relaxed);
         let mut body = task.body.lock();
-        if why == Leave::Block && body.is_notified && body.detached.is_none() {
+        if why == Leave::Block && body.is_awake() {
             drop((body, queue));
             self.notify();
             return None;
@@ -449,15 +429,7 @@ impl<'e> Caller<'e> {
         let now = queue.clock(wall);
         let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
         let Ok(Answer::Left(left)) = left else { unreachable!("invariant: a task that leaves is somewhere") };
-        body.at = match left {
-            LeftAs::Queued | LeftAs::Delayed => Place::Queued,
-            LeftAs::Parked | LeftAs::Displaced => Place::OnItsWay,
-            LeftAs::Dead => Place::Dead,
-        };
-        body.is_leaving = matches!(left, LeftAs::Parked | LeftAs::Delayed);
-        if let Some(detached) = &mut body.detached {
-            (detached.has_left, detached.had) = (true, had);
-        }
+        body.leave(left, had);
         drop(body);
         task.group.add_usage(cpu, queue.meter.take());
         Some((queue, left, wall))
@@ -594,18 +566,18 @@ pub(crate) mod tests {
         let Switched::To(Some(first)) = caller.switch(None, Leave::Preempted) else { unreachable!("two are queued") };
         advance(&engine, Duration::from_millis(2));
         let Switched::To(Some(last)) = caller.switch(Some(&first), Leave::Block) else { unreachable!("one is queued") };
-        assert!(matches!(first.body.lock().at, Place::Delayed), "{first:?}");
+        assert!(first.body.lock().is_delayed(), "{first:?}");
         advance(&engine, Duration::from_millis(5));
 
         let (queue, left, wall) = caller.leave(Some(&last), Leave::Block).expect("it is not woken");
         assert_eq!(left, LeftAs::Delayed);
         let body = caller.hand.take();
         assert!(caller.pick(queue, wall).is_none());
-        assert!(tasks.iter().all(|task| matches!(task.body.lock().at, Place::Parked(_))), "{tasks:?}");
+        assert!(tasks.iter().all(|task| task.body.lock().parcel().is_some()), "{tasks:?}");
         Caller::new(&engine, CpuId(0)).wake(&last);
         assert!(caller.part(&last, left, body).is_none());
 
-        assert!(matches!(last.body.lock().at, Place::Queued), "{last:?}");
+        assert!(last.body.lock().is_on_queue(), "{last:?}");
         let Switched::To(Some(next)) = caller.switch(None, Leave::Preempted) else { unreachable!("it is awake") };
         assert!(Arc::ptr_eq(&next, &last));
         engine.end();

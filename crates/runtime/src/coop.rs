@@ -129,7 +129,7 @@ pub(crate) fn polling_cpu(engine: &Arc<Engine>) -> Option<CpuId> {
 /// Returns whether this thread polls a task of a runtime whose wakeup can be left to the end of a
 /// poll.
 pub(crate) fn polls_fair_task(engine: &Arc<Engine>) -> bool {
-    let is_fair = |task: &Option<Arc<Task>>| task.as_ref().is_some_and(|task| task.kind.is_fair() && !task.is_bound);
+    let is_fair = |task: &Option<Arc<Task>>| task.as_ref().is_some_and(|task| task.kind.is_fair() && !task.is_bound());
     let is_ours = |here: &Here| Arc::ptr_eq(&here.engine, engine) && is_fair(&here.task.borrow());
     HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_ours)).unwrap_or(false)
 }

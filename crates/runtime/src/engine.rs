@@ -16,11 +16,7 @@ use zerolag_core::Parcel;
 impl Task {
     /// Announces that the task has ended and its place is free: wakes its waiter.
     pub(crate) fn announce(&self) {
-        let waiter = {
-            let mut body = self.body.lock();
-            body.is_over = true;
-            body.waiter.take()
-        };
+        let waiter = self.body.lock().join.end();
         if let Some(waiter) = waiter {
             self.engine().contain(|| waiter.wake());
         }

@@ -55,7 +55,7 @@ impl Engine {
         }
         if is_held {
             // What it was woken for is found by the poll that follows.
-            task.body.lock().is_notified = false;
+            task.body.lock().forget_wakeup();
         }
         is_held
     }

@@ -55,19 +55,18 @@
 //!   then. Long polls are balanced among CPUs as before, a tick later.
 //! * A task that has riders is not asleep, and is not polled itself before it has none.
 //!
-//! The places of both: the owner is `Queued` with `is_relaying`; the runner is `Parked` and leaving
-//! ([`task`](crate::task)), so a wakeup only sets `is_notified`.
+//! The states of both are those of [`life`](crate::state::life): `Owner`, `Runner` and `NewRunner`.
+//! A wakeup of a runner only leaves a note.
 
 use crate::caller::{Caller, Switched};
-use crate::state::body::Body;
 use crate::state::engine::Engine;
+use crate::state::life::Charge;
 use crate::state::task::Task;
 use crate::switch::{note_switch, schedule};
-use crate::sync::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_core::call::{Call, Place};
-use zerolag_core::{Leave, Placement};
+use zerolag_core::Leave;
+use zerolag_core::call::Call;
 use zerolag_model::CpuId;
 
 /// The task that a CPU polls next, and the owner of the turn if that is another one.
@@ -76,7 +75,7 @@ pub(crate) type Running = (Option<Arc<Task>>, Option<Arc<Task>>);
 /// Makes a task the runner of a turn, if it sleeps and is like the owner.
 fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
     if !runner.can_relay()
-        || runner.is_bound
+        || runner.is_bound()
         || runner.is_long.load(Ordering::Relaxed)
         || !Arc::ptr_eq(&owner.group, &runner.group)
         || runner.group.owes()
@@ -87,7 +86,7 @@ fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
     if !body.sleeps() || runner.owes() {
         return false;
     }
-    (body.is_leaving, body.is_notified) = (true, false);
+    body.run_on_turn();
     drop(body);
     runner.last_cpu.store(cpu.0, Ordering::Relaxed);
     true
@@ -121,7 +120,8 @@ pub(crate) fn board(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<T
     {
         let mut body = lead.body.lock();
         // It was woken, and keeps its turn at the end of the relay. [6]
-        (body.is_relaying, body.is_notified) = (true, true);
+        body.lend_turn();
+        body.notify();
     }
     match next_rider(engine, cpu, &lead) {
         Some(rider) => {
@@ -130,7 +130,7 @@ pub(crate) fn board(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<T
             (rider, Some(lead))
         }
         None => {
-            lead.body.lock().is_relaying = false;
+            lead.body.lock().get_turn_back();
             (lead, None)
         }
     }
@@ -143,14 +143,14 @@ pub(crate) fn pass_on(engine: &Engine, cpu: CpuId, owner: &Task, next: &Task) ->
     }
     {
         let mut body = owner.body.lock();
-        if body.is_notified {
+        if body.is_notified() {
             return false;
         }
-        body.is_relaying = true;
+        body.lend_turn();
     }
     let is_passed = takes(cpu, owner, next);
     if !is_passed {
-        owner.body.lock().is_relaying = false;
+        owner.body.lock().get_turn_back();
     }
     is_passed
 }
@@ -167,19 +167,17 @@ pub(crate) fn go_on(
     if why == Leave::Exit {
         exit(engine, cpu, &runner);
     } else {
-        let mut body = runner.body.lock();
-        if std::mem::take(&mut body.is_notified) {
-            drop(body);
+        let blocks = runner.body.lock().block_runner();
+        if !blocks {
             if let Some(next) = next {
                 engine.wake(&next);
             }
             return (Some(runner), Some(owner));
         }
-        body.is_leaving = false;
     }
     if let Some(next) = &next {
         if Arc::ptr_eq(next, &owner) {
-            owner.body.lock().is_relaying = false; // [3]
+            owner.body.lock().get_turn_back(); // [3]
             return (Some(owner), None);
         }
         if takes(cpu, &owner, next) {
@@ -192,7 +190,7 @@ pub(crate) fn go_on(
         }
         return (Some(rider), Some(owner)); // [7]
     }
-    owner.body.lock().is_relaying = false;
+    owner.body.lock().get_turn_back();
     if let Some(next) = next {
         Caller::new(engine, cpu).wake_here(&next);
     }
@@ -203,14 +201,7 @@ pub(crate) fn go_on(
 /// Ends a runner whose future is done.
 fn exit(engine: &Arc<Engine>, cpu: CpuId, runner: &Arc<Task>) {
     let mut caller = Caller::new(engine, cpu);
-    {
-        let mut body = runner.body.lock();
-        body.is_leaving = false;
-        let Place::Parked(parcel) = std::mem::replace(&mut body.at, Place::Dead) else {
-            unreachable!("invariant: a runner is parked")
-        };
-        caller.hand = Some(parcel);
-    }
+    caller.hand = Some(runner.body.lock().exit_runner());
     caller.make(Call::ExitParked { task: runner.id });
     let body = caller.hand.take().expect("invariant: it stays in hand");
     drop(caller);
@@ -221,41 +212,28 @@ fn exit(engine: &Arc<Engine>, cpu: CpuId, runner: &Arc<Task>) {
 pub(crate) fn part(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Arc<Task>) -> Option<Arc<Task>> {
     let mut caller = Caller::new(engine, cpu);
     let queue = engine.cpus[cpu.index()].queue.lock();
-    let why = {
-        let mut body = runner.body.lock();
-        body.is_leaving = false;
-        let Place::Parked(parcel) = std::mem::replace(&mut body.at, Place::OnItsWay) else {
-            unreachable!("invariant: a runner is parked")
-        };
-        caller.hand = Some(parcel);
-        if std::mem::take(&mut body.is_new) { Placement::Fork } else { Placement::Wakeup }
-    };
+    let (parcel, why) = runner.body.lock().take_runner();
+    caller.hand = Some(parcel);
     caller.place_on(cpu, queue, runner.id, why);
     drop(caller);
     let why = {
         let mut body = owner.body.lock();
-        body.is_relaying = false;
-        if body.is_notified { Leave::Preempted } else { Leave::Block }
+        body.get_turn_back();
+        if body.is_notified() { Leave::Preempted } else { Leave::Block }
     };
     schedule(engine, cpu, Some(owner), why)
-}
-
-/// Marks a runner whose CPU is handed over: it sleeps for the scheduler, and is in the middle of
-/// its poll.
-pub(crate) fn detach(mut runner: MutexGuard<'_, Body>) {
-    runner.is_leaving = false;
 }
 
 /// Makes the owner leave after its CPU was handed over in the middle of a runner's poll, and
 /// switches to the next task. What the runner's thread uses from here on is the runner's debt.
 pub(crate) fn leave_behind(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Task) -> Option<Arc<Task>> {
-    owner.body.lock().is_relaying = false;
+    owner.body.lock().get_turn_back();
     let mut caller = Caller::new(engine, cpu);
     let switched = caller.switch(Some(&owner), Leave::Block);
     let had = caller.had;
     drop(caller);
-    if let Some(detached) = &mut runner.body.lock().detached {
-        (detached.has_left, detached.had) = (true, had);
+    if let Some(poll) = runner.body.lock().detached() {
+        poll.charge = Charge::ByThread(had);
     }
     match switched {
         Switched::Stays => Some(owner),

@@ -5,9 +5,9 @@ use crate::marks::Pair;
 use crate::span::log_overrun;
 use crate::state::engine::Engine;
 use crate::state::info::{Overrun, TaskInfo, TaskState};
+use crate::state::life::{Life, Phase};
 use crate::state::task::Task;
 use crate::units::to_std;
-use zerolag_core::call::Place;
 use zerolag_model::Instant;
 
 impl Task {
@@ -16,11 +16,14 @@ impl Task {
             TaskState::Polled
         } else {
             let body = self.body.lock();
-            match body.at {
-                Place::Parked(_) | Place::Delayed if body.detached.is_none() => TaskState::Asleep,
-                Place::Queued if body.is_relaying && !body.is_notified => TaskState::Asleep,
-                _ if body.detached.is_some() => TaskState::Polled,
-                _ => TaskState::Runnable,
+            match body.life() {
+                Life::Detached(_) => TaskState::Polled,
+                Life::Attached(Phase::New(_) | Phase::Parked(_) | Phase::LeavingParked(_) | Phase::Delayed)
+                | Life::Runner(_)
+                | Life::NewRunner(_) => TaskState::Asleep,
+                Life::Owner if !body.is_notified() => TaskState::Asleep,
+                Life::Attached(Phase::Queued | Phase::LeavingInHand | Phase::LeavingQueued) => TaskState::Runnable,
+                Life::Owner | Life::Moving | Life::Dead => TaskState::Runnable,
             }
         };
         let (id, name, group) = (self.id, self.name(), self.group.path());

@@ -35,7 +35,7 @@ pub(crate) fn riders_for(engine: &Engine, count: usize) -> usize {
 pub(crate) fn rides_with(lead: &Task, rider: &Task) -> bool {
     lead.can_relay()
         && rider.can_relay()
-        && !rider.is_bound
+        && !rider.is_bound()
         && !rider.is_long.load(Ordering::Relaxed)
         && lead.cpu() == rider.cpu()
         && Arc::ptr_eq(&lead.group, &rider.group)

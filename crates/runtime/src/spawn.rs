@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::coop;
 use crate::group::Group;
 use crate::state::job;
-use crate::state::task::{NewTask, Task};
+use crate::state::task::{Affinity, NewTask, Task};
 use crate::task::JoinHandle;
 use crate::units::to_model;
 use std::fmt;
@@ -119,7 +119,7 @@ impl TaskBuilder {
         }
         let (id, ended) = engine.take_id().ok_or(SpawnError::Full)?;
         let born_on = coop::current_cpu().unwrap_or_else(|| CpuId(id.0 % engine.cpus.len() as u32));
-        let is_bound = self.cpus.is_some();
+        let affinity = if self.cpus.is_some() { Affinity::SomeCpus } else { Affinity::AllCpus };
         let spec = TaskSpec {
             id,
             attr: self.attr,
@@ -150,7 +150,7 @@ impl TaskBuilder {
             parcel,
             job: job::of(future),
             attr,
-            is_bound,
+            affinity,
             born_on,
         };
         let task = Arc::new(Task::new(new));

@@ -4,6 +4,7 @@ use crate::boost::settle;
 use crate::coop;
 use crate::state::info::TaskInfo;
 use crate::state::job::{self, Job, JoinError};
+use crate::state::join::{Delivery, Polled, Waiter, WaiterIs};
 use crate::state::task::Task;
 use crate::sync::MutexGuard;
 use std::fmt;
@@ -72,14 +73,11 @@ impl Task {
     /// which does not idle in between. If it is polled too early, on another CPU, it waits again.
     fn deliver(&self, mut job: MutexGuard<'_, Pin<Box<dyn Job>>>) {
         let can_wait = self.engine().can_postpone();
-        let (is_wanted, waiter) = {
-            let mut body = self.body.lock();
-            debug_assert!(!body.has_result && !body.is_over, "a task has one result");
-            body.has_result = !body.is_unjoined;
-            let is_due = body.has_result && can_wait && body.is_awaited_by_task;
-            (body.has_result, if is_due { body.waiter.take() } else { None })
+        let delivery = self.body.lock().join.deliver(can_wait);
+        let (unwanted, waiter) = match delivery {
+            Delivery::Kept(waiter) => (None, waiter),
+            Delivery::Unwanted => (Some(job::take_out(&mut job)), None),
         };
-        let unwanted = (!is_wanted).then(|| job::take_out(&mut job));
         drop(job);
         if let Some(job) = unwanted {
             self.engine().discard(job);
@@ -113,11 +111,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let task = &self.task;
-        let (has_result, waiter) = {
-            let mut body = task.body.lock();
-            body.is_unjoined = true;
-            (std::mem::take(&mut body.has_result), body.waiter.take())
-        };
+        let (has_result, waiter) = task.body.lock().join.drop_handle();
         task.engine().contain(|| drop(waiter));
         if has_result {
             let job = job::take_out(&mut task.job.lock());
@@ -147,7 +141,7 @@ impl<T> JoinHandle<T> {
     /// Returns whether the task has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.body.lock().is_over
+        self.task.body.lock().join.is_over()
     }
 
     /// Returns the id of the task in traces. Ids of ended tasks are reused.
@@ -164,20 +158,17 @@ impl<T: 'static> Future for JoinHandle<T> {
     /// If it is polled again after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = cx.waker().clone();
-        let is_awaited_by_task = coop::polls_fair_task(self.task.engine());
-        let _replaced = {
-            let mut body = self.task.body.lock();
-            if !body.is_over {
-                body.is_awaited_by_task = is_awaited_by_task;
-                body.waiter.replace(waker)
-            } else {
-                body.has_result = false;
-                drop(body);
+        let is_fair = coop::polls_fair_task(self.task.engine());
+        let is = if is_fair { WaiterIs::FairTask } else { WaiterIs::Other };
+        // A waker is dropped without the lock.
+        let polled = self.task.body.lock().join.poll(Waiter { waker, is });
+        match polled {
+            Polled::Waits(_replaced) => Poll::Pending,
+            Polled::Ready => {
                 let (mut job, mut result) = (job::take_out(&mut self.task.job.lock()), None::<Self::Output>);
                 job.as_mut().take(&mut result);
-                return Poll::Ready(result.expect("the result of a task is taken once"));
+                Poll::Ready(result.expect("the result of a task is taken once"))
             }
-        };
-        Poll::Pending
+        }
     }
 }

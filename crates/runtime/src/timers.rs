@@ -1,9 +1,9 @@
 //! Fires timers that are due.
 //!
-//! The thread of the clock ([`clock`](crate::clock)) competes for the processors of the machine like
-//! any other, and beside other programs it can wait for one for milliseconds, in which the CPUs
-//! would run tasks that are less urgent than the ones whose timers are due. So a CPU looks at the
-//! earliest expiry after each switch, and fires timers that are overdue itself.
+//! The thread of the clock ([`clock`](crate::clock)) competes for the processors of the machine
+//! like any other, and beside other programs it can wait for one for milliseconds, in which the
+//! CPUs would run tasks that are less urgent than the ones whose timers are due. So a CPU looks at
+//! the earliest expiry after each switch, and fires timers that are overdue itself.
 
 use crate::caller::Caller;
 use crate::coop;

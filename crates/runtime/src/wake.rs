@@ -30,7 +30,7 @@ impl Engine {
             return;
         }
         if coop::polls(task) {
-            task.body.lock().is_notified = true;
+            task.body.lock().notify();
             return;
         }
         if self.is_measuring
@@ -53,12 +53,12 @@ impl Engine {
     /// Leaves the wakeup of a task to the end of the poll that this thread is in. Until then the
     /// task sleeps, and others can wake it. Returns whether it does.
     fn postpone(&self, cpu: CpuId, task: &Arc<Task>) -> bool {
-        if !task.kind.is_fair() || task.is_bound || task.has_borrowed_class() {
+        if !task.kind.is_fair() || task.is_bound() || task.has_borrowed_class() {
             return false;
         }
         let can_wait = {
             let body = task.body.lock();
-            body.sleeps() || body.is_relaying
+            body.sleeps() || body.is_owner()
         };
         if !can_wait {
             return false;

@@ -30,9 +30,9 @@ use crate::meter::{Measured, ThreadClock, own_cpu_time};
 use crate::patience::{Request, SLOW_AFTER, Sample, slow};
 use crate::relay;
 use crate::spare::Standing;
-use crate::state::body::Detached;
 use crate::state::detached::Adrift;
 use crate::state::engine::Engine;
+use crate::state::life::Charge;
 use crate::state::seat::Polling;
 use crate::state::task::Task;
 use crate::switch::schedule;
@@ -161,7 +161,7 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachmen
             Polled::Pending => match coop::take_gives() {
                 Some(how) => Some(how),
                 // A relay looks itself.
-                None if still.is_none() && task.body.lock().is_notified => None,
+                None if still.is_none() && task.body.lock().is_notified() => None,
                 None => Some(Leave::Block),
             },
         };
@@ -226,7 +226,7 @@ fn poll(
 ) -> Option<(Polled, Option<Arc<Task>>)> {
     let seat = &engine.cpus[cpu.index()].seat;
     if owner.is_none() {
-        task.body.lock().is_notified = false; // A relay has done so.
+        task.body.lock().forget_wakeup(); // A relay has done so.
     }
     // Polls of a relay are short, mostly: their clock is read at ticks.
     let began = (owner.is_none() || engine.is_measuring).then(|| {
@@ -301,7 +301,7 @@ fn poll(
         // The CPU has another thread, which does not know of it.
         engine.wake_postponed(cpu);
     }
-    let began = began.or_else(|| task.body.lock().detached.as_ref().map(|detached| detached.since));
+    let began = began.or_else(|| task.body.lock().detached().map(|poll| poll.since));
     if let Some(began) = began
         && engine.overrun_after().is_some_and(|after| engine.now().since(began) >= after)
     {
@@ -312,15 +312,15 @@ fn poll(
         if task.is_slow.swap(false, Ordering::Relaxed) {
             coop::wear_out();
         }
-        if let Some(detached) = body.detached.take().filter(|detached| detached.has_left) {
-            let took = match detached.had {
+        if let Some((since, Charge::ByThread(had))) = body.attach() {
+            let took = match had {
                 Some(had) => own_cpu_time().saturating_sub(had),
-                None => engine.now().since(detached.since),
+                None => engine.now().since(since),
             };
             task.group.add_usage(cpu, Measured { ran: took, lost: Duration::ZERO });
             task.owe(took);
         }
-        matches!(polled, Polled::Over) || body.is_notified
+        matches!(polled, Polled::Over) || body.is_notified()
     };
     if is_awake {
         engine.wake(task);
@@ -425,13 +425,13 @@ impl Engine {
                 signals.is_long.store(true, Ordering::Relaxed);
             }
             let mut body = task.body.lock();
-            let Some(detached) = body.detached.as_mut().filter(|detached| detached.look_at <= now) else { continue };
-            let used = match (detached.had, ThreadClock::of(detached.tid).read()) {
-                (Some(had), Some(used)) => used.saturating_sub(had),
-                (_, None) | (None, _) => now.since(detached.since),
+            let Some(poll) = body.detached().filter(|poll| poll.look_at <= now) else { continue };
+            let used = match (poll.charge, ThreadClock::of(poll.tid).read()) {
+                (Charge::ByThread(Some(had)), Some(used)) => used.saturating_sub(had),
+                (Charge::ByThread(_) | Charge::ByCpu, _) => now.since(poll.since),
             };
-            detached.look_at = now + SLOW_AGAIN;
-            let tid = detached.tid;
+            poll.look_at = now + SLOW_AGAIN;
+            let tid = poll.tid;
             let (held, waits_for) = (task.ties().held.lock(), task.ties().waits_for.lock());
             if used >= after && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
                 // [3] If the kernel refuses, the thread competes at its old priority.
@@ -468,14 +468,7 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         let Some(tid) = seat.tid.take() else { return false };
         let Some(Polling { task, owner, began, .. }) = seat.polling.take() else { return false };
         let look_at = now + SLOW_AGAIN;
-        {
-            let mut body = task.body.lock();
-            let detached = Detached { since: now, tid, had: None, look_at, has_left: false };
-            body.detached = Some(Box::new(detached)); // [1]
-            if owner.is_some() {
-                relay::detach(body);
-            }
-        }
+        task.body.lock().detach(now, tid, look_at); // [1]
         let signals = std::mem::take(&mut seat.signals);
         signals.is_lost.store(true, Ordering::Release);
         engine.adrift.lock().push(Adrift { task: Arc::clone(&task), counts: true, began, signals });

@@ -1,5 +1,5 @@
-//! What a runtime tells its users: tasks ([`TaskInfo`]), polls that were too long ([`Overrun`]), and
-//! the functions of the user that are told ([`Hooks`]).
+//! What a runtime tells its users: tasks ([`TaskInfo`]), polls that were too long ([`Overrun`]),
+//! and the functions of the user that are told ([`Hooks`]).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};

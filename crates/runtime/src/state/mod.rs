@@ -12,13 +12,14 @@
 //! * The behaviour is in `impl Engine`, `impl Task` and so on, in the modules above.
 
 pub(crate) mod blocking;
-pub(crate) mod body;
 pub(crate) mod census;
 pub(crate) mod detached;
 pub(crate) mod engine;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod job;
+pub(crate) mod join;
+pub(crate) mod life;
 pub(crate) mod lock;
 pub(crate) mod seat;
 pub(crate) mod spared;

@@ -1,9 +1,9 @@
 //! [`Task`]: a future with its place in the scheduler.
 
-use super::body::Body;
 use super::engine::Engine;
 use super::group::GroupState;
 use super::job::Job;
+use super::life::Body;
 use super::lock::Line;
 use super::upkeep::Upkeep;
 use crate::span::TaskSpan;
@@ -13,12 +13,16 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use zerolag_core::call::Place;
 use zerolag_core::{Lent, Parcel};
 use zerolag_model::{ClassId, CpuId, Duration, SchedAttr, TaskId};
 
 /// A task of the runtime. Servers have a hundred thousand that sleep, so what most tasks do without
 /// is behind a pointer: names, spans, locks.
+///
+/// Its state machines are in [`Body`]. The flags beside it are facts of their own that are read
+/// without a lock: an abort can be asked for in any state, a task can be in kernel mode with and
+/// without a borrowed priority, and so on. Two of them repeat what a lock protects, for readers
+/// that do not take it: `is_slow` (a detached poll) and `is_inheriting` (`inherited`).
 pub(crate) struct Task {
     pub(crate) id: TaskId,
     /// The place in the source that started it.
@@ -32,8 +36,7 @@ pub(crate) struct Task {
     /// `body`, `held` and `waits_for`.
     pub(crate) is_slow: AtomicBool,
     pub(crate) kind: Kind,
-    /// It is not allowed on all CPUs.
-    pub(crate) is_bound: bool,
+    pub(crate) affinity: Affinity,
     /// A poll of it on the turn of another task was seen at two ticks; `false` again after a poll
     /// on its own turn that was seen at none.
     pub(crate) is_long: AtomicBool,
@@ -58,6 +61,13 @@ pub(crate) enum Kind {
     Fair,
     /// A real-time task, or one with a reservation.
     Urgent,
+}
+
+/// Whether a task is allowed on all CPUs. Only then can another task decide where it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Affinity {
+    AllCpus,
+    SomeCpus,
 }
 
 impl Kind {
@@ -118,7 +128,7 @@ pub(crate) struct NewTask {
     pub(crate) parcel: Parcel,
     pub(crate) job: Pin<Box<dyn Job>>,
     pub(crate) attr: SchedAttr,
-    pub(crate) is_bound: bool,
+    pub(crate) affinity: Affinity,
     pub(crate) born_on: CpuId,
 }
 
@@ -130,7 +140,7 @@ impl fmt::Debug for Task {
 
 impl Task {
     pub(crate) fn new(new: NewTask) -> Self {
-        let NewTask { id, name, spawned_at, group, parcel, job, attr, is_bound, born_on } = new;
+        let NewTask { id, name, spawned_at, group, parcel, job, attr, affinity, born_on } = new;
         let span = TaskSpan::new(&name, || group.path(), spawned_at);
         let more = OnceLock::new();
         if !name.is_empty() || !span.is_disabled() || group.engine.is_measuring {
@@ -140,12 +150,12 @@ impl Task {
             id,
             spawned_at,
             group,
-            body: Mutex::new(Body::new(Place::Parked(parcel))),
+            body: Mutex::new(Body::new(parcel)),
             job: Mutex::new(job),
             is_aborted: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
             kind: Kind::of(attr),
-            is_bound,
+            affinity,
             is_long: AtomicBool::new(false),
             is_inheriting: AtomicBool::new(false),
             is_in_kernel: AtomicBool::new(false),
@@ -223,6 +233,11 @@ impl Task {
         let rider = riders.pop();
         more.has_riders.store(!riders.is_empty(), Ordering::Release);
         rider
+    }
+
+    /// Returns whether it is not allowed on all CPUs.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.affinity == Affinity::SomeCpus
     }
 
     pub(crate) fn is_in_kernel(&self) -> bool {

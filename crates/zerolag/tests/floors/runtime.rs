@@ -12,8 +12,8 @@ pub(crate) const FLOORS: Floors = &[
     &["marks", "meter", "pool", "record"],
     &["patience"],
     // The state, as data.
-    &["state", "state/body", "state/info", "state/job", "state/spared", "state/time_source", "state/upkeep"],
-    &["span"],
+    &["state", "state/info", "state/job", "state/join", "state/spared", "state/time_source", "state/upkeep"],
+    &["span", "state/life"],
     &["state/blocking", "state/census", "state/detached", "state/lock", "state/seat", "state/timeline"],
     &["state/engine state/group state/task"],
     // What is known of the calling thread; what only looks at the state, or changes a part of it.
