@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use zerolag_model::RtPriority;
+use zerolag_model::{KernelVersion, RtPriority, Settings};
 
 const MS: u64 = 1_000_000;
 
@@ -44,6 +44,12 @@ fn build(builder: Builder) -> Runtime {
 
 fn two_cpus() -> Builder {
     Builder::new().cpus(2).tasks(16).groups(8).hand_off_after(None)
+}
+
+/// The same with delayed dequeue, which a [`Builder`] switches off: a task that sleeps can owe lag.
+fn two_cpus_with_lag() -> Builder {
+    let settings = KernelVersion::V6_18.settings();
+    two_cpus().settings(Settings { hz: 1000, fair_server_resched_lost: false, ..settings })
 }
 
 fn advance(engine: &Engine, by: u64) {
@@ -151,7 +157,7 @@ fn no_wakeup_is_lost() {
 #[test]
 fn no_wakeup_of_a_task_that_owes_lag_is_lost() {
     explore(500, || {
-        let rt = build(two_cpus());
+        let rt = build(two_cpus_with_lag());
         let clock = start_clock(&rt);
         let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
         let tasks = [0, 1].map(|n| {
@@ -188,7 +194,7 @@ fn no_wakeup_of_a_task_that_owes_lag_is_lost() {
 #[test]
 fn no_wakeup_of_the_last_task_is_lost() {
     explore(1_000, || {
-        let rt = build(two_cpus().cpus(1));
+        let rt = build(two_cpus_with_lag().cpus(1));
         let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
         let tasks = bells.each_ref().map(|bell| {
             let (bell, engine) = (Arc::clone(bell), Arc::clone(&rt.engine));
