@@ -23,7 +23,7 @@
 use crate::coop;
 use crate::meter::{Measured, ThreadClock, own_cpu_time};
 use crate::patience::{SLOW_AFTER, slow};
-use crate::state::blocking::{Blocking, BlockingJob, Queued, Running};
+use crate::state::blocking::{Blocking, BlockingJob, QueuedCall, RunningCall};
 use crate::state::engine::Engine;
 use crate::state::group::GroupState;
 use crate::sync::Mutex;
@@ -59,7 +59,7 @@ impl Engine {
 }
 
 /// Charges the group of a running function for the CPU time up to `used`.
-fn pay(running: &mut Running<GroupState>, used: Duration) {
+fn pay(running: &mut RunningCall<GroupState>, used: Duration) {
     let took = used.saturating_sub(running.charged.replace(used).unwrap_or(used));
     running.group.owe(took);
     running.group.add_usage(CpuId(0), Measured { ran: took, lost: Duration::ZERO });
@@ -74,7 +74,7 @@ impl Engine {
             if state.is_closed {
                 return;
             }
-            state.queue.push(Queued { group, job });
+            state.queue.push(QueuedCall { group, job });
             let is_to_start = state.idle < state.queue.len() && state.threads < blocking.threads_max;
             state.threads += usize::from(is_to_start);
             is_to_start
@@ -97,12 +97,12 @@ impl Engine {
 
 /// Runs functions until there are none, or the thread is slow.
 fn serve(engine: &Arc<Engine>) {
-    let _within = coop::Within::enter(engine);
+    let _within = coop::BlockOnScope::enter(engine);
     let Blocking { state, changed, .. } = &engine.blocking;
     let tid = rustix::thread::gettid();
     let mut is_over = false;
     loop {
-        let Queued { group, job } = {
+        let QueuedCall { group, job } = {
             let mut state = state.lock();
             let queued = loop {
                 if let Some(queued) = state.take() {
@@ -121,7 +121,7 @@ fn serve(engine: &Arc<Engine>) {
             };
             let had = ThreadClock::own().read();
             let group = Arc::clone(&queued.group);
-            state.running.push(Running { group, tid, charged: had, began: had, is_slow: false });
+            state.running.push(RunningCall { group, tid, charged: had, began: had, is_slow: false });
             queued
         };
         is_over = false;
@@ -142,7 +142,7 @@ fn serve(engine: &Arc<Engine>) {
     }
 }
 
-enum Stage<F, T> {
+enum CallStage<F, T> {
     Queued(F),
     Running,
     Done(Result<T, Box<dyn Any + Send>>),
@@ -151,24 +151,24 @@ enum Stage<F, T> {
 
 struct Cell<F, T> {
     engine: Arc<Engine>,
-    stage: Mutex<(Stage<F, T>, Option<Waker>)>,
+    stage: Mutex<(CallStage<F, T>, Option<Waker>)>,
 }
 
 impl<F: FnOnce() -> T + Send, T: Send> BlockingJob for Cell<F, T> {
     fn run(&self) {
         let run = {
             let mut stage = self.stage.lock();
-            if !matches!(stage.0, Stage::Queued(_)) {
+            if !matches!(stage.0, CallStage::Queued(_)) {
                 return;
             }
-            let Stage::Queued(run) = std::mem::replace(&mut stage.0, Stage::Running) else { return };
+            let CallStage::Queued(run) = std::mem::replace(&mut stage.0, CallStage::Running) else { return };
             run
         };
         let result = catch_unwind(AssertUnwindSafe(run));
         let unwanted = {
             let mut stage = self.stage.lock();
-            if matches!(stage.0, Stage::Running) {
-                stage.0 = Stage::Done(result);
+            if matches!(stage.0, CallStage::Running) {
+                stage.0 = CallStage::Done(result);
                 None
             } else {
                 Some(result)
@@ -197,7 +197,7 @@ pub(crate) struct Call<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
 
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Call<F, T> {
     pub(crate) fn new(engine: &Arc<Engine>, group: &Arc<GroupState>, run: F) -> Self {
-        let stage = Mutex::new((Stage::Queued(run), None));
+        let stage = Mutex::new((CallStage::Queued(run), None));
         Self { group: Some(Arc::clone(group)), cell: Arc::new(Cell { engine: Arc::clone(engine), stage }) }
     }
 }
@@ -209,8 +209,10 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Future for Call<F, T>
         let waker = cx.waker().clone();
         let _replaced = {
             let mut stage = self.cell.stage.lock();
-            if matches!(stage.0, Stage::Done(_)) {
-                let Stage::Done(result) = std::mem::replace(&mut stage.0, Stage::Dropped) else { unreachable!() };
+            if matches!(stage.0, CallStage::Done(_)) {
+                let CallStage::Done(result) = std::mem::replace(&mut stage.0, CallStage::Dropped) else {
+                    unreachable!()
+                };
                 drop(stage);
                 return Poll::Ready(result.unwrap_or_else(|with| resume_unwind(with)));
             }
@@ -220,7 +222,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Future for Call<F, T>
             let engine = Arc::clone(&self.cell.engine);
             engine.submit(group, Arc::clone(&self.cell) as _); // [1]
             // It can have run here.
-            if matches!(self.cell.stage.lock().0, Stage::Done(_)) {
+            if matches!(self.cell.stage.lock().0, CallStage::Done(_)) {
                 cx.waker().wake_by_ref();
             }
         }
@@ -233,7 +235,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Drop for Call<F, T> {
         // [4] The function, or its result, is dropped without the lock.
         let _unused = {
             let mut stage = self.cell.stage.lock();
-            (std::mem::replace(&mut stage.0, Stage::Dropped), stage.1.take())
+            (std::mem::replace(&mut stage.0, CallStage::Dropped), stage.1.take())
         };
     }
 }

@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::coop;
 use crate::state::engine::Engine;
 use crate::state::life::Life;
-use crate::state::lock::presses;
+use crate::state::lock::raises_plain;
 use crate::state::task::{Kind, Task};
 use crate::sync::thread;
 use std::sync::Arc;
@@ -29,20 +29,20 @@ pub(crate) fn settle(tasks: impl IntoIterator<Item = Arc<Task>>) {
     let mut pending: Vec<_> = tasks.into_iter().collect();
     for _ in 0..CHAIN_MAX {
         let Some(task) = pending.pop() else { return };
-        if !task.ties().upkeep.lock().begin() {
+        if !task.locks().upkeep.lock().begin() {
             continue;
         }
         loop {
             task.engine().lift(&task);
             task.engine().inherit(&task, task.inherits());
-            let waits_for = task.ties().waits_for.lock().clone();
+            let waits_for = task.locks().waits_for.lock().clone();
             if !waits_for.is_empty()
                 && let Some(lends) = task.engine().lends(&task)
             {
                 let changed = waits_for.iter().filter(|line| line.lends_anew(&task, lends));
                 pending.extend(changed.filter_map(|line| line.holder()));
             }
-            if task.ties().upkeep.lock().end() {
+            if task.locks().upkeep.lock().end() {
                 break;
             }
         }
@@ -53,12 +53,12 @@ impl Task {
     /// Returns the most urgent loan: of the waiters for its locks; a task that is aborted or lifted
     /// also gets the lowest real-time priority, so that no limit stops it.
     pub(crate) fn inherits(&self) -> Option<Lent> {
-        let held = self.ties().held.lock().clone();
+        let held = self.locks().held.lock().clone();
         let is_hurried = self.is_aborted.load(Ordering::Acquire) || self.is_lifted.load(Ordering::Relaxed);
         let own = is_hurried.then_some(Lent::Prio(Prio::from_rt(RtPriority::MIN)));
         let inherits = most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(own));
         // A loan counts only if it is more urgent than the task itself.
-        inherits.filter(|lent| self.kind != Kind::Plain || presses(*lent))
+        inherits.filter(|lent| self.kind != Kind::Plain || raises_plain(*lent))
     }
 }
 
@@ -68,7 +68,7 @@ impl Engine {
     /// ([`settle`]).
     pub(crate) fn inherit(self: &Arc<Self>, task: &Task, from: Option<Lent>) {
         {
-            let mut inherited = task.ties().inherited.lock();
+            let mut inherited = task.locks().inherited.lock();
             if std::mem::replace(&mut *inherited, from) == from {
                 return;
             }
@@ -82,8 +82,8 @@ impl Engine {
                 let is_here = body.with_parcel(|parcel| {
                     caller.hand = Some(parcel);
                     let done = caller.call(Call::InheritParked { task: task.id, from, by });
-                    debug_assert!(done.is_ok(), "nothing is refused");
-                    caller.hand.take().expect("invariant: it stays in hand")
+                    debug_assert!(done.is_ok(), "`InheritParked` must not be refused");
+                    caller.hand.take().expect("invariant: the call leaves the parcel in `hand`")
                 });
                 if is_here && body.is_held_by_cpu() {
                     self.kick(task.cpu()); // It can be a runner (relay).

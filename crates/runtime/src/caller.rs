@@ -29,7 +29,7 @@ use zerolag_core::{
 use zerolag_model::{CpuId, Duration, Instant, TaskId};
 
 /// How many wakeups share a lock at most: a CPU waits some 10 us for them.
-const TOGETHER: usize = 32;
+const WAKEUPS_PER_LOCK: usize = 32;
 
 /// The buffers for the results of calls; a thread passes them from one caller to the next.
 struct Buffers {
@@ -81,7 +81,7 @@ impl<'e> Caller<'e> {
     }
 
     fn buffers(&mut self) -> &mut Buffers {
-        self.buffers.as_mut().expect("invariant: given back on drop only")
+        self.buffers.as_mut().expect("invariant: a caller returns its buffers only when it is dropped")
     }
 
     /// Makes a call that is never refused, and carries out all its consequences.
@@ -145,7 +145,8 @@ impl<'e> Caller<'e> {
     /// them.
     fn perform(&mut self, rqs: Rqs<'_>, call: Call) -> Result<Answer, Refused> {
         let engine = self.engine;
-        let Buffers { io, kicks, ipis } = &mut **self.buffers.as_mut().expect("invariant: given back on drop only");
+        let Buffers { io, kicks, ipis } =
+            &mut **self.buffers.as_mut().expect("invariant: a caller returns its buffers only when it is dropped");
         let answer = match &engine.recorder {
             None => call.apply(&engine.scheduler, rqs, &mut self.hand, io),
             Some(recorder) => recorder.apply(&engine.scheduler, rqs, call, &mut self.hand, io),
@@ -192,7 +193,7 @@ impl<'e> Caller<'e> {
             };
             step = match self.call(call) {
                 Ok(Answer::Step(step)) => step,
-                Ok(_) | Err(_) => unreachable!("invariant: a continuation answers a step"),
+                Ok(_) | Err(_) => unreachable!("invariant: a continuation returns a step"),
             };
         }
     }
@@ -216,13 +217,13 @@ impl<'e> Caller<'e> {
         let now = Clock::at(self.engine.now());
         match self.perform(Rqs::None(now), Call::Select { task, by, why }) {
             Ok(Answer::Cpu(cpu)) => cpu,
-            Ok(_) | Err(_) => unreachable!("invariant: a task in hand has a CPU"),
+            Ok(_) | Err(_) => unreachable!("invariant: `Select` returns a CPU"),
         }
     }
 
     /// Places the task in `hand` on the CPU of this thread, if that runs nothing but the task that
     /// is about to leave it; otherwise where the scheduler wants it.
-    fn place_here(&mut self, task: TaskId, why: Placement) {
+    fn place_on_this_cpu(&mut self, task: TaskId, why: Placement) {
         let queue = self.engine.cpus[self.cpu.index()].queue.lock();
         if queue.rq.nr_running() == 1 {
             self.place_on(self.cpu, queue, task, why);
@@ -241,7 +242,7 @@ impl<'e> Caller<'e> {
             step
         };
         self.notify();
-        let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
+        let Ok(Answer::Step(step)) = step else { unreachable!("invariant: `Wake` returns a step") };
         self.carry(step);
     }
 
@@ -251,12 +252,12 @@ impl<'e> Caller<'e> {
     }
 
     /// The same; the task runs next on the CPU of this thread, unless other tasks wait there.
-    pub(crate) fn wake_here(&mut self, task: &Arc<Task>) {
-        self.wake_at(task, Self::place_here);
+    pub(crate) fn wake_on_this_cpu(&mut self, task: &Arc<Task>) {
+        self.wake_at(task, Self::place_on_this_cpu);
     }
 
     /// Wakes tasks, which are sorted for it: those that sleep and are placed on the same CPU one
-    /// after the other share its lock, [`TOGETHER`] at most.
+    /// after the other share its lock, [`WAKEUPS_PER_LOCK`] at most.
     ///
     /// With a lock for each, the thread of the clock woke 100,000 tasks in 0.3 s: each time, it had
     /// to wait for a lock that a CPU had just taken to run the task before.
@@ -285,7 +286,7 @@ impl<'e> Caller<'e> {
             }
             self.hand = Some(parcel);
             let cpu = self.select(task.id, why);
-            if count == TOGETHER || locked.as_ref().is_some_and(|(other, _)| *other != cpu) {
+            if count == WAKEUPS_PER_LOCK || locked.as_ref().is_some_and(|(other, _)| *other != cpu) {
                 self.unlock(locked.take(), Step::Done);
                 count = 0;
             }
@@ -295,7 +296,7 @@ impl<'e> Caller<'e> {
             task.body.lock().place();
             let by = self.cpu;
             let step = self.under(queue, Call::Wake { cpu, task: task.id, by, why });
-            let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
+            let Ok(Answer::Step(step)) = step else { unreachable!("invariant: `Wake` returns a step") };
             if step != Step::Done || !self.buffers().ipis.is_empty() {
                 self.unlock(locked.take(), step);
             }
@@ -361,12 +362,12 @@ impl<'e> Caller<'e> {
                         break Some(next);
                     }
                     let left = self.leave(Some(&next), Leave::Preempted);
-                    (queue, _, wall) = left.expect("invariant: only who blocks stays");
+                    (queue, _, wall) = left.expect("invariant: only a task that is to block can stay");
                     self.displaced.extend(self.hand.take());
                 }
             }
         };
-        let dead = task.and_then(|task| self.part(task, left, body).map(|body| (task, body)));
+        let dead = task.and_then(|task| self.finish_leave(task, left, body).map(|body| (task, body)));
         while let Some(parcel) = self.displaced.pop() {
             let task = parcel.id();
             self.hand = Some(parcel);
@@ -374,14 +375,14 @@ impl<'e> Caller<'e> {
         }
         if let Some((task, body)) = dead {
             // It calls a waker of the users. No task is in the hands of this thread any more.
-            self.engine.bury(task, body);
+            self.engine.free_task(task, body);
         }
         Switched::To(next)
     }
 
     /// Hands on a task that left, once its CPU has switched away from it; other CPUs can run it
     /// only from here on. Returns the body of a task that has ended.
-    fn part(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) -> Option<Parcel> {
+    fn finish_leave(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) -> Option<Parcel> {
         match (left, parcel) {
             (LeftAs::Dead, parcel) => return parcel,
             (LeftAs::Displaced, parcel) => self.displaced.extend(parcel),
@@ -405,12 +406,12 @@ impl<'e> Caller<'e> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
         let wall = engine.now();
-        queue.meter.pass_over(engine.cpus[cpu.index()].rounds.beside(wall), wall);
+        queue.meter.pass_over(engine.cpus[cpu.index()].host_work.beside(wall), wall);
         let had = queue.meter.run_by_this_thread(wall);
         self.had = had;
         let Some(task) = task else {
             let left = self.under_at(&mut queue, wall, Call::Leave { cpu, why });
-            debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
+            debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "an idle CPU has no task that leaves");
             engine.answer_kick(cpu);
             return Some((queue, LeftAs::Queued, wall));
         };
@@ -428,7 +429,7 @@ impl<'e> Caller<'e> {
         engine.answer_kick(cpu);
         let now = queue.clock(wall);
         let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
-        let Ok(Answer::Left(left)) = left else { unreachable!("invariant: a task that leaves is somewhere") };
+        let Ok(Answer::Left(left)) = left else { unreachable!("invariant: `Leave` returns where the task is") };
         body.leave(left, had);
         drop(body);
         task.group.add_usage(cpu, queue.meter.take());
@@ -444,7 +445,7 @@ impl<'e> Caller<'e> {
         let (engine, cpu) = (self.engine, self.cpu);
         loop {
             let Ok(Answer::Next(next)) = self.under_at(&mut queue, wall, Call::Pick { cpu }) else {
-                unreachable!("invariant: a CPU that has left can pick")
+                unreachable!("invariant: a CPU must pick after `Leave`")
             };
             let step = match next {
                 Next::Balance(step) => step,
@@ -480,7 +481,7 @@ impl<'e> Caller<'e> {
         queue.meter.pass_over(wall.since(picked), wall);
         self.engine.cpus[cpu.index()].began.store(wall.as_nanos(), Ordering::Relaxed);
         let Ok(Answer::Step(step)) = self.under_at(&mut queue, wall, Call::Switched { cpu }) else {
-            unreachable!("invariant: a CPU that has picked has switched")
+            unreachable!("invariant: `Switched` follows `Pick`")
         };
         let _ = queue.meter.take();
         let mut debt = Duration::ZERO;
@@ -516,7 +517,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::group::Group;
     use crate::reactor::Reactor;
-    use crate::state::engine::Parts;
+    use crate::state::engine::EngineParts;
     use crate::state::group::GroupState;
     use crate::state::info::Hooks;
     use crate::state::time_source::TimeSource;
@@ -529,7 +530,7 @@ pub(crate) mod tests {
         let topology = Topology::flat(1).expect("one CPU");
         let mut scheduler = Scheduler::new(Config::new(topology, KernelVersion::V6_18.settings()));
         scheduler.reserve_tasks(4);
-        let parts = Parts {
+        let parts = EngineParts {
             time: TimeSource::Set(AtomicU64::new(0)),
             tasks: 4,
             recorder: None,
@@ -575,7 +576,7 @@ pub(crate) mod tests {
         assert!(caller.pick(queue, wall).is_none());
         assert!(tasks.iter().all(|task| task.body.lock().parcel().is_some()), "{tasks:?}");
         Caller::new(&engine, CpuId(0)).wake(&last);
-        assert!(caller.part(&last, left, body).is_none());
+        assert!(caller.finish_leave(&last, left, body).is_none());
 
         assert!(last.body.lock().is_on_queue(), "{last:?}");
         let Switched::To(Some(next)) = caller.switch(None, Leave::Preempted) else { unreachable!("it is awake") };

@@ -77,10 +77,10 @@ fn tick_all(engine: &Arc<Engine>) {
             any = true;
             engine.wake_postponed(cpu);
             Caller::new(engine, cpu).make(Call::Tick { cpu });
-            engine.look_after(cpu);
+            engine.watch_poll(cpu);
         }
     }
-    engine.slow_down();
+    engine.slow_detached_polls();
     engine.charge_blocking();
     // Without ticks it would not be seen that a poll counts no longer.
     any |= !engine.held_back.is_empty();

@@ -35,11 +35,11 @@ impl Engine {
 
     /// Frees a task that has ended and that no CPU refers to any more: its id can be reused, and
     /// the waiters for its end are woken.
-    pub(crate) fn bury(&self, task: &Task, body: Parcel) {
+    pub(crate) fn free_task(&self, task: &Task, body: Parcel) {
         let _gone = self.tasks.take(task.id);
         self.give_back(task.id, Some(body));
         task.announce();
-        self.census.remove();
+        self.live_tasks.remove();
     }
 
     /// Calls code of the users outside of a poll: if it panics, its caller goes on.

@@ -63,17 +63,17 @@ impl Engine {
     /// Returns whether a group has polls without a CPU, and as many in progress as there are CPUs.
     fn is_crowded(&self, group: &Arc<GroupState>) -> bool {
         let is_its = |task: &Task| Arc::ptr_eq(&task.group, group);
-        let adrift = self.adrift.lock().iter().filter(|one| one.counts && is_its(&one.task)).count();
-        if adrift == 0 {
+        let detached_polls = self.detached_polls.lock().iter().filter(|one| one.counts && is_its(&one.task)).count();
+        if detached_polls == 0 {
             return false;
         }
-        let is_polled = |cpu: &&Cpu| cpu.seat.lock().polled().is_some_and(is_its);
-        adrift + self.cpus.iter().filter(is_polled).count() >= self.cpus.len()
+        let is_polled = |cpu: &&Cpu| cpu.thread.lock().polled().is_some_and(is_its);
+        detached_polls + self.cpus.iter().filter(is_polled).count() >= self.cpus.len()
     }
 
     /// Wakes the tasks of a group that were held back: one of its polls has ended, or counts no
     /// longer.
-    pub(crate) fn let_go(self: &Arc<Self>, group: &Arc<GroupState>) {
+    pub(crate) fn wake_held_back(self: &Arc<Self>, group: &Arc<GroupState>) {
         if self.held_back.is_empty() {
             return;
         }

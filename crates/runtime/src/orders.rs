@@ -312,8 +312,8 @@ fn locks_are_exclusive_and_loans_end() {
             assert!(lock.try_lock().is_some());
         }
         for task in all {
-            assert_eq!(*task.ties().inherited.lock(), None);
-            assert!(task.ties().held.lock().is_empty() && task.ties().waits_for.lock().is_empty());
+            assert_eq!(*task.locks().inherited.lock(), None);
+            assert!(task.locks().held.lock().is_empty() && task.locks().waits_for.lock().is_empty());
         }
     });
 }
@@ -352,7 +352,7 @@ fn a_lock_future_can_move() {
         join(&rt, second);
         join(&rt, contends);
         assert_eq!(*lock.try_lock().expect("all have released it"), 4);
-        assert!(holder.ties().held.lock().is_empty() && holder.ties().waits_for.lock().is_empty());
+        assert!(holder.locks().held.lock().is_empty() && holder.locks().waits_for.lock().is_empty());
     });
 }
 
@@ -409,10 +409,10 @@ fn limits_and_locks_let_all_tasks_end() {
             });
             task.expect("room")
         };
-        let locks = |builder: TaskBuilder, rounds: u32| {
+        let locks = |builder: TaskBuilder, host_work: u32| {
             let lock = Arc::clone(&lock);
             let task = builder.spawn(async move {
-                for _ in 0..rounds {
+                for _ in 0..host_work {
                     *lock.lock().await += 1;
                     sleep(Duration::from_micros(700)).await;
                     let mut value = lock.lock().await;

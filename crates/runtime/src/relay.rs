@@ -70,10 +70,10 @@ use zerolag_core::call::Call;
 use zerolag_model::CpuId;
 
 /// The task that a CPU polls next, and the owner of the turn if that is another one.
-pub(crate) type Running = (Option<Arc<Task>>, Option<Arc<Task>>);
+pub(crate) type NextPoll = (Option<Arc<Task>>, Option<Arc<Task>>);
 
 /// Makes a task the runner of a turn, if it sleeps and is like the owner.
-fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
+fn try_run_on_turn(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
     if !runner.can_relay()
         || runner.is_bound()
         || runner.is_long.load(Ordering::Relaxed)
@@ -95,7 +95,7 @@ fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
 /// Makes the next rider of a turn its runner. One that cannot be is woken.
 fn next_rider(engine: &Arc<Engine>, cpu: CpuId, lead: &Task) -> Option<Arc<Task>> {
     while let Some(rider) = lead.take_rider() {
-        if engine.can_relay() && takes(cpu, lead, &rider) {
+        if engine.can_relay() && try_run_on_turn(cpu, lead, &rider) {
             return Some(rider);
         }
         engine.wake(&rider);
@@ -104,7 +104,7 @@ fn next_rider(engine: &Arc<Engine>, cpu: CpuId, lead: &Task) -> Option<Arc<Task>
 }
 
 /// Wakes the riders of a task: they do not run on its turn.
-pub(crate) fn set_down(engine: &Arc<Engine>, lead: &Task) {
+pub(crate) fn wake_riders(engine: &Arc<Engine>, lead: &Task) {
     while let Some(rider) = lead.take_rider() {
         engine.wake(&rider);
     }
@@ -112,9 +112,9 @@ pub(crate) fn set_down(engine: &Arc<Engine>, lead: &Task) {
 
 /// Returns the task that is polled first on the turn of a picked task, and the owner of the turn if
 /// that is another one.
-pub(crate) fn board(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<Task>, Option<Arc<Task>>) {
+pub(crate) fn start_riders(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<Task>, Option<Arc<Task>>) {
     if !engine.can_relay() || !lead.can_relay() {
-        set_down(engine, &lead);
+        wake_riders(engine, &lead);
         return (lead, None);
     }
     {
@@ -148,7 +148,7 @@ pub(crate) fn pass_on(engine: &Engine, cpu: CpuId, owner: &Task, next: &Task) ->
         }
         body.lend_turn();
     }
-    let is_passed = takes(cpu, owner, next);
+    let is_passed = try_run_on_turn(cpu, owner, next);
     if !is_passed {
         owner.body.lock().get_turn_back();
     }
@@ -156,16 +156,16 @@ pub(crate) fn pass_on(engine: &Engine, cpu: CpuId, owner: &Task, next: &Task) ->
 }
 
 /// Goes on after a runner that has blocked, or ended; `next` is the task that its poll has woken.
-pub(crate) fn go_on(
+pub(crate) fn next_on_turn(
     engine: &Arc<Engine>,
     cpu: CpuId,
     owner: Arc<Task>,
     runner: Arc<Task>,
     why: Leave,
     next: Option<Arc<Task>>,
-) -> Running {
+) -> NextPoll {
     if why == Leave::Exit {
-        exit(engine, cpu, &runner);
+        exit_runner(engine, cpu, &runner);
     } else {
         let blocks = runner.body.lock().block_runner();
         if !blocks {
@@ -180,7 +180,7 @@ pub(crate) fn go_on(
             owner.body.lock().get_turn_back(); // [3]
             return (Some(owner), None);
         }
-        if takes(cpu, &owner, next) {
+        if try_run_on_turn(cpu, &owner, next) {
             return (Some(Arc::clone(next)), Some(owner)); // [2]
         }
     }
@@ -192,24 +192,24 @@ pub(crate) fn go_on(
     }
     owner.body.lock().get_turn_back();
     if let Some(next) = next {
-        Caller::new(engine, cpu).wake_here(&next);
+        Caller::new(engine, cpu).wake_on_this_cpu(&next);
     }
     // [4] It stays if it was woken.
     (schedule(engine, cpu, Some(owner), Leave::Block), None)
 }
 
 /// Ends a runner whose future is done.
-fn exit(engine: &Arc<Engine>, cpu: CpuId, runner: &Arc<Task>) {
+fn exit_runner(engine: &Arc<Engine>, cpu: CpuId, runner: &Arc<Task>) {
     let mut caller = Caller::new(engine, cpu);
     caller.hand = Some(runner.body.lock().exit_runner());
     caller.make(Call::ExitParked { task: runner.id });
-    let body = caller.hand.take().expect("invariant: it stays in hand");
+    let body = caller.hand.take().expect("invariant: the call leaves the parcel in `hand`");
     drop(caller);
-    engine.bury(runner, body);
+    engine.free_task(runner, body);
 }
 
 /// Gives a runner that is awake a turn of its own, and lets the scheduler pick. \[5\]
-pub(crate) fn part(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Arc<Task>) -> Option<Arc<Task>> {
+pub(crate) fn end_relay(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Arc<Task>) -> Option<Arc<Task>> {
     let mut caller = Caller::new(engine, cpu);
     let queue = engine.cpus[cpu.index()].queue.lock();
     let (parcel, why) = runner.body.lock().take_runner();
@@ -226,7 +226,7 @@ pub(crate) fn part(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &
 
 /// Makes the owner leave after its CPU was handed over in the middle of a runner's poll, and
 /// switches to the next task. What the runner's thread uses from here on is the runner's debt.
-pub(crate) fn leave_behind(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Task) -> Option<Arc<Task>> {
+pub(crate) fn hand_over_turn(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Task) -> Option<Arc<Task>> {
     owner.body.lock().get_turn_back();
     let mut caller = Caller::new(engine, cpu);
     let switched = caller.switch(Some(&owner), Leave::Block);

@@ -21,14 +21,14 @@ impl Engine {
 
 /// How many tasks have to wake at once for some of them to ride, and how many ride on a turn at
 /// most. Orders of steps are tried with few tasks.
-const MANY: usize = if cfg!(test) { 3 } else { 64 };
+const RIDERS_FROM: usize = if cfg!(test) { 3 } else { 64 };
 const RIDERS: usize = 31;
 
 /// Returns how many tasks ride on a turn if `count` tasks wake at once; 0 if none do. Every CPU has
 /// two leads or more, if the tasks are spread evenly.
 pub(crate) fn riders_for(engine: &Engine, count: usize) -> usize {
     let leads = if cfg!(test) { 1 } else { 2 * engine.cpus.len() };
-    if count < MANY || !engine.can_relay() { 0 } else { (count / leads).saturating_sub(1).min(RIDERS) }
+    if count < RIDERS_FROM || !engine.can_relay() { 0 } else { (count / leads).saturating_sub(1).min(RIDERS) }
 }
 
 /// Returns whether a task can ride on the turn of another one: both are to run on the same CPU.

@@ -6,7 +6,7 @@ use crate::reactor::Reactor;
 use crate::record::{Recorder, Recording};
 use crate::shutdown::Shutdown;
 use crate::spawn::{SpawnError, TaskBuilder};
-use crate::state::engine::{Engine, Parts};
+use crate::state::engine::{Engine, EngineParts};
 use crate::state::group::GroupState;
 use crate::state::info::{Hooks, Overrun, TaskInfo};
 use crate::state::time_source::TimeSource;
@@ -274,7 +274,7 @@ impl Builder {
         let config = Config::new(topology, self.settings).with_group_reserve(self.groups);
         let mut scheduler = Scheduler::new(config);
         scheduler.reserve_tasks(self.tasks);
-        let parts = Parts {
+        let parts = EngineParts {
             time,
             tasks: self.tasks,
             recorder: self.recorded.map(Recorder::new),
@@ -348,9 +348,12 @@ impl Runtime {
     /// # Panics
     /// If a task calls it; and in a fork of the process that built the runtime.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        assert!(coop::current_task().is_none(), "a task that blocks its thread keeps a CPU from the others: await");
+        assert!(
+            coop::current_task().is_none(),
+            "a task must not call `block_on`: it would block a CPU of the runtime; use `await`"
+        );
         assert!(!self.engine.is_forked(), "the process was forked: the threads of the runtime are in its parent");
-        let _within = coop::Within::enter(&self.engine);
+        let _within = coop::BlockOnScope::enter(&self.engine);
         let _entered = self.engine.enter_reactor();
         let waker = Waker::from(Arc::new(Unpark(current())));
         let mut cx = Context::from_waker(&waker);

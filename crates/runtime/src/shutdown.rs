@@ -50,13 +50,13 @@ impl fmt::Display for Shutdown {
 impl Engine {
     pub(crate) fn shut_down(self: &Arc<Self>, limit: Duration) -> Shutdown {
         let mut unfinished = Vec::new();
-        if !self.census.wait(limit) {
-            self.close_door();
+        if !self.live_tasks.wait(limit) {
+            self.refuse_tasks();
             let tasks = self.live_tasks();
             unfinished = tasks.iter().map(|task| task.info()).collect();
             tasks.iter().for_each(Task::abort); // [1]
             drop(tasks);
-            self.census.wait(GRACE);
+            self.live_tasks.wait(GRACE);
         }
         self.stop();
         let is_complete = self.threads_end_within(GRACE);
@@ -81,14 +81,14 @@ impl Engine {
     }
 
     /// Refuses further tasks.
-    pub(crate) fn close_door(&self) {
-        let _closed = self.door.write();
+    pub(crate) fn refuse_tasks(&self) {
+        let _closed = self.spawning.write();
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
     /// Asks all threads to end.
     pub(crate) fn stop(&self) {
-        self.close_door();
+        self.refuse_tasks();
         self.is_stopping.store(true, Ordering::SeqCst);
         self.timeline.stop();
         self.pool.close();
@@ -106,7 +106,7 @@ impl Engine {
     fn call_all(&self) {
         for cpu in &self.cpus {
             cpu.is_kicked.store(true, Ordering::SeqCst); // so that checkpoints yield
-            cpu.seat.lock().unpark();
+            cpu.thread.lock().unpark();
         }
     }
 
@@ -131,7 +131,7 @@ impl Engine {
             self.call_all();
             let Some(thread) = self.threads.lock().pop() else { break };
             let ended = thread.join();
-            debug_assert!(ended.is_ok(), "a thread of the runtime does not panic");
+            debug_assert!(ended.is_ok(), "a thread of the runtime must not panic");
         }
         self.clear();
     }
@@ -144,7 +144,7 @@ impl Engine {
             if let Some(task) = self.tasks.take(id) {
                 task.cancel();
                 task.announce();
-                self.census.remove();
+                self.live_tasks.remove();
             }
         }
     }

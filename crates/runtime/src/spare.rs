@@ -47,7 +47,7 @@ impl Engine {
     }
 
     /// Accounts for a poll whose task was spared, or ran with a borrowed priority.
-    pub(crate) fn charge(&self, task: &Task, was: Standing, took: Duration) {
+    pub(crate) fn charge(&self, task: &Task, was: PollCharge, took: Duration) {
         let Some(limited) = task.group.limited() else { return };
         if was.is_spared {
             limited.spared.lock().add(took);
@@ -60,14 +60,14 @@ impl Engine {
 
 /// How a poll of a task with a limit is paid for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct PollCharge {
     is_spared: bool,
     is_limited: bool,
     /// Its class is not its own, so the scheduler charges its group nothing.
     is_borrowed: bool,
 }
 
-impl Standing {
+impl PollCharge {
     pub(crate) fn of(task: &Task) -> Self {
         let is_lifted = task.is_lifted.load(Ordering::Relaxed);
         let is_limited = task.group.limited().is_some();
@@ -83,7 +83,7 @@ impl Standing {
 /// Returns whether a task from outside of a group waits for a task: for a lock that it holds, or
 /// through a chain of locks.
 fn is_wanted(task: &Task, group: &Arc<GroupState>, depth: u32) -> bool {
-    let held = task.ties().held.lock().clone();
+    let held = task.locks().held.lock().clone();
     held.iter().any(|line| {
         line.waiters().into_iter().any(|waiter| match waiter {
             None => true,

@@ -113,7 +113,7 @@ impl TaskBuilder {
         if coop::owner().is_none() && engine.is_forked() {
             return Err(SpawnError::Forked);
         }
-        let _open = engine.door.read();
+        let _open = engine.spawning.read();
         if engine.is_closed.load(Ordering::Acquire) {
             return Err(SpawnError::Ended);
         }
@@ -134,10 +134,10 @@ impl TaskBuilder {
             engine.give_back(id, caller.hand.take());
             return Err(match refused {
                 Refused::Task(error) => SpawnError::Refused(error),
-                _ => unreachable!("invariant: a call about a task returns an error of tasks"),
+                _ => unreachable!("invariant: a refused call about a task has an error of tasks"),
             });
         }
-        let parcel = caller.hand.take().expect("invariant: a task that was created is in hand");
+        let parcel = caller.hand.take().expect("invariant: `CreateTask` leaves the parcel in `hand`");
         drop(caller);
         let (attr, group, name) = (self.attr, self.group.state.id, self.name);
         let named = Arc::clone(&name);

@@ -4,7 +4,7 @@ use crate::boost::settle;
 use crate::coop;
 use crate::state::info::TaskInfo;
 use crate::state::job::{self, Job, JoinError};
-use crate::state::join::{Delivery, Polled, Waiter, WaiterIs};
+use crate::state::join::{Delivery, JoinPoll, JoinWaiter, WaiterIs};
 use crate::state::task::Task;
 use crate::sync::MutexGuard;
 use std::fmt;
@@ -161,10 +161,10 @@ impl<T: 'static> Future for JoinHandle<T> {
         let is_fair = coop::polls_fair_task(self.task.engine());
         let is = if is_fair { WaiterIs::FairTask } else { WaiterIs::Other };
         // A waker is dropped without the lock.
-        let polled = self.task.body.lock().join.poll(Waiter { waker, is });
+        let polled = self.task.body.lock().join.poll(JoinWaiter { waker, is });
         match polled {
-            Polled::Waits(_replaced) => Poll::Pending,
-            Polled::Ready => {
+            JoinPoll::Waits(_replaced) => Poll::Pending,
+            JoinPoll::Ready => {
                 let (mut job, mut result) = (job::take_out(&mut self.task.job.lock()), None::<Self::Output>);
                 job.as_mut().take(&mut result);
                 Poll::Ready(result.expect("the result of a task is taken once"))

@@ -142,7 +142,7 @@ impl<F: Future> Future for Timeout<F> {
 /// [`Runtime::block_on`](crate::Runtime::block_on).
 #[track_caller]
 pub fn interval(period: std::time::Duration) -> Interval {
-    assert!(!period.is_zero(), "ticks without a distance: the period is zero");
+    assert!(!period.is_zero(), "the period of an interval must not be zero");
     Interval { next: sleep(period), period }
 }
 

@@ -144,14 +144,14 @@ impl Tenant {
 type Setup<By, T> = Box<dyn Fn(&By, T) -> T + Send + Sync>;
 
 /// Returns how long after its arrival a request has to be answered.
-type Within<Req> = Box<dyn Fn(&Req) -> Option<Duration> + Send + Sync>;
+type DeadlineOf<Req> = Box<dyn Fn(&Req) -> Option<Duration> + Send + Sync>;
 
 struct Shared<Req, Res, K> {
     parent: Group,
     key: Box<dyn Fn(&Req) -> K + Send + Sync>,
     group: Setup<K, GroupBuilder>,
     task: Setup<Req, TaskBuilder>,
-    deadline: Option<Within<Req>>,
+    deadline: Option<DeadlineOf<Req>>,
     shed: Box<dyn Fn(&Shed) -> Res + Send + Sync>,
     limits: Limits,
     tenants: Mutex<BTreeMap<K, Arc<Tenant>>>,
@@ -519,7 +519,7 @@ impl<Req, Res, K> Shared<Req, Res, K> {
             Place::Slot(tenant, slot) => (tenant, slot),
             Place::Queue(waits) => {
                 let slot = Arc::clone(&waits.0.slots).acquire_owned().await; // [2]
-                (Arc::clone(&waits.0), slot.expect("invariant: nobody closes the semaphore"))
+                (Arc::clone(&waits.0), slot.expect("invariant: the semaphore is never closed"))
             }
         };
         let task = tenant.group.task();

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use zerolag_model::Duration;
 
 /// A function in the queue.
-pub(crate) struct Queued<G> {
+pub(crate) struct QueuedCall<G> {
     pub(crate) group: Arc<G>,
     pub(crate) job: Arc<dyn BlockingJob>,
 }
 
 /// A function on its thread.
-pub(crate) struct Running<G> {
+pub(crate) struct RunningCall<G> {
     pub(crate) group: Arc<G>,
     pub(crate) tid: rustix::thread::Pid,
     /// The CPU time of the thread up to which the group is charged.
@@ -24,8 +24,8 @@ pub(crate) struct Running<G> {
 
 /// The functions and the threads for them.
 pub(crate) struct BlockingState<G> {
-    pub(crate) queue: Vec<Queued<G>>,
-    pub(crate) running: Vec<Running<G>>,
+    pub(crate) queue: Vec<QueuedCall<G>>,
+    pub(crate) running: Vec<RunningCall<G>>,
     pub(crate) threads: usize,
     pub(crate) idle: usize,
     pub(crate) is_closed: bool,
@@ -33,7 +33,7 @@ pub(crate) struct BlockingState<G> {
 
 impl<G> BlockingState<G> {
     /// Takes the next function out of the queue.
-    pub(crate) fn take(&mut self) -> Option<Queued<G>> {
+    pub(crate) fn take(&mut self) -> Option<QueuedCall<G>> {
         let running = |group: &Arc<G>| self.running.iter().filter(|other| Arc::ptr_eq(&other.group, group)).count();
         let place = (0..self.queue.len()).min_by_key(|place| (running(&self.queue[*place].group), *place))?;
         Some(self.queue.remove(place))

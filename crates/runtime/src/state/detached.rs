@@ -1,4 +1,4 @@
-//! Polls that have lost their CPU ([`Adrift`]), and the tasks that wait for their ends
+//! Polls that have lost their CPU ([`DetachedPoll`]), and the tasks that wait for their ends
 //! ([`HeldBack`]).
 
 use crate::marks::Signals;
@@ -9,7 +9,7 @@ use zerolag_model::Instant;
 
 /// A task whose poll has lost its CPU.
 #[derive(Debug)]
-pub(crate) struct Adrift<T> {
+pub(crate) struct DetachedPoll<T> {
     pub(crate) task: Arc<T>,
     /// It keeps tasks of its group back.
     pub(crate) counts: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Adrift<T> {
     pub(crate) signals: Arc<Signals>,
 }
 
-impl<T> Clone for Adrift<T> {
+impl<T> Clone for DetachedPoll<T> {
     fn clone(&self) -> Self {
         let Self { task, counts, began, signals } = self;
         Self { task: Arc::clone(task), counts: *counts, began: *began, signals: Arc::clone(signals) }
@@ -31,8 +31,8 @@ impl<T> Default for HeldBack<T> {
     }
 }
 
-/// The tasks that are held back. Its lock is taken before those of seats and of the list of polls
-/// without a CPU.
+/// The tasks that are held back. Its lock is taken before those of the CPUs' threads and of the list
+/// of polls without a CPU.
 #[derive(Debug)]
 pub(crate) struct HeldBack<T> {
     pub(crate) tasks: Mutex<Vec<Arc<T>>>,

@@ -1,15 +1,15 @@
 //! [`Engine`]: the scheduler on real threads, with its run queues, tasks, ids and threads, as data.
 
 use super::blocking::Blocking;
-use super::census::Census;
-use super::detached::{Adrift, HeldBack};
+use super::cpu_thread::CpuThread;
+use super::detached::{DetachedPoll, HeldBack};
 use super::group::GroupState;
 use super::info::Hooks;
-use super::seat::Seat;
+use super::live_tasks::LiveTasks;
 use super::task::Task;
 use super::time_source::TimeSource;
 use super::timeline::Timeline;
-use crate::meter::{Meter, Rounds};
+use crate::meter::{HostWork, Meter};
 use crate::pool::Pool;
 use crate::reactor::Reactor;
 use crate::record::Recorder;
@@ -37,7 +37,7 @@ impl Queue {
     }
 }
 
-/// A CPU of the scheduler: the thread on its seat runs its tasks. It shares no cache line with the
+/// A CPU of the scheduler, whose thread runs its tasks. It shares no cache line with the
 /// next one; processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Cpu {
@@ -48,10 +48,10 @@ pub(crate) struct Cpu {
     pub(crate) is_busy: AtomicBool,
     /// When the task was switched to that is polled next, in nanoseconds; 0 once it is polled.
     pub(crate) began: AtomicU64,
-    pub(crate) rounds: Rounds,
+    pub(crate) host_work: HostWork,
     /// A task whose wakeup the poll in progress has left to its end ([`wake`](crate::wake)).
     pub(crate) next: Mutex<Option<Arc<Task>>>,
-    pub(crate) seat: Mutex<Seat<Task>>,
+    pub(crate) thread: Mutex<CpuThread<Task>>,
 }
 
 /// The ids that are free.
@@ -75,7 +75,7 @@ pub(crate) struct Engine {
     pub(crate) is_closed: AtomicBool,
     /// Held (shared) while a task is being started, so that at the end of the runtime the task
     /// either exists or was refused.
-    pub(crate) door: RwLock<()>,
+    pub(crate) spawning: RwLock<()>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) trace: Option<Mutex<Vec<Record>>>,
     /// How long a poll can ignore a preemption request before it loses its CPU; `None` is forever.
@@ -86,11 +86,11 @@ pub(crate) struct Engine {
     /// The CPU time for which a group is spared ([`spare`](crate::spare)).
     pub(crate) spare_at_most: Duration,
     /// The tasks whose polls have lost their CPU.
-    pub(crate) adrift: Mutex<Vec<Adrift<Task>>>,
+    pub(crate) detached_polls: Mutex<Vec<DetachedPoll<Task>>>,
     pub(crate) held_back: HeldBack<Task>,
     pub(crate) pool: Pool,
     pub(crate) blocking: Blocking<GroupState>,
-    pub(crate) census: Census,
+    pub(crate) live_tasks: LiveTasks,
     pub(crate) reactor: Reactor,
     /// The process that started the threads.
     pid: u32,
@@ -110,23 +110,23 @@ pub(crate) struct Engine {
 /// take as much memory as its task does here. Ids that follow each other are in different lines,
 /// so that CPUs that run tasks of one age do not contend for one.
 pub(crate) struct TaskTable {
-    rows: Box<[Row]>,
+    rows: Box<[TaskRow]>,
     len: usize,
 }
 
 #[derive(Default)]
 #[repr(align(64))]
-struct Row(Mutex<[Option<Arc<Task>>; ROW]>);
+struct TaskRow(Mutex<[Option<Arc<Task>>; TASKS_PER_ROW]>);
 
-const ROW: usize = 7;
+const TASKS_PER_ROW: usize = 7;
 
 impl TaskTable {
     fn new(len: usize) -> Self {
-        Self { rows: (0..len.div_ceil(ROW)).map(|_| Row::default()).collect(), len }
+        Self { rows: (0..len.div_ceil(TASKS_PER_ROW)).map(|_| TaskRow::default()).collect(), len }
     }
 
     /// Returns the lock of an id, and its place below it.
-    fn place(&self, id: TaskId) -> (&Row, usize) {
+    fn place(&self, id: TaskId) -> (&TaskRow, usize) {
         (&self.rows[id.index() % self.rows.len()], id.index() / self.rows.len())
     }
 
@@ -159,7 +159,7 @@ impl fmt::Debug for Engine {
 }
 
 /// The parts of an engine other than the scheduler.
-pub(crate) struct Parts {
+pub(crate) struct EngineParts {
     pub(crate) time: TimeSource,
     pub(crate) tasks: usize,
     pub(crate) recorder: Option<Recorder>,
@@ -174,15 +174,15 @@ pub(crate) struct Parts {
 }
 
 impl Engine {
-    pub(crate) fn new(scheduler: Scheduler<RawMutex>, parts: Parts) -> Self {
+    pub(crate) fn new(scheduler: Scheduler<RawMutex>, parts: EngineParts) -> Self {
         let cpu = |cpu| Cpu {
             queue: QueueLock::new(Queue { rq: scheduler.new_rq(cpu), meter: Meter::new() }),
             is_kicked: Arc::new(AtomicBool::new(false)),
             is_busy: AtomicBool::new(false),
             began: AtomicU64::new(0),
-            rounds: Rounds::default(),
+            host_work: HostWork::default(),
             next: Mutex::default(),
-            seat: Mutex::new(Seat::default()),
+            thread: Mutex::new(CpuThread::default()),
         };
         let cpus: Box<[Cpu]> = scheduler.config().topology().cpus().map(cpu).collect();
         Self {
@@ -194,18 +194,18 @@ impl Engine {
             time: parts.time,
             is_stopping: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            door: RwLock::new(()),
+            spawning: RwLock::new(()),
             recorder: parts.recorder,
             trace: parts.is_traced.then(Mutex::default),
             hand_off_after: parts.hand_off_after,
             detached: AtomicUsize::new(0),
             detached_max: parts.detached_max,
             spare_at_most: parts.spare_at_most,
-            adrift: Mutex::default(),
+            detached_polls: Mutex::default(),
             held_back: HeldBack::default(),
             pool: Pool::default(),
             blocking: Blocking::new(parts.blocking_max),
-            census: Census::default(),
+            live_tasks: LiveTasks::default(),
             reactor: parts.reactor,
             pid: std::process::id(),
             hooks: parts.hooks,
@@ -269,12 +269,12 @@ impl Engine {
     }
 
     pub(crate) fn task(&self, id: TaskId) -> Arc<Task> {
-        self.tasks.get(id).expect("invariant: a task that is picked lives")
+        self.tasks.get(id).expect("invariant: a picked task is in the table")
     }
 
     /// Adds a task that is about to be placed.
     pub(crate) fn admit(&self, task: Arc<Task>) {
-        self.census.add();
+        self.live_tasks.add();
         self.tasks.insert(task);
     }
 
@@ -296,8 +296,8 @@ impl Engine {
 
     /// Returns whether a poll of a task is in progress on a CPU of the scheduler.
     pub(crate) fn polls(&self, task: &Task) -> bool {
-        let seat = self.cpus[task.cpu().index()].seat.lock();
-        seat.polling.as_ref().is_some_and(|polling| polling.task.id == task.id)
+        let thread = self.cpus[task.cpu().index()].thread.lock();
+        thread.polling.as_ref().is_some_and(|polling| polling.task.id == task.id)
     }
 
     /// Returns the live tasks, by id. O([`Builder::tasks`](crate::Builder::tasks)).
@@ -338,7 +338,7 @@ impl Engine {
         let cpu = &self.cpus[cpu.index()];
         cpu.is_kicked.store(true, Ordering::SeqCst);
         if !cpu.is_busy.load(Ordering::SeqCst) {
-            cpu.seat.lock().unpark();
+            cpu.thread.lock().unpark();
         }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) trait Job: Send {
 pin_project! {
     #[project = StageView]
     #[project_replace = StageBefore]
-    enum Stage<F: Future> {
+    enum JobStage<F: Future> {
         Running { #[pin] future: F },
         Done { result: Result<F::Output, JoinError> },
         Gone,
@@ -102,10 +102,10 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Box::pin(Stage::Running { future })
+    Box::pin(JobStage::Running { future })
 }
 
-impl<F> Job for Stage<F>
+impl<F> Job for JobStage<F>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -135,7 +135,7 @@ where
     }
 
     fn fail(self: Pin<&mut Self>, error: JoinError) {
-        debug_assert!(matches!(*self, Self::Gone), "the first result counts");
+        debug_assert!(matches!(*self, Self::Gone), "a job must have one result");
         self.project_replace(Self::Done { result: Err(error) });
     }
 

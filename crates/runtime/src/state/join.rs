@@ -21,7 +21,7 @@ use std::task::Waker;
 #[derive(Debug)]
 pub(crate) enum Join {
     /// The future is not done.
-    Open(Option<Waiter>),
+    Open(Option<JoinWaiter>),
     /// The job has the result, and the place of the task is not free yet.
     Done(Option<Waker>),
     /// The job has the result, and the handle can take it.
@@ -34,7 +34,7 @@ pub(crate) enum Join {
 
 /// What waits for the end of a task.
 #[derive(Debug)]
-pub(crate) struct Waiter {
+pub(crate) struct JoinWaiter {
     pub(crate) waker: Waker,
     pub(crate) is: WaiterIs,
 }
@@ -59,7 +59,7 @@ pub(crate) enum Delivery {
 
 /// What a handle finds.
 #[derive(Debug)]
-pub(crate) enum Polled {
+pub(crate) enum JoinPoll {
     /// The result, in the job.
     Ready,
     /// It waits; this is the waker that its own replaces.
@@ -81,7 +81,7 @@ impl Join {
         match self {
             Self::Open(waiter) => {
                 let (now, later) = match waiter.take() {
-                    Some(Waiter { waker, is: WaiterIs::FairTask }) if can_postpone => (Some(waker), None),
+                    Some(JoinWaiter { waker, is: WaiterIs::FairTask }) if can_postpone => (Some(waker), None),
                     waiter => (None, waiter.map(|waiter| waiter.waker)),
                 };
                 self.set(Self::Done(later)); // [1]
@@ -107,15 +107,15 @@ impl Join {
     /// The handle is polled by a waiter. Inlined: a handle is generic, and its code is in another
     /// crate.
     #[inline]
-    pub(crate) fn poll(&mut self, waiter: Waiter) -> Polled {
+    pub(crate) fn poll(&mut self, waiter: JoinWaiter) -> JoinPoll {
         match self {
-            Self::Open(before) => Polled::Waits(before.replace(waiter).map(|before| before.waker)),
-            Self::Done(before) => Polled::Waits(before.replace(waiter.waker)),
+            Self::Open(before) => JoinPoll::Waits(before.replace(waiter).map(|before| before.waker)),
+            Self::Done(before) => JoinPoll::Waits(before.replace(waiter.waker)),
             Self::Over | Self::Taken => {
                 self.set(Self::Taken); // [3]
-                Polled::Ready
+                JoinPoll::Ready
             }
-            Self::Unjoined => unreachable!("invariant: a handle that is polled exists"),
+            Self::Unjoined => unreachable!("invariant: a dropped handle is not polled"),
         }
     }
 
@@ -145,24 +145,24 @@ impl Join {
 mod tests {
     use super::*;
 
-    fn waiter(is: WaiterIs) -> Waiter {
-        Waiter { waker: Waker::noop().clone(), is }
+    fn waiter(is: WaiterIs) -> JoinWaiter {
+        JoinWaiter { waker: Waker::noop().clone(), is }
     }
 
     fn waiting(is: WaiterIs) -> Join {
         let mut join = Join::new();
-        assert!(matches!(join.poll(waiter(is)), Polled::Waits(None)));
+        assert!(matches!(join.poll(waiter(is)), JoinPoll::Waits(None)));
         join
     }
 
     #[test]
     fn a_result_is_taken_once_its_task_has_left() {
         let mut join = waiting(WaiterIs::Other);
-        assert!(matches!(join.poll(waiter(WaiterIs::Other)), Polled::Waits(Some(_))), "the waker is replaced");
+        assert!(matches!(join.poll(waiter(WaiterIs::Other)), JoinPoll::Waits(Some(_))), "the waker is replaced");
         assert!(matches!(join.deliver(true), Delivery::Kept(None)), "a thread is woken at the end only"); // [1]
         assert!(!join.is_over());
         assert!(join.end().is_some() && join.is_over()); // [2]
-        assert!(matches!(join.poll(waiter(WaiterIs::Other)), Polled::Ready)); // [3]
+        assert!(matches!(join.poll(waiter(WaiterIs::Other)), JoinPoll::Ready)); // [3]
         assert!(join.is_over());
         assert!(!join.drop_handle().0, "the result is gone"); // [4]
     }
@@ -177,7 +177,7 @@ mod tests {
         assert!(join.end().is_some());
         let mut join = waiting(WaiterIs::FairTask);
         assert!(matches!(join.deliver(true), Delivery::Kept(Some(_))));
-        assert!(matches!(join.poll(waiter(WaiterIs::FairTask)), Polled::Waits(None)), "polled too early");
+        assert!(matches!(join.poll(waiter(WaiterIs::FairTask)), JoinPoll::Waits(None)), "polled too early");
         assert!(join.end().is_some());
     }
 

@@ -61,7 +61,7 @@ pub(crate) enum Life {
     /// The thread of its CPU polls it, or no thread does.
     Attached(Phase),
     /// Its CPU was taken from it in the middle of a poll that still runs.
-    Detached(Box<DetachedPoll>),
+    Detached(Box<WithoutCpu>),
     /// It is current for the scheduler while another task is polled on its turn: it sleeps, and has
     /// passed the turn on, or it is awake, and has riders.
     Owner,
@@ -96,7 +96,7 @@ pub(crate) enum Phase {
 
 /// A poll that continues without a CPU of the scheduler.
 #[derive(Debug)]
-pub(crate) struct DetachedPoll {
+pub(crate) struct WithoutCpu {
     pub(crate) phase: Phase,
     /// The time at which it lost its CPU.
     pub(crate) since: Instant,
@@ -457,12 +457,12 @@ impl Body {
             Life::Runner(parcel) => Phase::Parked(parcel),
             other => unexpected("in a poll", &other),
         };
-        let poll = DetachedPoll { phase, since, tid, charge: Charge::ByCpu, look_at };
+        let poll = WithoutCpu { phase, since, tid, charge: Charge::ByCpu, look_at };
         self.set(Life::Detached(Box::new(poll))); // [15]
     }
 
     /// Returns its poll, if that has lost its CPU.
-    pub(crate) fn detached(&mut self) -> Option<&mut DetachedPoll> {
+    pub(crate) fn detached(&mut self) -> Option<&mut WithoutCpu> {
         match &mut self.life {
             Life::Detached(poll) => Some(poll),
             Life::Attached(_) | Life::Owner | Life::Runner(_) | Life::NewRunner(_) => None,

@@ -1,4 +1,4 @@
-//! [`Line`]: the holder and the waiters of a lock ([`mutex`](crate::mutex)).
+//! [`LockQueue`]: the holder and the waiters of a lock ([`mutex`](crate::mutex)).
 
 use crate::sync::Mutex as RawMutex;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use zerolag_model::{Nice, Prio, TaskId};
 /// task can take it between the arrival of a waiter and the grant. Loans are brought up to date
 /// after the section ([`boost`](crate::boost)).
 #[derive(Debug)]
-pub(crate) struct Line<T> {
-    pub(crate) state: RawMutex<State<T>>,
+pub(crate) struct LockQueue<T> {
+    pub(crate) state: RawMutex<LockState<T>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct State<T> {
+pub(crate) struct LockState<T> {
     pub(crate) is_held: bool,
     /// The task that holds the lock; `None` if the holder is a thread outside the runtime.
     pub(crate) holder: Option<Arc<T>>,
     /// The tickets of the waiters, most urgent first.
     pub(crate) queue: WaitQueue,
-    pub(crate) waiters: Vec<Waiter<T>>,
+    pub(crate) waiters: Vec<LockWaiter<T>>,
     /// The tickets in the queue whose loans would change a fair task of nice 0.
-    pub(crate) pressing: usize,
+    pub(crate) raising: usize,
     pub(crate) tickets: u32,
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiter<T> {
+pub(crate) struct LockWaiter<T> {
     pub(crate) ticket: TaskId,
     pub(crate) task: Option<Arc<T>>,
     pub(crate) lends: Lent,
@@ -40,10 +40,12 @@ pub(crate) struct Waiter<T> {
     pub(crate) is_granted: bool,
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for LockQueue<T> {
     fn default() -> Self {
         let (queue, waiters) = (WaitQueue::default(), Vec::new());
-        Self { state: RawMutex::new(State { is_held: false, holder: None, queue, waiters, pressing: 0, tickets: 0 }) }
+        Self {
+            state: RawMutex::new(LockState { is_held: false, holder: None, queue, waiters, raising: 0, tickets: 0 }),
+        }
     }
 }
 
@@ -51,28 +53,28 @@ impl<T> Default for Line<T> {
 pub(crate) const PLAIN: Lent = Lent::Prio(Prio::from_nice(Nice::ZERO));
 
 /// Returns whether a loan changes a fair task of nice 0.
-pub(crate) fn presses(lends: Lent) -> bool {
+pub(crate) fn raises_plain(lends: Lent) -> bool {
     lends.beats(PLAIN)
 }
 
-impl<T> State<T> {
-    pub(crate) fn push(&mut self, waiter: Waiter<T>) {
+impl<T> LockState<T> {
+    pub(crate) fn push(&mut self, waiter: LockWaiter<T>) {
         self.queue.push_lender(waiter.ticket, waiter.lends);
-        self.pressing += usize::from(presses(waiter.lends));
+        self.raising += usize::from(raises_plain(waiter.lends));
         self.waiters.push(waiter);
     }
 
-    pub(crate) fn place_of(&self, ticket: TaskId) -> Option<usize> {
+    pub(crate) fn index_of(&self, ticket: TaskId) -> Option<usize> {
         self.waiters.iter().position(|waiter| waiter.ticket == ticket)
     }
 }
 
-impl<T> Line<T> {
+impl<T> LockQueue<T> {
     /// Returns the loan of the most urgent waiter.
     pub(crate) fn most_urgent(&self) -> Option<Lent> {
         let state = self.state.lock();
         let first = state.queue.first()?;
-        state.place_of(first).map(|place| state.waiters[place].lends)
+        state.index_of(first).map(|place| state.waiters[place].lends)
     }
 
     /// Returns the task that holds the lock.

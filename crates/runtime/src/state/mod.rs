@@ -6,13 +6,13 @@
 //! is here, below all behaviour: a module of this room makes no call of the scheduler, starts no
 //! thread and calls no code of the users.
 //!
-//! * What the engine owns of a part is generic over tasks or groups ([`seat`], [`lock`],
+//! * What the engine owns of a part is generic over tasks or groups ([`cpu_thread`], [`lock`],
 //!   [`blocking`], [`detached`]), so that it names neither; `engine`, `group` and `task` alone use
 //!   each other.
 //! * The behaviour is in `impl Engine`, `impl Task` and so on, in the modules above.
 
 pub(crate) mod blocking;
-pub(crate) mod census;
+pub(crate) mod cpu_thread;
 pub(crate) mod detached;
 pub(crate) mod engine;
 pub(crate) mod group;
@@ -20,8 +20,8 @@ pub(crate) mod info;
 pub(crate) mod job;
 pub(crate) mod join;
 pub(crate) mod life;
+pub(crate) mod live_tasks;
 pub(crate) mod lock;
-pub(crate) mod seat;
 pub(crate) mod spared;
 pub(crate) mod task;
 pub(crate) mod time_source;

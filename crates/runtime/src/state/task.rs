@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::group::GroupState;
 use super::job::Job;
 use super::life::Body;
-use super::lock::Line;
+use super::lock::LockQueue;
 use super::upkeep::Upkeep;
 use crate::span::TaskSpan;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
@@ -49,7 +49,7 @@ pub(crate) struct Task {
     /// The CPU where it ran last. Threads outside the runtime wake it in the name of this CPU.
     pub(crate) last_cpu: AtomicU32,
     /// Most tasks have none: no name, no lock, no subscriber that wants their span.
-    more: OnceLock<Box<More>>,
+    extras: OnceLock<Box<TaskExtras>>,
 }
 
 /// What a task is by its own parameters.
@@ -88,11 +88,11 @@ impl Kind {
 
 // Servers have a hundred thousand of them: a larger one needs a reason, and this line.
 #[cfg(all(not(test), target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Task>() <= 128, "a task has become larger");
+const _: () = assert!(size_of::<Task>() <= 128, "a task must not take more than 128 bytes");
 
 /// What few tasks have.
 #[derive(Default)]
-struct More {
+struct TaskExtras {
     name: Arc<str>,
     span: TaskSpan,
     /// When it was woken, or its last poll ended, in nanoseconds; 0 once it is polled.
@@ -104,16 +104,16 @@ struct More {
     has_riders: AtomicBool,
     /// These tasks, in reverse.
     riders: Mutex<Vec<Arc<Task>>>,
-    ties: Ties,
+    locks: TaskLocks,
 }
 
 /// What a task has to do with locks.
 #[derive(Default)]
-pub(crate) struct Ties {
+pub(crate) struct TaskLocks {
     /// The locks that it holds and that others can wait for.
-    pub(crate) held: Mutex<Vec<Arc<Line<Task>>>>,
+    pub(crate) held: Mutex<Vec<Arc<LockQueue<Task>>>>,
     /// The locks that it waits for: several if it polls several futures.
-    pub(crate) waits_for: Mutex<Vec<Arc<Line<Task>>>>,
+    pub(crate) waits_for: Mutex<Vec<Arc<LockQueue<Task>>>>,
     /// The loan that it has inherited.
     pub(crate) inherited: Mutex<Option<Lent>>,
     pub(crate) upkeep: Mutex<Upkeep>,
@@ -142,9 +142,9 @@ impl Task {
     pub(crate) fn new(new: NewTask) -> Self {
         let NewTask { id, name, spawned_at, group, parcel, job, attr, affinity, born_on } = new;
         let span = TaskSpan::new(&name, || group.path(), spawned_at);
-        let more = OnceLock::new();
+        let extras = OnceLock::new();
         if !name.is_empty() || !span.is_disabled() || group.engine.is_measuring {
-            let _ = more.set(Box::new(More { name, span, ..More::default() }));
+            let _ = extras.set(Box::new(TaskExtras { name, span, ..TaskExtras::default() }));
         }
         Self {
             id,
@@ -161,7 +161,7 @@ impl Task {
             is_in_kernel: AtomicBool::new(false),
             is_lifted: AtomicBool::new(false),
             last_cpu: AtomicU32::new(born_on.0),
-            more,
+            extras,
         }
     }
 
@@ -170,37 +170,37 @@ impl Task {
     }
 
     pub(crate) fn name(&self) -> Arc<str> {
-        self.more.get().map_or_else(Arc::default, |more| Arc::clone(&more.name))
+        self.extras.get().map_or_else(Arc::default, |more| Arc::clone(&more.name))
     }
 
     /// Runs a poll, or the drop of the future, inside the span of the task.
     pub(crate) fn around<T>(&self, run: impl FnOnce() -> T) -> T {
-        match self.more.get() {
+        match self.extras.get() {
             Some(more) => more.span.around(run),
             None => run(),
         }
     }
 
-    pub(crate) fn ties(&self) -> &Ties {
-        &self.more.get_or_init(Box::default).ties
+    pub(crate) fn locks(&self) -> &TaskLocks {
+        &self.extras.get_or_init(Box::default).locks
     }
 
     /// Returns when it was woken or its last poll ended, in nanoseconds, or 0; `None` unless waits
     /// are counted.
     pub(crate) fn ready_at(&self) -> Option<&AtomicU64> {
-        self.more.get().map(|more| &more.ready_at)
+        self.extras.get().map(|more| &more.ready_at)
     }
 
     /// Adds to the CPU time that is charged when the task runs next.
     pub(crate) fn owe(&self, time: Duration) {
         if !time.is_zero() {
-            self.more.get_or_init(Box::default).debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
+            self.extras.get_or_init(Box::default).debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
         }
     }
 
     /// Returns whether CPU time will be charged when the task runs next.
     pub(crate) fn owes(&self) -> bool {
-        self.more.get().is_some_and(|more| more.debt.load(Ordering::Relaxed) > 0)
+        self.extras.get().is_some_and(|more| more.debt.load(Ordering::Relaxed) > 0)
     }
 
     /// Returns the CPU time that is charged now.
@@ -208,27 +208,27 @@ impl Task {
         if !self.owes() {
             return Duration::ZERO;
         }
-        Duration::from_nanos(self.more.get().map_or(0, |more| more.debt.swap(0, Ordering::Relaxed)))
+        Duration::from_nanos(self.extras.get().map_or(0, |more| more.debt.swap(0, Ordering::Relaxed)))
     }
 
     /// Lets tasks ride on its next turn. The caller has its parcel and is about to place it, so it
     /// has none yet.
     pub(crate) fn carry(&self, mut riders: Vec<Arc<Self>>) {
         riders.reverse();
-        let more = self.more.get_or_init(Box::default);
+        let more = self.extras.get_or_init(Box::default);
         let mut place = more.riders.lock();
-        debug_assert!(place.is_empty(), "a task sleeps without riders");
+        debug_assert!(place.is_empty(), "a sleeping task must have no riders");
         more.has_riders.store(!riders.is_empty(), Ordering::Release);
         *place = riders;
     }
 
     pub(crate) fn has_riders(&self) -> bool {
-        self.more.get().is_some_and(|more| more.has_riders.load(Ordering::Acquire))
+        self.extras.get().is_some_and(|more| more.has_riders.load(Ordering::Acquire))
     }
 
     /// Takes the next rider.
     pub(crate) fn take_rider(&self) -> Option<Arc<Self>> {
-        let more = self.more.get().filter(|more| more.has_riders.load(Ordering::Acquire))?;
+        let more = self.extras.get().filter(|more| more.has_riders.load(Ordering::Acquire))?;
         let mut riders = more.riders.lock();
         let rider = riders.pop();
         more.has_riders.store(!riders.is_empty(), Ordering::Release);
@@ -248,12 +248,12 @@ impl Task {
     pub(crate) fn has_borrowed_class(&self) -> bool {
         self.kind.is_fair()
             && self.is_inheriting.load(Ordering::Acquire)
-            && self.ties().inherited.lock().is_some_and(|lent| lent.prio().class() != ClassId::Fair)
+            && self.locks().inherited.lock().is_some_and(|lent| lent.prio().class() != ClassId::Fair)
     }
 
     /// Returns whether it holds a lock.
     pub(crate) fn holds_locks(&self) -> bool {
-        self.more.get().is_some_and(|more| !more.ties.held.lock().is_empty())
+        self.extras.get().is_some_and(|more| !more.locks.held.lock().is_empty())
     }
 
     pub(crate) fn cpu(&self) -> CpuId {

@@ -21,7 +21,7 @@ const LATE: u64 = 50_000;
 /// A value that CPUs read after every switch, in a cache line that is written only with it.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CacheLine<T>(T);
 
 /// A timer of the scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ pub(crate) struct Timeline {
     /// No sleep that ends before this time, in nanoseconds, is in the queue.
     passed: AtomicU64,
     /// No timer expires before this time, in nanoseconds. Written under the lock.
-    first: Apart<AtomicU64>,
+    first: CacheLine<AtomicU64>,
     /// The thread has taken timers that are due, and fires them.
     pub(crate) is_firing: AtomicBool,
 }
@@ -113,7 +113,7 @@ impl Timeline {
             timers: Mutex::new(timers),
             changed: Condvar::new(),
             passed: AtomicU64::new(0),
-            first: Apart(AtomicU64::new(u64::MAX)),
+            first: CacheLine(AtomicU64::new(u64::MAX)),
             is_firing: AtomicBool::new(false),
         }
     }

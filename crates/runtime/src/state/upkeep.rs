@@ -33,7 +33,7 @@ impl Upkeep {
 
     /// Returns whether the work is done; if not, the caller has to repeat it.
     pub(crate) fn end(&mut self) -> bool {
-        assert!(*self != Self::Rest, "invariant: a thread that ends has begun");
+        assert!(*self != Self::Rest, "invariant: `end` follows `begin`");
         let is_done = *self == Self::Busy;
         *self = if is_done { Self::Rest } else { Self::Busy }; // [3], [4]
         is_done

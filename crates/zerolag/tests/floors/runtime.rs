@@ -14,7 +14,7 @@ pub(crate) const FLOORS: Floors = &[
     // The state, as data.
     &["state", "state/info", "state/job", "state/join", "state/spared", "state/time_source", "state/upkeep"],
     &["span", "state/life"],
-    &["state/blocking", "state/census", "state/detached", "state/lock", "state/seat", "state/timeline"],
+    &["state/blocking", "state/live_tasks", "state/detached", "state/lock", "state/cpu_thread", "state/timeline"],
     &["state/engine state/group state/task"],
     // What is known of the calling thread; what only looks at the state, or changes a part of it.
     &["coop"],

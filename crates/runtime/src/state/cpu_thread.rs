@@ -1,4 +1,4 @@
-//! [`Seat`]: the thread that runs a CPU's tasks, and the poll that it is in.
+//! [`CpuThread`]: the thread that runs a CPU's tasks, and the poll that it is in.
 
 use crate::marks::Signals;
 use crate::meter::ThreadClock;
@@ -7,12 +7,12 @@ use crate::sync::thread::Thread;
 use std::sync::Arc;
 use zerolag_model::{Duration, Instant};
 
-/// The seat of a CPU: the thread that runs the CPU's tasks.
+/// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Seat<T> {
-    /// Incremented whenever another thread takes the seat.
-    pub(crate) turn: u64,
-    pub(crate) thread: Option<Thread>,
+pub(crate) struct CpuThread<T> {
+    /// Incremented whenever the CPU is handed over to another thread.
+    pub(crate) epoch: u64,
+    pub(crate) handle: Option<Thread>,
     /// The thread's id in the kernel.
     pub(crate) tid: Option<rustix::thread::Pid>,
     pub(crate) polling: Option<Polling<T>>,
@@ -38,13 +38,13 @@ pub(crate) struct Polling<T> {
     pub(crate) is_long: bool,
 }
 
-impl<T> Default for Seat<T> {
+impl<T> Default for CpuThread<T> {
     fn default() -> Self {
-        Self { turn: 0, thread: None, tid: None, polling: None, signals: Arc::default() }
+        Self { epoch: 0, handle: None, tid: None, polling: None, signals: Arc::default() }
     }
 }
 
-impl<T> Seat<T> {
+impl<T> CpuThread<T> {
     /// Returns whether the poll has slept since the last tick, in a system call. The scheduler does
     /// not see it, since no time is charged.
     pub(crate) fn sleeps(&mut self, tick: Duration) -> bool {
@@ -68,8 +68,8 @@ impl<T> Seat<T> {
     }
 
     pub(crate) fn unpark(&self) {
-        if let Some(thread) = &self.thread {
-            thread.unpark();
+        if let Some(handle) = &self.handle {
+            handle.unpark();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Census`]: the number of live tasks, and a place to wait for the last of them.
+//! [`LiveTasks`]: the number of live tasks, and a place to wait for the last of them.
 
 use super::time_source::std_now;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex};
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Census {
+pub(crate) struct LiveTasks {
     live: AtomicUsize,
     is_awaited: AtomicBool,
     lock: Mutex<()>,
     is_empty: Condvar,
 }
 
-impl Default for Census {
+impl Default for LiveTasks {
     fn default() -> Self {
         let (live, is_awaited) = (AtomicUsize::new(0), AtomicBool::new(false));
         Self { live, is_awaited, lock: Mutex::default(), is_empty: Condvar::default() }
     }
 }
 
-impl Census {
+impl LiveTasks {
     pub(crate) fn add(&self) {
         self.live.fetch_add(1, Ordering::Relaxed);
     }
@@ -30,7 +30,7 @@ impl Census {
     /// is read; in `wait` it is the other way round.
     pub(crate) fn remove(&self) {
         let was = self.live.fetch_sub(1, Ordering::SeqCst);
-        debug_assert!(was > 0, "a task ends once");
+        debug_assert!(was > 0, "a task must end once");
         if was == 1 && self.is_awaited.load(Ordering::SeqCst) {
             let _lock = self.lock.lock();
             self.is_empty.notify_all();
