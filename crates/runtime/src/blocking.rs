@@ -21,13 +21,13 @@
 //! function.
 
 use crate::coop;
-use crate::engine::Engine;
-use crate::group::GroupState;
-use crate::meter::{Measured, ThreadClock};
-use crate::sync::{Condvar, Mutex};
-use crate::worker::{SLOW_AFTER, own_cpu_time, slow};
+use crate::meter::{Measured, ThreadClock, own_cpu_time};
+use crate::patience::{SLOW_AFTER, slow};
+use crate::state::blocking::{Blocking, BlockingJob, QueuedCall, RunningCall};
+use crate::state::engine::Engine;
+use crate::state::group::GroupState;
+use crate::sync::Mutex;
 use std::any::Any;
-use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
@@ -42,76 +42,13 @@ const IDLE: StdDuration = StdDuration::from_secs(5);
 /// The CPU time between two charges of a running function.
 const CHARGE_AGAIN: Duration = Duration::from_millis(5);
 
-/// A function in the queue.
-struct Queued {
-    group: Arc<GroupState>,
-    job: Arc<dyn Job>,
-}
-
-/// A function on its thread.
-struct Running {
-    group: Arc<GroupState>,
-    tid: rustix::thread::Pid,
-    /// The CPU time of the thread up to which the group is charged.
-    charged: Option<Duration>,
-    began: Option<Duration>,
-    is_slow: bool,
-}
-
-#[derive(Default)]
-struct State {
-    queue: Vec<Queued>,
-    running: Vec<Running>,
-    threads: usize,
-    idle: usize,
-    is_closed: bool,
-}
-
-impl State {
-    /// Takes the next function out of the queue.
-    fn take(&mut self) -> Option<Queued> {
-        let running =
-            |group: &Arc<GroupState>| self.running.iter().filter(|other| Arc::ptr_eq(&other.group, group)).count();
-        let place = (0..self.queue.len()).min_by_key(|place| (running(&self.queue[*place].group), *place))?;
-        Some(self.queue.remove(place))
-    }
-}
-
-/// See the [module](self).
-pub(crate) struct Blocking {
-    state: Mutex<State>,
-    changed: Condvar,
-    threads_max: usize,
-}
-
-impl fmt::Debug for Blocking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocking").field("threads_max", &self.threads_max).finish_non_exhaustive()
-    }
-}
-
-impl Blocking {
-    pub(crate) fn new(threads_max: usize) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::default(), threads_max: threads_max.max(1) }
-    }
-
-    /// Ends the idle threads, and the others after their functions. Returns the functions that have
-    /// not been started; their tasks drop them.
-    pub(crate) fn close(&self) {
-        let _queue = {
-            let mut state = self.state.lock();
-            state.is_closed = true;
-            std::mem::take(&mut state.queue)
-        };
-        self.changed.notify_all();
-    }
-
+impl Engine {
     /// Charges the running functions, and slows long ones down. Called at ticks.
-    pub(crate) fn charge(&self) {
-        for one in &mut self.state.lock().running {
+    pub(crate) fn charge_blocking(&self) {
+        for one in &mut self.blocking.state.lock().running {
             let Some(used) = ThreadClock::of(one.tid).read() else { continue };
             if one.charged.is_some_and(|charged| used.saturating_sub(charged) >= CHARGE_AGAIN) {
-                one.pay(used);
+                pay(one, used);
             }
             if !one.is_slow && one.began.is_some_and(|began| used.saturating_sub(began) >= SLOW_AFTER) {
                 one.is_slow = true;
@@ -121,24 +58,23 @@ impl Blocking {
     }
 }
 
-impl Running {
-    fn pay(&mut self, used: Duration) {
-        let took = used.saturating_sub(self.charged.replace(used).unwrap_or(used));
-        self.group.owe(took);
-        self.group.add_usage(CpuId(0), Measured { ran: took, lost: Duration::ZERO });
-    }
+/// Charges the group of a running function for the CPU time up to `used`.
+fn pay(running: &mut RunningCall<GroupState>, used: Duration) {
+    let took = used.saturating_sub(running.charged.replace(used).unwrap_or(used));
+    running.group.owe(took);
+    running.group.add_usage(CpuId(0), Measured { ran: took, lost: Duration::ZERO });
 }
 
 impl Engine {
     /// Gives a function to the threads. Without any thread that could run it, it runs here.
-    fn submit(self: &Arc<Self>, group: Arc<GroupState>, job: Arc<dyn Job>) {
+    fn submit(self: &Arc<Self>, group: Arc<GroupState>, job: Arc<dyn BlockingJob>) {
         let blocking = &self.blocking;
         let is_to_start = {
             let mut state = blocking.state.lock();
             if state.is_closed {
                 return;
             }
-            state.queue.push(Queued { group, job });
+            state.queue.push(QueuedCall { group, job });
             let is_to_start = state.idle < state.queue.len() && state.threads < blocking.threads_max;
             state.threads += usize::from(is_to_start);
             is_to_start
@@ -161,12 +97,12 @@ impl Engine {
 
 /// Runs functions until there are none, or the thread is slow.
 fn serve(engine: &Arc<Engine>) {
-    let _within = coop::Within::enter(engine);
+    let _within = coop::BlockOnScope::enter(engine);
     let Blocking { state, changed, .. } = &engine.blocking;
     let tid = rustix::thread::gettid();
     let mut is_over = false;
     loop {
-        let Queued { group, job } = {
+        let QueuedCall { group, job } = {
             let mut state = state.lock();
             let queued = loop {
                 if let Some(queued) = state.take() {
@@ -185,7 +121,7 @@ fn serve(engine: &Arc<Engine>) {
             };
             let had = ThreadClock::own().read();
             let group = Arc::clone(&queued.group);
-            state.running.push(Running { group, tid, charged: had, began: had, is_slow: false });
+            state.running.push(RunningCall { group, tid, charged: had, began: had, is_slow: false });
             queued
         };
         is_over = false;
@@ -194,7 +130,7 @@ fn serve(engine: &Arc<Engine>) {
             let mut state = state.lock();
             let place = state.running.iter().position(|one| one.tid == tid && Arc::ptr_eq(&one.group, &group));
             let mut one = state.running.swap_remove(place.expect("invariant: a running function is in the list"));
-            one.pay(own_cpu_time());
+            pay(&mut one, own_cpu_time());
             state.threads -= usize::from(one.is_slow);
             one.is_slow
         };
@@ -206,16 +142,7 @@ fn serve(engine: &Arc<Engine>) {
     }
 }
 
-/// A function, whatever the type of its result.
-trait Job: Send + Sync {
-    /// Runs it, unless its future was dropped.
-    fn run(&self);
-
-    /// Wakes the future.
-    fn announce(&self);
-}
-
-enum Stage<F, T> {
+enum CallStage<F, T> {
     Queued(F),
     Running,
     Done(Result<T, Box<dyn Any + Send>>),
@@ -224,24 +151,24 @@ enum Stage<F, T> {
 
 struct Cell<F, T> {
     engine: Arc<Engine>,
-    stage: Mutex<(Stage<F, T>, Option<Waker>)>,
+    stage: Mutex<(CallStage<F, T>, Option<Waker>)>,
 }
 
-impl<F: FnOnce() -> T + Send, T: Send> Job for Cell<F, T> {
+impl<F: FnOnce() -> T + Send, T: Send> BlockingJob for Cell<F, T> {
     fn run(&self) {
         let run = {
             let mut stage = self.stage.lock();
-            if !matches!(stage.0, Stage::Queued(_)) {
+            if !matches!(stage.0, CallStage::Queued(_)) {
                 return;
             }
-            let Stage::Queued(run) = std::mem::replace(&mut stage.0, Stage::Running) else { return };
+            let CallStage::Queued(run) = std::mem::replace(&mut stage.0, CallStage::Running) else { return };
             run
         };
         let result = catch_unwind(AssertUnwindSafe(run));
         let unwanted = {
             let mut stage = self.stage.lock();
-            if matches!(stage.0, Stage::Running) {
-                stage.0 = Stage::Done(result);
+            if matches!(stage.0, CallStage::Running) {
+                stage.0 = CallStage::Done(result);
                 None
             } else {
                 Some(result)
@@ -270,7 +197,7 @@ pub(crate) struct Call<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
 
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Call<F, T> {
     pub(crate) fn new(engine: &Arc<Engine>, group: &Arc<GroupState>, run: F) -> Self {
-        let stage = Mutex::new((Stage::Queued(run), None));
+        let stage = Mutex::new((CallStage::Queued(run), None));
         Self { group: Some(Arc::clone(group)), cell: Arc::new(Cell { engine: Arc::clone(engine), stage }) }
     }
 }
@@ -282,8 +209,10 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Future for Call<F, T>
         let waker = cx.waker().clone();
         let _replaced = {
             let mut stage = self.cell.stage.lock();
-            if matches!(stage.0, Stage::Done(_)) {
-                let Stage::Done(result) = std::mem::replace(&mut stage.0, Stage::Dropped) else { unreachable!() };
+            if matches!(stage.0, CallStage::Done(_)) {
+                let CallStage::Done(result) = std::mem::replace(&mut stage.0, CallStage::Dropped) else {
+                    unreachable!()
+                };
                 drop(stage);
                 return Poll::Ready(result.unwrap_or_else(|with| resume_unwind(with)));
             }
@@ -293,7 +222,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Future for Call<F, T>
             let engine = Arc::clone(&self.cell.engine);
             engine.submit(group, Arc::clone(&self.cell) as _); // [1]
             // It can have run here.
-            if matches!(self.cell.stage.lock().0, Stage::Done(_)) {
+            if matches!(self.cell.stage.lock().0, CallStage::Done(_)) {
                 cx.waker().wake_by_ref();
             }
         }
@@ -306,7 +235,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Drop for Call<F, T> {
         // [4] The function, or its result, is dropped without the lock.
         let _unused = {
             let mut stage = self.cell.stage.lock();
-            (std::mem::replace(&mut stage.0, Stage::Dropped), stage.1.take())
+            (std::mem::replace(&mut stage.0, CallStage::Dropped), stage.1.take())
         };
     }
 }

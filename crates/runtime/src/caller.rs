@@ -13,14 +13,15 @@
 //!
 //! Lock order: run queues by CPU; the body of a task; timers, trace or recorder.
 
-use crate::engine::{Engine, Queue};
-use crate::relay;
+use crate::riders;
+use crate::state::engine::{Engine, Queue};
+use crate::state::life::Woken;
+use crate::state::task::Task;
 use crate::sync::{QueueGuard, thread};
-use crate::task::Task;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_core::call::{Answer, Call, LeftAs, Place, Refused, Rqs, Under};
+use zerolag_core::call::{Answer, Call, LeftAs, Refused, Rqs, Under};
 use zerolag_core::{
     Clock, Costs, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, Resched, Step, TaskMode, TaskSpec, Tracing,
     Work,
@@ -28,7 +29,7 @@ use zerolag_core::{
 use zerolag_model::{CpuId, Duration, Instant, TaskId};
 
 /// How many wakeups share a lock at most: a CPU waits some 10 us for them.
-const TOGETHER: usize = 32;
+const WAKEUPS_PER_LOCK: usize = 32;
 
 /// The buffers for the results of calls; a thread passes them from one caller to the next.
 struct Buffers {
@@ -80,7 +81,7 @@ impl<'e> Caller<'e> {
     }
 
     fn buffers(&mut self) -> &mut Buffers {
-        self.buffers.as_mut().expect("invariant: given back on drop only")
+        self.buffers.as_mut().expect("invariant: a caller returns its buffers only when it is dropped")
     }
 
     /// Makes a call that is never refused, and carries out all its consequences.
@@ -120,7 +121,7 @@ impl<'e> Caller<'e> {
         let answer = {
             let mut queue = engine.cpus[cpu.index()].queue.lock();
             // A task that has ended has given its id to another one.
-            if !matches!(task.body.lock().at, Place::Queued | Place::Delayed) {
+            if !task.body.lock().is_on_queue() {
                 return None;
             }
             self.under(&mut queue, call(cpu, task.id))
@@ -144,7 +145,8 @@ impl<'e> Caller<'e> {
     /// them.
     fn perform(&mut self, rqs: Rqs<'_>, call: Call) -> Result<Answer, Refused> {
         let engine = self.engine;
-        let Buffers { io, kicks, ipis } = &mut **self.buffers.as_mut().expect("invariant: given back on drop only");
+        let Buffers { io, kicks, ipis } =
+            &mut **self.buffers.as_mut().expect("invariant: a caller returns its buffers only when it is dropped");
         let answer = match &engine.recorder {
             None => call.apply(&engine.scheduler, rqs, &mut self.hand, io),
             Some(recorder) => recorder.apply(&engine.scheduler, rqs, call, &mut self.hand, io),
@@ -155,7 +157,7 @@ impl<'e> Caller<'e> {
         io.costs = Costs::default();
         for parcel in io.parked.drain(..) {
             let task = engine.task(parcel.id());
-            task.body.lock().at = Place::Parked(parcel);
+            task.body.lock().pay_lag(parcel);
         }
         for op in io.ops.drain(..) {
             match op {
@@ -191,7 +193,7 @@ impl<'e> Caller<'e> {
             };
             step = match self.call(call) {
                 Ok(Answer::Step(step)) => step,
-                Ok(_) | Err(_) => unreachable!("invariant: a continuation answers a step"),
+                Ok(_) | Err(_) => unreachable!("invariant: a continuation returns a step"),
             };
         }
     }
@@ -215,13 +217,13 @@ impl<'e> Caller<'e> {
         let now = Clock::at(self.engine.now());
         match self.perform(Rqs::None(now), Call::Select { task, by, why }) {
             Ok(Answer::Cpu(cpu)) => cpu,
-            Ok(_) | Err(_) => unreachable!("invariant: a task in hand has a CPU"),
+            Ok(_) | Err(_) => unreachable!("invariant: `Select` returns a CPU"),
         }
     }
 
     /// Places the task in `hand` on the CPU of this thread, if that runs nothing but the task that
     /// is about to leave it; otherwise where the scheduler wants it.
-    fn place_here(&mut self, task: TaskId, why: Placement) {
+    fn place_on_this_cpu(&mut self, task: TaskId, why: Placement) {
         let queue = self.engine.cpus[self.cpu.index()].queue.lock();
         if queue.rq.nr_running() == 1 {
             self.place_on(self.cpu, queue, task, why);
@@ -234,36 +236,36 @@ impl<'e> Caller<'e> {
     pub(crate) fn place_on(&mut self, cpu: CpuId, mut queue: QueueGuard<'e, Queue>, task: TaskId, why: Placement) {
         let (engine, by) = (self.engine, self.cpu);
         let step = {
-            engine.task(task).body.lock().at = Place::Queued; // [1], [3]
+            engine.task(task).body.lock().place();
             let step = self.under(&mut queue, Call::Wake { cpu, task, by, why });
             drop(queue);
             step
         };
         self.notify();
-        let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
+        let Ok(Answer::Step(step)) = step else { unreachable!("invariant: `Wake` returns a step") };
         self.carry(step);
     }
 
-    /// Wakes a task if it sleeps; otherwise sets `is_notified`.
+    /// Wakes a task if it sleeps; otherwise leaves a note.
     pub(crate) fn wake(&mut self, task: &Arc<Task>) {
         self.wake_at(task, Self::place);
     }
 
     /// The same; the task runs next on the CPU of this thread, unless other tasks wait there.
-    pub(crate) fn wake_here(&mut self, task: &Arc<Task>) {
-        self.wake_at(task, Self::place_here);
+    pub(crate) fn wake_on_this_cpu(&mut self, task: &Arc<Task>) {
+        self.wake_at(task, Self::place_on_this_cpu);
     }
 
     /// Wakes tasks, which are sorted for it: those that sleep and are placed on the same CPU one
-    /// after the other share its lock, [`TOGETHER`] at most.
+    /// after the other share its lock, [`WAKEUPS_PER_LOCK`] at most.
     ///
     /// With a lock for each, the thread of the clock woke 100,000 tasks in 0.3 s: each time, it had
     /// to wait for a lock that a CPU had just taken to run the task before.
     ///
-    /// Of many tasks some are placed, and the others ride on their turns ([`relay`]).
+    /// Of many tasks some are placed, and the others ride on their turns ([`relay`](crate::relay)).
     pub(crate) fn wake_all(&mut self, mut tasks: Vec<Arc<Task>>) {
         tasks.sort_by_key(|task| (task.cpu(), task.group.id));
-        let riders = relay::riders_for(self.engine, tasks.len());
+        let riders = riders::riders_for(self.engine, tasks.len());
         let mut tasks = tasks.into_iter().peekable();
         let mut locked: Option<(CpuId, QueueGuard<'e, Queue>)> = None;
         let mut count = 0;
@@ -276,7 +278,7 @@ impl<'e> Caller<'e> {
                 continue;
             };
             if riders > 0 {
-                let rides = std::iter::from_fn(|| tasks.next_if(|next| relay::rides_with(&task, next)));
+                let rides = std::iter::from_fn(|| tasks.next_if(|next| riders::rides_with(&task, next)));
                 let riders: Vec<_> = rides.take(riders).collect();
                 if !riders.is_empty() {
                     task.carry(riders);
@@ -284,17 +286,17 @@ impl<'e> Caller<'e> {
             }
             self.hand = Some(parcel);
             let cpu = self.select(task.id, why);
-            if count == TOGETHER || locked.as_ref().is_some_and(|(other, _)| *other != cpu) {
+            if count == WAKEUPS_PER_LOCK || locked.as_ref().is_some_and(|(other, _)| *other != cpu) {
                 self.unlock(locked.take(), Step::Done);
                 count = 0;
             }
             let engine = self.engine;
             let (_, queue) = locked.get_or_insert_with(|| (cpu, engine.cpus[cpu.index()].queue.lock()));
             count += 1;
-            task.body.lock().at = Place::Queued; // [1]
+            task.body.lock().place();
             let by = self.cpu;
             let step = self.under(queue, Call::Wake { cpu, task: task.id, by, why });
-            let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
+            let Ok(Answer::Step(step)) = step else { unreachable!("invariant: `Wake` returns a step") };
             if step != Step::Done || !self.buffers().ipis.is_empty() {
                 self.unlock(locked.take(), step);
             }
@@ -312,26 +314,16 @@ impl<'e> Caller<'e> {
     fn wake_at(&mut self, task: &Arc<Task>, place: impl Fn(&mut Self, TaskId, Placement)) {
         let (engine, id) = (self.engine, task.id);
         loop {
-            let mut body = task.body.lock();
-            if let Some((parcel, why)) = body.take() {
-                drop(body);
-                self.hand = Some(parcel);
-                return place(self, id, why);
-            }
-            if body.detached.is_some() || body.is_leaving {
-                body.is_notified = true;
-                return;
-            }
-            if !matches!(body.at, Place::Delayed) {
-                body.is_notified = true;
-                let is_relaying = body.is_relaying;
-                drop(body);
-                if is_relaying {
-                    engine.kick(task.cpu());
+            let woken = task.body.lock().wake();
+            match woken {
+                Woken::Place(parcel, why) => {
+                    self.hand = Some(parcel);
+                    return place(self, id, why);
                 }
-                return;
+                Woken::Noted => return,
+                Woken::Kick => return engine.kick(task.cpu()),
+                Woken::OnQueue => {}
             }
-            drop(body);
             // The task sleeps on a run queue: look the queue up, lock it, and check again.
             let Home::Rq(cpu) = engine.scheduler.home(id) else {
                 // Another thread takes it off the queue now, and says so when it has.
@@ -339,15 +331,14 @@ impl<'e> Caller<'e> {
                 continue;
             };
             let mut queue = engine.cpus[cpu.index()].queue.lock();
-            if !matches!(task.body.lock().at, Place::Delayed) {
+            if !task.body.lock().is_delayed() {
                 continue;
             }
             let by = self.cpu;
             let woken = self.under(&mut queue, Call::WakeQueued { cpu, task: id, by });
             if let Ok(Answer::Step(step)) = woken {
-                let mut body = task.body.lock();
-                (body.at, body.is_notified) = (Place::Queued, true); // [5]
-                drop((body, queue));
+                task.body.lock().wake_on_queue();
+                drop(queue);
                 self.notify();
                 return self.carry(step);
             }
@@ -371,12 +362,12 @@ impl<'e> Caller<'e> {
                         break Some(next);
                     }
                     let left = self.leave(Some(&next), Leave::Preempted);
-                    (queue, _, wall) = left.expect("invariant: only who blocks stays");
+                    (queue, _, wall) = left.expect("invariant: only a task that is to block can stay");
                     self.displaced.extend(self.hand.take());
                 }
             }
         };
-        let dead = task.and_then(|task| self.part(task, left, body).map(|body| (task, body)));
+        let dead = task.and_then(|task| self.finish_leave(task, left, body).map(|body| (task, body)));
         while let Some(parcel) = self.displaced.pop() {
             let task = parcel.id();
             self.hand = Some(parcel);
@@ -384,29 +375,19 @@ impl<'e> Caller<'e> {
         }
         if let Some((task, body)) = dead {
             // It calls a waker of the users. No task is in the hands of this thread any more.
-            self.engine.bury(task, body);
+            self.engine.free_task(task, body);
         }
         Switched::To(next)
     }
 
     /// Hands on a task that left, once its CPU has switched away from it; other CPUs can run it
     /// only from here on. Returns the body of a task that has ended.
-    fn part(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) -> Option<Parcel> {
+    fn finish_leave(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) -> Option<Parcel> {
         match (left, parcel) {
             (LeftAs::Dead, parcel) => return parcel,
             (LeftAs::Displaced, parcel) => self.displaced.extend(parcel),
             (LeftAs::Parked | LeftAs::Delayed, parcel) => {
-                let is_woken = {
-                    let mut body = task.body.lock();
-                    body.is_leaving = false; // [2]
-                    match (parcel, &body.at) {
-                        (Some(parcel), _) => body.at = Place::Parked(parcel),
-                        (None, Place::Queued) => body.at = Place::Delayed,
-                        // Its lag has been paid meanwhile.
-                        (None, Place::Parked(_) | Place::OnItsWay | Place::Delayed | Place::Dead) => {}
-                    }
-                    body.is_notified && body.detached.is_none()
-                };
+                let is_woken = task.body.lock().switch_away(parcel);
                 if is_woken {
                     self.wake(task);
                 }
@@ -425,12 +406,12 @@ impl<'e> Caller<'e> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
         let wall = engine.now();
-        queue.meter.pass_over(engine.cpus[cpu.index()].rounds.beside(wall), wall);
+        queue.meter.pass_over(engine.cpus[cpu.index()].host_work.beside(wall), wall);
         let had = queue.meter.run_by_this_thread(wall);
         self.had = had;
         let Some(task) = task else {
             let left = self.under_at(&mut queue, wall, Call::Leave { cpu, why });
-            debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
+            debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "an idle CPU has no task that leaves");
             engine.answer_kick(cpu);
             return Some((queue, LeftAs::Queued, wall));
         };
@@ -439,7 +420,7 @@ impl<'e> Caller<'e> {
         }
         task.is_in_kernel.store(queue.rq.current_mode() == TaskMode::Kernel, Ordering::Relaxed);
         let mut body = task.body.lock();
-        if why == Leave::Block && body.is_notified && body.detached.is_none() {
+        if why == Leave::Block && body.is_awake() {
             drop((body, queue));
             self.notify();
             return None;
@@ -448,16 +429,8 @@ impl<'e> Caller<'e> {
         engine.answer_kick(cpu);
         let now = queue.clock(wall);
         let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
-        let Ok(Answer::Left(left)) = left else { unreachable!("invariant: a task that leaves is somewhere") };
-        body.at = match left {
-            LeftAs::Queued | LeftAs::Delayed => Place::Queued,
-            LeftAs::Parked | LeftAs::Displaced => Place::OnItsWay,
-            LeftAs::Dead => Place::Dead,
-        };
-        body.is_leaving = matches!(left, LeftAs::Parked | LeftAs::Delayed);
-        if let Some(detached) = &mut body.detached {
-            (detached.has_left, detached.had) = (true, had);
-        }
+        let Ok(Answer::Left(left)) = left else { unreachable!("invariant: `Leave` returns where the task is") };
+        body.leave(left, had);
         drop(body);
         task.group.add_usage(cpu, queue.meter.take());
         Some((queue, left, wall))
@@ -472,7 +445,7 @@ impl<'e> Caller<'e> {
         let (engine, cpu) = (self.engine, self.cpu);
         loop {
             let Ok(Answer::Next(next)) = self.under_at(&mut queue, wall, Call::Pick { cpu }) else {
-                unreachable!("invariant: a CPU that has left can pick")
+                unreachable!("invariant: a CPU must pick after `Leave`")
             };
             let step = match next {
                 Next::Balance(step) => step,
@@ -508,7 +481,7 @@ impl<'e> Caller<'e> {
         queue.meter.pass_over(wall.since(picked), wall);
         self.engine.cpus[cpu.index()].began.store(wall.as_nanos(), Ordering::Relaxed);
         let Ok(Answer::Step(step)) = self.under_at(&mut queue, wall, Call::Switched { cpu }) else {
-            unreachable!("invariant: a CPU that has picked has switched")
+            unreachable!("invariant: `Switched` follows `Pick`")
         };
         let _ = queue.meter.take();
         let mut debt = Duration::ZERO;
@@ -542,11 +515,12 @@ pub(crate) enum Switched {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::clock::TimeSource;
-    use crate::engine::Parts;
-    use crate::group::{Group, GroupState};
+    use crate::group::Group;
     use crate::reactor::Reactor;
-    use crate::report::Hooks;
+    use crate::state::engine::EngineParts;
+    use crate::state::group::GroupState;
+    use crate::state::info::Hooks;
+    use crate::state::time_source::TimeSource;
     use std::sync::atomic::AtomicU64;
     use zerolag_core::{Config, Scheduler};
     use zerolag_model::{KernelVersion, Topology};
@@ -556,7 +530,7 @@ pub(crate) mod tests {
         let topology = Topology::flat(1).expect("one CPU");
         let mut scheduler = Scheduler::new(Config::new(topology, KernelVersion::V6_18.settings()));
         scheduler.reserve_tasks(4);
-        let parts = Parts {
+        let parts = EngineParts {
             time: TimeSource::Set(AtomicU64::new(0)),
             tasks: 4,
             recorder: None,
@@ -593,18 +567,18 @@ pub(crate) mod tests {
         let Switched::To(Some(first)) = caller.switch(None, Leave::Preempted) else { unreachable!("two are queued") };
         advance(&engine, Duration::from_millis(2));
         let Switched::To(Some(last)) = caller.switch(Some(&first), Leave::Block) else { unreachable!("one is queued") };
-        assert!(matches!(first.body.lock().at, Place::Delayed), "{first:?}");
+        assert!(first.body.lock().is_delayed(), "{first:?}");
         advance(&engine, Duration::from_millis(5));
 
         let (queue, left, wall) = caller.leave(Some(&last), Leave::Block).expect("it is not woken");
         assert_eq!(left, LeftAs::Delayed);
         let body = caller.hand.take();
         assert!(caller.pick(queue, wall).is_none());
-        assert!(tasks.iter().all(|task| matches!(task.body.lock().at, Place::Parked(_))), "{tasks:?}");
+        assert!(tasks.iter().all(|task| task.body.lock().parcel().is_some()), "{tasks:?}");
         Caller::new(&engine, CpuId(0)).wake(&last);
-        assert!(caller.part(&last, left, body).is_none());
+        assert!(caller.finish_leave(&last, left, body).is_none());
 
-        assert!(matches!(last.body.lock().at, Place::Queued), "{last:?}");
+        assert!(last.body.lock().is_on_queue(), "{last:?}");
         let Switched::To(Some(next)) = caller.switch(None, Leave::Preempted) else { unreachable!("it is awake") };
         assert!(Arc::ptr_eq(&next, &last));
         engine.end();

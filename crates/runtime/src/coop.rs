@@ -1,10 +1,10 @@
 //! Cooperation: [`checkpoint`] and [`yield_now`], and the thread-local link from a thread to its
 //! CPU.
 
-use crate::engine::Engine;
 use crate::marks::{Marks, Pair, Signals, Site};
+use crate::state::engine::Engine;
+use crate::state::task::Task;
 use crate::sync::AtomicBool;
-use crate::task::Task;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::Location;
@@ -16,7 +16,7 @@ use zerolag_core::Leave;
 use zerolag_model::CpuId;
 
 /// The CPU of a thread.
-struct Here {
+struct ThisCpu {
     engine: Arc<Engine>,
     cpu: CpuId,
     is_kicked: Arc<AtomicBool>,
@@ -28,23 +28,23 @@ struct Here {
 }
 
 crate::sync::thread_local! {
-    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    static THIS_CPU: RefCell<Option<ThisCpu>> = const { RefCell::new(None) };
     /// The runtime whose `block_on` this thread is in.
-    static WITHIN: RefCell<Option<Arc<Engine>>> = const { RefCell::new(None) };
+    static BLOCK_ON: RefCell<Option<Arc<Engine>>> = const { RefCell::new(None) };
     /// The runtime that started this thread ([`join_runtime`]).
     static OWNER: Cell<Option<usize>> = const { Cell::new(None) };
     /// This thread was slowed down for good.
-    static IS_WORN_OUT: Cell<bool> = const { Cell::new(false) };
+    static IS_SLOWED: Cell<bool> = const { Cell::new(false) };
     /// The wakeups that this thread gathers, to make them together.
     static GATHERED: RefCell<Option<Vec<Arc<Task>>>> = const { RefCell::new(None) };
     /// How the task that returns from its poll leaves its CPU.
-    static GIVES: Cell<Option<Leave>> = const { Cell::new(None) };
+    static LEAVES_AS: Cell<Option<Leave>> = const { Cell::new(None) };
 }
 
 /// Makes this thread the thread of a CPU.
-pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, signals: Arc<Signals>) {
+pub(crate) fn bind_cpu(engine: &Arc<Engine>, cpu: CpuId, signals: Arc<Signals>) {
     let is_kicked = Arc::clone(&engine.cpus[cpu.index()].is_kicked);
-    let here = Here {
+    let here = ThisCpu {
         engine: Arc::clone(engine),
         cpu,
         is_kicked,
@@ -53,12 +53,19 @@ pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, signals: Arc<Signals>) 
         task: RefCell::new(None),
         has_postponed: Cell::new(false),
     };
-    HERE.with(|place| *place.borrow_mut() = Some(here));
+    THIS_CPU.with(|place| *place.borrow_mut() = Some(here));
 }
 
 /// Notes which runtime has started this thread.
 pub(crate) fn join_runtime(owner: usize) {
     OWNER.with(|place| place.set(Some(owner)));
+}
+
+impl Engine {
+    /// Returns whether this thread belongs to the runtime.
+    pub(crate) fn owns_this_thread(&self) -> bool {
+        owner() == Some(self.address())
+    }
 }
 
 /// Runs a function on a thread of the runtime, and returns the tasks of the runtime that it woke
@@ -82,54 +89,54 @@ pub(crate) fn gather(task: &Arc<Task>) -> bool {
 }
 
 /// Notes that this thread has nice 19 and serves no further CPU.
-pub(crate) fn wear_out() {
-    IS_WORN_OUT.with(|place| place.set(true));
+pub(crate) fn note_slowed() {
+    IS_SLOWED.with(|place| place.set(true));
 }
 
-pub(crate) fn is_worn_out() -> bool {
-    IS_WORN_OUT.with(Cell::get)
+pub(crate) fn is_slowed() -> bool {
+    IS_SLOWED.with(Cell::get)
 }
 
 pub(crate) fn owner() -> Option<usize> {
     OWNER.try_with(Cell::get).ok().flatten()
 }
 
-pub(crate) fn stand_up() {
-    HERE.with(|place| *place.borrow_mut() = None);
+pub(crate) fn unbind_cpu() {
+    THIS_CPU.with(|place| *place.borrow_mut() = None);
 }
 
 /// Returns the CPU of this thread.
 pub(crate) fn current_cpu() -> Option<CpuId> {
-    HERE.try_with(|here| here.borrow().as_ref().map(|here| here.cpu)).ok().flatten()
+    THIS_CPU.try_with(|here| here.borrow().as_ref().map(|here| here.cpu)).ok().flatten()
 }
 
 /// Returns whether this thread polls a task.
 pub(crate) fn polls(task: &Arc<Task>) -> bool {
-    let is_it = |here: &Here| here.task.borrow().as_ref().is_some_and(|polled| Arc::ptr_eq(polled, task));
-    HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_it)).unwrap_or(false)
+    let is_it = |here: &ThisCpu| here.task.borrow().as_ref().is_some_and(|polled| Arc::ptr_eq(polled, task));
+    THIS_CPU.try_with(|here| here.borrow().as_ref().is_some_and(is_it)).unwrap_or(false)
 }
 
 /// Returns the CPU on which this thread polls a task of a runtime, unless it has lost the CPU.
 pub(crate) fn polling_cpu(engine: &Arc<Engine>) -> Option<CpuId> {
-    let is_ours = |here: &&Here| {
+    let is_ours = |here: &&ThisCpu| {
         Arc::ptr_eq(&here.engine, engine)
             && here.task.borrow().is_some()
             && !here.signals.is_lost.load(Ordering::Acquire)
     };
-    HERE.try_with(|here| here.borrow().as_ref().filter(is_ours).map(|here| here.cpu)).ok().flatten()
+    THIS_CPU.try_with(|here| here.borrow().as_ref().filter(is_ours).map(|here| here.cpu)).ok().flatten()
 }
 
 /// Returns whether this thread polls a task of a runtime whose wakeup can be left to the end of a
 /// poll.
 pub(crate) fn polls_fair_task(engine: &Arc<Engine>) -> bool {
-    let is_fair = |task: &Option<Arc<Task>>| task.as_ref().is_some_and(|task| task.kind.is_fair() && !task.is_bound);
-    let is_ours = |here: &Here| Arc::ptr_eq(&here.engine, engine) && is_fair(&here.task.borrow());
-    HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_ours)).unwrap_or(false)
+    let is_fair = |task: &Option<Arc<Task>>| task.as_ref().is_some_and(|task| task.kind.is_fair() && !task.is_bound());
+    let is_ours = |here: &ThisCpu| Arc::ptr_eq(&here.engine, engine) && is_fair(&here.task.borrow());
+    THIS_CPU.try_with(|here| here.borrow().as_ref().is_some_and(is_ours)).unwrap_or(false)
 }
 
 /// Notes that the poll on this thread has left a wakeup to its end.
 pub(crate) fn note_postponed() {
-    HERE.with(|here| {
+    THIS_CPU.with(|here| {
         if let Some(here) = &*here.borrow() {
             here.has_postponed.set(true);
         }
@@ -138,40 +145,40 @@ pub(crate) fn note_postponed() {
 
 /// Returns whether the poll that has ended on this thread has left a wakeup; once.
 pub(crate) fn take_postponed() -> bool {
-    HERE.with(|here| here.borrow().as_ref().is_some_and(|here| here.has_postponed.take()))
+    THIS_CPU.with(|here| here.borrow().as_ref().is_some_and(|here| here.has_postponed.take()))
 }
 
 /// Returns the task that this thread is polling.
 pub(crate) fn current_task() -> Option<Arc<Task>> {
-    HERE.try_with(|here| here.borrow().as_ref().and_then(|here| here.task.borrow().clone())).ok().flatten()
+    THIS_CPU.try_with(|here| here.borrow().as_ref().and_then(|here| here.task.borrow().clone())).ok().flatten()
 }
 
 /// Returns the runtime that this thread belongs to, or waits in.
 pub(crate) fn current_engine() -> Option<Arc<Engine>> {
-    let own = HERE.try_with(|here| here.borrow().as_ref().map(|here| Arc::clone(&here.engine))).ok().flatten();
-    own.or_else(|| WITHIN.try_with(|within| within.borrow().clone()).ok().flatten())
+    let own = THIS_CPU.try_with(|here| here.borrow().as_ref().map(|here| Arc::clone(&here.engine))).ok().flatten();
+    own.or_else(|| BLOCK_ON.try_with(|within| within.borrow().clone()).ok().flatten())
 }
 
 /// A thread outside the runtime waits for a future; the thread leaves it when this is dropped.
-pub(crate) struct Within(Option<Arc<Engine>>);
+pub(crate) struct BlockOnScope(Option<Arc<Engine>>);
 
-impl Within {
+impl BlockOnScope {
     pub(crate) fn enter(engine: &Arc<Engine>) -> Self {
-        Self(WITHIN.with(|within| within.replace(Some(Arc::clone(engine)))))
+        Self(BLOCK_ON.with(|within| within.replace(Some(Arc::clone(engine)))))
     }
 }
 
-impl Drop for Within {
+impl Drop for BlockOnScope {
     fn drop(&mut self) {
         let before = self.0.take();
-        let _ = WITHIN.try_with(|within| within.replace(before));
+        let _ = BLOCK_ON.try_with(|within| within.replace(before));
     }
 }
 
 /// Marks the start of a poll on this thread.
 pub(crate) fn begin(task: Arc<Task>) {
-    GIVES.with(|place| place.set(None));
-    HERE.with(|here| {
+    LEAVES_AS.with(|place| place.set(None));
+    THIS_CPU.with(|here| {
         here.borrow().as_ref().and_then(|here| {
             here.marks.begin();
             here.task.replace(Some(task))
@@ -181,23 +188,23 @@ pub(crate) fn begin(task: Arc<Task>) {
 
 /// Marks its end.
 pub(crate) fn end() {
-    HERE.with(|here| here.borrow().as_ref().and_then(|here| here.task.take()));
+    THIS_CPU.with(|here| here.borrow().as_ref().and_then(|here| here.task.take()));
 }
 
 /// The poll on this thread passes a place in the source.
 pub(crate) fn mark(site: Site) {
-    let pass = |here: &Here| here.marks.pass(site, &here.signals);
-    let _ = HERE.try_with(|here| here.borrow().as_ref().map(pass));
+    let pass = |here: &ThisCpu| here.marks.pass(site, &here.signals);
+    let _ = THIS_CPU.try_with(|here| here.borrow().as_ref().map(pass));
 }
 
 /// Returns the places between which the poll that has ended on this thread became too long.
 pub(crate) fn long_between() -> Pair {
-    HERE.with(|here| here.borrow().as_ref().map(|here| here.marks.of_long_poll()).unwrap_or_default())
+    THIS_CPU.with(|here| here.borrow().as_ref().map(|here| here.marks.of_long_poll()).unwrap_or_default())
 }
 
 /// Takes how the polled task asked to leave its CPU; `None` if it did not ask.
-pub(crate) fn take_gives() -> Option<Leave> {
-    GIVES.with(Cell::take)
+pub(crate) fn take_leave() -> Option<Leave> {
+    LEAVES_AS.with(Cell::take)
 }
 
 /// Returns whether the calling task is asked to yield its CPU. Costs three relaxed loads; `false`
@@ -212,11 +219,11 @@ pub fn should_yield() -> bool {
 }
 
 fn should_yield_at(site: Site) -> bool {
-    let is_asked = |here: &Here| {
+    let is_asked = |here: &ThisCpu| {
         here.marks.pass(site, &here.signals);
         here.is_kicked.load(Ordering::Relaxed) || here.signals.is_lost.load(Ordering::Relaxed)
     };
-    HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_asked)).unwrap_or(false)
+    THIS_CPU.try_with(|here| here.borrow().as_ref().is_some_and(is_asked)).unwrap_or(false)
 }
 
 /// Yields the CPU if a more urgent task waits for it or the time slice is used up; otherwise
@@ -226,24 +233,24 @@ fn should_yield_at(site: Site) -> bool {
 /// can it be preempted. It keeps its place among the other tasks ([`Leave::Preempted`]).
 #[track_caller]
 pub fn checkpoint() -> impl Future<Output = ()> + Send + Sync + Unpin {
-    Give { how: Leave::Preempted, site: Location::caller(), has_left: false }
+    YieldOnce { how: Leave::Preempted, site: Location::caller(), has_left: false }
 }
 
 /// Yields the CPU to other tasks of the same class and group, as `sched_yield` does.
 #[track_caller]
 pub fn yield_now() -> impl Future<Output = ()> + Send + Sync + Unpin {
-    Give { how: Leave::Yield, site: Location::caller(), has_left: false }
+    YieldOnce { how: Leave::Yield, site: Location::caller(), has_left: false }
 }
 
 /// A future that is pending once, unless it is a checkpoint at which nothing is asked.
 #[must_use = "a task yields when it awaits this"]
-struct Give {
+struct YieldOnce {
     how: Leave,
     site: Site,
     has_left: bool,
 }
 
-impl Future for Give {
+impl Future for YieldOnce {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -252,7 +259,7 @@ impl Future for Give {
             return Poll::Ready(());
         }
         self.has_left = true;
-        GIVES.with(|place| place.set(Some(self.how)));
+        LEAVES_AS.with(|place| place.set(Some(self.how)));
         // A combinator between this future and the task can wait for its own wakeup.
         cx.waker().wake_by_ref();
         Poll::Pending

@@ -2,108 +2,18 @@
 
 use crate::caller::Caller;
 use crate::coop;
-use crate::engine::Engine;
-use crate::latency::Latency;
-use crate::meter::Measured;
-use crate::spare::Spared;
-use crate::spawn::{SpawnError, TaskBuilder};
-use crate::sync::{AtomicBool, AtomicU64, Mutex};
-use crate::{JoinHandle, to_model, to_std};
+use crate::latency::Latencies;
+use crate::state::engine::Engine;
+use crate::state::group::{GroupState, path_of};
+use crate::sync::AtomicU64;
+use crate::units::{to_model, to_std};
 use std::fmt;
-use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use zerolag_core::call::{Answer, Call, Refused};
 use zerolag_core::{GroupError, Weight};
-use zerolag_model::{CpuId, CpuMax, CpuStat, GroupId, TraceEvent};
-
-/// The part of a group that its tasks, children and handles share; the group is removed with the
-/// last of them.
-pub(crate) struct GroupState {
-    pub(crate) id: GroupId,
-    name: String,
-    pub(crate) parent: Option<Arc<GroupState>>,
-    pub(crate) engine: Arc<Engine>,
-    /// The CPU time of its tasks and those of its children. CPUs add to it at every switch, each
-    /// to its own part: one number for all would be a cache line that they take from each other.
-    used: Box<[UsedThere]>,
-    /// The time for which they were polled without a processor, in nanoseconds.
-    lost: AtomicU64,
-    is_limited: AtomicBool,
-    /// Counted only if the runtime was built to.
-    pub(crate) latency: Option<Box<Latency>>,
-    pub(crate) spared: Mutex<Spared>,
-    /// The CPU time that ended tasks owe, in nanoseconds; the next task of the group is charged.
-    debt: AtomicU64,
-}
-
-impl GroupState {
-    pub(crate) fn root(engine: &Arc<Engine>) -> Arc<Self> {
-        let engine = Arc::clone(engine);
-        Arc::new(Self::new(GroupId::ROOT, "/".to_owned(), None, engine))
-    }
-
-    fn new(id: GroupId, name: String, parent: Option<Arc<Self>>, engine: Arc<Engine>) -> Self {
-        let [lost, debt] = [0; 2].map(AtomicU64::new);
-        let used = (0..engine.cpus.len().min(PARTS)).map(|_| UsedThere::default()).collect();
-        let is_limited = AtomicBool::new(false);
-        let latency = engine.is_measuring.then(Box::default);
-        Self { id, name, parent, engine, used, lost, is_limited, latency, spared: Mutex::default(), debt }
-    }
-
-    /// Returns the innermost group from here upwards that has a limit. O(depth).
-    pub(crate) fn limited(self: &Arc<Self>) -> Option<&Arc<Self>> {
-        self.line().find(|group| group.is_limited.load(Ordering::Relaxed))
-    }
-
-    /// Returns whether it is a group or below it. O(depth).
-    pub(crate) fn is_within(self: &Arc<Self>, other: &Arc<Self>) -> bool {
-        self.line().any(|group| Arc::ptr_eq(group, other))
-    }
-
-    fn line(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
-        std::iter::successors(Some(self), |group| group.parent.as_ref())
-    }
-
-    pub(crate) fn owe(&self, time: zerolag_model::Duration) {
-        self.debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
-    }
-
-    /// Returns whether ended tasks of the group owe CPU time.
-    pub(crate) fn owes(&self) -> bool {
-        self.debt.load(Ordering::Relaxed) > 0
-    }
-
-    pub(crate) fn take_debt(&self) -> zerolag_model::Duration {
-        // Most groups owe nothing; a swap would write.
-        zerolag_model::Duration::from_nanos(if self.owes() { self.debt.swap(0, Ordering::Relaxed) } else { 0 })
-    }
-
-    /// Adds the time that a task has run on a CPU, to the group and those above it.
-    pub(crate) fn add_usage(&self, cpu: CpuId, time: Measured) {
-        let mut group = self;
-        loop {
-            let used = &group.used[cpu.index() % group.used.len()];
-            used.0.fetch_add(time.ran.as_nanos(), Ordering::Relaxed);
-            if !time.lost.is_zero() {
-                group.lost.fetch_add(time.lost.as_nanos(), Ordering::Relaxed);
-            }
-            match &group.parent {
-                Some(parent) => group = parent,
-                None => return,
-            }
-        }
-    }
-}
-
-/// The most parts of a group's CPU time.
-const PARTS: usize = 16;
-
-/// The CPU time that a group has used on some CPUs, in nanoseconds.
-#[derive(Default)]
-#[repr(align(64))]
-struct UsedThere(AtomicU64);
+use zerolag_model::{CpuId, CpuMax, CpuStat, TraceEvent};
 
 impl Drop for GroupState {
     fn drop(&mut self) {
@@ -207,20 +117,6 @@ impl GroupBuilder {
     }
 }
 
-impl GroupState {
-    /// Returns its path from the root, which is `/`.
-    pub(crate) fn path(&self) -> String {
-        self.parent.as_ref().map_or_else(|| "/".to_owned(), |above| path_of(above, &self.name))
-    }
-}
-
-fn path_of(parent: &GroupState, name: &str) -> String {
-    match &parent.parent {
-        None => format!("/{name}"),
-        Some(above) => format!("{}/{name}", path_of(above, &parent.name)),
-    }
-}
-
 /// The reason why a group cannot have these properties, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSetError(String);
@@ -296,42 +192,10 @@ impl Group {
         &self.state.name
     }
 
-    /// Runs a function that blocks or computes on a thread of its own, at the expense of this
-    /// group. See [`TaskBuilder::spawn_blocking`].
-    ///
-    /// # Errors
-    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
-    #[track_caller]
-    pub fn spawn_blocking<F, T>(&self, run: F) -> Result<JoinHandle<T>, SpawnError>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.task().spawn_blocking(run)
-    }
-
     /// Starts building a group below this one.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         let (parent, name) = (self.clone(), name.into());
         GroupBuilder { parent, name, weight: 100, max: CpuMax::UNLIMITED, quota: None, has_period: false }
-    }
-
-    /// Starts building a task in this group.
-    pub fn task(&self) -> TaskBuilder {
-        TaskBuilder::new(self.clone())
-    }
-
-    /// Starts a task of nice 0 in this group.
-    ///
-    /// # Errors
-    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
-    #[track_caller]
-    pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.task().spawn(future)
     }
 
     /// Sets `cpu.weight`, 1 to 10000.
@@ -382,5 +246,25 @@ impl Group {
         let time = |counter: &AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));
         let cpu = self.state.used.iter().map(|used| time(&used.0)).sum();
         Usage { cpu, lost: time(&self.state.lost), stat }
+    }
+
+    /// Returns the histograms so far; `None` without
+    /// [`Builder::latencies`](crate::Builder::latencies).
+    #[must_use]
+    pub fn latencies(&self) -> Option<Latencies> {
+        let latency = self.state.latency.as_deref()?;
+        Some(latency.read())
+    }
+}
+
+impl Engine {
+    /// Returns the live groups by path; the first one is the root, `/`.
+    pub(crate) fn groups(self: &Arc<Self>) -> Vec<(String, Group)> {
+        let groups = self.live_groups().into_iter().map(|state| Group { state });
+        let mut groups: Vec<_> = groups.map(|group| (group.state.path(), group)).collect();
+        let root = self.root.get().and_then(Weak::upgrade);
+        groups.extend(root.map(|state| ("/".to_owned(), Group { state })));
+        groups.sort_by(|(one, _), (other, _)| one.cmp(other));
+        groups
     }
 }

@@ -19,49 +19,16 @@
 //! Two CPUs that decide at the same time can start one poll too many: the bound is one on load, on
 //! which no promise depends.
 
-use crate::engine::{Cpu, Engine};
-use crate::group::GroupState;
-use crate::marks::Signals;
-use crate::sync::{AtomicUsize, Mutex};
-use crate::task::Task;
+use crate::state::detached::HeldBack;
+use crate::state::engine::{Cpu, Engine};
+use crate::state::group::GroupState;
+use crate::state::task::Task;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_model::{Duration, Instant};
+use zerolag_model::Duration;
 
 /// The CPU time for which a poll without a CPU counts.
 pub(crate) const COUNTS_FOR: Duration = Duration::from_millis(100);
-
-/// A task whose poll has lost its CPU.
-#[derive(Clone, Debug)]
-pub(crate) struct Adrift {
-    pub(crate) task: Arc<Task>,
-    /// It keeps tasks of its group back.
-    pub(crate) counts: bool,
-    /// When its poll began, if that is known, and where it is told that it is too long.
-    pub(crate) began: Option<Instant>,
-    pub(crate) signals: Arc<Signals>,
-}
-
-/// The tasks that are held back. Its lock is taken before those of seats and of the list of polls
-/// without a CPU.
-#[derive(Debug, Default)]
-pub(crate) struct HeldBack {
-    tasks: Mutex<Vec<Arc<Task>>>,
-    /// At least the number of these tasks; it is raised before the polls are counted, so that a
-    /// poll which ends after it was counted sees it.
-    number: AtomicUsize,
-}
-
-impl HeldBack {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.number.load(Ordering::SeqCst) == 0
-    }
-
-    /// Forgets all tasks, at the end of the runtime. Tasks own the runtime that they are in.
-    pub(crate) fn clear(&self) {
-        let _tasks = std::mem::take(&mut *self.tasks.lock());
-    }
-}
 
 impl Engine {
     /// Returns whether a picked task has to wait for the end of another poll of its group. If it
@@ -88,7 +55,7 @@ impl Engine {
         }
         if is_held {
             // What it was woken for is found by the poll that follows.
-            task.body.lock().is_notified = false;
+            task.body.lock().forget_wakeup();
         }
         is_held
     }
@@ -96,17 +63,17 @@ impl Engine {
     /// Returns whether a group has polls without a CPU, and as many in progress as there are CPUs.
     fn is_crowded(&self, group: &Arc<GroupState>) -> bool {
         let is_its = |task: &Task| Arc::ptr_eq(&task.group, group);
-        let adrift = self.adrift.lock().iter().filter(|one| one.counts && is_its(&one.task)).count();
-        if adrift == 0 {
+        let detached_polls = self.detached_polls.lock().iter().filter(|one| one.counts && is_its(&one.task)).count();
+        if detached_polls == 0 {
             return false;
         }
-        let is_polled = |cpu: &&Cpu| cpu.seat.lock().polled().is_some_and(is_its);
-        adrift + self.cpus.iter().filter(is_polled).count() >= self.cpus.len()
+        let is_polled = |cpu: &&Cpu| cpu.thread.lock().polled().is_some_and(is_its);
+        detached_polls + self.cpus.iter().filter(is_polled).count() >= self.cpus.len()
     }
 
     /// Wakes the tasks of a group that were held back: one of its polls has ended, or counts no
     /// longer.
-    pub(crate) fn let_go(self: &Arc<Self>, group: &Arc<GroupState>) {
+    pub(crate) fn wake_held_back(self: &Arc<Self>, group: &Arc<GroupState>) {
         if self.held_back.is_empty() {
             return;
         }

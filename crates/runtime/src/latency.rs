@@ -9,7 +9,6 @@
 //!   to the start of the next poll. It contains the time for which a limit throttled the group.
 //! * A *poll* is measured on the wall clock, from its start to its end.
 
-use crate::{Group, Runtime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use zerolag_model::Instant;
@@ -118,22 +117,10 @@ pub struct Latencies {
     pub poll: Histogram,
 }
 
-impl Group {
-    /// Returns the histograms so far; `None` without
-    /// [`Builder::latencies`](crate::Builder::latencies).
-    #[must_use]
-    pub fn latencies(&self) -> Option<Latencies> {
-        let latency = self.state.latency.as_deref()?;
-        Some(Latencies { queue_wait: latency.queue_wait.read(), poll: latency.poll.read() })
-    }
-}
-
-impl Runtime {
-    /// Returns the histograms of every group, by path; empty without
-    /// [`Builder::latencies`](crate::Builder::latencies).
-    #[must_use]
-    pub fn latencies(&self) -> Vec<(String, Latencies)> {
-        self.groups().into_iter().filter_map(|(path, group)| Some((path, group.latencies()?))).collect()
+impl Latency {
+    /// Returns the histograms so far.
+    pub(crate) fn read(&self) -> Latencies {
+        Latencies { queue_wait: self.queue_wait.read(), poll: self.poll.read() }
     }
 }
 

@@ -91,19 +91,21 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `engine` | run queues, tasks, ids, threads |
+//! | `state` | what an engine, its tasks and groups are, as data, below all that follows |
+//! | `engine` | what every part does with an engine: threads start, tasks end, code of users is called |
+//! | `coop` | the thread-local link from a thread to its CPU; futures and functions that tasks call |
 //! | `caller` | makes calls: takes the locks, performs the call, carries out its consequences |
+//! | `wake`, `timers`, `switch` | wakeups; timers that are due; switches of a CPU |
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
 //! | `meter` | the clock that tasks are charged by: CPU time of threads |
 //! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
-//! | `relay` | a task that blocks passes its turn on to the task that it has woken |
+//! | `relay`, `riders` | a task that blocks passes its turn on to the task that it has woken |
 //! | `hold_back` | tasks whose group has a processor already, for a poll that has lost its CPU |
-//! | `clock` | timers and ticks |
+//! | `clock` | the thread that serves timers and ticks |
 //! | `confine` | the limit of the container |
 //! | `task`, `spawn`, `group` | the handles of the users |
-//! | `job` | the future of a task, and then its result |
 //! | `mutex`, `boost`, `spare` | locks that boost, the loans of their holders, and holders whose group has no quota |
-//! | `coop`, `time` | futures and functions that tasks call |
+//! | `time` | futures that wait for a time |
 //! | `blocking` | functions that block or compute, on threads beside the CPUs |
 //! | `set`, `shutdown` | tasks that do not outlive their owner; the end of a runtime |
 //! | `report`, `marks` | tasks by name and place; polls that were too long, and where |
@@ -126,7 +128,6 @@ mod coop;
 mod engine;
 mod group;
 mod hold_back;
-mod job;
 mod latency;
 mod marks;
 mod meter;
@@ -141,6 +142,7 @@ mod reactor;
 mod record;
 mod relay;
 mod report;
+mod riders;
 mod runtime;
 mod set;
 mod shutdown;
@@ -149,11 +151,16 @@ pub mod socket;
 mod span;
 mod spare;
 mod spawn;
+mod state;
+mod switch;
 mod sync;
 mod task;
 mod time;
+mod timers;
 #[cfg(feature = "tower")]
 mod tower;
+mod units;
+mod wake;
 mod worker;
 
 pub use coop::{checkpoint, should_yield, yield_now};
@@ -161,22 +168,15 @@ pub use group::{Group, GroupBuilder, GroupSetError, Usage};
 pub use latency::{Histogram, Latencies};
 pub use mutex::{Guard, Lock, Mutex};
 pub use record::{Diverged, Recording};
-pub use report::{Overrun, TaskInfo, TaskState};
 pub use runtime::{BuildError, Builder, Runtime};
 pub use set::{AbortOnDrop, JoinSet};
 pub use shutdown::Shutdown;
 pub use spawn::{SpawnError, TaskBuilder};
-pub use task::{JoinError, JoinHandle};
+pub use state::info::{Overrun, TaskInfo, TaskState};
+pub use state::job::JoinError;
+pub use task::JoinHandle;
 pub use time::{Elapsed, Interval, Sleep, Timeout, interval, sleep, timeout};
 #[cfg(feature = "tower")]
 pub use tower::{GroupFuture, GroupLayer, GroupService, Shed, ShedReason, deadline_in};
 pub use zerolag_model as model;
 pub use zerolag_trace as trace;
-
-fn to_model(length: std::time::Duration) -> zerolag_model::Duration {
-    zerolag_model::Duration::from_nanos(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn to_std(length: zerolag_model::Duration) -> std::time::Duration {
-    std::time::Duration::from_nanos(length.as_nanos())
-}

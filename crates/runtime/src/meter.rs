@@ -59,6 +59,11 @@ impl ThreadClock {
     }
 }
 
+/// Returns the CPU time of this thread.
+pub(crate) fn own_cpu_time() -> Duration {
+    ThreadClock::own().read().unwrap_or(Duration::ZERO)
+}
+
 /// Time that has been measured since it was taken last.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Measured {
@@ -72,14 +77,14 @@ pub(crate) struct Measured {
 /// polls, and from the last poll on. Of a poll of 0.1 ms it is 1 %, which tasks with a limit are
 /// not charged. Only the thread of the CPU uses it.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
+pub(crate) struct HostWork {
     /// The work so far, in nanoseconds.
     beside: AtomicU64,
     /// When the last poll ended, in nanoseconds; 0 in a poll, and if polls are not timed.
     outside: AtomicU64,
 }
 
-impl Rounds {
+impl HostWork {
     /// A poll begins; `switched` is when the task was switched to, if this is its first poll since.
     pub(crate) fn begin(&self, now: Instant, switched: Option<Instant>) {
         let since = match self.outside.swap(0, Ordering::Relaxed) {

@@ -4,7 +4,9 @@
 //! They are read when they are published, so a runtime that publishes nothing pays nothing. Call it
 //! before each scrape, or from a task with an [`interval`](crate::interval).
 
-use crate::{Histogram, Runtime, TaskState};
+use crate::latency::Histogram;
+use crate::runtime::Runtime;
+use crate::state::info::TaskState;
 use metrics::{counter, gauge};
 use std::time::Duration;
 

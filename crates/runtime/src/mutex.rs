@@ -18,8 +18,9 @@
 use crate::boost::settle;
 use crate::coop;
 use crate::marks::Site;
+use crate::state::lock::{LockQueue, LockState, LockWaiter, PLAIN, raises_plain};
+use crate::state::task::{Kind, Task};
 use crate::sync::Mutex as RawMutex;
-use crate::task::{Kind, Task};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -28,94 +29,42 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-use zerolag_core::{Lent, WaitQueue};
-use zerolag_model::{Nice, Prio, TaskId};
-
-/// The holder and the waiters of a lock.
-///
-/// Every decision is one critical section of `state`: a lock that is free has no waiters, so no
-/// task can take it between the arrival of a waiter and the grant. Loans are brought up to date
-/// after the section, by [`settle`].
-#[derive(Debug, Default)]
-pub(crate) struct Line {
-    state: RawMutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_held: bool,
-    /// The task that holds the lock; `None` if the holder is a thread outside the runtime.
-    holder: Option<Arc<Task>>,
-    /// The tickets of the waiters, most urgent first.
-    queue: WaitQueue,
-    waiters: Vec<Waiter>,
-    /// The tickets in the queue whose loans would change a fair task of nice 0.
-    pressing: usize,
-    tickets: u32,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    ticket: TaskId,
-    task: Option<Arc<Task>>,
-    lends: Lent,
-    /// `None` once it was called.
-    waker: Option<Waker>,
-    /// The lock has been handed to this waiter, which has not taken it yet.
-    is_granted: bool,
-}
+use zerolag_core::Lent;
+use zerolag_model::TaskId;
 
 /// The result of an attempt to take a lock.
-enum Came {
+enum LockAttempt {
     Holds,
     Waits(TaskId),
     /// The task is in a poll that runs at nice 19: it comes again in the next one.
     TooSlow,
 }
 
-/// The loan of a fair task of nice 0.
-const PLAIN: Lent = Lent::Prio(Prio::from_nice(Nice::ZERO));
-
-/// Returns whether a loan changes a fair task of nice 0.
-pub(crate) fn presses(lends: Lent) -> bool {
-    lends.beats(PLAIN)
-}
-
 /// Returns whether a task changes neither by a loan that does not press, nor by its end: it has no
 /// loan, and no limit that waiters could spare it.
-fn is_indifferent(task: &Task) -> bool {
+fn ignores_plain_loans(task: &Task) -> bool {
     task.kind == Kind::Plain
         && !task.is_inheriting.load(Ordering::Acquire)
         && !task.is_lifted.load(Ordering::Relaxed)
         && task.group.limited().is_none()
 }
 
-impl State {
-    fn push(&mut self, waiter: Waiter) {
-        self.queue.push_lender(waiter.ticket, waiter.lends);
-        self.pressing += usize::from(presses(waiter.lends));
-        self.waiters.push(waiter);
-    }
-
+impl LockState<Task> {
     /// Gives the lock to a task, which is taken. Returns `false` if the task is in a poll
     /// that is too slow to hold a lock.
-    fn grant(&mut self, line: &Arc<Line>, task: &mut Option<Arc<Task>>) -> bool {
-        debug_assert!(!self.is_held, "a lock has one holder");
-        if task.as_ref().is_some_and(|task| !add(&task.ties().held, line, task)) {
+    fn grant(&mut self, line: &Arc<LockQueue<Task>>, task: &mut Option<Arc<Task>>) -> bool {
+        debug_assert!(!self.is_held, "a lock must have one holder");
+        if task.as_ref().is_some_and(|task| !add(&task.locks().held, line, task)) {
             return false;
         }
         (self.is_held, self.holder) = (true, task.take());
         true
     }
-
-    fn place_of(&self, ticket: TaskId) -> Option<usize> {
-        self.waiters.iter().position(|waiter| waiter.ticket == ticket)
-    }
 }
 
 /// Adds a lock to those that a task holds or waits for. Returns `false` if the task is in a poll
 /// that is too slow for locks; it becomes slow only while it has none, under the lock of the list.
-fn add(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>, task: &Task) -> bool {
+fn add(list: &RawMutex<Vec<Arc<LockQueue<Task>>>>, line: &Arc<LockQueue<Task>>, task: &Task) -> bool {
     let mut list = list.lock();
     let is_fast = !task.is_slow.load(Ordering::Relaxed);
     if is_fast {
@@ -126,7 +75,7 @@ fn add(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>, task: &Task) -> bool {
 
 /// Removes a lock from those that a task holds or waits for; once, since a task can wait for a lock
 /// with several futures.
-fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
+fn remove_from(list: &RawMutex<Vec<Arc<LockQueue<Task>>>>, line: &Arc<LockQueue<Task>>) {
     let mut list = list.lock();
     if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, line)) {
         list.swap_remove(place);
@@ -134,33 +83,15 @@ fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
 }
 
 /// Returns the locks that a task holds, or those that it waits for.
-fn list_of(task: &Task, holds: bool) -> &RawMutex<Vec<Arc<Line>>> {
-    if holds { &task.ties().held } else { &task.ties().waits_for }
+fn list_of(task: &Task, holds: bool) -> &RawMutex<Vec<Arc<LockQueue<Task>>>> {
+    if holds { &task.locks().held } else { &task.locks().waits_for }
 }
 
 fn is_same(one: Option<&Arc<Task>>, other: Option<&Arc<Task>>) -> bool {
     one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
-impl Line {
-    /// Returns the loan of the most urgent waiter.
-    pub(crate) fn most_urgent(&self) -> Option<Lent> {
-        let state = self.state.lock();
-        let first = state.queue.first()?;
-        state.place_of(first).map(|place| state.waiters[place].lends)
-    }
-
-    /// Returns the task that holds the lock.
-    pub(crate) fn holder(&self) -> Option<Arc<Task>> {
-        self.state.lock().holder.clone()
-    }
-
-    /// Returns the tasks that wait for the lock; `None` is a thread outside the runtime.
-    pub(crate) fn waiters(&self) -> Vec<Option<Arc<Task>>> {
-        let state = self.state.lock();
-        state.waiters.iter().filter(|waiter| !waiter.is_granted).map(|waiter| waiter.task.clone()).collect()
-    }
-
+impl LockQueue<Task> {
     /// Takes the lock if it is free; then `task` is taken as well.
     fn try_take(self: &Arc<Self>, task: &mut Option<Arc<Task>>) -> bool {
         let mut state = self.state.lock();
@@ -171,52 +102,52 @@ impl Line {
     }
 
     /// Takes the lock if it is free, and queues up behind the holder otherwise.
-    fn take_or_queue_up(self: &Arc<Self>, task: Option<&Arc<Task>>, waker: &Waker) -> Came {
-        let lends = task.filter(|task| !is_indifferent(task)).and_then(|task| task.engine().lends(task));
+    fn take_or_queue_up(self: &Arc<Self>, task: Option<&Arc<Task>>, waker: &Waker) -> LockAttempt {
+        let lends = task.filter(|task| !ignores_plain_loans(task)).and_then(|task| task.engine().lends(task));
         let lends = lends.unwrap_or(PLAIN);
         let waker = waker.clone();
         let (ticket, holder) = {
             let mut state = self.state.lock();
             if !state.is_held {
                 // It was released since the caller looked.
-                return if state.grant(self, &mut task.cloned()) { Came::Holds } else { Came::TooSlow };
+                return if state.grant(self, &mut task.cloned()) { LockAttempt::Holds } else { LockAttempt::TooSlow };
             }
             let ticket = TaskId(state.tickets);
             state.tickets = state.tickets.wrapping_add(1);
-            if task.is_some_and(|task| !add(&task.ties().waits_for, self, task)) {
-                return Came::TooSlow;
+            if task.is_some_and(|task| !add(&task.locks().waits_for, self, task)) {
+                return LockAttempt::TooSlow;
             }
             let (task, waker) = (task.cloned(), Some(waker));
-            state.push(Waiter { ticket, task, lends, waker, is_granted: false });
-            let holder = state.holder.as_ref().filter(|holder| presses(lends) || !is_indifferent(holder));
+            state.push(LockWaiter { ticket, task, lends, waker, is_granted: false });
+            let holder = state.holder.as_ref().filter(|holder| raises_plain(lends) || !ignores_plain_loans(holder));
             (ticket, holder.cloned())
         };
         // The waiter as well: its own priority can have changed since it was read.
-        settle(holder.into_iter().chain(task.filter(|task| !is_indifferent(task)).cloned()));
-        Came::Waits(ticket)
+        settle(holder.into_iter().chain(task.filter(|task| !ignores_plain_loans(task)).cloned()));
+        LockAttempt::Waits(ticket)
     }
 
     /// Takes the lock for a waiter if it has been handed to it; if not, the waiter is woken when it
     /// is. `task` polls for it; that can be another task than the one that queued up.
-    fn come_for(self: &Arc<Self>, ticket: TaskId, task: Option<&Arc<Task>>, waker: &Waker) -> Came {
+    fn poll_ticket(self: &Arc<Self>, ticket: TaskId, task: Option<&Arc<Task>>, waker: &Waker) -> LockAttempt {
         let mut waker = Some(waker.clone());
         // What the section removes or replaces is dropped after it.
         let (is_ours, moved, _gone) = {
             let mut state = self.state.lock();
-            let place = state.place_of(ticket);
-            let place = place.expect("invariant: a waiter is in the list until it comes or goes");
+            let place = state.index_of(ticket);
+            let place = place.expect("invariant: a waiter is in the list until it takes the lock or gives up");
             let waiter = &mut state.waiters[place];
             std::mem::swap(&mut waiter.waker, &mut waker);
             let is_granted = waiter.is_granted;
             let is_moved = !is_same(waiter.task.as_ref(), task);
             if is_moved && task.is_some_and(|task| !add(list_of(task, is_granted), self, task)) {
-                return Came::TooSlow;
+                return LockAttempt::TooSlow;
             }
             let moved = is_moved.then(|| std::mem::replace(&mut waiter.task, task.cloned()));
             let gone = is_granted.then(|| state.waiters.swap_remove(place));
             if let Some(from) = &moved {
                 if let Some(from) = from {
-                    strike(list_of(from, is_granted), self);
+                    remove_from(list_of(from, is_granted), self);
                 }
                 if is_granted {
                     state.holder = task.cloned();
@@ -227,7 +158,7 @@ impl Line {
         if let Some((from, holder)) = moved {
             settle(holder.into_iter().chain(from).chain(task.cloned()));
         }
-        if is_ours { Came::Holds } else { Came::Waits(ticket) }
+        if is_ours { LockAttempt::Holds } else { LockAttempt::Waits(ticket) }
     }
 
     /// Removes a waiter that gives up; if it had been granted the lock, the next waiter gets it.
@@ -235,11 +166,11 @@ impl Line {
         let (gone, holder) = {
             let mut state = self.state.lock();
             let is_queued = state.queue.remove(ticket);
-            let Some(place) = state.place_of(ticket) else { return };
+            let Some(place) = state.index_of(ticket) else { return };
             let gone = state.waiters.swap_remove(place);
-            state.pressing -= usize::from(is_queued && presses(gone.lends));
+            state.raising -= usize::from(is_queued && raises_plain(gone.lends));
             if let Some(task) = gone.task.as_ref().filter(|_| !gone.is_granted) {
-                strike(&task.ties().waits_for, self);
+                remove_from(&task.locks().waits_for, self);
             }
             (gone, state.holder.clone())
         };
@@ -270,25 +201,25 @@ impl Line {
     fn pass_on(self: &Arc<Self>) -> (bool, Option<Arc<Task>>) {
         let (task, waker, from, has_lent, is_to_settle) = {
             let mut state = self.state.lock();
-            debug_assert!(state.is_held, "the holder releases it");
+            debug_assert!(state.is_held, "a lock must be held to be released");
             let from = state.holder.take();
             if let Some(from) = &from {
-                strike(&from.ties().held, self);
+                remove_from(&from.locks().held, self);
             }
             state.is_held = false;
             let Some(ticket) = state.queue.pop() else { return (false, from) };
-            let has_lent = state.pressing > 0 || from.as_ref().is_some_and(|from| !is_indifferent(from));
-            let place = state.place_of(ticket).expect("invariant: a ticket in the queue has a waiter");
+            let has_lent = state.raising > 0 || from.as_ref().is_some_and(|from| !ignores_plain_loans(from));
+            let place = state.index_of(ticket).expect("invariant: a ticket in the queue has a waiter");
             let next = &mut state.waiters[place];
             next.is_granted = true;
-            let (task, waker, was_pressing) = (next.task.clone(), next.waker.take(), presses(next.lends));
-            state.pressing -= usize::from(was_pressing);
+            let (task, waker, was_raising) = (next.task.clone(), next.waker.take(), raises_plain(next.lends));
+            state.raising -= usize::from(was_raising);
             let is_granted = state.grant(self, &mut task.clone());
             assert!(is_granted, "invariant: the poll of a task that waits for a lock is not slowed down");
             if let Some(task) = &task {
-                strike(&task.ties().waits_for, self);
+                remove_from(&task.locks().waits_for, self);
             }
-            let is_to_settle = state.pressing > 0 || task.as_ref().is_some_and(|task| !is_indifferent(task));
+            let is_to_settle = state.raising > 0 || task.as_ref().is_some_and(|task| !ignores_plain_loans(task));
             (task, waker, from, has_lent, is_to_settle)
         };
         let engine = task.as_ref().map(|task| Arc::clone(task.engine())).or_else(coop::current_engine);
@@ -306,14 +237,14 @@ impl Line {
     /// Updates the loan of a waiter after its priority has changed; returns whether it differs.
     pub(crate) fn lends_anew(&self, task: &Arc<Task>, lends: Lent) -> bool {
         let mut state = self.state.lock();
-        let State { queue, waiters, pressing, .. } = &mut *state;
-        let own = |waiter: &&mut Waiter| is_same(waiter.task.as_ref(), Some(task)) && waiter.lends != lends;
+        let LockState { queue, waiters, raising, .. } = &mut *state;
+        let own = |waiter: &&mut LockWaiter<Task>| is_same(waiter.task.as_ref(), Some(task)) && waiter.lends != lends;
         let mut is_changed = false;
         for waiter in waiters.iter_mut().filter(|waiter| !waiter.is_granted).filter(own) {
             let before = std::mem::replace(&mut waiter.lends, lends);
             if queue.remove(waiter.ticket) {
                 queue.push_lender(waiter.ticket, lends);
-                *pressing = *pressing + usize::from(presses(lends)) - usize::from(presses(before));
+                *raising = *raising + usize::from(raises_plain(lends)) - usize::from(raises_plain(before));
             }
             is_changed = true;
         }
@@ -346,7 +277,7 @@ impl Line {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Mutex<T> {
-    line: Arc<Line>,
+    line: Arc<LockQueue<Task>>,
     /// The value while the lock is free; the guard has it otherwise.
     value: RawMutex<Option<Box<T>>>,
 }
@@ -377,7 +308,7 @@ impl<T> Mutex<T> {
 
     fn guard(&self) -> Guard<'_, T> {
         let value = self.value.lock().take();
-        Guard { mutex: self, value: Some(value.expect("invariant: whoever has the lock has the value")) }
+        Guard { mutex: self, value: Some(value.expect("invariant: the value is here while the lock is free")) }
     }
 }
 
@@ -408,20 +339,20 @@ impl<'a, T> Future for Lock<'a, T> {
             return Poll::Pending;
         }
         let came = match self.ticket {
-            Some(ticket) => mutex.line.come_for(ticket, task.as_ref(), cx.waker()),
-            None if mutex.line.try_take(&mut task) => Came::Holds,
+            Some(ticket) => mutex.line.poll_ticket(ticket, task.as_ref(), cx.waker()),
+            None if mutex.line.try_take(&mut task) => LockAttempt::Holds,
             None => mutex.line.take_or_queue_up(task.as_ref(), cx.waker()),
         };
         match came {
-            Came::Holds => {
+            LockAttempt::Holds => {
                 self.ticket = None;
                 Poll::Ready(mutex.guard())
             }
-            Came::Waits(ticket) => {
+            LockAttempt::Waits(ticket) => {
                 self.ticket = Some(ticket);
                 Poll::Pending
             }
-            Came::TooSlow => {
+            LockAttempt::TooSlow => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -453,13 +384,13 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.value.as_ref().expect("invariant: here until it is dropped")
+        self.value.as_ref().expect("invariant: a guard has the value until it is dropped")
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.value.as_mut().expect("invariant: here until it is dropped")
+        self.value.as_mut().expect("invariant: a guard has the value until it is dropped")
     }
 }
 
@@ -474,7 +405,8 @@ impl<T> Drop for Guard<'_, T> {
 mod tests {
     use super::*;
     use crate::caller::tests::engine;
-    use crate::group::{Group, GroupState};
+    use crate::group::Group;
+    use crate::state::group::GroupState;
 
     /// A future that waits for a lock moves to a task whose poll is too slow for locks: it keeps
     /// its place in the name of the first task until the second one is polled anew.
@@ -487,19 +419,19 @@ mod tests {
         let engine = engine();
         let root = Group { state: GroupState::root(&engine) };
         let [first, second] = [(); 2].map(|()| root.spawn(async {}).expect("room").task.clone());
-        let line = Arc::<Line>::default();
+        let line = Arc::<LockQueue<Task>>::default();
         assert!(line.try_take(&mut None));
-        let Came::Waits(ticket) = line.take_or_queue_up(Some(&first), Waker::noop()) else {
+        let LockAttempt::Waits(ticket) = line.take_or_queue_up(Some(&first), Waker::noop()) else {
             unreachable!("it is held")
         };
         second.is_slow.store(true, Ordering::Relaxed);
-        assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::TooSlow));
+        assert!(matches!(line.poll_ticket(ticket, Some(&second), Waker::noop()), LockAttempt::TooSlow));
         line.release();
-        assert_eq!((first.ties().held.lock().len(), second.ties().held.lock().len()), (1, 0));
-        assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::TooSlow));
+        assert_eq!((first.locks().held.lock().len(), second.locks().held.lock().len()), (1, 0));
+        assert!(matches!(line.poll_ticket(ticket, Some(&second), Waker::noop()), LockAttempt::TooSlow));
         second.is_slow.store(false, Ordering::Relaxed);
-        assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::Holds));
-        assert_eq!((first.ties().held.lock().len(), second.ties().held.lock().len()), (0, 1));
+        assert!(matches!(line.poll_ticket(ticket, Some(&second), Waker::noop()), LockAttempt::Holds));
+        assert_eq!((first.locks().held.lock().len(), second.locks().held.lock().len()), (0, 1));
         line.release();
         assert!(line.try_take(&mut None));
         engine.end();

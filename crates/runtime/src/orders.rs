@@ -2,11 +2,19 @@
 //! wakers, and a clock that the test advances. A wakeup that is lost is a deadlock, which `shuttle`
 //! reports with the order that leads to it.
 
-use crate::clock::{self, TimeSource};
-use crate::coop;
-use crate::engine::Engine;
+use crate::clock;
+use crate::coop::{self, checkpoint, should_yield, yield_now};
+use crate::group::Group;
+use crate::mutex::{Guard, Mutex};
+use crate::runtime::{Builder, Runtime};
+use crate::set::JoinSet;
+use crate::spawn::TaskBuilder;
+use crate::state::engine::Engine;
+use crate::state::job::JoinError;
+use crate::state::time_source::TimeSource;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex as Latch, thread};
-use crate::{Builder, Group, JoinError, JoinHandle, Mutex, Runtime, checkpoint, sleep, yield_now};
+use crate::task::JoinHandle;
+use crate::time::sleep;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use zerolag_model::RtPriority;
+use zerolag_model::{KernelVersion, RtPriority, Settings};
 
 const MS: u64 = 1_000_000;
 
@@ -36,6 +44,12 @@ fn build(builder: Builder) -> Runtime {
 
 fn two_cpus() -> Builder {
     Builder::new().cpus(2).tasks(16).groups(8).hand_off_after(None)
+}
+
+/// The same with delayed dequeue, which a [`Builder`] switches off: a task that sleeps can owe lag.
+fn two_cpus_with_lag() -> Builder {
+    let settings = KernelVersion::V6_18.settings();
+    two_cpus().settings(Settings { hz: 1000, fair_server_resched_lost: false, ..settings })
 }
 
 fn advance(engine: &Engine, by: u64) {
@@ -143,7 +157,7 @@ fn no_wakeup_is_lost() {
 #[test]
 fn no_wakeup_of_a_task_that_owes_lag_is_lost() {
     explore(500, || {
-        let rt = build(two_cpus());
+        let rt = build(two_cpus_with_lag());
         let clock = start_clock(&rt);
         let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
         let tasks = [0, 1].map(|n| {
@@ -180,7 +194,7 @@ fn no_wakeup_of_a_task_that_owes_lag_is_lost() {
 #[test]
 fn no_wakeup_of_the_last_task_is_lost() {
     explore(1_000, || {
-        let rt = build(two_cpus().cpus(1));
+        let rt = build(two_cpus_with_lag().cpus(1));
         let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
         let tasks = bells.each_ref().map(|bell| {
             let (bell, engine) = (Arc::clone(bell), Arc::clone(&rt.engine));
@@ -262,7 +276,7 @@ fn locks_are_exclusive_and_loans_end() {
         let rt = build(two_cpus());
         let locks = [(); 2].map(|()| Arc::new(Mutex::new(0_u32)));
         let is_inside = Arc::new(AtomicU64::new(0));
-        let task = |builder: crate::TaskBuilder, is_chain: bool| {
+        let task = |builder: TaskBuilder, is_chain: bool| {
             let (first, second) = (Arc::clone(&locks[0]), Arc::clone(&locks[1]));
             let is_inside = Arc::clone(&is_inside);
             let task = builder.spawn(async move {
@@ -298,8 +312,8 @@ fn locks_are_exclusive_and_loans_end() {
             assert!(lock.try_lock().is_some());
         }
         for task in all {
-            assert_eq!(*task.ties().inherited.lock(), None);
-            assert!(task.ties().held.lock().is_empty() && task.ties().waits_for.lock().is_empty());
+            assert_eq!(*task.locks().inherited.lock(), None);
+            assert!(task.locks().held.lock().is_empty() && task.locks().waits_for.lock().is_empty());
         }
     });
 }
@@ -315,7 +329,7 @@ fn a_lock_future_can_move() {
                 *lock.lock().await += 1;
             }
         });
-        type Moving = Pin<Box<dyn Future<Output = crate::Guard<'static, u32>> + Send>>;
+        type Moving = Pin<Box<dyn Future<Output = Guard<'static, u32>> + Send>>;
         let handed: Arc<Latch<Option<Moving>>> = Arc::default();
         let (there, here) = (Arc::clone(&handed), handed);
         let first = rt.spawn(async move {
@@ -338,7 +352,7 @@ fn a_lock_future_can_move() {
         join(&rt, second);
         join(&rt, contends);
         assert_eq!(*lock.try_lock().expect("all have released it"), 4);
-        assert!(holder.ties().held.lock().is_empty() && holder.ties().waits_for.lock().is_empty());
+        assert!(holder.locks().held.lock().is_empty() && holder.locks().waits_for.lock().is_empty());
     });
 }
 
@@ -356,7 +370,7 @@ fn the_end_comes_at_any_time() {
                     loop {
                         drop(root.spawn(async { yield_now().await }));
                         // It computes: only a request to yield makes it leave.
-                        while !crate::should_yield() {
+                        while !should_yield() {
                             thread::yield_now();
                         }
                         checkpoint().await;
@@ -385,7 +399,7 @@ fn limits_and_locks_let_all_tasks_end() {
         let tenant = rt.group("tenant").quota(0.5).period(ms(5)).create().expect("a group");
         let is_over = Arc::new(AtomicBool::new(false));
         let lock = Arc::new(Mutex::new(0_u32));
-        let computes = |builder: crate::TaskBuilder| {
+        let computes = |builder: TaskBuilder| {
             let over = Arc::clone(&is_over);
             let task = builder.spawn(async move {
                 while !over.load(Ordering::SeqCst) {
@@ -395,10 +409,10 @@ fn limits_and_locks_let_all_tasks_end() {
             });
             task.expect("room")
         };
-        let locks = |builder: crate::TaskBuilder, rounds: u32| {
+        let locks = |builder: TaskBuilder, host_work: u32| {
             let lock = Arc::clone(&lock);
             let task = builder.spawn(async move {
-                for _ in 0..rounds {
+                for _ in 0..host_work {
                     *lock.lock().await += 1;
                     sleep(Duration::from_micros(700)).await;
                     let mut value = lock.lock().await;
@@ -491,7 +505,7 @@ fn owners_abort_their_tasks() {
         let bell = Arc::new(Bell::default());
         let (rings, waits) = (Arc::clone(&bell), Arc::clone(&bell));
         let owned = rt.spawn(async move { waits.wait().await }).expect("room").abort_on_drop();
-        let mut set = crate::JoinSet::new();
+        let mut set = JoinSet::new();
         for _ in 0..2 {
             set.spawn(rt.task(), yield_now()).expect("room");
         }
@@ -689,7 +703,7 @@ fn riders_are_not_lost() {
         let rt = build(two_cpus());
         let (started, lock) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(0_u32)));
         let (bell, kept) = (Arc::new(Bell::default()), Arc::new(Mutex::new(())));
-        let sleeps = |builder: crate::TaskBuilder, ends: bool, n: u32| {
+        let sleeps = |builder: TaskBuilder, ends: bool, n: u32| {
             let (started, lock, bell) = (Arc::clone(&started), Arc::clone(&lock), Arc::clone(&bell));
             let kept = Arc::clone(&kept);
             let task = builder.spawn(async move {

@@ -13,7 +13,7 @@ use zerolag_model::CpuId;
 const IDLE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     requests: VecDeque<CpuId>,
     idle: usize,
     is_closed: bool,
@@ -22,7 +22,7 @@ struct State {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Condvar,
 }
 

@@ -55,39 +55,27 @@
 //!   then. Long polls are balanced among CPUs as before, a tick later.
 //! * A task that has riders is not asleep, and is not polled itself before it has none.
 //!
-//! The places of both: the owner is `Queued` with `is_relaying`; the runner is `Parked` and leaving
-//! ([`task`](crate::task)), so a wakeup only sets `is_notified`.
+//! The states of both are those of [`life`](crate::state::life): `Owner`, `Runner` and `NewRunner`.
+//! A wakeup of a runner only leaves a note.
 
 use crate::caller::{Caller, Switched};
-use crate::engine::Engine;
-use crate::sync::MutexGuard;
-use crate::task::{Body, Kind, Task};
+use crate::state::engine::Engine;
+use crate::state::life::Charge;
+use crate::state::task::Task;
+use crate::switch::{note_switch, schedule};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_core::call::{Call, Place};
-use zerolag_core::{Leave, Placement};
+use zerolag_core::Leave;
+use zerolag_core::call::Call;
 use zerolag_model::CpuId;
 
 /// The task that a CPU polls next, and the owner of the turn if that is another one.
-pub(crate) type Running = (Option<Arc<Task>>, Option<Arc<Task>>);
-
-impl Task {
-    /// Returns whether it can take part in a relay, by what does not change while it is polled.
-    fn can_relay(&self) -> bool {
-        self.kind == Kind::Plain && !self.is_inheriting.load(Ordering::Acquire) && !self.is_in_kernel()
-    }
-}
-
-impl Engine {
-    fn can_relay(&self) -> bool {
-        self.trace.is_none() && self.detached.load(Ordering::Relaxed) == 0
-    }
-}
+pub(crate) type NextPoll = (Option<Arc<Task>>, Option<Arc<Task>>);
 
 /// Makes a task the runner of a turn, if it sleeps and is like the owner.
-fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
+fn try_run_on_turn(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
     if !runner.can_relay()
-        || runner.is_bound
+        || runner.is_bound()
         || runner.is_long.load(Ordering::Relaxed)
         || !Arc::ptr_eq(&owner.group, &runner.group)
         || runner.group.owes()
@@ -98,38 +86,16 @@ fn takes(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
     if !body.sleeps() || runner.owes() {
         return false;
     }
-    (body.is_leaving, body.is_notified) = (true, false);
+    body.run_on_turn();
     drop(body);
     runner.last_cpu.store(cpu.0, Ordering::Relaxed);
     true
 }
 
-/// How many tasks have to wake at once for some of them to ride, and how many ride on a turn at
-/// most. Orders of steps are tried with few tasks.
-const MANY: usize = if cfg!(test) { 3 } else { 64 };
-const RIDERS: usize = 31;
-
-/// Returns how many tasks ride on a turn if `count` tasks wake at once; 0 if none do. Every CPU has
-/// two leads or more, if the tasks are spread evenly.
-pub(crate) fn riders_for(engine: &Engine, count: usize) -> usize {
-    let leads = if cfg!(test) { 1 } else { 2 * engine.cpus.len() };
-    if count < MANY || !engine.can_relay() { 0 } else { (count / leads).saturating_sub(1).min(RIDERS) }
-}
-
-/// Returns whether a task can ride on the turn of another one: both are to run on the same CPU.
-pub(crate) fn rides_with(lead: &Task, rider: &Task) -> bool {
-    lead.can_relay()
-        && rider.can_relay()
-        && !rider.is_bound
-        && !rider.is_long.load(Ordering::Relaxed)
-        && lead.cpu() == rider.cpu()
-        && Arc::ptr_eq(&lead.group, &rider.group)
-}
-
 /// Makes the next rider of a turn its runner. One that cannot be is woken.
 fn next_rider(engine: &Arc<Engine>, cpu: CpuId, lead: &Task) -> Option<Arc<Task>> {
     while let Some(rider) = lead.take_rider() {
-        if engine.can_relay() && takes(cpu, lead, &rider) {
+        if engine.can_relay() && try_run_on_turn(cpu, lead, &rider) {
             return Some(rider);
         }
         engine.wake(&rider);
@@ -138,7 +104,7 @@ fn next_rider(engine: &Arc<Engine>, cpu: CpuId, lead: &Task) -> Option<Arc<Task>
 }
 
 /// Wakes the riders of a task: they do not run on its turn.
-pub(crate) fn set_down(engine: &Arc<Engine>, lead: &Task) {
+pub(crate) fn wake_riders(engine: &Arc<Engine>, lead: &Task) {
     while let Some(rider) = lead.take_rider() {
         engine.wake(&rider);
     }
@@ -146,15 +112,16 @@ pub(crate) fn set_down(engine: &Arc<Engine>, lead: &Task) {
 
 /// Returns the task that is polled first on the turn of a picked task, and the owner of the turn if
 /// that is another one.
-pub(crate) fn board(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<Task>, Option<Arc<Task>>) {
+pub(crate) fn start_riders(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<Task>, Option<Arc<Task>>) {
     if !engine.can_relay() || !lead.can_relay() {
-        set_down(engine, &lead);
+        wake_riders(engine, &lead);
         return (lead, None);
     }
     {
         let mut body = lead.body.lock();
         // It was woken, and keeps its turn at the end of the relay. [6]
-        (body.is_relaying, body.is_notified) = (true, true);
+        body.lend_turn();
+        body.notify();
     }
     match next_rider(engine, cpu, &lead) {
         Some(rider) => {
@@ -163,7 +130,7 @@ pub(crate) fn board(engine: &Arc<Engine>, cpu: CpuId, lead: Arc<Task>) -> (Arc<T
             (rider, Some(lead))
         }
         None => {
-            lead.body.lock().is_relaying = false;
+            lead.body.lock().get_turn_back();
             (lead, None)
         }
     }
@@ -176,46 +143,44 @@ pub(crate) fn pass_on(engine: &Engine, cpu: CpuId, owner: &Task, next: &Task) ->
     }
     {
         let mut body = owner.body.lock();
-        if body.is_notified {
+        if body.is_notified() {
             return false;
         }
-        body.is_relaying = true;
+        body.lend_turn();
     }
-    let is_passed = takes(cpu, owner, next);
+    let is_passed = try_run_on_turn(cpu, owner, next);
     if !is_passed {
-        owner.body.lock().is_relaying = false;
+        owner.body.lock().get_turn_back();
     }
     is_passed
 }
 
 /// Goes on after a runner that has blocked, or ended; `next` is the task that its poll has woken.
-pub(crate) fn go_on(
+pub(crate) fn next_on_turn(
     engine: &Arc<Engine>,
     cpu: CpuId,
     owner: Arc<Task>,
     runner: Arc<Task>,
     why: Leave,
     next: Option<Arc<Task>>,
-) -> Running {
+) -> NextPoll {
     if why == Leave::Exit {
-        exit(engine, cpu, &runner);
+        exit_runner(engine, cpu, &runner);
     } else {
-        let mut body = runner.body.lock();
-        if std::mem::take(&mut body.is_notified) {
-            drop(body);
+        let blocks = runner.body.lock().block_runner();
+        if !blocks {
             if let Some(next) = next {
                 engine.wake(&next);
             }
             return (Some(runner), Some(owner));
         }
-        body.is_leaving = false;
     }
     if let Some(next) = &next {
         if Arc::ptr_eq(next, &owner) {
-            owner.body.lock().is_relaying = false; // [3]
+            owner.body.lock().get_turn_back(); // [3]
             return (Some(owner), None);
         }
-        if takes(cpu, &owner, next) {
+        if try_run_on_turn(cpu, &owner, next) {
             return (Some(Arc::clone(next)), Some(owner)); // [2]
         }
     }
@@ -225,73 +190,53 @@ pub(crate) fn go_on(
         }
         return (Some(rider), Some(owner)); // [7]
     }
-    owner.body.lock().is_relaying = false;
+    owner.body.lock().get_turn_back();
     if let Some(next) = next {
-        Caller::new(engine, cpu).wake_here(&next);
+        Caller::new(engine, cpu).wake_on_this_cpu(&next);
     }
     // [4] It stays if it was woken.
-    (crate::worker::schedule(engine, cpu, Some(owner), Leave::Block), None)
+    (schedule(engine, cpu, Some(owner), Leave::Block), None)
 }
 
 /// Ends a runner whose future is done.
-fn exit(engine: &Arc<Engine>, cpu: CpuId, runner: &Arc<Task>) {
+fn exit_runner(engine: &Arc<Engine>, cpu: CpuId, runner: &Arc<Task>) {
     let mut caller = Caller::new(engine, cpu);
-    {
-        let mut body = runner.body.lock();
-        body.is_leaving = false;
-        let Place::Parked(parcel) = std::mem::replace(&mut body.at, Place::Dead) else {
-            unreachable!("invariant: a runner is parked")
-        };
-        caller.hand = Some(parcel);
-    }
+    caller.hand = Some(runner.body.lock().exit_runner());
     caller.make(Call::ExitParked { task: runner.id });
-    let body = caller.hand.take().expect("invariant: it stays in hand");
+    let body = caller.hand.take().expect("invariant: the call leaves the parcel in `hand`");
     drop(caller);
-    engine.bury(runner, body);
+    engine.free_task(runner, body);
 }
 
 /// Gives a runner that is awake a turn of its own, and lets the scheduler pick. \[5\]
-pub(crate) fn part(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Arc<Task>) -> Option<Arc<Task>> {
+pub(crate) fn end_relay(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Arc<Task>) -> Option<Arc<Task>> {
     let mut caller = Caller::new(engine, cpu);
     let queue = engine.cpus[cpu.index()].queue.lock();
-    let why = {
-        let mut body = runner.body.lock();
-        body.is_leaving = false;
-        let Place::Parked(parcel) = std::mem::replace(&mut body.at, Place::OnItsWay) else {
-            unreachable!("invariant: a runner is parked")
-        };
-        caller.hand = Some(parcel);
-        if std::mem::take(&mut body.is_new) { Placement::Fork } else { Placement::Wakeup }
-    };
+    let (parcel, why) = runner.body.lock().take_runner();
+    caller.hand = Some(parcel);
     caller.place_on(cpu, queue, runner.id, why);
     drop(caller);
     let why = {
         let mut body = owner.body.lock();
-        body.is_relaying = false;
-        if body.is_notified { Leave::Preempted } else { Leave::Block }
+        body.get_turn_back();
+        if body.is_notified() { Leave::Preempted } else { Leave::Block }
     };
-    crate::worker::schedule(engine, cpu, Some(owner), why)
-}
-
-/// Marks a runner whose CPU is handed over: it sleeps for the scheduler, and is in the middle of
-/// its poll.
-pub(crate) fn detach(mut runner: MutexGuard<'_, Body>) {
-    runner.is_leaving = false;
+    schedule(engine, cpu, Some(owner), why)
 }
 
 /// Makes the owner leave after its CPU was handed over in the middle of a runner's poll, and
 /// switches to the next task. What the runner's thread uses from here on is the runner's debt.
-pub(crate) fn leave_behind(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Task) -> Option<Arc<Task>> {
-    owner.body.lock().is_relaying = false;
+pub(crate) fn hand_over_turn(engine: &Arc<Engine>, cpu: CpuId, owner: Arc<Task>, runner: &Task) -> Option<Arc<Task>> {
+    owner.body.lock().get_turn_back();
     let mut caller = Caller::new(engine, cpu);
     let switched = caller.switch(Some(&owner), Leave::Block);
     let had = caller.had;
     drop(caller);
-    if let Some(detached) = &mut runner.body.lock().detached {
-        (detached.has_left, detached.had) = (true, had);
+    if let Some(poll) = runner.body.lock().detached() {
+        poll.charge = Charge::ByThread(had);
     }
     match switched {
         Switched::Stays => Some(owner),
-        Switched::To(next) => crate::worker::note_switch(engine, cpu, next),
+        Switched::To(next) => note_switch(engine, cpu, next),
     }
 }

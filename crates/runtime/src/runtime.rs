@@ -1,15 +1,20 @@
 //! [`Builder`] and [`Runtime`].
 
-use crate::engine::{Engine, Parts};
-use crate::group::{Group, GroupBuilder, GroupState, Usage};
+use crate::group::{Group, GroupBuilder, Usage};
+use crate::latency::Latencies;
 use crate::reactor::Reactor;
 use crate::record::{Recorder, Recording};
-use crate::report::{Hooks, Overrun, TaskInfo};
 use crate::shutdown::Shutdown;
 use crate::spawn::{SpawnError, TaskBuilder};
+use crate::state::engine::{Engine, EngineParts};
+use crate::state::group::GroupState;
+use crate::state::info::{Hooks, Overrun, TaskInfo};
+use crate::state::time_source::TimeSource;
 use crate::sync::park;
 use crate::sync::thread::{Thread, current};
-use crate::{JoinHandle, clock, confine, coop, to_model, to_std, worker};
+use crate::task::JoinHandle;
+use crate::units::{to_model, to_std};
+use crate::{clock, confine, coop, worker};
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -246,7 +251,7 @@ impl Builder {
     /// The number of CPUs is zero or above 4096, the floor is out of range, or the system could not
     /// start a thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let runtime = self.assemble(clock::TimeSource::real())?;
+        let runtime = self.assemble(TimeSource::real())?;
         let engine = &runtime.engine;
         let ticking = Arc::clone(engine);
         engine.start("zerolag-clock".to_owned(), move || clock::run(&ticking)).map_err(BuildError::Thread)?;
@@ -255,7 +260,7 @@ impl Builder {
 
     /// Starts the threads of the CPUs. Time has to be advanced, and timers and ticks to be served,
     /// by the caller.
-    pub(crate) fn assemble(mut self, time: clock::TimeSource) -> Result<Runtime, BuildError> {
+    pub(crate) fn assemble(mut self, time: TimeSource) -> Result<Runtime, BuildError> {
         let available = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         let topology = Topology::flat(self.cpus.unwrap_or_else(available)).map_err(BuildError::Cpus)?;
         if let Some(params) =
@@ -269,7 +274,7 @@ impl Builder {
         let config = Config::new(topology, self.settings).with_group_reserve(self.groups);
         let mut scheduler = Scheduler::new(config);
         scheduler.reserve_tasks(self.tasks);
-        let parts = Parts {
+        let parts = EngineParts {
             time,
             tasks: self.tasks,
             recorder: self.recorded.map(Recorder::new),
@@ -343,9 +348,12 @@ impl Runtime {
     /// # Panics
     /// If a task calls it; and in a fork of the process that built the runtime.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        assert!(coop::current_task().is_none(), "a task that blocks its thread keeps a CPU from the others: await");
+        assert!(
+            coop::current_task().is_none(),
+            "a task must not call `block_on`: it would block a CPU of the runtime; use `await`"
+        );
         assert!(!self.engine.is_forked(), "the process was forked: the threads of the runtime are in its parent");
-        let _within = coop::Within::enter(&self.engine);
+        let _within = coop::BlockOnScope::enter(&self.engine);
         let _entered = self.engine.enter_reactor();
         let waker = Waker::from(Arc::new(Unpark(current())));
         let mut cx = Context::from_waker(&waker);
@@ -382,6 +390,13 @@ impl Runtime {
     #[must_use]
     pub fn groups(&self) -> Vec<(String, Group)> {
         self.engine.groups()
+    }
+
+    /// Returns the histograms of every group, by path; empty without
+    /// [`Builder::latencies`](crate::Builder::latencies).
+    #[must_use]
+    pub fn latencies(&self) -> Vec<(String, Latencies)> {
+        self.groups().into_iter().filter_map(|(path, group)| Some((path, group.latencies()?))).collect()
     }
 
     /// Runs a function that blocks or computes on a thread of its own, in the root group. See

@@ -1,6 +1,8 @@
 //! [`AbortOnDrop`] and [`JoinSet`]: tasks that do not outlive their owner.
 
-use crate::{JoinError, JoinHandle, SpawnError, TaskBuilder};
+use crate::spawn::{SpawnError, TaskBuilder};
+use crate::state::job::JoinError;
+use crate::task::JoinHandle;
 use futures_util::stream::{FuturesUnordered, Stream};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -21,7 +23,7 @@ use std::task::{Context, Poll};
 #[must_use = "a task is aborted with this handle"]
 pub struct AbortOnDrop<T>(Option<JoinHandle<T>>);
 
-const HERE: &str = "invariant: the handle is here until it is detached";
+const HANDLE: &str = "invariant: the handle exists until it is detached";
 
 impl<T> AbortOnDrop<T> {
     pub(crate) const fn new(handle: JoinHandle<T>) -> Self {
@@ -31,7 +33,14 @@ impl<T> AbortOnDrop<T> {
     /// Lets the task outlive the handle again.
     #[must_use = "the task continues if the handle is dropped"]
     pub fn detach(mut self) -> JoinHandle<T> {
-        self.0.take().expect(HERE)
+        self.0.take().expect(HANDLE)
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Makes a handle that aborts the task when it is dropped.
+    pub const fn abort_on_drop(self) -> AbortOnDrop<T> {
+        AbortOnDrop::new(self)
     }
 }
 
@@ -39,13 +48,13 @@ impl<T> Deref for AbortOnDrop<T> {
     type Target = JoinHandle<T>;
 
     fn deref(&self) -> &JoinHandle<T> {
-        self.0.as_ref().expect(HERE)
+        self.0.as_ref().expect(HANDLE)
     }
 }
 
 impl<T> DerefMut for AbortOnDrop<T> {
     fn deref_mut(&mut self) -> &mut JoinHandle<T> {
-        self.0.as_mut().expect(HERE)
+        self.0.as_mut().expect(HANDLE)
     }
 }
 

@@ -11,10 +11,11 @@
 //!                       they have ended, or GRACE has passed
 //! ```
 
-use crate::engine::Engine;
-use crate::report::{TaskInfo, TaskState};
-use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex};
-use crate::task::Task;
+use crate::state::engine::Engine;
+use crate::state::info::{TaskInfo, TaskState};
+use crate::state::task::Task;
+use crate::state::time_source::std_now;
+use crate::sync::{is_finished, thread};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,54 +24,6 @@ use std::time::Duration;
 /// How long a shutdown waits for destructors and for polls that were asked to yield, after it has
 /// aborted the remaining tasks.
 const GRACE: Duration = Duration::from_millis(100);
-
-/// The number of live tasks, and a place to wait for the last of them.
-#[derive(Debug)]
-pub(crate) struct Census {
-    live: AtomicUsize,
-    is_awaited: AtomicBool,
-    lock: Mutex<()>,
-    is_empty: Condvar,
-}
-
-impl Default for Census {
-    fn default() -> Self {
-        let (live, is_awaited) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Self { live, is_awaited, lock: Mutex::default(), is_empty: Condvar::default() }
-    }
-}
-
-impl Census {
-    pub(crate) fn add(&self) {
-        self.live.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The order is that of a sleeper and its waker: here the count is changed before `is_awaited`
-    /// is read; in `wait` it is the other way round.
-    pub(crate) fn remove(&self) {
-        let was = self.live.fetch_sub(1, Ordering::SeqCst);
-        debug_assert!(was > 0, "a task ends once");
-        if was == 1 && self.is_awaited.load(Ordering::SeqCst) {
-            let _lock = self.lock.lock();
-            self.is_empty.notify_all();
-        }
-    }
-
-    /// Waits until no task lives, for at most `limit`. Returns whether none does.
-    pub(crate) fn wait(&self, limit: Duration) -> bool {
-        let until = crate::clock::std_now().checked_add(limit);
-        self.is_awaited.store(true, Ordering::SeqCst);
-        let mut lock = self.lock.lock();
-        let mut is_over = false;
-        while self.live.load(Ordering::SeqCst) > 0 && !is_over {
-            match until {
-                Some(until) => is_over = self.is_empty.wait_until(&mut lock, until).timed_out(),
-                None => self.is_empty.wait(&mut lock),
-            }
-        }
-        self.live.load(Ordering::SeqCst) == 0
-    }
-}
 
 /// The result of [`Runtime::shutdown`](crate::Runtime::shutdown).
 #[derive(Clone, Debug)]
@@ -97,13 +50,13 @@ impl fmt::Display for Shutdown {
 impl Engine {
     pub(crate) fn shut_down(self: &Arc<Self>, limit: Duration) -> Shutdown {
         let mut unfinished = Vec::new();
-        if !self.census.wait(limit) {
-            self.close_door();
+        if !self.live_tasks.wait(limit) {
+            self.refuse_tasks();
             let tasks = self.live_tasks();
             unfinished = tasks.iter().map(|task| task.info()).collect();
             tasks.iter().for_each(Task::abort); // [1]
             drop(tasks);
-            self.census.wait(GRACE);
+            self.live_tasks.wait(GRACE);
         }
         self.stop();
         let is_complete = self.threads_end_within(GRACE);
@@ -113,5 +66,86 @@ impl Engine {
             self.leave_to_another_thread(); // [3]
         }
         Shutdown { unfinished, is_complete }
+    }
+
+    /// Ends all threads and aborts the remaining tasks. A task, or a waker that a thread of the
+    /// runtime calls, can drop the last handle of the runtime; that thread cannot wait for its own
+    /// end, so another thread does.
+    pub(crate) fn end(self: &Arc<Self>) {
+        self.stop();
+        if self.owns_this_thread() {
+            self.leave_to_another_thread();
+        } else {
+            self.wait_and_clear();
+        }
+    }
+
+    /// Refuses further tasks.
+    pub(crate) fn refuse_tasks(&self) {
+        let _closed = self.spawning.write();
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Asks all threads to end.
+    pub(crate) fn stop(&self) {
+        self.refuse_tasks();
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.timeline.stop();
+        self.pool.close();
+        self.blocking.close();
+    }
+
+    /// Waits for the ends of the threads on a thread of its own.
+    pub(crate) fn leave_to_another_thread(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        // If no thread can be started, the tasks are never dropped; their threads end all the same.
+        let _ = thread::Builder::new().name("zerolag-end".to_owned()).spawn(move || engine.wait_and_clear());
+    }
+
+    /// Wakes the threads of the CPUs, and asks their polls to yield.
+    fn call_all(&self) {
+        for cpu in &self.cpus {
+            cpu.is_kicked.store(true, Ordering::SeqCst); // so that checkpoints yield
+            cpu.thread.lock().unpark();
+        }
+    }
+
+    /// Returns whether all threads have ended, after at most `limit`. There is no real time in unit
+    /// tests: it returns `true` there, and the threads are waited for.
+    pub(crate) fn threads_end_within(&self, limit: Duration) -> bool {
+        let began = std_now();
+        loop {
+            self.call_all();
+            if cfg!(test) || self.threads.lock().iter().all(is_finished) {
+                return true;
+            }
+            if began.elapsed() >= limit {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    pub(crate) fn wait_and_clear(&self) {
+        loop {
+            self.call_all();
+            let Some(thread) = self.threads.lock().pop() else { break };
+            let ended = thread.join();
+            debug_assert!(ended.is_ok(), "a thread of the runtime must not panic");
+        }
+        self.clear();
+    }
+
+    /// Aborts the remaining tasks once all threads have ended. Dropping their futures can drop
+    /// handles of other tasks.
+    fn clear(&self) {
+        self.held_back.clear();
+        for id in self.tasks.ids() {
+            if let Some(task) = self.tasks.take(id) {
+                task.cancel();
+                task.announce();
+                self.live_tasks.remove();
+            }
+        }
     }
 }

@@ -4,9 +4,11 @@
 //! [`Snapshot`], and the end of the file: the reader computes rates from two of them, so the
 //! process keeps no history and no clients. The file can be opened by its owner only.
 
-use crate::engine::Engine;
+use crate::group::Group;
 use crate::latency::Histogram;
-use crate::{Group, Runtime, TaskState};
+use crate::runtime::Runtime;
+use crate::state::engine::Engine;
+use crate::state::info::TaskState;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::Permissions;

@@ -5,7 +5,7 @@
 //! The span is a child of the span in which the task was started. Without the feature `tracing`
 //! there is none, and a poll pays nothing; without a subscriber a task pays one load.
 
-use crate::group::GroupState;
+use crate::state::info::Overrun;
 use std::panic::Location;
 
 /// See the [module](self).
@@ -26,7 +26,7 @@ impl Default for TaskSpan {
 
 #[cfg(feature = "tracing")]
 impl TaskSpan {
-    pub(crate) fn new(name: &str, group: &GroupState, at: &'static Location<'static>) -> Self {
+    pub(crate) fn new(name: &str, group: impl FnOnce() -> String, at: &'static Location<'static>) -> Self {
         let span = tracing::info_span!(
             target: "zerolag",
             "task",
@@ -36,7 +36,7 @@ impl TaskSpan {
             line = at.line()
         );
         if !span.is_disabled() {
-            span.record("group", group.path());
+            span.record("group", group());
         }
         Self { span }
     }
@@ -54,7 +54,7 @@ impl TaskSpan {
 
 #[cfg(not(feature = "tracing"))]
 impl TaskSpan {
-    pub(crate) const fn new(_: &str, _: &GroupState, _: &'static Location<'static>) -> Self {
+    pub(crate) fn new(_: &str, _: impl FnOnce() -> String, _: &'static Location<'static>) -> Self {
         Self {}
     }
 
@@ -71,7 +71,7 @@ impl TaskSpan {
 
 /// Logs a poll that was longer than [`Builder::on_overrun`](crate::Builder::on_overrun) allows.
 #[cfg(feature = "tracing")]
-pub(crate) fn log_overrun(overrun: &crate::Overrun) {
+pub(crate) fn log_overrun(overrun: &Overrun) {
     tracing::warn!(
         target: "zerolag",
         length = ?overrun.length,
@@ -84,7 +84,7 @@ pub(crate) fn log_overrun(overrun: &crate::Overrun) {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) const fn log_overrun(_: &crate::Overrun) {}
+pub(crate) const fn log_overrun(_: &Overrun) {}
 
 /// Logs a panic that no handle reports.
 #[cfg(feature = "tracing")]

@@ -6,7 +6,7 @@
 //! * A holder is spared only while a task from outside its limited group, or a thread outside the
 //!   runtime, waits for the lock, or for a lock whose holder waits for this one, and so on.
 //! * All tasks of a limited group together are spared for at most `spare_at_most` of CPU time in
-//!   [`WINDOW`].
+//!   [a window](crate::state::spared).
 //! * The time is charged: time in kernel mode at once, by the scheduler; time with a borrowed
 //!   priority as a debt, when a task of the group runs next.
 //!
@@ -14,40 +14,16 @@
 //! that is queued when the waiter comes can be stopped already; no call of the core continues it in
 //! kernel mode, so it borrows the lowest real-time priority (*lifted*).
 
-use crate::engine::Engine;
-use crate::group::GroupState;
-use crate::task::Task;
+use crate::state::engine::Engine;
+use crate::state::group::GroupState;
+use crate::state::task::Task;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zerolag_core::Home;
-use zerolag_model::{Duration, Instant};
-
-/// The time in which the time spared is limited.
-const WINDOW: Duration = Duration::from_secs(1);
+use zerolag_model::Duration;
 
 /// The longest chain of waiting tasks from a holder to a task outside.
 const CHAIN_MAX: u32 = 8;
-
-/// The CPU time for which the tasks of a group were spared, since the start of a window.
-#[derive(Debug, Default)]
-pub(crate) struct Spared {
-    since: Option<Instant>,
-    used: Duration,
-}
-
-impl Spared {
-    /// Returns whether the group has some of `at_most` left. `running` has not been added yet.
-    fn has_left(&mut self, now: Instant, at_most: Duration, running: Duration) -> bool {
-        if self.since.is_none_or(|since| now >= since + WINDOW) {
-            *self = Self { since: Some(now), used: Duration::ZERO };
-        }
-        self.used + running < at_most
-    }
-
-    fn add(&mut self, time: Duration) {
-        self.used += time;
-    }
-}
 
 impl Engine {
     /// Returns whether a task may run although its group has no quota left. `running` is the time
@@ -71,7 +47,7 @@ impl Engine {
     }
 
     /// Accounts for a poll whose task was spared, or ran with a borrowed priority.
-    pub(crate) fn charge(&self, task: &Task, was: Standing, took: Duration) {
+    pub(crate) fn charge(&self, task: &Task, was: PollCharge, took: Duration) {
         let Some(limited) = task.group.limited() else { return };
         if was.is_spared {
             limited.spared.lock().add(took);
@@ -84,14 +60,14 @@ impl Engine {
 
 /// How a poll of a task with a limit is paid for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct PollCharge {
     is_spared: bool,
     is_limited: bool,
     /// Its class is not its own, so the scheduler charges its group nothing.
     is_borrowed: bool,
 }
 
-impl Standing {
+impl PollCharge {
     pub(crate) fn of(task: &Task) -> Self {
         let is_lifted = task.is_lifted.load(Ordering::Relaxed);
         let is_limited = task.group.limited().is_some();
@@ -107,7 +83,7 @@ impl Standing {
 /// Returns whether a task from outside of a group waits for a task: for a lock that it holds, or
 /// through a chain of locks.
 fn is_wanted(task: &Task, group: &Arc<GroupState>, depth: u32) -> bool {
-    let held = task.ties().held.lock().clone();
+    let held = task.locks().held.lock().clone();
     held.iter().any(|line| {
         line.waiters().into_iter().any(|waiter| match waiter {
             None => true,
@@ -115,23 +91,4 @@ fn is_wanted(task: &Task, group: &Arc<GroupState>, depth: u32) -> bool {
             Some(waiter) => depth > 0 && is_wanted(&waiter, group, depth - 1),
         })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_has_its_time_and_no_more() {
-        let ms = Duration::from_millis;
-        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
-        let mut spared = Spared::default();
-        assert!(spared.has_left(at(500), ms(10), ms(0)));
-        spared.add(ms(6));
-        assert!(spared.has_left(at(600), ms(10), ms(3)));
-        assert!(!spared.has_left(at(600), ms(10), ms(4)));
-        spared.add(ms(4));
-        assert!(!spared.has_left(at(1_499), ms(10), ms(0)));
-        assert!(spared.has_left(at(1_500), ms(10), ms(0)));
-    }
 }

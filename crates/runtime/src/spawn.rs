@@ -4,9 +4,10 @@ use crate::blocking;
 use crate::caller::Caller;
 use crate::coop;
 use crate::group::Group;
-use crate::job;
-use crate::task::{NewTask, Task};
-use crate::{JoinHandle, to_model};
+use crate::state::job;
+use crate::state::task::{Affinity, NewTask, Task};
+use crate::task::JoinHandle;
+use crate::units::to_model;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -112,13 +113,13 @@ impl TaskBuilder {
         if coop::owner().is_none() && engine.is_forked() {
             return Err(SpawnError::Forked);
         }
-        let _open = engine.door.read();
+        let _open = engine.spawning.read();
         if engine.is_closed.load(Ordering::Acquire) {
             return Err(SpawnError::Ended);
         }
         let (id, ended) = engine.take_id().ok_or(SpawnError::Full)?;
         let born_on = coop::current_cpu().unwrap_or_else(|| CpuId(id.0 % engine.cpus.len() as u32));
-        let is_bound = self.cpus.is_some();
+        let affinity = if self.cpus.is_some() { Affinity::SomeCpus } else { Affinity::AllCpus };
         let spec = TaskSpec {
             id,
             attr: self.attr,
@@ -133,10 +134,10 @@ impl TaskBuilder {
             engine.give_back(id, caller.hand.take());
             return Err(match refused {
                 Refused::Task(error) => SpawnError::Refused(error),
-                _ => unreachable!("invariant: a call about a task returns an error of tasks"),
+                _ => unreachable!("invariant: a refused call about a task has an error of tasks"),
             });
         }
-        let parcel = caller.hand.take().expect("invariant: a task that was created is in hand");
+        let parcel = caller.hand.take().expect("invariant: `CreateTask` leaves the parcel in `hand`");
         drop(caller);
         let (attr, group, name) = (self.attr, self.group.state.id, self.name);
         let named = Arc::clone(&name);
@@ -149,7 +150,7 @@ impl TaskBuilder {
             parcel,
             job: job::of(future),
             attr,
-            is_bound,
+            affinity,
             born_on,
         };
         let task = Arc::new(Task::new(new));
@@ -179,5 +180,39 @@ impl TaskBuilder {
     {
         let call = blocking::Call::new(self.group.engine(), &self.group.state, run);
         self.spawn(call)
+    }
+}
+
+impl Group {
+    /// Starts building a task in this group.
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder::new(self.clone())
+    }
+
+    /// Starts a task of nice 0 in this group.
+    ///
+    /// # Errors
+    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.task().spawn(future)
+    }
+
+    /// Runs a function that blocks or computes on a thread of its own, at the expense of this
+    /// group. See [`TaskBuilder::spawn_blocking`].
+    ///
+    /// # Errors
+    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
+    #[track_caller]
+    pub fn spawn_blocking<F, T>(&self, run: F) -> Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.task().spawn_blocking(run)
     }
 }

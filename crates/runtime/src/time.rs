@@ -1,9 +1,10 @@
 //! [`sleep`], [`timeout`] and [`interval`].
 
-use crate::clock::Key;
 use crate::coop;
-use crate::engine::Engine;
 use crate::marks::Site;
+use crate::state::engine::Engine;
+use crate::state::timeline::Key;
+use crate::units::to_model;
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::Future;
@@ -22,7 +23,7 @@ use zerolag_model::Instant;
 #[track_caller]
 pub fn sleep(length: std::time::Duration) -> Sleep {
     let engine = coop::current_engine().expect("`sleep` is called by a task of a runtime");
-    let at = engine.now().saturating_add(crate::to_model(length));
+    let at = engine.now().saturating_add(to_model(length));
     Sleep { engine, at, key: None, site: Location::caller() }
 }
 
@@ -49,7 +50,7 @@ impl Sleep {
     #[cfg(feature = "tower")]
     #[track_caller]
     pub(crate) fn within(engine: &Arc<Engine>, length: std::time::Duration) -> Self {
-        let at = engine.now().saturating_add(crate::to_model(length));
+        let at = engine.now().saturating_add(to_model(length));
         Self { engine: Arc::clone(engine), at, key: None, site: Location::caller() }
     }
 
@@ -57,7 +58,7 @@ impl Sleep {
     /// late this one ended. Periodic work does not drift this way.
     #[track_caller]
     pub fn then(&self, length: std::time::Duration) -> Self {
-        let at = self.at.saturating_add(crate::to_model(length));
+        let at = self.at.saturating_add(to_model(length));
         Self { engine: Arc::clone(&self.engine), at, key: None, site: Location::caller() }
     }
 }
@@ -141,7 +142,7 @@ impl<F: Future> Future for Timeout<F> {
 /// [`Runtime::block_on`](crate::Runtime::block_on).
 #[track_caller]
 pub fn interval(period: std::time::Duration) -> Interval {
-    assert!(!period.is_zero(), "ticks without a distance: the period is zero");
+    assert!(!period.is_zero(), "the period of an interval must not be zero");
     Interval { next: sleep(period), period }
 }
 
@@ -163,7 +164,7 @@ impl Interval {
         self.next.site = Location::caller();
         async {
             (&mut self.next).await;
-            let (period, late) = (crate::to_model(self.period), self.next.engine.now().since(self.next.at));
+            let (period, late) = (to_model(self.period), self.next.engine.now().since(self.next.at));
             let missed = late.as_nanos() / period.as_nanos();
             let at = self.next.at.saturating_add(period);
             self.next.at = at.saturating_add(zerolag_model::Duration::from_nanos(period.as_nanos() * missed));

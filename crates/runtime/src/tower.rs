@@ -23,8 +23,12 @@
 //! Groups that had no request for a while are removed when a request of another tenant needs a new
 //! group, or by [`GroupLayer::collect`].
 
+use crate::group::{Group, GroupBuilder, Usage};
+use crate::spawn::{SpawnError, TaskBuilder};
+use crate::state::job::JoinError;
 use crate::sync::Mutex;
-use crate::{Group, GroupBuilder, JoinError, TaskBuilder, Usage, to_model, to_std};
+use crate::time::Sleep;
+use crate::units::{to_model, to_std};
 use futures_util::future::{Either, select};
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
@@ -103,17 +107,17 @@ struct Tenant {
 }
 
 /// A place in the queue.
-struct Waits(Arc<Tenant>);
+struct QueueTicket(Arc<Tenant>);
 
-impl Drop for Waits {
+impl Drop for QueueTicket {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Tenant {
-    fn wait(self: &Arc<Self>, queue: usize) -> Option<Waits> {
-        let waits = (self.waiting.fetch_add(1, Ordering::Relaxed) < queue).then(|| Waits(Arc::clone(self)));
+    fn wait(self: &Arc<Self>, queue: usize) -> Option<QueueTicket> {
+        let waits = (self.waiting.fetch_add(1, Ordering::Relaxed) < queue).then(|| QueueTicket(Arc::clone(self)));
         if waits.is_none() {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
@@ -140,14 +144,14 @@ impl Tenant {
 type Setup<By, T> = Box<dyn Fn(&By, T) -> T + Send + Sync>;
 
 /// Returns how long after its arrival a request has to be answered.
-type Within<Req> = Box<dyn Fn(&Req) -> Option<Duration> + Send + Sync>;
+type DeadlineOf<Req> = Box<dyn Fn(&Req) -> Option<Duration> + Send + Sync>;
 
 struct Shared<Req, Res, K> {
     parent: Group,
     key: Box<dyn Fn(&Req) -> K + Send + Sync>,
     group: Setup<K, GroupBuilder>,
     task: Setup<Req, TaskBuilder>,
-    deadline: Option<Within<Req>>,
+    deadline: Option<DeadlineOf<Req>>,
     shed: Box<dyn Fn(&Shed) -> Res + Send + Sync>,
     limits: Limits,
     tenants: Mutex<BTreeMap<K, Arc<Tenant>>>,
@@ -447,29 +451,29 @@ where
         let shared = Arc::clone(&self.shared);
         let within = shared.deadline.as_ref().and_then(|deadline| deadline(&request));
         match shared.tenant(&request).and_then(|tenant| shared.arrive(tenant, within)) {
-            Ok(place) => Box::pin(async move { shared.serve_within(inner, request, place, within).await }),
+            Ok(admission) => Box::pin(async move { shared.serve_within(inner, request, admission, within).await }),
             Err(shed) => Box::pin(ready(Ok((shared.shed)(&shed)))), // [4]
         }
     }
 }
 
-/// The place of a request that is not shed.
-enum Place {
+/// How a request that is not shed is served: in a slot, or after a wait in the queue.
+enum Admission {
     Slot(Arc<Tenant>, OwnedSemaphorePermit),
-    Queue(Waits),
+    Queue(QueueTicket),
 }
 
 impl<Req, Res, K> Shared<Req, Res, K> {
-    fn arrive(&self, tenant: Arc<Tenant>, within: Option<Duration>) -> Result<Place, Shed> {
+    fn arrive(&self, tenant: Arc<Tenant>, within: Option<Duration>) -> Result<Admission, Shed> {
         if let Ok(slot) = Arc::clone(&tenant.slots).try_acquire_owned() {
-            return Ok(Place::Slot(tenant, slot));
+            return Ok(Admission::Slot(tenant, slot));
         }
         let Limits { queue, concurrency, .. } = self.limits;
         let wait = tenant.retry_after(concurrency);
         if within.is_some_and(|within| wait > within) {
             return Err(Shed::new(ShedReason::Deadline, wait));
         }
-        let waits = tenant.wait(queue).map(Place::Queue);
+        let waits = tenant.wait(queue).map(Admission::Queue);
         waits.ok_or_else(|| Shed::new(ShedReason::Queue, tenant.retry_after(concurrency)))
     }
 
@@ -478,7 +482,7 @@ impl<Req, Res, K> Shared<Req, Res, K> {
         &self,
         inner: S,
         request: Req,
-        place: Place,
+        admission: Admission,
         within: Option<Duration>,
     ) -> Result<Res, S::Error>
     where
@@ -488,9 +492,9 @@ impl<Req, Res, K> Shared<Req, Res, K> {
         Req: Send + 'static,
         Res: Send + 'static,
     {
-        let Some(within) = within else { return self.serve(inner, request, place, None).await };
-        let ends = crate::time::Sleep::within(self.parent.engine(), within);
-        let served = pin!(self.serve(inner, request, place, Some(within)));
+        let Some(within) = within else { return self.serve(inner, request, admission, None).await };
+        let ends = Sleep::within(self.parent.engine(), within);
+        let served = pin!(self.serve(inner, request, admission, Some(within)));
         match select(served, ends).await {
             Either::Left((served, _)) => served,
             Either::Right(((), _)) => Ok((self.shed)(&Shed::soon(ShedReason::Deadline))),
@@ -501,7 +505,7 @@ impl<Req, Res, K> Shared<Req, Res, K> {
         &self,
         mut inner: S,
         request: Req,
-        place: Place,
+        admission: Admission,
         within: Option<Duration>,
     ) -> Result<Res, S::Error>
     where
@@ -511,11 +515,11 @@ impl<Req, Res, K> Shared<Req, Res, K> {
         Req: Send + 'static,
         Res: Send + 'static,
     {
-        let (tenant, slot) = match place {
-            Place::Slot(tenant, slot) => (tenant, slot),
-            Place::Queue(waits) => {
+        let (tenant, slot) = match admission {
+            Admission::Slot(tenant, slot) => (tenant, slot),
+            Admission::Queue(waits) => {
                 let slot = Arc::clone(&waits.0.slots).acquire_owned().await; // [2]
-                (Arc::clone(&waits.0), slot.expect("invariant: nobody closes the semaphore"))
+                (Arc::clone(&waits.0), slot.expect("invariant: the semaphore is never closed"))
             }
         };
         let task = tenant.group.task();
@@ -535,7 +539,7 @@ impl<Req, Res, K> Shared<Req, Res, K> {
                 Err(JoinError::Panicked(with)) => resume_unwind(with),
                 Err(JoinError::Aborted) => Shed::soon(ShedReason::Ended),
             },
-            Err(crate::SpawnError::Ended) => Shed::soon(ShedReason::Ended),
+            Err(SpawnError::Ended) => Shed::soon(ShedReason::Ended),
             Err(refused) => Shed::soon(ShedReason::Refused(refused.to_string())),
         };
         Ok((self.shed)(&shed))

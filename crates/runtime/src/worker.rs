@@ -7,14 +7,14 @@
 //!    idle (parked) <---> task picked ---> poll ---+--> pending, woken meanwhile: poll again
 //!                                             |   +--> pending: leave(Block), pick
 //!                                             |   +--> ready, panicked: leave(Exit), pick
-//!                                             +--> seat taken [1]: end poll, account, retire [2]
+//!                                             +--> handed over [1]: end poll, account, retire [2]
 //! ```
 //!
 //! A poll cannot be stopped. If it ignores a preemption request for `hand_off_after`
 //! ([`patience`](crate::patience)), its CPU is handed over: the task is taken off the CPU as if it
-//! slept, and another thread takes the seat and runs the waiting tasks \[1\]. When the poll ends,
-//! the CPU time that it used meanwhile becomes the task's debt, which is charged when the task runs
-//! next \[2\]. So even a task that does not cooperate keeps its quota on average.
+//! slept, and another thread becomes that of the CPU and runs the waiting tasks \[1\]. When the
+//! poll ends, the CPU time that it used meanwhile becomes the task's debt, which is charged when
+//! the task runs next \[2\]. So even a task that does not cooperate keeps its quota on average.
 //!
 //! A thread that lost its CPU competes with the others for the processors of the machine. Once it
 //! has used its part of [`SLOW_AFTER`] there, it gets nice 19 \[3\], unless its task holds a lock
@@ -23,19 +23,20 @@
 //! others wait in the [`pool`](crate::pool) for another CPU.
 
 use crate::boost::settle;
-use crate::caller::{Caller, Switched};
-use crate::clock;
+use crate::caller::Caller;
 use crate::coop;
-use crate::engine::Engine;
-use crate::hold_back::{Adrift, COUNTS_FOR};
-use crate::marks::Signals;
-use crate::meter::{Measured, ThreadClock};
-use crate::patience::{Request, Sample};
+use crate::hold_back::COUNTS_FOR;
+use crate::meter::{Measured, ThreadClock, own_cpu_time};
+use crate::patience::{Request, SLOW_AFTER, Sample, slow};
 use crate::relay;
-use crate::spare::Standing;
-use crate::sync::park;
-use crate::sync::thread::{self, Thread};
-use crate::task::{Detached, Task};
+use crate::spare::PollCharge;
+use crate::state::cpu_thread::Polling;
+use crate::state::detached::DetachedPoll;
+use crate::state::engine::Engine;
+use crate::state::life::Charge;
+use crate::state::task::Task;
+use crate::switch::schedule;
+use crate::sync::{park, thread};
 use futures_util::task::waker_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,75 +44,8 @@ use std::task::{Context, Poll};
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
 
-/// The CPU time that the threads which have lost their CPU get at their old priority, in equal
-/// parts. With 50 ms for each of them, eight polls of 50 ms competed with the CPUs of the scheduler
-/// as equals, and requests waited for 16 ms.
-pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(50);
-
 /// The shortest time between two looks at such a thread.
-const SLOW_AGAIN: Duration = Duration::from_millis(5);
-
-/// The seat of a CPU: the thread that runs the CPU's tasks.
-#[derive(Debug, Default)]
-pub(crate) struct Seat {
-    /// Incremented whenever another thread takes the seat.
-    turn: u64,
-    thread: Option<Thread>,
-    /// The thread's id in the kernel.
-    tid: Option<rustix::thread::Pid>,
-    polling: Option<Polling>,
-    /// What the thread is told.
-    signals: Arc<Signals>,
-}
-
-/// A poll in progress.
-#[derive(Debug)]
-struct Polling {
-    task: Arc<Task>,
-    /// The task on whose turn it is polled, if that is another one ([`relay`]).
-    owner: Option<Arc<Task>>,
-    /// When it began; in a relay `None` until a tick has seen it.
-    began: Option<Instant>,
-    /// It was seen at a tick.
-    is_seen: bool,
-    /// The CPU time of its thread at the last tick.
-    seen: Option<Duration>,
-    /// Set when the poll is first seen to ignore a request to yield.
-    asked: Option<Request>,
-    /// A tick has found it longer than allowed.
-    is_long: bool,
-}
-
-impl Seat {
-    /// Returns whether the poll has slept since the last tick, in a system call. The scheduler does
-    /// not see it, since no time is charged.
-    fn sleeps(&mut self, tick: Duration) -> bool {
-        let (Some(polling), Some(tid)) = (&mut self.polling, self.tid) else { return false };
-        let used = ThreadClock::of(tid).read();
-        let before = std::mem::replace(&mut polling.seen, used);
-        let (Some(used), Some(before)) = (used, before) else { return false };
-        used.saturating_sub(before) < tick / 10 && Sample::of(tid).is_some_and(|sample| sample.sleeps)
-    }
-
-    /// Returns whether a request to yield has been ignored.
-    fn is_overdue(&self, engine: &Engine, now: Instant) -> bool {
-        let (Some(after), Some(tid)) = (engine.hand_off_after, self.tid) else { return false };
-        let asked = self.polling.as_ref().and_then(|polling| polling.asked);
-        let tick = engine.scheduler.config().settings().tick_period();
-        asked.is_some_and(|asked| asked.is_ignored(now, after, tick, || Sample::of(tid)))
-    }
-
-    /// Returns the task that is polled here.
-    pub(crate) fn polled(&self) -> Option<&Task> {
-        self.polling.as_ref().map(|polling| &*polling.task)
-    }
-
-    pub(crate) fn unpark(&self) {
-        if let Some(thread) = &self.thread {
-            thread.unpark();
-        }
-    }
-}
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The result of a poll.
 enum Polled {
@@ -125,69 +59,69 @@ enum Polled {
 /// The system could not start another thread.
 pub(crate) fn start(engine: &Arc<Engine>, cpu: CpuId) -> std::io::Result<()> {
     let sitting = Arc::clone(engine);
-    let turn = engine.cpus[cpu.index()].seat.lock().turn;
+    let epoch = engine.cpus[cpu.index()].thread.lock().epoch;
     engine.start(format!("zerolag-{cpu}"), move || {
-        run(&sitting, cpu, turn, None);
-        stand_by(&sitting);
+        run(&sitting, cpu, epoch, None);
+        wait_for_cpus(&sitting);
     })
 }
 
 /// Takes CPUs over as long as there are some to take. The thread has enlisted, unless the runtime
 /// ends.
-fn stand_by(engine: &Arc<Engine>) {
-    while !coop::is_worn_out()
+fn wait_for_cpus(engine: &Arc<Engine>) {
+    while !coop::is_slowed()
         && !engine.is_stopping.load(Ordering::SeqCst)
         && let Some(cpu) = engine.pool.wait()
     {
-        attempt(engine, cpu);
+        try_take_over(engine, cpu);
     }
 }
 
-fn attempt(engine: &Arc<Engine>, cpu: CpuId) {
+fn try_take_over(engine: &Arc<Engine>, cpu: CpuId) {
     if !take_over(engine, cpu) {
-        set_free(engine);
+        end_hand_over(engine);
     }
 }
 
 /// Marks the end of a hand-over. Unless it is slow, the thread waits for another CPU.
-fn set_free(engine: &Engine) {
-    if !coop::is_worn_out() {
+fn end_hand_over(engine: &Engine) {
+    if !coop::is_slowed() {
         engine.pool.enlist();
     }
     engine.detached.fetch_sub(1, Ordering::AcqRel);
 }
 
-fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachment>) {
+fn run(engine: &Arc<Engine>, cpu: CpuId, epoch: u64, detached: Option<HandOver>) {
     let signals = {
-        let mut seat = engine.cpus[cpu.index()].seat.lock();
-        if seat.turn != turn {
+        let mut cpu_thread = engine.cpus[cpu.index()].thread.lock();
+        if cpu_thread.epoch != epoch {
             return;
         }
-        (seat.thread, seat.tid) = (Some(thread::current()), Some(rustix::thread::gettid()));
-        Arc::clone(&seat.signals)
+        (cpu_thread.handle, cpu_thread.tid) = (Some(thread::current()), Some(rustix::thread::gettid()));
+        Arc::clone(&cpu_thread.signals)
     };
-    coop::sit_down(engine, cpu, signals);
-    serve(engine, cpu, turn, detached);
-    coop::stand_up();
+    coop::bind_cpu(engine, cpu, signals);
+    serve(engine, cpu, epoch, detached);
+    coop::unbind_cpu();
 }
 
 /// A task whose CPU is handed over, and the owner of its turn if that is another one.
-struct Detachment {
+struct HandOver {
     task: Arc<Task>,
     owner: Option<Arc<Task>>,
 }
 
-impl Detachment {
+impl HandOver {
     /// Takes the task off its CPU, and switches to the next.
     fn leave(self, engine: &Arc<Engine>, cpu: CpuId) -> Option<Arc<Task>> {
         match self.owner {
             None => schedule(engine, cpu, Some(self.task), Leave::Block),
-            Some(owner) => relay::leave_behind(engine, cpu, owner, &self.task),
+            Some(owner) => relay::hand_over_turn(engine, cpu, owner, &self.task),
         }
     }
 }
 
-fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachment>) {
+fn serve(engine: &Arc<Engine>, cpu: CpuId, epoch: u64, detached: Option<HandOver>) {
     let mut running = detached.and_then(|detachment| detachment.leave(engine, cpu));
     // The task on whose turn the running one is polled, if that is another one.
     let mut owner: Option<Arc<Task>> = None;
@@ -201,7 +135,7 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachmen
         }
         if engine.cpus[cpu.index()].is_kicked.load(Ordering::SeqCst) {
             running = match (owner.take(), &running) {
-                (Some(owner), Some(runner)) => relay::part(engine, cpu, owner, runner),
+                (Some(owner), Some(runner)) => relay::end_relay(engine, cpu, owner, runner),
                 (None | Some(_), _) => schedule(engine, cpu, running, Leave::Preempted),
             };
             // The switch itself can ask for another one: a task whose group has no quota left is
@@ -213,21 +147,21 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachmen
             continue;
         };
         if owner.is_none() && engine.holds_back(&task) {
-            relay::set_down(engine, &task);
+            relay::wake_riders(engine, &task);
             running = schedule(engine, cpu, Some(task), Leave::Block);
             continue;
         }
         let (task, on) = match owner.take() {
-            None if task.has_riders() => relay::board(engine, cpu, task),
+            None if task.has_riders() => relay::start_riders(engine, cpu, task),
             owner => (task, owner),
         };
-        let Some((polled, still)) = poll(engine, cpu, turn, &task, on) else { return };
+        let Some((polled, still)) = poll(engine, cpu, epoch, &task, on) else { return };
         let leaves = match polled {
             Polled::Over => Some(Leave::Exit),
-            Polled::Pending => match coop::take_gives() {
+            Polled::Pending => match coop::take_leave() {
                 Some(how) => Some(how),
                 // A relay looks itself.
-                None if still.is_none() && task.body.lock().is_notified => None,
+                None if still.is_none() && task.body.lock().is_notified() => None,
                 None => Some(Leave::Block),
             },
         };
@@ -240,7 +174,7 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachmen
         let next = coop::take_postponed().then(|| engine.cpus[cpu.index()].next.lock().take()).flatten();
         (running, owner) = match (still, leaves) {
             (Some(owner), Some(why @ (Leave::Block | Leave::Exit))) => {
-                relay::go_on(engine, cpu, owner, task, why, next)
+                relay::next_on_turn(engine, cpu, owner, task, why, next)
             }
             (None, Some(Leave::Block))
                 if next.as_ref().is_some_and(|next| relay::pass_on(engine, cpu, &task, next)) =>
@@ -254,7 +188,7 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachmen
                 match (owner, leaves) {
                     (owner, None) => (Some(task), owner),
                     (None, Some(why)) => (schedule(engine, cpu, Some(task), why), None),
-                    (Some(owner), Some(_)) => (relay::part(engine, cpu, owner, &task), None),
+                    (Some(owner), Some(_)) => (relay::end_relay(engine, cpu, owner, &task), None),
                 }
             }
         };
@@ -265,38 +199,9 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Detachmen
 /// one sleeps or ends.
 fn wake_next(engine: &Arc<Engine>, cpu: CpuId, leaves: Option<Leave>, next: &Arc<Task>) {
     match leaves {
-        Some(Leave::Block | Leave::Exit) => Caller::new(engine, cpu).wake_here(next),
+        Some(Leave::Block | Leave::Exit) => Caller::new(engine, cpu).wake_on_this_cpu(next),
         Some(_) | None => engine.wake(next),
     }
-}
-
-/// Leaves a task, unless it was woken before it could block, and switches to the next.
-pub(crate) fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: Leave) -> Option<Arc<Task>> {
-    match Caller::new(engine, cpu).switch(running.as_ref(), why) {
-        Switched::Stays => running,
-        Switched::To(next) => {
-            if next.is_some() {
-                // When it was switched to. If a more urgent one is woken, this CPU is kicked.
-                let began = engine.cpus[cpu.index()].began.load(Ordering::Relaxed);
-                clock::catch_up(engine, Instant::from_nanos(began));
-            }
-            note_switch(engine, cpu, next)
-        }
-    }
-}
-
-/// Notes whether the CPU runs a task after a switch.
-pub(crate) fn note_switch(engine: &Arc<Engine>, cpu: CpuId, next: Option<Arc<Task>>) -> Option<Arc<Task>> {
-    // Only this thread writes it: most switches are between tasks, and write nothing.
-    let is_busy = &engine.cpus[cpu.index()].is_busy;
-    let was_busy = is_busy.load(Ordering::SeqCst);
-    if next.is_some() != was_busy {
-        is_busy.store(next.is_some(), Ordering::SeqCst);
-        if next.is_some() {
-            engine.timeline.begin_ticks();
-        }
-    }
-    next
 }
 
 /// Waits for a kick: no task is runnable here.
@@ -309,19 +214,19 @@ fn rest(engine: &Engine, cpu: CpuId) {
     }
 }
 
-/// Polls a task once. Returns `None` if the seat was taken meanwhile; then nothing remains to be
-/// done for the task.
-/// Otherwise returns the owner of the turn with the result, if that is another task.
+/// Polls a task once. Returns `None` if the CPU was handed over meanwhile; then nothing remains to
+/// be done for the task. Otherwise returns the owner of the turn with the result, if that is
+/// another task.
 fn poll(
     engine: &Arc<Engine>,
     cpu: CpuId,
-    turn: u64,
+    epoch: u64,
     task: &Arc<Task>,
     owner: Option<Arc<Task>>,
 ) -> Option<(Polled, Option<Arc<Task>>)> {
-    let seat = &engine.cpus[cpu.index()].seat;
+    let cpu_thread = &engine.cpus[cpu.index()].thread;
     if owner.is_none() {
-        task.body.lock().is_notified = false; // A relay has done so.
+        task.body.lock().forget_wakeup(); // A relay has done so.
     }
     // Polls of a relay are short, mostly: their clock is read at ticks.
     let began = (owner.is_none() || engine.is_measuring).then(|| {
@@ -331,10 +236,10 @@ fn poll(
         }
     });
     // Its own poll is what a task with a limit is charged.
-    let rounds = task.group.limited().map(|_| &engine.cpus[cpu.index()].rounds);
-    let rounds = rounds.filter(|rounds| {
+    let host_work = task.group.limited().map(|_| &engine.cpus[cpu.index()].host_work);
+    let host_work = host_work.filter(|host_work| {
         if owner.is_some() {
-            rounds.forget();
+            host_work.forget();
         }
         owner.is_none()
     });
@@ -345,34 +250,36 @@ fn poll(
     {
         latency.add_wait(Instant::from_nanos(ready), began);
     }
-    let standing = Standing::of(task);
-    let had = standing.is_timed().then(own_cpu_time);
+    let poll_charge = PollCharge::of(task);
+    let had = poll_charge.is_timed().then(own_cpu_time);
     let polling =
         Polling { task: Arc::clone(task), owner, began, is_seen: false, seen: None, asked: None, is_long: false };
-    seat.lock().polling = Some(polling);
+    cpu_thread.lock().polling = Some(polling);
     coop::begin(Arc::clone(task));
-    if let Some(rounds) = rounds {
-        rounds.begin(engine.now(), began);
+    if let Some(host_work) = host_work {
+        host_work.begin(engine.now(), began);
     }
     let polled = poll_job(task);
-    let ended = rounds.map(|_| engine.now());
+    let ended = host_work.map(|_| engine.now());
     coop::end();
     if let Some((latency, began)) = latency {
         latency.add_poll(began, engine.now());
     }
     {
-        let mut seat = seat.lock();
-        if seat.turn == turn {
-            let polling = seat.polling.take();
+        let mut cpu_thread = cpu_thread.lock();
+        if cpu_thread.epoch == epoch {
+            let polling = cpu_thread.polling.take();
             if polling.as_ref().is_some_and(|polling| polling.is_long) {
-                seat.signals.is_long.store(false, Ordering::Relaxed);
+                cpu_thread.signals.is_long.store(false, Ordering::Relaxed);
             }
-            drop(seat);
-            engine.let_go(&task.group);
-            if let Some((rounds, ended)) = rounds.zip(ended) {
-                rounds.end(ended);
+            drop(cpu_thread);
+            engine.wake_held_back(&task.group);
+            if let Some((host_work, ended)) = host_work.zip(ended) {
+                host_work.end(ended);
             }
-            let Some(polling) = polling else { unreachable!("invariant: a seat that was not taken has its poll") };
+            let Some(polling) = polling else {
+                unreachable!("invariant: the poll of a CPU that was not handed over is noted")
+            };
             if polling.owner.is_none() && !polling.is_seen && task.is_long.load(Ordering::Relaxed) {
                 task.is_long.store(false, Ordering::Relaxed);
             }
@@ -380,7 +287,7 @@ fn poll(
                 engine.report_overrun(task, began);
             }
             if let Some(had) = had {
-                engine.charge(task, standing, own_cpu_time().saturating_sub(had));
+                engine.charge(task, poll_charge, own_cpu_time().saturating_sub(had));
             }
             if matches!(polled, Polled::Over) {
                 task.group.owe(task.take_debt());
@@ -390,13 +297,13 @@ fn poll(
     }
     // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
     //     exit.
-    engine.adrift.lock().retain(|other| !Arc::ptr_eq(&other.task, task));
-    engine.let_go(&task.group);
+    engine.detached_polls.lock().retain(|other| !Arc::ptr_eq(&other.task, task));
+    engine.wake_held_back(&task.group);
     if coop::take_postponed() {
         // The CPU has another thread, which does not know of it.
         engine.wake_postponed(cpu);
     }
-    let began = began.or_else(|| task.body.lock().detached.as_ref().map(|detached| detached.since));
+    let began = began.or_else(|| task.body.lock().detached().map(|poll| poll.since));
     if let Some(began) = began
         && engine.overrun_after().is_some_and(|after| engine.now().since(began) >= after)
     {
@@ -405,22 +312,22 @@ fn poll(
     let is_awake = {
         let mut body = task.body.lock();
         if task.is_slow.swap(false, Ordering::Relaxed) {
-            coop::wear_out();
+            coop::note_slowed();
         }
-        if let Some(detached) = body.detached.take().filter(|detached| detached.has_left) {
-            let took = match detached.had {
+        if let Some((since, Charge::ByThread(had))) = body.attach() {
+            let took = match had {
                 Some(had) => own_cpu_time().saturating_sub(had),
-                None => engine.now().since(detached.since),
+                None => engine.now().since(since),
             };
             task.group.add_usage(cpu, Measured { ran: took, lost: Duration::ZERO });
             task.owe(took);
         }
-        matches!(polled, Polled::Over) || body.is_notified
+        matches!(polled, Polled::Over) || body.is_notified()
     };
     if is_awake {
         engine.wake(task);
     }
-    set_free(engine);
+    end_hand_over(engine);
     None
 }
 
@@ -435,24 +342,18 @@ fn poll_job(task: &Arc<Task>) -> Polled {
 }
 
 impl Engine {
-    /// Returns whether a poll of a task is in progress on a CPU of the scheduler.
-    pub(crate) fn polls(&self, task: &Task) -> bool {
-        let seat = self.cpus[task.cpu().index()].seat.lock();
-        seat.polling.as_ref().is_some_and(|polling| polling.task.id == task.id)
-    }
-
     /// Accounts for the current poll of a CPU, and starts another thread for the CPU if the poll
     /// has not yielded for too long. Called at the CPU's ticks.
-    pub(crate) fn look_after(self: &Arc<Self>, cpu: CpuId) {
+    pub(crate) fn watch_poll(self: &Arc<Self>, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
-        let tick = self.scheduler.config().settings().tick_period();
+        let tick = self.tick_period();
         let (current, sleeps) = {
-            let mut seat = place.seat.lock();
-            let current = seat.polling.as_ref().map(|polling| polling.owner.as_ref().unwrap_or(&polling.task));
-            (current.cloned(), seat.sleeps(tick))
+            let mut cpu_thread = place.thread.lock();
+            let current = cpu_thread.polling.as_ref().map(|polling| polling.owner.as_ref().unwrap_or(&polling.task));
+            (current.cloned(), cpu_thread.sleeps(tick))
         };
         if let Some(task) = &current {
-            relay::set_down(self, task);
+            relay::wake_riders(self, task);
         }
         if let Some(task) = current {
             let mut queue = place.queue.lock();
@@ -464,11 +365,11 @@ impl Engine {
             }
         }
         let is_overdue = {
-            let seat = &mut *place.seat.lock();
+            let cpu_thread = &mut *place.thread.lock();
             let now = self.now();
-            let tid = seat.tid;
+            let tid = cpu_thread.tid;
             if self.hand_off_after.is_some()
-                && let Some(polling) = &mut seat.polling
+                && let Some(polling) = &mut cpu_thread.polling
                 && place.is_kicked.load(Ordering::SeqCst)
             {
                 match &mut polling.asked {
@@ -476,14 +377,14 @@ impl Engine {
                     None => polling.asked = Some(Request::new(now, tid.and_then(Sample::of))),
                 }
             }
-            if let Some(polling) = &mut seat.polling {
+            if let Some(polling) = &mut cpu_thread.polling {
                 let began = *polling.began.get_or_insert(now);
                 if std::mem::replace(&mut polling.is_seen, true) && polling.owner.is_some() {
                     polling.task.is_long.store(true, Ordering::Relaxed);
                 }
                 if !polling.is_long && self.overrun_after().is_some_and(|after| now.since(began) >= after) {
                     polling.is_long = true;
-                    seat.signals.is_long.store(true, Ordering::Relaxed);
+                    cpu_thread.signals.is_long.store(true, Ordering::Relaxed);
                 }
                 let (task, running) = (&polling.task, now.since(began));
                 let is_spared = task.is_in_kernel() || task.is_lifted.load(Ordering::Relaxed);
@@ -492,7 +393,7 @@ impl Engine {
                     place.is_kicked.store(true, Ordering::SeqCst);
                 }
             }
-            seat.is_overdue(self, now)
+            cpu_thread.is_overdue(self.hand_off_after, tick, now)
         };
         if !is_overdue {
             return;
@@ -506,8 +407,8 @@ impl Engine {
         }
         let engine = Arc::clone(self);
         let take_over = move || {
-            attempt(&engine, cpu);
-            stand_by(&engine);
+            try_take_over(&engine, cpu);
+            wait_for_cpus(&engine);
         };
         // If no thread can be started, the poll keeps its CPU and the next tick tries again.
         if self.start("zerolag-pool".to_owned(), take_over).is_err() {
@@ -517,23 +418,23 @@ impl Engine {
 
     /// Slows the threads down that have used much CPU time without a CPU of the scheduler. Called
     /// at ticks.
-    pub(crate) fn slow_down(self: &Arc<Self>) {
-        let adrift = self.adrift.lock().clone();
-        let after = slow_after(adrift.len());
-        for Adrift { task, counts, began, signals } in adrift {
+    pub(crate) fn slow_detached_polls(self: &Arc<Self>) {
+        let detached_polls = self.detached_polls.lock().clone();
+        let after = slow_after(detached_polls.len());
+        for DetachedPoll { task, counts, began, signals } in detached_polls {
             let now = self.now();
             if self.overrun_after().is_some_and(|after| began.is_some_and(|began| now.since(began) >= after)) {
                 signals.is_long.store(true, Ordering::Relaxed);
             }
             let mut body = task.body.lock();
-            let Some(detached) = body.detached.as_mut().filter(|detached| detached.look_at <= now) else { continue };
-            let used = match (detached.had, ThreadClock::of(detached.tid).read()) {
-                (Some(had), Some(used)) => used.saturating_sub(had),
-                (_, None) | (None, _) => now.since(detached.since),
+            let Some(poll) = body.detached().filter(|poll| poll.look_at <= now) else { continue };
+            let used = match (poll.charge, ThreadClock::of(poll.tid).read()) {
+                (Charge::ByThread(Some(had)), Some(used)) => used.saturating_sub(had),
+                (Charge::ByThread(_) | Charge::ByCpu, _) => now.since(poll.since),
             };
-            detached.look_at = now + SLOW_AGAIN;
-            let tid = detached.tid;
-            let (held, waits_for) = (task.ties().held.lock(), task.ties().waits_for.lock());
+            poll.look_at = now + LOOK_EVERY;
+            let tid = poll.tid;
+            let (held, waits_for) = (task.locks().held.lock(), task.locks().waits_for.lock());
             if used >= after && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
                 // [3] If the kernel refuses, the thread competes at its old priority.
                 task.is_slow.store(true, Ordering::Relaxed);
@@ -541,12 +442,12 @@ impl Engine {
             }
             drop((held, waits_for, body));
             if counts && (used >= COUNTS_FOR || Sample::of(tid).is_some_and(|sample| sample.sleeps)) {
-                self.adrift
+                self.detached_polls
                     .lock()
                     .iter_mut()
                     .filter(|one| Arc::ptr_eq(&one.task, &task))
                     .for_each(|one| one.counts = false);
-                self.let_go(&task.group);
+                self.wake_held_back(&task.group);
             }
         }
     }
@@ -557,44 +458,25 @@ fn slow_after(threads: usize) -> Duration {
     Duration::from_nanos(SLOW_AFTER.as_nanos() / (threads as u64).max(1))
 }
 
-/// Gives a thread nice 19; those of unit tests are none of the kernel's.
-pub(crate) fn slow(tid: rustix::thread::Pid) {
-    if !cfg!(any(test, miri)) {
-        let _ = rustix::process::setpriority_process(Some(tid), 19);
-    }
-}
-
-/// Takes the seat of a thread if its poll is still overdue, and serves the CPU. Returns whether it
-/// took the seat.
+/// Takes a CPU over from its thread if the poll there is still overdue, and serves the CPU. Returns
+/// whether it did.
 fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
-    let (detachment, turn) = {
-        let mut seat = engine.cpus[cpu.index()].seat.lock();
+    let (detachment, epoch) = {
+        let mut cpu_thread = engine.cpus[cpu.index()].thread.lock();
         let now = engine.now();
-        if !seat.is_overdue(engine, now) {
+        if !cpu_thread.is_overdue(engine.hand_off_after, engine.tick_period(), now) {
             return false;
         }
-        let Some(tid) = seat.tid.take() else { return false };
-        let Some(Polling { task, owner, began, .. }) = seat.polling.take() else { return false };
-        let look_at = now + SLOW_AGAIN;
-        {
-            let mut body = task.body.lock();
-            let detached = Detached { since: now, tid, had: None, look_at, has_left: false };
-            body.detached = Some(Box::new(detached)); // [1]
-            if owner.is_some() {
-                relay::detach(body);
-            }
-        }
-        let signals = std::mem::take(&mut seat.signals);
+        let Some(tid) = cpu_thread.tid.take() else { return false };
+        let Some(Polling { task, owner, began, .. }) = cpu_thread.polling.take() else { return false };
+        let look_at = now + LOOK_EVERY;
+        task.body.lock().detach(now, tid, look_at); // [1]
+        let signals = std::mem::take(&mut cpu_thread.signals);
         signals.is_lost.store(true, Ordering::Release);
-        engine.adrift.lock().push(Adrift { task: Arc::clone(&task), counts: true, began, signals });
-        seat.turn += 1;
-        (Detachment { task, owner }, seat.turn)
+        engine.detached_polls.lock().push(DetachedPoll { task: Arc::clone(&task), counts: true, began, signals });
+        cpu_thread.epoch += 1;
+        (HandOver { task, owner }, cpu_thread.epoch)
     };
-    run(engine, cpu, turn, Some(detachment));
+    run(engine, cpu, epoch, Some(detachment));
     true
-}
-
-/// Returns the CPU time of this thread.
-pub(crate) fn own_cpu_time() -> Duration {
-    ThreadClock::own().read().unwrap_or(Duration::ZERO)
 }

@@ -110,7 +110,7 @@ impl fmt::Display for ReadError {
                 dropped.as_ref().map_or(Ok(()), |dropped| write!(f, " ({dropped})"))
             }
             Self::Unknown { begins } => {
-                write!(f, "this is no trace; it begins with `{begins}`. Known are {}", crate::open::known())
+                write!(f, "this is no trace; it begins with `{begins}`. Known are {}", crate::formats::known())
             }
             Self::Damaged { format, offset, reason } => {
                 write!(f, "this {format} is damaged at byte {offset}: {reason}")

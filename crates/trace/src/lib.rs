@@ -24,6 +24,9 @@
 
 mod container;
 mod error;
+#[cfg(feature = "recordings")]
+mod file_bytes;
+mod formats;
 pub mod ftrace;
 pub mod groups;
 mod kernel;
@@ -34,11 +37,10 @@ mod packed;
 mod perf_data;
 #[cfg(feature = "recordings")]
 pub mod perfetto;
-#[cfg(feature = "recordings")]
-mod place;
 pub mod replay;
 pub mod script;
 mod table;
+mod text;
 #[cfg(feature = "recordings")]
 mod trace_dat;
 pub mod zlt;

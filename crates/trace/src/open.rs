@@ -1,13 +1,17 @@
 //! Recognises formats: from bytes of any known format to a [`Trace`], and back to our own format.
 //!
-//! A format is a line of [`FORMATS`], and a file with its reader.
+//! A format is a variant of [`Format`], and a file with its reader.
 
 use crate::container::Trace;
 use crate::error::ReadError;
+use crate::formats::Format;
+#[cfg(not(feature = "recordings"))]
+use crate::formats::WITHOUT_RECORDINGS;
 use crate::ftrace;
 use crate::kernel::stream::{Each, Keep, Way};
 use crate::meta::Meta;
 use crate::packed::{self, Input};
+use crate::text::{HEAD, as_text, escaped, text_head};
 use crate::zlt::{self, TraceReader, TraceWriter};
 #[cfg(feature = "recordings")]
 use crate::{perf_data, perfetto, trace_dat};
@@ -17,43 +21,39 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use zerolag_model::Record;
 
-/// A format that is read.
-struct Format {
-    /// Its name in sentences.
-    name: &'static str,
-    /// Whether a file that begins so has it.
-    is: fn(&[u8]) -> bool,
-    read: fn(&[u8]) -> Result<Trace, ReadError>,
+impl Format {
+    /// Returns the format of a file that begins so.
+    fn of(head: &[u8]) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| format.begins(head))
+    }
+
+    /// Returns whether a file that begins so has this format.
+    fn begins(self, head: &[u8]) -> bool {
+        match self {
+            Self::Zlt => head.starts_with(&zlt::MAGIC),
+            #[cfg(feature = "recordings")]
+            Self::PerfData => perf_data::is(head),
+            #[cfg(feature = "recordings")]
+            Self::TraceDat => trace_dat::is(head),
+            Self::Text => text_head(head).is_some_and(|text| ftrace::is_trace(&text)),
+            #[cfg(feature = "recordings")]
+            Self::Perfetto => perfetto::reader::is(head),
+        }
+    }
+
+    fn read(self, bytes: &[u8]) -> Result<Trace, ReadError> {
+        match self {
+            Self::Zlt => TraceReader::new(bytes)?.read_all(),
+            #[cfg(feature = "recordings")]
+            Self::PerfData => perf_data::read(bytes),
+            #[cfg(feature = "recordings")]
+            Self::TraceDat => trace_dat::read(bytes),
+            Self::Text => ftrace::read(&as_text(bytes)),
+            #[cfg(feature = "recordings")]
+            Self::Perfetto => perfetto::reader::read(bytes),
+        }
+    }
 }
-
-const TEXT: &str = "the text of tracefs, perf script and trace-cmd report";
-#[cfg(feature = "recordings")]
-const PERF_DATA: &str = "perf.data";
-#[cfg(feature = "recordings")]
-const TRACE_DAT: &str = "trace.dat of trace-cmd";
-#[cfg(feature = "recordings")]
-const PERFETTO: &str = "Perfetto";
-
-/// The formats, in the order in which they are tried.
-const FORMATS: &[Format] = &[
-    Format {
-        name: "zerolag's own (.zlt)",
-        is: |bytes| bytes.starts_with(&zlt::MAGIC),
-        read: |bytes| TraceReader::new(bytes)?.read_all(),
-    },
-    #[cfg(feature = "recordings")]
-    Format { name: PERF_DATA, is: perf_data::is, read: perf_data::read },
-    #[cfg(feature = "recordings")]
-    Format { name: TRACE_DAT, is: trace_dat::is, read: trace_dat::read },
-    Format {
-        name: TEXT,
-        is: |bytes| text(bytes).is_some_and(|text| ftrace::is_trace(&text)),
-        read: |bytes| ftrace::read(&as_text(bytes)),
-    },
-    // It has no first bytes of its own, so it is tried last.
-    #[cfg(feature = "recordings")]
-    Format { name: PERFETTO, is: perfetto::reader::is, read: perfetto::reader::read },
-];
 
 /// Formats that are common but not supported: first bytes, name, advice.
 const FOREIGN: &[(&[u8], &str, &str)] = &[
@@ -65,21 +65,11 @@ const FOREIGN: &[(&[u8], &str, &str)] = &[
     (b"\x7fELF", "a program", "a trace is wanted"),
 ];
 
-/// The way out for a program that was built without the readers of recordings.
-#[cfg(not(feature = "recordings"))]
-pub(crate) const WITHOUT_RECORDINGS: &str =
-    "this program was built without its reader: the feature `recordings` of zerolag-trace";
-
-/// Returns the names of all formats that are read.
-pub(crate) fn known() -> String {
-    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
-}
-
 /// Returns whether bytes are a trace of a known format, packed or not. Only the beginning is
 /// looked at, so the rest can be damaged.
 #[must_use]
 pub fn is_trace(bytes: &[u8]) -> bool {
-    packed::unpack_some(bytes, HEAD).is_some_and(|bytes| FORMATS.iter().any(|format| (format.is)(&bytes)))
+    packed::unpack_some(bytes, HEAD).is_some_and(|bytes| Format::of(&bytes).is_some())
 }
 
 impl Trace {
@@ -89,13 +79,13 @@ impl Trace {
     /// The format is foreign or unknown, or the trace is damaged, cut off or malformed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReadError> {
         let bytes = &*packed::unpack(bytes)?;
-        if let Some(format) = FORMATS.iter().find(|format| (format.is)(bytes)) {
-            return (format.read)(bytes);
+        if let Some(format) = Format::of(bytes) {
+            return format.read(bytes);
         }
         if let Some((_, format, hint)) = FOREIGN.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
             return Err(ReadError::Foreign { format, hint });
         }
-        match text(bytes) {
+        match text_head(bytes) {
             // It has no line of a trace at its beginning, but can have one later.
             Some(_) => ftrace::read(&as_text(bytes)),
             None => Err(ReadError::Unknown { begins: escaped(bytes) }),
@@ -184,16 +174,16 @@ fn read_in<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadError> {
         return Ok(None);
     }
     input.open()?.take(HEAD as u64).read_to_end(&mut head)?;
-    let read = match (FORMATS.iter().find(|format| (format.is)(&head)), input.plain()) {
-        (Some(format), _) if format.name == TEXT => ftrace::each(&input, way),
+    let read = match (Format::of(&head), input.plain()) {
+        (Some(Format::Text), _) => ftrace::each(&input, way),
         #[cfg(feature = "recordings")]
-        (Some(format), Some(path)) if format.name == PERF_DATA => perf_data::each(path, way),
+        (Some(Format::PerfData), Some(path)) => perf_data::each(path, way),
         // To keep their events takes longer so than with the file in memory.
         _ if W::IS_ONCE => Ok(None),
         #[cfg(feature = "recordings")]
-        (Some(format), _) if format.name == PERFETTO => perfetto::stream::each(&input, way),
+        (Some(Format::Perfetto), _) => perfetto::stream::each(&input, way),
         #[cfg(feature = "recordings")]
-        (Some(format), Some(path)) if format.name == TRACE_DAT => trace_dat::each(path, way),
+        (Some(Format::TraceDat), Some(path)) => trace_dat::each(path, way),
         _ => Ok(None),
     };
     // Of a damaged archive nothing is said about its contents.
@@ -202,27 +192,6 @@ fn read_in<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadError> {
     }
     read
 }
-
-/// Returns bytes as text. `from_utf8_lossy` looks at each byte; `from_utf8` at words.
-pub(crate) fn as_text(bytes: &[u8]) -> Cow<'_, str> {
-    core::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
-}
-
-/// Returns the beginning of a file as text; `None` if it is binary.
-fn text(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    let head = &bytes[..bytes.len().min(HEAD)];
-    let controls = head.iter().filter(|byte| **byte < 0x20 && !b"\t\n\r\x0c\x1b".contains(byte)).count();
-    (controls * 100 <= head.len()).then(|| String::from_utf8_lossy(head))
-}
-
-/// Returns the first bytes of a file for a sentence: nothing in them reaches a terminal as control.
-pub(crate) fn escaped(bytes: &[u8]) -> String {
-    let head = &bytes[..bytes.len().min(32)];
-    head.escape_ascii().to_string()
-}
-
-/// So much of a file is looked at to recognise it.
-const HEAD: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

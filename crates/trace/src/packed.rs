@@ -114,7 +114,7 @@ impl Archive {
         let found = Self::ALL.into_iter().find(|archive| bytes.starts_with(archive.known().0));
         #[cfg(not(feature = "recordings"))]
         if let Some(archive) = found {
-            return Err(ReadError::Foreign { format: archive.known().1, hint: crate::open::WITHOUT_RECORDINGS });
+            return Err(ReadError::Foreign { format: archive.known().1, hint: crate::formats::WITHOUT_RECORDINGS });
         }
         Ok(found)
     }
@@ -222,7 +222,8 @@ impl Read for Contents<'_> {
     }
 }
 
-#[cfg(all(test, feature = "recordings"))]
+#[cfg(test)]
+#[cfg(feature = "recordings")]
 mod tests {
     use super::*;
 

@@ -13,7 +13,9 @@
 
 mod core;
 mod lab;
+mod runtime;
 mod sim;
+mod trace;
 mod zerolag;
 
 use std::path::Path;
@@ -22,8 +24,14 @@ use std::path::Path;
 type Floors = &'static [&'static [&'static str]];
 
 /// The crates whose floors are checked, by directory.
-pub(crate) const CRATES: &[(&str, Floors)] =
-    &[("core", core::FLOORS), ("lab", lab::FLOORS), ("sim", sim::FLOORS), ("zerolag", zerolag::FLOORS)];
+pub(crate) const CRATES: &[(&str, Floors)] = &[
+    ("core", core::FLOORS),
+    ("trace", trace::FLOORS),
+    ("sim", sim::FLOORS),
+    ("runtime", runtime::FLOORS),
+    ("zerolag", zerolag::FLOORS),
+    ("lab", lab::FLOORS),
+];
 
 /// A room of a table and the floor on which it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@
 //! called `[kworker] 1.5: x`. So the parser searches for that shape.
 
 use super::bytes;
-use crate::kernel::event::Context;
+use crate::kernel::context::Context;
 use zerolag_model::{CpuId, Instant, MAX_CPUS};
 
 /// The kind of a line.

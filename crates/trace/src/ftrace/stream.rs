@@ -1,13 +1,15 @@
 //! A text that is read line by line, three times ([`kernel::stream`](crate::kernel::stream)).
 
-use super::{Reader, bytes, overwritten, unknown};
+use super::bytes;
+use super::line::{self, Parsed};
+use super::reader::{Reader, overwritten, unknown};
 use crate::error::ReadError;
-use crate::kernel::Head;
 use crate::kernel::event::Event;
+use crate::kernel::head::Head;
 use crate::kernel::pool::{Names, Pool};
 use crate::kernel::stream::{Source, Stop, Way};
-use crate::open::as_text;
 use crate::packed::Input;
+use crate::text::as_text;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use zerolag_model::{CpuId, Instant};
@@ -65,7 +67,7 @@ impl<'p> Text<'p, '_> {
             input.read_until(b'\n', &mut line)?;
             match String::from_utf8_lossy(&line) {
                 text if text.starts_with('#') => {
-                    if let Ok(super::Parsed::Overwritten(_)) = super::line::parse(text.trim_end()) {
+                    if let Ok(Parsed::Overwritten(_)) = line::parse(text.trim_end()) {
                         return Ok(true);
                     }
                 }

@@ -1,8 +1,9 @@
 //! From events of a kernel to records: identifies the tasks, and adds what the text does not
 //! contain.
 
-use super::Head;
-use super::event::{Context, Event, KernelEvent, TaskRef};
+use super::context::Context;
+use super::event::{Event, KernelEvent, TaskRef};
+use super::head::Head;
 use super::means::{self, Call};
 use super::tids::TidTable;
 use crate::container::Trace;
@@ -129,7 +130,7 @@ struct Task<'a> {
 
 /// The CPU and time of a record.
 #[derive(Clone, Copy)]
-struct Place {
+struct Stamp {
     at: Instant,
     cpu: CpuId,
 }
@@ -185,16 +186,16 @@ impl<'a, 'o> Builder<'a, 'o> {
     }
 
     pub(super) fn take(&mut self, event: &Event<'a>) {
-        let place = Place { at: event.at, cpu: event.cpu };
+        let stamp = Stamp { at: event.at, cpu: event.cpu };
         self.start.get_or_insert(event.at);
         self.end = event.at;
         match event.event {
             KernelEvent::IrqEnter(irq) | KernelEvent::IrqExit(irq) if self.irqs.is_unpaired(irq) => {}
             KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio } => {
-                let prev_id = self.task(place, prev, Some(prev_prio));
-                let next_id = self.task(place, next, Some(next_prio));
+                let prev_id = self.task(stamp, prev, Some(prev_prio));
+                let next_id = self.task(stamp, next, Some(next_prio));
                 let next_prio = if next_id.is_none() { Prio::IDLE } else { next_prio };
-                self.push(place, TraceEvent::Switch { prev: prev_id, prev_state, next: next_id, next_prio });
+                self.push(stamp, TraceEvent::Switch { prev: prev_id, prev_state, next: next_id, next_prio });
                 self.cpu(event.cpu).runs = Some(next_id);
                 if prev_state == PrevState::Dead {
                     *self.living.entry(prev.tid) = None;
@@ -208,60 +209,60 @@ impl<'a, 'o> Builder<'a, 'o> {
                 };
                 let irq = irq.filter(|_| !self.has_irqs);
                 if let Some(irq) = irq {
-                    self.push(place, TraceEvent::IrqEnter { irq });
+                    self.push(stamp, TraceEvent::IrqEnter { irq });
                 }
-                if let Some(task) = self.task(place, task, Some(prio)) {
+                if let Some(task) = self.task(stamp, task, Some(prio)) {
                     self.saw_cpu(target);
                     self.woken(event, task);
                     self.tasks[task.index()].in_wakeup = true;
-                    self.push(place, TraceEvent::Waking { task, prio, target, new: false });
+                    self.push(stamp, TraceEvent::Waking { task, prio, target, new: false });
                 }
                 if let Some(irq) = irq {
-                    self.push(place, TraceEvent::IrqExit { irq });
+                    self.push(stamp, TraceEvent::IrqExit { irq });
                 }
             }
-            KernelEvent::Wakeup { task, prio, cpu } => self.wakeup(Place { cpu, ..place }, task, prio),
+            KernelEvent::Wakeup { task, prio, cpu } => self.wakeup(Stamp { cpu, ..stamp }, task, prio),
             KernelEvent::WakeupNew { task, prio, cpu } => {
-                if let Some(id) = self.task(place, task, Some(prio)) {
-                    self.push(place, TraceEvent::Waking { task: id, prio, target: cpu, new: true });
+                if let Some(id) = self.task(stamp, task, Some(prio)) {
+                    self.push(stamp, TraceEvent::Waking { task: id, prio, target: cpu, new: true });
                 }
-                self.wakeup(Place { cpu, ..place }, task, prio);
+                self.wakeup(Stamp { cpu, ..stamp }, task, prio);
             }
             KernelEvent::Migrate { task, prio, from, to } => {
-                if let Some(task) = self.task(place, task, Some(prio)) {
+                if let Some(task) = self.task(stamp, task, Some(prio)) {
                     self.saw_cpu(from);
                     self.saw_cpu(to);
                     let in_wakeup = core::mem::take(&mut self.tasks[task.index()].in_wakeup);
                     let reason = if in_wakeup { MigrateReason::Wakeup } else { MigrateReason::Unknown };
-                    self.push(place, TraceEvent::Migrate { task, prio, from, to, reason });
+                    self.push(stamp, TraceEvent::Migrate { task, prio, from, to, reason });
                 }
             }
             KernelEvent::Fork { parent, child } => {
-                let parent = self.task(place, parent, None);
+                let parent = self.task(stamp, parent, None);
                 // A child starts with the priority of its parent unless it resets on fork; its
                 // first wakeup shows it.
                 let prio = parent.and_then(|parent| self.tasks[parent.index()].prio);
                 *self.living.entry(child.tid) = None;
-                self.create(place, child, parent, prio);
+                self.create(stamp, child, parent, prio);
             }
             KernelEvent::Exit { task } => {
-                if let Some(task) = self.task(place, task, None) {
-                    self.push(place, TraceEvent::TaskExit { task });
+                if let Some(task) = self.task(stamp, task, None) {
+                    self.push(stamp, TraceEvent::TaskExit { task });
                 }
             }
             KernelEvent::PiSetprio { task, from, to } => {
-                if let Some(task) = self.task(place, task, None) {
+                if let Some(task) = self.task(stamp, task, None) {
                     self.tasks[task.index()].prio = Some(to);
-                    self.push(place, TraceEvent::PrioInherit { task, from, to });
+                    self.push(stamp, TraceEvent::PrioInherit { task, from, to });
                 }
             }
             KernelEvent::IpiSend { to, reason } => {
                 self.saw_cpu(to);
-                self.push(place, TraceEvent::IpiSend { to, reason });
+                self.push(stamp, TraceEvent::IpiSend { to, reason });
             }
             KernelEvent::Charged { task, ran } => {
                 self.is_charged = true;
-                if let Some(task) = self.task(place, task, None) {
+                if let Some(task) = self.task(stamp, task, None) {
                     let charged = &mut self.tasks[task.index()].charged;
                     *charged = charged.saturating_add(ran);
                 }
@@ -286,11 +287,11 @@ impl<'a, 'o> Builder<'a, 'o> {
             KernelEvent::Lost { .. } => {}
             KernelEvent::IrqEnter(irq) => {
                 self.cpu(event.cpu).inside.push(irq);
-                self.push(place, TraceEvent::IrqEnter { irq });
+                self.push(stamp, TraceEvent::IrqEnter { irq });
             }
             KernelEvent::IrqExit(irq) => {
                 self.cpu(event.cpu).inside.pop();
-                self.push(place, TraceEvent::IrqExit { irq });
+                self.push(stamp, TraceEvent::IrqExit { irq });
             }
         }
     }
@@ -328,10 +329,10 @@ impl<'a, 'o> Builder<'a, 'o> {
         self.wakings.iter().map(wakings).collect()
     }
 
-    fn wakeup(&mut self, place: Place, task: TaskRef<'a>, prio: Prio) {
-        if let Some(task) = self.task(place, task, Some(prio)) {
+    fn wakeup(&mut self, stamp: Stamp, task: TaskRef<'a>, prio: Prio) {
+        if let Some(task) = self.task(stamp, task, Some(prio)) {
             self.tasks[task.index()].in_wakeup = false;
-            self.push(place, TraceEvent::Wakeup { task, prio });
+            self.push(stamp, TraceEvent::Wakeup { task, prio });
         }
     }
 
@@ -348,12 +349,12 @@ impl<'a, 'o> Builder<'a, 'o> {
     }
 
     /// Returns the task of a thread id, new or known; `None` for the idle tasks.
-    fn task(&mut self, place: Place, task: TaskRef<'a>, prio: Option<Prio>) -> Option<TaskId> {
+    fn task(&mut self, stamp: Stamp, task: TaskRef<'a>, prio: Option<Prio>) -> Option<TaskId> {
         if task.tid == 0 {
             return None;
         }
         let Some(id) = *self.living.entry(task.tid) else {
-            return Some(self.create(place, task, None, prio));
+            return Some(self.create(stamp, task, None, prio));
         };
         let known = &mut self.tasks[id.index()];
         if task.comm != "<...>" {
@@ -365,14 +366,14 @@ impl<'a, 'o> Builder<'a, 'o> {
                 known.attr = attr_of(prio);
             }
             Some(before) if before != prio => {
-                self.push(place, TraceEvent::AttrChange { task: id, attr: attr_of(prio) });
+                self.push(stamp, TraceEvent::AttrChange { task: id, attr: attr_of(prio) });
             }
             Some(_) => {}
         }
         Some(id)
     }
 
-    fn create(&mut self, place: Place, task: TaskRef<'a>, parent: Option<TaskId>, prio: Option<Prio>) -> TaskId {
+    fn create(&mut self, stamp: Stamp, task: TaskRef<'a>, parent: Option<TaskId>, prio: Option<Prio>) -> TaskId {
         let id = TaskId::from_index(self.tasks.len());
         let attr = attr_of(prio.unwrap_or(Prio::from_nice(Nice::ZERO)));
         let record = match &self.out {
@@ -397,13 +398,13 @@ impl<'a, 'o> Builder<'a, 'o> {
             Out::Give(known, _) => known.get(id.index()).cloned().unwrap_or((Arc::default(), attr)),
             Out::Keep(_) | Out::Drop => (Arc::default(), attr),
         };
-        self.push(place, TraceEvent::TaskNew { task: id, name, parent, attr, group: GroupId::ROOT });
+        self.push(stamp, TraceEvent::TaskNew { task: id, name, parent, attr, group: GroupId::ROOT });
         id
     }
 
-    fn push(&mut self, place: Place, event: TraceEvent) {
-        self.saw_cpu(place.cpu);
-        let record = Record { at: place.at, cpu: place.cpu, event };
+    fn push(&mut self, stamp: Stamp, event: TraceEvent) {
+        self.saw_cpu(stamp.cpu);
+        let record = Record { at: stamp.at, cpu: stamp.cpu, event };
         match &mut self.out {
             Out::Keep(records) => records.push(record),
             Out::Drop => {}

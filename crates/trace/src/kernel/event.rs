@@ -1,5 +1,6 @@
 //! [`KernelEvent`]: an event of a kernel, as every recorder writes it.
 
+use super::context::Context;
 use super::means::Call;
 use crate::meta::Means;
 use zerolag_model::event::{IpiReason, Irq};
@@ -108,32 +109,6 @@ impl<'a> KernelEvent<'a> {
             Self::Call(call) => KernelEvent::Call(call),
             Self::Process { tid, pid } => KernelEvent::Process { tid, pid },
             Self::Lost { events } => KernelEvent::Lost { events },
-        }
-    }
-}
-
-/// What a CPU does at an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Context {
-    /// The recorder does not tell.
-    Unknown,
-    /// It runs its task.
-    Task,
-    /// It is in an interrupt handler.
-    Interrupt,
-    /// It does the rest of an interrupt, or delivers what its task sends over loopback.
-    Softirq,
-}
-
-impl Context {
-    /// Returns the context of the flags in a binary payload: bits 3 and 4 are interrupts and
-    /// softirqs.
-    #[cfg(feature = "recordings")]
-    pub(crate) const fn of_flags(flags: u64) -> Self {
-        match (flags & 0x08 != 0, flags & 0x10 != 0) {
-            (true, _) => Self::Interrupt,
-            (false, true) => Self::Softirq,
-            (false, false) => Self::Task,
         }
     }
 }

@@ -21,7 +21,7 @@
 //! Source: names of functions of Linux v5.4 to v6.18 (`kernel/futex`, `fs/pipe.c`, `net`,
 //! `kernel/time`, `block`); stacks of Linux 6.18.
 
-use super::event::Context;
+use super::context::Context;
 use crate::meta::Means;
 
 /// The stack of a waking, as far as it was read.

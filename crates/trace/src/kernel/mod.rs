@@ -26,10 +26,12 @@
 //! * **Lost events** leave [`Gap`](crate::Gap)s, see [`gaps`].
 
 mod build;
+pub(crate) mod context;
 pub(crate) mod event;
 #[cfg(feature = "recordings")]
 pub(crate) mod format;
 mod gaps;
+pub(crate) mod head;
 pub(crate) mod means;
 pub(crate) mod pool;
 #[cfg(feature = "recordings")]
@@ -42,33 +44,7 @@ pub(crate) mod tracing_data;
 use crate::container::Trace;
 use crate::error::ReadError;
 use event::Event;
-use zerolag_model::CpuId;
-
-/// The contents of a recording besides events.
-#[derive(Debug, Default)]
-pub(crate) struct Head {
-    /// The number of CPUs that the recorder tells.
-    pub(crate) cpus: u32,
-    /// Lost events of unknown place.
-    pub(crate) lost: u64,
-    /// The release of the kernel, if the recorder tells it.
-    pub(crate) kernel: String,
-    /// The part of the file that could not be read, if it is cut off.
-    pub(crate) dropped: Option<String>,
-}
-
-impl Head {
-    /// Notes that a CPU exists.
-    pub(crate) fn saw_cpu(&mut self, cpu: CpuId) {
-        self.cpus = self.cpus.max(cpu.0.saturating_add(1));
-    }
-}
-
-/// Returns whether an event is more than a remark on others.
-pub(crate) const fn is_scheduling(event: &Event<'_>) -> bool {
-    use event::KernelEvent::{Call, Charged, Lost, Name, Process};
-    !matches!(event.event, Call(_) | Charged { .. } | Lost { .. } | Name { .. } | Process { .. })
-}
+pub(crate) use head::{Head, is_scheduling};
 
 /// Returns the trace of events, which need not be sorted. Complexity: O(n log n) in events, linear
 /// if they are sorted.

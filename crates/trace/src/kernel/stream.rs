@@ -17,7 +17,7 @@
 use super::build::{Builder, Irqs, Known, Out};
 use super::event::Event;
 use super::gaps::{Added, Finder};
-use super::{Head, is_scheduling};
+use super::head::{Head, is_scheduling};
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::meta::Meta;

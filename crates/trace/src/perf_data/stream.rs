@@ -18,13 +18,13 @@
 //!
 //! Source: Linux v6.12 `tools/perf/util/ordered-events.c` (`OE_FLUSH__ROUND`).
 
-use super::{Events, FINISHED_ROUND, File, is_preparation};
+use super::file::{Events, FINISHED_ROUND, File, is_preparation};
 use crate::error::ReadError;
+use crate::file_bytes::{self, FileBytes};
 use crate::kernel::Head;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
 use crate::kernel::stream::{Source, Stop, Way};
-use crate::place::{self, Place};
 use core::ops::Range;
 use std::path::Path;
 use zerolag_model::Instant;
@@ -34,8 +34,8 @@ use zerolag_model::Instant;
 /// # Errors
 /// As [`read`](super::read).
 pub(crate) fn each<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadError> {
-    let Some((file, len)) = place::open(path)? else { return Ok(None) };
-    let place = Place::File(&file, len);
+    let Some((file, len)) = file_bytes::open(path)? else { return Ok(None) };
+    let place = FileBytes::File(&file, len);
     let (said, data) = File::read(place)?;
     if said.is_packed {
         return Ok(None);
@@ -45,7 +45,7 @@ pub(crate) fn each<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadE
 }
 
 struct Recording<'p, 'f> {
-    place: Place<'f>,
+    place: FileBytes<'f>,
     said: File,
     data: Range<usize>,
     names: Names<'p>,

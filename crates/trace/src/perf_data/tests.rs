@@ -1,5 +1,8 @@
+use super::file::{HEADER_ATTR, HEADER_TRACING_DATA, PIPE_HEADER, SAMPLE};
+use super::layout::Next;
 use super::*;
 use crate::ftrace;
+use crate::kernel::raw::ByteOrder;
 
 /// A recording, and what perf prints of it.
 macro_rules! recording {

@@ -1,13 +1,13 @@
 //! The records of a file, through a window if it is not in memory.
 
 use super::layout::{self, Next, Record};
+use crate::file_bytes::{FileBytes, append};
 use crate::kernel::raw::ByteOrder;
-use crate::place::{Place, append};
 use core::ops::Range;
 use std::borrow::Cow;
 use std::io;
 
-impl<'b> Place<'b> {
+impl<'b> FileBytes<'b> {
     /// Gives the records of a range in order; returns where they end.
     ///
     /// # Errors

@@ -15,7 +15,8 @@ use super::packets::{self, Begin, PACKET};
 use super::schema::{CompactSched, Migrate, PiSetprio, ProcessTree, SystemInfo};
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::kernel::event::{Context, Event, KernelEvent, TaskRef, state_of};
+use crate::kernel::context::Context;
+use crate::kernel::event::{Event, KernelEvent, TaskRef, state_of};
 use crate::kernel::{self, Head};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -205,7 +206,7 @@ impl<'a> Reader<'a> {
         let context = context(event.common_flags);
         let current = event.pid;
         let Some(what) = &event.what else { return };
-        if let What::NewTask(new) = what {
+        if let FtracePayload::NewTask(new) = what {
             // Of a thread, not of a process: it belongs to the process of its parent.
             const CLONE_THREAD: u64 = 0x10000;
             let (Some(child), Some(parent)) = (task(new.comm.as_deref(), new.pid), current) else { return };
@@ -229,9 +230,9 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the kernel's event of a message; `None` if it lacks a field or a value is impossible.
-fn kernel_event(what: &What) -> Option<KernelEvent<'_>> {
+fn kernel_event(what: &FtracePayload) -> Option<KernelEvent<'_>> {
     Some(match what {
-        What::Switch(event) => {
+        FtracePayload::Switch(event) => {
             let prev = task(event.prev_comm.as_deref(), event.prev_pid)?;
             let state = event.prev_state.unwrap_or(0).cast_unsigned();
             KernelEvent::Switch {
@@ -242,37 +243,37 @@ fn kernel_event(what: &What) -> Option<KernelEvent<'_>> {
                 next_prio: prio_of(event.next_prio)?,
             }
         }
-        What::Waking(event) => {
+        FtracePayload::Waking(event) => {
             let (task, prio, target) = event.parts()?;
             KernelEvent::Waking { task, prio, target }
         }
-        What::Wakeup(event) => {
+        FtracePayload::Wakeup(event) => {
             let (task, prio, cpu) = event.parts()?;
             KernelEvent::Wakeup { task, prio, cpu }
         }
-        What::WakeupNew(event) => {
+        FtracePayload::WakeupNew(event) => {
             let (task, prio, cpu) = event.parts()?;
             KernelEvent::WakeupNew { task, prio, cpu }
         }
-        What::Rename(event) => KernelEvent::Name { task: task(event.newcomm.as_deref(), event.pid)? },
-        What::Exit(event) => KernelEvent::Exit { task: task(event.comm.as_deref(), event.pid)? },
-        What::Fork(event) => KernelEvent::Fork {
+        FtracePayload::Rename(event) => KernelEvent::Name { task: task(event.newcomm.as_deref(), event.pid)? },
+        FtracePayload::Exit(event) => KernelEvent::Exit { task: task(event.comm.as_deref(), event.pid)? },
+        FtracePayload::Fork(event) => KernelEvent::Fork {
             parent: task(event.parent_comm.as_deref(), event.parent_pid)?,
             child: task(event.child_comm.as_deref(), event.child_pid)?,
         },
-        What::PiSetprio(event) => KernelEvent::PiSetprio {
+        FtracePayload::PiSetprio(event) => KernelEvent::PiSetprio {
             task: task(event.comm.as_deref(), event.pid)?,
             from: prio_of(event.oldprio)?,
             to: prio_of(event.newprio)?,
         },
-        What::Migrate(event) => KernelEvent::Migrate {
+        FtracePayload::Migrate(event) => KernelEvent::Migrate {
             task: task(event.comm.as_deref(), event.pid)?,
             prio: prio_of(event.prio)?,
             from: cpu_of(event.orig_cpu)?,
             to: cpu_of(event.dest_cpu)?,
         },
         // It needs the current task.
-        What::NewTask(_) => return None,
+        FtracePayload::NewTask(_) => return None,
     })
 }
 
@@ -351,12 +352,12 @@ struct FtraceEvent {
     pid: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     common_flags: Option<u32>,
-    #[prost(oneof = "What", tags = "4, 17, 20, 114, 235, 236, 238, 239, 353, 491")]
-    what: Option<What>,
+    #[prost(oneof = "FtracePayload", tags = "4, 17, 20, 114, 235, 236, 238, 239, 353, 491")]
+    what: Option<FtracePayload>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-enum What {
+enum FtracePayload {
     #[prost(message, tag = "4")]
     Switch(Switch),
     #[prost(message, tag = "17")]
@@ -455,5 +456,4 @@ struct Fork {
 }
 
 #[cfg(test)]
-#[path = "reader_tests.rs"]
 mod tests;

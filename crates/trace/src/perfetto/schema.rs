@@ -136,13 +136,13 @@ pub(super) struct FtraceEvent {
     pub(super) timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "2")]
     pub(super) pid: Option<u32>,
-    #[prost(oneof = "What", tags = "24, 25, 36, 37, 353, 491")]
-    pub(super) what: Option<What>,
+    #[prost(oneof = "FtracePayload", tags = "24, 25, 36, 37, 353, 491")]
+    pub(super) what: Option<FtracePayload>,
 }
 
 /// The contents of a plain ftrace event.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum What {
+pub(super) enum FtracePayload {
     #[prost(message, tag = "24")]
     SoftirqEntry(Softirq),
     #[prost(message, tag = "25")]

@@ -2,8 +2,8 @@
 //! begin or end slices of several tracks, and packets of the scheduler's are gathered per CPU.
 
 use super::schema::{
-    CompactSched, Data, FtraceEvent, FtraceEventBundle, IrqEntry, IrqExit, Kind, Migrate, PiSetprio, Process,
-    ProcessTree, Softirq, SystemInfo, Thread, Trace, TracePacket, Utsname, What,
+    CompactSched, Data, FtraceEvent, FtraceEventBundle, FtracePayload, IrqEntry, IrqExit, Kind, Migrate, PiSetprio,
+    Process, ProcessTree, Softirq, SystemInfo, Thread, Trace, TracePacket, Utsname,
 };
 use super::tracks::{self, ThreadName, Track, Tracks};
 use crate::meta::{Meta, Source};
@@ -23,7 +23,7 @@ use zerolag_model::{
 ///
 /// # Errors
 /// The error of the output.
-pub fn write(out: &mut impl Write, trace: &crate::Trace) -> io::Result<()> {
+pub fn write(out: &mut impl Write, trace: &crate::container::Trace) -> io::Result<()> {
     let mut writer = PerfettoWriter::new(out, &trace.meta)?;
     for record in &trace.records {
         writer.push(record)?;
@@ -157,7 +157,7 @@ impl<W: Write> PerfettoWriter<W> {
                     orig_cpu: Some(i32::try_from(from.0).unwrap_or(i32::MAX)),
                     dest_cpu: Some(i32::try_from(to.0).unwrap_or(i32::MAX)),
                 };
-                self.plain(record, What::Migrate(event))?;
+                self.plain(record, FtracePayload::Migrate(event))?;
             }
             TraceEvent::PrioInherit { task, from, to } => {
                 self.meet(Some(*task))?;
@@ -167,7 +167,7 @@ impl<W: Write> PerfettoWriter<W> {
                     oldprio: Some(prio(*from)),
                     pid: Some(tid(Some(*task))),
                 };
-                self.plain(record, What::PiSetprio(event))?;
+                self.plain(record, FtracePayload::PiSetprio(event))?;
             }
             TraceEvent::IrqEnter { irq } => self.plain(record, irq_entry(*irq))?,
             TraceEvent::IrqExit { irq } => self.plain(record, irq_exit(*irq))?,
@@ -411,7 +411,7 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     /// Queues an event that has no place in the compact arrays.
-    fn plain(&mut self, record: &Record, what: What) -> io::Result<()> {
+    fn plain(&mut self, record: &Record, what: FtracePayload) -> io::Result<()> {
         let bundle = self.cpus.entry(record.cpu);
         let pid = u32::try_from(tid(bundle.current)).unwrap_or(0);
         bundle.events.push(FtraceEvent { timestamp: Some(record.at.as_nanos()), pid: Some(pid), what: Some(what) });
@@ -540,21 +540,21 @@ const fn state(state: PrevState) -> i64 {
     }
 }
 
-fn irq_entry(irq: Irq) -> What {
+fn irq_entry(irq: Irq) -> FtracePayload {
     match irq {
-        Irq::Softirq => What::SoftirqEntry(Softirq { vec: Some(TIMER_SOFTIRQ) }),
+        Irq::Softirq => FtracePayload::SoftirqEntry(Softirq { vec: Some(TIMER_SOFTIRQ) }),
         Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware | Irq::Nmi | Irq::Stolen => {
             let (number, name) = irq_of(irq);
-            What::IrqEntry(IrqEntry { irq: Some(number), name: Some(name.to_owned()) })
+            FtracePayload::IrqEntry(IrqEntry { irq: Some(number), name: Some(name.to_owned()) })
         }
     }
 }
 
-fn irq_exit(irq: Irq) -> What {
+fn irq_exit(irq: Irq) -> FtracePayload {
     match irq {
-        Irq::Softirq => What::SoftirqExit(Softirq { vec: Some(TIMER_SOFTIRQ) }),
+        Irq::Softirq => FtracePayload::SoftirqExit(Softirq { vec: Some(TIMER_SOFTIRQ) }),
         Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware | Irq::Nmi | Irq::Stolen => {
-            What::IrqExit(IrqExit { irq: Some(irq_of(irq).0), ret: Some(1) })
+            FtracePayload::IrqExit(IrqExit { irq: Some(irq_of(irq).0), ret: Some(1) })
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Where in a file what is: versions 6 and 7.
 
-use super::damaged;
 use super::ring::Page;
 use crate::error::ReadError;
+use crate::file_bytes::FileBytes;
 use crate::kernel::raw::{ByteOrder, text_of};
 use crate::kernel::tracing_data::{Cursor, Decoders};
-use crate::place::Place;
 use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Read;
-use zerolag_model::{Instant, MAX_CPUS};
+use zerolag_model::{CpuId, Instant, MAX_CPUS};
 
 /// What a file contains.
 pub(super) struct File<'a> {
@@ -52,14 +51,30 @@ pub(super) struct Part {
     pub(super) is_packed: bool,
 }
 
+impl Part {
+    /// Returns its CPU.
+    pub(super) fn cpu(&self) -> Result<CpuId, ReadError> {
+        let cpu = CpuId(self.cpu);
+        let is_possible = cpu.index() < MAX_CPUS;
+        is_possible.then_some(cpu).ok_or_else(|| damaged(self.range.start, "pages are of a CPU beyond 4095"))
+    }
+
+    /// Returns the error of a mistake at a place of its pages. The place in a packed file is that
+    /// of the packed pages.
+    pub(super) fn damaged(&self, at: usize, reason: &str) -> ReadError {
+        let start = self.range.start;
+        damaged(if self.is_packed { start } else { start.saturating_add(at) }, reason)
+    }
+}
+
 /// Reads everything but events.
 ///
 /// # Errors
 /// The file is damaged, cut off or of another version.
-pub(super) fn read(place: Place<'_>) -> Result<File<'_>, ReadError> {
+pub(super) fn read(place: FileBytes<'_>) -> Result<File<'_>, ReadError> {
     let mut size = match place {
-        Place::Memory(bytes) => bytes.len(),
-        Place::File(..) => HEAD,
+        FileBytes::Memory(bytes) => bytes.len(),
+        FileBytes::File(..) => HEAD,
     };
     loop {
         let head = place.range(0..size)?;
@@ -135,7 +150,7 @@ enum Packing {
 }
 
 struct Reader<'a> {
-    place: Place<'a>,
+    place: FileBytes<'a>,
     file: File<'a>,
     /// The bytes that were unpacked until now.
     unpacked: u64,
@@ -421,7 +436,7 @@ impl Pages {
     pub(super) fn more(
         &mut self,
         file: &File<'_>,
-        place: Place<'_>,
+        place: FileBytes<'_>,
         unpacked: &mut u64,
         to: &mut Vec<u8>,
     ) -> Result<bool, ReadError> {
@@ -453,7 +468,7 @@ impl File<'_> {
     /// Packed pages are damaged, or too long.
     pub(super) fn pages<'b>(
         &self,
-        place: Place<'b>,
+        place: FileBytes<'b>,
         part: &Part,
         unpacked: &mut u64,
     ) -> Result<Cow<'b, [u8]>, ReadError> {
@@ -466,7 +481,7 @@ impl File<'_> {
     }
 
     /// Unpacks a part behind its packed and its unpacked size, and moves on behind it.
-    fn chunk(&self, place: Place<'_>, next: &mut usize, unpacked: &mut u64) -> Result<Vec<u8>, ReadError> {
+    fn chunk(&self, place: FileBytes<'_>, next: &mut usize, unpacked: &mut u64) -> Result<Vec<u8>, ReadError> {
         let at = *next;
         let cut = || damaged(at, "a packed part is cut off");
         let sizes = place.range(at..at.saturating_add(8))?;
@@ -572,6 +587,10 @@ const HEADER_INFO: u64 = 16;
 const EVENT_FORMATS: u64 = 18;
 const BUFFER_TEXT: u64 = 22;
 
+fn damaged(offset: usize, reason: &str) -> ReadError {
+    ReadError::Damaged { format: "trace.dat", offset: offset as u64, reason: reason.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -583,7 +602,7 @@ mod tests {
         bytes.extend(size.to_le_bytes());
         bytes.extend(packed);
         let file = File { packing, ..File::new(ByteOrder::Little) };
-        file.chunk(Place::Memory(&bytes), &mut 0, &mut 0).map_err(|error| error.to_string())
+        file.chunk(FileBytes::Memory(&bytes), &mut 0, &mut 0).map_err(|error| error.to_string())
     }
 
     /// trace-cmd 3.1 of Debian has no zlib, others do.

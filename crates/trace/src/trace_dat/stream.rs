@@ -9,15 +9,15 @@
 //! * A mistake is met in order of time. Then the pages are read CPU by CPU, so that the error is
 //!   that of a file that is kept.
 
+use super::decode::next;
 use super::layout::{self, Buffer, Clock, Contents, File, Pages, Part};
-use super::next;
 use super::ring::Ring;
 use crate::error::ReadError;
+use crate::file_bytes::{self, FileBytes};
 use crate::kernel::event::{Event, KernelEvent};
 use crate::kernel::pool::{Names, Pool};
 use crate::kernel::stream::{Source, Stop, Way};
 use crate::kernel::{Head, is_scheduling};
-use crate::place::{self, Place};
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::path::Path;
@@ -28,8 +28,8 @@ use zerolag_model::{CpuId, Instant};
 /// # Errors
 /// As [`read`](super::read).
 pub(crate) fn each<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadError> {
-    let Some((file, len)) = place::open(path)? else { return Ok(None) };
-    let place = Place::File(&file, len);
+    let Some((file, len)) = file_bytes::open(path)? else { return Ok(None) };
+    let place = FileBytes::File(&file, len);
     let said = layout::read(place)?;
     for content in &said.contents {
         let Contents::Buffer(buffer) = content else { return Ok(None) };
@@ -45,7 +45,7 @@ pub(crate) fn each<W: Way>(path: &Path, way: W) -> Result<Option<W::Done>, ReadE
 
 /// The pages of one instance.
 struct Instance<'f> {
-    place: Place<'f>,
+    place: FileBytes<'f>,
     file: &'f File<'f>,
     buffer: &'f Buffer,
     clock: Clock,
@@ -124,7 +124,12 @@ impl<'f> PageReader<'f> {
 
     /// Returns the place of the next page among all, and the page; `None` at the end. The last one
     /// can be shorter.
-    fn next(&mut self, file: &File<'_>, place: Place<'_>, size: usize) -> Result<Option<(usize, &[u8])>, ReadError> {
+    fn next(
+        &mut self,
+        file: &File<'_>,
+        place: FileBytes<'_>,
+        size: usize,
+    ) -> Result<Option<(usize, &[u8])>, ReadError> {
         if self.bytes.len() - self.next < size {
             self.bytes.drain(..self.next);
             self.next = 0;

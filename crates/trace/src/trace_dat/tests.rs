@@ -140,7 +140,7 @@ fn lists_of_options_in_a_circle_end() {
 #[test]
 fn clocks_of_ticks_are_scaled_or_refused() {
     let [(six, _), ..] = recordings();
-    let mut file = layout::read(Place::Memory(&six)).expect("a file");
+    let mut file = layout::read(FileBytes::Memory(&six)).expect("a file");
     assert!(file.clock("counter").is_err_and(|error| error.to_string().contains("-C mono")));
     assert!(file.clock("x86-tsc").is_err());
     file.tsc = Some((1 << 9, 10, 7));

@@ -29,52 +29,15 @@
 //! may skip do not change the version; an event kind that a reader does not know is an error,
 //! because skipping events would make checks give wrong results.
 
+mod block;
 mod reader;
 mod record;
 mod wire;
 mod writer;
 
+pub use block::MAGIC;
 pub use reader::TraceReader;
 pub use writer::TraceWriter;
-
-/// The first bytes of a file.
-pub const MAGIC: [u8; 8] = *b"\x89ZLT\r\n\x1a\n";
-
-/// A version of the format.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Version(u16);
-
-impl Version {
-    /// The version that this program writes, and the latest that it reads.
-    const CURRENT: Self = Self(1);
-}
-
-/// The contents of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum BlockKind {
-    Meta,
-    Records,
-    End,
-}
-
-impl BlockKind {
-    const fn number(self) -> u8 {
-        match self {
-            Self::Meta => 1,
-            Self::Records => 2,
-            Self::End => 3,
-        }
-    }
-
-    fn from_number(number: u8) -> Option<Self> {
-        [Self::Meta, Self::Records, Self::End].into_iter().find(|kind| kind.number() == number)
-    }
-}
-
-/// A block is written when it has reached this size.
-const BLOCK_TARGET: usize = 64 * 1024;
-/// A longer block is treated as damage. One record can be large: a name, a mask of 4096 CPUs.
-const BLOCK_MAX: usize = 16 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

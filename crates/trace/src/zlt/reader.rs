@@ -1,9 +1,9 @@
 //! [`TraceReader`]: reads a trace record by record, and checks everything that it reads.
 
+use super::block::{BLOCK_MAX, BlockKind, MAGIC, Version};
 use super::record::Deltas;
 use super::wire::{Crc, Cursor, Reason};
 use super::writer::tag;
-use super::{BLOCK_MAX, BlockKind, MAGIC, Version};
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::meta::{Gap, Machine, Means, Meta, Source, Thread, Wakings};

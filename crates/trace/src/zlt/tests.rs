@@ -1,3 +1,4 @@
+use super::block::{BLOCK_MAX, BlockKind};
 use super::*;
 use crate::meta::{Machine, Meta, Source};
 use crate::{ReadError, Trace};

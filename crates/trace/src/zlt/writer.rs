@@ -1,8 +1,8 @@
 //! [`TraceWriter`]: writes a trace record by record, without keeping it in memory.
 
+use super::block::{BLOCK_MAX, BLOCK_TARGET, BlockKind, MAGIC, Version};
 use super::record::Deltas;
 use super::wire::{Crc, put_bytes, put_varint};
-use super::{BLOCK_MAX, BLOCK_TARGET, BlockKind, MAGIC, Version};
 use crate::meta::{Machine, Means, Meta, Source, Thread, Wakings};
 use std::io::{self, Write};
 use zerolag_model::{Instant, Record};

@@ -12,10 +12,9 @@
 //! A future is dropped in place, before its result is stored: a panic of its destructor is the
 //! result then.
 
-use crate::engine::Engine;
-use crate::task::JoinError;
 use pin_project_lite::pin_project;
 use std::any::{Any, type_name};
+use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -45,14 +44,15 @@ pub(crate) trait Job: Send {
     /// Moves the result to `to`, an `Option<Result<T, JoinError>>`. \[2\]
     fn take(self: Pin<&mut Self>, to: &mut dyn Any);
 
-    /// Drops a result that no handle will return. \[2\]
-    fn discard(self: Pin<&mut Self>, engine: &Engine);
+    /// Drops a result that no handle will return; returns the payload of a panic. \[2\]
+    #[must_use = "a panic that no handle reports is counted"]
+    fn discard(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>>;
 }
 
 pin_project! {
     #[project = StageView]
     #[project_replace = StageBefore]
-    enum Stage<F: Future> {
+    enum JobStage<F: Future> {
         Running { #[pin] future: F },
         Done { result: Result<F::Output, JoinError> },
         Gone,
@@ -85,7 +85,9 @@ impl<F: 'static> Job for Nothing<F> {
 
     fn take(self: Pin<&mut Self>, _: &mut dyn Any) {}
 
-    fn discard(self: Pin<&mut Self>, _: &Engine) {}
+    fn discard(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
+        None
+    }
 }
 
 /// Takes a job out, so that its future or its result can be dropped without the lock.
@@ -100,10 +102,10 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Box::pin(Stage::Running { future })
+    Box::pin(JobStage::Running { future })
 }
 
-impl<F> Job for Stage<F>
+impl<F> Job for JobStage<F>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -133,7 +135,7 @@ where
     }
 
     fn fail(self: Pin<&mut Self>, error: JoinError) {
-        debug_assert!(matches!(*self, Self::Gone), "the first result counts");
+        debug_assert!(matches!(*self, Self::Gone), "a job must have one result");
         self.project_replace(Self::Done { result: Err(error) });
     }
 
@@ -145,11 +147,36 @@ where
         }
     }
 
-    fn discard(self: Pin<&mut Self>, engine: &Engine) {
+    fn discard(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
         match self.project_replace(Self::Gone) {
-            StageBefore::Done { result: Err(JoinError::Panicked(with)) } => engine.note_panic(with),
-            StageBefore::Done { result: Ok(_) | Err(JoinError::Aborted) } => {}
-            StageBefore::Running { .. } | StageBefore::Gone => {}
+            StageBefore::Done { result: Err(JoinError::Panicked(with)) } => Some(with),
+            StageBefore::Done { result: Ok(_) | Err(JoinError::Aborted) } => None,
+            StageBefore::Running { .. } | StageBefore::Gone => None,
         }
     }
 }
+
+/// The reason why a task has no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The task was aborted, or the runtime ended before it.
+    Aborted,
+    /// The task panicked, with this payload.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Aborted => f.write_str("the task was aborted"),
+            Self::Panicked(with) => {
+                let text = with.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| with.downcast_ref::<String>().map(String::as_str));
+                write!(f, "the task panicked: {}", text.unwrap_or("with something that is no text"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}

@@ -4,7 +4,7 @@ use super::*;
 use zerolag_model::{Record, TraceEvent};
 
 fn recorded() -> Trace {
-    Trace::from_bytes(include_bytes!("../../tests/data/mixed-2cpu.perf.txt.gz")).expect("a recorded trace")
+    Trace::from_bytes(include_bytes!("../../../tests/data/mixed-2cpu.perf.txt.gz")).expect("a recorded trace")
 }
 
 fn written(trace: &Trace) -> Vec<u8> {
@@ -61,7 +61,7 @@ fn file(packets: &[Packet]) -> Vec<u8> {
     bytes
 }
 
-fn bundle(cpu: u32, lost: Option<bool>, events: Vec<(u64, u32, What)>) -> Packet {
+fn bundle(cpu: u32, lost: Option<bool>, events: Vec<(u64, u32, FtracePayload)>) -> Packet {
     let event = |(timestamp, pid, what)| FtraceEvent {
         timestamp: Some(timestamp),
         pid: Some(pid),
@@ -77,10 +77,10 @@ fn bundle(cpu: u32, lost: Option<bool>, events: Vec<(u64, u32, What)>) -> Packet
     Packet { ftrace_events: Some(bundle), ..Packet::default() }
 }
 
-fn switch(prev: i32, prev_state: i64, next: i32) -> What {
+fn switch(prev: i32, prev_state: i64, next: i32) -> FtracePayload {
     let comm = |pid: i32| Some(if pid == 0 { "swapper".to_owned() } else { format!("t{pid}") });
     let prio = |pid| Some(if pid == 0 { 120 } else { 100 });
-    What::Switch(Switch {
+    FtracePayload::Switch(Switch {
         prev_comm: comm(prev),
         prev_pid: Some(prev),
         prev_prio: prio(prev),
@@ -93,7 +93,8 @@ fn switch(prev: i32, prev_state: i64, next: i32) -> What {
 
 #[test]
 fn plain_events_new_threads_and_lost_events_are_read() {
-    let new = What::NewTask(NewTask { pid: Some(8), comm: Some("child".to_owned()), clone_flags: Some(0x10000) });
+    let new =
+        FtracePayload::NewTask(NewTask { pid: Some(8), comm: Some("child".to_owned()), clone_flags: Some(0x10000) });
     let tree = ProcessTree {
         processes: Vec::new(),
         threads: vec![super::super::schema::Thread { tid: 7, name: "main".to_owned(), tgid: 7 }],
@@ -145,7 +146,7 @@ fn of_compact(sched: CompactSched) -> Packet {
 #[test]
 fn compact_switches_of_a_phone_name_their_threads_and_processes() {
     // Written by Perfetto's own schema, the same arrays as above.
-    let trace = Trace::from_bytes(include_bytes!("../../tests/data/compact-phone.pftrace")).expect("a trace");
+    let trace = Trace::from_bytes(include_bytes!("../../../tests/data/compact-phone.pftrace")).expect("a trace");
     let ours = read(&file(&[of_compact(compact())])).expect("a trace");
     assert_eq!(switches(&ours), switches(&trace));
     // The first switch only tells which thread runs from then on.

@@ -1,4 +1,4 @@
-//! [`Place`]: the bytes of a file, in memory or not.
+//! [`FileBytes`]: the bytes of a file, in memory or not.
 //!
 //! A short file is read as a whole, a long one by parts.
 
@@ -18,13 +18,13 @@ pub(crate) fn open(path: &Path) -> io::Result<Option<(File, usize)>> {
 
 /// Where the bytes of a file are.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'b> {
+pub(crate) enum FileBytes<'b> {
     Memory(&'b [u8]),
     /// A file and its length.
     File(&'b File, usize),
 }
 
-impl<'b> Place<'b> {
+impl<'b> FileBytes<'b> {
     /// Returns the length of the file.
     pub(crate) const fn len(self) -> usize {
         match self {
