@@ -80,7 +80,7 @@ impl Result {
 
     /// The simulated kernel.
     #[getter]
-    fn kernel(&self) -> &'static str {
+    fn kernel(&self) -> String {
         self.prepared.plan.kernel.name()
     }
 
@@ -134,10 +134,10 @@ impl Result {
     }
 }
 
-/// Returns the names of all kernels, the oldest first.
+/// Returns the names of the presets, the oldest first.
 #[pyfunction]
 pub(crate) fn kernels() -> Vec<&'static str> {
-    KernelVersion::ALL.iter().map(|version| version.name()).collect()
+    KernelVersion::NAMES.to_vec()
 }
 
 /// The settings of a kernel.

@@ -37,7 +37,7 @@ def test_a_mistake_in_a_dict_names_the_key() -> None:
 
 def test_every_wrong_value_is_said_at_once() -> None:
     with pytest.raises(zerolag.SettingError) as caught:
-        zerolag.run("examples/audio.json", kernel="6.13", cpus=0, hzz=1, hz=0)
+        zerolag.run("examples/audio.json", kernel="6.20", cpus=0, hzz=1, hz=0)
     wrong = {found.key: found for found in caught.value.diagnostics}
     assert list(wrong) == ["kernel", "cpus", "hzz", "hz"]
     assert "did you mean `hz`?" in wrong["hzz"].message and wrong["hz"].value == "0"

@@ -128,8 +128,13 @@ def test_kernels_and_settings() -> None:
     assert dict(of) == dict(zip(table["key"], table["value"])) and len(of) > 50
     assert of["hz"] in str(of) and all(table["meaning"]) and all(table["values"])
     assert [one["key"] for one in of.to_dict()["settings"]] == list(of)
-    with pytest.raises(zerolag.InputError, match=r"known are 2\.6\.23"):
+    with pytest.raises(zerolag.InputError, match=r"presets are 2\.6\.23"):
         zerolag.settings("7")
+    with pytest.raises(zerolag.InputError, match=r"did you mean `6\.12`"):
+        zerolag.settings("v6.12")
+    between = zerolag.run("[task.a]\nsteps = [{ run = '1ms' }]\n", kernel="5.18", duration="10ms")
+    assert between.kernel == "5.18"
+    assert any("between the presets 5.15 and 6.1" in note for note in between.notes)
 
 
 def test_explain_compare_and_smallest(web: str) -> None:

@@ -220,7 +220,7 @@ def smallest(
 
 
 def kernels() -> list[str]:
-    """Returns the kernels that can be simulated, the oldest first."""
+    """Returns the presets, the oldest first. Any other release can be simulated too: "6.16", "6.12.85", "rhel-9.4"."""
     return _zerolag.kernels()
 
 

@@ -151,7 +151,7 @@ struct CalibratedHost<'a> {
     /// The name of the profile.
     profile: &'a str,
     /// The kernel that is simulated for comparison.
-    kernel: &'static str,
+    kernel: String,
     /// The period of the tick; null if none was seen.
     tick_period_ns: Option<u64>,
     /// The direct measurements.

@@ -11,6 +11,7 @@ use zerolag::Error;
 use zerolag::compare::{self, Bisection, Comparison, Suite, SuiteBisection, Variant};
 use zerolag::model::KernelVersion;
 use zerolag::page::{self, Shown};
+use zerolag::simulation::Note;
 
 /// Arguments of `zerolag compare`.
 #[derive(Debug, clap::Args)]
@@ -174,16 +175,21 @@ fn variants(args: &Args, workload: &WorkloadArgs, shown: Notes) -> Result<Vec<Va
         // Notes about the file are printed once.
         notes(&simulation.clone().set(key, first).plan()?);
     }
-    Ok(Variant::per_value(&simulation, key, values)?)
+    let variants = Variant::per_value(&simulation, key, values.iter().map(String::as_str))?;
+    let others = variants.iter().skip(1).filter(|_| shown == Notes::Printed && !args.sim.is_quiet());
+    for note in others.filter_map(|variant| Note::of_kernel(variant.plan.kernel)) {
+        eprintln_lossy(&format!("note: {note}"));
+    }
+    Ok(variants)
 }
 
 /// Returns the key that is varied, and its values.
-fn varied(args: &Args) -> Result<(&str, Vec<&str>), Failure> {
+fn varied(args: &Args) -> Result<(&str, Vec<String>), Failure> {
     if let Some(vary) = &args.vary {
         let (key, values) = vary
             .split_once('=')
             .ok_or_else(|| Failure::input("--vary: expected KEY=VALUE,..., as in rt_balance=passive,pull_locked"))?;
-        let values: Vec<&str> = values.split(',').collect();
+        let values: Vec<String> = values.split(',').map(ToOwned::to_owned).collect();
         if values.len() < 2 {
             return Err(Failure::input(format!("--vary {vary}: two values or more are wanted")));
         }

@@ -10,6 +10,7 @@ use super::{Done, code, output};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use zerolag::Error;
+use zerolag::model::KernelVersion;
 use zerolag::page::{self, Shown};
 use zerolag::report::plot::terminal;
 use zerolag::simulation::{Histograms, Note, Plan, Simulation};
@@ -154,6 +155,12 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         if first.notes.iter().all(|note| !is_kept(&note))
             && let Some(note) = prepared.iter().flat_map(|prepared| &prepared.notes).find(is_kept)
         {
+            eprintln_lossy(&format!("note: {note}"));
+        }
+        let mut others: Vec<KernelVersion> = prepared.iter().map(|prepared| prepared.plan.kernel).collect();
+        others.retain(|kernel| *kernel != first.plan.kernel);
+        others.dedup();
+        for note in others.into_iter().filter_map(Note::of_kernel) {
             eprintln_lossy(&format!("note: {note}"));
         }
     }

@@ -48,7 +48,7 @@ fn the_spec_of_every_known_fault_names_its_setting_and_commits() {
         let short = fault.setting.trim_start_matches("fault.");
         let words = [fault.setting, short, short.trim_start_matches("fair_server_"), "kernel = "];
         assert!(words.iter().any(|word| text.contains(word)), "{} does not show {}", fault.spec, fault.name());
-        for commit in [Some(fault.since), fault.fixed].into_iter().flatten().filter_map(|release| release.commit) {
+        for commit in [Some(fault.since()), fault.fixed()].into_iter().flatten().filter_map(|release| release.commit) {
             assert!(text.contains(commit), "{} does not name commit {commit} of {}", fault.spec, fault.name());
         }
     }
@@ -83,9 +83,8 @@ fn right_value(fault: &Fault) -> String {
         let mut of = settings.entries().filter(|(row, _)| row.name == fault.setting);
         of.next().expect("a setting of the table").1
     };
-    let series = |version: &str| version.split('.').take(2).map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>();
-    let fixed = fault.fixed.map(|release| series(release.version));
-    let is_since = |kernel: &KernelVersion| fixed.as_ref().is_some_and(|fixed| series(kernel.name()) >= *fixed);
+    let fixed = fault.fixed();
+    let is_since = |kernel: &KernelVersion| fixed.is_some_and(|fixed| kernel.release() >= fixed.release);
     let since = KernelVersion::ALL.iter().copied().filter(is_since).map(value);
     let right = since.chain([value(KernelVersion::default())]).find(|value| value != fault.wrong);
     right.unwrap_or_else(|| if fault.wrong == "on" { "off".to_owned() } else { "on".to_owned() })

@@ -14,7 +14,7 @@
 //! | [`topology`] | [`Topology`], [`Distance`] |
 //! | [`server`] | [`ServerParams`], [`ServerState`]: deadline servers |
 //! | [`setattr`] | [`RawAttr`](setattr::RawAttr): the arguments of `sched_setattr`, and the kernel's errors |
-//! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`] presets |
+//! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`]: any kernel, by its release |
 //! | [`event`] | [`Record`], [`TraceEvent`]: the events of a run |
 //! | [`text`] | characters that hide or reorder text, and texts without them |
 #![no_std]

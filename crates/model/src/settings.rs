@@ -5,9 +5,9 @@
 //! documented in its own place, the places would contradict each other. So a setting is one row of
 //! [`Settings::TABLE`]: its key (the kernel's own name where there is one), its meaning and its
 //! values. Scenario files, `--set` and the reports all use that table. The row also holds the field
-//! of `Settings` and its value in each preset ([`KernelVersion`]), so a new setting is one row of
-//! `settings/table.rs`. A preset is a function from a version to `Settings`, and an upgrade is a
-//! what-if like any other change.
+//! of `Settings` and the releases that changed its value, so a new setting is one row of
+//! `settings/table.rs`. A kernel ([`KernelVersion`]) is a function from its release to `Settings`,
+//! and an upgrade is a what-if like any other change.
 //!
 //! The table contains only settings that the scheduler obeys. A switch is added together with its
 //! mechanism.
@@ -17,13 +17,18 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
+mod backports;
 mod faults;
 mod isolation;
 mod nearest;
+mod release;
+mod remarks;
 mod table;
 
-pub use faults::{Fault, Release};
+pub use backports::{Backport, Taken};
+pub use faults::Fault;
 pub use nearest::nearest;
+pub use release::{Change, Release};
 
 /// Joins names for help texts.
 macro_rules! list {
@@ -85,7 +90,7 @@ mod rt;
 mod servers;
 pub use ext::SchedExt;
 pub use fair_balance::FairBalance;
-pub use kernel::KernelVersion;
+pub use kernel::{KernelError, KernelErrorReason, KernelVersion};
 pub use limits::{BandwidthControl, Throttle};
 pub use load::{CgroupMode, FairHierarchy, LoadTracking};
 pub use protection::{LagLimit, SliceProtection};
@@ -227,8 +232,18 @@ pub struct Setting {
     pub values: &'static str,
     /// The key behind which traces have it, if that is not its place in the table.
     after: Option<&'static str>,
+    /// The changes of kernels that change its value, the earliest first.
+    pub changes: &'static [Change],
     show: fn(&Settings) -> String,
     read: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+impl Setting {
+    /// Returns its value as text.
+    #[must_use]
+    pub fn value(&self, settings: &Settings) -> String {
+        (self.show)(settings)
+    }
 }
 
 impl fmt::Debug for Setting {
@@ -304,6 +319,27 @@ impl Settings {
             core::iter::once(setting).chain(Self::TABLE.iter().filter(behind))
         });
         in_order.map(|setting| (setting.key, (setting.show)(self)))
+    }
+
+    /// Returns the value of a setting in kernels of kernel.org: at first, and since each change.
+    #[must_use]
+    pub fn history(setting: &Setting) -> alloc::vec::Vec<(Option<Change>, String)> {
+        let since = |change: &Change| (Some(*change), (setting.show)(&KernelVersion::mainline(change.release)));
+        let first = (None, (setting.show)(&table::preset(&|_| false)));
+        core::iter::once(first).chain(setting.changes.iter().map(since)).collect()
+    }
+
+    /// Returns the settings that a commit changes.
+    pub fn changed_by(commit: &str) -> impl Iterator<Item = &'static Setting> + '_ {
+        let is_it = move |change: &Change| change.commit == Some(commit);
+        Self::TABLE.iter().filter(move |setting| setting.changes.iter().any(is_it))
+    }
+
+    /// Returns the change of a commit that a setting names.
+    #[must_use]
+    pub fn change(commit: &str) -> Option<Change> {
+        let mut changes = Self::TABLE.iter().flat_map(|setting| setting.changes);
+        changes.find(|change| change.commit == Some(commit)).copied()
     }
 
     /// Returns the known key that is most similar to `key`, if any is within three edits.

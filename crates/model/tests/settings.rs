@@ -1,8 +1,8 @@
 //! Every setting as users and traces see it, compared with a recorded text: names, meanings,
-//! values, the steps of the presets, refusals, and the order in traces.
+//! values, the releases that changed them, refusals, and the order in traces.
 
 use std::fmt::Write as _;
-use zerolag_model::{KernelVersion, Settings};
+use zerolag_model::Settings;
 
 const RECORDED: &str = include_str!("data/settings.txt");
 
@@ -11,19 +11,11 @@ const TEXTS: [&str; 5] = ["x", "0", "18446744073709551615", "1844674407370955161
 
 fn describe() -> String {
     let mut text = String::new();
-    let presets: Vec<Vec<String>> = KernelVersion::ALL
-        .iter()
-        .map(|version| version.settings().entries().map(|(_, value)| value).collect())
-        .collect();
     for (row, setting) in Settings::TABLE.iter().enumerate() {
         writeln!(text, "{}: {} ({})", setting.name, setting.doc, setting.values).expect("a string takes everything");
-        let mut before = None;
-        for (version, values) in KernelVersion::ALL.iter().zip(&presets) {
-            let value = &values[row];
-            if before != Some(value) {
-                writeln!(text, "  {version} `{value}`").expect("a string takes everything");
-            }
-            before = Some(value);
+        for (change, value) in Settings::history(setting) {
+            let since = change.map_or_else(|| "at first".to_owned(), |change| change.to_string());
+            writeln!(text, "  {since} `{value}`").expect("a string takes everything");
         }
         for wrong in TEXTS {
             let mut settings = Settings::default();

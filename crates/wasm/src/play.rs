@@ -194,7 +194,7 @@ pub fn report(name: &str, bytes: &[u8]) -> Value {
 /// Returns the version, the kernels, the keys of settings, and the grammar of scenarios.
 #[must_use]
 pub fn about() -> Value {
-    let kernels: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
+    let kernels = KernelVersion::NAMES;
     let settings: Vec<&str> = KernelVersion::default().settings().recorded().map(|(key, _)| key).collect();
     let schema: Value = serde_json::from_str(&json_schema()).unwrap_or_default();
     json!({ "version": zerolag::VERSION, "kernels": kernels, "default": KernelVersion::default().name(), "settings": settings,

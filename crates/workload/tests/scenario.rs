@@ -290,6 +290,10 @@ fn each_mistake_is_named_with_what_would_be_right() {
             "s.toml:1:10: error: `kernel` is a string: 6.12 as a number could not tell 6.1 from 6.10\n  help: write kernel = \"6.12\"",
         ),
         (
+            "kernel = \"v6.12\"",
+            "s.toml:1:10: error: kernel \"v6.12\" is no release (6.16, 6.12.85) or distribution's kernel (rhel-9.4)\n  help: did you mean \"6.12\"?",
+        ),
+        (
             "duration = 10",
             "s.toml:1:12: error: `duration` = 10 has no unit\n  help: write \"10ms\", or ns, us, s, m, h",
         ),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
 use std::sync::Arc;
-use zerolag_model::settings::{Fault, Release, Setting};
+use zerolag_model::settings::{Fault, Setting};
 use zerolag_model::{KernelVersion, Settings};
 use zerolag_report::frame::{Frame, Values};
 
@@ -21,8 +21,10 @@ struct KernelSettings {
     #[schemars(extend("const" = SCHEMA))]
     schema: &'static str,
     /// The kernel.
-    kernel: &'static str,
-    /// All kernels.
+    kernel: String,
+    /// What is approximate about the kernel, a sentence each.
+    approximate: Vec<String>,
+    /// All presets. Other kernels can be named too, by their release.
     kernels: Vec<&'static str>,
     /// The settings, in the order of the table.
     settings: Vec<KernelSetting>,
@@ -40,15 +42,17 @@ struct KnownFault {
     /// What goes wrong.
     effect: &'static str,
     /// The release that began it.
-    since: &'static str,
+    since: String,
     /// The commit that began it; null if it came with its mechanism.
     since_commit: Option<&'static str>,
     /// The release with the fix; null if it is not fixed.
-    fixed: Option<&'static str>,
+    fixed: Option<String>,
     /// The commit of the fix.
     fixed_commit: Option<&'static str>,
+    /// The first stable releases and distributions that are known to have the fix as a backport.
+    fixed_backports: Vec<String>,
     /// The presets that have it.
-    presets: Vec<&'static str>,
+    presets: Vec<String>,
     /// Whether the shown kernel has it.
     has: bool,
     /// The spec that shows it, below `specs/`.
@@ -71,7 +75,7 @@ struct KernelSetting {
 }
 
 fn kernels() -> Vec<&'static str> {
-    KernelVersion::ALL.iter().map(|version| version.name()).collect()
+    KernelVersion::NAMES.to_vec()
 }
 
 /// Returns the settings of a kernel as text, a line each.
@@ -84,12 +88,13 @@ pub fn text(kernel: KernelVersion) -> String {
     let rows: Vec<_> = settings.entries().collect();
     let keys = rows.iter().map(|(row, _)| row.name.len()).max().unwrap_or(0);
     let values = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
-    let mut text = format!("kernel {kernel}\n\n{:keys$}  {:values$}  meaning (values)\n", "key", "value");
+    let about: String = kernel.remarks().iter().map(|remark| format!("approximate: {remark}\n")).collect();
+    let mut text = format!("kernel {kernel}\n{about}\n{:keys$}  {:values$}  meaning (values)\n", "key", "value");
     for (row, value) in rows {
         writeln!(text, "{:keys$}  {value:values$}  {} ({})", row.name, row.doc, row.values)
             .expect("invariant: a string takes everything");
     }
-    writeln!(text, "\nkernels: {}", kernels().join(", ")).expect("invariant: a string takes everything");
+    writeln!(text, "\npresets: {}", kernels().join(", ")).expect("invariant: a string takes everything");
     text
 }
 
@@ -111,20 +116,27 @@ pub fn faults_text_of(kernel: KernelVersion) -> String {
 
 /// Returns what is known of a bug.
 fn paragraph(fault: &Fault) -> String {
-    let release = |release: Release| match release.commit {
-        Some(commit) => format!("{} ({commit})", release.version),
-        None => release.version.to_owned(),
+    let fixed = match (fault.fixed(), backports(fault).join(", ")) {
+        (None, _) => "not fixed".to_owned(),
+        (Some(fixed), backports) if backports.is_empty() => format!("fixed in {fixed}"),
+        (Some(fixed), backports) => format!("fixed in {fixed}, {backports}"),
     };
-    let fixed = fault.fixed.map_or_else(|| "not fixed".to_owned(), |fixed| format!("fixed in {}", release(fixed)));
-    let presets: Vec<&str> = fault.presets().iter().map(|preset| preset.name()).collect();
-    let since = fault.since.version;
-    let presets = match (presets.is_empty(), fault.fixed) {
-        (false, _) => format!("presets with it: {}", presets.join(" ")),
-        (true, Some(fixed)) => format!("no preset: only in releases from {since} to before {}", fixed.version),
-        (true, None) => format!("no preset: only in releases since {since}"),
+    let presets = match names(&fault.presets()) {
+        presets if presets.is_empty() => "in no preset, but in releases between".to_owned(),
+        presets => format!("presets with it: {}", presets.join(" ")),
     };
-    let (name, effect, since, spec) = (fault.name(), fault.effect, release(fault.since), fault.spec);
+    let (name, effect, since, spec) = (fault.name(), fault.effect, fault.since(), fault.spec);
     format!("{name}\n    {effect}\n    since {since}, {fixed}; {presets}\n    specs/{spec}\n")
+}
+
+fn names(kernels: &[KernelVersion]) -> Vec<String> {
+    kernels.iter().copied().map(KernelVersion::name).collect()
+}
+
+/// Returns the first kernels that are known to have the fix of a bug as a backport.
+fn backports(fault: &Fault) -> Vec<String> {
+    let commit = fault.fixed().and_then(|fixed| fixed.commit);
+    commit.map(|commit| names(&KernelVersion::first_with(commit))).unwrap_or_default()
 }
 
 fn faults(kernel: KernelVersion) -> Vec<KnownFault> {
@@ -133,11 +145,12 @@ fn faults(kernel: KernelVersion) -> Vec<KnownFault> {
         key: fault.setting,
         wrong: fault.wrong,
         effect: fault.effect,
-        since: fault.since.version,
-        since_commit: fault.since.commit,
-        fixed: fault.fixed.map(|fixed| fixed.version),
-        fixed_commit: fault.fixed.and_then(|fixed| fixed.commit),
-        presets: fault.presets().iter().map(|preset| preset.name()).collect(),
+        since: fault.since().release.to_string(),
+        since_commit: fault.since().commit,
+        fixed: fault.fixed().map(|fixed| fixed.release.to_string()),
+        fixed_commit: fault.fixed().and_then(|fixed| fixed.commit),
+        fixed_backports: backports(fault),
+        presets: names(&fault.presets()),
         has: fault.is_in(kernel, &settings),
         spec: fault.spec,
     };
@@ -177,6 +190,7 @@ pub fn json(kernel: KernelVersion) -> String {
     document::text(&KernelSettings {
         schema: SCHEMA,
         kernel: kernel.name(),
+        approximate: kernel.remarks(),
         kernels: kernels(),
         settings: data(kernel),
         faults: faults(kernel),

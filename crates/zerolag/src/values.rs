@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use std::path::Path;
-use zerolag_model::settings::nearest;
+use zerolag_model::settings::{KernelError, nearest};
 use zerolag_model::{CpuMask, Duration, KernelVersion, Topology};
 use zerolag_sim::Costs;
 use zerolag_workload::random::MAX_TIME;
@@ -62,14 +62,14 @@ pub fn machine(text: &str) -> Result<Topology, String> {
     }
 }
 
-/// Reads the version of a kernel.
+/// Reads a kernel: a preset, any release, stable release or distribution's kernel that is known.
 ///
 /// # Errors
-/// The known versions.
+/// The reason, and the likely intended kernel or the presets.
 pub fn kernel(text: &str) -> Result<KernelVersion, String> {
-    KernelVersion::from_name(text).ok_or_else(|| {
-        let known: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
-        format!("known are {}", known.join(", "))
+    text.parse().map_err(|error: KernelError| match error.near {
+        Some(near) => format!("it {}; did you mean `{near}`?", error.reason),
+        None => format!("it {}; presets are {}", error.reason, KernelVersion::NAMES.join(", ")),
     })
 }
 

@@ -69,8 +69,8 @@ impl Variation {
     fn read_pair(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "kernel" => {
-                let known = KernelVersion::from_name(value).ok_or_else(|| format!("unknown kernel `{value}`"))?;
-                self.kernel = Some(known);
+                let known = value.parse::<KernelVersion>();
+                self.kernel = Some(known.map_err(|error| error.to_string())?);
             }
             "cpus" => {
                 let cpus = value.parse().map_err(|_| format!("`cpus`: `{value}` is not a number"))?;

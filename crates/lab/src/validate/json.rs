@@ -27,7 +27,7 @@ struct ValidatedCase<'a> {
     /// The case, with the difference from other recordings of the same kernel.
     case: String,
     /// The recorded kernel.
-    kernel: &'static str,
+    kernel: String,
     /// The recorded machine.
     on: &'a str,
     /// Whether all figures are within their bands.
@@ -135,7 +135,7 @@ struct LiveCase<'a> {
     /// Its name.
     case: &'a str,
     /// The simulated kernel.
-    kernel: &'static str,
+    kernel: String,
     /// The number of CPUs of the workload.
     cpus: u32,
     /// The largest share of the CPUs that other programs used.

@@ -138,7 +138,7 @@ pub fn run_live(
 ) -> Result<Vec<LiveComparison>, ValidateError> {
     let host = Host::look();
     let kernel = KernelVersion::of_release(&host.release).unwrap_or_default();
-    let variants = variants(case, kernel);
+    let variants = variants(case, kernel.preset());
     let one = |recording: Option<&Recording>| run_variant(case, recording, &host, options, interrupted);
     if variants.is_empty() {
         Ok(vec![one(None)?])
@@ -289,7 +289,7 @@ fn simulate(
     let path = &case.workload;
     let plan = Plan::on_kernel(scenario, Some(kernel)).map_err(|error| ValidateError::Plan(path.clone(), error))?;
     let mut plan = plan.for_duration(options.duration);
-    if let Some(recording) = recording.filter(|recording| recording.kernel == kernel) {
+    if let Some(recording) = recording.filter(|recording| recording.kernel == kernel.preset()) {
         for (key, value) in &recording.settings {
             let set = plan.config.settings.set(key, value);
             set.map_err(|error| ValidateError::Plan(path.clone(), PlanError::Setting(error)))?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use zerolag::page::Shown;
 use zerolag_model::KernelVersion;
+use zerolag_model::settings::Release;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table, Titled};
 
@@ -26,7 +27,7 @@ fn table(comparisons: &[Comparison]) -> Table {
     let mut table = Table::new(&columns);
     for (comparison, figure) in figures(comparisons) {
         table.push(
-            [comparison.name(), comparison.recording.kernel.name().to_owned(), figure.name.clone()]
+            [comparison.name(), comparison.recording.kernel.name(), figure.name.clone()]
                 .into_iter()
                 .chain(values(figure))
                 .chain([if figure.is_inside() { String::new() } else { "outside".to_owned() }]),
@@ -86,7 +87,7 @@ fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
         let points = of(*kernel).filter(|(_, figure)| is_share(figure));
         let (points, spread): (Vec<_>, Vec<_>) =
             points.map(|(_, figure)| ((figure.recorded.mean, figure.ours), figure.range())).unzip();
-        shares = shares.with_spread(kernel.name(), Mark::Points, points, spread);
+        shares = shares.with_spread(&kernel.name(), Mark::Points, points, spread);
         let used = of(*kernel).filter(|(_, figure)| figure.allowed() > 0.0);
         let mut used: Vec<f64> = used.map(|(_, figure)| figure.error().abs() / figure.allowed() * 100.0).collect();
         used.sort_by(f64::total_cmp);
@@ -94,7 +95,7 @@ fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
         let steps = used.iter().enumerate().map(|(at, error)| (*error, (at + 1) as f64 / count * 100.0));
         let mut steps: Vec<(f64, f64)> = steps.take_while(|(error, _)| *error <= ERRORS_TO).collect();
         steps.extend(steps.last().map(|last| (ERRORS_TO, last.1)));
-        errors = errors.with(kernel.name(), Mark::Steps, steps);
+        errors = errors.with(&kernel.name(), Mark::Steps, steps);
     }
     let values = shares.series.iter().flat_map(|one| &one.points).flat_map(|(x, y)| [*x, *y]);
     let most = values.fold(0.0, f64::max);
@@ -207,12 +208,11 @@ const NEAR: f64 = 0.5;
 /// from the takes is counted too, of our mean and of each of our runs: by the second a simulation
 /// gains nothing if its runs differ more than takes.
 fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
-    let mut rows: BTreeMap<(&str, usize, Option<usize>, &str), Beside> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, usize, Release, String), Beside> = BTreeMap::new();
     let mut sums: BTreeMap<usize, Beside> = BTreeMap::new();
     for (one, figure) in figures(comparisons).filter(|(one, figure)| one.has_takes() && is_share(figure)) {
         let cpus = one.recording.machine.nr_cpus();
-        let kernel = KernelVersion::ALL.iter().position(|kernel| *kernel == one.recording.kernel);
-        let row = (one.set.as_str(), cpus, kernel, series(&one.recording));
+        let row = (one.set.as_str(), cpus, one.recording.kernel.release(), series(&one.recording));
         for counts in [rows.entry(row).or_default(), sums.entry(cpus).or_default()] {
             counts.add(figure);
         }
@@ -230,7 +230,7 @@ fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
         );
     };
     for ((set, cpus, _, series), counts) in rows {
-        row(set, cpus, series, counts);
+        row(set, cpus, &series, counts);
     }
     sums.into_iter().for_each(|(cpus, counts)| row("all", cpus, "all", counts));
     text.push('\n');
@@ -238,9 +238,10 @@ fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
 
 /// Returns the recorded kernel: that of the preset, unless the machine's name begins with another
 /// one (`7.3-rt, 1 virtual CPU`).
-fn series(recording: &Recording) -> &str {
+fn series(recording: &Recording) -> String {
     let other = recording.on.split_once(", ").map(|(series, _)| series);
-    other.filter(|series| series.starts_with(|first: char| first.is_ascii_digit())).unwrap_or(recording.kernel.name())
+    let other = other.filter(|series| series.starts_with(|first: char| first.is_ascii_digit()));
+    other.map_or_else(|| recording.kernel.name(), ToOwned::to_owned)
 }
 
 /// Counts of shares.

@@ -4,7 +4,7 @@ use super::table::{Entry, Item, Table, kind, leaves, span};
 use super::tree::Value;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
-use zerolag_model::settings::SettingError;
+use zerolag_model::settings::{KernelError, SettingError};
 use zerolag_model::{KernelVersion, MAX_CPUS, Settings, Topology};
 
 pub(super) const KEYS: [&str; 6] = ["cpus", "sockets", "llcs_per_socket", "cores_per_llc", "smt", "capacities"];
@@ -60,8 +60,7 @@ fn capacities(entry: Entry<'_, '_>, report: &mut Report) -> Option<Vec<u16>> {
 
 /// Reads `kernel`.
 pub(super) fn kernel(entry: Entry<'_, '_>, report: &mut Report) -> Option<KernelVersion> {
-    let known: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
-    let help = format!("known are {}", known.join(", "));
+    let presets = || format!("presets are {}", KernelVersion::NAMES.join(", "));
     let text = match entry.item.get_ref() {
         Value::String(text) => text,
         Value::Float(number) => {
@@ -70,15 +69,15 @@ pub(super) fn kernel(entry: Entry<'_, '_>, report: &mut Report) -> Option<Kernel
             return None;
         }
         other => {
-            report.error_help(span(entry.item), format!("`kernel` is a string, not {}", kind(other)), help);
+            report.error_help(span(entry.item), format!("`kernel` is a string, not {}", kind(other)), presets());
             return None;
         }
     };
-    let version = KernelVersion::from_name(text);
-    if version.is_none() {
-        report.error_help(span(entry.item), format!("kernel \"{text}\" has no preset"), help);
-    }
-    version
+    let refuse = |error: KernelError| {
+        let help = error.near.map_or_else(presets, |near| format!("did you mean \"{near}\"?"));
+        report.error_help(span(entry.item), format!("kernel \"{text}\" {}", error.reason), help);
+    };
+    text.parse().map_err(refuse).ok()
 }
 
 /// Reads `[settings]`: checks each key and value against the settings of the kernel, and CPUs

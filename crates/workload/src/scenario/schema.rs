@@ -9,7 +9,7 @@
 use super::{change, interrupt, machine, origin, pause, pool, server, service, shared, step, task, times};
 use serde_json::{Map, Value, json};
 use zerolag_model::figure::Figure;
-use zerolag_model::{DlFlags, KernelVersion, MAX_CPUS, Policy};
+use zerolag_model::{DlFlags, MAX_CPUS, Policy};
 
 /// Returns the schema, with indentation and a line break at the end.
 #[must_use]
@@ -52,6 +52,9 @@ fn one_of(words: &[&str]) -> Value {
     json!({ "anyOf": [{ "enum": words }, parameter()] })
 }
 
+/// A release, a stable release, or a distribution's kernel.
+const KERNEL: &str = "^([0-9]+\\.[0-9]+(\\.[0-9]+)?|rhel-[0-9]+\\.[0-9]+)$";
+
 /// Any value may be a parameter.
 fn parameter() -> Value {
     json!({ "type": "string", "pattern": "\\$\\{" })
@@ -80,13 +83,12 @@ fn flat_or_nested() -> Value {
 }
 
 fn root(key: &str) -> Value {
-    let kernels: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
     match key {
         "include" => json!({ "type": "array", "items": string() }),
         "parameters" => {
             json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })
         }
-        "kernel" => one_of(&kernels),
+        "kernel" => json!({ "anyOf": [{ "type": "string", "pattern": KERNEL }, parameter()] }),
         "duration" => defined("time"),
         "seed" => defined("count"),
         "costs" => string(),

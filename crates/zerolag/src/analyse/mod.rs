@@ -292,7 +292,7 @@ pub struct Analysis {
     /// What bounds assume and the workload breaks.
     pub broken: Vec<Broken>,
     /// The simulated kernel.
-    pub kernel: &'static str,
+    pub kernel: String,
     /// The number of CPUs.
     pub nr_cpus: usize,
     /// Runs.

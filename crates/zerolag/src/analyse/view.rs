@@ -200,7 +200,7 @@ impl Analysis {
         });
         document::value(&Bounds {
             schema: SCHEMA,
-            kernel: self.kernel,
+            kernel: &self.kernel,
             cpus: self.nr_cpus,
             runs: self.runs,
             seed: self.seed,

@@ -18,7 +18,7 @@ struct Imported<'a> {
     #[schemars(extend("const" = SCHEMA))]
     schema: &'static str,
     /// The kernel preset of the scenario.
-    kernel: &'static str,
+    kernel: String,
     /// The number of tasks of the trace that the scenario has.
     tasks: usize,
     /// The number of events that the recorder lost.

@@ -147,7 +147,7 @@ fn a_real_recording_is_repeated() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data/build-2cpu.perf.data.gz");
     let trace = zerolag_trace::open(std::path::Path::new(path)).expect("a recording");
     let import = import(&trace, "build", &Options::default());
-    assert_eq!(import.kernel.name(), "6.18");
+    assert_eq!(import.kernel.name(), "6.18.44");
     let base = base_error(&trace, &import).expect("a scenario");
     let (all, apart) = base.run();
     assert!(apart.as_nanos() * 100 <= all.as_nanos() * 5, "CPU time: at most 5 % apart\n{base}");

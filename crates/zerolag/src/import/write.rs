@@ -121,7 +121,7 @@ pub(super) fn head(
     if !gaps.is_empty() {
         writeln!(out, "# Events were lost in {} gaps: demands and wakeups there are guesses.", gaps.len())?;
     }
-    writeln!(out, "kernel = {}", quoted(kernel.name()))?;
+    writeln!(out, "kernel = {}", quoted(&kernel.name()))?;
     writeln!(out, "duration = {}", time(trace.meta.end.since(trace.meta.start)))
 }
 

@@ -169,8 +169,8 @@ fn settings(meta: &Meta, kernel: Option<KernelVersion>) -> Section {
         meta.settings.iter().partition(|(key, value)| of_kernel(key).is_some_and(|usual| usual != value));
     let text = match (kernel, changed.len()) {
         (None, _) => String::new(),
-        (Some(kernel), 0) => format!("All are those of {}.", kernel.name()),
-        (Some(kernel), n) => format!("{n} differ from those of {}; they come first.", kernel.name()),
+        (Some(kernel), 0) => format!("All are those of {kernel}."),
+        (Some(kernel), n) => format!("{n} differ from those of {kernel}; they come first."),
     };
     let changed = changed.into_iter().map(|(key, value)| {
         let usual = of_kernel(key).cloned().unwrap_or_default();

@@ -164,8 +164,18 @@ pub enum Note {
         /// The limit now.
         now_milli: u64,
     },
+    /// The kernel is no preset, and something about it is approximate.
+    Kernel(KernelVersion),
     /// The tasks loop forever and no duration is given: [`DEFAULT_DURATION`] is simulated.
     DefaultDuration,
+}
+
+impl Note {
+    /// Returns the note about a kernel, if it is no preset and something about it is approximate.
+    #[must_use]
+    pub fn of_kernel(kernel: KernelVersion) -> Option<Self> {
+        (!kernel.is_preset() && !kernel.remarks().is_empty()).then_some(Self::Kernel(kernel))
+    }
 }
 
 impl fmt::Display for Note {
@@ -177,6 +187,7 @@ impl fmt::Display for Note {
                 "cpuset `{cpuset}`: root invalid (partition config conflicts with housekeeping setup): it has isolated CPUs"
             ),
             Self::Unused(unused) => fmt::Display::fmt(unused, f),
+            Self::Kernel(kernel) => write!(f, "kernel {kernel}: {}", kernel.remarks().join("; ")),
             Self::QuotaKept { group, before_milli, now_milli } => {
                 let (before, now) = (milli_text(*before_milli), milli_text(*now_milli));
                 write!(
@@ -376,6 +387,7 @@ impl Simulation {
             None => {}
         }
         let mut notes = Vec::new();
+        notes.extend(Note::of_kernel(plan.kernel));
         let mut program: Option<Program> = None;
         if let Some(manifest) = &self.manifest {
             let unused = manifest.apply(program.get_or_insert_with(|| (*plan.program).clone()))?;
@@ -590,7 +602,7 @@ mod tests {
         let set = simulation(HOG).set("cpu.max", "70000 100000").set("kernel", "5.15").set("cpus", 3).set("seed", 7);
         let plan = set.set("hz", 100).plan().expect("all exist").plan;
         assert_eq!(plan.program.groups[0].max.to_string(), "70000 100000");
-        assert_eq!((plan.kernel.name(), plan.config.topology.nr_cpus(), plan.config.seed), ("5.15", 3, 7));
+        assert_eq!((plan.kernel, plan.config.topology.nr_cpus(), plan.config.seed), (KernelVersion::V5_15, 3, 7));
         assert!(plan.config.settings.recorded().any(|(key, value)| key == "hz" && value == "100"));
     }
 

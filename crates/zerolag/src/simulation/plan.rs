@@ -148,7 +148,7 @@ impl Plan {
     pub fn meta(&self) -> Meta {
         let mut meta = Meta::new(Source::Simulation, zerolag_trace::Machine::Known(self.config.topology.clone()));
         meta.seed = Some(self.config.seed);
-        self.kernel.name().clone_into(&mut meta.kernel);
+        meta.kernel = self.kernel.name();
         meta.costs.clone_from(&self.config.costs.name);
         meta.settings = self.config.settings.recorded().map(|(key, value)| (key.to_owned(), value)).collect();
         // Not a setting, but what one depends on: monitors look at it.

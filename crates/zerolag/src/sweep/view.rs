@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use zerolag_model::Duration;
+use zerolag_model::{Duration, KernelVersion};
 use zerolag_report::figure::Amount;
 use zerolag_report::frame::{Frame, Values, csv};
 use zerolag_report::plot::{self, Mark, Plot};
@@ -386,9 +386,8 @@ fn x_axis(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
 
 /// Returns an axis of kernels, the oldest first. As decimals 5.15 would be older than 5.4.
 fn versions(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
-    let parts = |value: &str| value.split('.').map(|part| part.parse::<u64>().unwrap_or(u64::MAX)).collect::<Vec<_>>();
     let mut sorted: Vec<&str> = values.iter().map(String::as_str).collect();
-    sorted.sort_by_key(|value| (parts(value), *value));
+    sorted.sort_by_key(|value| (KernelVersion::from_name(value), *value));
     let place = |value: &String| sorted.iter().position(|other| other == value).unwrap_or_default() as f64;
     (plot::Axis::categories(key, &sorted), values.iter().map(place).collect())
 }
@@ -400,6 +399,10 @@ mod tests {
     #[test]
     fn kernels_are_in_order_of_version() {
         let values = ["6.12", "5.4", "6.1", "5.15"].map(str::to_owned);
+        assert_eq!(
+            versions("kernel", &["6.12.85", "rhel-9.4", "6.12.9", "6.12"].map(str::to_owned)).1,
+            [3.0, 0.0, 2.0, 1.0]
+        );
         let (axis, places) = x_axis("kernel", &values);
         assert_eq!(axis.scale, plot::Scale::Categories(["5.4", "5.15", "6.1", "6.12"].map(str::to_owned).into()));
         assert_eq!(places, [3.0, 0.0, 2.0, 1.0]);

@@ -82,7 +82,7 @@ struct RtBalanceMode {
     /// The setting `rt_balance`.
     rt_balance: &'static str,
     /// The kernel.
-    kernel: &'static str,
+    kernel: String,
     /// The number of completed tests.
     tests: u64,
     /// The number of iterations.
@@ -188,7 +188,7 @@ impl Results {
         for (mode, found) in &self.modes {
             table.push([
                 mode.name().to_owned(),
-                mode.kernel().name().to_owned(),
+                mode.kernel().name(),
                 found.iterations.to_string(),
                 found.failures.to_string(),
                 found.failed_tests.to_string(),
