@@ -128,7 +128,8 @@ fn figures(py: Python<'_>, names: &[String]) -> PyResult<Vec<SweptFigure>> {
     let mut refuse = |name: &str, help: String| {
         wrong.push(ValueError::new("figures", name, format!("there is no figure `{name}`")).help(help));
     };
-    let found = names.iter().filter_map(|name| SweptFigure::parse(name).map_err(|help| refuse(name, help)).ok()).collect();
+    let found =
+        names.iter().filter_map(|name| SweptFigure::parse(name).map_err(|help| refuse(name, help)).ok()).collect();
     if wrong.is_empty() { Ok(found) } else { Err(raise(py, &Error::Values(wrong))) }
 }
 
