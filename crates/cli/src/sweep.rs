@@ -141,6 +141,7 @@ fn simulation(args: &Args, fixed: &[(String, String)]) -> Result<Simulation, Fai
     simulation_of(&args.workload, &run)
 }
 
+#[expect(clippy::too_many_lines, reason = "the steps of a sweep in their order; each can end the command")]
 fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     if axes.is_empty() {
         let help =

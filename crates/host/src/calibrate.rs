@@ -365,6 +365,7 @@ impl std::error::Error for CalibrateError {}
 /// # Errors
 /// The process may use no CPU, a thread cannot be created, the trace cannot be read, or the run was
 /// interrupted.
+#[expect(clippy::too_many_lines, reason = "the steps in their order; each uses results of earlier ones")]
 pub fn calibrate(
     noise: Noise,
     events: Option<&Path>,

@@ -263,6 +263,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         phase.group.map_or(Ok(()), |group| self.join(Some(group)))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per action")]
     fn act(&mut self, action: &Action) -> Go {
         let world = self.world;
         match action {

@@ -126,6 +126,7 @@ impl Metrics {
     }
 
     /// Follows a record.
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub fn observe(&mut self, record: &Record) {
         self.records += 1;
         self.last = self.last.max(record.at);

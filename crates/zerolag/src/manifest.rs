@@ -204,6 +204,7 @@ impl Node {
 }
 
 /// Reads all documents of a text.
+#[expect(clippy::too_many_lines, reason = "one arm per event of the parser")]
 fn documents(text: &str) -> Result<Vec<Rc<Node>>, Wrong> {
     struct Open {
         node: Node,

@@ -185,6 +185,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 }
 
 impl Monitor for Bandwidth {
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
             // The time until now is its old group's, at its old class.

@@ -206,6 +206,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 }
 
 impl Monitor for DlBandwidth {
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
             TraceEvent::Switch { prev, prev_state, .. } => {

@@ -9,6 +9,7 @@ use zerolag_sim::costs::ByDistance;
 impl Calibration {
     /// Returns the profile as the TOML that `--costs` reads, with the origin of each entry.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "one row per entry of the profile")]
     pub fn to_toml(&self) -> String {
         let costs = &self.costs;
         let fitted = |key: &str| self.compared.iter().find(|compared| compared.fitted.as_deref() == Some(key));

@@ -233,6 +233,7 @@ impl Case {
     /// # Errors
     /// It cannot be read, is not TOML, or has unknown or missing keys; with line and column where
     /// known.
+    #[expect(clippy::too_many_lines, reason = "every check of the file names its path, and ends the function")]
     pub fn read(path: &Path) -> Result<Self, CaseError> {
         let error = |says: String| CaseError { path: path.to_owned(), says };
         let text = std::fs::read_to_string(path).map_err(|io| error(format!("cannot be read: {io}")))?;

@@ -246,6 +246,7 @@ impl Programs {
         self.wake_each(kernel, cpu, next);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per action")]
     fn act(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, action: &Action) {
         // A task that has spun for a lock has passed this place, and looks.
         if kernel.is_in_syscall(task)

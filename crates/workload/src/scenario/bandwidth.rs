@@ -225,6 +225,7 @@ impl Reader<'_> {
 }
 
 impl<'k> Said<'k> {
+    #[expect(clippy::too_many_lines, reason = "one arm per key")]
     fn read(&mut self, leaf: &'k Leaf<'_, '_>, report: &mut Report) {
         let (key, item, at) = (&*leaf.path, leaf.item, leaf.span);
         match key {

@@ -197,6 +197,7 @@ impl Reader<'_> {
         mode == Mode::Kernel
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per step")]
     fn action(&mut self, entry: Entry<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>) -> Option<Action> {
         let Entry { key, item, .. } = entry;
         let time = |reader: &mut Self| times::dist(key, item, reader.report);

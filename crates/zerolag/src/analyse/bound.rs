@@ -29,18 +29,8 @@ pub(super) fn of(plan: &Plan) -> Analysis {
     }
     let Study { mut broken, sets, .. } = study;
     // What concerns no bound is not said.
-    let concerns = |broken: &Broken, task: &Modelled| {
-        let own = rank(task.attr);
-        let is_ranked = match broken.scope {
-            Scope::All => true,
-            Scope::From(rank) => own >= rank,
-            Scope::Deadline => own == 0,
-            Scope::RealTime => own > 0 && own < FAIR,
-        };
-        is_ranked && broken.mask.as_ref().is_none_or(|mask| mask.intersects(&task.mask))
-    };
     let has_bound = |of: usize| tasks[of].task.is_ok() && matches!(found[of], Some(Ok(_)));
-    broken.retain(|broken| (0..tasks.len()).any(|of| has_bound(of) && concerns(broken, &tasks[of])));
+    broken.retain(|broken| (0..tasks.len()).any(|of| has_bound(of) && broken.concerns(&tasks[of])));
     let row = |(task, bound): (&Modelled, Option<Found>)| {
         let known = task.task.as_ref().ok();
         let bound = match (&task.task, bound) {
@@ -48,7 +38,7 @@ pub(super) fn of(plan: &Plan) -> Analysis {
             (Ok(_), bound) => bound.unwrap_or_else(|| Err("no analysis for its class".to_owned())),
         };
         let breaks = match &bound {
-            Ok(_) => (0..broken.len()).filter(|at| concerns(&broken[*at], task)).collect(),
+            Ok(_) => (0..broken.len()).filter(|at| broken[*at].concerns(task)).collect(),
             Err(_) => Vec::new(),
         };
         let period = known.map(Sporadic::period).filter(|period| *period < Sporadic::LONGEST);
@@ -86,6 +76,20 @@ pub(super) fn of(plan: &Plan) -> Analysis {
         runs: 0,
         seed: plan.config.seed,
         duration: plan.config.duration,
+    }
+}
+
+impl Broken {
+    /// Returns whether it concerns the bound of a task.
+    fn concerns(&self, task: &Modelled) -> bool {
+        let own = rank(task.attr);
+        let is_ranked = match self.scope {
+            Scope::All => true,
+            Scope::From(rank) => own >= rank,
+            Scope::Deadline => own == 0,
+            Scope::RealTime => own > 0 && own < FAIR,
+        };
+        is_ranked && self.mask.as_ref().is_none_or(|mask| mask.intersects(&task.mask))
     }
 }
 
@@ -295,6 +299,7 @@ impl Study<'_> {
     }
 
     /// Returns the bounds of the deadline tasks of a set, in its order.
+    #[expect(clippy::too_many_lines, reason = "the tests for one CPU and for several share their input")]
     fn deadline_tasks(&mut self, set: &SharedCpus, servers: &[Sporadic]) -> Vec<Found> {
         if set.deadline.is_empty() {
             return Vec::new();

@@ -215,6 +215,7 @@ const fn times(time: Duration, count: u64) -> Duration {
 }
 
 impl Reader<'_> {
+    #[expect(clippy::too_many_lines, reason = "one arm per action")]
     fn read(&mut self, action: &Action) -> Result<(), NoModel> {
         let wait = |what: String| Err(NoModel::Depends(what));
         let name = |at: &ResourceId| self.program.resources[at.index()].name.to_string();

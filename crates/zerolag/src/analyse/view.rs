@@ -257,8 +257,9 @@ impl Analysis {
     }
 }
 
-impl fmt::Display for Analysis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Analysis {
+    /// Returns the table of the tasks.
+    fn table(&self) -> Table {
         let time = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), |time| Human(time).to_string());
         let mut table = Table::new(&[
             ("task", Align::Left),
@@ -301,7 +302,13 @@ impl fmt::Display for Analysis {
                 breaks.join(" "),
             ]);
         }
-        write!(f, "{table}")?;
+        table
+    }
+}
+
+impl fmt::Display for Analysis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.table())?;
         let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
         if self.runs > 0 {
             let each = self.duration.map_or_else(String::new, |duration| format!(" of {duration}"));

@@ -353,6 +353,7 @@ impl Simulation {
     ///
     /// # Errors
     /// Mistakes of the workload's text, or of values: all of one kind.
+    #[expect(clippy::too_many_lines, reason = "the steps, in their order, share the plan, its notes and the mistakes")]
     pub fn plan(&self) -> Result<Prepared, Error> {
         let mut wrong = Vec::new();
         let mut seed = self.seed;
