@@ -177,7 +177,7 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let is_over = server.abs_deadline <= now;
     let has_lapsed = is_over || server.overflows(now);
     if has_lapsed && server.is_deferred() && !is_over && wakeup.cuts(has_starved) {
-        server.cut(now);
+        server.trim_runtime(now);
         return enqueue(rq, cx, kind, since); // [8]
     }
     if has_lapsed {

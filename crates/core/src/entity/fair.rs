@@ -69,7 +69,8 @@ pub(crate) enum Standing {
     /// Before the ordinary entities of its queue: a task that must leave the kernel, or a group
     /// that contains one.
     Boosted,
-    /// A task that must leave the kernel. It is ordered by the algorithm; its groups are not cut.
+    /// A task that must leave the kernel. It is ordered by the algorithm; its groups are not
+    /// detached.
     Spared,
 }
 

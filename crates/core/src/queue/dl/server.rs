@@ -127,9 +127,9 @@ impl Server {
         dl::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
     }
 
-    /// Cuts the remaining runtime to the part that the bandwidth allows until the deadline:
+    /// Trims the remaining runtime to the part that the bandwidth allows until the deadline:
     /// `update_dl_revised_wakeup`.
-    pub(crate) fn cut(&mut self, now: Instant) {
+    pub(crate) fn trim_runtime(&mut self, now: Instant) {
         let ServerParams { runtime, period, .. } = self.params;
         let laxity = self.abs_deadline.since(now);
         self.runtime_left = laxity.mul_div_floor(runtime.as_nanos(), period.as_nanos()).to_signed();

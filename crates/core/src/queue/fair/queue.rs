@@ -41,7 +41,7 @@ pub(crate) struct Queue {
     /// The period since which nothing is queued, and what is published decays; 0 while something
     /// is queued.
     pub(crate) sleeps_since: u32,
-    /// The tasks queued here and below. Below a cut queue only boosted tasks count.
+    /// The tasks queued here and below. Below a detached queue only boosted tasks count.
     pub(crate) tally: Tally,
     /// The sum of the weights of all queued entities, including the current one.
     pub(crate) load: u64,
