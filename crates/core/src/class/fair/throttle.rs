@@ -162,7 +162,7 @@ fn reattach_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, tall
 }
 
 /// Puts a detached queue back into the hierarchy, for as long as a task below it is spared. It
-/// stays throttled: what its tasks use is a debt.
+/// stays throttled: the group owes the CPU time of its tasks, and repays it from its next quota.
 pub(crate) fn reattach_for_spared<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     if let Throttled::Detached(since) = rq.queue(q).bandwidth.throttled {
         let tally = rq.queue(q).tally;
