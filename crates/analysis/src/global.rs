@@ -65,7 +65,7 @@ fn search(tasks: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64, order: 
     let mut slacks = vec![Duration::ZERO; tasks.len()];
     let mut rounds = 0;
     loop {
-        let window = Window { tasks, above, slacks: &slacks, cpus: cpus.max(1), order };
+        let window = BusyWindow { tasks, above, slacks: &slacks, cpus: cpus.max(1), order };
         let bounds: Vec<Option<Duration>> = (0..tasks.len()).map(|of| window.response(of, &mut rounds)).collect();
         let slack = |(task, bound): (&Sporadic, &Option<Duration>)| {
             bound.map_or(Duration::ZERO, |bound| task.deadline().saturating_sub(bound))
@@ -78,7 +78,7 @@ fn search(tasks: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64, order: 
     }
 }
 
-struct Window<'a> {
+struct BusyWindow<'a> {
     tasks: &'a [Sporadic],
     above: &'a [(Sporadic, Duration)],
     slacks: &'a [Duration],
@@ -86,7 +86,7 @@ struct Window<'a> {
     order: Order<'a>,
 }
 
-impl Window<'_> {
+impl BusyWindow<'_> {
     fn response(&self, of: usize, rounds: &mut u32) -> Option<Duration> {
         let task = &self.tasks[of];
         let due = task.deadline().min(task.period());

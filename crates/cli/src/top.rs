@@ -63,11 +63,11 @@ struct Snapshot {
     runnable: u64,
     asleep: u64,
     stray_panics: u64,
-    groups: Vec<Group>,
+    groups: Vec<GroupDocument>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Group {
+struct GroupDocument {
     path: String,
     cpu_us: u64,
     lost_us: u64,
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Snapshot, Failure> {
 }
 
 /// The figures of a group between two documents.
-struct Row {
+struct GroupUsage {
     path: String,
     /// In thousandths of a CPU.
     cpu: u64,
@@ -143,10 +143,10 @@ struct Row {
     poll: Option<u64>,
 }
 
-impl Row {
-    fn of(before: Option<&Group>, now: &Group, elapsed_us: u64) -> Self {
-        let delta = |of: fn(&Group) -> u64| of(now).saturating_sub(before.map_or(0, of));
-        let rate = |of: fn(&Group) -> u64| thousandths(delta(of), elapsed_us);
+impl GroupUsage {
+    fn of(before: Option<&GroupDocument>, now: &GroupDocument, elapsed_us: u64) -> Self {
+        let delta = |of: fn(&GroupDocument) -> u64| of(now).saturating_sub(before.map_or(0, of));
+        let rate = |of: fn(&GroupDocument) -> u64| thousandths(delta(of), elapsed_us);
         let periods = delta(|group| group.periods);
         Self {
             path: now.path.clone(),
@@ -184,10 +184,10 @@ fn table(before: Option<&Snapshot>, now: &Snapshot, sort: Sort) -> String {
     // Another process can listen under the same name: its counters begin anew.
     let before = before.filter(|before| before.pid == now.pid && before.uptime_us < now.uptime_us);
     let elapsed = now.uptime_us - before.map_or(0, |before| before.uptime_us);
-    let known: BTreeMap<&str, &Group> =
+    let known: BTreeMap<&str, &GroupDocument> =
         before.iter().flat_map(|before| &before.groups).map(|group| (&*group.path, group)).collect();
     let mut rows: Vec<_> =
-        now.groups.iter().map(|group| Row::of(known.get(&*group.path).copied(), group, elapsed)).collect();
+        now.groups.iter().map(|group| GroupUsage::of(known.get(&*group.path).copied(), group, elapsed)).collect();
     match sort {
         Sort::Cpu => rows.sort_by(|one, other| other.cpu.cmp(&one.cpu).then_with(|| one.path.cmp(&other.path))),
         Sort::Throttled => rows.sort_by(|one, other| {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn snapshot(uptime_us: u64, groups: &[(&str, u64, Option<u64>, u64, u64)]) -> Snapshot {
-        let groups = groups.iter().map(|&(path, cpu_us, quota_us, periods, throttled_periods)| Group {
+        let groups = groups.iter().map(|&(path, cpu_us, quota_us, periods, throttled_periods)| GroupDocument {
             path: path.to_owned(),
             cpu_us,
             lost_us: 0,

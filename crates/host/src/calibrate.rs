@@ -106,12 +106,12 @@ struct Probe {
     name: String,
     kind: Kind,
     /// The entry that is fitted on it; `None` if the simulator predicts it.
-    fits: Option<Entry>,
+    fits: Option<CostEntry>,
 }
 
 /// A fitted entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Entry {
+enum CostEntry {
     ContextSwitch,
     WaitingCall,
     PipeIo,
@@ -124,7 +124,7 @@ enum Entry {
     IdleIpi(usize),
 }
 
-impl Entry {
+impl CostEntry {
     fn key(self) -> String {
         match self {
             Self::ContextSwitch => "context_switch".to_owned(),
@@ -151,17 +151,17 @@ fn probes(is_realtime: bool) -> Vec<Probe> {
     let us = Duration::from_micros;
     let probe = |name: &str, kind, fits| Probe { name: name.to_owned(), kind, fits };
     let each = us(1_000);
-    let handing_over = if is_realtime { Entry::WaitingCall } else { Entry::ContextSwitch };
+    let handing_over = if is_realtime { CostEntry::WaitingCall } else { CostEntry::ContextSwitch };
     let mut probes = vec![
         probe("handing over, one CPU", Kind::Handover(Way::OneCpu), Some(handing_over)),
-        probe("handing over by pipes, one CPU", Kind::Pipes, Some(Entry::PipeIo)),
-        probe("handing over, fair, one CPU", Kind::FairHandover, Some(Entry::QueuedWakeup)),
-        probe("FIFO timer, its CPU computes", Kind::Timer(Beside::Computes, each), Some(Entry::TimerLate)),
-        probe("FIFO wakeup, its CPU computes", Kind::Wakeup(Beside::Computes, each), Some(Entry::IpiLatency)),
-        probe("handing over, two CPUs", Kind::Handover(Way::TwoCpus), Some(Entry::IdleIpi(0))),
+        probe("handing over by pipes, one CPU", Kind::Pipes, Some(CostEntry::PipeIo)),
+        probe("handing over, fair, one CPU", Kind::FairHandover, Some(CostEntry::QueuedWakeup)),
+        probe("FIFO timer, its CPU computes", Kind::Timer(Beside::Computes, each), Some(CostEntry::TimerLate)),
+        probe("FIFO wakeup, its CPU computes", Kind::Wakeup(Beside::Computes, each), Some(CostEntry::IpiLatency)),
+        probe("handing over, two CPUs", Kind::Handover(Way::TwoCpus), Some(CostEntry::IdleIpi(0))),
     ];
     if is_realtime {
-        probes.insert(0, probe("yielding, one CPU", Kind::Yield, Some(Entry::ContextSwitch)));
+        probes.insert(0, probe("yielding, one CPU", Kind::Yield, Some(CostEntry::ContextSwitch)));
     }
     let idle = |period, exit, ipi| {
         [
@@ -170,7 +170,7 @@ fn probes(is_realtime: bool) -> Vec<Probe> {
         ]
     };
     for (state, period) in (1..).zip(FITTED) {
-        probes.extend(idle(period, Some(Entry::IdleExit(state)), Some(Entry::IdleIpi(state))));
+        probes.extend(idle(period, Some(CostEntry::IdleExit(state)), Some(CostEntry::IdleIpi(state))));
     }
     probes.push(probe("perf bench sched pipe, one CPU", Kind::Pipe(Way::OneCpu), None));
     probes.push(probe("perf bench sched pipe, two CPUs", Kind::Pipe(Way::TwoCpus), None));
@@ -444,7 +444,7 @@ pub fn calibrate(
     let mut compared = Vec::new();
     for (probe, Woken { samples, .. }, rounds) in measured {
         let simulated = Some(fit.simulate(&probe)?);
-        let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(Entry::key);
+        let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(CostEntry::key);
         compared.push(Compared { name: probe.name, fitted, host: samples, rounds, simulated });
     }
     let (mut late, mut standing) = (Vec::new(), Standing::default());
@@ -642,7 +642,7 @@ mod tests {
         fit.adjust_all(medians).expect("it runs");
         let compare = |probe: Probe| {
             let simulated = Some(fit.simulate(&probe).expect("it runs"));
-            let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(Entry::key);
+            let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(CostEntry::key);
             let host = vec![host(&probe, polls_below).as_nanos()];
             Compared { name: probe.name, fitted, rounds: host.clone(), host, simulated }
         };

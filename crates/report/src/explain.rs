@@ -169,7 +169,7 @@ pub struct Explanation {
     pub totals: BTreeMap<String, Duration>,
     /// The number of waits.
     pub count: u64,
-    names: Names,
+    names: TaskAndGroupNames,
 }
 
 /// Which waits to explain.
@@ -183,7 +183,7 @@ pub struct Options {
 
 /// Names of tasks and groups.
 #[derive(Clone, Debug, Default)]
-struct Names {
+struct TaskAndGroupNames {
     tasks: BTreeMap<TaskId, Arc<str>>,
     /// The thread ids of a kernel's recording, in order of task.
     tids: Vec<u32>,
@@ -250,7 +250,7 @@ impl Explainer {
                 waits: Vec::new(),
                 totals: BTreeMap::new(),
                 count: 0,
-                names: Names { tids, ..Names::default() },
+                names: TaskAndGroupNames { tids, ..TaskAndGroupNames::default() },
             },
         }
     }
@@ -501,7 +501,7 @@ impl Open {
     }
 }
 
-impl Names {
+impl TaskAndGroupNames {
     fn task(&self, task: TaskId) -> String {
         match (self.tasks.get(&task), self.tids.get(task.index())) {
             (None, _) => format!("task {task}"),

@@ -18,11 +18,11 @@ use zerolag_model::{Duration, GroupId, Instant, TaskId};
 /// Follows requests and sums their figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceSums {
-    services: BTreeMap<u32, Sums>,
+    services: BTreeMap<u32, ServiceTotals>,
 }
 
 #[derive(Clone, Debug)]
-struct Sums {
+struct ServiceTotals {
     name: Arc<str>,
     /// The group of the task that first took a request.
     group: Option<GroupId>,
@@ -78,8 +78,8 @@ impl ServiceSums {
         self.entry(queue).name = Arc::clone(name);
     }
 
-    fn entry(&mut self, queue: u32) -> &mut Sums {
-        self.services.entry(queue).or_insert_with(|| Sums {
+    fn entry(&mut self, queue: u32) -> &mut ServiceTotals {
+        self.services.entry(queue).or_insert_with(|| ServiceTotals {
             name: format!("queue {queue}").into(),
             group: None,
             arrived: 0,
@@ -136,7 +136,7 @@ impl ServiceSums {
 
     /// Returns the distributions of closed services, in order of the queues.
     pub(crate) fn buckets(&self) -> Vec<Bucket> {
-        let of = |sums: &Sums| {
+        let of = |sums: &ServiceTotals| {
             let latency = buckets::of("request_latency", &sums.name, None, &sums.latency.histogram);
             [latency, buckets::of("queued", &sums.name, None, &sums.queued.histogram)].concat()
         };
@@ -146,7 +146,7 @@ impl ServiceSums {
     /// Returns the figures of closed services, in order of the queues; `path_of` returns the path
     /// of a group.
     pub(crate) fn finish(self, path_of: impl Fn(GroupId) -> Option<Arc<str>>) -> Vec<ServiceSummary> {
-        let summary = |sums: Sums| ServiceSummary {
+        let summary = |sums: ServiceTotals| ServiceSummary {
             name: sums.name,
             group: sums.group.and_then(&path_of),
             arrived: sums.arrived,

@@ -96,7 +96,7 @@ pub fn timeline(trace: &Trace, window: Window) -> String {
         at = at.saturating_add(window.step);
     }
     let mut out = String::new();
-    let drawn = Drawn { window, columns, letters: &letters, replay: &replay };
+    let drawn = DrawnTimeline { window, columns, letters: &letters, replay: &replay };
     drawn.write(&mut out, &cpus, &tasks).expect("invariant: writing to a String cannot fail");
     out
 }
@@ -160,14 +160,14 @@ impl Letters {
 const MANY: char = '*';
 
 /// A complete timeline, ready to be written.
-struct Drawn<'a> {
+struct DrawnTimeline<'a> {
     window: Window,
     columns: usize,
     letters: &'a Letters,
     replay: &'a Replay,
 }
 
-impl Drawn<'_> {
+impl DrawnTimeline<'_> {
     fn write(
         &self,
         out: &mut String,

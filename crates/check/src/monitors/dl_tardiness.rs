@@ -57,7 +57,7 @@ struct DlTardiness {
     /// The longest overrun of a task.
     grain: Duration,
     servers: Servers,
-    jobs: IdTable<TaskId, Job>,
+    jobs: IdTable<TaskId, CurrentJob>,
     queued_servers: IdTable<CpuId, Option<QueuedServer>>,
     /// By the number of the root domain.
     domains: BTreeMap<u32, Domain>,
@@ -67,7 +67,7 @@ struct DlTardiness {
 
 /// The current job of a task.
 #[derive(Clone, Copy, Default)]
-struct Job {
+struct CurrentJob {
     deadline: Option<Instant>,
     is_throttled: bool,
     /// The domain in which the task is counted as wanting to run.
@@ -208,7 +208,8 @@ impl Monitor for DlTardiness {
 impl DlTardiness {
     /// A job ends at `at`, or was over by then: checks whether that was in time.
     fn judge(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
-        let Some(Job { deadline: Some(deadline), wants_in: Some(domain), .. }) = self.jobs.get(task).copied() else {
+        let Some(CurrentJob { deadline: Some(deadline), wants_in: Some(domain), .. }) = self.jobs.get(task).copied()
+        else {
             return;
         };
         if at <= deadline {

@@ -145,7 +145,7 @@ fn run(text: &str) -> Result<Judged, Judged> {
         let meta = plan.meta();
         let checker = matches!(checks, Checks::On).then(|| Checker::new(&meta, &Options::default()));
         let writer = TraceWriter::new(Hash::default(), &meta).map_err(refused)?;
-        let mut watch = Watch { writer, checker };
+        let mut watch = RunWatch { writer, checker };
         let mut machine = plan.build(Tracing::On).map_err(refused)?;
         if let Some(at) = split {
             machine.run_until(at, &mut watch);
@@ -210,12 +210,12 @@ enum Checks {
 }
 
 /// Writes a trace into a hash, and shows it to the monitors.
-struct Watch {
+struct RunWatch {
     writer: TraceWriter<Hash>,
     checker: Option<Checker>,
 }
 
-impl Sink for Watch {
+impl Sink for RunWatch {
     fn record(&mut self, record: &Record) {
         self.writer.push(record).expect("invariant: a hash takes every byte");
         if let Some(checker) = &mut self.checker {

@@ -238,7 +238,7 @@ impl Case {
     pub fn run(&self, seed: u64) -> ReadTimes {
         let mut machine = self.plan(seed).build(Tracing::On).expect("invariant: the scenario fits its machine");
         let done = Cell::new(0_u32);
-        let mut watch = Watch { times: ReadTimes::default(), limited: None, free: None, done: &done };
+        let mut watch = PageLockWatch { times: ReadTimes::default(), limited: None, free: None, done: &done };
         machine.run_with(
             &mut watch,
             |_, _| {
@@ -296,14 +296,14 @@ fn idle_states(name: &str) -> Vec<IdleState> {
 }
 
 /// Records the end of each reader.
-struct Watch<'c> {
+struct PageLockWatch<'c> {
     times: ReadTimes,
     limited: Option<zerolag_model::TaskId>,
     free: Option<zerolag_model::TaskId>,
     done: &'c Cell<u32>,
 }
 
-impl Sink for Watch<'_> {
+impl Sink for PageLockWatch<'_> {
     fn record(&mut self, record: &Record) {
         match &record.event {
             TraceEvent::TaskNew { task, name, .. } if &**name == "limited-0" => self.limited = Some(*task),

@@ -4,7 +4,7 @@
 //! line of three backticks. Every other fence, of more backticks or with another word, is prose up
 //! to its own end.
 
-use super::{Problem, Span};
+use super::{ByteRange, Problem};
 
 /// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub(super) struct Block<'a> {
     /// The text between the fences, including the end of its last line.
     pub(super) body: &'a str,
     /// Its position in the text.
-    pub(super) range: Span,
+    pub(super) range: ByteRange,
 }
 
 /// Returns the blocks of a text in order. O(text).

@@ -169,7 +169,7 @@ pub fn find(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// A run that has ended.
-struct Run {
+struct EndedRun {
     trace: Trace,
     outcome: Outcome,
     broken: Vec<(&'static str, String)>,
@@ -206,7 +206,7 @@ fn plan(name: &str, scenario: &Block<'_>, variation: &Variation) -> Result<Plan,
     Ok(plan)
 }
 
-fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<Run, String> {
+fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<EndedRun, String> {
     let mut machine = plan.build(Tracing::On).map_err(|error| error.to_string())?;
     let mut records = Vec::new();
     let outcome = machine.run(&mut records);
@@ -219,12 +219,12 @@ fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<Run, String> {
             broken.push((name, first));
         }
     }
-    Ok(Run { trace, outcome, broken })
+    Ok(EndedRun { trace, outcome, broken })
 }
 
 /// Returns the problems of a run, independent of its output: unexpected violations, missing
 /// expected ones, a bad end.
-fn judge(run: &Run, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
+fn judge(run: &EndedRun, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (monitor, first) in &run.broken {
         if !variation.violates.iter().any(|named| named == monitor) {
@@ -242,7 +242,7 @@ fn judge(run: &Run, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
     problems
 }
 
-fn render(run: &Run, kind: Kind, variation: &Variation) -> String {
+fn render(run: &EndedRun, kind: Kind, variation: &Variation) -> String {
     let from = variation.from.map_or(Instant::ZERO, |from| Instant::ZERO + from);
     let to = variation.to.map_or(run.outcome.end, |to| Instant::ZERO + to);
     match kind {
@@ -295,7 +295,7 @@ fn totals(trace: &Trace) -> String {
 }
 
 /// The byte range of a part of a text.
-type Span = Range<usize>;
+type ByteRange = Range<usize>;
 
 /// The default column of a timeline.
 const STEP: Duration = Duration::from_millis(1);

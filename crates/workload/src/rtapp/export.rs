@@ -143,7 +143,7 @@ impl Writer<'_> {
             if phase.affinity != AffinityChange::Keep {
                 affinity = phase.affinity.clone();
             }
-            let place = Place { current, affinity: &affinity, moves, restricted: task.affinity.is_some() };
+            let place = PhaseContext { current, affinity: &affinity, moves, restricted: task.affinity.is_some() };
             self.phase(task, phase, &place);
         }
         if comma.is_empty() {
@@ -152,7 +152,7 @@ impl Writer<'_> {
         self.out.push_str("\n\t\t\t}\n\t\t}");
     }
 
-    fn phase(&mut self, task: &TaskDef, phase: &Phase, place: &Place<'_>) {
+    fn phase(&mut self, task: &TaskDef, phase: &Phase, place: &PhaseContext<'_>) {
         let loops = match phase.loops {
             u64::MAX => -1,
             loops => self.int(loops, || format!("{loops} loops of phase {}", phase.name)),
@@ -384,7 +384,7 @@ impl Writer<'_> {
 }
 
 /// The state of a task when it enters a phase.
-struct Place<'a> {
+struct PhaseContext<'a> {
     current: SchedAttr,
     affinity: &'a AffinityChange,
     /// Whether any phase names CPUs.

@@ -81,7 +81,7 @@ enum Expect {
 
 /// An open array or object: its contents so far are the last of the parser's items or members.
 #[derive(Debug)]
-struct Frame<'a> {
+struct OpenValue<'a> {
     start: usize,
     expect: Expect,
     body: Body<'a>,
@@ -150,7 +150,7 @@ pub(crate) fn parse<'a>(text: &'a str, report: &mut Report) -> Option<Parsed<'a>
 struct Parser<'a, 'r> {
     text: &'a str,
     at: usize,
-    stack: Vec<Frame<'a>>,
+    stack: Vec<OpenValue<'a>>,
     /// Items of the open arrays, those of the innermost last.
     items: Vec<Node<'a>>,
     /// Members of the open objects, those of the innermost last.
@@ -283,7 +283,7 @@ impl<'a> Parser<'a, '_> {
                 false
             }
         };
-        if let Some(Frame { body: Body::Object { key: slot, .. }, .. }) = self.stack.last_mut() {
+        if let Some(OpenValue { body: Body::Object { key: slot, .. }, .. }) = self.stack.last_mut() {
             *slot = Some((key, key_span));
         }
         if missing { Ok(Some(Node { span: here, value: Value::Missing })) } else { self.value() }
@@ -310,7 +310,7 @@ impl<'a> Parser<'a, '_> {
                     b'{' => Body::Object { first: self.members.len(), key: None },
                     _ => Body::Array { first: self.items.len() },
                 };
-                self.stack.push(Frame { start, expect: Expect::ItemOrEnd, body });
+                self.stack.push(OpenValue { start, expect: Expect::ItemOrEnd, body });
                 self.at += 1;
                 return Ok(None);
             }

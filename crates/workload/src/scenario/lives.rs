@@ -31,7 +31,7 @@ enum What {
 
 /// The state of a group during the walk through time.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct GroupLife {
     is_there: bool,
     /// The time and position of its last creation or removal.
     last: Option<(Duration, Span)>,
@@ -84,11 +84,11 @@ impl Reader<'_> {
         let mut deeds = std::mem::take(&mut self.deeds);
         deeds.sort_by_key(|deed| deed.at);
         let program = &self.assembly.program;
-        let begin = |group| Seen { is_there: !program.comes_later(group), last: None };
-        let mut seen: Vec<Seen> = (0..program.groups.len()).map(begin).collect();
+        let begin = |group| GroupLife { is_there: !program.comes_later(group), last: None };
+        let mut seen: Vec<GroupLife> = (0..program.groups.len()).map(begin).collect();
         for Deed { at, group, what, span } in deeds {
             let path = &program.groups[group].path;
-            let Seen { is_there, last } = seen[group];
+            let GroupLife { is_there, last } = seen[group];
             let when = last.map_or(String::new(), |(when, _)| format!(" (since {when})"));
             let parent_is_there = program.groups[group].parent.is_none_or(|parent| seen[parent].is_there);
             let wrong = match what {
@@ -114,7 +114,7 @@ impl Reader<'_> {
             for below in (0..program.groups.len()).filter(|below| program.is_within(*below, group)) {
                 // A group below it with its own creation waits for that.
                 if what == What::Remove || program.comes_with(below) == Some(group) {
-                    seen[below] = Seen { is_there: what == What::Create, last: Some((at, span)) };
+                    seen[below] = GroupLife { is_there: what == What::Create, last: Some((at, span)) };
                 }
             }
         }

@@ -68,7 +68,7 @@ pub(super) const WORDS: [&str; 4] = ["yield", "suspend", "cond_resched", "synchr
 
 /// The context of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum StepContext {
     User,
     /// In a system call: computations are kernel-mode work.
     Kernel,
@@ -101,12 +101,12 @@ impl Reader<'_> {
         }
         let mut steps = Steps::default();
         for item in items.iter() {
-            self.step(item, Mode::User, scope, &mut steps);
+            self.step(item, StepContext::User, scope, &mut steps);
         }
         (steps.actions, steps.spans)
     }
 
-    fn step(&mut self, item: Item<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+    fn step(&mut self, item: Item<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut Steps) {
         let action = match item.get_ref() {
             Value::String(word) => match &**word {
                 "yield" => Some(Action::Yield),
@@ -156,8 +156,8 @@ impl Reader<'_> {
     }
 
     /// `{ syscall = [{ run = "10us" }, { lock = "inode" }, ...] }`.
-    fn syscall(&mut self, entry: Entry<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>, steps: &mut Steps) {
-        if mode == Mode::Kernel {
+    fn syscall(&mut self, entry: Entry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+        if mode == StepContext::Kernel {
             self.report.error(entry.key_span, "a system call within a system call");
             return;
         }
@@ -168,14 +168,14 @@ impl Reader<'_> {
         };
         steps.push(KernelAction::SyscallEnter.into(), entry.key_span);
         for item in items.iter() {
-            self.step(item, Mode::Kernel, scope, steps);
+            self.step(item, StepContext::Kernel, scope, steps);
         }
         steps.push(KernelAction::SyscallExit.into(), entry.key_span);
     }
 
     /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`, `{ rcu_read = "50us" }`: computes without
     /// being preempted, without softirqs, or as a reader of RCU.
-    fn section(&mut self, entry: Entry<'_, '_>, mode: Mode, steps: &mut Steps) {
+    fn section(&mut self, entry: Entry<'_, '_>, mode: StepContext, steps: &mut Steps) {
         let inside = self.in_syscall(entry.key, entry.item, mode);
         let Some(time) = times::dist(entry.key, entry.item, self.report).filter(|_| inside) else { return };
         let (begins, ends) = match entry.key {
@@ -189,16 +189,16 @@ impl Reader<'_> {
     }
 
     /// Reports steps that are only valid in a system call.
-    fn in_syscall(&mut self, key: &str, item: Item<'_, '_>, mode: Mode) -> bool {
-        if mode == Mode::User {
+    fn in_syscall(&mut self, key: &str, item: Item<'_, '_>, mode: StepContext) -> bool {
+        if mode == StepContext::User {
             let help = format!("write {{ syscall = [{{ run = \"10us\" }}, \"{key}\"] }}");
             self.report.error_help(span(item), format!("`{key}` outside a system call"), help);
         }
-        mode == Mode::Kernel
+        mode == StepContext::Kernel
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm per step")]
-    fn action(&mut self, entry: Entry<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>) -> Option<Action> {
+    fn action(&mut self, entry: Entry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>) -> Option<Action> {
         let Entry { key, item, .. } = entry;
         let time = |reader: &mut Self| times::dist(key, item, reader.report);
         let semaphore = ResourceKind::Semaphore { initial: 0 };
@@ -211,9 +211,9 @@ impl Reader<'_> {
             reader.named(key, item, ResourceKind::SpinLock).filter(|_| inside)
         };
         match (key, mode) {
-            ("run", Mode::User) => time(self).map(Action::Run),
+            ("run", StepContext::User) => time(self).map(Action::Run),
             ("run" | "kernel", _) => time(self).map(Action::Kernel),
-            ("spin" | "fork" | "stamp" | "suspend" | "yield", Mode::Kernel) => {
+            ("spin" | "fork" | "stamp" | "suspend" | "yield", StepContext::Kernel) => {
                 self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
@@ -271,12 +271,12 @@ impl Reader<'_> {
                 let name = string(key, item, self.report)?;
                 self.task_named(key, name, span(item)).map(Action::Fork)
             }
-            ("call" | "send", Mode::Kernel) => {
+            ("call" | "send", StepContext::Kernel) => {
                 self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
-            ("call", Mode::User) => self.queue_of(key, item).map(Action::Call),
-            ("send", Mode::User) => self.queue_of(key, item).map(Action::Send),
+            ("call", StepContext::User) => self.queue_of(key, item).map(Action::Call),
+            ("send", StepContext::User) => self.queue_of(key, item).map(Action::Send),
             ("stamp", _) => {
                 let label = int(key, item, 0..=u64::from(u32::MAX), self.report)?;
                 Some(Action::Stamp(u32::try_from(label).unwrap_or(u32::MAX)))

@@ -92,7 +92,7 @@ impl Interval {
     }
 
     /// Returns the largest mean demand of its throttled periods, in microseconds.
-    fn bound_us(&self, max: Known) -> Option<f64> {
+    fn bound_us(&self, max: KnownLimit) -> Option<f64> {
         if self.throttled <= 0.0 {
             return None;
         }
@@ -107,7 +107,7 @@ impl Interval {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownLimit {
     quota_us: f64,
     period_us: f64,
     nr_cpus: Option<u32>,
@@ -169,7 +169,7 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
         return Err(Error::input_help("there is no limit to advise on", "give the present one: --now '200000 100000'"));
     };
     let known =
-        Known { quota_us: quota.as_nanos() as f64 / 1e3, period_us: max.period.as_nanos() as f64 / 1e3, nr_cpus };
+        KnownLimit { quota_us: quota.as_nanos() as f64 / 1e3, period_us: max.period.as_nanos() as f64 / 1e3, nr_cpus };
     let (mut intervals, mut left_out) = (Vec::new(), 0);
     for pair in samples.windows(2) {
         let [before, after] = pair else { continue };

@@ -94,11 +94,11 @@ struct Extractor {
     /// The tasks that wake others in softirqs.
     senders: Pairs,
     tasks: IdTable<TaskId, Doing>,
-    cpus: BTreeMap<CpuId, Cpu>,
+    cpus: BTreeMap<CpuId, TracedCpu>,
 }
 
 #[derive(Default)]
-struct Cpu {
+struct TracedCpu {
     /// `None` if unknown; the inner `None` is the idle task.
     runs: Option<Option<TaskId>>,
     /// The kinds of the interrupt handlers that it is in.
@@ -111,7 +111,7 @@ struct Doing {
     name: Arc<str>,
     attr: Option<SchedAttr>,
     parent: Option<TaskId>,
-    state: State,
+    state: TracedState,
     /// CPU time since the last step.
     ran: Duration,
     delay: Duration,
@@ -124,7 +124,7 @@ struct Doing {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum TracedState {
     /// The trace has not shown it yet.
     #[default]
     Unknown,
@@ -140,7 +140,7 @@ enum State {
 impl Doing {
     /// Ends a computation.
     fn compute(&mut self, at: Instant) {
-        if let State::Runs { since } = &mut self.state {
+        if let TracedState::Runs { since } = &mut self.state {
             self.ran = self.ran.saturating_add(at.since(*since));
             *since = at;
         }
@@ -167,7 +167,7 @@ impl Extractor {
                 (doing.name, doing.attr, doing.parent) = (Arc::clone(name), Some(*attr), *parent);
                 if parent.is_some() {
                     // It waits for its first wakeup.
-                    doing.state = State::Sleeps { since: self.start };
+                    doing.state = TracedState::Sleeps { since: self.start };
                 }
             }
             // The attributes that it ends with: most tasks have the same all the time.
@@ -212,16 +212,16 @@ impl Extractor {
     fn waking(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
         let waker = self.waker(cpu, task);
         match self.tasks.entry(task).state {
-            State::Unknown => {
+            TracedState::Unknown => {
                 self.woken(task, self.start, waker, at);
             }
-            State::Sleeps { since } => self.woken(task, since, waker, at),
-            State::Runs { .. } => {
+            TracedState::Sleeps { since } => self.woken(task, since, waker, at),
+            TracedState::Runs { .. } => {
                 self.cancel(task);
                 let place = waker.map(|waker| (waker, self.wakes(waker, task, at)));
                 self.tasks.entry(task).early = Some(place);
             }
-            State::Waits => {}
+            TracedState::Waits => {}
         }
     }
 
@@ -245,7 +245,7 @@ impl Extractor {
                 }
             }
         }
-        doing.state = State::Waits;
+        doing.state = TracedState::Waits;
     }
 
     /// Takes back an early waking: the task did not block after it.
@@ -259,20 +259,20 @@ impl Extractor {
     fn switch_out(&mut self, task: TaskId, state: PrevState, at: Instant) {
         let start = self.start;
         let doing = self.tasks.entry(task);
-        if doing.state == State::Unknown {
-            doing.state = State::Runs { since: start };
+        if doing.state == TracedState::Unknown {
+            doing.state = TracedState::Runs { since: start };
         }
         match state {
             PrevState::Runnable | PrevState::Idle => {
-                if let State::Runs { since } = doing.state {
+                if let TracedState::Runs { since } = doing.state {
                     doing.ran = doing.ran.saturating_add(at.since(since));
                 }
-                doing.state = State::Waits;
+                doing.state = TracedState::Waits;
                 self.cancel(task);
             }
             PrevState::Blocked => {
                 doing.compute(at);
-                doing.state = State::Sleeps { since: at };
+                doing.state = TracedState::Sleeps { since: at };
                 match doing.early.take() {
                     None => {}
                     Some(waker) => {
@@ -280,13 +280,13 @@ impl Extractor {
                         if let Some((waker, _)) = waker {
                             doing.steps.push(Step::Wait(waker, Duration::ZERO));
                         }
-                        doing.state = State::Waits;
+                        doing.state = TracedState::Waits;
                     }
                 }
             }
             PrevState::Dead => {
                 doing.compute(at);
-                doing.state = State::Waits;
+                doing.state = TracedState::Waits;
                 self.cancel(task);
             }
         }
@@ -294,17 +294,17 @@ impl Extractor {
 
     fn switch_in(&mut self, task: TaskId, at: Instant) {
         // A waking that the trace does not show.
-        if let State::Sleeps { since } = self.tasks.entry(task).state {
+        if let TracedState::Sleeps { since } = self.tasks.entry(task).state {
             self.woken(task, since, None, at);
         }
-        self.tasks.entry(task).state = State::Runs { since: at };
+        self.tasks.entry(task).state = TracedState::Runs { since: at };
     }
 
     fn finish(mut self, end: Instant) -> Vec<Task> {
         let running: Vec<TaskId> = self
             .tasks
             .iter()
-            .filter(|(_, doing)| matches!(doing.state, State::Runs { .. }))
+            .filter(|(_, doing)| matches!(doing.state, TracedState::Runs { .. }))
             .map(|(task, _)| task)
             .collect();
         for task in running {

@@ -89,10 +89,10 @@ pub(super) fn scenario(
 }
 
 /// What the tasks of a class share: process, name, attributes as text (they have no order), group.
-type Key<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
+type ClassKey<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
 
 fn classes<'a>(trace: &'a Trace, tasks: &'a [Task], groups: &Groups) -> Vec<Class<'a>> {
-    let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    let mut places: BTreeMap<ClassKey<'_>, usize> = BTreeMap::new();
     let mut of: BTreeMap<TaskId, usize> = BTreeMap::new();
     let mut classes: Vec<Class<'a>> = Vec::new();
     for task in tasks {

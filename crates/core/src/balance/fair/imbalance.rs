@@ -259,7 +259,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     let found = match kind {
         BalanceKind::NewIdle if local.kind == GroupType::Spare => compare_lazily(rq, cx, domain, taker, &local),
         BalanceKind::NewIdle | BalanceKind::Periodic | BalanceKind::Idle => {
-            compare(rq, cx, domain, taker, &local, Groups::All)
+            compare(rq, cx, domain, taker, &local, GroupFilter::All)
         }
     };
     if cx.config.settings.sis_util && domain.tracks_load && kind != BalanceKind::NewIdle {
@@ -285,14 +285,14 @@ pub(crate) fn find_imbalance<L: RawMutex>(
 
 /// The groups of a domain that are compared with the taker's.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Groups {
+enum GroupFilter {
     All,
     /// The groups with a CPU on which a movable task waits.
     Waiting,
 }
 
 /// The result of comparing groups.
-struct Compared {
+struct ComparedGroups {
     busiest: Option<GroupLoad>,
     /// The sums over all compared groups, including the taker's.
     load: u64,
@@ -309,12 +309,12 @@ fn compare_lazily<L: RawMutex>(
     domain: &Domain,
     taker: Taker,
     local: &GroupLoad,
-) -> Compared {
-    let found = compare(rq, cx, domain, taker, local, Groups::Waiting);
+) -> ComparedGroups {
+    let found = compare(rq, cx, domain, taker, local, GroupFilter::Waiting);
     if found.busiest.as_ref().is_some_and(|group| group.kind == GroupType::Overloaded) {
         return found;
     }
-    compare(rq, cx, domain, taker, local, Groups::All)
+    compare(rq, cx, domain, taker, local, GroupFilter::All)
 }
 
 /// Finds the busiest group of a domain. O(CPUs of the groups).
@@ -324,15 +324,15 @@ fn compare<L: RawMutex>(
     domain: &Domain,
     taker: Taker,
     local: &GroupLoad,
-    which: Groups,
-) -> Compared {
-    let mut found = Compared { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
+    which: GroupFilter,
+) -> ComparedGroups {
+    let mut found = ComparedGroups { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
     // Upwards from the own group and around, so that among equal groups different takers relieve
     // different groups, not all of them the first.
     for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
         let mut start = part.start;
         while start < part.end {
-            if which == Groups::Waiting {
+            if which == GroupFilter::Waiting {
                 let Some(cpu) = cx.view().next_waiting(CpuId(start)).filter(|cpu| cpu.0 < part.end) else { break };
                 start = cpu.0;
             }

@@ -22,7 +22,7 @@ const TOKENS: usize = 1024;
 /// # Errors
 /// The text is invalid; the error does not say why.
 pub(crate) fn parse(text: &str, base: usize) -> Result<Members<'_>, Wrong> {
-    let mut builder = Builder::new(text, base);
+    let mut builder = TreeBuilder::new(text, base);
     let mut is_wrong = false;
     let mut sink = |_: ParseError| is_wrong = true;
     let end = Source::new("").lex().last();
@@ -49,7 +49,7 @@ pub(crate) fn parse(text: &str, base: usize) -> Result<Members<'_>, Wrong> {
 }
 
 /// Builds the tree out of events.
-struct Builder<'i> {
+struct TreeBuilder<'i> {
     text: &'i str,
     base: usize,
     root: Members<'i>,
@@ -61,7 +61,7 @@ struct Builder<'i> {
     /// Keys without a value yet, those of the innermost table last.
     keys: Vec<Key<'i>>,
     /// The open arrays and inline tables.
-    frames: Vec<Frame<'i>>,
+    frames: Vec<OpenTable<'i>>,
     /// Items of the open arrays, those of the innermost last.
     items: Vec<Node<'i>>,
     indices: Vec<Index>,
@@ -95,12 +95,12 @@ enum HeaderKind {
 }
 
 /// An open array or inline table.
-enum Frame<'i> {
+enum OpenTable<'i> {
     Array { span: Span, first: usize },
     Inline { span: Span, first: usize, table: Members<'i> },
 }
 
-impl<'i> Builder<'i> {
+impl<'i> TreeBuilder<'i> {
     fn new(text: &'i str, base: usize) -> Self {
         Self {
             text,
@@ -141,11 +141,11 @@ impl<'i> Builder<'i> {
     /// Adds a complete value.
     fn complete(&mut self, node: Node<'i>) {
         let put = match self.frames.last_mut() {
-            Some(Frame::Array { .. }) => {
+            Some(OpenTable::Array { .. }) => {
                 self.items.push(node);
                 return;
             }
-            Some(Frame::Inline { first, table, .. }) => {
+            Some(OpenTable::Inline { first, table, .. }) => {
                 put(table, self.keys.drain(*first..), node, Origin::InlineDotted, &mut self.indices)
             }
             None => {
@@ -158,7 +158,7 @@ impl<'i> Builder<'i> {
         self.is_wrong |= put.is_err();
     }
 
-    fn open(&mut self, frame: Frame<'i>) -> bool {
+    fn open(&mut self, frame: OpenTable<'i>) -> bool {
         self.frames.push(frame);
         self.is_wrong |= self.frames.len() > DEPTH_MAX;
         !self.is_wrong
@@ -276,7 +276,7 @@ impl<'i> Builder<'i> {
     }
 }
 
-impl EventReceiver for Builder<'_> {
+impl EventReceiver for TreeBuilder<'_> {
     fn std_table_open(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) {
         self.open_header(span, false);
     }
@@ -295,33 +295,33 @@ impl EventReceiver for Builder<'_> {
 
     fn inline_table_open(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) -> bool {
         let table = Members::new(Origin::Inline);
-        self.open(Frame::Inline { span: self.place(span), first: self.keys.len(), table })
+        self.open(OpenTable::Inline { span: self.place(span), first: self.keys.len(), table })
     }
 
     fn inline_table_close(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) {
         let end = self.place(span).end;
         match self.frames.pop() {
-            Some(Frame::Inline { span, first, table }) => {
+            Some(OpenTable::Inline { span, first, table }) => {
                 // A key without a value is an error of the grammar.
                 self.is_wrong |= self.keys.len() != first;
                 self.complete(Node { value: Value::Table(table), span: Span { start: span.start, end } });
             }
-            Some(Frame::Array { .. }) | None => self.is_wrong = true,
+            Some(OpenTable::Array { .. }) | None => self.is_wrong = true,
         }
     }
 
     fn array_open(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) -> bool {
-        self.open(Frame::Array { span: self.place(span), first: self.items.len() })
+        self.open(OpenTable::Array { span: self.place(span), first: self.items.len() })
     }
 
     fn array_close(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) {
         let end = self.place(span).end;
         match self.frames.pop() {
-            Some(Frame::Array { span, first }) => {
+            Some(OpenTable::Array { span, first }) => {
                 let items = self.items.drain(first..).collect();
                 self.complete(Node { value: Value::Array(items), span: Span { start: span.start, end } });
             }
-            Some(Frame::Inline { .. }) | None => self.is_wrong = true,
+            Some(OpenTable::Inline { .. }) | None => self.is_wrong = true,
         }
     }
 
