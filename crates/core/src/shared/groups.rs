@@ -4,7 +4,7 @@
 //! [`Queue`](crate::queue::fair::queue::Queue).
 
 use crate::entity::weight::Weight;
-use crate::queue::fair::queue::Part;
+use crate::queue::fair::queue::GroupPart;
 use crate::shared::pool::{Pool, Refreshed};
 use crate::shared::sleeping::Sleeping;
 use crate::words::group::{GroupError, Idleness, MAX_DEPTH};
@@ -348,7 +348,7 @@ impl<L: RawMutex> GroupTable<L> {
     }
 
     /// Counts the averages of a CPU on which nothing of a group is queued any more.
-    pub(crate) fn add_sleeping(&self, group: GroupId, part: Part, period: u32) {
+    pub(crate) fn add_sleeping(&self, group: GroupId, part: GroupPart, period: u32) {
         let row = &self.rows[group.index()];
         row.sleeping_load.add(part.load.into(), period);
         if part.runnable > 0 {
@@ -357,7 +357,7 @@ impl<L: RawMutex> GroupTable<L> {
     }
 
     /// Counts them no more: something of the group is queued there again.
-    pub(crate) fn take_sleeping(&self, group: GroupId, part: Part, since: u32, period: u32) {
+    pub(crate) fn take_sleeping(&self, group: GroupId, part: GroupPart, since: u32, period: u32) {
         let row = &self.rows[group.index()];
         row.sleeping_load.take(part.load.into(), since, period);
         if part.runnable > 0 {

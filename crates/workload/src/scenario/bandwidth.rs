@@ -21,7 +21,7 @@
 //! `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and opencontainers/cgroups 0.0.3 (the two
 //! conversions of shares to weight).
 
-use super::Reader;
+use super::ScenarioReader;
 use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
 use super::times;
 use super::tree::Value;
@@ -103,7 +103,7 @@ struct Said<'k> {
     conversion: Option<Conversion>,
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads a group's table; `None` is the root group.
     pub(super) fn group_keys(&mut self, id: Option<usize>, table: &Table<'_, '_>) {
         let all = leaves(table);

@@ -5,12 +5,12 @@
 //! Names are rt-app's, except that rt-app's `runtime` is called `spin` and conditions are named by
 //! `condition`.
 
-use super::Reader;
+use super::ScenarioReader;
 use super::scope::TaskScope;
-use super::table::{Entry, Item, Table, int, kind, span, string};
+use super::table::{Item, Table, TableEntry, int, kind, span, string};
 use super::tree::Value;
 use super::{shared, times};
-use crate::assemble::Kind;
+use crate::assemble::ResourceClass;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::program::{Access, Action, KernelAction, ReadAction, ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::random::Dist;
@@ -88,9 +88,9 @@ impl Steps {
     }
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `steps`; returns actions and their positions.
-    pub(super) fn steps(&mut self, entry: Entry<'_, '_>, scope: &mut TaskScope<'_>) -> (Vec<Action>, Vec<Span>) {
+    pub(super) fn steps(&mut self, entry: TableEntry<'_, '_>, scope: &mut TaskScope<'_>) -> (Vec<Action>, Vec<Span>) {
         let Value::Array(items) = entry.item.get_ref() else {
             let message = format!("`steps` is an array, not {}", kind(entry.item.get_ref()));
             self.report.error_help(span(entry.item), message, "write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]");
@@ -156,7 +156,7 @@ impl Reader<'_> {
     }
 
     /// `{ syscall = [{ run = "10us" }, { lock = "inode" }, ...] }`.
-    fn syscall(&mut self, entry: Entry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+    fn syscall(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut Steps) {
         if mode == StepContext::Kernel {
             self.report.error(entry.key_span, "a system call within a system call");
             return;
@@ -175,7 +175,7 @@ impl Reader<'_> {
 
     /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`, `{ rcu_read = "50us" }`: computes without
     /// being preempted, without softirqs, or as a reader of RCU.
-    fn section(&mut self, entry: Entry<'_, '_>, mode: StepContext, steps: &mut Steps) {
+    fn section(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, steps: &mut Steps) {
         let inside = self.in_syscall(entry.key, entry.item, mode);
         let Some(time) = times::dist(entry.key, entry.item, self.report).filter(|_| inside) else { return };
         let (begins, ends) = match entry.key {
@@ -198,8 +198,8 @@ impl Reader<'_> {
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm per step")]
-    fn action(&mut self, entry: Entry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>) -> Option<Action> {
-        let Entry { key, item, .. } = entry;
+    fn action(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>) -> Option<Action> {
+        let TableEntry { key, item, .. } = entry;
         let time = |reader: &mut Self| times::dist(key, item, reader.report);
         let semaphore = ResourceKind::Semaphore { initial: 0 };
         let rw = |reader: &mut Self| {
@@ -310,7 +310,7 @@ impl Reader<'_> {
             return None;
         };
         let name = string("file", file.item, self.report)?;
-        let known = self.assembly.find_resource(name, Kind::File);
+        let known = self.assembly.find_resource(name, ResourceClass::File);
         if known.is_none() {
             let help = format!("write [file.{name}] with disk and size");
             self.report.error_help(span(file.item), format!("there is no file `{name}`"), help);

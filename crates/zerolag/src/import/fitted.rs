@@ -29,8 +29,8 @@
 //! requests in one job counts as one request.
 
 use super::Options;
-use super::extract::{Job, Task};
-use super::groups::Groups;
+use super::extract::{ImportedTask, RecordedJob};
+use super::groups::ImportedGroups;
 use super::write::{attributes, cpu_of, head, quoted, time, write_groups};
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -43,11 +43,11 @@ struct Class<'a> {
     /// The name of its service.
     name: String,
     process: Option<&'a str>,
-    tasks: Vec<&'a Task>,
+    tasks: Vec<&'a ImportedTask>,
     /// The lowest thread id: the oldest thread.
     oldest: u32,
     /// All jobs in order of time, with the classes of their wakers.
-    jobs: Vec<(&'a Job, Option<usize>)>,
+    jobs: Vec<(&'a RecordedJob, Option<usize>)>,
     /// The class that sends its requests, and how many per request of it.
     sender: Option<(usize, u32)>,
     /// A class that it waits for within a request.
@@ -56,7 +56,7 @@ struct Class<'a> {
 
 impl Class<'_> {
     /// Returns the jobs that begin a request.
-    fn requests(&self, own: usize) -> impl Iterator<Item = &Job> {
+    fn requests(&self, own: usize) -> impl Iterator<Item = &RecordedJob> {
         let is_first = move |by: Option<usize>| by != Some(own) && (by.is_none() || by != self.calls);
         self.jobs.iter().filter(move |(_, by)| is_first(*by)).map(|(job, _)| *job)
     }
@@ -73,10 +73,10 @@ pub(super) type Service = (String, Vec<TaskId>);
 /// Returns the scenario, and its services in their order.
 pub(super) fn scenario(
     trace: &Trace,
-    tasks: &[Task],
+    tasks: &[ImportedTask],
     kernel: KernelVersion,
     origin: &str,
-    groups: &Groups,
+    groups: &ImportedGroups,
     options: &Options,
 ) -> (String, Vec<Service>) {
     let mut classes = classes(trace, tasks, groups);
@@ -91,7 +91,7 @@ pub(super) fn scenario(
 /// What the tasks of a class share: process, name, attributes as text (they have no order), group.
 type ClassKey<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
 
-fn classes<'a>(trace: &'a Trace, tasks: &'a [Task], groups: &Groups) -> Vec<Class<'a>> {
+fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGroups) -> Vec<Class<'a>> {
     let mut places: BTreeMap<ClassKey<'_>, usize> = BTreeMap::new();
     let mut of: BTreeMap<TaskId, usize> = BTreeMap::new();
     let mut classes: Vec<Class<'a>> = Vec::new();
@@ -178,7 +178,7 @@ fn write(
     trace: &Trace,
     classes: &[Class<'_>],
     (kernel, origin): (KernelVersion, &str),
-    groups: &Groups,
+    groups: &ImportedGroups,
     options: &Options,
 ) -> core::fmt::Result {
     head(out, trace, kernel, origin, "fitted: demands and distances are drawn from the recorded ones")?;
@@ -186,7 +186,7 @@ fn write(
     writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
     write_groups(out, groups)?;
     for (at, class) in classes.iter().enumerate() {
-        let requests: Vec<&Job> = class.requests(at).collect();
+        let requests: Vec<&RecordedJob> = class.requests(at).collect();
         writeln!(out, "\n[service.{}]", quoted(&class.name))?;
         attributes(out, class.tasks[0].attr)?;
         if let Some(cpu) = cpu_of(&class.tasks[0].name).filter(|cpu| (*cpu as usize) < trace.meta.machine.nr_cpus()) {
@@ -207,7 +207,7 @@ fn write(
 fn arrivals(
     out: &mut String,
     class: &Class<'_>,
-    requests: &[&Job],
+    requests: &[&RecordedJob],
     start: Instant,
     options: &Options,
 ) -> core::fmt::Result {
@@ -232,7 +232,7 @@ fn arrivals(
 }
 
 /// Writes the work of one request.
-fn steps(out: &mut String, classes: &[Class<'_>], at: usize, requests: &[&Job]) -> core::fmt::Result {
+fn steps(out: &mut String, classes: &[Class<'_>], at: usize, requests: &[&RecordedJob]) -> core::fmt::Result {
     let class = &classes[at];
     // Requests that the sender sends too few or too many of do more or less work each.
     let sent = class.sender.map_or(requests.len() as f64, |(sender, count)| {

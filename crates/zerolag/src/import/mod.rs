@@ -40,8 +40,8 @@ pub use tree::GroupTree;
 use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::simulation::{Observe, Plan, PlanError};
-use extract::Task;
-use groups::Groups;
+use extract::ImportedTask;
+use groups::ImportedGroups;
 use zerolag_model::{KernelVersion, TaskId};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
@@ -97,7 +97,7 @@ pub struct Import {
     /// Names of [`Options::groups`] that no process and no thread has.
     pub unknown: Vec<String>,
     /// The groups.
-    groups: Groups,
+    groups: ImportedGroups,
     /// The containers of the manifest that no group belongs to, if some do.
     pub unused: Vec<String>,
 }
@@ -105,9 +105,9 @@ pub struct Import {
 /// Returns the workload of a trace. O(records); the fitted form also O(classes of threads squared).
 #[must_use]
 pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
-    let tasks: Vec<Task> = extract::extract(trace).into_iter().filter(Task::is_used).collect();
+    let tasks: Vec<ImportedTask> = extract::extract(trace).into_iter().filter(ImportedTask::is_used).collect();
     let kernel = options.kernel.or_else(|| KernelVersion::of_release(&trace.meta.kernel)).unwrap_or_default();
-    let groups = Groups::new(trace, &tasks, options);
+    let groups = ImportedGroups::new(trace, &tasks, options);
     let (scenario, services) = match options.form {
         Form::Exact => (write::scenario(trace, &tasks, (kernel, origin), &groups, options), Vec::new()),
         Form::Fitted => fitted::scenario(trace, &tasks, kernel, origin, &groups, options),

@@ -28,7 +28,7 @@ use crate::queue::fair::tally::Tally;
 use crate::queue::fair::turn::put_down;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
-use crate::shared::pool::Taken;
+use crate::shared::pool::TakenQuota;
 use crate::words::ids::Slot;
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
@@ -195,7 +195,7 @@ pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, fro
             let lasted = cx.now.wall.since(since);
             with_pool(cx, group, |pool, _| {
                 pool.release(cpu, lasted);
-                Taken::nothing(None)
+                TakenQuota::nothing(None)
             });
             unthrottle(rq, cx, q);
         }
