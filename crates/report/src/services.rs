@@ -32,19 +32,19 @@ struct ServiceTotals {
     dropped: u64,
     /// The due times of the requests that are not done.
     open: BTreeMap<u64, Instant>,
-    latency: Times,
-    queued: Times,
+    latency: LatencyTimes,
+    queued: LatencyTimes,
 }
 
 /// A distribution under construction.
 #[derive(Clone, Debug)]
-struct Times {
+struct LatencyTimes {
     histogram: Histogram<u64>,
     sum: u128,
     max: Duration,
 }
 
-impl Times {
+impl LatencyTimes {
     fn new() -> Self {
         let histogram = Histogram::new(3).expect("invariant: three significant digits are allowed");
         Self { histogram, sum: 0, max: Duration::ZERO }
@@ -87,8 +87,8 @@ impl ServiceSums {
             completed: 0,
             dropped: 0,
             open: BTreeMap::new(),
-            latency: Times::new(),
-            queued: Times::new(),
+            latency: LatencyTimes::new(),
+            queued: LatencyTimes::new(),
         })
     }
 

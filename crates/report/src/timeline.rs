@@ -60,7 +60,7 @@ pub const MAX_COLUMNS: usize = 10_000;
 /// The window is cut to [`MAX_COLUMNS`]. A step of zero draws one column.
 #[must_use]
 pub fn timeline(trace: &Trace, window: Window) -> String {
-    let letters = Letters::of(&trace.records);
+    let letters = TaskLetters::of(&trace.records);
     let mut replay = Replay::new(&trace.meta);
     let mut cpus: IdTable<CpuId, String> = IdTable::default();
     let mut tasks: IdTable<TaskId, String> = IdTable::default();
@@ -125,12 +125,12 @@ fn pad(row: &mut String, columns: usize) -> &mut String {
 }
 
 /// One letter per task.
-struct Letters {
+struct TaskLetters {
     of: BTreeMap<TaskId, char>,
     names: BTreeMap<TaskId, String>,
 }
 
-impl Letters {
+impl TaskLetters {
     fn of(records: &[Record]) -> Self {
         let mut letters = Self { of: BTreeMap::new(), names: BTreeMap::new() };
         for record in records {
@@ -163,7 +163,7 @@ const MANY: char = '*';
 struct DrawnTimeline<'a> {
     window: Window,
     columns: usize,
-    letters: &'a Letters,
+    letters: &'a TaskLetters,
     replay: &'a Replay,
 }
 

@@ -168,9 +168,9 @@ impl Manifest {
 }
 
 /// A mistake with its line.
-struct Wrong(usize, String);
+struct ManifestError(usize, String);
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.0, self.1)
     }
@@ -205,24 +205,24 @@ impl YamlNode {
 
 /// Reads all documents of a text.
 #[expect(clippy::too_many_lines, reason = "one arm per event of the parser")]
-fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, Wrong> {
-    struct Open {
+fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, ManifestError> {
+    struct OpenNode {
         node: YamlNode,
         anchor: usize,
         key: Option<Option<String>>,
     }
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenNode> = Vec::new();
     let mut anchors: BTreeMap<usize, Rc<YamlNode>> = BTreeMap::new();
     let mut roots = Vec::new();
     let mut count = 0_usize;
     for event in Parser::new_from_str(text) {
-        let (event, span) =
-            event.map_err(|error| Wrong(error.marker().line(), format!("this is not YAML: {}", error.info())))?;
+        let (event, span) = event
+            .map_err(|error| ManifestError(error.marker().line(), format!("this is not YAML: {}", error.info())))?;
         let line = span.start.line();
         count += 1;
         if count > NODES_MAX || open.len() > DEPTH_MAX {
             let most = format!("at most {NODES_MAX} nodes, {DEPTH_MAX} deep, are read");
-            return Err(Wrong(line, format!("the manifest is too large: {most}")));
+            return Err(ManifestError(line, format!("the manifest is too large: {most}")));
         }
         let node = match event {
             Event::Scalar(text, style, anchor, _) => {
@@ -235,14 +235,22 @@ fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, Wrong> {
             }
             Event::Alias(anchor) => match anchors.get(&anchor) {
                 Some(node) => Rc::clone(node),
-                None => return Err(Wrong(line, "an alias stands inside the node that it names".to_owned())),
+                None => return Err(ManifestError(line, "an alias stands inside the node that it names".to_owned())),
             },
             Event::SequenceStart(anchor, _) => {
-                open.push(Open { node: YamlNode { line, what: YamlValue::Sequence(Vec::new()) }, anchor, key: None });
+                open.push(OpenNode {
+                    node: YamlNode { line, what: YamlValue::Sequence(Vec::new()) },
+                    anchor,
+                    key: None,
+                });
                 continue;
             }
             Event::MappingStart(anchor, _) => {
-                open.push(Open { node: YamlNode { line, what: YamlValue::Mapping(Vec::new()) }, anchor, key: None });
+                open.push(OpenNode {
+                    node: YamlNode { line, what: YamlValue::Mapping(Vec::new()) },
+                    anchor,
+                    key: None,
+                });
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -268,7 +276,7 @@ fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, Wrong> {
                         YamlValue::Null | YamlValue::Sequence(_) | YamlValue::Mapping(_) => None,
                     };
                     if let Some(key) = key.as_ref().filter(|key| pairs.iter().any(|(known, _)| known == *key)) {
-                        return Err(Wrong(line, format!("`{key}` is given twice")));
+                        return Err(ManifestError(line, format!("`{key}` is given twice")));
                     }
                     parent.key = Some(key);
                 }
@@ -284,7 +292,7 @@ fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, Wrong> {
 #[derive(Default)]
 struct ManifestReader {
     containers: Vec<Container>,
-    wrong: Vec<Wrong>,
+    wrong: Vec<ManifestError>,
 }
 
 impl ManifestReader {
@@ -305,7 +313,7 @@ impl ManifestReader {
             YamlValue::Null => None,
             YamlValue::Scalar(_) | YamlValue::Sequence(_) => {
                 let message = format!("expected a mapping with `{key}`, found {}", node.kind());
-                self.wrong.push(Wrong(node.line, message));
+                self.wrong.push(ManifestError(node.line, message));
                 None
             }
         }
@@ -327,7 +335,7 @@ impl ManifestReader {
         match &found.what {
             YamlValue::Scalar(text) => Some(text.clone()),
             _ => {
-                self.wrong.push(Wrong(found.line, format!("`{key}` is {}, expected a value", found.kind())));
+                self.wrong.push(ManifestError(found.line, format!("`{key}` is {}, expected a value", found.kind())));
                 None
             }
         }
@@ -364,7 +372,7 @@ impl ManifestReader {
         for (list, needs_restart) in [("containers", false), ("initContainers", true)] {
             let Some(found) = self.get(&spec, list) else { continue };
             let YamlValue::Sequence(items) = &found.what else {
-                self.wrong.push(Wrong(found.line, format!("`{list}` is {}, expected a list", found.kind())));
+                self.wrong.push(ManifestError(found.line, format!("`{list}` is {}, expected a list", found.kind())));
                 continue;
             };
             for item in items {
@@ -379,7 +387,7 @@ impl ManifestReader {
     fn container(&mut self, node: &YamlNode) {
         let Some(name) = self.text(node, "name") else {
             if self.wrong.is_empty() {
-                self.wrong.push(Wrong(node.line, "a container has no name".to_owned()));
+                self.wrong.push(ManifestError(node.line, "a container has no name".to_owned()));
             }
             return;
         };
@@ -389,14 +397,14 @@ impl ManifestReader {
             && request > limit
         {
             let message = format!("container `{name}`: requests.cpu {request}m is above limits.cpu {limit}m");
-            self.wrong.push(Wrong(node.line, message));
+            self.wrong.push(ManifestError(node.line, message));
         }
         self.add(Container { name, line: node.line, limit_milli, request_milli, shares: None });
     }
 
     fn services(&mut self, node: &YamlNode) {
         let YamlValue::Mapping(services) = &node.what else {
-            self.wrong.push(Wrong(node.line, format!("`services` is {}, expected a mapping", node.kind())));
+            self.wrong.push(ManifestError(node.line, format!("`services` is {}, expected a mapping", node.kind())));
             return;
         };
         for (name, service) in services.iter().filter(|(_, service)| !matches!(service.what, YamlValue::Null)) {
@@ -406,7 +414,7 @@ impl ManifestReader {
             let shares = match shares.transpose() {
                 Ok(shares) => shares,
                 Err(text) => {
-                    self.wrong.push(Wrong(service.line, format!("cpu_shares: `{text}` is not a whole number")));
+                    self.wrong.push(ManifestError(service.line, format!("cpu_shares: `{text}` is not a whole number")));
                     None
                 }
             };
@@ -418,7 +426,7 @@ impl ManifestReader {
         let known: BTreeSet<&str> = self.containers.iter().map(|known| &*known.name).collect();
         if known.contains(&*container.name) {
             let message = format!("two containers are named `{}`", container.name);
-            self.wrong.push(Wrong(container.line, message));
+            self.wrong.push(ManifestError(container.line, message));
             return;
         }
         self.containers.push(container);
@@ -431,7 +439,8 @@ impl ManifestReader {
         let text = match &found.what {
             YamlValue::Scalar(text) => text,
             _ => {
-                self.wrong.push(Wrong(found.line, format!("`{key}` is {}, expected a number of CPUs", found.kind())));
+                self.wrong
+                    .push(ManifestError(found.line, format!("`{key}` is {}, expected a number of CPUs", found.kind())));
                 return None;
             }
         };
@@ -442,7 +451,7 @@ impl ManifestReader {
         let milli = milli_cpus(text);
         if milli.is_none() {
             let message = format!("{}: `{text}` is not a number of CPUs; write 750m or 0.75", path.join("."));
-            self.wrong.push(Wrong(found.line, message));
+            self.wrong.push(ManifestError(found.line, message));
         }
         milli
     }

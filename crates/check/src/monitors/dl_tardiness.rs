@@ -60,7 +60,7 @@ struct DlTardiness {
     jobs: IdTable<TaskId, CurrentJob>,
     queued_servers: IdTable<CpuId, Option<QueuedServer>>,
     /// By the number of the root domain.
-    domains: BTreeMap<u32, Domain>,
+    domains: BTreeMap<u32, TardyDomain>,
     /// Deadline tasks that wait for a lock: its holder runs with their parameters.
     lenders: BTreeSet<TaskId>,
 }
@@ -82,7 +82,7 @@ struct QueuedServer {
 }
 
 #[derive(Default)]
-struct Domain {
+struct TardyDomain {
     /// The number of tasks and servers that want to run and may.
     wanting: u32,
     /// An event that the theory does not cover has happened, and some entity has wanted to run ever

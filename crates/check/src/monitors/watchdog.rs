@@ -28,7 +28,7 @@ use zerolag_trace::{IdTable, Replay};
 /// was already pending.
 const GAP: Duration = Duration::from_micros(2);
 
-struct Watchdog {
+struct WatchdogMonitor {
     threshold: Duration,
     gap: Duration,
     /// Without interrupts and lock waits a trace is not judged, unless it would contain them.
@@ -55,10 +55,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     }
     let is_complete = context.meta.source.is_complete();
     let gap = if is_complete { Duration::ZERO } else { GAP };
-    Ok(Box::new(Watchdog { threshold, gap, is_complete, has_seen: false, cpus: IdTable::default() }))
+    Ok(Box::new(WatchdogMonitor { threshold, gap, is_complete, has_seen: false, cpus: IdTable::default() }))
 }
 
-impl Monitor for Watchdog {
+impl Monitor for WatchdogMonitor {
     fn before(&mut self, _: &Replay, record: &Record, found: &mut Findings) {
         let (at, cpu) = (record.at, record.cpu);
         match &record.event {
@@ -109,7 +109,7 @@ impl Monitor for Watchdog {
     }
 }
 
-impl Watchdog {
+impl WatchdogMonitor {
     /// Reports once per stretch: a new stretch begins after the report.
     fn judge(&mut self, cpu: CpuId, since: Instant, at: Instant, found: &mut Findings) {
         let stretch = at.since(since);

@@ -154,7 +154,7 @@ impl SimulationArgs {
         let over = core::cell::Cell::new(None);
         let kept = shape.saves.are_wanted().then(|| LastRecords::new(all.count() * KEPT_PER_CPU));
         let portrait = self.tool.html.is_wanted().then(|| Portrait::new(&plan.meta()));
-        let watched = Watched { tool, warm_up: Some(begin), kept, over: &over };
+        let watched = UntilThreshold { tool, warm_up: Some(begin), kept, over: &over };
         let mut sink = (watched, portrait);
         let outcome = machine.run_with(&mut sink, |now, _| {
             if over.get().is_some() { ControlFlow::Break(()) } else { progress.at(now.as_nanos() / 1_000_000) }
@@ -296,7 +296,7 @@ impl Collector for osnoise::Collector {
 }
 
 /// Passes records on until a threshold is passed, and notes that time.
-struct Watched<'a, T> {
+struct UntilThreshold<'a, T> {
     tool: &'a mut T,
     /// Start of counting; `None` once it has started.
     warm_up: Option<Instant>,
@@ -304,7 +304,7 @@ struct Watched<'a, T> {
     over: &'a core::cell::Cell<Option<Instant>>,
 }
 
-impl<T: Collector> Sink for Watched<'_, T> {
+impl<T: Collector> Sink for UntilThreshold<'_, T> {
     fn record(&mut self, record: &Record) {
         if self.over.get().is_some() {
             return;

@@ -14,7 +14,7 @@
 //! Sources: rtla's manual pages of Linux 6.18, `Documentation/tools/rtla`; `rtla --help` of
 //! Debian's 6.1.
 
-use super::Mode;
+use super::RtlaMode;
 use super::values::{action, cpu_list, micros, priority, rtla_duration, seconds};
 use crate::failure::{Failure, eprintln_lossy};
 use clap::parser::ValueSource;
@@ -347,14 +347,14 @@ impl<T: Tool> Given<T> {
     }
 
     /// Refuses options that a simulation cannot follow in this mode.
-    pub(crate) fn refuse(&self, mode: Mode) -> Result<(), Failure> {
+    pub(crate) fn refuse(&self, mode: RtlaMode) -> Result<(), Failure> {
         for option in options_of(T::WHICH).filter(|option| self.has(option.long)) {
             let long = option.long;
             match option.fate {
                 Fate::Refused(reason) => {
                     return Err(Failure::input_help(format!("--{long}: not in a simulation"), reason));
                 }
-                Fate::FollowedByHist if mode == Mode::Top => {
+                Fate::FollowedByHist if mode == RtlaMode::Top => {
                     return Err(Failure::input_help(
                         format!("--{long}: `top` prints no histogram"),
                         "write `hist` first",
@@ -421,7 +421,7 @@ mod tests {
                 Err(Failure::Input { message, help }) => Some((message, help.expect("advice"))),
                 Err(other) => panic!("{tool} {args:?}: {other:?}"),
             };
-            let [top, hist] = [Mode::Top, Mode::Hist].map(refused);
+            let [top, hist] = [RtlaMode::Top, RtlaMode::Hist].map(refused);
             for (message, _) in [&top, &hist].into_iter().flatten() {
                 assert!(message.starts_with(&format!("--{}: ", option.long)), "{message}");
             }

@@ -47,7 +47,7 @@ pub(crate) struct Pool {
     /// The end of the current period, or of the last one before the pool was stopped.
     ends: Instant,
     state: PoolState,
-    slack: Slack,
+    slack: SlackState,
     /// CPUs on which the group's queue is throttled, in the order of throttling.
     throttled: VecDeque<CpuId>,
     stat: CpuStat,
@@ -91,7 +91,7 @@ enum PoolState {
 
 /// The timer that hands out returned quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Slack {
+enum SlackState {
     Stopped,
     Armed,
 }
@@ -169,7 +169,7 @@ impl Pool {
             quota,
             ends: Instant::ZERO,
             state: PoolState::Stopped,
-            slack: Slack::Stopped,
+            slack: SlackState::Stopped,
             throttled: VecDeque::new(),
             stat: CpuStat {
                 nr_periods: 0,
@@ -386,10 +386,10 @@ impl Pool {
             }
         }
         let is_worth_it = self.quota.total() > self.max.slice.unwrap_or(slice) && !self.throttled.is_empty();
-        if !is_worth_it || self.slack == Slack::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
+        if !is_worth_it || self.slack == SlackState::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
             return None;
         }
-        self.slack = Slack::Armed;
+        self.slack = SlackState::Armed;
         Some(now + SLACK_PERIOD)
     }
 
@@ -408,10 +408,10 @@ impl Pool {
     /// Handles the slack timer: returns the first throttled CPU, and how many there are, if they
     /// are to be served.
     pub(crate) fn serve_slack(&mut self, now: Instant, slice: Duration) -> Option<(CpuId, u32)> {
-        if self.slack == Slack::Stopped {
+        if self.slack == SlackState::Stopped {
             return None;
         }
-        self.slack = Slack::Stopped;
+        self.slack = SlackState::Stopped;
         if self.max.quota.is_none()
             || self.ends_within(now, ENDS_SOON)
             || self.quota.total() <= self.max.slice.unwrap_or(slice)

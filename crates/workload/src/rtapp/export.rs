@@ -47,9 +47,9 @@ struct Writer<'p> {
 
 /// The members of one object: chooses their keys and separates them by commas.
 #[derive(Default)]
-struct Keys(BTreeMap<String, u64>);
+struct ObjectKeys(BTreeMap<String, u64>);
 
-impl Keys {
+impl ObjectKeys {
     /// Returns the key for one more event of a kind.
     fn event(&mut self, kind: &str) -> String {
         let count = self.0.entry(kind.to_owned()).or_insert(u64::from(kind == "runtime"));
@@ -173,7 +173,7 @@ impl Writer<'_> {
             }
         }
         self.group(phase.group);
-        let mut keys = Keys::default();
+        let mut keys = ObjectKeys::default();
         for action in &phase.actions {
             self.action(task, action, &mut keys);
         }
@@ -231,7 +231,7 @@ impl Writer<'_> {
         }
     }
 
-    fn action(&mut self, task: &TaskDef, action: &Action, keys: &mut Keys) {
+    fn action(&mut self, task: &TaskDef, action: &Action, keys: &mut ObjectKeys) {
         let (kind, value) = match action {
             Action::Run(time) => ("run", self.time(time, &task.name)),
             Action::Sleep(time) => ("sleep", self.time(time, &task.name)),

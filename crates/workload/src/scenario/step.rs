@@ -76,12 +76,12 @@ enum StepContext {
 
 /// Actions, and their positions.
 #[derive(Default)]
-struct Steps {
+struct SpannedActions {
     actions: Vec<Action>,
     spans: Vec<Span>,
 }
 
-impl Steps {
+impl SpannedActions {
     fn push(&mut self, action: Action, span: Span) {
         self.actions.push(action);
         self.spans.push(span);
@@ -99,14 +99,14 @@ impl ScenarioReader<'_> {
         if items.is_empty() {
             self.report.error(span(entry.item), "`steps` is empty");
         }
-        let mut steps = Steps::default();
+        let mut steps = SpannedActions::default();
         for item in items.iter() {
             self.step(item, StepContext::User, scope, &mut steps);
         }
         (steps.actions, steps.spans)
     }
 
-    fn step(&mut self, item: Item<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+    fn step(&mut self, item: Item<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut SpannedActions) {
         let action = match item.get_ref() {
             Value::String(word) => match &**word {
                 "yield" => Some(Action::Yield),
@@ -156,7 +156,13 @@ impl ScenarioReader<'_> {
     }
 
     /// `{ syscall = [{ run = "10us" }, { lock = "inode" }, ...] }`.
-    fn syscall(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+    fn syscall(
+        &mut self,
+        entry: TableEntry<'_, '_>,
+        mode: StepContext,
+        scope: &mut TaskScope<'_>,
+        steps: &mut SpannedActions,
+    ) {
         if mode == StepContext::Kernel {
             self.report.error(entry.key_span, "a system call within a system call");
             return;
@@ -175,7 +181,7 @@ impl ScenarioReader<'_> {
 
     /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`, `{ rcu_read = "50us" }`: computes without
     /// being preempted, without softirqs, or as a reader of RCU.
-    fn section(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, steps: &mut Steps) {
+    fn section(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, steps: &mut SpannedActions) {
         let inside = self.in_syscall(entry.key, entry.item, mode);
         let Some(time) = times::dist(entry.key, entry.item, self.report).filter(|_| inside) else { return };
         let (begins, ends) = match entry.key {

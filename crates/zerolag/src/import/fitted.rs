@@ -39,7 +39,7 @@ use zerolag_trace::Trace;
 
 /// Threads that do the same.
 #[derive(Debug)]
-struct Class<'a> {
+struct ThreadClass<'a> {
     /// The name of its service.
     name: String,
     process: Option<&'a str>,
@@ -54,7 +54,7 @@ struct Class<'a> {
     calls: Option<usize>,
 }
 
-impl Class<'_> {
+impl ThreadClass<'_> {
     /// Returns the jobs that begin a request.
     fn requests(&self, own: usize) -> impl Iterator<Item = &RecordedJob> {
         let is_first = move |by: Option<usize>| by != Some(own) && (by.is_none() || by != self.calls);
@@ -84,17 +84,17 @@ pub(super) fn scenario(
     let mut out = String::new();
     write(&mut out, trace, &classes, (kernel, origin), groups, options)
         .expect("invariant: writing to a String cannot fail");
-    let service = |class: &Class<'_>| (class.name.clone(), class.tasks.iter().map(|task| task.id).collect());
+    let service = |class: &ThreadClass<'_>| (class.name.clone(), class.tasks.iter().map(|task| task.id).collect());
     (out, classes.iter().map(service).collect())
 }
 
 /// What the tasks of a class share: process, name, attributes as text (they have no order), group.
 type ClassKey<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
 
-fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGroups) -> Vec<Class<'a>> {
+fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGroups) -> Vec<ThreadClass<'a>> {
     let mut places: BTreeMap<ClassKey<'_>, usize> = BTreeMap::new();
     let mut of: BTreeMap<TaskId, usize> = BTreeMap::new();
-    let mut classes: Vec<Class<'a>> = Vec::new();
+    let mut classes: Vec<ThreadClass<'a>> = Vec::new();
     for task in tasks {
         let thread = trace.meta.recorded.thread(task.id);
         let process = thread.and_then(|thread| thread.process.as_deref());
@@ -104,7 +104,7 @@ fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGro
             let name = task.name.to_string();
             let known = classes.iter().filter(|class| class.tasks[0].name == task.name).count();
             let name = if known == 0 { name } else { format!("{name}:{}", known + 1) };
-            classes.push(Class {
+            classes.push(ThreadClass {
                 name,
                 process,
                 tasks: Vec::new(),
@@ -128,7 +128,7 @@ fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGro
 }
 
 /// Decides which class sends the requests of which.
-fn link(classes: &mut [Class<'_>]) {
+fn link(classes: &mut [ThreadClass<'_>]) {
     let most = |at: usize| {
         let class = &classes[at];
         let sender = (0..classes.len()).filter(|other| *other != at && classes[*other].jobs.len() >= FEW);
@@ -176,7 +176,7 @@ fn link(classes: &mut [Class<'_>]) {
 fn write(
     out: &mut String,
     trace: &Trace,
-    classes: &[Class<'_>],
+    classes: &[ThreadClass<'_>],
     (kernel, origin): (KernelVersion, &str),
     groups: &ImportedGroups,
     options: &Options,
@@ -206,7 +206,7 @@ fn write(
 
 fn arrivals(
     out: &mut String,
-    class: &Class<'_>,
+    class: &ThreadClass<'_>,
     requests: &[&RecordedJob],
     start: Instant,
     options: &Options,
@@ -232,7 +232,7 @@ fn arrivals(
 }
 
 /// Writes the work of one request.
-fn steps(out: &mut String, classes: &[Class<'_>], at: usize, requests: &[&RecordedJob]) -> core::fmt::Result {
+fn steps(out: &mut String, classes: &[ThreadClass<'_>], at: usize, requests: &[&RecordedJob]) -> core::fmt::Result {
     let class = &classes[at];
     // Requests that the sender sends too few or too many of do more or less work each.
     let sent = class.sender.map_or(requests.len() as f64, |(sender, count)| {

@@ -59,7 +59,7 @@ struct TreeBuilder<'i> {
     /// The current header: its start, and whether it is of an array.
     opened: Option<(Span, bool)>,
     /// Keys without a value yet, those of the innermost table last.
-    keys: Vec<Key<'i>>,
+    keys: Vec<TreeKey<'i>>,
     /// The open arrays and inline tables.
     frames: Vec<OpenTable<'i>>,
     /// Items of the open arrays, those of the innermost last.
@@ -72,15 +72,15 @@ struct TreeBuilder<'i> {
 
 /// A key that was read.
 #[derive(Clone)]
-struct Key<'i> {
+struct TreeKey<'i> {
     text: Cow<'i, str>,
     span: Span,
 }
 
 /// `[path.key]` or `[[path.key]]`.
 struct Header<'i> {
-    path: Vec<Key<'i>>,
-    key: Key<'i>,
+    path: Vec<TreeKey<'i>>,
+    key: TreeKey<'i>,
     span: Span,
     kind: HeaderKind,
 }
@@ -176,7 +176,7 @@ impl<'i> TreeBuilder<'i> {
             self.is_wrong = true;
             return;
         };
-        let path: Vec<Key<'i>> = self.keys.drain(..).collect();
+        let path: Vec<TreeKey<'i>> = self.keys.drain(..).collect();
         if path.len() >= DEPTH_MAX {
             self.is_wrong = true;
             return;
@@ -337,7 +337,7 @@ impl EventReceiver for TreeBuilder<'_> {
                 decoded
             }
         };
-        self.keys.push(Key { text, span: self.place(span) });
+        self.keys.push(TreeKey { text, span: self.place(span) });
     }
 
     fn scalar(&mut self, span: toml_parser::Span, encoding: Option<Encoding>, error: &mut dyn ErrorSink) {
@@ -362,7 +362,7 @@ impl EventReceiver for TreeBuilder<'_> {
 /// imply.
 fn put<'i>(
     table: &mut Members<'i>,
-    keys: impl DoubleEndedIterator<Item = Key<'i>> + ExactSizeIterator,
+    keys: impl DoubleEndedIterator<Item = TreeKey<'i>> + ExactSizeIterator,
     node: Node<'i>,
     origin: Origin,
     indices: &mut Vec<Index>,
@@ -376,7 +376,7 @@ fn put<'i>(
     let parent = if keys.len() == 0 {
         table
     } else {
-        let path: Vec<Key<'i>> = keys.collect();
+        let path: Vec<TreeKey<'i>> = keys.collect();
         let parent = descend(table, &path, origin, indices)?;
         if !matches!(parent.origin, Origin::Implied | Origin::Dotted | Origin::InlineDotted) {
             return Err(Wrong);
@@ -393,7 +393,7 @@ fn put<'i>(
 /// Follows a path, and creates missing tables with `origin`.
 fn descend<'t, 'i>(
     mut table: &'t mut Members<'i>,
-    path: &[Key<'i>],
+    path: &[TreeKey<'i>],
     origin: Origin,
     indices: &mut Vec<Index>,
 ) -> Result<&'t mut Members<'i>, Wrong> {
@@ -440,7 +440,7 @@ fn is_of_headers(items: &[Node<'_>]) -> bool {
 
 impl<'i> Members<'i> {
     /// Adds a member that does not exist yet.
-    fn push(&mut self, key: Key<'i>, item: Node<'i>, indices: &mut Vec<Index>) {
+    fn push(&mut self, key: TreeKey<'i>, item: Node<'i>, indices: &mut Vec<Index>) {
         if self.members.len() == self.members.capacity() {
             // Most tables have one member, so no room for four is reserved.
             self.members.reserve_exact(self.members.len().max(1));
