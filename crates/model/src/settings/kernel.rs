@@ -9,7 +9,7 @@
 //!
 //! | name | kernel |
 //! |---|---|
-//! | `6.12` | the series: its stable releases with all backports that are known, but see [`Taken`](super::Taken) |
+//! | `6.12` | the series: its stable releases with all backports that are known, but see [`Taken`] |
 //! | `6.12.85`, `6.12.0` | one release of kernel.org |
 //! | `rhel-9.4` | the kernel of a distribution |
 //! | `4.18`, `5.14` | the kernels of RHEL 8.8 and 9.3: those of kernel.org with these numbers are seldom used, and are named `4.18.20` and `5.14.21` |
