@@ -26,7 +26,7 @@ pub const ROUNDS: u32 = 1_000_000;
 
 /// How the jobs of tasks are ordered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Order<'a> {
+enum JobOrder<'a> {
     /// By absolute deadline.
     Deadline,
     /// By these ranks of the tasks, the lowest first.
@@ -37,7 +37,7 @@ enum Order<'a> {
 /// one task there is none for any.
 #[must_use]
 pub fn edf(tasks: &[Sporadic], cpus: u64) -> Vec<Option<Duration>> {
-    let bounds = search(tasks, &[], cpus, Order::Deadline);
+    let bounds = search(tasks, &[], cpus, JobOrder::Deadline);
     if bounds.iter().all(Option::is_some) { bounds } else { vec![None; tasks.len()] }
 }
 
@@ -50,7 +50,7 @@ pub fn edf(tasks: &[Sporadic], cpus: u64) -> Vec<Option<Duration>> {
 #[must_use]
 pub fn fixed(tasks: &[Sporadic], ranks: &[u32], above: &[(Sporadic, Duration)], cpus: u64) -> Vec<Option<Duration>> {
     assert_eq!(tasks.len(), ranks.len(), "a rank per task");
-    let mut bounds = search(tasks, above, cpus, Order::Rank(ranks));
+    let mut bounds = search(tasks, above, cpus, JobOrder::Rank(ranks));
     // A task without a bound can be late, and reach into any window of those that it delays.
     let without = bounds.iter().zip(ranks).filter(|(bound, _)| bound.is_none()).map(|(_, rank)| *rank);
     if let Some(first) = without.min() {
@@ -61,11 +61,11 @@ pub fn fixed(tasks: &[Sporadic], ranks: &[u32], above: &[(Sporadic, Duration)], 
     bounds
 }
 
-fn search(tasks: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64, order: Order<'_>) -> Vec<Option<Duration>> {
+fn search(tasks: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64, order: JobOrder<'_>) -> Vec<Option<Duration>> {
     let mut slacks = vec![Duration::ZERO; tasks.len()];
     let mut rounds = 0;
     loop {
-        let window = Window { tasks, above, slacks: &slacks, cpus: cpus.max(1), order };
+        let window = BusyWindow { tasks, above, slacks: &slacks, cpus: cpus.max(1), order };
         let bounds: Vec<Option<Duration>> = (0..tasks.len()).map(|of| window.response(of, &mut rounds)).collect();
         let slack = |(task, bound): (&Sporadic, &Option<Duration>)| {
             bound.map_or(Duration::ZERO, |bound| task.deadline().saturating_sub(bound))
@@ -78,15 +78,15 @@ fn search(tasks: &[Sporadic], above: &[(Sporadic, Duration)], cpus: u64, order: 
     }
 }
 
-struct Window<'a> {
+struct BusyWindow<'a> {
     tasks: &'a [Sporadic],
     above: &'a [(Sporadic, Duration)],
     slacks: &'a [Duration],
     cpus: u64,
-    order: Order<'a>,
+    order: JobOrder<'a>,
 }
 
-impl Window<'_> {
+impl BusyWindow<'_> {
     fn response(&self, of: usize, rounds: &mut u32) -> Option<Duration> {
         let task = &self.tasks[of];
         let due = task.deadline().min(task.period());
@@ -99,9 +99,9 @@ impl Window<'_> {
             }
             let others = self.tasks.iter().zip(self.slacks).enumerate().filter(|(other, _)| *other != of);
             let interferes = |(other, (theirs, slack)): (usize, (&Sporadic, &Duration))| match self.order {
-                Order::Rank(ranks) if ranks[other] > ranks[of] => Duration::ZERO,
-                Order::Rank(_) => work(theirs, *slack, response),
-                Order::Deadline => work(theirs, *slack, response).min(work_by_deadline(theirs, *slack, due)),
+                JobOrder::Rank(ranks) if ranks[other] > ranks[of] => Duration::ZERO,
+                JobOrder::Rank(_) => work(theirs, *slack, response),
+                JobOrder::Deadline => work(theirs, *slack, response).min(work_by_deadline(theirs, *slack, due)),
             };
             let more_urgent = |(theirs, bound): &(Sporadic, Duration)| {
                 work(theirs, theirs.deadline().saturating_sub(*bound), response)

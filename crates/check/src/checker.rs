@@ -16,7 +16,7 @@ pub struct Checker {
     meta: Meta,
     options: Options,
     replay: Replay,
-    running: Vec<Running>,
+    running: Vec<RunningMonitor>,
     last: Instant,
     /// The gaps of all CPUs together, in reverse order: the next is last.
     gaps: Vec<(Instant, Instant)>,
@@ -25,7 +25,7 @@ pub struct Checker {
     unseen: Unseen,
 }
 
-struct Running {
+struct RunningMonitor {
     name: &'static str,
     /// `None` within a gap.
     monitor: Option<Result<Box<dyn Monitor>, String>>,
@@ -46,7 +46,7 @@ impl Checker {
     /// Starts all monitors.
     #[must_use]
     pub fn new(meta: &Meta, options: &Options) -> Self {
-        let running = TABLE.iter().map(|rule| Running {
+        let running = TABLE.iter().map(|rule| RunningMonitor {
             name: rule.name,
             monitor: None,
             found: Findings::new(options.keep),
@@ -73,13 +73,13 @@ impl Checker {
         if !self.gaps.is_empty() || self.blind_until.is_some() {
             self.pass_gaps(record.at);
         }
-        for Running { monitor, found, .. } in &mut self.running {
+        for RunningMonitor { monitor, found, .. } in &mut self.running {
             if let Some(Ok(monitor)) = monitor {
                 monitor.before(&self.replay, record, found);
             }
         }
         self.replay.apply(record);
-        for Running { monitor, .. } in &mut self.running {
+        for RunningMonitor { monitor, .. } in &mut self.running {
             if let Some(Ok(monitor)) = monitor {
                 monitor.after(&self.replay, record);
             }
@@ -136,7 +136,7 @@ impl Checker {
 
     /// Ends a part of the trace that was judged.
     fn end(&mut self, end: Instant) {
-        for Running { monitor, found, before, is_judged, reason, .. } in &mut self.running {
+        for RunningMonitor { monitor, found, before, is_judged, reason, .. } in &mut self.running {
             match monitor.take() {
                 None => {}
                 Some(Err(why)) => *reason = Some(why),
@@ -159,7 +159,7 @@ impl Checker {
             self.end(end);
         }
         let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
-        for Running { name, found, is_judged, reason, .. } in self.running {
+        for RunningMonitor { name, found, is_judged, reason, .. } in self.running {
             let skipped = found.skipped().iter();
             not_judged.extend(skipped.map(|(reason, times)| NotJudged { monitor: name, reason, times: *times }));
             let verdict = match reason {

@@ -33,7 +33,7 @@ impl Moment {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Cpu {
+struct InterruptedCpu {
     depth: u32,
     /// The outermost handler, or standstill, is the time of the task.
     is_charged: bool,
@@ -60,7 +60,7 @@ pub(crate) struct TaskTime {
     charges_interrupts: bool,
     /// So is the time that a hypervisor takes.
     charges_stolen: bool,
-    cpus: IdTable<CpuId, Cpu>,
+    cpus: IdTable<CpuId, InterruptedCpu>,
     /// Of each task its longest section with interrupts disabled.
     longest: IdTable<TaskId, Duration>,
     /// The longest stretch of handlers and standstills of any CPU whose time is the task's.

@@ -15,10 +15,9 @@ use zerolag::results::{self, Document};
 use zerolag_host::calibrate::{Calibration, Compared, Noise, calibrate};
 use zerolag_linux::figures::quantile;
 
-/// Arguments of `zerolag calibrate`.
 /// What `--noise` records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Recorded {
+enum NoiseToRecord {
     /// How late timers are, and when CPUs stand still
     Timers,
     /// The same, and apart from it what switches and wakeups take beyond their medians
@@ -35,7 +34,7 @@ pub(crate) struct Args {
     /// late timers are and when CPUs stand still, or that and how much single switches and wakeups
     /// vary
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "timers")]
-    noise: Option<Recorded>,
+    noise: Option<NoiseToRecord>,
     /// A directory of tracefs (`/sys/kernel/tracing`, or an instance in it): also measure what lies
     /// between the kernel's own events, `sched_waking` and `sched_switch`. Its trace is lost
     #[arg(long, value_name = "DIRECTORY")]
@@ -56,8 +55,8 @@ pub(crate) fn run(args: &Args) -> Done {
     catch_interrupts();
     let noise = match args.noise {
         None => Noise::Ignored,
-        Some(Recorded::Timers) => Noise::Recorded,
-        Some(Recorded::Operations) => Noise::Operations,
+        Some(NoiseToRecord::Timers) => Noise::Recorded,
+        Some(NoiseToRecord::Operations) => Noise::Operations,
     };
     let made = match calibrate(noise, args.events.as_deref(), &interrupted) {
         Ok(made) => made,

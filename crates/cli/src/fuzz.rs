@@ -53,7 +53,7 @@ thread_local! {
 
 /// The results so far.
 #[derive(Default)]
-struct Tally {
+struct FuzzTally {
     /// Scenarios that were judged. They are those of the first numbers: an interrupt takes no new
     /// one.
     done: u64,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Done {
         false => usual(info),
     }));
     let tally = search(args);
-    let Tally { done, refused, reason, events, mut findings } = tally;
+    let FuzzTally { done, refused, reason, events, mut findings } = tally;
     findings.sort_by_key(|(number, _)| *number);
     for (number, finding) in findings.iter().take(FINDINGS_MAX) {
         write_finding(args, *number, finding)?;
@@ -138,8 +138,8 @@ fn numbers(args: &Args) -> std::ops::Range<u64> {
 }
 
 /// Judges all scenarios, on all processors.
-fn search(args: &Args) -> Tally {
-    let (next, tally) = (AtomicU64::new(args.from), Mutex::new(Tally::default()));
+fn search(args: &Args) -> FuzzTally {
+    let (next, tally) = (AtomicU64::new(args.from), Mutex::new(FuzzTally::default()));
     let progress = Mutex::new(Progress::new(args.count, "scenarios", args.quiet.quiet));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let worker = || {
@@ -193,7 +193,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct FuzzArgs {
         #[command(flatten)]
         args: Args,
     }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn an_interrupted_search_names_the_rest() {
         let line = ["fuzz", "--seed", "7", "--from", "100", "--count", "50"];
-        let args = Line::parse_from(line).args;
+        let args = FuzzArgs::parse_from(line).args;
         assert_eq!(rest(&args, 20).as_deref(), Some("zerolag fuzz --seed 7 --from 120 --count 30"));
         assert_eq!(rest(&args, 50), None);
     }

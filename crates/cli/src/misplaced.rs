@@ -19,13 +19,13 @@ pub(super) fn file(arguments: &[OsString]) -> Option<Failure> {
     let cli = Cli::command();
     let command = cli.find_subcommand(name)?;
     let path = positional(command, rest)?;
-    let kind = Kind::of(command)?;
+    let kind = InputKind::of(command)?;
     let head = input::head(&path).ok()?;
     let name = path.display();
     if is_trace(&head) {
-        return (kind == Kind::Workload).then(|| Error::is_trace(&name.to_string()).into());
+        return (kind == InputKind::Workload).then(|| Error::is_trace(&name.to_string()).into());
     }
-    if kind != Kind::Any && input::is_counters(&path, &head) {
+    if kind != InputKind::Any && input::is_counters(&path, &head) {
         return Some(Failure::input_help(
             format!("`{name}` holds counters of a limit, and is no {}", kind.name()),
             format!("the least limit for them: `zerolag advise {name} --now LIMIT`"),
@@ -36,14 +36,14 @@ pub(super) fn file(arguments: &[OsString]) -> Option<Failure> {
 
 /// What a subcommand reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum InputKind {
     Workload,
     Trace,
     /// Workloads and traces.
     Any,
 }
 
-impl Kind {
+impl InputKind {
     /// Returns the kind by the name of the subcommand's first value; `None` if it is neither.
     fn of(command: &Command) -> Option<Self> {
         if ["advise", "explain", "serve"].contains(&command.get_name()) {

@@ -12,7 +12,7 @@ use core::fmt::Write;
 pub(crate) struct Args {
     /// Print the commands for this recorder
     #[arg(long, value_name = "RECORDER", required = true)]
-    print_cmd: Recorder,
+    print_cmd: RecordProgram,
     /// Also save this group, below /sys/fs/cgroup (of cgroup v1: below /sys/fs/cgroup/cpu), and the
     /// groups above and below it, before and after: limits, weights, counters and members, for
     /// `zerolag import --cgroup-tree`; `/` is all groups
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 /// A program or interface that records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Recorder {
+enum RecordProgram {
     /// `perf record`: writes a file while it records, so it can be long
     Perf,
     /// The files of /sys/kernel/tracing: needs no program; the buffer holds all
@@ -95,7 +95,7 @@ fn save_groups(out: &mut String, path: &str) -> core::fmt::Result {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    if args.stacks && args.print_cmd == Recorder::Perfetto {
+    if args.stacks && args.print_cmd == RecordProgram::Perfetto {
         let help = "choose perf, tracefs or trace-cmd, or leave --stacks out";
         return Err(Failure::input_help("perfetto records no stacks of wakeups", help));
     }
@@ -114,19 +114,19 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
     }
     save(&mut out, "before")?;
     match args.print_cmd {
-        Recorder::Perf => perf(&mut out, args)?,
-        Recorder::Tracefs => tracefs(&mut out, args)?,
-        Recorder::TraceCmd => trace_cmd(&mut out, args)?,
-        Recorder::Perfetto => perfetto(&mut out, args.seconds)?,
+        RecordProgram::Perf => perf(&mut out, args)?,
+        RecordProgram::Tracefs => tracefs(&mut out, args)?,
+        RecordProgram::TraceCmd => trace_cmd(&mut out, args)?,
+        RecordProgram::Perfetto => perfetto(&mut out, args.seconds)?,
     }
     save(&mut out, "after")?;
     let file = match args.print_cmd {
         // The names of the functions are not in the file: only the machine has them.
-        Recorder::Perf | Recorder::TraceCmd if args.stacks => "trace.txt",
-        Recorder::Perf => "perf.data",
-        Recorder::Tracefs => "trace.txt",
-        Recorder::TraceCmd => "trace.dat",
-        Recorder::Perfetto => "trace.pftrace",
+        RecordProgram::Perf | RecordProgram::TraceCmd if args.stacks => "trace.txt",
+        RecordProgram::Perf => "perf.data",
+        RecordProgram::Tracefs => "trace.txt",
+        RecordProgram::TraceCmd => "trace.dat",
+        RecordProgram::Perfetto => "trace.pftrace",
     };
     let tree = if args.cgroup.is_some() { " --cgroup-tree cgroup.before" } else { "" };
     writeln!(out, "# then: zerolag report {file}; zerolag import {file}{tree} -o workload.toml")?;
@@ -221,7 +221,7 @@ fn perfetto(out: &mut String, seconds: u32) -> core::fmt::Result {
 mod tests {
     use super::*;
 
-    fn recipe_of(print_cmd: Recorder) -> String {
+    fn recipe_of(print_cmd: RecordProgram) -> String {
         recipe(&Args { print_cmd, cgroup: Some("system.slice/web.service".to_owned()), seconds: 5, stacks: false })
             .expect("a String")
     }
@@ -230,9 +230,9 @@ mod tests {
     fn stacks_are_those_of_wakeups_and_end_as_text_with_names() {
         let with = |print_cmd| recipe(&Args { print_cmd, cgroup: None, seconds: 5, stacks: true }).expect("a String");
         for (recorder, parts) in [
-            (Recorder::Perf, ["-g --kernel-callchains", "perf script --ns"]),
-            (Recorder::Tracefs, ["echo stacktrace > events/sched/sched_waking/trigger", "echo '!stacktrace'"]),
-            (Recorder::TraceCmd, ["-e sched:sched_waking -R stacktrace", "trace-cmd report"]),
+            (RecordProgram::Perf, ["-g --kernel-callchains", "perf script --ns"]),
+            (RecordProgram::Tracefs, ["echo stacktrace > events/sched/sched_waking/trigger", "echo '!stacktrace'"]),
+            (RecordProgram::TraceCmd, ["-e sched:sched_waking -R stacktrace", "trace-cmd report"]),
         ] {
             let recipe = with(recorder);
             assert!(parts.iter().all(|part| recipe.contains(part)) && recipe.contains("report trace.txt"), "{recipe}");
@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn every_recipe_has_all_events_and_the_group() {
-        for recorder in [Recorder::Perf, Recorder::Tracefs, Recorder::TraceCmd, Recorder::Perfetto] {
+        for recorder in [RecordProgram::Perf, RecordProgram::Tracefs, RecordProgram::TraceCmd, RecordProgram::Perfetto]
+        {
             let recipe = recipe_of(recorder);
             for event in &EVENTS[..8] {
                 assert!(recipe.contains(event), "{event}\n{recipe}");

@@ -43,7 +43,7 @@ enum Experiment {
 
 /// How an experiment is run, and the place of its results.
 #[derive(Clone, Debug, clap::Args)]
-struct Work {
+struct ExperimentArgs {
     /// Number of worker threads [default: one per CPU of this host]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -54,7 +54,7 @@ struct Work {
     html: HtmlArgs,
 }
 
-impl Work {
+impl ExperimentArgs {
     /// Returns the number of worker threads.
     fn threads(&self) -> usize {
         self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
@@ -73,7 +73,7 @@ struct RtBalanceArgs {
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     kernel_load: Option<u64>,
     #[command(flatten)]
-    work: Work,
+    work: ExperimentArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -82,7 +82,7 @@ struct BandwidthArgs {
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, allow_hyphen_values = true)]
     set: Vec<(String, String)>,
     #[command(flatten)]
-    work: Work,
+    work: ExperimentArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,7 +103,7 @@ struct RtIpiArgs {
     #[arg(long, value_name = "N", default_value_t = 2017)]
     seed: u64,
     #[command(flatten)]
-    work: Work,
+    work: ExperimentArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -112,7 +112,7 @@ struct InversionArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
     #[command(flatten)]
-    work: Work,
+    work: ExperimentArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -124,13 +124,13 @@ struct DlServerArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    work: Work,
+    work: ExperimentArgs,
 }
 
 #[derive(Debug, clap::Args)]
 struct AllArgs {
     #[command(flatten)]
-    work: Work,
+    work: ExperimentArgs,
 }
 
 /// Runs the subcommand.
@@ -218,14 +218,14 @@ fn go_on() -> ControlFlow<()> {
 }
 
 /// Creates the directory of the results, before they are computed.
-fn make_room(work: &Work) -> Result<(), Failure> {
+fn make_room(work: &ExperimentArgs) -> Result<(), Failure> {
     work.html.check()?;
     std::fs::create_dir_all(&work.out).map_err(|error| Failure::writing(&work.out, &error))
 }
 
 /// Writes the results: `text` to standard output and to `NAME.txt`, the other files next to that,
 /// and a page if it is wanted.
-fn publish(work: &Work, name: &str, text: &str, mut files: Vec<(String, String)>, shown: Shown) -> Done {
+fn publish(work: &ExperimentArgs, name: &str, text: &str, mut files: Vec<(String, String)>, shown: Shown) -> Done {
     let out: &Path = &work.out;
     let about = || HtmlArgs::about(format_args!("repro {name}"));
     work.html.publish(|| Ok(page::of_figures(shown, &about())))?;

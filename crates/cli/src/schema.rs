@@ -10,12 +10,12 @@ use zerolag::workload::scenario::schema::json_schema;
 pub(crate) struct Args {
     /// What to describe
     #[arg(value_enum, default_value = "scenario")]
-    of: Of,
+    of: SchemaOf,
 }
 
 /// What a schema describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Of {
+enum SchemaOf {
     /// Workloads in TOML
     Scenario,
     /// What `--json` writes, of every command
@@ -33,8 +33,10 @@ const OWN: &[Document] = &[
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     output::print(&match args.of {
-        Of::Scenario => json_schema(),
-        Of::Results => results::schema(&[DOCUMENTS, zerolag_lab::DOCUMENTS, zerolag_tools::DOCUMENTS, OWN].concat()),
+        SchemaOf::Scenario => json_schema(),
+        SchemaOf::Results => {
+            results::schema(&[DOCUMENTS, zerolag_lab::DOCUMENTS, zerolag_tools::DOCUMENTS, OWN].concat())
+        }
     })?;
     Ok(code::OK)
 }

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    let mut counts = Counts::default();
+    let mut counts = SpecCounts::default();
     for path in &args.paths {
         let specs = spec::find(path).map_err(|error| Failure::reading(path.display(), &error))?;
         if specs.is_empty() {
@@ -28,14 +28,14 @@ pub(crate) fn run(args: &Args) -> Done {
             check(&path, args.bless, &mut counts)?;
         }
     }
-    let Counts { specs, blocks, wrong, blessed } = counts;
+    let SpecCounts { specs, blocks, wrong, blessed } = counts;
     let rewritten = if args.bless { format!(", {blessed} rewritten") } else { String::new() };
     output::print(&format!("{specs} specs, {blocks} blocks{rewritten}, {wrong} wrong\n"))?;
     Ok(if wrong == 0 { code::OK } else { code::FAILURE })
 }
 
 #[derive(Default)]
-struct Counts {
+struct SpecCounts {
     specs: usize,
     blocks: usize,
     wrong: usize,
@@ -43,7 +43,7 @@ struct Counts {
 }
 
 /// Runs one spec and reports differences; with `bless`, they are written into the spec instead.
-fn check(path: &Path, bless: bool, counts: &mut Counts) -> Result<(), Failure> {
+fn check(path: &Path, bless: bool, counts: &mut SpecCounts) -> Result<(), Failure> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| Failure::reading(&name, &error))?;
     let text = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{name}: this is not UTF-8 text")))?;

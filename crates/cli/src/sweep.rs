@@ -107,11 +107,11 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
-type Pairs = Vec<(String, String)>;
+type KeyValues = Vec<(String, String)>;
 
 /// Splits the settings into varied and fixed ones.
-fn axes(args: &Args) -> Result<(Vec<Axis>, Pairs), Failure> {
-    let (mut axes, mut fixed): (Vec<Axis>, Pairs) = (Vec::new(), Vec::new());
+fn axes(args: &Args) -> Result<(Vec<Axis>, KeyValues), Failure> {
+    let (mut axes, mut fixed): (Vec<Axis>, KeyValues) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     for (key, values) in &args.run.sim.machine.set {
         if !seen.insert(key) {
@@ -141,6 +141,7 @@ fn simulation(args: &Args, fixed: &[(String, String)]) -> Result<Simulation, Fai
     simulation_of(&args.workload, &run)
 }
 
+#[expect(clippy::too_many_lines, reason = "the steps of a sweep in their order; each can end the command")]
 fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     if axes.is_empty() {
         let help =

@@ -54,7 +54,7 @@ enum Sort {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Snapshot {
+struct RuntimeDocument {
     format: String,
     pid: u32,
     cpus: u32,
@@ -63,11 +63,11 @@ struct Snapshot {
     runnable: u64,
     asleep: u64,
     stray_panics: u64,
-    groups: Vec<Group>,
+    groups: Vec<GroupDocument>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Group {
+struct GroupDocument {
     path: String,
     cpu_us: u64,
     lost_us: u64,
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Done {
         return Err(Failure::input_help("`--every 0s`: the tables have no distance", "for example `--every 1s`"));
     }
     let is_live = std::io::stdout().is_terminal() && args.number.is_none();
-    let mut before: Option<Snapshot> = None;
+    let mut before: Option<RuntimeDocument> = None;
     let mut printed = 0;
     loop {
         let now = match (read(&args.socket), &before) {
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
-fn read(path: &Path) -> Result<Snapshot, Failure> {
+fn read(path: &Path) -> Result<RuntimeDocument, Failure> {
     let name = path.display();
     let help = "the process calls `Runtime::listen` of zerolag-runtime, feature `socket`, with this path";
     let mut stream = UnixStream::connect(path)
@@ -120,7 +120,7 @@ fn read(path: &Path) -> Result<Snapshot, Failure> {
         .take(LONGEST)
         .read_to_string(&mut text)
         .map_err(|error| Failure::Failed(format!("`{name}`: {error}")))?;
-    let snapshot: Snapshot = serde_json::from_str(&text)
+    let snapshot: RuntimeDocument = serde_json::from_str(&text)
         .map_err(|error| Failure::input_help(format!("`{name}`: this is no runtime: {error}"), help))?;
     if snapshot.format != FORMAT {
         let message = format!("`{name}`: the process speaks `{}`", snapshot.format);
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Snapshot, Failure> {
 }
 
 /// The figures of a group between two documents.
-struct Row {
+struct GroupUsage {
     path: String,
     /// In thousandths of a CPU.
     cpu: u64,
@@ -143,10 +143,10 @@ struct Row {
     poll: Option<u64>,
 }
 
-impl Row {
-    fn of(before: Option<&Group>, now: &Group, elapsed_us: u64) -> Self {
-        let delta = |of: fn(&Group) -> u64| of(now).saturating_sub(before.map_or(0, of));
-        let rate = |of: fn(&Group) -> u64| thousandths(delta(of), elapsed_us);
+impl GroupUsage {
+    fn of(before: Option<&GroupDocument>, now: &GroupDocument, elapsed_us: u64) -> Self {
+        let delta = |of: fn(&GroupDocument) -> u64| of(now).saturating_sub(before.map_or(0, of));
+        let rate = |of: fn(&GroupDocument) -> u64| thousandths(delta(of), elapsed_us);
         let periods = delta(|group| group.periods);
         Self {
             path: now.path.clone(),
@@ -180,14 +180,14 @@ fn time(us: u64) -> String {
     }
 }
 
-fn table(before: Option<&Snapshot>, now: &Snapshot, sort: Sort) -> String {
+fn table(before: Option<&RuntimeDocument>, now: &RuntimeDocument, sort: Sort) -> String {
     // Another process can listen under the same name: its counters begin anew.
     let before = before.filter(|before| before.pid == now.pid && before.uptime_us < now.uptime_us);
     let elapsed = now.uptime_us - before.map_or(0, |before| before.uptime_us);
-    let known: BTreeMap<&str, &Group> =
+    let known: BTreeMap<&str, &GroupDocument> =
         before.iter().flat_map(|before| &before.groups).map(|group| (&*group.path, group)).collect();
     let mut rows: Vec<_> =
-        now.groups.iter().map(|group| Row::of(known.get(&*group.path).copied(), group, elapsed)).collect();
+        now.groups.iter().map(|group| GroupUsage::of(known.get(&*group.path).copied(), group, elapsed)).collect();
     match sort {
         Sort::Cpu => rows.sort_by(|one, other| other.cpu.cmp(&one.cpu).then_with(|| one.path.cmp(&other.path))),
         Sort::Throttled => rows.sort_by(|one, other| {
@@ -236,8 +236,8 @@ fn table(before: Option<&Snapshot>, now: &Snapshot, sort: Sort) -> String {
 mod tests {
     use super::*;
 
-    fn snapshot(uptime_us: u64, groups: &[(&str, u64, Option<u64>, u64, u64)]) -> Snapshot {
-        let groups = groups.iter().map(|&(path, cpu_us, quota_us, periods, throttled_periods)| Group {
+    fn snapshot(uptime_us: u64, groups: &[(&str, u64, Option<u64>, u64, u64)]) -> RuntimeDocument {
+        let groups = groups.iter().map(|&(path, cpu_us, quota_us, periods, throttled_periods)| GroupDocument {
             path: path.to_owned(),
             cpu_us,
             lost_us: 0,
@@ -251,7 +251,7 @@ mod tests {
         });
         let (format, groups) = (FORMAT.to_owned(), groups.collect());
         let (polled, runnable, asleep, stray_panics) = (1, 2, 30, 0);
-        Snapshot { format, pid: 7, cpus: 2, uptime_us, polled, runnable, asleep, stray_panics, groups }
+        RuntimeDocument { format, pid: 7, cpus: 2, uptime_us, polled, runnable, asleep, stray_panics, groups }
     }
 
     #[test]
@@ -278,7 +278,7 @@ group    CPUs   limit    lost  throttled of periods  p99 wait  p99 poll
 
     #[test]
     fn another_process_begins_anew() {
-        let before = Snapshot { pid: 6, ..snapshot(9_000_000, &[("/", 8_000_000, None, 0, 0)]) };
+        let before = RuntimeDocument { pid: 6, ..snapshot(9_000_000, &[("/", 8_000_000, None, 0, 0)]) };
         let text = table(Some(&before), &snapshot(2_000_000, &[("/", 1_000_000, None, 0, 0)]), Sort::Path);
         assert!(text.contains("since its start") && text.contains("0.500"), "{text}");
     }

@@ -479,7 +479,7 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
             throttle::throttle(rq, cx, q);
             dl_server::update(rq, cx);
         } else if may_run && queue.bandwidth.is_throttled() {
-            throttle::resume(rq, cx, q);
+            throttle::detach_unspared(rq, cx, q);
             dl_server::update(rq, cx);
         }
     }
@@ -487,7 +487,7 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         && rq.fair.nr_throttled > 1
         && rq.fair.tune.throttle == Throttle::BoostGroups
     {
-        // A throttled group above one that has just been cut may have no other task.
+        // A throttled group above one that has just been detached may have no other task.
         throttle::release_if_empty(rq, cx, *leaf);
     }
     let Some(slot) = goes_on(rq).filter(|_| rq.fair.nr_throttled > 0) else { return };

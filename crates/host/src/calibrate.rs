@@ -74,17 +74,17 @@ pub const ROUNDS: usize = 36;
 
 /// A measurement on the host that is also simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum ProbeKind {
     /// Two threads of one CPU yield it to each other in turn.
     Yield,
     /// Two threads wake each other in turn.
-    Handover(Way),
+    Handover(CpuPairing),
     /// Two fair threads of one CPU wake each other in turn.
     FairHandover,
     /// Two threads of one CPU wake each other in turn through pipes.
     Pipes,
     /// `perf bench sched pipe`: two processes wake each other in turn through pipes.
-    Pipe(Way),
+    Pipe(CpuPairing),
     /// From a timer's expiry until a thread continues.
     Timer(Beside, Duration),
     /// The same, as cyclictest sees it.
@@ -95,7 +95,7 @@ enum Kind {
 
 /// The CPUs of two threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum CpuPairing {
     OneCpu,
     TwoCpus,
 }
@@ -104,14 +104,14 @@ enum Way {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Probe {
     name: String,
-    kind: Kind,
+    kind: ProbeKind,
     /// The entry that is fitted on it; `None` if the simulator predicts it.
-    fits: Option<Entry>,
+    fits: Option<CostEntry>,
 }
 
 /// A fitted entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Entry {
+enum CostEntry {
     ContextSwitch,
     WaitingCall,
     PipeIo,
@@ -124,7 +124,7 @@ enum Entry {
     IdleIpi(usize),
 }
 
-impl Entry {
+impl CostEntry {
     fn key(self) -> String {
         match self {
             Self::ContextSwitch => "context_switch".to_owned(),
@@ -151,48 +151,50 @@ fn probes(is_realtime: bool) -> Vec<Probe> {
     let us = Duration::from_micros;
     let probe = |name: &str, kind, fits| Probe { name: name.to_owned(), kind, fits };
     let each = us(1_000);
-    let handing_over = if is_realtime { Entry::WaitingCall } else { Entry::ContextSwitch };
+    let handing_over = if is_realtime { CostEntry::WaitingCall } else { CostEntry::ContextSwitch };
     let mut probes = vec![
-        probe("handing over, one CPU", Kind::Handover(Way::OneCpu), Some(handing_over)),
-        probe("handing over by pipes, one CPU", Kind::Pipes, Some(Entry::PipeIo)),
-        probe("handing over, fair, one CPU", Kind::FairHandover, Some(Entry::QueuedWakeup)),
-        probe("FIFO timer, its CPU computes", Kind::Timer(Beside::Computes, each), Some(Entry::TimerLate)),
-        probe("FIFO wakeup, its CPU computes", Kind::Wakeup(Beside::Computes, each), Some(Entry::IpiLatency)),
-        probe("handing over, two CPUs", Kind::Handover(Way::TwoCpus), Some(Entry::IdleIpi(0))),
+        probe("handing over, one CPU", ProbeKind::Handover(CpuPairing::OneCpu), Some(handing_over)),
+        probe("handing over by pipes, one CPU", ProbeKind::Pipes, Some(CostEntry::PipeIo)),
+        probe("handing over, fair, one CPU", ProbeKind::FairHandover, Some(CostEntry::QueuedWakeup)),
+        probe("FIFO timer, its CPU computes", ProbeKind::Timer(Beside::Computes, each), Some(CostEntry::TimerLate)),
+        probe("FIFO wakeup, its CPU computes", ProbeKind::Wakeup(Beside::Computes, each), Some(CostEntry::IpiLatency)),
+        probe("handing over, two CPUs", ProbeKind::Handover(CpuPairing::TwoCpus), Some(CostEntry::IdleIpi(0))),
     ];
     if is_realtime {
-        probes.insert(0, probe("yielding, one CPU", Kind::Yield, Some(Entry::ContextSwitch)));
+        probes.insert(0, probe("yielding, one CPU", ProbeKind::Yield, Some(CostEntry::ContextSwitch)));
     }
     let idle = |period, exit, ipi| {
         [
-            probe(&format!("FIFO timer, idle, each {}", us(period)), Kind::Timer(Beside::Idle, us(period)), exit),
-            probe(&format!("FIFO wakeup, idle, each {}", us(period)), Kind::Wakeup(Beside::Idle, us(period)), ipi),
+            probe(&format!("FIFO timer, idle, each {}", us(period)), ProbeKind::Timer(Beside::Idle, us(period)), exit),
+            probe(&format!("FIFO wakeup, idle, each {}", us(period)), ProbeKind::Wakeup(Beside::Idle, us(period)), ipi),
         ]
     };
     for (state, period) in (1..).zip(FITTED) {
-        probes.extend(idle(period, Some(Entry::IdleExit(state)), Some(Entry::IdleIpi(state))));
+        probes.extend(idle(period, Some(CostEntry::IdleExit(state)), Some(CostEntry::IdleIpi(state))));
     }
-    probes.push(probe("perf bench sched pipe, one CPU", Kind::Pipe(Way::OneCpu), None));
-    probes.push(probe("perf bench sched pipe, two CPUs", Kind::Pipe(Way::TwoCpus), None));
-    probes.push(probe("cyclictest -i1000", Kind::Cyclictest(each), None));
+    probes.push(probe("perf bench sched pipe, one CPU", ProbeKind::Pipe(CpuPairing::OneCpu), None));
+    probes.push(probe("perf bench sched pipe, two CPUs", ProbeKind::Pipe(CpuPairing::TwoCpus), None));
+    probes.push(probe("cyclictest -i1000", ProbeKind::Cyclictest(each), None));
     probes.extend(PREDICTED.into_iter().flat_map(|period| idle(period, None, None)));
     probes
 }
 
-impl Kind {
+impl ProbeKind {
     /// Measures once, on one CPU or two.
     fn measure(self, cpus: Cpus, is_realtime: bool) -> Result<Woken, String> {
         let Cpus { first, second } = cpus;
         let second = second.ok_or("it takes two CPUs");
         match self {
             Self::Yield => probe::yielding(first, 4_000),
-            Self::Handover(Way::OneCpu) => probe::handover(first, first, Class::Fifo, 4_000),
+            Self::Handover(CpuPairing::OneCpu) => probe::handover(first, first, Class::Fifo, 4_000),
             Self::Pipes => probe::pipes(first, 4_000),
             Self::FairHandover => probe::handover(first, first, Class::Fair, 4_000),
-            Self::Handover(Way::TwoCpus) => probe::handover(first, second?, Class::Fifo, 1_500),
-            Self::Pipe(Way::OneCpu) => programs::perf_bench_pipe(&first.to_string(), 20_000, is_realtime),
-            Self::Pipe(Way::TwoCpus) if !is_realtime => Err("without SCHED_FIFO they share a CPU".to_owned()),
-            Self::Pipe(Way::TwoCpus) => programs::perf_bench_pipe(&format!("{first},{}", second?), 2_000, is_realtime),
+            Self::Handover(CpuPairing::TwoCpus) => probe::handover(first, second?, Class::Fifo, 1_500),
+            Self::Pipe(CpuPairing::OneCpu) => programs::perf_bench_pipe(&first.to_string(), 20_000, is_realtime),
+            Self::Pipe(CpuPairing::TwoCpus) if !is_realtime => Err("without SCHED_FIFO they share a CPU".to_owned()),
+            Self::Pipe(CpuPairing::TwoCpus) => {
+                programs::perf_bench_pipe(&format!("{first},{}", second?), 2_000, is_realtime)
+            }
             Self::Timer(beside, period) => probe::timer(first, beside, period, times(period)),
             Self::Cyclictest(_) if !is_realtime => Err("it takes SCHED_FIFO".to_owned()),
             Self::Cyclictest(period) => programs::cyclictest(first, period),
@@ -212,8 +214,8 @@ impl Kind {
                 fifo("first", 0, "\"yield\"") + &turns + &fifo("second", 0, "\"yield\"") + &turns
             }
             Self::Handover(way) => ping_pong(way, "sem_wait", "sem_post"),
-            Self::FairHandover => ping_pong(Way::OneCpu, "sem_wait", "sem_post").replace(AS_FIFO, ""),
-            Self::Pipes => Self::Pipe(Way::OneCpu).toml(),
+            Self::FairHandover => ping_pong(CpuPairing::OneCpu, "sem_wait", "sem_post").replace(AS_FIFO, ""),
+            Self::Pipes => Self::Pipe(CpuPairing::OneCpu).toml(),
             Self::Pipe(way) => {
                 "[pipe.there]\ncapacity = 65536\n[pipe.back]\ncapacity = 65536\n".to_owned()
                     + &ping_pong(way, "pipe_read", "pipe_write")
@@ -251,10 +253,10 @@ const ROUND: Duration = Duration::from_millis(40);
 const TURNS: u64 = 1000;
 
 /// Two threads that wake each other in turn, by these steps.
-fn ping_pong(way: Way, wait: &str, wake: &str) -> String {
+fn ping_pong(way: CpuPairing, wait: &str, wake: &str) -> String {
     let there = match way {
-        Way::OneCpu => 0,
-        Way::TwoCpus => 1,
+        CpuPairing::OneCpu => 0,
+        CpuPairing::TwoCpus => 1,
     };
     let ping = fifo("ping", 0, &format!("{{ {wake} = \"there\" }}, {{ {wait} = \"back\" }}"));
     let pong = fifo("pong", there, &format!("{{ {wait} = \"there\" }}, {{ {wake} = \"back\" }}"));
@@ -365,6 +367,7 @@ impl std::error::Error for CalibrateError {}
 /// # Errors
 /// The process may use no CPU, a thread cannot be created, the trace cannot be read, or the run was
 /// interrupted.
+#[expect(clippy::too_many_lines, reason = "the steps in their order; each uses results of earlier ones")]
 pub fn calibrate(
     noise: Noise,
     events: Option<&Path>,
@@ -420,7 +423,7 @@ pub fn calibrate(
     probes.sort_by_key(|(probe, _)| order.iter().position(|other| other == probe));
     let measured: Vec<(Probe, Woken, Vec<u64>)> =
         probes.into_iter().map(|(probe, rounds)| (probe, all(&rounds), medians(&rounds))).collect();
-    let across = measured.iter().find(|(probe, ..)| probe.kind == Kind::Handover(Way::TwoCpus));
+    let across = measured.iter().find(|(probe, ..)| probe.kind == ProbeKind::Handover(CpuPairing::TwoCpus));
     let across = across.map(|(_, measured, _)| median(&measured.samples)).unwrap_or_default();
     let mut fit = Fit::new(KernelVersion::of_release(&host.release).unwrap_or_default(), &direct, across);
     fit.costs.name = format!("host-{}", host.release);
@@ -443,13 +446,13 @@ pub fn calibrate(
     let mut compared = Vec::new();
     for (probe, Woken { samples, .. }, rounds) in measured {
         let simulated = Some(fit.simulate(&probe)?);
-        let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(Entry::key);
+        let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(CostEntry::key);
         compared.push(Compared { name: probe.name, fitted, host: samples, rounds, simulated });
     }
     let (mut late, mut standing) = (Vec::new(), Standing::default());
     if noise != Noise::Ignored {
         late = record_lateness(first, interrupted)?;
-        let probe = Kind::Cyclictest(LATENESS_PERIOD);
+        let probe = ProbeKind::Cyclictest(LATENESS_PERIOD);
         fit.costs.timer_late = Sketch::default();
         let punctual = simulate(&probe.scenario()?, probe, &fit.costs, fit.kernel)?;
         fit.costs.timer_late = Sketch::of(&late, punctual);
@@ -457,7 +460,7 @@ pub fn calibrate(
         standing = standstill::find(&watched, fit.costs.tick);
         standstill::set(&mut fit.costs, &standing, |costs| {
             let for_long = |toml: String| toml.replace(&for_some(LATENESS_PERIOD), &for_time(RECORDED));
-            let scenario = read(&for_long(Kind::Timer(Beside::Idle, LATENESS_PERIOD).toml()))?;
+            let scenario = read(&for_long(ProbeKind::Timer(Beside::Idle, LATENESS_PERIOD).toml()))?;
             Ok((sample(&scenario, probe, costs, fit.kernel)?, punctual))
         })?;
         notes.extend(standing.note());
@@ -542,12 +545,22 @@ fn median(sorted: &[u64]) -> Duration {
     quantile(sorted, 500).unwrap_or_default()
 }
 
-fn simulate(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersion) -> Result<Duration, CalibrateError> {
+fn simulate(
+    scenario: &Scenario,
+    kind: ProbeKind,
+    costs: &Costs,
+    kernel: KernelVersion,
+) -> Result<Duration, CalibrateError> {
     Ok(median(&sample(scenario, kind, costs, kernel)?))
 }
 
 /// Returns what a simulation of a measurement gives, sorted, in nanoseconds.
-fn sample(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersion) -> Result<Vec<u64>, CalibrateError> {
+fn sample(
+    scenario: &Scenario,
+    kind: ProbeKind,
+    costs: &Costs,
+    kernel: KernelVersion,
+) -> Result<Vec<u64>, CalibrateError> {
     let failed = |error: &dyn fmt::Display| CalibrateError(error.to_string());
     let plan = Plan::on_kernel(scenario.clone(), Some(kernel)).map_err(|error| failed(&error))?;
     let plan = plan.with_costs(costs.clone());
@@ -561,17 +574,17 @@ fn sample(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersion)
 }
 
 /// Returns the samples of a run, in nanoseconds.
-fn samples_of(kind: Kind, records: &[Record], elapsed: Duration) -> Vec<u64> {
+fn samples_of(kind: ProbeKind, records: &[Record], elapsed: Duration) -> Vec<u64> {
     let marks = records.iter().filter_map(|record| match record.event {
         TraceEvent::Mark { task, mark } => Some((record.at, task, mark)),
         _ => None,
     });
     const FIRST: TaskId = TaskId(0);
     match kind {
-        Kind::Yield | Kind::Handover(_) | Kind::FairHandover | Kind::Pipes | Kind::Pipe(_) => {
+        ProbeKind::Yield | ProbeKind::Handover(_) | ProbeKind::FairHandover | ProbeKind::Pipes | ProbeKind::Pipe(_) => {
             vec![elapsed.as_nanos() / (2 * TURNS)]
         }
-        Kind::Timer(..) | Kind::Cyclictest(_) => marks
+        ProbeKind::Timer(..) | ProbeKind::Cyclictest(_) => marks
             .filter_map(|(at, task, mark)| match mark {
                 Mark::TimerDue { due, slack } if task == FIRST && !slack.is_negative() => {
                     Some(at.since(due).as_nanos())
@@ -579,7 +592,7 @@ fn samples_of(kind: Kind, records: &[Record], elapsed: Duration) -> Vec<u64> {
                 _ => None,
             })
             .collect(),
-        Kind::Wakeup(..) => {
+        ProbeKind::Wakeup(..) => {
             let mut woken_at = None;
             let mut samples = Vec::new();
             for (at, task, mark) in marks {
@@ -606,15 +619,15 @@ mod tests {
     fn host(probe: &Probe, polls_below: Duration) -> Duration {
         let idle = |period: Duration| 1_000 + period.as_nanos().isqrt() * 4;
         let ns = match probe.kind {
-            Kind::Yield => 800,
-            Kind::Handover(Way::OneCpu) => 2_000,
-            Kind::Pipes | Kind::FairHandover | Kind::Pipe(Way::OneCpu) => 2_200,
-            Kind::Handover(Way::TwoCpus) | Kind::Pipe(Way::TwoCpus) => 5_000,
-            Kind::Timer(Beside::Computes, _) => 4_000,
-            Kind::Wakeup(Beside::Computes, _) => 6_000,
-            Kind::Timer(Beside::Idle, period) | Kind::Cyclictest(period) => 4_000 + idle(period),
-            Kind::Wakeup(Beside::Idle, period) if period < polls_below => 3_000,
-            Kind::Wakeup(Beside::Idle, period) => 5_500 + idle(period),
+            ProbeKind::Yield => 800,
+            ProbeKind::Handover(CpuPairing::OneCpu) => 2_000,
+            ProbeKind::Pipes | ProbeKind::FairHandover | ProbeKind::Pipe(CpuPairing::OneCpu) => 2_200,
+            ProbeKind::Handover(CpuPairing::TwoCpus) | ProbeKind::Pipe(CpuPairing::TwoCpus) => 5_000,
+            ProbeKind::Timer(Beside::Computes, _) => 4_000,
+            ProbeKind::Wakeup(Beside::Computes, _) => 6_000,
+            ProbeKind::Timer(Beside::Idle, period) | ProbeKind::Cyclictest(period) => 4_000 + idle(period),
+            ProbeKind::Wakeup(Beside::Idle, period) if period < polls_below => 3_000,
+            ProbeKind::Wakeup(Beside::Idle, period) => 5_500 + idle(period),
         };
         Duration::from_nanos(ns)
     }
@@ -632,7 +645,7 @@ mod tests {
         };
         let mut fit = Fit::new(KernelVersion::default(), &direct, Duration::from_micros(5));
         for probe in probes(is_realtime) {
-            let Kind::Wakeup(Beside::Idle, period) = probe.kind else { continue };
+            let ProbeKind::Wakeup(Beside::Idle, period) = probe.kind else { continue };
             let ipis = if period < polls_below { 3 } else { 97 };
             fit.see_polling(&probe, &Woken { samples: Vec::new(), wakeups: 100, ipis: Some(ipis) });
         }
@@ -641,7 +654,7 @@ mod tests {
         fit.adjust_all(medians).expect("it runs");
         let compare = |probe: Probe| {
             let simulated = Some(fit.simulate(&probe).expect("it runs"));
-            let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(Entry::key);
+            let fitted = probe.fits.filter(|entry| fit.has(*entry)).map(CostEntry::key);
             let host = vec![host(&probe, polls_below).as_nanos()];
             Compared { name: probe.name, fitted, rounds: host.clone(), host, simulated }
         };

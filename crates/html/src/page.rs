@@ -123,18 +123,18 @@ impl Page<'_> {
     /// Returns the page as a file.
     #[must_use]
     pub fn to_html(&self) -> String {
-        self.write(&Home::File)
+        self.write(&PageSource::File)
     }
 
     /// Returns the page that a server gives, with its policy. Below its own address, `part?from=..&to=..`
     /// gives a [`Part`](crate::pyramid::Part) of its run.
     #[must_use]
     pub fn to_served(&self) -> (String, String) {
-        let home = Home::Server { rows: self.runs.first().map(|run| run.timeline.rows()).unwrap_or_default() };
+        let home = PageSource::Server { rows: self.runs.first().map(|run| run.timeline.rows()).unwrap_or_default() };
         (self.write(&home), home.policy())
     }
 
-    fn write(&self, home: &Home) -> String {
+    fn write(&self, home: &PageSource) -> String {
         let mut plots = Vec::new();
         let mut main = String::new();
         self.write_answer(&mut main);
@@ -143,7 +143,7 @@ impl Page<'_> {
         }
         let (data, notes) = if self.runs.is_empty() { (self.empty(&plots), None) } else { self.fit(&plots, home) };
         // A served page says itself what it shows.
-        let notes = notes.filter(|_| matches!(home, Home::File));
+        let notes = notes.filter(|_| matches!(home, PageSource::File));
         self.write_runs(&mut main, notes.as_deref());
         for section in &self.details {
             write_section(&mut main, section, &mut plots);
@@ -159,12 +159,12 @@ impl Page<'_> {
 
     /// Packs the data of a page without runs.
     fn empty(&self, plots: &[serde_json::Value]) -> Vec<u8> {
-        let (pack, head) = self.columns(plots, &Detail::ALL, &Home::File);
+        let (pack, head) = self.columns(plots, &Detail::ALL, &PageSource::File);
         pack.finish(&head)
     }
 
     /// Packs the data with as much detail as fits.
-    fn fit(&self, plots: &[serde_json::Value], home: &Home) -> (Vec<u8>, Option<String>) {
+    fn fit(&self, plots: &[serde_json::Value], home: &PageSource) -> (Vec<u8>, Option<String>) {
         let kept = self.runs.iter().flat_map(|run| &run.waits.waits).map(|wait| (wait.from, wait.to)).collect();
         let mut detail = Detail { kept, ..Detail::ALL };
         // Deflating a long run takes seconds, for each detail anew. The columns of the next smaller
@@ -185,12 +185,12 @@ impl Page<'_> {
     }
 
     /// Returns the columns of all runs, and the head before them.
-    fn columns(&self, plots: &[serde_json::Value], detail: &Detail, home: &Home) -> (Pack, serde_json::Value) {
+    fn columns(&self, plots: &[serde_json::Value], detail: &Detail, home: &PageSource) -> (Pack, serde_json::Value) {
         let mut pack = Pack::default();
         let runs = self.runs.iter().enumerate();
         let mut runs: Vec<_> =
             runs.map(|(index, run)| run.timeline.pack(&run.name, &format!("{index}/"), detail, &mut pack)).collect();
-        if let (Home::Server { rows }, Some(run)) = (home, runs.first_mut()) {
+        if let (PageSource::Server { rows }, Some(run)) = (home, runs.first_mut()) {
             run["rows"] = json!(rows);
             run["note"] = json!(detail.at_this_zoom());
         }
@@ -238,7 +238,7 @@ impl Page<'_> {
         out.push_str("</section>\n");
     }
 
-    fn frame(&self, main: &str, data: &[u8], home: &Home) -> String {
+    fn frame(&self, main: &str, data: &[u8], home: &PageSource) -> String {
         let script = format!("<script>{}</script>", home.script());
         let title = escape(&self.title);
         let policy = home.policy();
@@ -272,7 +272,7 @@ impl Page<'_> {
 
 /// Where a page is read from.
 #[derive(Debug)]
-enum Home {
+enum PageSource {
     /// A file, which has everything.
     File,
     /// A server, which has more detail. The tasks in `rows` have a row although the page can have no
@@ -280,7 +280,7 @@ enum Home {
     Server { rows: Vec<u32> },
 }
 
-impl Home {
+impl PageSource {
     fn script(&self) -> Cow<'static, str> {
         match self {
             Self::File => SCRIPT.into(),
@@ -529,10 +529,10 @@ mod tests {
 
     #[test]
     fn a_served_page_may_ask_its_own_server_only() {
-        let html = page().write(&Home::Server { rows: Vec::new() });
-        let policy = Home::Server { rows: Vec::new() }.policy();
+        let html = page().write(&PageSource::Server { rows: Vec::new() });
+        let policy = PageSource::Server { rows: Vec::new() }.policy();
         assert!(html.contains(&policy) && policy.contains(" connect-src 'self';"), "{policy}");
-        assert!(!Home::File.policy().contains("connect-src"));
+        assert!(!PageSource::File.policy().contains("connect-src"));
         let from = html.find("<script>").unwrap() + "<script>".len();
         let script = &html[from..from + html[from..].find("</script>").unwrap()];
         assert!(script.contains("fetch(") && policy.contains(&source(script)));

@@ -248,6 +248,7 @@ impl Recorder {
     }
 
     /// Follows a record.
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub fn observe(&mut self, record: &Record) {
         use SpanKind as Kind;
         let (at, cpu) = (record.at, record.cpu);

@@ -65,12 +65,12 @@ pub(crate) struct Groups {
     /// Which groups exist and may be joined.
     there: Mutex<Vec<bool>>,
     /// The counters of groups that were removed.
-    gone: Mutex<Vec<Stat>>,
+    gone: Mutex<Vec<CpuStatLines>>,
     cleaner: Option<Child>,
 }
 
 /// Lines of `cpu.stat`.
-type Stat = Vec<(String, u64)>;
+type CpuStatLines = Vec<(String, u64)>;
 
 impl Hierarchy {
     /// Finds the `cpu` controller.
@@ -271,10 +271,10 @@ impl Groups {
 }
 
 /// Returns the kernel's counters of a group; empty if it does not exist.
-fn stat_of(dir: &Path) -> Stat {
+fn stat_of(dir: &Path) -> CpuStatLines {
     // Kernels since 6.7 have a separate file for the time for which the group was throttled by
     // itself or from above.
-    let of = |file: &str, prefix: &'static str| -> Stat {
+    let of = |file: &str, prefix: &'static str| -> CpuStatLines {
         let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
         let lines = text.lines().filter_map(|line| line.split_once(' '));
         lines.filter_map(|(key, value)| Some((format!("{prefix}{key}"), value.trim().parse().ok()?))).collect()
@@ -285,7 +285,7 @@ fn stat_of(dir: &Path) -> Stat {
 }
 
 /// Adds counters of the same names.
-fn add_up(sum: &mut Stat, more: Stat) {
+fn add_up(sum: &mut CpuStatLines, more: CpuStatLines) {
     for (key, value) in more {
         match sum.iter_mut().find(|(known, _)| *known == key) {
             Some((_, sum)) => *sum = sum.saturating_add(value),

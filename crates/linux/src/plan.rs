@@ -120,23 +120,7 @@ impl Plan {
             let why = "utilisation clamps are not set on a host: most kernels of distributions lack them".to_owned();
             refusals.push(Refusal { subject: "uclamp".to_owned(), why });
         }
-        if program.changes.iter().any(|change| matches!(change.what, Change::Server { .. })) {
-            let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();
-            refusals.push(Refusal { subject: "fair_server".to_owned(), why });
-        }
-        if program
-            .changes
-            .iter()
-            .any(|change| matches!(change.what, Change::RtRuntime { .. } | Change::RtPeriod { .. }))
-        {
-            let why = "real-time throttling is a global setting of the kernel, which a run does not change";
-            refusals
-                .push(Refusal { subject: "sched_rt_runtime_us, sched_rt_period_us".to_owned(), why: why.to_owned() });
-        }
-        if program.changes.iter().any(|change| matches!(change.what, Change::Cpu { .. })) {
-            let why = "a CPU that goes offline does so for the whole host, which a run does not change".to_owned();
-            refusals.push(Refusal { subject: "the machine".to_owned(), why });
-        }
+        refuse_global_changes(&program, &mut refusals);
         for group in program.groups.iter().filter(|group| group.max.slice.is_some()) {
             let why = "no kernel has a bandwidth slice per group (cpu.cfs_bandwidth_slice_us)".to_owned();
             refusals.push(Refusal { subject: format!("group {}", group.path), why });
@@ -162,6 +146,22 @@ impl Plan {
         } else {
             Err(refusals)
         }
+    }
+}
+
+/// Refuses changes that a run would make to the whole host.
+fn refuse_global_changes(program: &Program, refusals: &mut Vec<Refusal>) {
+    if program.changes.iter().any(|change| matches!(change.what, Change::Server { .. })) {
+        let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();
+        refusals.push(Refusal { subject: "fair_server".to_owned(), why });
+    }
+    if program.changes.iter().any(|change| matches!(change.what, Change::RtRuntime { .. } | Change::RtPeriod { .. })) {
+        let why = "real-time throttling is a global setting of the kernel, which a run does not change";
+        refusals.push(Refusal { subject: "sched_rt_runtime_us, sched_rt_period_us".to_owned(), why: why.to_owned() });
+    }
+    if program.changes.iter().any(|change| matches!(change.what, Change::Cpu { .. })) {
+        let why = "a CPU that goes offline does so for the whole host, which a run does not change".to_owned();
+        refusals.push(Refusal { subject: "the machine".to_owned(), why });
     }
 }
 

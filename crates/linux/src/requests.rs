@@ -10,7 +10,7 @@
 
 use crate::park::{Waited, Waiter};
 use crate::shared::{Asked, InService, Sender, Sent, Shared};
-use crate::thread::Thread;
+use crate::thread::WorkloadThread;
 use crate::world::{Go, Over, World};
 use crate::{clock, sys};
 use rustix::thread::sched_getcpu;
@@ -100,7 +100,7 @@ fn source(world: &World<'_>, index: usize, priority: Option<RtPriority>) {
     world.arrivals.lock().unwrap_or_else(PoisonError::into_inner).append(&mut records);
 }
 
-impl Thread<'_, '_> {
+impl WorkloadThread<'_, '_> {
     /// Takes a request, or waits for one.
     pub(crate) fn take_request(&mut self, queue: ResourceId) -> Go {
         loop {

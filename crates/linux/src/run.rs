@@ -33,7 +33,7 @@ use crate::requests::{called_queues, lateness_note, start_sources};
 use crate::shared::Shared;
 use crate::thread::{measure_zero_rate, spawn};
 use crate::work::Speeds;
-use crate::world::{Done, Failure, Gate, Seat, World};
+use crate::world::{Failure, Gate, Seat, ThreadResults, World};
 use crate::{clock, sys};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -334,7 +334,7 @@ fn group_records(program: &Program) -> Vec<Record> {
 /// and affinities come from the tasks.
 fn merge(
     mut meta: Meta,
-    done: &mut [Done],
+    done: &mut [ThreadResults],
     mut records: Vec<Record>,
     recorded: Option<(Trace, Vec<u32>)>,
     start: Instant,

@@ -8,7 +8,7 @@ use crate::host::{ThreadCounts, cpu_set, refused_attr};
 use crate::park::{Waited, Waiter};
 use crate::plan::{THREADS_MAX, may_be_realtime};
 use crate::shared::{InService, LockError, Shared, next_expiry};
-use crate::world::{Done, Failure, Go, Live, Orders, Over, Seat, World};
+use crate::world::{Failure, Go, Live, Orders, Over, Seat, ThreadResults, World};
 use crate::{clock, sys};
 use rustix::thread::{sched_getcpu, sched_setaffinity};
 use std::io::Read;
@@ -21,7 +21,7 @@ use zerolag_model::{
 use zerolag_workload::program::{Action, AffinityChange, Phase, ResourceId, TimerMode, TimerRef};
 use zerolag_workload::{Dist, Stream};
 
-pub(crate) struct Thread<'w, 's> {
+pub(crate) struct WorkloadThread<'w, 's> {
     pub(crate) world: &'w World<'w>,
     scope: &'s Scope<'s, 'w>,
     pub(crate) seat: Seat,
@@ -99,7 +99,7 @@ fn life<'s, 'w: 's>(
         wakeups: 0,
         latencies: Vec::new(),
     };
-    let mut thread = Thread {
+    let mut thread = WorkloadThread {
         world,
         scope,
         seat,
@@ -145,7 +145,7 @@ fn life<'s, 'w: 's>(
     thread.finish(before, is_finished);
 }
 
-impl<'w: 's, 's> Thread<'w, 's> {
+impl<'w: 's, 's> WorkloadThread<'w, 's> {
     /// Takes the affinity, group and attributes of the definition.
     fn set_up(&mut self) -> Result<(), String> {
         let world = self.world;
@@ -206,7 +206,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         self.figures.latencies.sort_unstable();
         let pid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         let Self { figures, records, left_out, .. } = self;
-        let done = Done { figures, pid, records, left_out, is_finished };
+        let done = ThreadResults { figures, pid, records, left_out, is_finished };
         self.world.done.lock().unwrap_or_else(PoisonError::into_inner).push(done);
     }
 
@@ -263,6 +263,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         phase.group.map_or(Ok(()), |group| self.join(Some(group)))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per action")]
     fn act(&mut self, action: &Action) -> Go {
         let world = self.world;
         match action {

@@ -38,7 +38,7 @@ pub(crate) struct World<'p> {
     pub(crate) numbers: Vec<AtomicU32>,
     /// The failure that ended the run early.
     pub(crate) failure: Mutex<Option<Failure>>,
-    pub(crate) done: Mutex<Vec<Done>>,
+    pub(crate) done: Mutex<Vec<ThreadResults>>,
     /// The records of the sources of requests and of the changes.
     pub(crate) arrivals: Mutex<Vec<Record>>,
 }
@@ -56,7 +56,7 @@ pub(crate) enum Failure {
 
 /// The results of a thread.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct ThreadResults {
     pub(crate) figures: TaskFigures,
     pub(crate) pid: u32,
     pub(crate) records: Vec<Record>,

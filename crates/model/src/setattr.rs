@@ -88,7 +88,7 @@ const SUGOV: u64 = 0x1000_0000;
 
 /// The numbers of policies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Policy {
+enum PolicyNumber {
     Fair(FairPolicy),
     Rt(RtPolicy),
     Deadline,
@@ -113,10 +113,10 @@ impl RawAttr {
             return Err(Errno::Einval);
         }
         let is_special = self.flags & SUGOV != 0;
-        if policy == Policy::Deadline && !is_special && !self.is_deadline() {
+        if policy == PolicyNumber::Deadline && !is_special && !self.is_deadline() {
             return Err(Errno::Einval);
         }
-        if matches!(policy, Policy::Rt(_)) != (priority != 0) {
+        if matches!(policy, PolicyNumber::Rt(_)) != (priority != 0) {
             return Err(Errno::Einval);
         }
         self.may(policy, nice, priority, present, caller)?;
@@ -127,27 +127,27 @@ impl RawAttr {
             return Err(Errno::Eopnotsupp);
         }
         Ok(match policy {
-            Policy::Fair(policy) => {
+            PolicyNumber::Fair(policy) => {
                 let slice =
                     (self.runtime != 0 && policy != FairPolicy::Idle).then(|| Duration::from_nanos(self.runtime));
                 SchedAttr::Fair { policy, nice, slice }
             }
-            Policy::Rt(policy) => {
+            PolicyNumber::Rt(policy) => {
                 let priority = RtPriority::new(i64::from(priority)).ok_or(Errno::Einval)?;
                 SchedAttr::Rt { policy, priority }
             }
-            Policy::Deadline => SchedAttr::Deadline(self.deadline()),
+            PolicyNumber::Deadline => SchedAttr::Deadline(self.deadline()),
         })
     }
 
-    const fn policy(&self) -> Result<Policy, Errno> {
+    const fn policy(&self) -> Result<PolicyNumber, Errno> {
         Ok(match self.policy {
-            0 => Policy::Fair(FairPolicy::Other),
-            1 => Policy::Rt(RtPolicy::Fifo),
-            2 => Policy::Rt(RtPolicy::Rr),
-            3 => Policy::Fair(FairPolicy::Batch),
-            5 => Policy::Fair(FairPolicy::Idle),
-            6 => Policy::Deadline,
+            0 => PolicyNumber::Fair(FairPolicy::Other),
+            1 => PolicyNumber::Rt(RtPolicy::Fifo),
+            2 => PolicyNumber::Rt(RtPolicy::Rr),
+            3 => PolicyNumber::Fair(FairPolicy::Batch),
+            5 => PolicyNumber::Fair(FairPolicy::Idle),
+            6 => PolicyNumber::Deadline,
             _ => return Err(Errno::Einval),
         })
     }
@@ -183,27 +183,34 @@ impl RawAttr {
     }
 
     /// `user_check_sched_setscheduler`.
-    fn may(&self, policy: Policy, nice: Nice, priority: u32, present: SchedAttr, caller: Caller) -> Result<(), Errno> {
+    fn may(
+        &self,
+        policy: PolicyNumber,
+        nice: Nice,
+        priority: u32,
+        present: SchedAttr,
+        caller: Caller,
+    ) -> Result<(), Errno> {
         if caller == Caller::Privileged {
             return Ok(());
         }
         let is_more = match (policy, present) {
-            (Policy::Fair(_), SchedAttr::Fair { nice: before, .. } | SchedAttr::Ext { nice: before, .. }) => {
+            (PolicyNumber::Fair(_), SchedAttr::Fair { nice: before, .. } | SchedAttr::Ext { nice: before, .. }) => {
                 nice.value() < before.value()
             }
-            (Policy::Fair(_), SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) => nice.value() < 0,
-            (Policy::Rt(_), SchedAttr::Rt { priority: before, .. }) => priority > u32::from(before.value()),
-            (Policy::Rt(_), SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Deadline(_))
-            | (Policy::Deadline, _) => true,
+            (PolicyNumber::Fair(_), SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) => nice.value() < 0,
+            (PolicyNumber::Rt(_), SchedAttr::Rt { priority: before, .. }) => priority > u32::from(before.value()),
+            (PolicyNumber::Rt(_), SchedAttr::Fair { .. } | SchedAttr::Ext { .. } | SchedAttr::Deadline(_))
+            | (PolicyNumber::Deadline, _) => true,
         };
         if is_more { Err(Errno::Eperm) } else { Ok(()) }
     }
 }
 
-const fn policy_of(attr: SchedAttr) -> Policy {
+const fn policy_of(attr: SchedAttr) -> PolicyNumber {
     match attr {
-        SchedAttr::Fair { policy, .. } | SchedAttr::Ext { policy, .. } => Policy::Fair(policy),
-        SchedAttr::Rt { policy, .. } => Policy::Rt(policy),
-        SchedAttr::Deadline(_) => Policy::Deadline,
+        SchedAttr::Fair { policy, .. } | SchedAttr::Ext { policy, .. } => PolicyNumber::Fair(policy),
+        SchedAttr::Rt { policy, .. } => PolicyNumber::Rt(policy),
+        SchedAttr::Deadline(_) => PolicyNumber::Deadline,
     }
 }

@@ -64,7 +64,7 @@ macro_rules! switch {
             }
         }
 
-        impl Value for $name {
+        impl SettingValue for $name {
             const VALUES: &'static str = list!($($text)+);
             fn show(&self) -> String {
                 self.name().to_string()
@@ -100,7 +100,7 @@ pub use servers::{CpuServer, CpuServers, FairServer, ServerBooking, ServerStart,
 pub use table::Settings;
 
 /// A type of settings.
-trait Value: Sized {
+trait SettingValue: Sized {
     /// How its values are listed in help texts.
     const VALUES: &'static str;
     fn show(&self) -> String;
@@ -187,7 +187,7 @@ switch! {
     }
 }
 
-impl Value for bool {
+impl SettingValue for bool {
     const VALUES: &'static str = "on | off";
     fn show(&self) -> String {
         if *self { "on" } else { "off" }.to_string()

@@ -36,8 +36,8 @@ macro_rules! lines {
         fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
             match &record.event {
                 $($(TraceEvent::$event { $($own,)* $($($rest)+)? } => {
-                    $(let $own = Said($own, names);)*
-                    $($(let $part = Said($part, names);)+)?
+                    $(let $own = LoggedField($own, names);)*
+                    $($(let $part = LoggedField($part, names);)+)?
                     // Not every line has every field.
                     let _ = ($(&$own,)* $($(&$part,)+)?);
                     said!($($word $text, record, names)?)
@@ -164,12 +164,12 @@ pub(crate) const fn why_left(state: PrevState) -> &'static str {
 }
 
 /// A field in a line of text.
-struct Said<'a, T>(&'a T, &'a Names);
+struct LoggedField<'a, T>(&'a T, &'a Names);
 
 /// How a type of fields is said.
 macro_rules! say {
     ($($type:ty: |$value:ident, $names:ident| $text:expr;)+) => {$(
-        impl fmt::Display for Said<'_, $type> {
+        impl fmt::Display for LoggedField<'_, $type> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let Self($value, $names) = self;
                 write!(f, "{}", $text)

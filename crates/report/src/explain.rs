@@ -169,7 +169,7 @@ pub struct Explanation {
     pub totals: BTreeMap<String, Duration>,
     /// The number of waits.
     pub count: u64,
-    names: Names,
+    names: TaskAndGroupNames,
 }
 
 /// Which waits to explain.
@@ -183,7 +183,7 @@ pub struct Options {
 
 /// Names of tasks and groups.
 #[derive(Clone, Debug, Default)]
-struct Names {
+struct TaskAndGroupNames {
     tasks: BTreeMap<TaskId, Arc<str>>,
     /// The thread ids of a kernel's recording, in order of task.
     tids: Vec<u32>,
@@ -192,7 +192,7 @@ struct Names {
 
 /// A wait that is under way.
 #[derive(Debug)]
-struct Open {
+struct OpenWait {
     from: Instant,
     chain: Chain,
     chain_since: Instant,
@@ -214,7 +214,7 @@ pub struct Explainer {
     wanted: BTreeMap<TaskId, u32>,
     /// Tasks that were migrated since they last ran.
     moved: BTreeSet<TaskId>,
-    open: BTreeMap<TaskId, Open>,
+    open: BTreeMap<TaskId, OpenWait>,
     options: Options,
     found: Explanation,
 }
@@ -250,7 +250,7 @@ impl Explainer {
                 waits: Vec::new(),
                 totals: BTreeMap::new(),
                 count: 0,
-                names: Names { tids, ..Names::default() },
+                names: TaskAndGroupNames { tids, ..TaskAndGroupNames::default() },
             },
         }
     }
@@ -347,7 +347,7 @@ impl Explainer {
         }
         let chain = self.chain(task);
         let steps = vec![(at, chain.clone())];
-        self.open.insert(task, Open { from: at, chain, chain_since: at, parts: BTreeMap::new(), steps });
+        self.open.insert(task, OpenWait { from: at, chain, chain_since: at, parts: BTreeMap::new(), steps });
     }
 
     fn end(&mut self, task: TaskId, at: Instant) {
@@ -491,7 +491,7 @@ const fn not_running(cause: Cause) -> Cause {
     }
 }
 
-impl Open {
+impl OpenWait {
     fn close_part(&mut self, at: Instant) {
         let time = at.since(self.chain_since);
         self.chain_since = at;
@@ -501,7 +501,7 @@ impl Open {
     }
 }
 
-impl Names {
+impl TaskAndGroupNames {
     fn task(&self, task: TaskId) -> String {
         match (self.tasks.get(&task), self.tids.get(task.index())) {
             (None, _) => format!("task {task}"),
@@ -517,7 +517,7 @@ impl Names {
     /// Returns a chain as a clause, with its times if `dated` says so.
     fn text(&self, chain: &[Cause], dated: Dated) -> String {
         let mut out = String::new();
-        let at = |cpu| At(cpu, dated);
+        let at = |cpu| CpuClause(cpu, dated);
         let name = |task| match dated {
             Dated::Yes | Dated::No => self.task(task),
             Dated::Alike => {
@@ -588,9 +588,9 @@ enum Dated {
 }
 
 /// A CPU in a clause.
-struct At(CpuId, Dated);
+struct CpuClause(CpuId, Dated);
 
-impl fmt::Display for At {
+impl fmt::Display for CpuClause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Dated::Yes | Dated::No => write!(f, "cpu{}", self.0),

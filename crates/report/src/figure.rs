@@ -50,7 +50,7 @@ impl<'a> Subject<'a> {
         of_several(figure, [self])
     }
 
-    fn measure(self, quantity: Quantity) -> Option<Measured> {
+    fn measure(self, quantity: Quantity) -> Option<MeasuredFigure> {
         use Quantity as Q;
         match quantity {
             Q::Run => time(self.task()?.run),
@@ -133,17 +133,17 @@ impl<'a> Subject<'a> {
 
 /// A quantity as a summary has it.
 #[derive(Clone, Copy, Debug)]
-enum Measured {
+enum MeasuredFigure {
     Value(u64),
     /// An amount times a factor, per nanosecond of the elapsed time, rounded down. Of several it is
     /// the amounts that are added up: a thousand short tasks would lose a thousand roundings.
     PerTime(u64, u64),
-    Samples(Samples),
+    Samples(SampledFigure),
 }
 
 /// A distribution as a summary has it. A statistic that it does not keep is `None`.
 #[derive(Clone, Copy, Debug)]
-struct Samples {
+struct SampledFigure {
     count: u64,
     mean: Option<Duration>,
     p50: Duration,
@@ -153,7 +153,7 @@ struct Samples {
     max: Duration,
 }
 
-impl Samples {
+impl SampledFigure {
     fn stat(self, stat: Stat) -> Option<u64> {
         if stat == Stat::Count {
             return Some(self.count);
@@ -172,39 +172,39 @@ impl Samples {
     }
 }
 
-impl From<Latency> for Samples {
+impl From<Latency> for SampledFigure {
     fn from(of: Latency) -> Self {
         Self { count: of.count, mean: None, p50: of.p50, p90: None, p99: of.p99, p999: None, max: of.max }
     }
 }
 
-impl From<RequestTimes> for Samples {
+impl From<RequestTimes> for SampledFigure {
     fn from(of: RequestTimes) -> Self {
         let RequestTimes { count, mean, p50, p90, p99, p999, max } = of;
         Self { count, mean: Some(mean), p50, p90: Some(p90), p99, p999: Some(p999), max }
     }
 }
 
-fn time(time: Duration) -> Option<Measured> {
-    Some(Measured::Value(time.as_nanos()))
+fn time(time: Duration) -> Option<MeasuredFigure> {
+    Some(MeasuredFigure::Value(time.as_nanos()))
 }
 
-const fn count(count: u64) -> Option<Measured> {
-    Some(Measured::Value(count))
+const fn count(count: u64) -> Option<MeasuredFigure> {
+    Some(MeasuredFigure::Value(count))
 }
 
 /// Returns a part of the elapsed time in millionths.
-const fn share(part: Duration) -> Option<Measured> {
-    Some(Measured::PerTime(part.as_nanos(), 1_000_000))
+const fn share(part: Duration) -> Option<MeasuredFigure> {
+    Some(MeasuredFigure::PerTime(part.as_nanos(), 1_000_000))
 }
 
 /// Returns a count per second in thousandths.
-const fn rate(of: u64) -> Option<Measured> {
-    Some(Measured::PerTime(of, 1_000_000_000_000))
+const fn rate(of: u64) -> Option<MeasuredFigure> {
+    Some(MeasuredFigure::PerTime(of, 1_000_000_000_000))
 }
 
-fn samples(of: Option<impl Into<Samples>>) -> Option<Measured> {
-    Some(Measured::Samples(of?.into()))
+fn samples(of: Option<impl Into<SampledFigure>>) -> Option<MeasuredFigure> {
+    Some(MeasuredFigure::Samples(of?.into()))
 }
 
 /// Returns one figure of several things of one trace: their sum, or the largest. `None` if none of
@@ -219,9 +219,9 @@ pub fn of_several<'a>(figure: Figure, subjects: impl IntoIterator<Item = Subject
     for subject in subjects {
         let value = match subject.measure(figure.quantity) {
             None => None,
-            Some(Measured::Samples(samples)) => samples.stat(figure.stat),
-            Some(Measured::Value(value)) => (figure.stat == Stat::Value).then_some(value),
-            Some(Measured::PerTime(amount, of)) => {
+            Some(MeasuredFigure::Samples(samples)) => samples.stat(figure.stat),
+            Some(MeasuredFigure::Value(value)) => (figure.stat == Stat::Value).then_some(value),
+            Some(MeasuredFigure::PerTime(amount, of)) => {
                 (factor, elapsed) = (Some(of), subject.elapsed());
                 Some(amount)
             }

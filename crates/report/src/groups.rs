@@ -27,13 +27,13 @@ use zerolag_trace::IdTable;
 /// Follows groups and sums their times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSums {
-    groups: BTreeMap<GroupId, Sums>,
-    tasks: IdTable<TaskId, Member>,
-    places: BTreeMap<(GroupId, CpuId), Place>,
+    groups: BTreeMap<GroupId, GroupTotals>,
+    tasks: IdTable<TaskId, TaskGroup>,
+    places: BTreeMap<(GroupId, CpuId), GroupOnCpu>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Sums {
+struct GroupTotals {
     path: Arc<str>,
     parent: Option<GroupId>,
     children: Vec<GroupId>,
@@ -44,7 +44,7 @@ struct Sums {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Member {
+struct TaskGroup {
     group: Option<GroupId>,
     /// The run queue that the task is on.
     on: Option<CpuId>,
@@ -52,7 +52,7 @@ struct Member {
 
 /// A group on a CPU.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct GroupOnCpu {
     /// The number of queued tasks of the group and all groups below it.
     queued: u32,
     /// How many of the group and its ancestors are throttled there.
@@ -100,7 +100,8 @@ impl GroupSums {
                     parent.children.push(*group);
                 }
                 let children = self.groups.remove(group).map(|sums| sums.children).unwrap_or_default();
-                self.groups.insert(*group, Sums { path: Arc::clone(path), parent, children, ..Sums::default() });
+                self.groups
+                    .insert(*group, GroupTotals { path: Arc::clone(path), parent, children, ..GroupTotals::default() });
             }
             TraceEvent::GroupMax { group, max } => {
                 if let Some(sums) = self.groups.get_mut(group) {
@@ -210,7 +211,7 @@ impl GroupSums {
 
     /// Ends the trace; returns the figures in order of id.
     pub(crate) fn finish(self) -> Vec<GroupSummary> {
-        let summary = |(group, sums): (GroupId, Sums)| GroupSummary {
+        let summary = |(group, sums): (GroupId, GroupTotals)| GroupSummary {
             group,
             path: sums.path,
             max: sums.max,

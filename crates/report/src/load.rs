@@ -18,18 +18,18 @@ pub struct Load {
     start: u64,
     /// The length of a part, in nanoseconds.
     width: u64,
-    cpus: Vec<Cpu>,
+    cpus: Vec<CpuLoad>,
 }
 
 #[derive(Clone, Debug)]
-struct Cpu {
-    state: State,
+struct CpuLoad {
+    state: BusyState,
     /// The busy time of each part, in nanoseconds.
     busy: Vec<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum BusyState {
     /// No switch has said yet.
     Unknown,
     Idle,
@@ -53,7 +53,7 @@ impl Load {
     /// Starts before the first record.
     #[must_use]
     pub fn new(meta: &Meta) -> Self {
-        let cpu = Cpu { state: State::Unknown, busy: vec![0; PARTS] };
+        let cpu = CpuLoad { state: BusyState::Unknown, busy: vec![0; PARTS] };
         Self { start: meta.start.as_nanos(), width: 1, cpus: vec![cpu; meta.machine.nr_cpus()] }
     }
 
@@ -63,12 +63,12 @@ impl Load {
         let (cpu, at) = (record.cpu.index(), record.at.as_nanos());
         let Some(state) = self.cpus.get(cpu).map(|cpu| cpu.state) else { return };
         match state {
-            State::Busy(since) => self.add(cpu, since, at),
+            BusyState::Busy(since) => self.add(cpu, since, at),
             // It ran when the recording began.
-            State::Unknown if prev.is_some() => self.add(cpu, self.start, at),
-            State::Unknown | State::Idle => {}
+            BusyState::Unknown if prev.is_some() => self.add(cpu, self.start, at),
+            BusyState::Unknown | BusyState::Idle => {}
         }
-        self.cpus[cpu].state = if next.is_some() { State::Busy(at) } else { State::Idle };
+        self.cpus[cpu].state = if next.is_some() { BusyState::Busy(at) } else { BusyState::Idle };
     }
 
     /// Adds a busy time of a CPU.
@@ -105,7 +105,7 @@ impl Load {
     pub fn finish(mut self, end: Instant) -> Loads {
         let end = end.as_nanos();
         for cpu in 0..self.cpus.len() {
-            if let State::Busy(since) = self.cpus[cpu].state {
+            if let BusyState::Busy(since) = self.cpus[cpu].state {
                 self.add(cpu, since, end);
             }
         }
@@ -116,8 +116,8 @@ impl Load {
             let width = (length - part as u64 * self.width).min(self.width);
             *busy as f64 / width.max(1) as f64
         };
-        let of = |cpu: &Cpu| cpu.busy[..parts].iter().enumerate().map(share).collect();
-        let whole = |cpu: &Cpu| cpu.busy.iter().sum::<u64>() as f64 / length.max(1) as f64;
+        let of = |cpu: &CpuLoad| cpu.busy[..parts].iter().enumerate().map(share).collect();
+        let whole = |cpu: &CpuLoad| cpu.busy.iter().sum::<u64>() as f64 / length.max(1) as f64;
         Loads { length, cpus: self.cpus.iter().map(of).collect(), shares: self.cpus.iter().map(whole).collect() }
     }
 }

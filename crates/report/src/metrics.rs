@@ -13,7 +13,7 @@ use crate::gaps::Gaps;
 use crate::groups::GroupSums;
 use crate::services::ServiceSums;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
-use crate::waits::{History, Piece, Stretch, WorstWaits};
+use crate::waits::{History, Piece, RunStretch, WorstWaits};
 use hdrhistogram::Histogram;
 use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Prio, SchedAttr};
@@ -126,6 +126,7 @@ impl Metrics {
     }
 
     /// Follows a record.
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub fn observe(&mut self, record: &Record) {
         self.records += 1;
         self.last = self.last.max(record.at);
@@ -321,7 +322,7 @@ impl Metrics {
         if let Some(id) = ran {
             self.charge_group(id, view_since, at);
         }
-        self.history.push(cpu, Stretch { task: ran, prio, from: view.since, to: at });
+        self.history.push(cpu, RunStretch { task: ran, prio, from: view.since, to: at });
     }
 
     /// Charges a task's group with the run time since `since` that was not charged yet.
@@ -390,7 +391,7 @@ impl Metrics {
             let running = |other| {
                 let view = replay.cpu(other);
                 let prio = replay.running_prio(other).unwrap_or(Prio::IDLE);
-                let open = Stretch { task: view.current.task(), prio, from: view.since, to: at };
+                let open = RunStretch { task: view.current.task(), prio, from: view.since, to: at };
                 (ending.leaves_open(other) && view.current != Current::Unknown).then_some(open)
             };
             let blocked_by = self.history.blockers(&task.pieces, running, |piece| groups.throttled(id, piece));

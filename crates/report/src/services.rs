@@ -18,11 +18,11 @@ use zerolag_model::{Duration, GroupId, Instant, TaskId};
 /// Follows requests and sums their figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceSums {
-    services: BTreeMap<u32, Sums>,
+    services: BTreeMap<u32, ServiceTotals>,
 }
 
 #[derive(Clone, Debug)]
-struct Sums {
+struct ServiceTotals {
     name: Arc<str>,
     /// The group of the task that first took a request.
     group: Option<GroupId>,
@@ -32,19 +32,19 @@ struct Sums {
     dropped: u64,
     /// The due times of the requests that are not done.
     open: BTreeMap<u64, Instant>,
-    latency: Times,
-    queued: Times,
+    latency: LatencyTimes,
+    queued: LatencyTimes,
 }
 
 /// A distribution under construction.
 #[derive(Clone, Debug)]
-struct Times {
+struct LatencyTimes {
     histogram: Histogram<u64>,
     sum: u128,
     max: Duration,
 }
 
-impl Times {
+impl LatencyTimes {
     fn new() -> Self {
         let histogram = Histogram::new(3).expect("invariant: three significant digits are allowed");
         Self { histogram, sum: 0, max: Duration::ZERO }
@@ -78,8 +78,8 @@ impl ServiceSums {
         self.entry(queue).name = Arc::clone(name);
     }
 
-    fn entry(&mut self, queue: u32) -> &mut Sums {
-        self.services.entry(queue).or_insert_with(|| Sums {
+    fn entry(&mut self, queue: u32) -> &mut ServiceTotals {
+        self.services.entry(queue).or_insert_with(|| ServiceTotals {
             name: format!("queue {queue}").into(),
             group: None,
             arrived: 0,
@@ -87,8 +87,8 @@ impl ServiceSums {
             completed: 0,
             dropped: 0,
             open: BTreeMap::new(),
-            latency: Times::new(),
-            queued: Times::new(),
+            latency: LatencyTimes::new(),
+            queued: LatencyTimes::new(),
         })
     }
 
@@ -136,7 +136,7 @@ impl ServiceSums {
 
     /// Returns the distributions of closed services, in order of the queues.
     pub(crate) fn buckets(&self) -> Vec<Bucket> {
-        let of = |sums: &Sums| {
+        let of = |sums: &ServiceTotals| {
             let latency = buckets::of("request_latency", &sums.name, None, &sums.latency.histogram);
             [latency, buckets::of("queued", &sums.name, None, &sums.queued.histogram)].concat()
         };
@@ -146,7 +146,7 @@ impl ServiceSums {
     /// Returns the figures of closed services, in order of the queues; `path_of` returns the path
     /// of a group.
     pub(crate) fn finish(self, path_of: impl Fn(GroupId) -> Option<Arc<str>>) -> Vec<ServiceSummary> {
-        let summary = |sums: Sums| ServiceSummary {
+        let summary = |sums: ServiceTotals| ServiceSummary {
             name: sums.name,
             group: sums.group.and_then(&path_of),
             arrived: sums.arrived,

@@ -123,22 +123,22 @@ fn write_head(out: &mut String, summary: &Summary) -> fmt::Result {
 /// Columns of figures, each with its name in a table where it needs another one than its own: the
 /// column beside it has said the rest.
 #[derive(Clone, Copy)]
-struct Column(Figure, Option<&'static str>);
+struct FigureColumn(Figure, Option<&'static str>);
 
-const fn of(quantity: Quantity) -> Column {
-    Column(Figure::new(quantity, Stat::Value), None)
+const fn of(quantity: Quantity) -> FigureColumn {
+    FigureColumn(Figure::new(quantity, Stat::Value), None)
 }
 
-const fn stat(quantity: Quantity, stat: Stat, name: &'static str) -> Column {
-    Column(Figure::new(quantity, stat), Some(name))
+const fn stat(quantity: Quantity, stat: Stat, name: &'static str) -> FigureColumn {
+    FigureColumn(Figure::new(quantity, stat), Some(name))
 }
 
-fn heads(columns: &[Column]) -> impl Iterator<Item = (String, Align)> + '_ {
-    columns.iter().map(|Column(figure, name)| (name.map_or_else(|| figure.label(), str::to_owned), Align::Right))
+fn heads(columns: &[FigureColumn]) -> impl Iterator<Item = (String, Align)> + '_ {
+    columns.iter().map(|FigureColumn(figure, name)| (name.map_or_else(|| figure.label(), str::to_owned), Align::Right))
 }
 
-fn cells<'a>(columns: &'a [Column], subject: Subject<'a>) -> impl Iterator<Item = String> + 'a {
-    columns.iter().map(move |Column(figure, _)| Amount::of(*figure, subject).to_string())
+fn cells<'a>(columns: &'a [FigureColumn], subject: Subject<'a>) -> impl Iterator<Item = String> + 'a {
+    columns.iter().map(move |FigureColumn(figure, _)| Amount::of(*figure, subject).to_string())
 }
 
 fn table_of(first: &[(&str, Align)], more: impl Iterator<Item = (String, Align)>) -> Table {

@@ -60,7 +60,7 @@ pub const MAX_COLUMNS: usize = 10_000;
 /// The window is cut to [`MAX_COLUMNS`]. A step of zero draws one column.
 #[must_use]
 pub fn timeline(trace: &Trace, window: Window) -> String {
-    let letters = Letters::of(&trace.records);
+    let letters = TaskLetters::of(&trace.records);
     let mut replay = Replay::new(&trace.meta);
     let mut cpus: IdTable<CpuId, String> = IdTable::default();
     let mut tasks: IdTable<TaskId, String> = IdTable::default();
@@ -96,7 +96,7 @@ pub fn timeline(trace: &Trace, window: Window) -> String {
         at = at.saturating_add(window.step);
     }
     let mut out = String::new();
-    let drawn = Drawn { window, columns, letters: &letters, replay: &replay };
+    let drawn = DrawnTimeline { window, columns, letters: &letters, replay: &replay };
     drawn.write(&mut out, &cpus, &tasks).expect("invariant: writing to a String cannot fail");
     out
 }
@@ -125,12 +125,12 @@ fn pad(row: &mut String, columns: usize) -> &mut String {
 }
 
 /// One letter per task.
-struct Letters {
+struct TaskLetters {
     of: BTreeMap<TaskId, char>,
     names: BTreeMap<TaskId, String>,
 }
 
-impl Letters {
+impl TaskLetters {
     fn of(records: &[Record]) -> Self {
         let mut letters = Self { of: BTreeMap::new(), names: BTreeMap::new() };
         for record in records {
@@ -160,14 +160,14 @@ impl Letters {
 const MANY: char = '*';
 
 /// A complete timeline, ready to be written.
-struct Drawn<'a> {
+struct DrawnTimeline<'a> {
     window: Window,
     columns: usize,
-    letters: &'a Letters,
+    letters: &'a TaskLetters,
     replay: &'a Replay,
 }
 
-impl Drawn<'_> {
+impl DrawnTimeline<'_> {
     fn write(
         &self,
         out: &mut String,

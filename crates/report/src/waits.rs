@@ -17,7 +17,7 @@ use zerolag_trace::{IdTable, Meta};
 
 /// A stretch in which a CPU ran one task.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct RunStretch {
     pub(crate) task: Option<TaskId>,
     pub(crate) prio: Prio,
     pub(crate) from: Instant,
@@ -51,7 +51,7 @@ impl Throttling {
 /// The last stretches of every CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
-    cpus: IdTable<CpuId, VecDeque<Stretch>>,
+    cpus: IdTable<CpuId, VecDeque<RunStretch>>,
     kept: usize,
 }
 
@@ -62,7 +62,7 @@ impl History {
     }
 
     /// Adds a stretch that has ended.
-    pub(crate) fn push(&mut self, cpu: CpuId, stretch: Stretch) {
+    pub(crate) fn push(&mut self, cpu: CpuId, stretch: RunStretch) {
         let stretches = self.cpus.entry(cpu);
         if stretches.len() == self.kept {
             stretches.pop_front();
@@ -76,7 +76,7 @@ impl History {
     pub(crate) fn blockers(
         &self,
         pieces: &[Piece],
-        running: impl Fn(CpuId) -> Option<Stretch>,
+        running: impl Fn(CpuId) -> Option<RunStretch>,
         throttled: impl Fn(Piece) -> Vec<Throttling>,
     ) -> Vec<Blocker> {
         let mut blockers: Vec<Blocker> = Vec::new();

@@ -207,6 +207,7 @@ async fn wander(shared: Arc<Shared>, group: Group, mut random: Random) {
 }
 
 /// One life of a runtime. Returns it when all its tasks have ended.
+#[expect(clippy::too_many_lines, reason = "one round of random changes; all use the same groups and tasks")]
 fn live(rt: Runtime, shared: &Arc<Shared>, random: &mut Random, length: Duration) -> Result<Runtime, String> {
     let end = Instant::now() + length;
     let mut groups: Vec<Group> = Vec::new();

@@ -217,6 +217,7 @@ fn rest(engine: &Engine, cpu: CpuId) {
 /// Polls a task once. Returns `None` if the CPU was handed over meanwhile; then nothing remains to
 /// be done for the task. Otherwise returns the owner of the turn with the result, if that is
 /// another task.
+#[expect(clippy::too_many_lines, reason = "one poll; the order in which it takes and releases locks is visible")]
 fn poll(
     engine: &Arc<Engine>,
     cpu: CpuId,

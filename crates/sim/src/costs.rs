@@ -413,7 +413,7 @@ impl Costs {
     /// # Errors
     /// The TOML reader's message with line and column.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, toml::de::Error> {
-        let file: File = toml::from_str(text)?;
+        let file: ProfileFile = toml::from_str(text)?;
         let mut costs = Self { name: file.name.clone().unwrap_or_else(|| name.to_owned()), ..Self::server() };
         file.apply(&mut costs);
         Ok(costs)
@@ -499,12 +499,12 @@ macro_rules! file {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields, default)]
         #[derive(Default)]
-        struct File {
+        struct ProfileFile {
             name: Option<String>,
             $(#[serde(deserialize_with = $with)] $field: Option<$kind>,)+
         }
 
-        impl File {
+        impl ProfileFile {
             fn apply(self, costs: &mut Costs) {
                 $(if let Some(value) = self.$field { costs.$field = value; })+
             }

@@ -25,7 +25,7 @@ use crate::admin::{cpuset, groups, hotplug, isolation};
 use crate::costs::Costs;
 use crate::device::arrivals::Arrivals;
 use crate::device::noise::{IrqSource, Noise};
-use crate::device::standstill::Standing;
+use crate::device::standstill::MachineStandstills;
 use crate::kernel::path::Ahead;
 use crate::kernel::state::Kernel;
 use crate::kernel::ticks::Ticked;
@@ -33,7 +33,7 @@ use crate::kernel::words::{Done, Event, Interrupt, Job};
 use crate::outcome::{End, FORKED_MAX, Outcome, SimError, Stats, Wait};
 use crate::program::calls::with_calls;
 use crate::program::shared::count_locks;
-use crate::program::shared::request::{Sender, Sent};
+use crate::program::shared::request::{Sender, WaitingRequest};
 use crate::program::state::Programs;
 use crate::trace::Sink;
 use core::ops::ControlFlow;
@@ -85,7 +85,7 @@ pub struct Machine {
     kernel: Kernel,
     noise: Noise,
     arrivals: Arrivals,
-    standstills: Standing,
+    standstills: MachineStandstills,
     programs: Programs,
     admin: Admin,
     seed: u64,
@@ -129,7 +129,7 @@ impl Machine {
             kernel: Kernel::new(core, costs.clone(), settings, instances, locks, tracing),
             noise: Noise::default(),
             arrivals: Arrivals::default(),
-            standstills: Standing::default(),
+            standstills: MachineStandstills::default(),
             admin: Admin::new(Arc::clone(&program), changes, *seed),
             programs: Programs::new(program, settings, costs, *seed),
             seed: *seed,
@@ -458,7 +458,7 @@ impl Machine {
             Interrupt::Arrival(source) => {
                 let incoming = self.arrivals.accept(source);
                 let by = Sender::Source { index: source as usize, nth: incoming.nth };
-                self.programs.accept(kernel, cpu, incoming.queue, Sent { request: incoming.request, by })
+                self.programs.accept(kernel, cpu, incoming.queue, WaitingRequest { request: incoming.request, by })
             }
             Interrupt::PagesRead { file, window } => self.programs.pages_read(kernel, cpu, file, window),
             Interrupt::Resched => {

@@ -49,28 +49,28 @@ pub(crate) enum Phase {
 
 /// An event and its key, in two words: one of 128 bits would align the entry to 16 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Entry<E> {
+struct QueuedEvent<E> {
     at: Instant,
     /// Phase and order.
     rank: u64,
     event: E,
 }
 
-impl<E> PartialEq for Entry<E> {
+impl<E> PartialEq for QueuedEvent<E> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<E> Eq for Entry<E> {}
+impl<E> Eq for QueuedEvent<E> {}
 
-impl<E> PartialOrd for Entry<E> {
+impl<E> PartialOrd for QueuedEvent<E> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<E> Ord for Entry<E> {
+impl<E> Ord for QueuedEvent<E> {
     /// The earlier entry is the greater one: the heap keeps its greatest on top.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
@@ -82,9 +82,9 @@ impl<E> Ord for Entry<E> {
 pub(crate) struct EventQueue<E> {
     /// The earliest event of all, if it was so when it was pushed. Kernel paths end and IPIs arrive
     /// within microseconds, so most events are next when they are made, and are never filed.
-    next: Option<Entry<E>>,
+    next: Option<QueuedEvent<E>>,
     /// Events up to the end of the present span, [`Far::now`].
-    near: BinaryHeap<Entry<E>>,
+    near: BinaryHeap<QueuedEvent<E>>,
     /// Events of later spans.
     far: Far<E>,
     /// The number of timers that were ever armed.
@@ -113,7 +113,7 @@ impl<E: Copy> EventQueue<E> {
     /// Adds an event. The order among those of its instant and phase takes 56 bits.
     #[inline]
     fn insert(&mut self, at: Instant, phase: Phase, order: u64, event: E) {
-        let entry = Entry { at, rank: u64::from(phase as u8) << 56 | order, event };
+        let entry = QueuedEvent { at, rank: u64::from(phase as u8) << 56 | order, event };
         // Each call is the last thing that is done, so that no registers are saved.
         match self.next {
             Some(next) if entry.key() < next.key() => {
@@ -131,7 +131,7 @@ impl<E: Copy> EventQueue<E> {
 
     /// Adds an event where none of the near ones is left.
     #[inline(never)]
-    fn insert_first(&mut self, entry: Entry<E>) {
+    fn insert_first(&mut self, entry: QueuedEvent<E>) {
         match self.first_filed() {
             Some(first) if first.key() < entry.key() => self.file(entry),
             Some(_) | None => self.next = Some(entry),
@@ -140,7 +140,7 @@ impl<E: Copy> EventQueue<E> {
 
     /// Returns the earliest of the events that are filed.
     #[inline]
-    fn first_filed(&mut self) -> Option<&Entry<E>> {
+    fn first_filed(&mut self) -> Option<&QueuedEvent<E>> {
         if self.near.is_empty() && !self.far.is_empty() {
             self.far.advance(&mut self.near);
         }
@@ -183,7 +183,7 @@ impl<E: Copy> EventQueue<E> {
 
     /// Files an event that is not the earliest. What calls another function is done last, by one of
     /// its own, so that no registers are saved.
-    fn file(&mut self, entry: Entry<E>) {
+    fn file(&mut self, entry: QueuedEvent<E>) {
         if self.far.span(&entry) > self.far.now {
             self.far.push(entry);
         } else if self.near.len() == self.near.capacity() {
@@ -195,7 +195,7 @@ impl<E: Copy> EventQueue<E> {
 
     #[cold]
     #[inline(never)]
-    fn file_and_grow(&mut self, entry: Entry<E>) {
+    fn file_and_grow(&mut self, entry: QueuedEvent<E>) {
         self.near.push(entry);
     }
 }
@@ -220,14 +220,14 @@ struct Far<E> {
     /// A bit per level that has events.
     levels_in_use: u32,
     /// Place 0 ends every list.
-    nodes: Vec<Node<E>>,
+    nodes: Vec<FarNode<E>>,
     /// Head of the list of free places.
     free: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node<E> {
-    entry: Option<Entry<E>>,
+struct FarNode<E> {
+    entry: Option<QueuedEvent<E>>,
     next: u32,
 }
 
@@ -239,7 +239,7 @@ impl<E: Copy> Far<E> {
             heads: [[0; SLOTS]; LEVELS],
             slots_in_use: [0; LEVELS],
             levels_in_use: 0,
-            nodes: vec![Node { entry: None, next: 0 }],
+            nodes: vec![FarNode { entry: None, next: 0 }],
             free: 0,
         }
     }
@@ -257,10 +257,10 @@ impl<E: Copy> Far<E> {
     }
 
     #[inline(never)]
-    fn push(&mut self, entry: Entry<E>) {
+    fn push(&mut self, entry: QueuedEvent<E>) {
         let node = match self.free {
             0 => {
-                self.nodes.push(Node { entry: None, next: 0 });
+                self.nodes.push(FarNode { entry: None, next: 0 });
                 u32::try_from(self.nodes.len() - 1).expect("invariant: fewer than 2^32 events")
             }
             free => {
@@ -283,7 +283,7 @@ impl<E: Copy> Far<E> {
     /// Makes the span of the first event the present one and moves its events to `near`. There must
     /// be an event. Out of line, because it is called much less often than once per event.
     #[inline(never)]
-    fn advance(&mut self, near: &mut BinaryHeap<Entry<E>>) {
+    fn advance(&mut self, near: &mut BinaryHeap<QueuedEvent<E>>) {
         let level = self.levels_in_use.trailing_zeros() as usize;
         let digit = self.slots_in_use[level].trailing_zeros() as usize;
         let first = core::mem::take(&mut self.heads[level][digit]);
@@ -305,7 +305,7 @@ impl<E: Copy> Far<E> {
             let span = entry.at.as_nanos() >> self.span_bits;
             if span == self.now {
                 near.push(*entry);
-                *node = Node { entry: None, next: core::mem::replace(&mut self.free, at) };
+                *node = FarNode { entry: None, next: core::mem::replace(&mut self.free, at) };
             } else {
                 self.link(at, span);
             }
@@ -314,11 +314,11 @@ impl<E: Copy> Far<E> {
     }
 
     /// Returns the number of the span in which an event lies.
-    const fn span(&self, entry: &Entry<E>) -> u64 {
+    const fn span(&self, entry: &QueuedEvent<E>) -> u64 {
         entry.at.as_nanos() >> self.span_bits
     }
 
-    fn list(&self, first: u32) -> impl Iterator<Item = &Entry<E>> {
+    fn list(&self, first: u32) -> impl Iterator<Item = &QueuedEvent<E>> {
         let mut at = first;
         core::iter::from_fn(move || {
             let node = &self.nodes[at as usize];
@@ -328,7 +328,7 @@ impl<E: Copy> Far<E> {
     }
 }
 
-impl<E> Entry<E> {
+impl<E> QueuedEvent<E> {
     #[inline(always)]
     const fn key(&self) -> u128 {
         (self.at.as_nanos() as u128) << 64 | self.rank as u128

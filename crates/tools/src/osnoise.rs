@@ -114,7 +114,7 @@ pub struct Row {
     /// the tracer reports each gap.
     pub gaps: Latencies,
     histogram: Option<Histogram>,
-    state: State,
+    state: ClockReading,
     /// The number of handlers that the CPU is in.
     depth: u32,
     is_current: bool,
@@ -127,7 +127,7 @@ pub struct Row {
 
 /// Whether the thread reads the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum ClockReading {
     /// It has not run yet, or sleeps.
     Away,
     /// It reads the clock.
@@ -146,7 +146,7 @@ impl Row {
             max_noise: 0,
             gaps: Latencies::default(),
             histogram,
-            state: State::Away,
+            state: ClockReading::Away,
             depth: 0,
             is_current: false,
             sample: None,
@@ -174,10 +174,10 @@ impl Row {
 
     /// The thread is interrupted.
     fn gap_begins(&mut self, at: Instant, test: &Osnoise) {
-        if self.state != State::Looking {
+        if self.state != ClockReading::Looking {
             return;
         }
-        self.state = State::Gap(at);
+        self.state = ClockReading::Gap(at);
         self.samples_until(at, test);
     }
 
@@ -194,7 +194,7 @@ impl Row {
         if !self.is_current || self.depth > 0 {
             return;
         }
-        if let State::Gap(since) = self.state {
+        if let ClockReading::Gap(since) = self.state {
             let gap = at.since(since);
             if gap >= test.threshold {
                 self.is_beyond |= test.stop.is_some_and(|most| gap > most);
@@ -206,7 +206,7 @@ impl Row {
                 }
             }
         }
-        self.state = State::Looking;
+        self.state = ClockReading::Looking;
         let length = at.since(*self.sample.get_or_insert(at));
         if length >= test.runtime {
             self.sample_ends(length, test);
@@ -275,7 +275,7 @@ impl Sink for Collector {
                     row.is_current = false;
                     row.gap_begins(record.at, test);
                     if *prev_state != zerolag_model::PrevState::Runnable {
-                        (row.state, row.sample) = (State::Away, None);
+                        (row.state, row.sample) = (ClockReading::Away, None);
                     } else {
                         row.in_sample.thread += 1;
                     }
@@ -286,7 +286,7 @@ impl Sink for Collector {
                 }
             }
             // The end of the run. A `nohz_full` CPU can have had no record for a long time.
-            TraceEvent::CpuTotals { .. } if row.state == State::Looking => row.samples_until(record.at, test),
+            TraceEvent::CpuTotals { .. } if row.state == ClockReading::Looking => row.samples_until(record.at, test),
             // No other event interrupts a thread.
             _ => {}
         }

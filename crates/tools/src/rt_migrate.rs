@@ -211,7 +211,7 @@ impl RtMigrate {
     /// Returns a collector of this run's figures.
     #[must_use]
     pub fn collector(&self) -> Collector {
-        let threads = vec![Thread::default(); self.tasks as usize];
+        let threads = vec![ThreadStamps::default(); self.tasks as usize];
         Collector { loop_time: self.loop_time, now: Vec::new(), threads, rows: Vec::new() }
     }
 
@@ -335,7 +335,7 @@ impl fmt::Display for Printed<'_> {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Thread {
+struct ThreadStamps {
     /// Start of the current iteration, and CPU time used until then.
     started: Option<(Instant, Duration)>,
     iterations: usize,
@@ -347,7 +347,7 @@ pub struct Collector {
     loop_time: Duration,
     /// The parent's stamps of the iterations that are not complete.
     now: Vec<Instant>,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadStamps>,
     rows: Vec<Row>,
 }
 

@@ -130,11 +130,11 @@ pub const HEAD: &str = "#idx     perf      run   period           start         
 #[derive(Debug)]
 pub struct Log {
     program: Arc<Program>,
-    threads: BTreeMap<TaskId, Thread>,
+    threads: BTreeMap<TaskId, LoggedThread>,
 }
 
 #[derive(Debug, Default)]
-struct Thread {
+struct LoggedThread {
     name: Arc<str>,
     def: Option<usize>,
     phase: usize,
@@ -182,7 +182,7 @@ impl Sink for Log {
             TraceEvent::TaskNew { task, name, .. } => {
                 let def = name.rsplit_once('-').map(|(def, _)| def);
                 let def = self.program.tasks.iter().position(|task| Some(&*task.name) == def);
-                self.threads.insert(*task, Thread { name: Arc::clone(name), def, ..Thread::default() });
+                self.threads.insert(*task, LoggedThread { name: Arc::clone(name), def, ..LoggedThread::default() });
             }
             TraceEvent::Mark { task, mark } => {
                 let Some(thread) = self.threads.get_mut(task) else { return };

@@ -125,22 +125,22 @@ pub struct Marks {
     categories: Vec<Category>,
     program: Arc<Program>,
     log: Log,
-    threads: Vec<Thread>,
+    threads: Vec<MarkedThread>,
     has_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Thread {
+struct MarkedThread {
     def: usize,
     turn: u64,
     phase: u32,
     /// Completed loops of the phase.
     loops: u64,
-    state: State,
+    state: ThreadLife,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum State {
+enum ThreadLife {
     #[default]
     Unborn,
     Runs,
@@ -168,7 +168,7 @@ impl Marks {
         match &record.event {
             TraceEvent::TaskNew { task, name, .. } => {
                 if self.threads.len() <= task.index() {
-                    self.threads.resize(task.index() + 1, Thread::default());
+                    self.threads.resize(task.index() + 1, MarkedThread::default());
                 }
                 let def = name.rsplit_once('-').map(|(def, _)| def);
                 let def = self.program.tasks.iter().position(|task| Some(&*task.name) == def);
@@ -184,7 +184,7 @@ impl Marks {
     /// Returns the lines at the end of the run.
     pub fn finish(&mut self) -> Vec<Line> {
         let mut lines = Vec::new();
-        if self.threads.iter().any(|thread| thread.state == State::Runs) {
+        if self.threads.iter().any(|thread| thread.state == ThreadLife::Runs) {
             self.push(&mut lines, Category::Main, None, "rtapp_main: event=shutdown".to_owned());
         }
         for index in 0..self.threads.len() {
@@ -202,7 +202,7 @@ impl Marks {
 
     fn end(&mut self, lines: &mut Vec<Line>, task: TaskId) {
         let Some(thread) = self.threads.get_mut(task.index()) else { return };
-        if core::mem::replace(&mut thread.state, State::Ended) == State::Runs {
+        if core::mem::replace(&mut thread.state, ThreadLife::Ended) == ThreadLife::Runs {
             self.push(lines, Category::Task, Some(task), "rtapp_task: event=end".to_owned());
         }
     }
@@ -211,7 +211,7 @@ impl Marks {
         let Some(thread) = self.threads.get_mut(task.index()) else { return };
         match mark {
             Mark::Phase { phase, turn } => {
-                let is_first = core::mem::replace(&mut thread.state, State::Runs) == State::Unborn;
+                let is_first = core::mem::replace(&mut thread.state, ThreadLife::Runs) == ThreadLife::Unborn;
                 (thread.turn, thread.phase, thread.loops) = (turn, phase, 0);
                 if is_first {
                     if task == TaskId(0) {
@@ -229,7 +229,7 @@ impl Marks {
 
     fn stamp(&mut self, lines: &mut Vec<Line>, task: TaskId, label: u32) {
         let thread = self.threads[task.index()];
-        let Thread { turn, phase, loops, .. } = thread;
+        let MarkedThread { turn, phase, loops, .. } = thread;
         let of_loop = |event| format!("rtapp_loop: event={event} thread_loop={turn} phase={phase} phase_loop={loops}");
         if label == rtapp_log::LOOP_START {
             self.push(lines, Category::Loop, Some(task), of_loop("start"));

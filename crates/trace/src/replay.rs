@@ -315,6 +315,7 @@ impl Replay {
     }
 
     /// Follows a record.
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub fn apply(&mut self, record: &Record) {
         let at = record.at;
         match &record.event {

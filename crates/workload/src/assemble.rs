@@ -20,7 +20,7 @@ pub(crate) const GROUP_WEIGHT_DEFAULT: GroupWeight = GroupWeight::Weight(100);
 /// A kind of resource, without its parameters: resources of different kinds may share a name in
 /// rt-app.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ResourceClass {
     Mutex,
     Condition,
     Barrier,
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Queue,
 }
 
-impl Kind {
+impl ResourceClass {
     pub(crate) const ALL: [Self; 12] = [
         Self::Mutex,
         Self::Condition,
@@ -111,7 +111,7 @@ pub(crate) struct PhaseOrigin {
 pub(crate) struct Assembly {
     pub(crate) program: Program,
     pub(crate) origins: Origins,
-    resources: BTreeMap<Arc<str>, [Option<ResourceId>; Kind::ALL.len()]>,
+    resources: BTreeMap<Arc<str>, [Option<ResourceId>; ResourceClass::ALL.len()]>,
     groups: BTreeMap<Arc<str>, usize>,
 }
 
@@ -119,7 +119,7 @@ impl Assembly {
     /// Returns the resource of this kind and name; creates it, with these parameters, on its first
     /// use.
     pub(crate) fn resource(&mut self, name: &str, kind: ResourceKind) -> ResourceId {
-        let place = Kind::of(&kind) as usize;
+        let place = ResourceClass::of(&kind) as usize;
         if let Some(known) = self.resources.get(name).and_then(|ids| ids[place]) {
             return known;
         }
@@ -131,7 +131,7 @@ impl Assembly {
     }
 
     /// Returns the resource of this kind and name, if it exists.
-    pub(crate) fn find_resource(&self, name: &str, kind: Kind) -> Option<ResourceId> {
+    pub(crate) fn find_resource(&self, name: &str, kind: ResourceClass) -> Option<ResourceId> {
         self.resources.get(name).and_then(|ids| ids[kind as usize])
     }
 
@@ -191,7 +191,7 @@ mod tests {
         assert_ne!(mutex, condition);
         assert_eq!(assembly.resource("a", ResourceKind::Mutex { inherit: false }), mutex);
         assert_eq!(assembly.program.resources[mutex.index()].kind, ResourceKind::Mutex { inherit: true });
-        assert_eq!(assembly.find_resource("a", Kind::Timer), None);
+        assert_eq!(assembly.find_resource("a", ResourceClass::Timer), None);
     }
 
     #[test]

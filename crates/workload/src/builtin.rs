@@ -67,7 +67,7 @@ pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, D
 
 /// The columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Column {
+enum TaskSetColumn {
     Task,
     Runtime,
     Period,
@@ -75,18 +75,18 @@ enum Column {
     Offset,
 }
 
-const COLUMNS: [(&str, Column); 6] = [
-    ("task", Column::Task),
-    ("runtime", Column::Runtime),
-    ("period", Column::Period),
-    ("deadline", Column::Deadline),
-    ("first_release", Column::Offset),
-    ("offset", Column::Offset),
+const COLUMNS: [(&str, TaskSetColumn); 6] = [
+    ("task", TaskSetColumn::Task),
+    ("runtime", TaskSetColumn::Runtime),
+    ("period", TaskSetColumn::Period),
+    ("deadline", TaskSetColumn::Deadline),
+    ("first_release", TaskSetColumn::Offset),
+    ("offset", TaskSetColumn::Offset),
 ];
 
 /// One row.
 #[derive(Debug)]
-struct Row<'a> {
+struct TaskSetRow<'a> {
     name: &'a str,
     span: Span,
     params: DlParams,
@@ -145,7 +145,7 @@ fn read(text: &str, policy: PeriodicPolicy, report: &mut Report) -> Program {
     program
 }
 
-fn task(row: &Row<'_>, attr: SchedAttr) -> TaskDef {
+fn task(row: &TaskSetRow<'_>, attr: SchedAttr) -> TaskDef {
     let release =
         Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(row.params.period), mode: TimerMode::Absolute };
     let actions = vec![Action::Run(Dist::Constant(row.params.runtime)), release];
@@ -153,14 +153,14 @@ fn task(row: &Row<'_>, attr: SchedAttr) -> TaskDef {
 }
 
 /// Reads the table; invalid lines are reported and skipped.
-fn rows<'a>(text: &'a str, report: &mut Report) -> Vec<Row<'a>> {
+fn rows<'a>(text: &'a str, report: &mut Report) -> Vec<TaskSetRow<'a>> {
     let mut lines = lines(text);
     let Some((at, head)) = lines.next() else {
         report.error(Span::default(), "the table is empty");
         return Vec::new();
     };
     let Some(columns) = columns(at, head, report) else { return Vec::new() };
-    let mut rows: Vec<Row<'a>> = Vec::new();
+    let mut rows: Vec<TaskSetRow<'a>> = Vec::new();
     for (at, line) in lines {
         let cells: Vec<(&str, Span)> = cells(at, line).collect();
         let here = Span::new(at..at + line.len());
@@ -185,10 +185,10 @@ fn rows<'a>(text: &'a str, report: &mut Report) -> Vec<Row<'a>> {
 
 fn row<'a>(
     cells: &[(&'a str, Span)],
-    columns: &[(Column, Duration)],
+    columns: &[(TaskSetColumn, Duration)],
     here: Span,
     report: &mut Report,
-) -> Option<Row<'a>> {
+) -> Option<TaskSetRow<'a>> {
     let cell =
         |column| columns.iter().position(|(known, _)| *known == column).map(|place| (cells[place], columns[place].1));
     let mut time = |column| -> Option<Option<Duration>> {
@@ -203,21 +203,21 @@ fn row<'a>(
             }
         }
     };
-    let (runtime, period) = (time(Column::Runtime), time(Column::Period));
-    let (deadline, offset) = (time(Column::Deadline), time(Column::Offset));
-    let ((name, span), _) = cell(Column::Task)?;
+    let (runtime, period) = (time(TaskSetColumn::Runtime), time(TaskSetColumn::Period));
+    let (deadline, offset) = (time(TaskSetColumn::Deadline), time(TaskSetColumn::Offset));
+    let ((name, span), _) = cell(TaskSetColumn::Task)?;
     let (runtime, period) = (runtime??, period??);
     if period.is_zero() {
         report.error(here, format!("task {name} has a period of zero"));
         return None;
     }
     let params = DlParams::new(runtime, deadline?.unwrap_or(period), period);
-    Some(Row { name, span, params, offset: offset?.unwrap_or(Duration::ZERO) })
+    Some(TaskSetRow { name, span, params, offset: offset?.unwrap_or(Duration::ZERO) })
 }
 
 /// Reads the first line: the kind and unit of each column.
-fn columns(at: usize, head: &str, report: &mut Report) -> Option<Vec<(Column, Duration)>> {
-    let mut found: Vec<(Column, Duration)> = Vec::new();
+fn columns(at: usize, head: &str, report: &mut Report) -> Option<Vec<(TaskSetColumn, Duration)>> {
+    let mut found: Vec<(TaskSetColumn, Duration)> = Vec::new();
     for (name, span) in cells(at, head) {
         let units = [("_ns", 1), ("_us", 1_000), ("_ms", 1_000_000), ("_s", 1_000_000_000)];
         let (bare, unit) = units

@@ -14,7 +14,7 @@
 //!
 //! Cost: O(actions) and the resources.
 
-use crate::assemble::{Kind, Origins, PhaseOrigin, TaskOrigin};
+use crate::assemble::{Origins, PhaseOrigin, ResourceClass, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::nature::{Hold, Passing};
 use crate::program::{Action, KernelAction, Program, ResourceId, ResourceKind, TaskDef};
@@ -50,7 +50,7 @@ fn name(program: &Program, id: ResourceId) -> &str {
 }
 
 fn kind(program: &Program, id: ResourceId) -> &'static str {
-    program.resources.get(id.index()).map_or("lock", |resource| Kind::of(&resource.kind).name())
+    program.resources.get(id.index()).map_or("lock", |resource| ResourceClass::of(&resource.kind).name())
 }
 
 /// Follows the locks that a task holds.

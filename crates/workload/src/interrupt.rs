@@ -190,7 +190,7 @@ impl Program {
             return program;
         }
         let hotplug = hotplug(self, nr_cpus);
-        let mut builder = Builder { settings, nr_cpus, hotplug, program: &mut program };
+        let mut builder = LinesBuilder { settings, nr_cpus, hotplug, program: &mut program };
         builder.locks();
         if !self.interrupts.is_empty() || self.has_soft_timers(settings) {
             builder.program.kernel_work.first_task.get_or_insert(self.tasks.len());
@@ -234,7 +234,7 @@ fn hotplug(program: &Program, nr_cpus: usize) -> Vec<Hotplug> {
     changes.collect()
 }
 
-struct Builder<'b> {
+struct LinesBuilder<'b> {
     settings: &'b Settings,
     nr_cpus: usize,
     hotplug: Vec<Hotplug>,
@@ -250,7 +250,7 @@ impl Line {
     }
 }
 
-impl Builder<'_> {
+impl LinesBuilder<'_> {
     /// Has the last thread leave its CPU when that goes offline, and return with it; a thread of a
     /// line follows the `moves` of that.
     ///

@@ -120,13 +120,13 @@ pub enum Dist {
 /// A distribution that draws; its parameters have been checked.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drawn {
-    shape: Shape,
+    shape: DistFamily,
     bounds: Bounds,
 }
 
 /// The family of a distribution; times in nanoseconds.
 #[derive(Clone, PartialEq, Debug)]
-enum Shape {
+enum DistFamily {
     Uniform,
     Normal {
         mean: f64,
@@ -207,7 +207,7 @@ impl Dist {
     /// # Errors
     /// `low` above `high`, or a bound above [`MAX_TIME`].
     pub fn uniform(low: Duration, high: Duration) -> Result<Self, DistError> {
-        Self::drawn(Bounds { low, high }, |_| Ok(Shape::Uniform))
+        Self::drawn(Bounds { low, high }, |_| Ok(DistFamily::Uniform))
     }
 
     /// Returns the normal distribution, truncated.
@@ -218,7 +218,7 @@ impl Dist {
         let [mean, deviation] = [positive_or_zero(mean)?, positive("deviation", deviation)?];
         Self::drawn(bounds, |[low, high]| {
             let at = [low, high].map(|x| normal_cdf((x - mean) / deviation));
-            Ok(Shape::Normal { mean, deviation, at })
+            Ok(DistFamily::Normal { mean, deviation, at })
         })
     }
 
@@ -231,7 +231,7 @@ impl Dist {
         let mean = positive("mean", mean)?;
         Self::drawn(bounds, |[low, high]| {
             let at = [low, high].map(|x| 1.0 - libm::exp(-x / mean));
-            Ok(Shape::Exponential { mean, at })
+            Ok(DistFamily::Exponential { mean, at })
         })
     }
 
@@ -248,7 +248,7 @@ impl Dist {
         }
         Self::drawn(bounds, |[low, high]| {
             let at = [low, high].map(|x| if x > 0.0 { normal_cdf((libm::log(x) - log_median) / sigma) } else { 0.0 });
-            Ok(Shape::LogNormal { log_median, sigma, at })
+            Ok(DistFamily::LogNormal { log_median, sigma, at })
         })
     }
 
@@ -284,12 +284,12 @@ impl Dist {
         }
         let times = || upto.iter().map(|(_, time)| *time);
         let bounds = Bounds { low: times().min().unwrap_or_default(), high: times().max().unwrap_or_default() };
-        Self::drawn(bounds, |_| Ok(Shape::Choice { upto: upto.clone() }))
+        Self::drawn(bounds, |_| Ok(DistFamily::Choice { upto: upto.clone() }))
     }
 
     /// Checks the bounds and that mass lies within, and collapses an interval of one point to a
     /// constant.
-    fn drawn(bounds: Bounds, shape: impl FnOnce([f64; 2]) -> Result<Shape, DistError>) -> Result<Self, DistError> {
+    fn drawn(bounds: Bounds, shape: impl FnOnce([f64; 2]) -> Result<DistFamily, DistError>) -> Result<Self, DistError> {
         if bounds.low > bounds.high {
             return Err(DistError::Backwards(bounds));
         }
@@ -298,8 +298,10 @@ impl Dist {
         }
         let shape = shape([bounds.low, bounds.high].map(|time| time.as_nanos() as f64))?;
         let mass = match &shape {
-            Shape::Normal { at, .. } | Shape::Exponential { at, .. } | Shape::LogNormal { at, .. } => at[1] - at[0],
-            Shape::Uniform | Shape::Choice { .. } => 1.0,
+            DistFamily::Normal { at, .. } | DistFamily::Exponential { at, .. } | DistFamily::LogNormal { at, .. } => {
+                at[1] - at[0]
+            }
+            DistFamily::Uniform | DistFamily::Choice { .. } => 1.0,
         };
         if bounds.low == bounds.high {
             return Ok(Self::Constant(bounds.low));
@@ -346,18 +348,18 @@ impl Drawn {
         let Bounds { low, high } = self.bounds;
         let within = |at: &[f64; 2], stream: &mut Stream| at[0] + (at[1] - at[0]) * stream.unit();
         let nanos = match &self.shape {
-            Shape::Uniform => {
+            DistFamily::Uniform => {
                 return low + Duration::from_nanos(stream.below((high.saturating_sub(low)).as_nanos() + 1));
             }
-            Shape::Choice { upto } => {
+            DistFamily::Choice { upto } => {
                 let total = upto.last().map_or(1, |(total, _)| *total);
                 let ticket = stream.below(total);
                 let place = upto.partition_point(|(upto, _)| *upto <= ticket);
                 return upto.get(place).map_or(low, |(_, time)| *time);
             }
-            Shape::Normal { mean, deviation, at } => mean + deviation * normal_quantile(within(at, stream)),
-            Shape::Exponential { mean, at } => -mean * libm::log(1.0 - within(at, stream)),
-            Shape::LogNormal { log_median, sigma, at } => {
+            DistFamily::Normal { mean, deviation, at } => mean + deviation * normal_quantile(within(at, stream)),
+            DistFamily::Exponential { mean, at } => -mean * libm::log(1.0 - within(at, stream)),
+            DistFamily::LogNormal { log_median, sigma, at } => {
                 libm::exp(log_median + sigma * normal_quantile(within(at, stream)))
             }
         };

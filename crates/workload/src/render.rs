@@ -63,7 +63,7 @@ impl Diagnostics {
     #[must_use]
     pub fn carets(self) -> Carets {
         let all = self.visible();
-        let parts = all.iter().map(|diagnostic| Part(diagnostic.clone())).collect();
+        let parts = all.iter().map(|diagnostic| RenderedDiagnostic(diagnostic.clone())).collect();
         Carets { all, parts }
     }
 }
@@ -82,7 +82,7 @@ fn plural(severity: Severity, count: usize) -> String {
 #[derive(Debug)]
 pub struct Carets {
     all: Diagnostics,
-    parts: Vec<Part>,
+    parts: Vec<RenderedDiagnostic>,
 }
 
 impl fmt::Display for Carets {
@@ -119,17 +119,17 @@ impl miette::Diagnostic for Carets {
 
 /// One diagnostic for `miette`; the source is in the parent.
 #[derive(Debug)]
-struct Part(Diagnostic);
+struct RenderedDiagnostic(Diagnostic);
 
-impl fmt::Display for Part {
+impl fmt::Display for RenderedDiagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }
 }
 
-impl core::error::Error for Part {}
+impl core::error::Error for RenderedDiagnostic {}
 
-impl miette::Diagnostic for Part {
+impl miette::Diagnostic for RenderedDiagnostic {
     fn severity(&self) -> Option<miette::Severity> {
         Some(miette_severity(self.0.severity))
     }

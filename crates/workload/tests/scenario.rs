@@ -213,6 +213,7 @@ fn cpusets_and_groups_take_the_kernels_names_in_any_spelling() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of mistakes and messages")]
 fn each_mistake_is_named_with_what_would_be_right() {
     const RUN: &str = "steps = [{ run = \"1ms\" }]";
     for (line, error) in [

@@ -272,6 +272,7 @@ fn broken(mut drawn: Vec<(u64, u64)>) -> Result<f64, Box<dyn Error>> {
 
 /// Bounds that publications prove, each with the set that the proof is made of: where it breaks
 /// down under the test, and in a simulation.
+#[expect(clippy::too_many_lines, reason = "one table per publication, each printed where it is computed")]
 fn published() -> Result<(), Box<dyn Error>> {
     const RM: PeriodicPolicy = PeriodicPolicy::RateMonotonicFifo;
     const FIRST: f64 = 10e6;

@@ -47,7 +47,7 @@ pub enum Background {
 }
 
 /// A thread before it has its CPU.
-struct Thread {
+struct ThreadDef {
     name: String,
     per_cpu: bool,
     sleep: Dist,
@@ -61,10 +61,10 @@ impl Background {
     /// # Panics
     /// Never: the profile's reader has checked their times.
     pub fn add_to(self, program: &mut Program, nr_cpus: usize, of_profile: &[KernelThread]) {
-        let threads: Vec<Thread> = match self {
-            Self::Profile => of_profile.iter().map(Thread::of).collect(),
+        let threads: Vec<ThreadDef> = match self {
+            Self::Profile => of_profile.iter().map(ThreadDef::of).collect(),
             Self::None => Vec::new(),
-            Self::Idle => idle().iter().map(Thread::of).collect(),
+            Self::Idle => idle().iter().map(ThreadDef::of).collect(),
             Self::Kernel => loaded(),
         };
         if threads.is_empty() {
@@ -81,7 +81,7 @@ impl Background {
     }
 }
 
-impl Thread {
+impl ThreadDef {
     fn of(thread: &KernelThread) -> Self {
         let KernelThread { name, per_cpu, every, median, p90, longest } = thread;
         let bounds = Bounds { low: (*median).min(Duration::from_micros(1)), high: *longest };
@@ -101,11 +101,11 @@ impl Thread {
     }
 }
 
-fn loaded() -> Vec<Thread> {
+fn loaded() -> Vec<ThreadDef> {
     let us = Duration::from_micros;
     let thread = |name, per_cpu, every, median, sigma, longest| {
         let bounds = Bounds { low: us(1), high: us(longest) };
-        Thread::new(name, per_cpu, us(every), Dist::lognormal(us(median), sigma, bounds))
+        ThreadDef::new(name, per_cpu, us(every), Dist::lognormal(us(median), sigma, bounds))
     };
     vec![
         thread("rcu_preempt", false, 11_000, 7, 0.35, 28),

@@ -90,7 +90,7 @@ impl Manifest {
             return Err(Error::input(format!("{name}: this is not UTF-8 text")));
         };
         let documents = documents(text).map_err(|wrong| Error::input(format!("{name}:{wrong}")))?;
-        let mut reader = Reader::default();
+        let mut reader = ManifestReader::default();
         documents.iter().for_each(|document| reader.document(document, 0));
         if !reader.wrong.is_empty() {
             let lines: Vec<String> = reader.wrong.iter().map(|wrong| format!("{name}:{wrong}")).collect();
@@ -168,9 +168,9 @@ impl Manifest {
 }
 
 /// A mistake with its line.
-struct Wrong(usize, String);
+struct ManifestError(usize, String);
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.0, self.1)
     }
@@ -178,70 +178,79 @@ impl fmt::Display for Wrong {
 
 /// A node of YAML, and its line.
 #[derive(Debug)]
-struct Node {
+struct YamlNode {
     line: usize,
-    what: What,
+    what: YamlValue,
 }
 
 #[derive(Debug)]
-enum What {
+enum YamlValue {
     Null,
     Scalar(String),
-    Sequence(Vec<Rc<Node>>),
+    Sequence(Vec<Rc<YamlNode>>),
     /// Keys that are no scalars are left out.
-    Mapping(Vec<(String, Rc<Node>)>),
+    Mapping(Vec<(String, Rc<YamlNode>)>),
 }
 
-impl Node {
+impl YamlNode {
     const fn kind(&self) -> &'static str {
         match self.what {
-            What::Null => "nothing",
-            What::Scalar(_) => "a value",
-            What::Sequence(_) => "a list",
-            What::Mapping(_) => "a mapping",
+            YamlValue::Null => "nothing",
+            YamlValue::Scalar(_) => "a value",
+            YamlValue::Sequence(_) => "a list",
+            YamlValue::Mapping(_) => "a mapping",
         }
     }
 }
 
 /// Reads all documents of a text.
-fn documents(text: &str) -> Result<Vec<Rc<Node>>, Wrong> {
-    struct Open {
-        node: Node,
+#[expect(clippy::too_many_lines, reason = "one arm per event of the parser")]
+fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, ManifestError> {
+    struct OpenNode {
+        node: YamlNode,
         anchor: usize,
         key: Option<Option<String>>,
     }
-    let mut open: Vec<Open> = Vec::new();
-    let mut anchors: BTreeMap<usize, Rc<Node>> = BTreeMap::new();
+    let mut open: Vec<OpenNode> = Vec::new();
+    let mut anchors: BTreeMap<usize, Rc<YamlNode>> = BTreeMap::new();
     let mut roots = Vec::new();
     let mut count = 0_usize;
     for event in Parser::new_from_str(text) {
-        let (event, span) =
-            event.map_err(|error| Wrong(error.marker().line(), format!("this is not YAML: {}", error.info())))?;
+        let (event, span) = event
+            .map_err(|error| ManifestError(error.marker().line(), format!("this is not YAML: {}", error.info())))?;
         let line = span.start.line();
         count += 1;
         if count > NODES_MAX || open.len() > DEPTH_MAX {
             let most = format!("at most {NODES_MAX} nodes, {DEPTH_MAX} deep, are read");
-            return Err(Wrong(line, format!("the manifest is too large: {most}")));
+            return Err(ManifestError(line, format!("the manifest is too large: {most}")));
         }
         let node = match event {
             Event::Scalar(text, style, anchor, _) => {
                 let is_plain = style == ScalarStyle::Plain;
                 let is_null = is_plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
-                let what = if is_null { What::Null } else { What::Scalar(text.into_owned()) };
-                let node = Rc::new(Node { line, what });
+                let what = if is_null { YamlValue::Null } else { YamlValue::Scalar(text.into_owned()) };
+                let node = Rc::new(YamlNode { line, what });
                 anchors.insert(anchor, Rc::clone(&node));
                 node
             }
             Event::Alias(anchor) => match anchors.get(&anchor) {
                 Some(node) => Rc::clone(node),
-                None => return Err(Wrong(line, "an alias stands inside the node that it names".to_owned())),
+                None => return Err(ManifestError(line, "an alias stands inside the node that it names".to_owned())),
             },
             Event::SequenceStart(anchor, _) => {
-                open.push(Open { node: Node { line, what: What::Sequence(Vec::new()) }, anchor, key: None });
+                open.push(OpenNode {
+                    node: YamlNode { line, what: YamlValue::Sequence(Vec::new()) },
+                    anchor,
+                    key: None,
+                });
                 continue;
             }
             Event::MappingStart(anchor, _) => {
-                open.push(Open { node: Node { line, what: What::Mapping(Vec::new()) }, anchor, key: None });
+                open.push(OpenNode {
+                    node: YamlNode { line, what: YamlValue::Mapping(Vec::new()) },
+                    anchor,
+                    key: None,
+                });
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -259,60 +268,60 @@ fn documents(text: &str) -> Result<Vec<Rc<Node>>, Wrong> {
             continue;
         };
         match &mut parent.node.what {
-            What::Sequence(items) => items.push(node),
-            What::Mapping(pairs) => match parent.key.take() {
+            YamlValue::Sequence(items) => items.push(node),
+            YamlValue::Mapping(pairs) => match parent.key.take() {
                 None => {
                     let key = match &node.what {
-                        What::Scalar(key) => Some(key.clone()),
-                        What::Null | What::Sequence(_) | What::Mapping(_) => None,
+                        YamlValue::Scalar(key) => Some(key.clone()),
+                        YamlValue::Null | YamlValue::Sequence(_) | YamlValue::Mapping(_) => None,
                     };
                     if let Some(key) = key.as_ref().filter(|key| pairs.iter().any(|(known, _)| known == *key)) {
-                        return Err(Wrong(line, format!("`{key}` is given twice")));
+                        return Err(ManifestError(line, format!("`{key}` is given twice")));
                     }
                     parent.key = Some(key);
                 }
                 Some(Some(key)) => pairs.push((key, node)),
                 Some(None) => {}
             },
-            What::Null | What::Scalar(_) => unreachable!("invariant: only collections are open"),
+            YamlValue::Null | YamlValue::Scalar(_) => unreachable!("invariant: only collections are open"),
         }
     }
     Ok(roots)
 }
 
 #[derive(Default)]
-struct Reader {
+struct ManifestReader {
     containers: Vec<Container>,
-    wrong: Vec<Wrong>,
+    wrong: Vec<ManifestError>,
 }
 
-impl Reader {
+impl ManifestReader {
     /// Returns what a key of a mapping has, also of mappings that it merges (`<<`). Anything but a
     /// mapping or nothing is a mistake.
-    fn get(&mut self, node: &Node, key: &str) -> Option<Rc<Node>> {
+    fn get(&mut self, node: &YamlNode, key: &str) -> Option<Rc<YamlNode>> {
         match &node.what {
-            What::Mapping(pairs) => {
+            YamlValue::Mapping(pairs) => {
                 let own = pairs.iter().find(|(known, _)| known == key).map(|(_, value)| Rc::clone(value));
                 own.or_else(|| {
                     let (_, merged) = pairs.iter().find(|(known, _)| known == "<<")?;
                     match &merged.what {
-                        What::Sequence(all) => all.clone().iter().find_map(|one| self.get(one, key)),
+                        YamlValue::Sequence(all) => all.clone().iter().find_map(|one| self.get(one, key)),
                         _ => self.get(&Rc::clone(merged), key),
                     }
                 })
             }
-            What::Null => None,
-            What::Scalar(_) | What::Sequence(_) => {
+            YamlValue::Null => None,
+            YamlValue::Scalar(_) | YamlValue::Sequence(_) => {
                 let message = format!("expected a mapping with `{key}`, found {}", node.kind());
-                self.wrong.push(Wrong(node.line, message));
+                self.wrong.push(ManifestError(node.line, message));
                 None
             }
         }
-        .filter(|found| !matches!(found.what, What::Null))
+        .filter(|found| !matches!(found.what, YamlValue::Null))
     }
 
     /// Returns what a path of keys leads to.
-    fn at(&mut self, node: &Node, path: &[&str]) -> Option<Rc<Node>> {
+    fn at(&mut self, node: &YamlNode, path: &[&str]) -> Option<Rc<YamlNode>> {
         let (first, rest) = path.split_first()?;
         let mut found = self.get(node, first)?;
         for key in rest {
@@ -321,19 +330,19 @@ impl Reader {
         Some(found)
     }
 
-    fn text(&mut self, node: &Node, key: &str) -> Option<String> {
+    fn text(&mut self, node: &YamlNode, key: &str) -> Option<String> {
         let found = self.get(node, key)?;
         match &found.what {
-            What::Scalar(text) => Some(text.clone()),
+            YamlValue::Scalar(text) => Some(text.clone()),
             _ => {
-                self.wrong.push(Wrong(found.line, format!("`{key}` is {}, expected a value", found.kind())));
+                self.wrong.push(ManifestError(found.line, format!("`{key}` is {}, expected a value", found.kind())));
                 None
             }
         }
     }
 
-    fn document(&mut self, node: &Node, depth: usize) {
-        if depth > LISTS_MAX || matches!(node.what, What::Null) {
+    fn document(&mut self, node: &YamlNode, depth: usize) {
+        if depth > LISTS_MAX || matches!(node.what, YamlValue::Null) {
             return;
         }
         let Some(kind) = self.text(node, "kind") else {
@@ -345,7 +354,7 @@ impl Reader {
         let path: &[&str] = match &*kind {
             "List" => {
                 let items = self.get(node, "items");
-                if let Some(What::Sequence(items)) = items.as_deref().map(|items| &items.what) {
+                if let Some(YamlValue::Sequence(items)) = items.as_deref().map(|items| &items.what) {
                     items.iter().for_each(|item| self.document(item, depth + 1));
                 }
                 return;
@@ -362,8 +371,8 @@ impl Reader {
         let Some(spec) = self.at(node, path) else { return };
         for (list, needs_restart) in [("containers", false), ("initContainers", true)] {
             let Some(found) = self.get(&spec, list) else { continue };
-            let What::Sequence(items) = &found.what else {
-                self.wrong.push(Wrong(found.line, format!("`{list}` is {}, expected a list", found.kind())));
+            let YamlValue::Sequence(items) = &found.what else {
+                self.wrong.push(ManifestError(found.line, format!("`{list}` is {}, expected a list", found.kind())));
                 continue;
             };
             for item in items {
@@ -375,10 +384,10 @@ impl Reader {
         }
     }
 
-    fn container(&mut self, node: &Node) {
+    fn container(&mut self, node: &YamlNode) {
         let Some(name) = self.text(node, "name") else {
             if self.wrong.is_empty() {
-                self.wrong.push(Wrong(node.line, "a container has no name".to_owned()));
+                self.wrong.push(ManifestError(node.line, "a container has no name".to_owned()));
             }
             return;
         };
@@ -388,24 +397,24 @@ impl Reader {
             && request > limit
         {
             let message = format!("container `{name}`: requests.cpu {request}m is above limits.cpu {limit}m");
-            self.wrong.push(Wrong(node.line, message));
+            self.wrong.push(ManifestError(node.line, message));
         }
         self.add(Container { name, line: node.line, limit_milli, request_milli, shares: None });
     }
 
-    fn services(&mut self, node: &Node) {
-        let What::Mapping(services) = &node.what else {
-            self.wrong.push(Wrong(node.line, format!("`services` is {}, expected a mapping", node.kind())));
+    fn services(&mut self, node: &YamlNode) {
+        let YamlValue::Mapping(services) = &node.what else {
+            self.wrong.push(ManifestError(node.line, format!("`services` is {}, expected a mapping", node.kind())));
             return;
         };
-        for (name, service) in services.iter().filter(|(_, service)| !matches!(service.what, What::Null)) {
+        for (name, service) in services.iter().filter(|(_, service)| !matches!(service.what, YamlValue::Null)) {
             let limit = self.cpus(service, &["cpus"]);
             let limit_milli = limit.or_else(|| self.cpus(service, &["deploy", "resources", "limits", "cpus"]));
             let shares = self.text(service, "cpu_shares").map(|text| text.parse().map_err(|_| text));
             let shares = match shares.transpose() {
                 Ok(shares) => shares,
                 Err(text) => {
-                    self.wrong.push(Wrong(service.line, format!("cpu_shares: `{text}` is not a whole number")));
+                    self.wrong.push(ManifestError(service.line, format!("cpu_shares: `{text}` is not a whole number")));
                     None
                 }
             };
@@ -417,20 +426,21 @@ impl Reader {
         let known: BTreeSet<&str> = self.containers.iter().map(|known| &*known.name).collect();
         if known.contains(&*container.name) {
             let message = format!("two containers are named `{}`", container.name);
-            self.wrong.push(Wrong(container.line, message));
+            self.wrong.push(ManifestError(container.line, message));
             return;
         }
         self.containers.push(container);
     }
 
     /// Returns a number of CPUs in thousandths; zero is none, as in Kubernetes.
-    fn cpus(&mut self, node: &Node, path: &[&str]) -> Option<u64> {
+    fn cpus(&mut self, node: &YamlNode, path: &[&str]) -> Option<u64> {
         let (key, parents) = path.split_last()?;
         let found = if parents.is_empty() { self.get(node, key)? } else { self.at(node, path)? };
         let text = match &found.what {
-            What::Scalar(text) => text,
+            YamlValue::Scalar(text) => text,
             _ => {
-                self.wrong.push(Wrong(found.line, format!("`{key}` is {}, expected a number of CPUs", found.kind())));
+                self.wrong
+                    .push(ManifestError(found.line, format!("`{key}` is {}, expected a number of CPUs", found.kind())));
                 return None;
             }
         };
@@ -441,7 +451,7 @@ impl Reader {
         let milli = milli_cpus(text);
         if milli.is_none() {
             let message = format!("{}: `{text}` is not a number of CPUs; write 750m or 0.75", path.join("."));
-            self.wrong.push(Wrong(found.line, message));
+            self.wrong.push(ManifestError(found.line, message));
         }
         milli
     }

@@ -18,13 +18,13 @@ use zerolag_workload::{DuplicatePolicy, Includes, LoadOptions, Program, Scenario
 /// Included files are read relative to the current directory.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    pub(crate) source: Source,
+    pub(crate) source: WorkloadSource,
     duplicates: DuplicatePolicy,
     task_set: PeriodicPolicy,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum WorkloadSource {
     File(PathBuf),
     Text { name: Arc<str>, bytes: Arc<[u8]> },
     Scenario(Box<Scenario>),
@@ -32,7 +32,7 @@ pub(crate) enum Source {
 }
 
 impl Workload {
-    fn of(source: Source) -> Self {
+    fn of(source: WorkloadSource) -> Self {
         let LoadOptions { duplicates, task_set, .. } = LoadOptions::default();
         Self { source, duplicates, task_set }
     }
@@ -40,13 +40,13 @@ impl Workload {
     /// Returns the workload of a file: scenario TOML, rt-app JSON, or a task set as CSV. It is read
     /// by each call that needs it.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::of(Source::File(path.into()))
+        Self::of(WorkloadSource::File(path.into()))
     }
 
     /// Returns the workload of a text. `name` stands for the file in messages; by its extension it
     /// chooses the format: `.toml`, `.json` or `.csv`; otherwise the first character decides.
     pub fn text(name: &str, text: impl AsRef<[u8]>) -> Self {
-        Self::of(Source::Text { name: name.into(), bytes: text.as_ref().into() })
+        Self::of(WorkloadSource::Text { name: name.into(), bytes: text.as_ref().into() })
     }
 
     /// Returns the workload of a scenario in TOML.
@@ -57,13 +57,13 @@ impl Workload {
     /// Returns the workload of a scenario that was read before, or built.
     #[must_use]
     pub fn of_scenario(scenario: Scenario) -> Self {
-        Self::of(Source::Scenario(Box::new(scenario)))
+        Self::of(WorkloadSource::Scenario(Box::new(scenario)))
     }
 
     /// Returns the workload of a program built in code, on a machine.
     #[must_use]
     pub fn of_program(program: Program, machine: Topology) -> Self {
-        Self::of(Source::Program { program: Arc::new(program), machine })
+        Self::of(WorkloadSource::Program { program: Arc::new(program), machine })
     }
 
     /// Returns it with another meaning of duplicate keys in rt-app files.
@@ -84,9 +84,9 @@ impl Workload {
     #[must_use]
     pub fn name(&self) -> String {
         match &self.source {
-            Source::File(path) => path.display().to_string(),
-            Source::Text { name, .. } => name.to_string(),
-            Source::Scenario(_) | Source::Program { .. } => "the workload".to_owned(),
+            WorkloadSource::File(path) => path.display().to_string(),
+            WorkloadSource::Text { name, .. } => name.to_string(),
+            WorkloadSource::Scenario(_) | WorkloadSource::Program { .. } => "the workload".to_owned(),
         }
     }
 
@@ -95,12 +95,12 @@ impl Workload {
     /// # Errors
     /// The file cannot be read, or is a trace.
     pub fn read(self) -> Result<Self, Error> {
-        let Source::File(path) = &self.source else { return Ok(self) };
+        let WorkloadSource::File(path) = &self.source else { return Ok(self) };
         let name = path.display().to_string();
         let mut bytes = Vec::new();
         let read = std::fs::File::open(path).and_then(|file| file.take(INPUT_MAX as u64 + 1).read_to_end(&mut bytes));
         read.map_err(|error| Error::reading(&name, &error))?;
-        Ok(Self { source: Source::Text { name: name.into(), bytes: bytes.into() }, ..self })
+        Ok(Self { source: WorkloadSource::Text { name: name.into(), bytes: bytes.into() }, ..self })
     }
 
     /// Reads it for a machine (`None` is its own), with values for the parameters that it declares;
@@ -111,17 +111,17 @@ impl Workload {
     pub fn scenario(&self, machine: Option<Topology>, values: &[(String, String)]) -> Result<Scenario, Error> {
         let read;
         let (name, bytes) = match &self.source {
-            Source::Text { name, bytes } => (name, bytes),
-            Source::File(_) => {
+            WorkloadSource::Text { name, bytes } => (name, bytes),
+            WorkloadSource::File(_) => {
                 read = self.clone().read()?;
-                let Source::Text { name, bytes } = &read.source else { unreachable!("it was read above") };
+                let WorkloadSource::Text { name, bytes } = &read.source else { unreachable!("it was read above") };
                 (name, bytes)
             }
-            Source::Scenario(scenario) => {
+            WorkloadSource::Scenario(scenario) => {
                 let machine = machine.or_else(|| scenario.machine.clone());
                 return Ok(Scenario { machine, ..(**scenario).clone() });
             }
-            Source::Program { .. } => return Err(Error::input("a program built in code is no scenario")),
+            WorkloadSource::Program { .. } => return Err(Error::input("a program built in code is no scenario")),
         };
         if zerolag_trace::is_trace(bytes) {
             return Err(Error::is_trace(name));

@@ -60,6 +60,7 @@ fn task(out: &mut String, name: usize, keys: &str, drawn: Drawn, dice: &mut Stre
 }
 
 /// Returns a random workload.
+#[expect(clippy::too_many_lines, reason = "one draw per part; an earlier one restricts the later ones")]
 fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
     let is_single =
         matches!(kind, Kind::Overrun | Kind::Fair | Kind::Limited | Kind::Shared | Kind::Starved | Kind::Loaded);

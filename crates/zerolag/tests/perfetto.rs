@@ -166,6 +166,7 @@ struct Switch {
 
 const PID_OFFSET: u64 = 1000;
 
+#[expect(clippy::too_many_lines, reason = "one check per kind of packet, over one pass of the trace")]
 fn check(trace: &Trace) {
     let file = Schema::read().decode("Trace", &written(trace));
     let packets = file.messages("packet");

@@ -10,7 +10,7 @@ use crate::report::{Findings, label};
 use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{IdTable, Replay};
 
-struct Affinity {
+struct AffinityMonitor {
     is_complete: bool,
     masks: u64,
     /// Whether all CPUs of a task were offline when it was placed, or got them.
@@ -18,10 +18,14 @@ struct Affinity {
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
-    Ok(Box::new(Affinity { is_complete: context.meta.source.is_complete(), masks: 0, homeless: IdTable::default() }))
+    Ok(Box::new(AffinityMonitor {
+        is_complete: context.meta.source.is_complete(),
+        masks: 0,
+        homeless: IdTable::default(),
+    }))
 }
 
-impl Monitor for Affinity {
+impl Monitor for AffinityMonitor {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         let (task, cpu, does): (TaskId, CpuId, &str) = match &record.event {
             TraceEvent::Affinity { task, cpus } => {

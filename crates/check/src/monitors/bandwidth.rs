@@ -66,12 +66,12 @@ use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
 
-struct Bandwidth {
+struct BandwidthMonitor {
     groups: Groups,
     slice: Duration,
     tick: Duration,
     used: BTreeMap<GroupId, Account>,
-    throttled_at: BTreeMap<(GroupId, CpuId), Throttled>,
+    throttled_at: BTreeMap<(GroupId, CpuId), ThrottledGroup>,
     /// The time up to which the running task of each CPU has been charged.
     charged: IdTable<CpuId, Moment>,
     time: TaskTime,
@@ -99,7 +99,7 @@ struct Bandwidth {
 
 /// A group that is throttled on a CPU.
 #[derive(Clone, Copy)]
-struct Throttled {
+struct ThrottledGroup {
     since: Instant,
     /// The number of refreshes of the group before that.
     refreshes: u64,
@@ -156,7 +156,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     };
     let is_divided = context.meta.setting("bandwidth") == Some("hard_limits");
     let hz: u64 = context.meta.setting("hz").and_then(|text| text.parse().ok()).unwrap_or(250);
-    Ok(Box::new(Bandwidth {
+    Ok(Box::new(BandwidthMonitor {
         groups: Groups::new(context.meta.setting("throttle")),
         slice: match context.meta.setting("bandwidth") {
             Some("hard_limits") => Duration::ZERO,
@@ -184,7 +184,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     }))
 }
 
-impl Monitor for Bandwidth {
+impl Monitor for BandwidthMonitor {
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
             // The time until now is its old group's, at its old class.
@@ -255,7 +256,7 @@ impl Monitor for Bandwidth {
                     *account.overrun.entry(record.cpu).or_default() += left;
                 }
                 let (refreshes, repaid) = (account.nr_refreshes, account.overran - account.owed());
-                self.throttled_at.insert((*group, record.cpu), Throttled { since: record.at, refreshes, repaid });
+                self.throttled_at.insert((*group, record.cpu), ThrottledGroup { since: record.at, refreshes, repaid });
             }
             TraceEvent::Unthrottle { group } => {
                 self.charge_running(before, record, found);
@@ -311,7 +312,7 @@ impl Monitor for Bandwidth {
     }
 }
 
-impl Bandwidth {
+impl BandwidthMonitor {
     /// Returns the slice that a CPU takes at a time; where the quota is divided, CPUs take no
     /// slices.
     fn slice_of(&self, max: CpuMax) -> Duration {
@@ -366,7 +367,7 @@ impl Bandwidth {
             }
             let waited = account.queued.iter().filter(|cpu| !account.cpus.contains(*cpu)).count() as u64;
             let kept = if self.is_divided { max.quota.unwrap_or_default() } else { taken * waited };
-            account.judge(group, max, Slack { all: slack, kept }, record, found);
+            account.judge(group, max, GroupSlack { all: slack, kept }, record, found);
         }
     }
 
@@ -461,7 +462,7 @@ impl Bandwidth {
 
 /// What a group can use beyond its quota.
 #[derive(Clone, Copy)]
-struct Slack {
+struct GroupSlack {
     /// On each CPU, in the long run.
     all: Duration,
     /// In one period: what its CPUs took before it and have not used.
@@ -491,10 +492,10 @@ impl Account {
     }
 
     /// Checks the use against the limit.
-    fn judge(&mut self, group: GroupId, max: CpuMax, slack: Slack, record: &Record, found: &mut Findings) {
+    fn judge(&mut self, group: GroupId, max: CpuMax, slack: GroupSlack, record: &Record, found: &mut Findings) {
         let Some(quota) = max.quota.filter(|_| !self.is_broken) else { return };
         let overrun = self.owed() + self.unanswered;
-        let Slack { all: slack, kept } = slack;
+        let GroupSlack { all: slack, kept } = slack;
         let slack = slack * self.cpus.count() as u64 + max.burst + overrun;
         let most = |used: Duration, allowed: Duration| used.saturating_sub(used / 50) > allowed;
         let allowed = quota * (self.refreshes + 1) + slack;

@@ -11,7 +11,7 @@ use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
 
 #[derive(Default)]
-struct Counters {
+struct CountersMonitor {
     tasks: IdTable<TaskId, TaskCounters>,
     totals: u64,
     /// How much later than a switch its event can come: the task that comes is charged before it.
@@ -22,10 +22,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !context.meta.source.is_complete() {
         return Err("a recorded trace does not show the whole life of its tasks".to_owned());
     }
-    Ok(Box::new(Counters { late_switch: context.late_switch(), ..Counters::default() }))
+    Ok(Box::new(CountersMonitor { late_switch: context.late_switch(), ..CountersMonitor::default() }))
 }
 
-impl Monitor for Counters {
+impl Monitor for CountersMonitor {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
             TraceEvent::Wakeup { task, .. } => self.tasks.entry(*task).wakeups += 1,
@@ -54,7 +54,7 @@ impl Monitor for Counters {
     }
 }
 
-impl Counters {
+impl CountersMonitor {
     fn judge(&mut self, before: &Replay, record: &Record, task: TaskId, said: &TaskCounters, found: &mut Findings) {
         let mut seen = *self.tasks.entry(task);
         seen.exec = seen.exec.saturating_add(ran_since(before, task, record.at));

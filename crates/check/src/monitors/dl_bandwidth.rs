@@ -75,13 +75,13 @@ struct DlBandwidth {
     tasks: IdTable<TaskId, TaskBucket>,
     servers: Servers,
     time: TaskTime,
-    server_buckets: IdTable<CpuId, Bucket>,
+    server_buckets: IdTable<CpuId, BudgetBucket>,
     /// Locks and the tasks that wait for them.
     waiters: BTreeSet<(u32, TaskId)>,
 }
 
 #[derive(Clone, Default)]
-struct Bucket {
+struct BudgetBucket {
     level: Duration,
     /// The time of the last update.
     at: Moment,
@@ -99,15 +99,15 @@ struct Bucket {
 
 #[derive(Clone, Default)]
 struct TaskBucket {
-    bucket: Bucket,
-    lent: Lent,
+    bucket: BudgetBucket,
+    lent: Lending,
     /// The time up to which its run time is counted.
     counted: Moment,
 }
 
 /// Whether a task may run with the parameters of other tasks.
 #[derive(Clone, Default)]
-enum Lent {
+enum Lending {
     /// It runs with its own.
     #[default]
     No,
@@ -121,8 +121,8 @@ impl TaskBucket {
     /// A task waits for this lock, which the bucket's task holds.
     fn lend(&mut self, lock: u32) {
         match &mut self.lent {
-            Lent::For(locks) => locks.push(lock),
-            Lent::No | Lent::Until => self.lent = Lent::For(vec![lock]),
+            Lending::For(locks) => locks.push(lock),
+            Lending::No | Lending::Until => self.lent = Lending::For(vec![lock]),
         }
     }
 }
@@ -137,7 +137,7 @@ struct Rate {
     besides: Duration,
 }
 
-impl Bucket {
+impl BudgetBucket {
     /// Adds a run that began at `began` and lasted for `ran` up to `now`; returns the excess over
     /// the limit.
     fn fill(
@@ -206,6 +206,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 }
 
 impl Monitor for DlBandwidth {
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
             TraceEvent::Switch { prev, prev_state, .. } => {
@@ -248,10 +249,10 @@ impl Monitor for DlBandwidth {
             }
             TraceEvent::DropLock { task, lock } => {
                 let bucket = self.tasks.entry(*task);
-                if let Lent::For(locks) = &mut bucket.lent {
+                if let Lending::For(locks) = &mut bucket.lent {
                     locks.retain(|for_lock| for_lock != lock);
                     if locks.is_empty() {
-                        bucket.lent = Lent::Until;
+                        bucket.lent = Lending::Until;
                     }
                 }
             }
@@ -260,9 +261,9 @@ impl Monitor for DlBandwidth {
                 self.run(before, *task, record.at, found);
                 let now = self.now_of(before, *task, record);
                 let bucket = self.tasks.entry(*task);
-                if matches!(bucket.lent, Lent::Until) {
-                    let fresh = Bucket { at: now, ..Bucket::default() };
-                    *bucket = TaskBucket { bucket: fresh, lent: Lent::No, counted: now };
+                if matches!(bucket.lent, Lending::Until) {
+                    let fresh = BudgetBucket { at: now, ..BudgetBucket::default() };
+                    *bucket = TaskBucket { bucket: fresh, lent: Lending::No, counted: now };
                 }
                 bucket.bucket.renew(record.at, *deadline);
             }
@@ -284,7 +285,7 @@ impl Monitor for DlBandwidth {
                 let older = bucket.old.filter(|(_, end)| record.at < *end);
                 let (runtime, end) = older.unwrap_or_default();
                 let old = Some((runtime.max(params.runtime), end.max(record.at + params.period)));
-                *bucket = Bucket { at: self.time.now(record.cpu, record.at), old, ..Bucket::default() };
+                *bucket = BudgetBucket { at: self.time.now(record.cpu, record.at), old, ..BudgetBucket::default() };
             }
             // No other event ends a turn.
             _ => {}
@@ -316,7 +317,7 @@ impl DlBandwidth {
         let now = self.time.now(on, at);
         let TaskBucket { bucket, lent, counted } = self.tasks.entry(task);
         let from = later(core::mem::replace(counted, now), self.time.switched(on));
-        if !matches!(lent, Lent::No) {
+        if !matches!(lent, Lending::No) {
             return;
         }
         let (runtime, period) = (params.runtime, params.period);

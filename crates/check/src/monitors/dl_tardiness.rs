@@ -57,17 +57,17 @@ struct DlTardiness {
     /// The longest overrun of a task.
     grain: Duration,
     servers: Servers,
-    jobs: IdTable<TaskId, Job>,
+    jobs: IdTable<TaskId, CurrentJob>,
     queued_servers: IdTable<CpuId, Option<QueuedServer>>,
     /// By the number of the root domain.
-    domains: BTreeMap<u32, Domain>,
+    domains: BTreeMap<u32, TardyDomain>,
     /// Deadline tasks that wait for a lock: its holder runs with their parameters.
     lenders: BTreeSet<TaskId>,
 }
 
 /// The current job of a task.
 #[derive(Clone, Copy, Default)]
-struct Job {
+struct CurrentJob {
     deadline: Option<Instant>,
     is_throttled: bool,
     /// The domain in which the task is counted as wanting to run.
@@ -82,7 +82,7 @@ struct QueuedServer {
 }
 
 #[derive(Default)]
-struct Domain {
+struct TardyDomain {
     /// The number of tasks and servers that want to run and may.
     wanting: u32,
     /// An event that the theory does not cover has happened, and some entity has wanted to run ever
@@ -208,7 +208,8 @@ impl Monitor for DlTardiness {
 impl DlTardiness {
     /// A job ends at `at`, or was over by then: checks whether that was in time.
     fn judge(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
-        let Some(Job { deadline: Some(deadline), wants_in: Some(domain), .. }) = self.jobs.get(task).copied() else {
+        let Some(CurrentJob { deadline: Some(deadline), wants_in: Some(domain), .. }) = self.jobs.get(task).copied()
+        else {
             return;
         };
         if at <= deadline {

@@ -17,7 +17,7 @@ use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskState;
 
 #[derive(Default)]
-struct Locks {
+struct LocksMonitor {
     holders: BTreeMap<u32, Vec<TaskId>>,
     /// The lock that each task waits for.
     wanted: BTreeMap<TaskId, u32>,
@@ -32,10 +32,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !context.meta.source.is_complete() {
         return Err("a recorded trace does not say which task holds which lock".to_owned());
     }
-    Ok(Box::new(Locks::default()))
+    Ok(Box::new(LocksMonitor::default()))
 }
 
-impl Monitor for Locks {
+impl Monitor for LocksMonitor {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         if let Some((since, task)) = self.circle.filter(|(since, _)| record.at > *since) {
             self.circle = None;
@@ -68,7 +68,7 @@ impl Monitor for Locks {
     }
 }
 
-impl Locks {
+impl LocksMonitor {
     /// Returns whether the chain of locks and holders from one task leads to another. A lock with
     /// several holders ends the chain.
     fn leads_to(&self, from: TaskId, to: TaskId) -> bool {

@@ -55,7 +55,7 @@ use zerolag_trace::{IdTable, Replay};
 
 /// A task that waits for a CPU.
 #[derive(Clone, Copy)]
-struct Wait {
+struct WaitingTask {
     /// Since when it may run on its present CPUs.
     since: Instant,
     /// Whether it was moved away from behind a task of a class above.
@@ -76,7 +76,7 @@ struct NoTaskLost {
     /// Whether migrations are recorded: without them the queue of a waiting task is not known.
     has_migrations: bool,
     bound: Duration,
-    waiting: BTreeMap<TaskId, Wait>,
+    waiting: BTreeMap<TaskId, WaitingTask>,
     /// A throttled task does not wait for a CPU.
     groups: Groups,
     isolated: CpuMask,
@@ -289,7 +289,7 @@ impl NoTaskLost {
     fn follow(&mut self, after: &Replay, task: TaskId) {
         match after.task(task).map(|task| task.state) {
             Some(TaskState::Queued { since, .. }) => {
-                self.waiting.entry(task).or_insert(Wait { since, was_behind: false, came_from: None });
+                self.waiting.entry(task).or_insert(WaitingTask { since, was_behind: false, came_from: None });
             }
             None
             | Some(
@@ -358,7 +358,7 @@ impl NoTaskLost {
         &self,
         before: &Replay,
         view: &TaskView,
-        wait: Wait,
+        wait: WaitingTask,
         (cpu, at): (CpuId, Instant),
     ) -> Option<Instant> {
         let rq = view.rq?;
@@ -397,7 +397,7 @@ impl NoTaskLost {
         &self,
         before: &Replay,
         (cpu, idle_since): (CpuId, Instant),
-        (task, wait): (TaskId, Wait),
+        (task, wait): (TaskId, WaitingTask),
         at: Instant,
         found: &mut Findings,
     ) {

@@ -21,7 +21,7 @@ use zerolag_model::{CpuId, Duration, Instant, Record, Settings, TaskId, TraceEve
 use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskState;
 
-struct Rcu {
+struct RcuMonitor {
     /// The least age of a grace period whose readers are boosted; `None` if none is.
     boost_age: Option<Duration>,
     /// How long the thread may sleep in a grace period; `None` if a thread that expires its timers
@@ -29,7 +29,7 @@ struct Rcu {
     sleep_max: Option<Duration>,
     readers: BTreeSet<TaskId>,
     /// The grace period.
-    period: Option<Period>,
+    period: Option<OpenPeriod>,
     /// How many grace periods have begun.
     begun: u64,
     /// The tasks that wait, each with the number of grace periods that had begun before.
@@ -37,7 +37,7 @@ struct Rcu {
     has_judged: bool,
 }
 
-struct Period {
+struct OpenPeriod {
     thread: TaskId,
     since: Instant,
     /// Since when its thread sleeps.
@@ -53,7 +53,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let settings = context.settings();
     let boosts = settings.preempt == Preempt::Rt && settings.rcu_boost;
     let tick = Duration::from_nanos(Duration::from_secs(1).as_nanos() / u64::from(settings.hz));
-    Ok(Box::new(Rcu {
+    Ok(Box::new(RcuMonitor {
         boost_age: boosts.then(|| settings.rcu_boost_delay.saturating_sub(tick)),
         sleep_max: sleep_max(&settings, boosts, tick),
         readers: BTreeSet::new(),
@@ -71,7 +71,7 @@ fn sleep_max(settings: &Settings, boosts: bool, tick: Duration) -> Option<Durati
     (settings.preempt != Preempt::Rt || !is_fair).then(|| Duration::from_millis(200) + tick * 20)
 }
 
-impl Monitor for Rcu {
+impl Monitor for RcuMonitor {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match record.event {
             TraceEvent::Rcu { task, step } => self.step(before, record, task, step, found),
@@ -87,7 +87,7 @@ impl Monitor for Rcu {
 
     fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> Outcome {
         self.find_forgotten(last, end, found);
-        let sleeps = |period: &&Period| {
+        let sleeps = |period: &&OpenPeriod| {
             let state = last.task(period.thread).map(|view| view.state);
             state == Some(TaskState::Blocked)
         };
@@ -98,7 +98,7 @@ impl Monitor for Rcu {
     }
 }
 
-impl Rcu {
+impl RcuMonitor {
     fn step(&mut self, before: &Replay, record: &Record, task: TaskId, step: RcuStep, found: &mut Findings) {
         let (at, cpu) = (record.at, Some(record.cpu));
         match step {
@@ -127,7 +127,7 @@ impl Rcu {
                 self.find_forgotten(before, at, found);
                 self.begun += 1;
                 let readers = self.readers.clone();
-                self.period = Some(Period { thread: task, since: at, asleep: None, readers });
+                self.period = Some(OpenPeriod { thread: task, since: at, asleep: None, readers });
             }
             RcuStep::PeriodEnds => {
                 let left = self.period.take().and_then(|period| period.readers.first().copied());

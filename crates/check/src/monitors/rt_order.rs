@@ -38,11 +38,11 @@ struct RtOrder {
     /// Whether active balance moves running real-time tasks.
     moves_running: bool,
     /// What was left for a less urgent task, and must be moved.
-    left: Vec<Left>,
+    left: Vec<LeftBehind>,
 }
 
 /// A real-time task that a CPU has left although it was the most urgent.
-struct Left {
+struct LeftBehind {
     at: Instant,
     cpu: CpuId,
     /// The task, and the one for which it was left.
@@ -94,7 +94,7 @@ impl Monitor for RtOrder {
                 )
             };
             if self.moves_running && left.is_some() {
-                self.left.push(Left { at: record.at, cpu: record.cpu, tasks, says: sentence() });
+                self.left.push(LeftBehind { at: record.at, cpu: record.cpu, tasks, says: sentence() });
             } else {
                 found.push_by(fault, record.at, Some(record.cpu), &tasks, sentence);
             }

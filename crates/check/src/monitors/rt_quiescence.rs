@@ -82,7 +82,7 @@ struct RtQuiescence {
     skips_stuck: bool,
     loses_resched: bool,
     last: Instant,
-    state: State,
+    state: Judgement,
     /// Whether an IPI pushes one task only.
     pushes_one: bool,
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
@@ -108,7 +108,7 @@ struct RtQuiescence {
 const IPI_MOST: Duration = Duration::from_micros(100);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Judgement {
     /// No record was seen yet.
     Fresh,
     /// A scheduling event happened since the last judgement.
@@ -137,7 +137,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         skips_stuck: matches!(setting("rt_push_skip_stuck"), Some("on")),
         loses_resched: matches!(setting("fair_server.resched_lost"), Some("on")),
         last: context.meta.start,
-        state: State::Fresh,
+        state: Judgement::Fresh,
         pushes_one: setting("rt_balance").and_then(RtBalance::from_name) == Some(RtBalance::IpiPerCpu),
         taken: IdTable::default(),
         served: IdTable::default(),
@@ -150,7 +150,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 
 impl Monitor for RtQuiescence {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
-        if self.state == State::Fresh {
+        if self.state == Judgement::Fresh {
             self.queues.start(before);
         }
         self.judge(before, record.at, found);
@@ -182,8 +182,8 @@ impl Monitor for RtQuiescence {
         }
         if let TraceEvent::IrqExit { .. } | TraceEvent::NoPreempt { disables: None, .. } = record.event {
             *self.handled.entry(record.cpu) = Some(record.at);
-            if self.state == State::Judged {
-                self.state = State::Stirred; // The CPU may have been excused by its handler or section.
+            if self.state == Judgement::Judged {
+                self.state = Judgement::Stirred; // The CPU may have been excused by its handler or section.
             }
         }
         match record.event {
@@ -191,7 +191,7 @@ impl Monitor for RtQuiescence {
             TraceEvent::IrqExit { irq: Irq::Hardware | Irq::Stolen } => {
                 self.standing = self.standing.saturating_sub(1);
                 self.last = self.last.max(record.at);
-                self.state = State::Stirred;
+                self.state = Judgement::Stirred;
             }
             TraceEvent::IpiSend { to, reason } if self.is_complete => {
                 let (under_way, last) = self.under_way.get(to).copied().unwrap_or_default();
@@ -219,7 +219,7 @@ impl Monitor for RtQuiescence {
         }
         if is_scheduling(&record.event) {
             self.last = self.last.max(record.at);
-            self.state = State::Stirred;
+            self.state = Judgement::Stirred;
         }
     }
 
@@ -278,10 +278,10 @@ fn is_behind_deadline(before: &Replay, waits: &TaskView, own: CpuId, other: CpuI
 impl RtQuiescence {
     /// Judges the time since the last scheduling event, which ends at `at`, if it was long enough.
     fn judge(&mut self, before: &Replay, at: Instant, found: &mut Findings) {
-        if self.state != State::Stirred || at.since(self.last) <= self.settle || self.standing > 0 {
+        if self.state != Judgement::Stirred || at.since(self.last) <= self.settle || self.standing > 0 {
             return;
         }
-        self.state = State::Judged;
+        self.state = Judgement::Judged;
         if !self.queues.may_preempt_somewhere() {
             return;
         }
@@ -298,7 +298,7 @@ impl RtQuiescence {
                     current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. } | SchedAttr::Ext { .. }));
                 let fault = (self.loses_resched && is_served).then_some("fault.fair_server_resched_lost");
                 found.push_by(fault, self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
-                self.state = State::Broken;
+                self.state = Judgement::Broken;
             } else if before.task(task).and_then(|view| view.rq).is_some_and(|own| is_in_section(before, own)) {
                 found.skip("a task has disabled preemption, and its CPU runs nothing else");
             } else if self.can_be_in_kernel(before, task, at) {

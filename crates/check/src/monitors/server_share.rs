@@ -28,7 +28,7 @@ struct ServerShare {
     servers: Servers,
     /// The longest overrun of a server.
     grain: Duration,
-    cpus: IdTable<CpuId, View>,
+    cpus: IdTable<CpuId, FairTime>,
     /// Where each fair task waits or runs.
     places: IdTable<TaskId, Option<CpuId>>,
     groups: Groups,
@@ -36,7 +36,7 @@ struct ServerShare {
 
 /// The CPU time of a CPU's fair class.
 #[derive(Clone, Copy, Default)]
-struct View {
+struct FairTime {
     /// The number of fair tasks that wait or run there.
     wanting: u32,
     /// Start of the current window; `None` while no fair task wants to run.
@@ -48,7 +48,7 @@ struct View {
     old_until: Instant,
 }
 
-impl View {
+impl FairTime {
     /// Begins a new window, at the earliest when the old parameters end; `None` without one.
     fn begin(&mut self, at: Option<Instant>) {
         self.since = at.map(|at| at.max(self.old_until));
@@ -227,7 +227,7 @@ impl ServerShare {
             let view = self.cpus.entry(cpu);
             view.wanting -= 1;
             if view.wanting == 0 {
-                *view = View { old_until: view.old_until, ..View::default() };
+                *view = FairTime { old_until: view.old_until, ..FairTime::default() };
             }
         }
         if let Some(cpu) = place {

@@ -28,17 +28,17 @@ use zerolag_trace::{IdTable, Replay};
 /// was already pending.
 const GAP: Duration = Duration::from_micros(2);
 
-struct Watchdog {
+struct WatchdogMonitor {
     threshold: Duration,
     gap: Duration,
     /// Without interrupts and lock waits a trace is not judged, unless it would contain them.
     is_complete: bool,
     has_seen: bool,
-    cpus: IdTable<CpuId, Stretch>,
+    cpus: IdTable<CpuId, HandlerWork>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Stretch {
+enum HandlerWork {
     #[default]
     Quiet,
     /// `open` handlers and lock waits are under way.
@@ -55,10 +55,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     }
     let is_complete = context.meta.source.is_complete();
     let gap = if is_complete { Duration::ZERO } else { GAP };
-    Ok(Box::new(Watchdog { threshold, gap, is_complete, has_seen: false, cpus: IdTable::default() }))
+    Ok(Box::new(WatchdogMonitor { threshold, gap, is_complete, has_seen: false, cpus: IdTable::default() }))
 }
 
-impl Monitor for Watchdog {
+impl Monitor for WatchdogMonitor {
     fn before(&mut self, _: &Replay, record: &Record, found: &mut Findings) {
         let (at, cpu) = (record.at, record.cpu);
         match &record.event {
@@ -67,23 +67,26 @@ impl Monitor for Watchdog {
                 let gap = self.gap;
                 let stretch = self.cpus.entry(cpu);
                 *stretch = match *stretch {
-                    Stretch::Busy { since, open } => Stretch::Busy { since, open: open + 1 },
-                    Stretch::Left { since, at: left } if at.since(left) <= gap => Stretch::Busy { since, open: 1 },
-                    Stretch::Left { .. } | Stretch::Quiet => Stretch::Busy { since: at, open: 1 },
+                    HandlerWork::Busy { since, open } => HandlerWork::Busy { since, open: open + 1 },
+                    HandlerWork::Left { since, at: left } if at.since(left) <= gap => {
+                        HandlerWork::Busy { since, open: 1 }
+                    }
+                    HandlerWork::Left { .. } | HandlerWork::Quiet => HandlerWork::Busy { since: at, open: 1 },
                 };
             }
             TraceEvent::IrqExit { irq: Irq::Ipi } | TraceEvent::LockAcquired { .. } => {
                 let stretch = self.cpus.entry(cpu);
-                if let Stretch::Busy { since, open } = *stretch {
+                if let HandlerWork::Busy { since, open } = *stretch {
                     let open = open - 1;
-                    *stretch = if open > 0 { Stretch::Busy { since, open } } else { Stretch::Left { since, at } };
+                    *stretch =
+                        if open > 0 { HandlerWork::Busy { since, open } } else { HandlerWork::Left { since, at } };
                     self.judge(cpu, since, at, found);
                 }
             }
             TraceEvent::IrqEnter { .. } | TraceEvent::Switch { .. } => {
                 let stretch = self.cpus.entry(cpu);
-                if matches!(stretch, Stretch::Left { .. }) {
-                    *stretch = Stretch::Quiet;
+                if matches!(stretch, HandlerWork::Left { .. }) {
+                    *stretch = HandlerWork::Quiet;
                 }
             }
             // No other event begins or ends such work.
@@ -94,7 +97,7 @@ impl Monitor for Watchdog {
     fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> Outcome {
         let cpus: Vec<CpuId> = last.cpus().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
-            if let Stretch::Busy { since, .. } = *self.cpus.entry(cpu) {
+            if let HandlerWork::Busy { since, .. } = *self.cpus.entry(cpu) {
                 self.judge(cpu, since, end, found);
             }
         }
@@ -106,7 +109,7 @@ impl Monitor for Watchdog {
     }
 }
 
-impl Watchdog {
+impl WatchdogMonitor {
     /// Reports once per stretch: a new stretch begins after the report.
     fn judge(&mut self, cpu: CpuId, since: Instant, at: Instant, found: &mut Findings) {
         let stretch = at.since(since);
@@ -117,8 +120,8 @@ impl Watchdog {
             format!("cpu {cpu} has been in IPI and lock work for {stretch}, since {since}")
         });
         match self.cpus.entry(cpu) {
-            Stretch::Busy { since, .. } | Stretch::Left { since, .. } => *since = at,
-            Stretch::Quiet => {}
+            HandlerWork::Busy { since, .. } | HandlerWork::Left { since, .. } => *since = at,
+            HandlerWork::Quiet => {}
         }
     }
 }

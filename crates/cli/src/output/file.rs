@@ -29,7 +29,7 @@ pub(crate) type Out = BufWriter<File>;
 
 /// The target of a name after all links.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum OutputTarget {
     /// A regular file or nothing yet; the path has no link as its last part.
     Regular(PathBuf),
     /// A device, a FIFO, a socket.
@@ -42,7 +42,7 @@ pub(super) enum Place {
     Descriptor(PathBuf),
 }
 
-impl Place {
+impl OutputTarget {
     /// Follows symbolic links.
     ///
     /// # Errors
@@ -94,17 +94,17 @@ impl Place {
 ///
 /// # Errors
 /// Errors of `body` or of the file system. A regular file is then as it was.
-pub(super) fn write<T>(place: &Place, body: impl FnOnce(&mut Out) -> io::Result<T>) -> io::Result<T> {
+pub(super) fn write<T>(place: &OutputTarget, body: impl FnOnce(&mut Out) -> io::Result<T>) -> io::Result<T> {
     match place {
-        Place::Regular(path) => replace(path, body),
-        Place::Special(path) => stream(OpenOptions::new().write(true).open(path)?, body),
-        Place::Descriptor(path) => stream(OpenOptions::new().append(true).open(path)?, body),
+        OutputTarget::Regular(path) => replace(path, body),
+        OutputTarget::Special(path) => stream(OpenOptions::new().write(true).open(path)?, body),
+        OutputTarget::Descriptor(path) => stream(OpenOptions::new().append(true).open(path)?, body),
         #[cfg(unix)]
-        Place::Stdout => stream(duplicate(io::stdout())?, body),
+        OutputTarget::Stdout => stream(duplicate(io::stdout())?, body),
         #[cfg(unix)]
-        Place::Stderr => stream(duplicate(io::stderr())?, body),
+        OutputTarget::Stderr => stream(duplicate(io::stderr())?, body),
         #[cfg(not(unix))]
-        Place::Stdout | Place::Stderr => Err(io::ErrorKind::Unsupported.into()),
+        OutputTarget::Stdout | OutputTarget::Stderr => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     fn a_failed_write_leaves_the_old_file_and_nothing_else() {
         let dir = std::env::temp_dir().join(format!("zerolag-output-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let path = Place::Regular(dir.join("a.txt"));
+        let path = OutputTarget::Regular(dir.join("a.txt"));
         let content = || fs::read(dir.join("a.txt")).unwrap();
         write(&path, |out| out.write_all(b"old")).unwrap();
         let failed = write(&path, |out| {
@@ -223,6 +223,6 @@ mod tests {
 
     #[test]
     fn a_directory_is_refused() {
-        assert_eq!(Place::of(Path::new("/")).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(OutputTarget::of(Path::new("/")).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 }

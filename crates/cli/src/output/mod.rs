@@ -12,7 +12,7 @@ mod tables;
 use super::failure::Failure;
 pub(crate) use draw::{DrawArgs, Loaded, latencies, of_timerlat};
 pub(crate) use file::Out;
-use file::Place;
+use file::OutputTarget;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 pub(crate) use tables::{TableArgs, TablesArgs, write_parquet};
@@ -47,9 +47,9 @@ fn stdout_failure(error: &io::Error) -> Failure {
 /// Writes a file by its name: a regular file appears complete or not at all, others are streamed
 /// to.
 pub(crate) fn write_file<T>(path: &Path, body: impl FnOnce(&mut Out) -> io::Result<T>) -> Result<T, Failure> {
-    let place = Place::of(path).map_err(|error| Failure::writing(path, &error))?;
+    let place = OutputTarget::of(path).map_err(|error| Failure::writing(path, &error))?;
     file::write(&place, body).map_err(|error| match place {
-        Place::Stdout => stdout_failure(&error),
+        OutputTarget::Stdout => stdout_failure(&error),
         _ => Failure::writing(path, &error),
     })
 }
@@ -62,11 +62,11 @@ pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
 /// Refuses, before the run, a target that cannot be written.
 pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
     let refuse = |why: String| Failure::input(format!("cannot write `{}`: {why}", path.display()));
-    let place = Place::of(path).map_err(|error| match error.kind() {
+    let place = OutputTarget::of(path).map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => refuse("it is a directory; name a file".to_owned()),
         _ => refuse(plain(&error)),
     })?;
-    let Place::Regular(path) = place else { return Ok(()) };
+    let OutputTarget::Regular(path) = place else { return Ok(()) };
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
             Err(refuse(format!("there is no directory `{}`", dir.display())))

@@ -32,7 +32,7 @@ use zerolag_tools::timerlat::{self, HistOptions, Timerlat};
 
 /// How latencies are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Mode {
+enum RtlaMode {
     /// A line per CPU
     Top,
     /// A histogram
@@ -44,7 +44,7 @@ enum Mode {
 pub(crate) struct TimerlatArgs {
     /// The form of the output
     #[arg(value_enum, default_value = "top")]
-    mode: Mode,
+    mode: RtlaMode,
     #[command(flatten)]
     given: Given<OfTimerlat>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct TimerlatArgs {
 pub(crate) struct OsnoiseArgs {
     /// The form of the output
     #[arg(value_enum, default_value = "top")]
-    mode: Mode,
+    mode: RtlaMode,
     #[command(flatten)]
     given: Given<OfOsnoise>,
     #[command(flatten)]
@@ -92,8 +92,8 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
     given.note();
     let (ran, ended) = args.simulation.run(&plan, &all, &mut collector, &shape)?;
     let text = match args.mode {
-        Mode::Top => timerlat::top(&collector, ran),
-        Mode::Hist => {
+        RtlaMode::Top => timerlat::top(&collector, ran),
+        RtlaMode::Hist => {
             let options =
                 HistOptions { no_irq: given.has("no-irq"), no_thread: given.has("no-thread"), table: options(given) };
             timerlat::hist(&collector, ran, classes, options)
@@ -136,8 +136,8 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
     given.note();
     let (ran, ended) = args.simulation.run(&plan, &all, &mut collector, &shape)?;
     let text = match args.mode {
-        Mode::Top => osnoise::top(&collector, ran),
-        Mode::Hist => osnoise::hist(&collector, ran, classes, options(given)),
+        RtlaMode::Top => osnoise::top(&collector, ran),
+        RtlaMode::Hist => osnoise::hist(&collector, ran, classes, options(given)),
     };
     ended.publish_page(&args.simulation, "osnoise", || shown::of_osnoise(&collector, classes), &plan)?;
     let json = &args.simulation.json;

@@ -152,9 +152,9 @@ impl SimulationArgs {
         let begin = Instant::ZERO.saturating_add(shape.warm_up);
         // Checked periodically: an observer of records cannot end the run.
         let over = core::cell::Cell::new(None);
-        let kept = shape.saves.are_wanted().then(|| Kept::new(all.count() * KEPT_PER_CPU));
+        let kept = shape.saves.are_wanted().then(|| LastRecords::new(all.count() * KEPT_PER_CPU));
         let portrait = self.tool.html.is_wanted().then(|| Portrait::new(&plan.meta()));
-        let watched = Watched { tool, warm_up: Some(begin), kept, over: &over };
+        let watched = UntilThreshold { tool, warm_up: Some(begin), kept, over: &over };
         let mut sink = (watched, portrait);
         let outcome = machine.run_with(&mut sink, |now, _| {
             if over.get().is_some() { ControlFlow::Break(()) } else { progress.at(now.as_nanos() / 1_000_000) }
@@ -188,7 +188,7 @@ impl Saves {
 pub(crate) struct Ended {
     at: Instant,
     by_threshold: bool,
-    kept: Option<Kept>,
+    kept: Option<LastRecords>,
     pictured: Option<Pictured>,
 }
 
@@ -237,14 +237,14 @@ impl Ended {
 const KEPT_PER_CPU: usize = 30_000;
 
 /// The last records of a run, and all tasks' names.
-struct Kept {
+struct LastRecords {
     size: usize,
     names: Vec<Record>,
     last: VecDeque<Record>,
     lost: u64,
 }
 
-impl Kept {
+impl LastRecords {
     const fn new(size: usize) -> Self {
         Self { size, names: Vec::new(), last: VecDeque::new(), lost: 0 }
     }
@@ -296,15 +296,15 @@ impl Collector for osnoise::Collector {
 }
 
 /// Passes records on until a threshold is passed, and notes that time.
-struct Watched<'a, T> {
+struct UntilThreshold<'a, T> {
     tool: &'a mut T,
     /// Start of counting; `None` once it has started.
     warm_up: Option<Instant>,
-    kept: Option<Kept>,
+    kept: Option<LastRecords>,
     over: &'a core::cell::Cell<Option<Instant>>,
 }
 
-impl<T: Collector> Sink for Watched<'_, T> {
+impl<T: Collector> Sink for UntilThreshold<'_, T> {
     fn record(&mut self, record: &Record) {
         if self.over.get().is_some() {
             return;

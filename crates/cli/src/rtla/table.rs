@@ -14,7 +14,7 @@
 //! Sources: rtla's manual pages of Linux 6.18, `Documentation/tools/rtla`; `rtla --help` of
 //! Debian's 6.1.
 
-use super::Mode;
+use super::RtlaMode;
 use super::values::{action, cpu_list, micros, priority, rtla_duration, seconds};
 use crate::failure::{Failure, eprintln_lossy};
 use clap::parser::ValueSource;
@@ -66,7 +66,7 @@ enum Fate {
 
 /// The kind of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum OptionKind {
     Flag,
     Micros,
     Seconds,
@@ -91,7 +91,7 @@ struct Opt {
     short: Option<char>,
     /// The tool that has it; `None` is both.
     tool: Option<Which>,
-    kind: Kind,
+    kind: OptionKind,
     value: &'static str,
     default: Option<&'static str>,
     conflict: Option<&'static str>,
@@ -102,7 +102,7 @@ struct Opt {
 /// Returns a followed flag of both tools.
 const fn opt(long: &'static str, help: &'static str) -> Opt {
     let (short, tool, default, conflict) = (None, None, None, None);
-    Opt { long, short, tool, kind: Kind::Flag, value: "", default, conflict, help, fate: Fate::Followed }
+    Opt { long, short, tool, kind: OptionKind::Flag, value: "", default, conflict, help, fate: Fate::Followed }
 }
 
 impl Opt {
@@ -114,7 +114,7 @@ impl Opt {
         Self { tool: Some(tool), ..self }
     }
 
-    const fn takes(self, kind: Kind, value: &'static str) -> Self {
+    const fn takes(self, kind: OptionKind, value: &'static str) -> Self {
         Self { kind, value, ..self }
     }
 
@@ -151,21 +151,21 @@ impl Opt {
             Fate::Refused(reason) => arg.help(format!("{}: {reason}", self.help)).help_heading("Refused of rtla's"),
         };
         let arg = match self.kind {
-            Kind::Flag => return self.finish(arg.action(ArgAction::SetTrue)),
-            Kind::Micros => arg.value_parser(micros),
-            Kind::Seconds => arg.value_parser(seconds),
-            Kind::Time => arg.value_parser(rtla_duration),
-            Kind::CpuList => arg.value_parser(cpu_list),
-            Kind::Policy => arg.value_parser(priority),
-            Kind::Action => arg.value_parser(action),
-            Kind::Bucket => arg.value_parser(value_parser!(u64).range(1..1_000_000)),
-            Kind::Entries => arg.value_parser(value_parser!(u32).range(10..=9_999_999)),
-            Kind::Number => arg.value_parser(value_parser!(u64)),
-            Kind::Signed => arg.value_parser(value_parser!(i64)).allow_negative_numbers(true),
-            Kind::Text => arg,
-            Kind::Texts => arg.action(ArgAction::Append),
-            Kind::OptionalText => arg.num_args(0..=1).require_equals(true),
-            Kind::OptionalFile => arg.value_parser(value_parser!(PathBuf)).num_args(0..=1),
+            OptionKind::Flag => return self.finish(arg.action(ArgAction::SetTrue)),
+            OptionKind::Micros => arg.value_parser(micros),
+            OptionKind::Seconds => arg.value_parser(seconds),
+            OptionKind::Time => arg.value_parser(rtla_duration),
+            OptionKind::CpuList => arg.value_parser(cpu_list),
+            OptionKind::Policy => arg.value_parser(priority),
+            OptionKind::Action => arg.value_parser(action),
+            OptionKind::Bucket => arg.value_parser(value_parser!(u64).range(1..1_000_000)),
+            OptionKind::Entries => arg.value_parser(value_parser!(u32).range(10..=9_999_999)),
+            OptionKind::Number => arg.value_parser(value_parser!(u64)),
+            OptionKind::Signed => arg.value_parser(value_parser!(i64)).allow_negative_numbers(true),
+            OptionKind::Text => arg,
+            OptionKind::Texts => arg.action(ArgAction::Append),
+            OptionKind::OptionalText => arg.num_args(0..=1).require_equals(true),
+            OptionKind::OptionalFile => arg.value_parser(value_parser!(PathBuf)).num_args(0..=1),
         };
         self.finish(arg.value_name(self.value))
     }
@@ -190,73 +190,94 @@ const OPTIONS: &[Opt] = &[
     opt("auto", "Stop when the interrupt or thread latency reaches this (us), and save a trace: -i US -T US -t")
         .short('a')
         .of(Timerlat)
-        .takes(Kind::Micros, "US"),
+        .takes(OptionKind::Micros, "US"),
     opt("auto", "Stop when a gap is longer than this (us), and save a trace: -s US -t")
         .short('a')
         .of(Osnoise)
-        .takes(Kind::Micros, "US")
+        .takes(OptionKind::Micros, "US")
         .excludes("stop"),
-    opt("period", "Period of the timer (us)").short('p').of(Timerlat).takes(Kind::Micros, "US").by_default("1000"),
-    opt("period", "Period of samples (us)").short('p').of(Osnoise).takes(Kind::Micros, "US").by_default("1000000"),
-    opt("runtime", "Length of a sample (us)").short('r').of(Osnoise).takes(Kind::Micros, "US").by_default("1000000"),
+    opt("period", "Period of the timer (us)")
+        .short('p')
+        .of(Timerlat)
+        .takes(OptionKind::Micros, "US")
+        .by_default("1000"),
+    opt("period", "Period of samples (us)")
+        .short('p')
+        .of(Osnoise)
+        .takes(OptionKind::Micros, "US")
+        .by_default("1000000"),
+    opt("runtime", "Length of a sample (us)")
+        .short('r')
+        .of(Osnoise)
+        .takes(OptionKind::Micros, "US")
+        .by_default("1000000"),
     opt("threshold", "A shorter gap is not noise (us)")
         .short('T')
         .of(Osnoise)
-        .takes(Kind::Micros, "US")
+        .takes(OptionKind::Micros, "US")
         .by_default("1"),
-    opt("stop", "Stop when a gap is longer than this (us)").short('s').of(Osnoise).takes(Kind::Micros, "US"),
+    opt("stop", "Stop when a gap is longer than this (us)").short('s').of(Osnoise).takes(OptionKind::Micros, "US"),
     opt("stop-total", "Stop when the noise of a sample is more than this (us)")
         .short('S')
         .of(Osnoise)
-        .takes(Kind::Micros, "US"),
-    opt("irq", "Stop when the interrupt latency reaches this (us)").short('i').of(Timerlat).takes(Kind::Micros, "US"),
-    opt("thread", "Stop when the thread latency reaches this (us)").short('T').of(Timerlat).takes(Kind::Micros, "US"),
+        .takes(OptionKind::Micros, "US"),
+    opt("irq", "Stop when the interrupt latency reaches this (us)")
+        .short('i')
+        .of(Timerlat)
+        .takes(OptionKind::Micros, "US"),
+    opt("thread", "Stop when the thread latency reaches this (us)")
+        .short('T')
+        .of(Timerlat)
+        .takes(OptionKind::Micros, "US"),
     opt("nano", "Show nanoseconds").short('n').of(Timerlat),
     opt("user-threads", "Threads in user mode").short('u').of(Timerlat),
     opt("kernel-threads", "Kernel threads (the default)").short('k').of(Timerlat).excludes("user-threads"),
     opt("on-cpus", "CPUs with a thread, rtla's --cpus (here the machine's size) [default: all]")
         .short('c')
-        .takes(Kind::CpuList, "CPU-LIST"),
+        .takes(OptionKind::CpuList, "CPU-LIST"),
     opt("duration", "Duration: a number of seconds, or with s, m, h, d")
         .short('d')
-        .takes(Kind::Time, "TIME")
+        .takes(OptionKind::Time, "TIME")
         .by_default("1m"),
     opt("priority", "Policy of the threads: o:nice, r:prio, f:prio or d:runtime:period (ms)")
         .short('P')
-        .takes(Kind::Policy, "POLICY"),
-    opt("warm-up", "Warm-up: seconds before counting starts").takes(Kind::Seconds, "S").by_default("0"),
+        .takes(OptionKind::Policy, "POLICY"),
+    opt("warm-up", "Warm-up: seconds before counting starts").takes(OptionKind::Seconds, "S").by_default("0"),
     opt(
         "trace",
         "Save a trace when a threshold stops it; by extension .txt, .zlt or .pftrace [default: TOOL_trace.txt]",
     )
     .short('t')
-    .takes(Kind::OptionalFile, "FILE"),
-    opt("on-threshold", "At the threshold: trace[,file=FILE], as -t [=FILE]").takes(Kind::Action, "ACTION"),
-    opt("on-end", "At the end, however it is reached: trace[,file=FILE]").takes(Kind::Action, "ACTION"),
-    opt("bucket-size", "hist: width of a class [default: 1]").short('b').takes(Kind::Bucket, "N").in_hist(),
-    opt("entries", "hist: number of classes [default: 256]").short('E').takes(Kind::Entries, "N").in_hist(),
+    .takes(OptionKind::OptionalFile, "FILE"),
+    opt("on-threshold", "At the threshold: trace[,file=FILE], as -t [=FILE]").takes(OptionKind::Action, "ACTION"),
+    opt("on-end", "At the end, however it is reached: trace[,file=FILE]").takes(OptionKind::Action, "ACTION"),
+    opt("bucket-size", "hist: width of a class [default: 1]").short('b').takes(OptionKind::Bucket, "N").in_hist(),
+    opt("entries", "hist: number of classes [default: 256]").short('E').takes(OptionKind::Entries, "N").in_hist(),
     opt("no-header", "hist: without the lines above").in_hist(),
     opt("no-summary", "hist: without the lines below").in_hist(),
     opt("no-index", "hist: without the first column").in_hist(),
     opt("with-zeros", "hist: with empty classes").in_hist(),
     opt("no-irq", "hist: without latencies of interrupts").of(Timerlat).in_hist(),
     opt("no-thread", "hist: without latencies of threads").of(Timerlat).in_hist(),
-    opt("house-keeping", "CPUs of rtla's own threads").short('H').takes(Kind::CpuList, "CPU-LIST").idle(),
-    opt("cgroup", "The threads' control group").short('C').takes(Kind::OptionalText, "CGROUP").idle(),
+    opt("house-keeping", "CPUs of rtla's own threads").short('H').takes(OptionKind::CpuList, "CPU-LIST").idle(),
+    opt("cgroup", "The threads' control group").short('C').takes(OptionKind::OptionalText, "CGROUP").idle(),
     opt("debug", "Print rtla's own actions").short('D').idle(),
-    opt("event", "Events to trace").short('e').takes(Kind::Texts, "SYS:EVENT").idle(),
-    opt("filter", "A filter of the preceding event").takes(Kind::Texts, "FILTER").idle(),
-    opt("trigger", "A trigger of the preceding event").takes(Kind::Texts, "TRIGGER").idle(),
-    opt("trace-buffer-size", "Size of the trace's buffer").takes(Kind::Number, "KB").idle(),
+    opt("event", "Events to trace").short('e').takes(OptionKind::Texts, "SYS:EVENT").idle(),
+    opt("filter", "A filter of the preceding event").takes(OptionKind::Texts, "FILTER").idle(),
+    opt("trigger", "A trigger of the preceding event").takes(OptionKind::Texts, "TRIGGER").idle(),
+    opt("trace-buffer-size", "Size of the trace's buffer").takes(OptionKind::Number, "KB").idle(),
     opt("stack", "Stack traces of the interrupt before a late thread (us)")
         .short('s')
         .of(Timerlat)
-        .takes(Kind::Number, "US")
+        .takes(OptionKind::Number, "US")
         .idle(),
-    opt("dma-latency", "Bound of the exit from idle states (us)").of(Timerlat).takes(Kind::Number, "US").idle(),
-    opt("deepest-idle-state", "Deepest idle state of measured CPUs").of(Timerlat).takes(Kind::Signed, "N").idle(),
+    opt("dma-latency", "Bound of the exit from idle states (us)").of(Timerlat).takes(OptionKind::Number, "US").idle(),
+    opt("deepest-idle-state", "Deepest idle state of measured CPUs").of(Timerlat).takes(OptionKind::Signed, "N").idle(),
     opt("no-aa", "Disable auto-analysis: there is none").of(Timerlat).idle(),
-    opt("stack-format", "Truncation of stacks: truncate, skip, full").of(Timerlat).takes(Kind::Text, "FORMAT").idle(),
+    opt("stack-format", "Truncation of stacks: truncate, skip, full")
+        .of(Timerlat)
+        .takes(OptionKind::Text, "FORMAT")
+        .idle(),
     opt("user-load", "Measure a program of the user's")
         .short('U')
         .of(Timerlat)
@@ -264,18 +285,18 @@ const OPTIONS: &[Opt] = &[
     opt("aligned", "Wake the threads at offsets from each other")
         .short('A')
         .of(Timerlat)
-        .takes(Kind::Number, "US")
+        .takes(OptionKind::Number, "US")
         .refused("the threads of a simulation start together"),
     opt("aa-only", "Print the auto-analysis only")
         .of(Timerlat)
-        .takes(Kind::Number, "US")
+        .takes(OptionKind::Number, "US")
         .refused("there is no auto-analysis: use -a, then `zerolag explain` with the trace"),
     opt("dump-tasks", "Print the running tasks at the threshold")
         .of(Timerlat)
         .refused("use -t: the trace contains the running tasks at the threshold"),
     opt("bpf-action", "Run a BPF program at the threshold")
         .of(Timerlat)
-        .takes(Kind::Text, "PROGRAM")
+        .takes(OptionKind::Text, "PROGRAM")
         .refused("a simulation starts no programs"),
 ];
 
@@ -326,14 +347,14 @@ impl<T: Tool> Given<T> {
     }
 
     /// Refuses options that a simulation cannot follow in this mode.
-    pub(crate) fn refuse(&self, mode: Mode) -> Result<(), Failure> {
+    pub(crate) fn refuse(&self, mode: RtlaMode) -> Result<(), Failure> {
         for option in options_of(T::WHICH).filter(|option| self.has(option.long)) {
             let long = option.long;
             match option.fate {
                 Fate::Refused(reason) => {
                     return Err(Failure::input_help(format!("--{long}: not in a simulation"), reason));
                 }
-                Fate::FollowedByHist if mode == Mode::Top => {
+                Fate::FollowedByHist if mode == RtlaMode::Top => {
                     return Err(Failure::input_help(
                         format!("--{long}: `top` prints no histogram"),
                         "write `hist` first",
@@ -369,13 +390,15 @@ mod tests {
     /// Returns an option with a valid value.
     fn example(option: &Opt) -> Vec<String> {
         let value = match option.kind {
-            Kind::Flag => return vec![format!("--{}", option.long)],
-            Kind::Micros | Kind::Seconds | Kind::Time | Kind::Number | Kind::Entries => "20",
-            Kind::Bucket | Kind::CpuList => "1",
-            Kind::Signed => "-1",
-            Kind::Policy => "f:95",
-            Kind::Action => "trace,file=a.txt",
-            Kind::Text | Kind::Texts | Kind::OptionalText | Kind::OptionalFile => "a.txt",
+            OptionKind::Flag => return vec![format!("--{}", option.long)],
+            OptionKind::Micros | OptionKind::Seconds | OptionKind::Time | OptionKind::Number | OptionKind::Entries => {
+                "20"
+            }
+            OptionKind::Bucket | OptionKind::CpuList => "1",
+            OptionKind::Signed => "-1",
+            OptionKind::Policy => "f:95",
+            OptionKind::Action => "trace,file=a.txt",
+            OptionKind::Text | OptionKind::Texts | OptionKind::OptionalText | OptionKind::OptionalFile => "a.txt",
         };
         vec![format!("--{}={value}", option.long)]
     }
@@ -398,7 +421,7 @@ mod tests {
                 Err(Failure::Input { message, help }) => Some((message, help.expect("advice"))),
                 Err(other) => panic!("{tool} {args:?}: {other:?}"),
             };
-            let [top, hist] = [Mode::Top, Mode::Hist].map(refused);
+            let [top, hist] = [RtlaMode::Top, RtlaMode::Hist].map(refused);
             for (message, _) in [&top, &hist].into_iter().flatten() {
                 assert!(message.starts_with(&format!("--{}: ", option.long)), "{message}");
             }
@@ -413,8 +436,8 @@ mod tests {
             }
             if let Some(short) = option.short {
                 let value = args[0].split_once('=').map(|(_, value)| value.to_owned());
-                let value =
-                    value.map(|value| if option.kind == Kind::OptionalText { format!("={value}") } else { value });
+                let value = value
+                    .map(|value| if option.kind == OptionKind::OptionalText { format!("={value}") } else { value });
                 let short = format!("-{short}{}", value.unwrap_or_default());
                 assert!(given::<T>(tool, &[short]).has(option.long), "{tool} {args:?}");
             }

@@ -101,6 +101,7 @@ const HOLDERS: &str = "[machine]\ncpus = 2\n[mutex.m]\n[group.\"/small\"]\n\"cpu
     [task.rt]\npolicy = \"fifo\"\npriority = 5\nsteps = [{ run = \"3ms\" }, { sleep = \"20ms\" }]\n";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line or two per command; later commands read the files of earlier ones")]
 fn what_every_command_writes_has_its_published_form() {
     let dir = scratch("results");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();

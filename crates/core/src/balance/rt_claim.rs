@@ -50,11 +50,11 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, Prio, TraceEvent};
 
 /// The last CPU that a search has dealt with, and the priority that waited there.
-type Seen = (Prio, CpuId);
+type SearchedUpTo = (Prio, CpuId);
 
 /// Finds the next CPU to pull from behind `seen`, and claims it. The priority of this CPU is
 /// published.
-pub(crate) fn search<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, mut seen: Option<Seen>) -> Step {
+pub(crate) fn search<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, mut seen: Option<SearchedUpTo>) -> Step {
     // Bounded by the overloaded CPUs: `seen` only moves on.
     while let Some((prio, cpu)) = best_behind(rq, cx, seen) {
         if claim(cx, cpu) {
@@ -135,10 +135,10 @@ fn relay<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>) {
 
 /// Returns the overloaded CPU behind `seen` with the most urgent waiting task, if one of its
 /// waiting tasks may come here and beats all here.
-fn best_behind<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, seen: Option<Seen>) -> Option<Seen> {
+fn best_behind<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, seen: Option<SearchedUpTo>) -> Option<SearchedUpTo> {
     let (own, nr_cpus) = (rq.cpu(), cx.shared.nr_cpus() as u32);
-    let place = |(prio, cpu): Seen| (prio.raw(), (cpu.0 + nr_cpus - own.0) % nr_cpus);
-    let (mut best, mut from): (Option<Seen>, _) = (None, CpuId(0));
+    let place = |(prio, cpu): SearchedUpTo| (prio.raw(), (cpu.0 + nr_cpus - own.0) % nr_cpus);
+    let (mut best, mut from): (Option<SearchedUpTo>, _) = (None, CpuId(0));
     // Bounded by the CPUs of the mask: `from` only grows.
     while let Some(cpu) = cx.view().next_overloaded(CpusetId::default(), own, from) {
         from = CpuId(cpu.0 + 1);

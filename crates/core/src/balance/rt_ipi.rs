@@ -106,7 +106,7 @@ pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
 
 /// Sends the IPI of a root domain on after this CPU has pushed. The CPU has possibly left that
 /// domain meanwhile.
-pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, id: DomainId) -> Sent {
+pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, id: DomainId) -> SentIpi {
     let skip = skipped(rq, cx);
     let (domain, overloaded) = (&cx.shared.domains[id.index()], cx.shared.overload_of(id));
     cx.io.costs.rto_accesses += 1;
@@ -120,12 +120,12 @@ pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, id: DomainId) ->
         send(rq, cx, cpu, Work::RtPush(id));
     }
     let looks_again = skip.is_some() && cx.io.observer.flag(|| passed_over == PassedOver::ForNewRequest);
-    if looks_again { Sent::LookAgain } else { Sent::Done } // [11]
+    if looks_again { SentIpi::LookAgain } else { SentIpi::Done } // [11]
 }
 
 /// The duty of a CPU that has sent the IPI on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sent {
+pub(crate) enum SentIpi {
     /// Nothing.
     Done,
     /// Push once more: a request arrived while this CPU was passed over.

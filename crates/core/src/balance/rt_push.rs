@@ -23,7 +23,7 @@
 //! Sources: 2007 text ("push_rt_tasks"); Linux v6.12 `kernel/sched/rt.c`, `push_rt_task`,
 //! `find_lock_lowest_rq`.
 
-use crate::balance::rt_ipi::{self, Sent};
+use crate::balance::rt_ipi::{self, SentIpi};
 use crate::class::rt_lowest;
 use crate::lifecycle;
 use crate::rq::cx::Cx;
@@ -92,8 +92,8 @@ fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     match after {
         AfterPush::Nothing => Step::Done,
         AfterPush::PassOn(domain) => match rt_ipi::pass_on(rq, cx, domain) {
-            Sent::Done => Step::Done,
-            Sent::LookAgain => begin(rq, cx, AfterPush::Nothing),
+            SentIpi::Done => Step::Done,
+            SentIpi::LookAgain => begin(rq, cx, AfterPush::Nothing),
         },
         AfterPush::PassOnChain(source) => rt_ipi::pass_on_chain(rq, cx, source),
     }

@@ -54,6 +54,7 @@ impl Call {
     /// # Panics
     /// If the run queues or the body are not those that the call needs ([`under`](Self::under),
     /// [`handed`](Self::handed)).
+    #[expect(clippy::too_many_lines, reason = "one arm per call")]
     pub fn apply<L: RawMutex>(
         &self,
         scheduler: &Scheduler<L>,
@@ -142,6 +143,7 @@ impl Call {
     }
 
     /// Makes a call that needs one run queue.
+    #[expect(clippy::too_many_lines, reason = "one arm per call")]
     fn apply_to<L: RawMutex>(
         &self,
         scheduler: &Scheduler<L>,

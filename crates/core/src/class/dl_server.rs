@@ -75,7 +75,7 @@
 
 use crate::class::rt;
 use crate::queue::dl::server;
-use crate::queue::dl::server::{Since, State};
+use crate::queue::dl::server::{ServerPhase, Since};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::words::bandwidth::Bandwidth;
@@ -171,13 +171,13 @@ fn update_kind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
-    let has_starved = server.state == State::Interrupted;
+    let has_starved = server.state == ServerPhase::Interrupted;
     let since = if has_starved { Since::ZeroLaxity } else { Since::Start };
     let wakeup = cx.config.settings.fair_server_wakeup;
     let is_over = server.abs_deadline <= now;
     let has_lapsed = is_over || server.overflows(now);
     if has_lapsed && server.is_deferred() && !is_over && wakeup.cuts(has_starved) {
-        server.cut(now);
+        server.trim_runtime(now);
         return enqueue(rq, cx, kind, since); // [8]
     }
     if has_lapsed {
@@ -200,20 +200,20 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 #[inline(never)]
 pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
-    let was_queued = matches!(server.state, State::Queued(_));
+    let was_queued = matches!(server.state, ServerPhase::Queued(_));
     let keeps_running = match server.state {
-        State::Queued(since) => since == Since::ZeroLaxity,
-        State::Throttled { .. } => server.is_deferred(),
-        State::Stopped | State::Interrupted | State::Deferred | State::Idle => false,
+        ServerPhase::Queued(since) => since == Since::ZeroLaxity,
+        ServerPhase::Throttled { .. } => server.is_deferred(),
+        ServerPhase::Stopped | ServerPhase::Interrupted | ServerPhase::Deferred | ServerPhase::Idle => false,
     };
     server.left_when_stopped = server.runtime_left;
-    enter(rq, cx, kind, if keeps_running { State::Interrupted } else { State::Stopped });
+    enter(rq, cx, kind, if keeps_running { ServerPhase::Interrupted } else { ServerPhase::Stopped });
     if was_queued {
         left_queue(rq, cx, kind);
     }
 }
 
-fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: State) {
+fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: ServerPhase) {
     rq.note(Unpublished::DL_QUEUED.and(Unpublished::PRIOS));
     rq.dl.set_state(kind, state);
     let (now, cpu) = (cx.now, rq.cpu());
@@ -225,7 +225,7 @@ fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, since
     let was_empty = rq.dl.is_empty();
     let seq = rq.dl.take_seq();
     rq.dl.server_mut(kind).seq = seq;
-    enter(rq, cx, kind, State::Queued(since));
+    enter(rq, cx, kind, ServerPhase::Queued(since));
     if was_empty {
         rt::deadline_came_or_went(rq, cx);
     }
@@ -248,13 +248,13 @@ fn left_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 
 /// \[1\] \[2\] \[5\] Waits for the zero-laxity instant.
 fn defer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    enter(rq, cx, kind, State::Deferred);
+    enter(rq, cx, kind, ServerPhase::Deferred);
     let at = rq.dl.server(kind).zero_laxity();
     wait(rq, cx, kind, at);
 }
 
 fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, until: Instant) {
-    enter(rq, cx, kind, State::Throttled { until });
+    enter(rq, cx, kind, ServerPhase::Throttled { until });
     wait(rq, cx, kind, until);
 }
 
@@ -305,9 +305,9 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassI
 #[inline]
 fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
     match rq.dl.server(kind).state {
-        State::Stopped | State::Interrupted => return,
-        State::Throttled { .. } if !rq.dl.server(kind).is_deferred() => return,
-        State::Deferred | State::Idle | State::Queued(_) | State::Throttled { .. } => {}
+        ServerPhase::Stopped | ServerPhase::Interrupted => return,
+        ServerPhase::Throttled { .. } if !rq.dl.server(kind).is_deferred() => return,
+        ServerPhase::Deferred | ServerPhase::Idle | ServerPhase::Queued(_) | ServerPhase::Throttled { .. } => {}
     }
     let delta = charged(rq, cx, delta);
     let server = rq.dl.server_mut(kind);
@@ -323,7 +323,7 @@ fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind,
 fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
-    if matches!(server.state, State::Queued(_)) {
+    if matches!(server.state, ServerPhase::Queued(_)) {
         used_up(rq, cx, kind);
     } else {
         server.begin_period(now); // [2] [9]
@@ -363,7 +363,7 @@ fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
     for kind in ServerKind::ALL {
         let server = rq.dl.server(kind);
-        if kind.class() == class && matches!(server.state, State::Throttled { .. }) && server.is_deferred() {
+        if kind.class() == class && matches!(server.state, ServerPhase::Throttled { .. }) && server.is_deferred() {
             spent(rq, cx, kind);
         }
     }
@@ -372,7 +372,7 @@ pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: Clas
 /// Requeues a server with a later deadline. Another entity can be first now, here or on another
 /// CPU.
 fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    enter(rq, cx, kind, State::Queued(Since::Start));
+    enter(rq, cx, kind, ServerPhase::Queued(Since::Start));
     rq.dl.has_lowered = true;
     rq.resched(cx, Resched::Now);
 }
@@ -412,17 +412,17 @@ fn idled_for<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, del
         return;
     }
     match server.state {
-        State::Stopped | State::Interrupted => unreachable!("only a started server is charged"),
-        State::Queued(_) => used_up(rq, cx, kind),
-        State::Idle => server.runtime_left = SignedDuration::default(),
-        State::Deferred | State::Throttled { .. } => {
+        ServerPhase::Stopped | ServerPhase::Interrupted => unreachable!("only a started server is charged"),
+        ServerPhase::Queued(_) => used_up(rq, cx, kind),
+        ServerPhase::Idle => server.runtime_left = SignedDuration::default(),
+        ServerPhase::Deferred | ServerPhase::Throttled { .. } => {
             let is_due = server.due <= now; // Its timer charges.
             server.begin_period(now);
             if is_due {
-                rq.dl.set_state(kind, State::Deferred);
+                rq.dl.set_state(kind, ServerPhase::Deferred);
                 return stop(rq, cx, kind); // [12]
             }
-            enter(rq, cx, kind, State::Idle);
+            enter(rq, cx, kind, ServerPhase::Idle);
             let at = rq.dl.server(kind).zero_laxity();
             wait(rq, cx, kind, at);
         }
@@ -433,8 +433,8 @@ fn idled_for<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, del
 #[inline]
 pub(crate) fn idles_no_more(rq: &mut Rq) {
     for kind in ServerKind::ALL {
-        if rq.dl.server(kind).state == State::Idle {
-            rq.dl.set_state(kind, State::Deferred);
+        if rq.dl.server(kind).state == ServerPhase::Idle {
+            rq.dl.set_state(kind, ServerPhase::Deferred);
         }
     }
 }
@@ -454,8 +454,8 @@ fn idled_beside(rq: &mut Rq, kind: ServerKind, delta: Duration) {
     server.runtime_left = server.runtime_left - delta.to_signed();
     if server.runtime_left.is_negative() {
         server.runtime_left = SignedDuration::default();
-        if server.state == State::Interrupted {
-            server.state = State::Stopped;
+        if server.state == ServerPhase::Interrupted {
+            server.state = ServerPhase::Stopped;
         }
     }
 }
@@ -467,21 +467,21 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
     let server = rq.dl.server_mut(kind);
     server.timer = None;
     match server.state {
-        State::Stopped | State::Interrupted => {}
-        State::Queued(_) if server.is_exhausted() => used_up(rq, cx, kind),
-        State::Queued(_) => arm_budget(rq, cx, kind),
-        State::Throttled { until } if now < until => arm(rq, cx, kind, until),
-        State::Idle if now < server.due => {
+        ServerPhase::Stopped | ServerPhase::Interrupted => {}
+        ServerPhase::Queued(_) if server.is_exhausted() => used_up(rq, cx, kind),
+        ServerPhase::Queued(_) => arm_budget(rq, cx, kind),
+        ServerPhase::Throttled { until } if now < until => arm(rq, cx, kind, until),
+        ServerPhase::Idle if now < server.due => {
             let due = server.due;
             arm(rq, cx, kind, due);
         }
-        State::Idle if idles => stop(rq, cx, kind), // [12]
-        State::Throttled { .. } => {
+        ServerPhase::Idle if idles => stop(rq, cx, kind), // [12]
+        ServerPhase::Throttled { .. } => {
             server.replenish(now);
             let since = if server.is_deferred() { Since::ZeroLaxity } else { Since::Start };
             enqueue(rq, cx, kind, since); // [6]
         }
-        State::Deferred | State::Idle => {
+        ServerPhase::Deferred | ServerPhase::Idle => {
             let at = server.zero_laxity();
             if now.saturating_add(MIN_RESOLUTION) < at {
                 wait(rq, cx, kind, at);
@@ -540,8 +540,8 @@ pub(crate) fn set_params<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: Ser
     cx.io.event(now, cpu, || TraceEvent::ServerParams { kind, params });
     let server = rq.dl.server_mut(kind);
     server.params = params;
-    if server.state == State::Interrupted {
-        server.state = State::Stopped;
+    if server.state == ServerPhase::Interrupted {
+        server.state = ServerPhase::Stopped;
     }
     update_all(rq, cx);
 }

@@ -35,10 +35,10 @@
 //! `tools/sched_ext/scx_simple.bpf.c`. differs: whether a task goes to the local queue is decided
 //! when it is enqueued, not when its CPU is chosen.
 
-use crate::queue::ext::Turn;
+use crate::queue::ext::ExtTurn;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
-use crate::shared::ext_queue::Entry;
+use crate::shared::ext_queue::QueuedTask;
 use crate::task::body::Task;
 use crate::words::ids::Slot;
 use crate::words::life::{Dequeue, Enqueue};
@@ -55,7 +55,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, why:
     let left = cx.config.settings.sched_ext_slice;
     if rq.current_slot() == Some(slot) {
         // It was dequeued to change it, and `set_next` follows.
-        rq.ext.turn = rq.ext.turn.filter(|turn| turn.slot == slot).or(Some(Turn { slot, left }));
+        rq.ext.turn = rq.ext.turn.filter(|turn| turn.slot == slot).or(Some(ExtTurn { slot, left }));
         return;
     }
     let is_local = match why {
@@ -65,7 +65,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, why:
         Enqueue::Migrated | Enqueue::Changed => false,
     };
     if is_local {
-        rq.ext.local.push_back(Turn { slot, left }); // [1] [3]
+        rq.ext.local.push_back(ExtTurn { slot, left }); // [1] [3]
     } else {
         share(rq, cx, slot); // [2]
     }
@@ -74,7 +74,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, why:
 /// \[2\] \[6\] Puts a task on the machine's queue.
 fn share<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
-    cx.shared.ext.append(Entry { task: task.id, home: rq.cpu(), allowed: task.allowed.clone() });
+    cx.shared.ext.append(QueuedTask { task: task.id, home: rq.cpu(), allowed: task.allowed.clone() });
 }
 
 /// Dequeues a task.
@@ -142,8 +142,8 @@ fn pick_one<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> Option<Slot> {
     let first = rq.ext.local.front().map(|turn| turn.slot);
     match current(rq) {
         Some(turn) if !turn.left.is_zero() => Some(turn.slot),
-        Some(Turn { slot, .. }) if first.is_none() => {
-            rq.ext.turn = Some(Turn { slot, left: cx.config.settings.sched_ext_slice });
+        Some(ExtTurn { slot, .. }) if first.is_none() => {
+            rq.ext.turn = Some(ExtTurn { slot, left: cx.config.settings.sched_ext_slice });
             Some(slot)
         }
         Some(_) | None => first,
@@ -159,9 +159,9 @@ pub(crate) fn take_own<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 }
 
 /// Returns the current task and its slice, if it is of this class.
-fn current(rq: &Rq) -> Option<Turn> {
+fn current(rq: &Rq) -> Option<ExtTurn> {
     let slot = rq.current_slot().filter(|_| rq.current_class() == ClassId::Ext)?;
-    Some(Turn { slot, left: rq.ext.left_of(slot).unwrap_or_default() })
+    Some(ExtTurn { slot, left: rq.ext.left_of(slot).unwrap_or_default() })
 }
 
 /// Returns whether this CPU has no task of its own to run by this class, so that it looks at the
@@ -173,7 +173,7 @@ pub(crate) fn is_out_of_work(rq: &Rq) -> bool {
 /// \[3\] Moves a task that waits here from the machine's queue to the local one.
 pub(crate) fn make_local<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     if cx.shared.ext.remove(rq.tasks[slot].id) {
-        rq.ext.local.push_back(Turn { slot, left: cx.config.settings.sched_ext_slice });
+        rq.ext.local.push_back(ExtTurn { slot, left: cx.config.settings.sched_ext_slice });
     }
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     let local = rq.ext.take_local(slot);
     if rq.ext.left_of(slot).is_none() {
         let left = cx.config.settings.sched_ext_slice;
-        rq.ext.turn = Some(local.unwrap_or(Turn { slot, left }));
+        rq.ext.turn = Some(local.unwrap_or(ExtTurn { slot, left }));
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     match turn {
         Some(turn) if !turn.left.is_zero() => rq.ext.local.push_front(turn), // [5]
         _ if !rq.is_online() => {
-            rq.ext.local.push_back(Turn { slot, left: cx.config.settings.sched_ext_slice });
+            rq.ext.local.push_back(ExtTurn { slot, left: cx.config.settings.sched_ext_slice });
         }
         _ => share(rq, cx, slot), // [6]
     }

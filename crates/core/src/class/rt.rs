@@ -13,8 +13,8 @@
 
 use crate::class::{rt_lowest, rt_throttle};
 use crate::entity::rt;
-use crate::entity::rt::{Link, PUSHABLE};
-use crate::queue::rt::prio_queue::End;
+use crate::entity::rt::{PUSHABLE, PrioQueueLink};
+use crate::queue::rt::prio_queue::QueueEnd;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::task::body::Task;
@@ -28,15 +28,15 @@ use zerolag_model::{Duration, TraceEvent};
 
 /// Enqueues a task behind its equals.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    enqueue_at(rq, cx, slot, End::Back);
+    enqueue_at(rq, cx, slot, QueueEnd::Back);
 }
 
 /// Enqueues a task before its equals, because its priority was lowered.
 pub(crate) fn enqueue_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    enqueue_at(rq, cx, slot, End::Front);
+    enqueue_at(rq, cx, slot, QueueEnd::Front);
 }
 
-fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End) {
+fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: QueueEnd) {
     rq.note(Unpublished::PRIOS);
     rq.tasks.seat_or_new(slot);
     rq.rt.run.insert(&mut rq.tasks, slot, end);
@@ -51,7 +51,7 @@ fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End
 
 /// Counts a queued task as migratory if it can migrate.
 #[inline(always)]
-fn count_mobility<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, end: End) {
+fn count_mobility<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, end: QueueEnd) {
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         rq.rt.nr_migratory += 1;
         if rq.current_slot() != Some(slot) {
@@ -67,7 +67,7 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
         rq.rt.pushable.remove(&mut rq.tasks, slot);
     }
     change(&mut rq.tasks[slot]);
-    count_mobility(rq, cx, slot, End::Back);
+    count_mobility(rq, cx, slot, QueueEnd::Back);
     update_overload(rq, cx, slot);
 }
 
@@ -176,8 +176,10 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
 
 /// Handles the switch away from a task that stays queued: it becomes pushable.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) && matches!(rq.tasks.seat(slot).links[PUSHABLE], Link::Out) {
-        rq.rt.pushable.insert(&mut rq.tasks, slot, End::Back);
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus())
+        && matches!(rq.tasks.seat(slot).links[PUSHABLE], PrioQueueLink::Out)
+    {
+        rq.rt.pushable.insert(&mut rq.tasks, slot, QueueEnd::Back);
         pushable_changed(rq, cx, slot);
     }
 }
@@ -214,14 +216,14 @@ fn check_preempt_equal_prio<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
         return Resched::No;
     }
     rq.rt.run.remove(&mut rq.tasks, woken);
-    rq.rt.run.insert(&mut rq.tasks, woken, End::Front);
+    rq.rt.run.insert(&mut rq.tasks, woken, QueueEnd::Front);
     Resched::Now
 }
 
 /// Requeues the current task behind its equals (`sched_yield`).
 pub(crate) fn requeue_current(rq: &mut Rq, slot: Slot) {
     rq.rt.run.remove(&mut rq.tasks, slot);
-    rq.rt.run.insert(&mut rq.tasks, slot, End::Back);
+    rq.rt.run.insert(&mut rq.tasks, slot, QueueEnd::Back);
 }
 
 /// Charges exec time to the RR slice, if slices end exactly.

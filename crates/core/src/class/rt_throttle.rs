@@ -34,7 +34,7 @@
 //! timer; the kernel has one for all CPUs, so there a task that is enqueued on another CPU starts
 //! it too.
 
-use crate::queue::rt::throttle::State;
+use crate::queue::rt::throttle::RtThrottleState;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::words::bandwidth::RtLimit;
@@ -52,8 +52,8 @@ pub(crate) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         return;
     }
     let now = cx.now.wall;
-    if rq.rt.throttle.state == State::Idle {
-        rq.rt.throttle.state = State::Counting; // [1]
+    if rq.rt.throttle.state == RtThrottleState::Idle {
+        rq.rt.throttle.state = RtThrottleState::Counting; // [1]
         start_timer(rq, cx, now.saturating_add(period));
     } else {
         start_timer(rq, cx, now);
@@ -73,7 +73,7 @@ fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
 /// repay it (`sched_rt_runtime_exceeded`, until v6.11).
 #[inline]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
-    if rq.rt.throttle.state != State::Idle {
+    if rq.rt.throttle.state != RtThrottleState::Idle {
         charge_period(rq, cx, delta);
     }
 }
@@ -93,7 +93,7 @@ fn charge_period<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) 
         set_time(rq, cx, Duration::ZERO);
         return;
     }
-    rq.rt.throttle.state = State::Throttled; // [2]
+    rq.rt.throttle.state = RtThrottleState::Throttled; // [2]
     rq.note(Unpublished::ALL);
     cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtThrottle { throttled: true });
     rq.resched(cx, Resched::Now);
@@ -111,7 +111,7 @@ fn charge_period<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) 
 /// which the timer then removes as soon as a real-time task starts it; here that time is not
 /// counted at all.
 pub(crate) fn charge_deadline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
-    if rq.rt.throttle.state != State::Idle && rq.rt.throttle.limit.bandwidth.runtime.is_some() {
+    if rq.rt.throttle.state != RtThrottleState::Idle && rq.rt.throttle.limit.bandwidth.runtime.is_some() {
         let time = rq.rt.throttle.time + delta;
         set_time(rq, cx, time);
     }
@@ -141,7 +141,7 @@ pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(period_ends) = rq.rt.throttle.period_ends.take() else { return };
     let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else {
         set_time(rq, cx, Duration::ZERO);
-        end_throttling(rq, cx, State::Idle);
+        end_throttling(rq, cx, RtThrottleState::Idle);
         return;
     };
     // A late timer ends several periods.
@@ -150,17 +150,17 @@ pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let left = time.saturating_sub(runtime * periods);
     set_time(rq, cx, left);
     if time.is_zero() && rq.rt.nr_running == 0 {
-        rq.rt.throttle.state = State::Idle; // [4]
+        rq.rt.throttle.state = RtThrottleState::Idle; // [4]
         return;
     }
     start_timer(rq, cx, period_ends.saturating_add(period * periods));
     if left < runtime {
-        end_throttling(rq, cx, State::Counting); // [3]
+        end_throttling(rq, cx, RtThrottleState::Counting); // [3]
     }
 }
 
 /// Ends throttling, if the real-time tasks were throttled.
-fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
+fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: RtThrottleState) {
     let was_throttled = rq.rt.throttle.is_throttled();
     rq.rt.throttle.state = next;
     if !was_throttled {
@@ -178,7 +178,7 @@ fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
 /// with the other CPUs there: `__disable_runtime`.
 pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.rt.throttle.is_throttled() {
-        end_throttling(rq, cx, State::Counting);
+        end_throttling(rq, cx, RtThrottleState::Counting);
     }
     if let Some(limit) = rq.rt.throttle.limit.bandwidth.runtime
         && cx.config.settings.rt_runtime_share

@@ -62,7 +62,7 @@ use zerolag_model::{CpuId, DlParams, Duration, Instant, Settings, SignedDuration
 
 /// The index of a sleeping task with active bandwidth in [`Sums`](crate::queue::dl::sums::Sums).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place(pub(crate) u32);
+pub(crate) struct LingeringIx(pub(crate) u32);
 
 /// Returns the 0-lag time of a job: the instant at which its task would have the same remaining
 /// budget if it had always run at its bandwidth. It is after the deadline if the task is in debt.
@@ -139,7 +139,7 @@ pub(crate) enum DlState {
         /// The CPU to which its bandwidth belongs.
         on: CpuId,
         /// Its index in the sums of that CPU.
-        place: Place,
+        place: LingeringIx,
     },
     /// It sleeps; it blocked after its 0-lag time.
     Inactive {

@@ -34,7 +34,7 @@ impl QueueIx {
 
 /// The reference frame of a vruntime: one life of one queue on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct VruntimeFrame {
     pub(crate) cpu: u32,
     pub(crate) life: u32,
 }
@@ -69,7 +69,8 @@ pub(crate) enum Standing {
     /// Before the ordinary entities of its queue: a task that must leave the kernel, or a group
     /// that contains one.
     Boosted,
-    /// A task that must leave the kernel. It is ordered by the algorithm; its groups are not cut.
+    /// A task that must leave the kernel. It is ordered by the algorithm; its groups are not
+    /// detached.
     Spared,
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct FairEntity {
     /// The queue that includes its averages, while it is queued or sleeps.
     pub(crate) attached: Option<Attached>,
     /// While off a queue: the reference frame of its vruntime (CFS).
-    pub(crate) frame: Option<Frame>,
+    pub(crate) frame: Option<VruntimeFrame>,
     /// The estimated utilisation, on machines with CPUs of different capacity.
     pub(crate) estimate: Estimate,
 }

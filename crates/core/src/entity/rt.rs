@@ -1,5 +1,5 @@
-//! [`RtEntity`]: the state of a task in the real-time class, its time slice, and [`Link`]: the
-//! place of its slot in the lists.
+//! [`RtEntity`]: the state of a task in the real-time class, its time slice, and
+//! [`PrioQueueLink`]: the neighbours of its slot in the lists.
 
 use crate::words::ids::Slot;
 use zerolag_model::{Duration, RtPolicy, SchedAttr};
@@ -12,7 +12,7 @@ pub(crate) const PUSHABLE: usize = 1;
 
 /// A task's links in a [`PrioQueue`](crate::queue::rt::prio_queue::PrioQueue).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Link {
+pub(crate) enum PrioQueueLink {
     #[default]
     Out,
     In {

@@ -49,7 +49,7 @@ use zerolag_model::{CpuId, CpuMask, Instant, RtBandwidth, SchedAttr, TaskId};
 
 /// A request for the parameters of a task.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct AdmissionRequest<'a> {
     pub(crate) task: TaskId,
     pub(crate) attr: SchedAttr,
     pub(crate) had: Option<Reserved>,
@@ -63,8 +63,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// Reserves the bandwidth that a task needs for this class, in place of its old reservation.
     /// Returns `None` for other classes and keeps the old booking; see
     /// [`give_back`](Self::give_back). The caller stores the result in the task.
-    pub(crate) fn reserve(&self, request: Request<'_>, now: Instant) -> Result<Option<Reserved>, TaskError> {
-        let Request { task, attr, had, allowed, near } = request;
+    pub(crate) fn reserve(&self, request: AdmissionRequest<'_>, now: Instant) -> Result<Option<Reserved>, TaskError> {
+        let AdmissionRequest { task, attr, had, allowed, near } = request;
         let SchedAttr::Deadline(params) = attr else { return Ok(None) };
         let domain = match (had, allowed) {
             (Some(had), _) => had.domain,

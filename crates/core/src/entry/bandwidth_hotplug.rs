@@ -20,7 +20,7 @@ use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
 use crate::queue::fair::rq::FairRq;
 use crate::rq::run_queue::Rq;
-use crate::shared::pool::Taken;
+use crate::shared::pool::TakenQuota;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
 use lock_api::RawMutex;
@@ -54,7 +54,7 @@ impl<L: RawMutex> Scheduler<L> {
             let (cpu, lasted) = (rq.cpu(), cx.now.wall.since(since));
             with_pool(cx, group, |pool, _| {
                 pool.release(cpu, lasted);
-                Taken::nothing(None)
+                TakenQuota::nothing(None)
             });
             unthrottle(rq, cx, q);
             while has_parked(rq, q) && take_back(rq, cx, q) == More::Yes {}

@@ -13,7 +13,7 @@
 
 use crate::balance::{dl_pull, rt_pull};
 use crate::class::{dl, dl_server, rt};
-use crate::entry::admission::Request;
+use crate::entry::admission::AdmissionRequest;
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
 use crate::rq::cx::Cx;
@@ -53,7 +53,7 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_to_change(rq, cx, task)?;
         let body = &rq.tasks[slot];
         let had = body.dl.reserved;
-        let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu() };
+        let request = AdmissionRequest { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu() };
         let reserved = self.reserve(request, now.wall)?;
         let inherited = rq.tasks[slot].inherited();
         let prio = effective(attr, inherited);
@@ -107,7 +107,8 @@ impl<L: RawMutex> Scheduler<L> {
         let attr = self.config.settings.governed(attr);
         let body = &mut parcel.0;
         let had = body.dl.reserved;
-        let request = Request { task: body.id, attr, had, allowed: body.allowed.as_deref(), near: body.last_cpu };
+        let request =
+            AdmissionRequest { task: body.id, attr, had, allowed: body.allowed.as_deref(), near: body.last_cpu };
         let reserved = self.reserve(request, now.wall)?;
         if let Some(had) = had {
             if reserved.is_none() {

@@ -332,12 +332,12 @@ fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
 
 /// Hashes a value by its `Debug` text, for types that need no `Hash` otherwise.
 fn debug(value: &impl fmt::Debug, into: &mut impl Hasher) {
-    struct Text<'a, H: Hasher>(&'a mut H);
-    impl<H: Hasher> Write for Text<'_, H> {
+    struct HashedText<'a, H: Hasher>(&'a mut H);
+    impl<H: Hasher> Write for HashedText<'_, H> {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             self.0.write(text.as_bytes());
             Ok(())
         }
     }
-    write!(Text(into), "{value:?}").expect("a hasher takes every text");
+    write!(HashedText(into), "{value:?}").expect("a hasher takes every text");
 }

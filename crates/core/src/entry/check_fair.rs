@@ -96,7 +96,7 @@ impl Rq {
 
     fn throttled_queues(&self) -> impl Iterator<Item = QueueIx> + '_ {
         let listed = self.fair.by_group.iter().map(|(_, q)| q);
-        listed.filter(|q| self.queue(*q).bandwidth.is_cut())
+        listed.filter(|q| self.queue(*q).bandwidth.is_detached())
     }
 
     /// Checks that throttled queues are out of the hierarchy, and that their ancestors count them.
@@ -105,11 +105,15 @@ impl Rq {
         for q in self.all_throttled() {
             let queue = self.queue(q);
             assert!(queue.tally.tasks() > 0, "what has no task is not throttled");
-            if queue.bandwidth.is_cut() {
+            if queue.bandwidth.is_detached() {
                 let has_boosted = queue.boosted.runnable > 0;
-                let may_be_cut = !has_boosted || self.fair.tune.throttle != Throttle::BoostGroups;
-                assert!(may_be_cut, "a queue with a spared task is not cut");
-                assert_eq!(queue.entity.is_queued(), has_boosted, "a group that is cut is queued for what is boosted");
+                let may_be_detached = !has_boosted || self.fair.tune.throttle != Throttle::BoostGroups;
+                assert!(may_be_detached, "a queue with a spared task is not detached");
+                assert_eq!(
+                    queue.entity.is_queued(),
+                    has_boosted,
+                    "a detached group is queued for its boosted tasks only"
+                );
                 apart += queue.tally.tasks() - queue.boosted.tasks();
             }
             let mut at = queue.parent;
@@ -218,7 +222,7 @@ impl Rq {
                 EntityRef::Group(owned) => {
                     let owned = self.queue(*owned);
                     assert!(owned.nr_queued > 0 || owned.entity.is_delayed(), "a queued group has entities");
-                    if owned.bandwidth.is_cut() { owned.boosted } else { owned.tally }
+                    if owned.bandwidth.is_detached() { owned.boosted } else { owned.tally }
                 }
             };
             tally = tally.plus(here);

@@ -7,7 +7,7 @@
 use crate::entity::dl::DlPart;
 use crate::entity::fair::FairEntity;
 use crate::entity::rt::RtEntity;
-use crate::entry::admission::Request;
+use crate::entry::admission::AdmissionRequest;
 use crate::entry::scheduler::Scheduler;
 use crate::rq::run_queue::Rq;
 use crate::task::body::{Loan, Parcel, Task, TaskSpec};
@@ -61,7 +61,7 @@ impl<L: RawMutex> Scheduler<L> {
         let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
         self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
         let allowed_on = allowed.as_deref();
-        let request = Request { task: spec.id, attr, had: None, allowed: allowed_on, near: spec.born_on };
+        let request = AdmissionRequest { task: spec.id, attr, had: None, allowed: allowed_on, near: spec.born_on };
         let reserved = match self.reserve(request, now.wall) {
             Ok(reserved) => reserved,
             Err(error) => {

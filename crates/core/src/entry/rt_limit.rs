@@ -4,7 +4,7 @@
 use crate::class::rt_throttle;
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
-use crate::queue::rt::throttle::State;
+use crate::queue::rt::throttle::RtThrottleState;
 use crate::rq::run_queue::Rq;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
@@ -27,10 +27,10 @@ impl<L: RawMutex> Scheduler<L> {
             return; // A second update would forget loans on this side only.
         }
         lifecycle::charge_current(rq, cx);
-        if let (State::Idle, Some(_)) = (rq.rt.throttle.state, limit.bandwidth.runtime)
+        if let (RtThrottleState::Idle, Some(_)) = (rq.rt.throttle.state, limit.bandwidth.runtime)
             && rq.rt.nr_running > 0
         {
-            rq.rt.throttle.state = State::Counting;
+            rq.rt.throttle.state = RtThrottleState::Counting;
         }
         rq.rt.throttle.limit = limit;
         if rq.is_online() {

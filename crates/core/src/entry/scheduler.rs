@@ -348,6 +348,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Panics
     /// If the CPU is already between `leave` and `pick`, or if an idle CPU is told that its task
     /// blocks.
+    #[expect(clippy::too_many_lines, reason = "the steps share a dozen values, and their order is the rule")]
     pub fn leave(&self, rq: &mut Rq, now: Clock, why: Leave, io: &mut Io) -> Left {
         assert!(rq.phase() == Phase::Running, "CPU {} leaves twice", rq.cpu());
         rq.set_clock(now);

@@ -7,7 +7,7 @@ use zerolag_model::{Duration, Settings};
 
 /// A task with what is left of its slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ExtTurn {
     pub(crate) slot: Slot,
     pub(crate) left: Duration,
 }
@@ -24,9 +24,9 @@ pub(crate) struct ExtRq {
     /// Whether it has the tasks with a fair policy too.
     pub(crate) has_all: bool,
     /// The slice of the current task.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<ExtTurn>,
     /// The local queue, first to run first. The current task is not on it.
-    pub(crate) local: VecDeque<Turn>,
+    pub(crate) local: VecDeque<ExtTurn>,
 }
 
 impl ExtRq {
@@ -41,7 +41,7 @@ impl ExtRq {
     }
 
     /// Takes a task off the local queue, if it is there. O(tasks of the local queue).
-    pub(crate) fn take_local(&mut self, slot: Slot) -> Option<Turn> {
+    pub(crate) fn take_local(&mut self, slot: Slot) -> Option<ExtTurn> {
         let at = self.local.iter().position(|turn| turn.slot == slot)?;
         self.local.remove(at)
     }

@@ -19,7 +19,7 @@ use zerolag_model::{CpuId, CpuMask, TaskId};
 
 /// A task that waits.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct QueuedTask {
     pub(crate) task: TaskId,
     /// The CPU whose run queue has its body.
     pub(crate) home: CpuId,
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 /// The waiting tasks in the order of their arrival, under an inner lock.
 #[derive(Debug)]
 pub(crate) struct ExtQueue<L: RawMutex> {
-    entries: Mutex<L, VecDeque<Entry>>,
+    entries: Mutex<L, VecDeque<QueuedTask>>,
 }
 
 snapshot_of!(ExtQueue<L>, L: { entries });
@@ -41,7 +41,7 @@ impl<L: RawMutex> ExtQueue<L> {
     }
 
     /// Adds a task at the end. The run queue of its home is locked.
-    pub(crate) fn append(&self, entry: Entry) {
+    pub(crate) fn append(&self, entry: QueuedTask) {
         self.entries.lock().push_back(entry);
     }
 
@@ -71,8 +71,9 @@ impl<L: RawMutex> ExtQueue<L> {
 
     /// Returns the first task that a CPU may run, and its home. A task is allowed at its home.
     pub(crate) fn first_for(&self, cpu: CpuId) -> Option<(TaskId, CpuId)> {
-        let may_run =
-            |entry: &&Entry| entry.home == cpu || entry.allowed.as_ref().is_none_or(|allowed| allowed.contains(cpu));
+        let may_run = |entry: &&QueuedTask| {
+            entry.home == cpu || entry.allowed.as_ref().is_none_or(|allowed| allowed.contains(cpu))
+        };
         self.entries.lock().iter().find(may_run).map(|entry| (entry.task, entry.home))
     }
 }

@@ -4,7 +4,7 @@
 //! [`Queue`](crate::queue::fair::queue::Queue).
 
 use crate::entity::weight::Weight;
-use crate::queue::fair::queue::Part;
+use crate::queue::fair::queue::GroupPart;
 use crate::shared::pool::{Pool, Refreshed};
 use crate::shared::sleeping::Sleeping;
 use crate::words::group::{GroupError, Idleness, MAX_DEPTH};
@@ -21,7 +21,7 @@ pub(crate) const IDLE_GROUP: u64 = 1 << 32;
 
 /// One group, as all CPUs see it.
 #[derive(Debug)]
-struct Row<L: RawMutex> {
+struct SharedGroup<L: RawMutex> {
     /// The parent's id; meaningless for the root and while free.
     parent: AtomicU32,
     /// Its weight; 0 of an idle group (`cpu.idle`).
@@ -49,13 +49,13 @@ struct Row<L: RawMutex> {
     pool: Mutex<L, Pool>,
 }
 
-snapshot_of!(Row<L>, L: {
+snapshot_of!(SharedGroup<L>, L: {
     parent weight generation load runnable sleeping_load sleeping_runnable clamp_set clamp nr_tasks
     nr_children limit slice refreshes pool
 });
 snapshot_of!(GroupTable<L>, L: { rows free });
 
-impl<L: RawMutex> Row<L> {
+impl<L: RawMutex> SharedGroup<L> {
     fn new(pool: Pool) -> Self {
         Self {
             parent: AtomicU32::default(),
@@ -87,7 +87,7 @@ pub(crate) fn unpack_clamp(word: u32) -> UtilClamp {
 
 /// Returns clamps as bounded by those of the group above: neither exceeds the parent's, and the
 /// lower not the upper.
-fn bounded<L: RawMutex>(set: UtilClamp, above: &Row<L>) -> UtilClamp {
+fn bounded<L: RawMutex>(set: UtilClamp, above: &SharedGroup<L>) -> UtilClamp {
     let above = unpack_clamp(above.clamp.load(Ordering::Relaxed));
     let max = set.max().min(above.max());
     UtilClamp::new(set.min().min(above.min()).min(max), max).expect("invariant: below valid clamps")
@@ -99,7 +99,7 @@ fn bounded<L: RawMutex>(set: UtilClamp, above: &Row<L>) -> UtilClamp {
 /// share again at its next tick.
 #[derive(Debug)]
 pub(crate) struct GroupTable<L: RawMutex> {
-    rows: Vec<Row<L>>,
+    rows: Vec<SharedGroup<L>>,
     /// Unused ids, the longest unused first, so that an id reappears in a trace as late as
     /// possible.
     free: Mutex<L, VecDeque<u32>>,
@@ -108,7 +108,7 @@ pub(crate) struct GroupTable<L: RawMutex> {
 impl<L: RawMutex> GroupTable<L> {
     /// Returns a table with the root group and room for `groups` more, on a machine of `cpus` CPUs.
     pub(crate) fn new(groups: usize, control: BandwidthControl, cpus: usize) -> Self {
-        let rows: Vec<Row<L>> = (0..=groups).map(|_| Row::new(Pool::new(control, cpus))).collect();
+        let rows: Vec<SharedGroup<L>> = (0..=groups).map(|_| SharedGroup::new(Pool::new(control, cpus))).collect();
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
         // The root group bounds nothing: the lower clamps of those below may be as high as any
@@ -119,7 +119,7 @@ impl<L: RawMutex> GroupTable<L> {
         Self { rows, free: Mutex::new(ids.collect()) }
     }
 
-    fn row(&self, group: GroupId) -> Result<&Row<L>, GroupError> {
+    fn row(&self, group: GroupId) -> Result<&SharedGroup<L>, GroupError> {
         self.rows
             .get(group.index())
             .filter(|row| row.generation.load(Ordering::Acquire) % 2 == 1)
@@ -169,7 +169,7 @@ impl<L: RawMutex> GroupTable<L> {
             return Err(GroupError::IsRoot);
         }
         self.row(group)?.clamp_set.store(pack_clamp(clamp), Ordering::Relaxed);
-        let live = |row: &&Row<L>| row.generation.load(Ordering::Acquire) % 2 == 1;
+        let live = |row: &&SharedGroup<L>| row.generation.load(Ordering::Acquire) % 2 == 1;
         // A pass brings the rows below those that the last one changed up to date: none changes
         // anything after as many as there are levels.
         loop {
@@ -348,7 +348,7 @@ impl<L: RawMutex> GroupTable<L> {
     }
 
     /// Counts the averages of a CPU on which nothing of a group is queued any more.
-    pub(crate) fn add_sleeping(&self, group: GroupId, part: Part, period: u32) {
+    pub(crate) fn add_sleeping(&self, group: GroupId, part: GroupPart, period: u32) {
         let row = &self.rows[group.index()];
         row.sleeping_load.add(part.load.into(), period);
         if part.runnable > 0 {
@@ -357,7 +357,7 @@ impl<L: RawMutex> GroupTable<L> {
     }
 
     /// Counts them no more: something of the group is queued there again.
-    pub(crate) fn take_sleeping(&self, group: GroupId, part: Part, since: u32, period: u32) {
+    pub(crate) fn take_sleeping(&self, group: GroupId, part: GroupPart, since: u32, period: u32) {
         let row = &self.rows[group.index()];
         row.sleeping_load.take(part.load.into(), since, period);
         if part.runnable > 0 {

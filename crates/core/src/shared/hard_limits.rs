@@ -33,19 +33,19 @@ use zerolag_model::{CpuId, Duration, SignedDuration};
 pub(crate) struct HardLimits {
     nr_cpus: usize,
     /// One per CPU; empty without a limit.
-    parts: Vec<Part>,
+    parts: Vec<CpuRuntime>,
 }
 
 /// The part of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Part {
+struct CpuRuntime {
     /// The runtime per period (`rt_runtime`).
     runtime: Duration,
     /// The time used in this period, and the debt from earlier ones (`rt_time`).
     time: Duration,
 }
 
-impl Part {
+impl CpuRuntime {
     fn left(&self) -> Duration {
         self.runtime.saturating_sub(self.time)
     }
@@ -65,7 +65,8 @@ impl HardLimits {
     pub(crate) fn divide(&mut self, quota: Duration) {
         let cpus = self.nr_cpus as u64;
         let (each, over) = (quota.as_nanos() / cpus, quota.as_nanos() % cpus);
-        let part = |cpu| Part { runtime: Duration::from_nanos(each + u64::from(cpu < over)), time: Duration::ZERO };
+        let part =
+            |cpu| CpuRuntime { runtime: Duration::from_nanos(each + u64::from(cpu < over)), time: Duration::ZERO };
         self.parts.clear();
         self.parts.extend((0..cpus).map(part));
         debug_assert_eq!(self.left(), quota, "nothing is lost");
@@ -73,7 +74,7 @@ impl HardLimits {
 
     /// Returns the unused quota of this period.
     pub(crate) fn left(&self) -> Duration {
-        self.parts.iter().map(Part::left).sum()
+        self.parts.iter().map(CpuRuntime::left).sum()
     }
 
     /// Takes `want` for a CPU; returns the amount it gets and how many other CPUs were examined.

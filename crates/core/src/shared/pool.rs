@@ -43,11 +43,11 @@ pub(crate) struct Pool {
     max: CpuMax,
     /// Counts the limits that the group has had.
     epoch: u32,
-    quota: Quota,
+    quota: FreeQuota,
     /// The end of the current period, or of the last one before the pool was stopped.
     ends: Instant,
     state: PoolState,
-    slack: Slack,
+    slack: SlackState,
     /// CPUs on which the group's queue is throttled, in the order of throttling.
     throttled: VecDeque<CpuId>,
     stat: CpuStat,
@@ -55,7 +55,7 @@ pub(crate) struct Pool {
 
 /// The quota that no CPU has taken.
 #[derive(Clone, Debug)]
-enum Quota {
+enum FreeQuota {
     /// In one place.
     Common {
         /// (`runtime`).
@@ -67,7 +67,7 @@ enum Quota {
     Divided(HardLimits),
 }
 
-impl Quota {
+impl FreeQuota {
     const EMPTY: Self = Self::Common { runtime: Duration::ZERO, filled: Duration::ZERO };
 
     /// Returns the total. O(CPUs) if it is divided.
@@ -91,14 +91,14 @@ enum PoolState {
 
 /// The timer that hands out returned quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Slack {
+enum SlackState {
     Stopped,
     Armed,
 }
 
 /// A CPU's request for quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Request {
+pub(crate) struct QuotaRequest {
     /// The amount wanted if there is plenty.
     pub(crate) most: Duration,
     /// The amount wanted if there is little. Beyond it, at most a quarter of the remaining quota is
@@ -106,7 +106,7 @@ pub(crate) struct Request {
     pub(crate) least: Duration,
 }
 
-impl Request {
+impl QuotaRequest {
     /// Requests as much as there is, up to `amount`.
     pub(crate) const fn exactly(amount: Duration) -> Self {
         Self { most: amount, least: amount }
@@ -115,7 +115,7 @@ impl Request {
 
 /// The quota that a CPU got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenQuota {
     pub(crate) amount: Duration,
     /// The time to arm the period timer for.
     pub(crate) arm: Option<Instant>,
@@ -123,7 +123,7 @@ pub(crate) struct Taken {
     pub(crate) scanned: u32,
 }
 
-impl Taken {
+impl TakenQuota {
     /// Returns no quota, only a timer to arm.
     pub(crate) const fn nothing(arm: Option<Instant>) -> Self {
         Self { amount: Duration::ZERO, arm, scanned: 0 }
@@ -157,19 +157,19 @@ impl Pool {
     /// Returns the pool of a group without a limit, on a machine of `cpus` CPUs.
     pub(crate) fn new(control: BandwidthControl, cpus: usize) -> Self {
         Self::with(match control {
-            BandwidthControl::Pool => Quota::EMPTY,
-            BandwidthControl::HardLimits => Quota::Divided(HardLimits::new(cpus)),
+            BandwidthControl::Pool => FreeQuota::EMPTY,
+            BandwidthControl::HardLimits => FreeQuota::Divided(HardLimits::new(cpus)),
         })
     }
 
-    const fn with(quota: Quota) -> Self {
+    const fn with(quota: FreeQuota) -> Self {
         Self {
             max: CpuMax::UNLIMITED,
             epoch: 0,
             quota,
             ends: Instant::ZERO,
             state: PoolState::Stopped,
-            slack: Slack::Stopped,
+            slack: SlackState::Stopped,
             throttled: VecDeque::new(),
             stat: CpuStat {
                 nr_periods: 0,
@@ -221,9 +221,9 @@ impl Pool {
         }
         self.epoch = self.epoch.wrapping_add(1).max(1);
         match &mut self.quota {
-            Quota::Common { runtime, .. } if max.quota.is_none() => *runtime = Duration::ZERO,
-            Quota::Common { .. } => {}
-            Quota::Divided(parts) => parts.divide(max.quota.unwrap_or_default()),
+            FreeQuota::Common { runtime, .. } if max.quota.is_none() => *runtime = Duration::ZERO,
+            FreeQuota::Common { .. } => {}
+            FreeQuota::Divided(parts) => parts.divide(max.quota.unwrap_or_default()),
         }
         let scanned = self.fill(0);
         let arm = if max.quota.is_some() { self.start(now) } else { None };
@@ -234,8 +234,8 @@ impl Pool {
     pub(crate) fn clear(&mut self) {
         assert!(self.throttled.is_empty(), "a group without tasks is throttled nowhere");
         let quota = match &mut self.quota {
-            Quota::Common { .. } => Quota::EMPTY,
-            Quota::Divided(parts) => Quota::Divided(parts.forget()),
+            FreeQuota::Common { .. } => FreeQuota::EMPTY,
+            FreeQuota::Divided(parts) => FreeQuota::Divided(parts.forget()),
         };
         *self = Self { epoch: self.epoch, ..Self::with(quota) };
     }
@@ -249,7 +249,7 @@ impl Pool {
     fn fill(&mut self, periods: u64) -> u32 {
         let Some(quota) = self.max.quota else { return 0 };
         match &mut self.quota {
-            Quota::Common { runtime, filled } => {
+            FreeQuota::Common { runtime, filled } => {
                 *runtime += quota;
                 let above = filled.saturating_sub(*runtime);
                 if !above.is_zero() {
@@ -260,7 +260,7 @@ impl Pool {
                 *filled = *runtime;
                 0
             }
-            Quota::Divided(parts) => parts.refill(periods),
+            FreeQuota::Divided(parts) => parts.refill(periods),
         }
     }
 
@@ -285,33 +285,33 @@ impl Pool {
     }
 
     /// Takes quota for a CPU.
-    pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: Request) -> Taken {
+    pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: QuotaRequest) -> TakenQuota {
         if self.max.quota.is_none() {
-            return Taken { amount: want.most, arm: None, scanned: 0 };
+            return TakenQuota { amount: want.most, arm: None, scanned: 0 };
         }
         let arm = self.start(now);
         let (amount, scanned) = self.draw(cpu, want);
         if !amount.is_zero() {
             self.state = PoolState::Fresh;
         }
-        Taken { amount, arm, scanned }
+        TakenQuota { amount, arm, scanned }
     }
 
     /// Hands out quota as far as there is some; returns the amount and the number of examined CPUs.
-    fn draw(&mut self, cpu: CpuId, want: Request) -> (Duration, u32) {
+    fn draw(&mut self, cpu: CpuId, want: QuotaRequest) -> (Duration, u32) {
         match &mut self.quota {
-            Quota::Common { runtime, .. } => {
+            FreeQuota::Common { runtime, .. } => {
                 let amount = want.most.min(want.least.max(*runtime / 4)).min(*runtime);
                 *runtime -= amount;
                 (amount, 0)
             }
-            Quota::Divided(parts) => parts.take(cpu, want.most, self.max.period),
+            FreeQuota::Divided(parts) => parts.take(cpu, want.most, self.max.period),
         }
     }
 
     /// Throttles a CPU that is out of quota, unless its debt and 1 ns can be paid.
-    pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> Taken {
-        let taken = self.take(now, cpu, Request::exactly(above(remaining, 1)));
+    pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> TakenQuota {
+        let taken = self.take(now, cpu, QuotaRequest::exactly(above(remaining, 1)));
         if remaining.as_nanos() + taken.amount.as_nanos().cast_signed() <= 0 {
             debug_assert!(!self.throttled.contains(&cpu), "a CPU is throttled once");
             self.throttled.push_back(cpu);
@@ -328,10 +328,10 @@ impl Pool {
 
     /// Gives quota to a throttled CPU: its debt and 1 ns, so that it runs and asks again.
     pub(crate) fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
-        let (amount, scanned) = self.draw(cpu, Request::exactly(above(remaining, 1)));
+        let (amount, scanned) = self.draw(cpu, QuotaRequest::exactly(above(remaining, 1)));
         if remaining.as_nanos() + amount.as_nanos().cast_signed() > 0 {
             self.release(cpu, lasted);
-        } else if matches!(self.quota, Quota::Divided(_)) {
+        } else if matches!(self.quota, FreeQuota::Divided(_)) {
             // Its own part does not pay its debt; the parts of others may.
             let place = self.throttled.iter().position(|throttled| *throttled == cpu);
             self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
@@ -343,8 +343,8 @@ impl Pool {
     /// Returns the first throttled CPU if there is quota to give.
     pub(crate) fn next_to_serve(&self) -> Option<CpuId> {
         let has_some = match &self.quota {
-            Quota::Common { runtime, .. } => !runtime.is_zero(),
-            Quota::Divided(_) => true,
+            FreeQuota::Common { runtime, .. } => !runtime.is_zero(),
+            FreeQuota::Divided(_) => true,
         };
         self.throttled.front().copied().filter(|_| has_some)
     }
@@ -379,17 +379,17 @@ impl Pool {
     pub(crate) fn give_back(&mut self, now: Instant, cpu: CpuId, amount: Duration, slice: Duration) -> Option<Instant> {
         self.max.quota?;
         match &mut self.quota {
-            Quota::Common { runtime, .. } => *runtime += amount,
-            Quota::Divided(parts) => {
+            FreeQuota::Common { runtime, .. } => *runtime += amount,
+            FreeQuota::Divided(parts) => {
                 parts.settle(cpu, amount.to_signed());
                 return None;
             }
         }
         let is_worth_it = self.quota.total() > self.max.slice.unwrap_or(slice) && !self.throttled.is_empty();
-        if !is_worth_it || self.slack == Slack::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
+        if !is_worth_it || self.slack == SlackState::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
             return None;
         }
-        self.slack = Slack::Armed;
+        self.slack = SlackState::Armed;
         Some(now + SLACK_PERIOD)
     }
 
@@ -397,21 +397,21 @@ impl Pool {
     /// as there is quota.
     pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
         match &mut self.quota {
-            Quota::Common { runtime, .. } if remaining.is_negative() => {
+            FreeQuota::Common { runtime, .. } if remaining.is_negative() => {
                 *runtime = runtime.saturating_sub((-remaining).max_zero());
             }
-            Quota::Common { runtime, .. } => *runtime += remaining.max_zero(),
-            Quota::Divided(parts) => parts.settle(cpu, remaining),
+            FreeQuota::Common { runtime, .. } => *runtime += remaining.max_zero(),
+            FreeQuota::Divided(parts) => parts.settle(cpu, remaining),
         }
     }
 
     /// Handles the slack timer: returns the first throttled CPU, and how many there are, if they
     /// are to be served.
     pub(crate) fn serve_slack(&mut self, now: Instant, slice: Duration) -> Option<(CpuId, u32)> {
-        if self.slack == Slack::Stopped {
+        if self.slack == SlackState::Stopped {
             return None;
         }
-        self.slack = Slack::Stopped;
+        self.slack = SlackState::Stopped;
         if self.max.quota.is_none()
             || self.ends_within(now, ENDS_SOON)
             || self.quota.total() <= self.max.slice.unwrap_or(slice)
@@ -455,13 +455,16 @@ mod tests {
     #[test]
     fn the_timer_stops_after_an_idle_period_and_keeps_its_grid() {
         let mut pool = pool(20, 0);
-        assert_eq!(pool.take(at(40), CPU, Request::exactly(MS * 5)), Taken { amount: MS * 5, arm: None, scanned: 0 });
+        assert_eq!(
+            pool.take(at(40), CPU, QuotaRequest::exactly(MS * 5)),
+            TakenQuota { amount: MS * 5, arm: None, scanned: 0 }
+        );
         assert_eq!(pool.refresh(at(100)).and_then(|refreshed| refreshed.arm), Some(at(200)));
         assert_eq!(pool.refresh(at(200)).and_then(|refreshed| refreshed.arm), None);
         assert_eq!(pool.refresh(at(300)), None, "it does not run");
         assert_eq!(
-            pool.take(at(725), CPU, Request::exactly(MS * 5)),
-            Taken { amount: MS * 5, arm: Some(at(800)), scanned: 0 }
+            pool.take(at(725), CPU, QuotaRequest::exactly(MS * 5)),
+            TakenQuota { amount: MS * 5, arm: Some(at(800)), scanned: 0 }
         );
         assert_eq!(pool.stat.nr_periods, 2);
     }
@@ -481,11 +484,11 @@ mod tests {
     fn a_burst_is_saved_up_and_counted() {
         let mut pool = pool(20, 30);
         for end in [100, 200, 300] {
-            pool.take(at(end - 10), CPU, Request::exactly(MS));
+            pool.take(at(end - 10), CPU, QuotaRequest::exactly(MS));
             pool.refresh(at(end));
         }
         assert_eq!(pool.quota.total(), MS * 50);
-        assert_eq!(pool.take(at(310), CPU, Request::exactly(MS * 60)).amount, MS * 50);
+        assert_eq!(pool.take(at(310), CPU, QuotaRequest::exactly(MS * 60)).amount, MS * 50);
         let refreshed = pool.refresh(at(400)).expect("it runs");
         assert_eq!(refreshed.runtime, MS * 20);
         assert_eq!((pool.stat.nr_bursts, pool.stat.burst), (1, MS * 30));
@@ -494,7 +497,7 @@ mod tests {
     #[test]
     fn little_is_left_to_others_too() {
         let mut pool = pool(20, 0);
-        let stepped = Request { most: MS * 5, least: MS };
+        let stepped = QuotaRequest { most: MS * 5, least: MS };
         let taken: Vec<u64> = (0..30).map(|_| pool.take(at(40), CPU, stepped).amount.as_nanos() / 10_000).collect();
         assert_eq!(taken[..6], [500, 375, 281, 210, 158, 118]);
         assert_eq!(taken[6..12], [100, 100, 100, 55, 0, 0], "what is owed and 1 ms is given while there is some");
@@ -503,7 +506,7 @@ mod tests {
     #[test]
     fn a_throttled_cpu_gets_its_debt_and_one_nanosecond() {
         let mut pool = pool(20, 0);
-        pool.take(at(40), CPU, Request::exactly(MS * 20));
+        pool.take(at(40), CPU, QuotaRequest::exactly(MS * 20));
         let debt = SignedDuration::from_nanos(-3_000_000);
         assert_eq!(pool.throttle(at(44), CpuId(1), debt).amount, Duration::ZERO);
         assert_eq!(pool.throttle(at(44), CpuId(0), debt).amount, Duration::ZERO);
@@ -519,7 +522,7 @@ mod tests {
     #[test]
     fn slack_is_handed_out_unless_the_period_ends_soon() {
         let mut pool = pool(20, 0);
-        pool.take(at(40), CPU, Request::exactly(MS * 20));
+        pool.take(at(40), CPU, QuotaRequest::exactly(MS * 20));
         pool.throttle(at(44), CpuId(1), SignedDuration::from_nanos(0));
         assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), None, "not more than a slice");
         assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), Some(at(55)));
@@ -535,7 +538,7 @@ mod tests {
     fn a_period_that_ends_in_two_milliseconds_does_not_end_soon() {
         let served = |now| {
             let mut pool = pool(20, 0);
-            pool.take(at(40), CPU, Request::exactly(MS * 20));
+            pool.take(at(40), CPU, QuotaRequest::exactly(MS * 20));
             pool.throttle(at(44), CpuId(1), SignedDuration::from_nanos(0));
             pool.give_back(at(50), CPU, MS * 4, MS * 5);
             assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), Some(at(55)));

@@ -72,20 +72,20 @@ snapshot_of!(Process: { cpu threads next_scan epoch running on });
 
 /// What is known of a task.
 #[derive(Debug, Default)]
-struct Row {
+struct TaskMembership {
     /// One more than its process; 0 if it is alone in one.
     process: AtomicU32,
     /// One more than the number of the cache that it prefers; 0 if none.
     prefers: AtomicU32,
 }
 
-snapshot_of!(Row: { process prefers });
+snapshot_of!(TaskMembership: { process prefers });
 
 /// The processes, and where their tasks would rather be.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     rows: Box<[Process]>,
-    tasks: Vec<Row>,
+    tasks: Vec<TaskMembership>,
     /// The run time of all fair tasks on each CPU.
     pub(crate) cpus: Box<[Recent]>,
     /// Per CPU and cache, the fair tasks queued there that prefer the cache (`sd->llc_counts`).
@@ -131,7 +131,7 @@ impl Processes {
     pub(crate) fn reserve(&mut self, tasks: usize) {
         if !self.rows.is_empty() {
             let have = self.tasks.len();
-            self.tasks.extend((have..tasks).map(|_| Row::default()));
+            self.tasks.extend((have..tasks).map(|_| TaskMembership::default()));
         }
     }
 

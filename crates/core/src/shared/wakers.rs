@@ -7,10 +7,10 @@ use zerolag_model::TaskId;
 
 /// The wakees of every task.
 #[derive(Debug, Default)]
-pub(crate) struct Wakers(pub(crate) Vec<Row>);
+pub(crate) struct Wakers(pub(crate) Vec<TaskWakees>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Row {
+pub(crate) struct TaskWakees {
     /// In the low half one more than the id of the task woken last, in the high half the number of
     /// flips.
     pub(crate) last: AtomicU64,
@@ -18,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) halved: AtomicU64,
 }
 
-snapshot_of!(Row: { last halved });
+snapshot_of!(TaskWakees: { last halved });
 
 impl Snapshot for Wakers {
     fn snapshot(&self) -> Self {
@@ -29,7 +29,7 @@ impl Snapshot for Wakers {
 impl Wakers {
     pub(crate) fn reserve(&mut self, tasks: usize) {
         let have = self.0.len();
-        self.0.extend((have..tasks).map(|_| Row::default()));
+        self.0.extend((have..tasks).map(|_| TaskWakees::default()));
     }
 
     /// Clears the wakee of a new task, which can have the id of an earlier one.

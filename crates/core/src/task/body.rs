@@ -46,8 +46,9 @@ pub struct TaskSpec {
 
 /// The body of a task. Only the scheduler accesses its fields.
 ///
-/// They are in the order of their use. The first 64 bytes are what a balancer asks of the many
-/// tasks that it looks at and does not move, and what the choice of a CPU asks of a woken one.
+/// Fields that are read together are neighbours. A balancer examines many tasks and moves few of
+/// them: it reads only the first cache line (64 bytes) of the others. The search for a CPU for a
+/// woken task reads the same line.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Task {

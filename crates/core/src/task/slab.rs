@@ -6,7 +6,7 @@
 //! grows when more tasks are queued than ever before, and never shrinks.
 
 use crate::entity::dl;
-use crate::entity::rt::Link;
+use crate::entity::rt::PrioQueueLink;
 use crate::task::body::Task;
 use crate::words::ids::Slot;
 use alloc::boxed::Box;
@@ -17,16 +17,16 @@ use core::ops::{Index, IndexMut};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
     /// Its links in the lists of real-time tasks ([`crate::entity::rt`]).
-    pub(crate) links: [Link; 2],
+    pub(crate) links: [PrioQueueLink; 2],
     /// Its positions in the heaps of deadline tasks ([`crate::entity::dl`]).
     pub(crate) places: [Option<u32>; dl::PLACES],
 }
 
 impl Seat {
-    const FREE: Self = Self { links: [Link::Out; 2], places: [None; dl::PLACES] };
+    const FREE: Self = Self { links: [PrioQueueLink::Out; 2], places: [None; dl::PLACES] };
 
     const fn is_free(&self) -> bool {
-        matches!((&self.links, &self.places), ([Link::Out, Link::Out], [None, None]))
+        matches!((&self.links, &self.places), ([PrioQueueLink::Out, PrioQueueLink::Out], [None, None]))
     }
 }
 

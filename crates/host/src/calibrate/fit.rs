@@ -1,7 +1,7 @@
 //! Fitting the entries of a profile, each on one measurement.
 
 use super::picks::middle;
-use super::{CalibrateError, Entry, FITTED, Probe, median};
+use super::{CalibrateError, CostEntry, FITTED, Probe, median};
 use zerolag_linux::calibrate::{Direct, Locks};
 use zerolag_linux::figures::quantile;
 use zerolag_linux::probe::Woken;
@@ -83,24 +83,24 @@ impl Fit {
 
     /// Marks a state as polling if most wakeups of CPUs in it sent no interrupt.
     pub(super) fn see_polling(&mut self, probe: &Probe, measured: &Woken) {
-        if let (Some(Entry::IdleIpi(state)), Some(ipis)) = (probe.fits, measured.ipis) {
+        if let (Some(CostEntry::IdleIpi(state)), Some(ipis)) = (probe.fits, measured.ipis) {
             self.costs.idle_states[state].polling = ipis * 2 < measured.wakeups;
         }
     }
 
     /// Returns whether an entry exists to be fitted.
-    pub(super) fn has(&self, entry: Entry) -> bool {
+    pub(super) fn has(&self, entry: CostEntry) -> bool {
         match entry {
-            Entry::ContextSwitch
-            | Entry::WaitingCall
-            | Entry::PipeIo
-            | Entry::TimerLate
-            | Entry::IpiLatency
-            | Entry::IdleIpi(1..) => true,
-            Entry::IdleIpi(0) => !self.is_first_as_second,
-            Entry::IdleExit(state) => !self.sees_at_once(state),
+            CostEntry::ContextSwitch
+            | CostEntry::WaitingCall
+            | CostEntry::PipeIo
+            | CostEntry::TimerLate
+            | CostEntry::IpiLatency
+            | CostEntry::IdleIpi(1..) => true,
+            CostEntry::IdleIpi(0) => !self.is_first_as_second,
+            CostEntry::IdleExit(state) => !self.sees_at_once(state),
             // Where blocked tasks leave the queue, no task is woken on it.
-            Entry::QueuedWakeup => self.kernel.settings().delay_dequeue,
+            CostEntry::QueuedWakeup => self.kernel.settings().delay_dequeue,
         }
     }
 
@@ -127,7 +127,7 @@ impl Fit {
         }
         // Two threads that answer each other at once meet a CPU that does not idle yet, or one that
         // does: in between there is nothing to be fitted. It is the same CPU in the next state.
-        if let Some((probe, host)) = medians.into_iter().find(|(probe, _)| probe.fits == Some(Entry::IdleIpi(0)))
+        if let Some((probe, host)) = medians.into_iter().find(|(probe, _)| probe.fits == Some(CostEntry::IdleIpi(0)))
             && self.simulate(probe)?.as_nanos().abs_diff(host.as_nanos()) > host.as_nanos() / 4
         {
             self.costs.idle_states[0].ipi_latency = self.costs.idle_states[1].ipi_latency;
@@ -143,28 +143,28 @@ impl Fit {
             return Ok(());
         };
         let simulated = self.simulate(probe)?;
-        let at_once = matches!(entry, Entry::IdleIpi(state) if self.sees_at_once(state));
+        let at_once = matches!(entry, CostEntry::IdleIpi(state) if self.sees_at_once(state));
         let moved = |value: Duration| (value + host).saturating_sub(simulated);
         let costs = &mut self.costs;
         match entry {
-            Entry::ContextSwitch => costs.context_switch = moved(costs.context_switch),
+            CostEntry::ContextSwitch => costs.context_switch = moved(costs.context_switch),
             // Two calls in each handover. Where these seem to take less than nothing, the wakeup is
             // cheaper than it was measured: what interrupts a computation finds colder caches.
-            Entry::WaitingCall => {
+            CostEntry::WaitingCall => {
                 let calls = costs.waiting_call * 2 + host;
                 let wakeup = costs.wakeup_local.saturating_sub(simulated.saturating_sub(calls));
                 set_wakeup(costs, wakeup);
                 costs.waiting_call = calls.saturating_sub(simulated) / 2;
             }
-            Entry::PipeIo => costs.pipe_io = moved(costs.pipe_io * 2) / 2,
-            Entry::QueuedWakeup => costs.queued_wakeup = moved(costs.queued_wakeup),
-            Entry::TimerLate => costs.timer_late = Sketch::constant(moved(costs.timer_late.at(0))),
-            Entry::IpiLatency => costs.ipi_latency = at_distances(moved(costs.ipi_latency.llc)),
-            Entry::IdleExit(state) => costs.idle_states[state].exit = moved(costs.idle_states[state].exit),
-            Entry::IdleIpi(state) if at_once => {
+            CostEntry::PipeIo => costs.pipe_io = moved(costs.pipe_io * 2) / 2,
+            CostEntry::QueuedWakeup => costs.queued_wakeup = moved(costs.queued_wakeup),
+            CostEntry::TimerLate => costs.timer_late = Sketch::constant(moved(costs.timer_late.at(0))),
+            CostEntry::IpiLatency => costs.ipi_latency = at_distances(moved(costs.ipi_latency.llc)),
+            CostEntry::IdleExit(state) => costs.idle_states[state].exit = moved(costs.idle_states[state].exit),
+            CostEntry::IdleIpi(state) if at_once => {
                 costs.idle_states[state].exit = moved(costs.idle_states[state].exit);
             }
-            Entry::IdleIpi(state) => {
+            CostEntry::IdleIpi(state) => {
                 let now = costs.idle_states[state].ipi_latency.unwrap_or(costs.ipi_latency);
                 costs.idle_states[state].ipi_latency = Some(at_distances(moved(now.llc)));
             }

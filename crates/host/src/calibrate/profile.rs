@@ -1,6 +1,6 @@
 //! The file of a calibrated profile: each entry with its origin.
 
-use crate::calibrate::{Calibration, Entry, LATENESS_PERIOD, median, picks, spread, standstill, threads};
+use crate::calibrate::{Calibration, CostEntry, LATENESS_PERIOD, median, picks, spread, standstill, threads};
 use zerolag_linux::calibrate::Direct;
 use zerolag_linux::figures::quantile;
 use zerolag_model::Duration;
@@ -9,6 +9,7 @@ use zerolag_sim::costs::ByDistance;
 impl Calibration {
     /// Returns the profile as the TOML that `--costs` reads, with the origin of each entry.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "one row per entry of the profile")]
     pub fn to_toml(&self) -> String {
         let costs = &self.costs;
         let fitted = |key: &str| self.compared.iter().find(|compared| compared.fitted.as_deref() == Some(key));
@@ -89,7 +90,7 @@ impl Calibration {
             "\n# how long a CPU has idled at least, and what it then takes to bring it back\nidle_states = [\n",
         );
         for (at, state) in costs.idle_states.iter().enumerate() {
-            for entry in [Entry::IdleExit(at), Entry::IdleIpi(at)].map(Entry::key) {
+            for entry in [CostEntry::IdleExit(at), CostEntry::IdleIpi(at)].map(CostEntry::key) {
                 text.push_str(
                     &fitted(&entry).map_or_else(String::new, |_| format!("    # {entry}: {}\n", origin(&entry))),
                 );

@@ -2,11 +2,11 @@
 
 use super::dice::Dice;
 use super::draft::{Block, Draft};
-use super::draw::{World, limit, some_cpus};
+use super::draw::{MachineDraw, limit, some_cpus};
 use super::tasks::{paths, policy};
 
 /// Adds changes of tasks, groups, CPUs, limits and servers.
-pub(super) fn changes(dice: &mut Dice, world: &World, tasks: &[(String, bool)], draft: &mut Draft) {
+pub(super) fn changes(dice: &mut Dice, world: &MachineDraw, tasks: &[(String, bool)], draft: &mut Draft) {
     for _ in 0..dice.of(0, 6) {
         let mut block = Block::new("[[change]]");
         block.line(format!("at = \"{}us\"", instant(dice, world)));
@@ -37,7 +37,7 @@ pub(super) fn changes(dice: &mut Dice, world: &World, tasks: &[(String, bool)], 
 }
 
 /// Returns a time in microseconds: any, or at or next to a tick or the end of a group's period.
-fn instant(dice: &mut Dice, world: &World) -> u64 {
+fn instant(dice: &mut Dice, world: &MachineDraw) -> u64 {
     let any = dice.of(1, world.length);
     let grid = match dice.of(0, 3) {
         0 => world.tick,
@@ -47,11 +47,11 @@ fn instant(dice: &mut Dice, world: &World) -> u64 {
     (any / grid * grid).max(1) + dice.of(0, 2)
 }
 
-fn task(dice: &mut Dice, world: &World, tasks: &[(String, bool)], block: &mut Block) {
+fn task(dice: &mut Dice, world: &MachineDraw, tasks: &[(String, bool)], block: &mut Block) {
     let (name, is_deadline) = &tasks[dice.of(0, tasks.len() as u64 - 1) as usize];
     block.line(format!("task = \"{name}\""));
     match dice.of(0, 5) {
-        0 | 1 => block.lines.extend(policy(dice).into_iter().map(super::draft::Line::Text)),
+        0 | 1 => block.lines.extend(policy(dice).into_iter().map(super::draft::ScenarioLine::Text)),
         2 if !world.groups.is_empty() => {
             block.line(format!("group = \"{}\"", dice.pick(&paths(world))));
         }
@@ -67,7 +67,7 @@ fn task(dice: &mut Dice, world: &World, tasks: &[(String, bool)], block: &mut Bl
     }
 }
 
-fn group(dice: &mut Dice, world: &World, block: &mut Block) {
+fn group(dice: &mut Dice, world: &MachineDraw, block: &mut Block) {
     let (path, period) = &world.groups[dice.of(0, world.groups.len() as u64 - 1) as usize];
     block.line(format!("group = \"{path}\""));
     if dice.once_in(4) && !world.idle_groups.contains(path) {
@@ -81,7 +81,7 @@ fn group(dice: &mut Dice, world: &World, block: &mut Block) {
 }
 
 /// One CPU goes offline, and comes back or not; perhaps another one does, too.
-fn hotplug(dice: &mut Dice, world: &World, draft: &mut Draft) {
+fn hotplug(dice: &mut Dice, world: &MachineDraw, draft: &mut Draft) {
     let mut times: Vec<u64> = (0..dice.of(1, 4)).map(|_| instant(dice, world)).collect();
     times.sort_unstable();
     times.dedup();

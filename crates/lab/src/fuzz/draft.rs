@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A line of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Line {
+pub(super) enum ScenarioLine {
     /// `key = value`, as it is written.
     Text(String),
     /// `key = [item, item]`: the items can be taken away one by one.
@@ -17,7 +17,7 @@ pub(super) enum Line {
 pub(super) struct Block {
     /// `[task.a]`; empty for the top level.
     pub(super) head: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ScenarioLine>,
 }
 
 impl Block {
@@ -26,30 +26,30 @@ impl Block {
     }
 
     pub(super) fn line(&mut self, text: impl Into<String>) -> &mut Self {
-        self.lines.push(Line::Text(text.into()));
+        self.lines.push(ScenarioLine::Text(text.into()));
         self
     }
 
     /// Returns the value of a line `key = value`.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.lines.iter().find_map(|line| match line {
-            Line::Text(text) => text.strip_prefix(key)?.strip_prefix(" = "),
-            Line::List(..) => None,
+            ScenarioLine::Text(text) => text.strip_prefix(key)?.strip_prefix(" = "),
+            ScenarioLine::List(..) => None,
         })
     }
 
     /// Replaces the value of a line, or adds the line.
     pub(super) fn set(&mut self, key: &str, value: &str) {
         let text = format!("{key} = {value}");
-        let is_it = |line: &&mut Line| matches!(line, Line::Text(text) if text.starts_with(&format!("{key} = ")));
+        let is_it = |line: &&mut ScenarioLine| matches!(line, ScenarioLine::Text(text) if text.starts_with(&format!("{key} = ")));
         match self.lines.iter_mut().find(is_it) {
-            Some(line) => *line = Line::Text(text),
-            None => self.lines.push(Line::Text(text)),
+            Some(line) => *line = ScenarioLine::Text(text),
+            None => self.lines.push(ScenarioLine::Text(text)),
         }
     }
 
     pub(super) fn list(&mut self, key: &'static str, items: Vec<String>) -> &mut Self {
-        self.lines.push(Line::List(key, items));
+        self.lines.push(ScenarioLine::List(key, items));
         self
     }
 }
@@ -67,8 +67,8 @@ impl Draft {
     pub(super) fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
         for line in self.blocks.iter_mut().flat_map(|block| &mut block.lines) {
             match line {
-                Line::Text(text) => change(text),
-                Line::List(_, items) => items.iter_mut().for_each(&mut *change),
+                ScenarioLine::Text(text) => change(text),
+                ScenarioLine::List(_, items) => items.iter_mut().for_each(&mut *change),
             }
         }
     }
@@ -82,8 +82,8 @@ impl fmt::Display for Draft {
             }
             for line in &block.lines {
                 match line {
-                    Line::Text(text) => writeln!(f, "{text}")?,
-                    Line::List(key, items) => writeln!(f, "{key} = [{}]", items.join(", "))?,
+                    ScenarioLine::Text(text) => writeln!(f, "{text}")?,
+                    ScenarioLine::List(key, items) => writeln!(f, "{key} = [{}]", items.join(", "))?,
                 }
             }
         }

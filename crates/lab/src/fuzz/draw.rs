@@ -4,14 +4,14 @@
 use super::aim::aim;
 use super::changes::changes;
 use super::dice::Dice;
-use super::draft::{Block, Draft, Line};
+use super::draft::{Block, Draft, ScenarioLine};
 use super::tasks::{interrupts, services, tasks};
 use super::twin::Twin;
 use zerolag_model::KernelVersion;
 
 /// What tasks and changes of a scenario can refer to.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct MachineDraw {
     pub(super) nr_cpus: u64,
     /// Length of a run in microseconds.
     pub(super) length: u64,
@@ -49,7 +49,7 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     let mut disk = Block::new("[disk.sda]");
     disk.line(format!("latency = \"{}us\"", dice.pick(&[80, 900, 5_000])));
     draft.blocks.extend([top, machine, settings(dice, hz, nr_cpus), disk]);
-    let mut world = World {
+    let mut world = MachineDraw {
         nr_cpus,
         length,
         tick: 1_000_000 / hz,
@@ -104,7 +104,7 @@ fn readers(dice: &mut Dice, draft: &mut Draft) {
             continue;
         }
         for line in &mut block.lines {
-            if let Line::List("steps", steps) = line
+            if let ScenarioLine::List("steps", steps) = line
                 && !dice.once_in(3)
             {
                 let step = match dice.of(0, 2) {
@@ -258,7 +258,7 @@ fn processes(dice: &mut Dice, draft: &mut Draft) {
             }
         }
         if (block.head.starts_with("[task.") || block.head.starts_with("[service.")) && !dice.once_in(3) {
-            block.lines.insert(0, Line::Text(format!("process = \"shared{}\"", dice.of(0, 1))));
+            block.lines.insert(0, ScenarioLine::Text(format!("process = \"shared{}\"", dice.of(0, 1))));
         }
     }
 }
@@ -294,7 +294,7 @@ fn settings(dice: &mut Dice, hz: u64, nr_cpus: u64) -> Block {
     block
 }
 
-fn groups(dice: &mut Dice, world: &mut World, draft: &mut Draft) {
+fn groups(dice: &mut Dice, world: &mut MachineDraw, draft: &mut Draft) {
     for index in 0..dice.of(0, 3) {
         let nested = index > 0 && dice.once_in(2);
         let path = if nested { format!("{}/g{index}", world.groups[0].0) } else { format!("/g{index}") };
@@ -328,7 +328,7 @@ pub(super) fn limit(dice: &mut Dice, period: u64) -> u64 {
     (period * percent / 100).max(1_000)
 }
 
-fn cpusets(dice: &mut Dice, world: &mut World, draft: &mut Draft) {
+fn cpusets(dice: &mut Dice, world: &mut MachineDraw, draft: &mut Draft) {
     if world.nr_cpus < 4 || world.has_hotplug || world.has_deadlines || !dice.once_in(5) {
         return;
     }
@@ -346,7 +346,7 @@ fn cpusets(dice: &mut Dice, world: &mut World, draft: &mut Draft) {
 }
 
 /// Returns a list of CPUs.
-pub(super) fn some_cpus(dice: &mut Dice, world: &World) -> String {
+pub(super) fn some_cpus(dice: &mut Dice, world: &MachineDraw) -> String {
     let first = if world.has_hotplug { 0 } else { dice.of(0, world.nr_cpus - 1) };
     format!("{first}-{}", dice.of(first, world.nr_cpus - 1))
 }

@@ -143,9 +143,9 @@ fn run(text: &str) -> Result<Judged, Judged> {
     let plan = Plan::new(scenario).map_err(refused)?;
     let traced = |checks, split: Option<Instant>| {
         let meta = plan.meta();
-        let checker = matches!(checks, Checks::On).then(|| Checker::new(&meta, &Options::default()));
+        let checker = matches!(checks, MonitorsOn::On).then(|| Checker::new(&meta, &Options::default()));
         let writer = TraceWriter::new(Hash::default(), &meta).map_err(refused)?;
-        let mut watch = Watch { writer, checker };
+        let mut watch = RunWatch { writer, checker };
         let mut machine = plan.build(Tracing::On).map_err(refused)?;
         if let Some(at) = split {
             machine.run_until(at, &mut watch);
@@ -170,7 +170,7 @@ fn run(text: &str) -> Result<Judged, Judged> {
         let is_whole = outcome.why.is_ok();
         Ok::<_, Judged>((hash, report, outcome, is_whole))
     };
-    let (first, report, outcome, is_whole) = traced(Checks::On, None)?;
+    let (first, report, outcome, is_whole) = traced(MonitorsOn::On, None)?;
     let stats = outcome.stats;
     let report = report.expect("it was asked for");
     if report.faults().is_none()
@@ -180,7 +180,7 @@ fn run(text: &str) -> Result<Judged, Judged> {
     }
     // Any time is as good as any other; this one is another in each scenario.
     let split = is_whole.then(|| Instant::from_nanos(first % outcome.end.as_nanos().max(1)));
-    if traced(Checks::Off, split)?.0 != first {
+    if traced(MonitorsOn::Off, split)?.0 != first {
         return Ok(Judged::Wrong(Finding::NotTheSame));
     }
     if !is_whole {
@@ -204,18 +204,18 @@ fn below(most: u64, stats: &Stats) -> ControlFlow<()> {
 }
 
 /// Whether the monitors see a run.
-enum Checks {
+enum MonitorsOn {
     On,
     Off,
 }
 
 /// Writes a trace into a hash, and shows it to the monitors.
-struct Watch {
+struct RunWatch {
     writer: TraceWriter<Hash>,
     checker: Option<Checker>,
 }
 
-impl Sink for Watch {
+impl Sink for RunWatch {
     fn record(&mut self, record: &Record) {
         self.writer.push(record).expect("invariant: a hash takes every byte");
         if let Some(checker) = &mut self.checker {

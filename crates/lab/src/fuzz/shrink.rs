@@ -1,6 +1,6 @@
 //! [`shrink`](fn@shrink): takes away what a finding does not need.
 
-use super::draft::{Draft, Line};
+use super::draft::{Draft, ScenarioLine};
 
 /// Returns a smaller draft for which `is_same` still holds: no table, line or step of it can be
 /// taken away. `is_same` is called at most `tries` times.
@@ -43,10 +43,10 @@ pub fn shrink(draft: &Draft, tries: u32, mut is_same: impl FnMut(&Draft) -> bool
                 if attempt(&mut best, smaller, &mut left) {
                     continue;
                 }
-                let Line::List(_, items) = &best.blocks[block].lines[line] else { continue };
+                let ScenarioLine::List(_, items) = &best.blocks[block].lines[line] else { continue };
                 for item in (0..items.len()).rev() {
                     let mut smaller = best.clone();
-                    let Line::List(_, items) = &mut smaller.blocks[block].lines[line] else { continue };
+                    let ScenarioLine::List(_, items) = &mut smaller.blocks[block].lines[line] else { continue };
                     items.remove(item);
                     attempt(&mut best, smaller, &mut left);
                 }

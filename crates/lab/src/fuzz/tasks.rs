@@ -1,11 +1,11 @@
 //! The tasks and services of a scenario, and the interrupts beside them.
 
 use super::dice::Dice;
-use super::draft::{Block, Draft, Line};
-use super::draw::{World, some_cpus};
+use super::draft::{Block, Draft, ScenarioLine};
+use super::draw::{MachineDraw, some_cpus};
 
 /// Adds the tasks; returns their names, and whether each is a deadline task.
-pub(super) fn tasks(dice: &mut Dice, world: &World, draft: &mut Draft) -> Vec<(String, bool)> {
+pub(super) fn tasks(dice: &mut Dice, world: &MachineDraw, draft: &mut Draft) -> Vec<(String, bool)> {
     let mut names = Vec::new();
     let mut partners = 0;
     // In thousandths of a CPU.
@@ -17,7 +17,7 @@ pub(super) fn tasks(dice: &mut Dice, world: &World, draft: &mut Draft) -> Vec<(S
         if is_deadline {
             free = free.saturating_sub(deadline(dice, &mut block));
         } else {
-            block.lines.extend(policy(dice).into_iter().map(Line::Text));
+            block.lines.extend(policy(dice).into_iter().map(ScenarioLine::Text));
             if dice.once_in(3) {
                 block.line(format!("cpus = \"{}\"", some_cpus(dice, world)));
             }
@@ -43,11 +43,11 @@ pub(super) fn tasks(dice: &mut Dice, world: &World, draft: &mut Draft) -> Vec<(S
 }
 
 /// Returns the paths of the groups.
-pub(super) fn paths(world: &World) -> Vec<&str> {
+pub(super) fn paths(world: &MachineDraw) -> Vec<&str> {
     world.groups.iter().map(|(path, _)| path.as_str()).collect()
 }
 
-fn instances(dice: &mut Dice, world: &World) -> u64 {
+fn instances(dice: &mut Dice, world: &MachineDraw) -> u64 {
     match dice.of(0, 5) {
         0..=2 => 1,
         3 | 4 => dice.of(2, 4),
@@ -101,7 +101,7 @@ fn with_partner(draft: &mut Draft, number: u64, dice: &mut Dice, task: &mut Bloc
             // Each thread forks a bounded number of children, which end.
             task.line(format!("loop = {}", dice.of(1, 8)));
             partner.line("instances = 0").line("loop = 1");
-            partner.lines.extend(policy(dice).into_iter().map(Line::Text));
+            partner.lines.extend(policy(dice).into_iter().map(ScenarioLine::Text));
             (vec![run.clone(), sleep], vec![run, format!("{{ fork = \"{name}\" }}")])
         }
         kind => {
@@ -118,7 +118,7 @@ fn with_partner(draft: &mut Draft, number: u64, dice: &mut Dice, task: &mut Bloc
 
 /// Returns the steps of a task. Time passes in each; locks are taken in one order, so that no tasks
 /// wait in a circle.
-fn steps(dice: &mut Dice, world: &World) -> Vec<String> {
+fn steps(dice: &mut Dice, world: &MachineDraw) -> Vec<String> {
     let mut steps = vec![format!("{{ run = \"{}us\" }}", dice.pick(&[3, 50, 119, 700, 2_213, 9_000]))];
     for _ in 0..dice.of(0, 4) {
         steps.push(step(dice));
@@ -172,7 +172,7 @@ fn step(dice: &mut Dice) -> String {
 }
 
 /// Adds the service, if there is one.
-pub(super) fn services(dice: &mut Dice, world: &World, draft: &mut Draft) {
+pub(super) fn services(dice: &mut Dice, world: &MachineDraw, draft: &mut Draft) {
     if !world.has_service {
         return;
     }

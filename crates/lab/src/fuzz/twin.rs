@@ -15,7 +15,7 @@
 //! since 7.3, the weights of groups grow with the CPUs, so both of the `Cpus` pair have
 //! `tunable_scaling = none` and `cgroup_mode = smp`.
 
-use super::draft::{Block, Draft, Line};
+use super::draft::{Block, Draft, ScenarioLine};
 use super::judge::{Finding, Hash, enough};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -207,7 +207,7 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             let more = format!("isolcpus = \"{cpus}-{}\"", cpus + 1);
             other.blocks.iter_mut().find(|block| block.head == "[settings]")?.line(more);
             let machine = other.blocks.iter_mut().find(|block| block.head == "[machine]")?;
-            let is_even = machine.lines.iter().all(|line| matches!(line, Line::Text(_)));
+            let is_even = machine.lines.iter().all(|line| matches!(line, ScenarioLine::Text(_)));
             machine.set("cpus", &(cpus + 2).to_string());
             (is_plain && is_free && is_even).then_some((one, other))
         }
@@ -227,8 +227,8 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
 }
 
 /// Returns whether a step of a list sends a request.
-fn sends(line: &Line) -> bool {
-    let Line::List("steps", steps) = line else { return false };
+fn sends(line: &ScenarioLine) -> bool {
+    let ScenarioLine::List("steps", steps) = line else { return false };
     steps.iter().any(|step| step.starts_with("{ call = ") || step.starts_with("{ send = "))
 }
 
@@ -250,8 +250,8 @@ fn rename(block: &mut Block, names: &[String]) {
         block.set("task", &format!("\"{name}\""));
     }
     for step in block.lines.iter_mut().flat_map(|line| match line {
-        Line::List("steps", steps) => &mut steps[..],
-        Line::Text(_) | Line::List(..) => &mut [],
+        ScenarioLine::List("steps", steps) => &mut steps[..],
+        ScenarioLine::Text(_) | ScenarioLine::List(..) => &mut [],
     }) {
         for begin in ["{ resume = \"", "{ fork = \""] {
             let name = step.strip_prefix(begin).and_then(|rest| rest.split('"').next());
@@ -313,7 +313,7 @@ mod tests {
         rename(&mut block, &names);
         assert_eq!(block.head, "[task.b]");
         let renamed = ["{ resume = \"a\" }", "{ run = \"1ms\" }", "{ fork = \"b\" }"].map(str::to_owned).to_vec();
-        assert_eq!(block.lines, [Line::List("steps", renamed)]);
+        assert_eq!(block.lines, [ScenarioLine::List("steps", renamed)]);
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub struct ReadTimes {
 
 /// The results of a row: a run per seed.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct SeedResults {
     /// The row.
     pub case: Case,
     /// By seed.
@@ -118,7 +118,7 @@ pub struct Row {
 #[derive(Clone, Debug)]
 pub struct Results {
     /// All rows: first the modes, then the changes.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SeedResults>,
 }
 
 /// Mean and deviation (of a sample) in milliseconds.
@@ -174,7 +174,7 @@ impl Inversion2012 {
         }
         done.sort_by_key(|(index, _)| *index);
         let mut runs = done.into_iter().map(|(_, times)| times);
-        let rows = cases.into_iter().map(|case| Row {
+        let rows = cases.into_iter().map(|case| SeedResults {
             case,
             runs: runs.by_ref().take(usize::try_from(self.seeds).unwrap_or(usize::MAX)).collect(),
         });
@@ -238,7 +238,7 @@ impl Case {
     pub fn run(&self, seed: u64) -> ReadTimes {
         let mut machine = self.plan(seed).build(Tracing::On).expect("invariant: the scenario fits its machine");
         let done = Cell::new(0_u32);
-        let mut watch = Watch { times: ReadTimes::default(), limited: None, free: None, done: &done };
+        let mut watch = PageLockWatch { times: ReadTimes::default(), limited: None, free: None, done: &done };
         machine.run_with(
             &mut watch,
             |_, _| {
@@ -296,14 +296,14 @@ fn idle_states(name: &str) -> Vec<IdleState> {
 }
 
 /// Records the end of each reader.
-struct Watch<'c> {
+struct PageLockWatch<'c> {
     times: ReadTimes,
     limited: Option<zerolag_model::TaskId>,
     free: Option<zerolag_model::TaskId>,
     done: &'c Cell<u32>,
 }
 
-impl Sink for Watch<'_> {
+impl Sink for PageLockWatch<'_> {
     fn record(&mut self, record: &Record) {
         match &record.event {
             TraceEvent::TaskNew { task, name, .. } if &**name == "limited-0" => self.limited = Some(*task),
@@ -323,7 +323,7 @@ impl Sink for Watch<'_> {
     }
 }
 
-impl Row {
+impl SeedResults {
     /// Returns mean and deviation of the read times of one reader; `None` if a run had not finished
     /// at the limit.
     #[must_use]
@@ -406,7 +406,7 @@ struct InversionRun {
 impl Results {
     /// Returns the row of a throttling mode under a preemption model.
     #[must_use]
-    pub fn of(&self, throttle: Throttle, preempt: Preempt) -> Option<&Row> {
+    pub fn of(&self, throttle: Throttle, preempt: Preempt) -> Option<&SeedResults> {
         let wanted = Case { throttle, preempt, change: None };
         self.rows.iter().find(|row| row.case == wanted)
     }
@@ -449,8 +449,8 @@ impl Results {
     /// Returns plots of both readers' times: by throttling mode and preemption model.
     #[must_use]
     pub fn plots(&self) -> Vec<Plot> {
-        let is_mode = |row: &&Row| row.case.change.is_none_or(|(key, _)| key == "proxy_exec");
-        let rows: Vec<&Row> = self.rows.iter().filter(is_mode).collect();
+        let is_mode = |row: &&SeedResults| row.case.change.is_none_or(|(key, _)| key == "proxy_exec");
+        let rows: Vec<&SeedResults> = self.rows.iter().filter(is_mode).collect();
         let mut names: Vec<String> = Vec::new();
         let mut preempts: Vec<Preempt> = Vec::new();
         for row in &rows {
@@ -495,7 +495,7 @@ impl Results {
     #[must_use]
     pub fn tables(&self) -> Vec<Titled> {
         let runs = self.rows.first().map_or(0, |row| row.runs.len());
-        let (changed, modes): (Vec<&Row>, Vec<&Row>) =
+        let (changed, modes): (Vec<&SeedResults>, Vec<&SeedResults>) =
             self.rows.iter().partition(|row| row.case.change.is_some_and(|(key, _)| key != "proxy_exec"));
         let text = format!(
             "A file of 1 GB read by a limited group (10 % of a CPU, with busy loops) and by a free one: seconds, mean and \
@@ -507,7 +507,7 @@ impl Results {
         [modes].into_iter().chain((!changes.table.is_empty()).then_some(changes)).collect()
     }
 
-    fn table(what: &str, rows: &[&Row]) -> Table {
+    fn table(what: &str, rows: &[&SeedResults]) -> Table {
         let mut table = Table::new(&[
             ("preempt", Align::Left),
             (what, Align::Left),

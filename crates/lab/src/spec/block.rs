@@ -4,11 +4,11 @@
 //! line of three backticks. Every other fence, of more backticks or with another word, is prose up
 //! to its own end.
 
-use super::{Problem, Span};
+use super::{ByteRange, Problem};
 
 /// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum SpecBlockKind {
     /// A scenario.
     Scenario,
     /// A row per CPU.
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     End,
 }
 
-impl Kind {
+impl SpecBlockKind {
     const ALL: [Self; 6] = [Self::Scenario, Self::Timeline, Self::Switches, Self::Events, Self::Totals, Self::End];
 
     /// Returns the word that opens a block.
@@ -43,7 +43,7 @@ impl Kind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Block<'a> {
     /// Its kind.
-    pub(super) kind: Kind,
+    pub(super) kind: SpecBlockKind,
     /// The rest of the line that opens it.
     pub(super) info: &'a str,
     /// The line that opens it, from 1.
@@ -51,7 +51,7 @@ pub(super) struct Block<'a> {
     /// The text between the fences, including the end of its last line.
     pub(super) body: &'a str,
     /// Its position in the text.
-    pub(super) range: Span,
+    pub(super) range: ByteRange,
 }
 
 /// Returns the blocks of a text in order. O(text).
@@ -76,7 +76,7 @@ pub(super) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Problem> {
         };
         let info = opening[ticks..].trim();
         let (word, info) = info.split_once(char::is_whitespace).unwrap_or((info, ""));
-        let kind = Kind::ALL.into_iter().find(|kind| ticks == 3 && kind.name() == word);
+        let kind = SpecBlockKind::ALL.into_iter().find(|kind| ticks == 3 && kind.name() == word);
         if let Some(kind) = kind {
             found.push(Block { kind, info, line, body: &text[body_start..body_end], range: body_start..body_end });
         }

@@ -33,7 +33,7 @@ mod block;
 mod diff;
 mod variation;
 
-use block::{Block, Kind};
+use block::{Block, SpecBlockKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -101,7 +101,7 @@ pub fn check(name: &str, text: &str) -> Checked {
         Vec::new()
     });
     for block in blocks {
-        if block.kind == Kind::Scenario {
+        if block.kind == SpecBlockKind::Scenario {
             if let Some(unused) = scenario.as_ref().filter(|_| !is_shown) {
                 checked.problems.push(Problem::at(unused.line, "nothing is shown of this scenario"));
             }
@@ -169,7 +169,7 @@ pub fn find(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// A run that has ended.
-struct Run {
+struct EndedRun {
     trace: Trace,
     outcome: Outcome,
     broken: Vec<(&'static str, String)>,
@@ -206,7 +206,7 @@ fn plan(name: &str, scenario: &Block<'_>, variation: &Variation) -> Result<Plan,
     Ok(plan)
 }
 
-fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<Run, String> {
+fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<EndedRun, String> {
     let mut machine = plan.build(Tracing::On).map_err(|error| error.to_string())?;
     let mut records = Vec::new();
     let outcome = machine.run(&mut records);
@@ -219,12 +219,12 @@ fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<Run, String> {
             broken.push((name, first));
         }
     }
-    Ok(Run { trace, outcome, broken })
+    Ok(EndedRun { trace, outcome, broken })
 }
 
 /// Returns the problems of a run, independent of its output: unexpected violations, missing
 /// expected ones, a bad end.
-fn judge(run: &Run, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
+fn judge(run: &EndedRun, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (monitor, first) in &run.broken {
         if !variation.violates.iter().any(|named| named == monitor) {
@@ -236,25 +236,27 @@ fn judge(run: &Run, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
             problems.push(Problem::at(block.line, format!("violates={named}: the run does not break it")));
         }
     }
-    if block.kind != Kind::End && !run.outcome.why.is_ok() {
+    if block.kind != SpecBlockKind::End && !run.outcome.why.is_ok() {
         problems.push(Problem::at(block.line, run.outcome.why.to_string()));
     }
     problems
 }
 
-fn render(run: &Run, kind: Kind, variation: &Variation) -> String {
+fn render(run: &EndedRun, kind: SpecBlockKind, variation: &Variation) -> String {
     let from = variation.from.map_or(Instant::ZERO, |from| Instant::ZERO + from);
     let to = variation.to.map_or(run.outcome.end, |to| Instant::ZERO + to);
     match kind {
-        Kind::Scenario => unreachable!("a scenario shows nothing"),
-        Kind::Timeline => timeline(&run.trace, Window { from, to, step: variation.step, rows: variation.rows }),
-        Kind::Switches => switches(&run.trace),
-        Kind::Events => events::events(&run.trace, |at, kind| {
+        SpecBlockKind::Scenario => unreachable!("a scenario shows nothing"),
+        SpecBlockKind::Timeline => {
+            timeline(&run.trace, Window { from, to, step: variation.step, rows: variation.rows })
+        }
+        SpecBlockKind::Switches => switches(&run.trace),
+        SpecBlockKind::Events => events::events(&run.trace, |at, kind| {
             let is_wanted = variation.only.is_empty() || variation.only.iter().any(|wanted| wanted == kind);
             is_wanted && from <= at && at <= to
         }),
-        Kind::Totals => totals(&run.trace),
-        Kind::End => format!("{} {}\n", run.outcome.end, run.outcome.why),
+        SpecBlockKind::Totals => totals(&run.trace),
+        SpecBlockKind::End => format!("{} {}\n", run.outcome.end, run.outcome.why),
     }
 }
 
@@ -295,7 +297,7 @@ fn totals(trace: &Trace) -> String {
 }
 
 /// The byte range of a part of a text.
-type Span = Range<usize>;
+type ByteRange = Range<usize>;
 
 /// The default column of a timeline.
 const STEP: Duration = Duration::from_millis(1);

@@ -37,7 +37,7 @@ impl Band {
 
 /// A recorded figure: the mean of its takes, and the least and the most of them.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
-#[serde(from = "Said")]
+#[serde(from = "FigureInFile")]
 pub struct Recorded {
     /// With it the simulation is compared.
     pub mean: f64,
@@ -50,16 +50,16 @@ pub struct Recorded {
 /// In a file a figure is a number, or has its range.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a figure is a number or `{ mean = 1.0, least = 0.5, most = 1.5 }`")]
-enum Said {
+enum FigureInFile {
     Figure(f64),
     Takes { mean: f64, least: f64, most: f64 },
 }
 
-impl From<Said> for Recorded {
-    fn from(said: Said) -> Self {
+impl From<FigureInFile> for Recorded {
+    fn from(said: FigureInFile) -> Self {
         match said {
-            Said::Figure(figure) => figure.into(),
-            Said::Takes { mean, least, most } => Self { mean, least, most },
+            FigureInFile::Figure(figure) => figure.into(),
+            FigureInFile::Takes { mean, least, most } => Self { mean, least, most },
         }
     }
 }
@@ -233,6 +233,7 @@ impl Case {
     /// # Errors
     /// It cannot be read, is not TOML, or has unknown or missing keys; with line and column where
     /// known.
+    #[expect(clippy::too_many_lines, reason = "every check of the file names its path, and ends the function")]
     pub fn read(path: &Path) -> Result<Self, CaseError> {
         let error = |says: String| CaseError { path: path.to_owned(), says };
         let text = std::fs::read_to_string(path).map_err(|io| error(format!("cannot be read: {io}")))?;

@@ -189,7 +189,7 @@ fn run_variant(
         return Ok(comparison);
     }
     let mut runs: Vec<BTreeMap<String, f64>> = Vec::new();
-    let mut stretch = Stretch::default();
+    let mut stretch = SlowdownFactors::default();
     let mut watchdogs: Vec<Watchdog> = Vec::new();
     let on_host = Options { duration: Some(options.duration), cpus: Some(mask), ..Options::default() };
     let program = Arc::new(scenario.program.clone());
@@ -308,9 +308,9 @@ fn simulate(
 
 /// The factor by which computations took longer than stated, per definition.
 #[derive(Debug, Default)]
-struct Stretch(BTreeMap<usize, (Duration, Duration)>);
+struct SlowdownFactors(BTreeMap<usize, (Duration, Duration)>);
 
-impl Stretch {
+impl SlowdownFactors {
     /// Adds a task's CPU time and work.
     fn add(&mut self, program: &Program, task: &TaskFigures) {
         let Some(def) = definition(program, &task.name) else { return };
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(definition(&program, "a-1"), Some(0));
         assert!(!are_busy_on_one_cpu(&program));
         let ms = Duration::from_millis;
-        Stretch([(0, (ms(33), ms(30))), (1, (ms(9), ms(8)))].into()).apply(&mut program);
+        SlowdownFactors([(0, (ms(33), ms(30))), (1, (ms(9), ms(8)))].into()).apply(&mut program);
         assert_eq!(program.tasks[0].phases[0].actions[0], Action::Run(Dist::Constant(Duration::from_micros(2200))));
         assert_eq!(program.tasks[1].phases[0].actions[0], Action::Run(Dist::Constant(ms(1))), "too little work");
     }

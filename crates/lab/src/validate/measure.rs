@@ -11,21 +11,21 @@ use zerolag_sim::Sink;
 pub struct Measure {
     from: Instant,
     to: Instant,
-    tasks: BTreeMap<TaskId, Task>,
-    groups: BTreeMap<GroupId, Group>,
+    tasks: BTreeMap<TaskId, MeasuredTask>,
+    groups: BTreeMap<GroupId, MeasuredGroup>,
     /// The tasks that are not measured.
     others: BTreeSet<String>,
     /// The turn of each CPU's current task.
-    running: Vec<Option<Turn>>,
+    running: Vec<Option<OpenTurn>>,
     /// The turn of the task that a task which is not measured has preempted, of each CPU. If it
     /// goes on afterwards, its turn does.
-    interrupted: Vec<Option<Turn>>,
+    interrupted: Vec<Option<OpenTurn>>,
     migrations: u64,
     sequence: Sequence,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct OpenTurn {
     task: TaskId,
     began: Instant,
     /// What has been measured of it before the last interruption.
@@ -34,7 +34,7 @@ struct Turn {
 }
 
 #[derive(Clone, Debug)]
-struct Task {
+struct MeasuredTask {
     name: Arc<str>,
     group: GroupId,
     run: Duration,
@@ -47,7 +47,7 @@ struct Task {
 }
 
 #[derive(Clone, Debug)]
-struct Group {
+struct MeasuredGroup {
     path: Arc<str>,
     parent: GroupId,
     run: Duration,
@@ -107,7 +107,7 @@ impl Measure {
     }
 
     /// Charges the current task of a CPU, and returns its turn.
-    fn stop(&mut self, cpu: usize, at: Instant) -> Option<Turn> {
+    fn stop(&mut self, cpu: usize, at: Instant) -> Option<OpenTurn> {
         let mut turn = self.running[cpu].take()?;
         let run = self.within(turn.since, at);
         let task = self.tasks.get_mut(&turn.task)?;
@@ -121,7 +121,7 @@ impl Measure {
         Some(turn)
     }
 
-    fn end(&mut self, cpu: usize, turn: Turn, at: Instant) {
+    fn end(&mut self, cpu: usize, turn: OpenTurn, at: Instant) {
         let Some(task) = self.tasks.get_mut(&turn.task) else { return };
         task.turns += u64::from(self.from <= at && at <= self.to);
         if cpu == 0 && turn.began >= self.from {
@@ -153,7 +153,7 @@ impl Measure {
             }
             self.running[cpu] = next.map(|task| {
                 let (began, so_far) = goes_on.map_or((at, Duration::ZERO), |turn| (turn.began, turn.so_far));
-                Turn { task, began, so_far, since: at }
+                OpenTurn { task, began, so_far, since: at }
             });
         }
         if let Some(turn) = turn {
@@ -209,7 +209,7 @@ impl Measure {
 }
 
 /// The first instance of a task has the task's name.
-fn name(task: &Task) -> &str {
+fn name(task: &MeasuredTask) -> &str {
     task.name.strip_suffix("-0").unwrap_or(&task.name)
 }
 
@@ -217,7 +217,7 @@ impl Sink for Measure {
     fn record(&mut self, record: &Record) {
         match &record.event {
             TraceEvent::TaskNew { task, name, group, .. } => {
-                let new = Task {
+                let new = MeasuredTask {
                     name: Arc::clone(name),
                     group: *group,
                     run: Duration::ZERO,
@@ -230,7 +230,7 @@ impl Sink for Measure {
                 }
             }
             TraceEvent::GroupNew { group, parent, path } => {
-                let new = Group {
+                let new = MeasuredGroup {
                     path: Arc::clone(path),
                     parent: *parent,
                     run: Duration::ZERO,

@@ -287,7 +287,7 @@ fn measure(plan: &Plan, recording: &Recording, from: Instant) -> Result<Measure,
 }
 
 /// Returns the figures of one of our runs.
-fn ours(case: &Case, recording: &Recording, measured: &Measure) -> Figures {
+fn ours(case: &Case, recording: &Recording, measured: &Measure) -> NamedFigures {
     let mut ours = measured.figures();
     if let Some(sequence) = &recording.sequence {
         let agreement = sequence.agreement(measured.sequence(), &case.alike, case.turn_within);
@@ -297,7 +297,7 @@ fn ours(case: &Case, recording: &Recording, measured: &Measure) -> Figures {
     ours
 }
 
-fn compare(case: &Case, recording: &Recording, runs: &[Figures]) -> Result<Comparison, ValidateError> {
+fn compare(case: &Case, recording: &Recording, runs: &[NamedFigures]) -> Result<Comparison, ValidateError> {
     let mut recorded = recording.figures.clone();
     case.alike.iter().for_each(|alike| rank(&mut recorded, alike, |figure| figure.mean));
     let mut figures = Vec::new();
@@ -317,7 +317,7 @@ fn compare(case: &Case, recording: &Recording, runs: &[Figures]) -> Result<Compa
 }
 
 /// Figures by name.
-type Figures = BTreeMap<String, f64>;
+type NamedFigures = BTreeMap<String, f64>;
 
 /// Tasks that differ only in name have no order: the one with the largest figure is compared with
 /// the one with the largest.

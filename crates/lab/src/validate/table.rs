@@ -208,8 +208,8 @@ const NEAR: f64 = 0.5;
 /// from the takes is counted too, of our mean and of each of our runs: by the second a simulation
 /// gains nothing if its runs differ more than takes.
 fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
-    let mut rows: BTreeMap<(&str, usize, Release, String), Beside> = BTreeMap::new();
-    let mut sums: BTreeMap<usize, Beside> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, usize, Release, String), ShareCounts> = BTreeMap::new();
+    let mut sums: BTreeMap<usize, ShareCounts> = BTreeMap::new();
     for (one, figure) in figures(comparisons).filter(|(one, figure)| one.has_takes() && is_share(figure)) {
         let cpus = one.recording.machine.nr_cpus();
         let row = (one.set.as_str(), cpus, one.recording.kernel.release(), series(&one.recording));
@@ -221,8 +221,8 @@ fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
         return;
     }
     text.push_str(BESIDE);
-    let mut row = |set: &str, cpus: usize, kernel: &str, counts: Beside| {
-        let Beside { shares, takes, means, near, runs } = counts;
+    let mut row = |set: &str, cpus: usize, kernel: &str, counts: ShareCounts| {
+        let ShareCounts { shares, takes, means, near, runs } = counts;
         let runs = runs / shares as f64;
         put(
             text,
@@ -246,7 +246,7 @@ fn series(recording: &Recording) -> String {
 
 /// Counts of shares.
 #[derive(Clone, Copy, Default)]
-struct Beside {
+struct ShareCounts {
     shares: usize,
     /// All takes are near their mean.
     takes: usize,
@@ -258,7 +258,7 @@ struct Beside {
     runs: f64,
 }
 
-impl Beside {
+impl ShareCounts {
     fn add(&mut self, figure: &Figure) {
         let recorded = &figure.recorded;
         let is_near = |ours: &f64| recorded.outside(*ours) <= NEAR;
@@ -272,7 +272,7 @@ impl Beside {
 }
 
 const BESIDE: &str = "\
-## Beside the takes
+## ShareCounts the takes
 
 Cases of which there are several takes: shares that are at most half a point
 

@@ -50,7 +50,7 @@ pub(super) fn measure() -> Result<Locks, String> {
 }
 
 /// A mutex as the C library has it: a word, and calls for what the word cannot do.
-trait Mutex: Sync {
+trait LibcMutex: Sync {
     fn lock(&self);
     fn unlock(&self);
 }
@@ -59,7 +59,7 @@ trait Mutex: Sync {
 #[derive(Default)]
 struct Plain(AtomicU32);
 
-impl Mutex for Plain {
+impl LibcMutex for Plain {
     fn lock(&self) {
         if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while self.0.swap(2, Ordering::Acquire) != 0 {
@@ -79,7 +79,7 @@ impl Mutex for Plain {
 #[derive(Default)]
 struct Inherits(AtomicU32);
 
-impl Mutex for Inherits {
+impl LibcMutex for Inherits {
     fn lock(&self) {
         let me = gettid().as_raw_nonzero().get().unsigned_abs();
         if self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -100,7 +100,7 @@ const fn is_again(error: Errno) -> bool {
 }
 
 /// Lets a more urgent thread want the mutex that a computing one holds, again and again.
-fn contend(mutex: &impl Mutex) -> Result<Lock, String> {
+fn contend(mutex: &impl LibcMutex) -> Result<Lock, String> {
     // When a thread left its CPU: the one to wait, and the holder.
     let (waits_at, gives_at, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let holds = || {

@@ -14,13 +14,13 @@ use super::release::Release;
 #[derive(Debug)]
 pub(super) struct Lineage {
     base: Release,
-    of: Of,
+    of: BackportsOf,
     backports: &'static [Backport],
 }
 
 /// Whose backports they are, and how far they were read.
 #[derive(Debug)]
-enum Of {
+enum BackportsOf {
     /// A series of kernel.org; the last stable release that was read.
     Stable { read: u16 },
     /// A major release of RHEL; the minor release that was read.
@@ -77,11 +77,11 @@ const fn series_only(commit: &'static str) -> Backport {
 }
 
 const fn stable(base: &str, read: u16, backports: &'static [Backport]) -> Lineage {
-    Lineage { base: Release::new(base), of: Of::Stable { read }, backports }
+    Lineage { base: Release::new(base), of: BackportsOf::Stable { read }, backports }
 }
 
 const fn rhel(base: &str, (major, read): (u16, u16), backports: &'static [Backport]) -> Lineage {
-    Lineage { base: Release::new(base), of: Of::Rhel { major, read }, backports }
+    Lineage { base: Release::new(base), of: BackportsOf::Rhel { major, read }, backports }
 }
 
 /// All lists, the oldest base first.
@@ -211,12 +211,12 @@ impl Lineage {
 
     /// Returns the list of the stable releases of a series.
     pub(super) fn of_stable(base: Release) -> Option<&'static Self> {
-        LINEAGES.iter().find(|list| list.base == base && matches!(list.of, Of::Stable { .. }))
+        LINEAGES.iter().find(|list| list.base == base && matches!(list.of, BackportsOf::Stable { .. }))
     }
 
     /// Returns the list of a major release of RHEL.
     pub(super) fn of_rhel(wanted: u16) -> Option<&'static Self> {
-        LINEAGES.iter().find(|list| matches!(list.of, Of::Rhel { major, .. } if major == wanted))
+        LINEAGES.iter().find(|list| matches!(list.of, BackportsOf::Rhel { major, .. } if major == wanted))
     }
 
     /// Returns the major releases of RHEL, and the minor release of each that was read.
@@ -227,7 +227,7 @@ impl Lineage {
     /// Returns the major and minor release that a kernel of RHEL names at the end of its release
     /// (`-362.8.1.el9_3.x86_64`), if these are its backports.
     pub(super) fn rhel_of(&self, rest: &str) -> Option<(u16, u16)> {
-        let Of::Rhel { major, .. } = self.of else { return None };
+        let BackportsOf::Rhel { major, .. } = self.of else { return None };
         let (named, minor) = rest.split_once(".el")?.1.split_once('_')?;
         let minor = &minor[..minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len())];
         (named.parse() == Ok(major)).then_some(())?;
@@ -237,16 +237,16 @@ impl Lineage {
     /// Returns the last stable release that was read, if it is a series of kernel.org.
     pub(super) const fn stable_read(&self) -> Option<u16> {
         match self.of {
-            Of::Stable { read } => Some(read),
-            Of::Rhel { .. } => None,
+            BackportsOf::Stable { read } => Some(read),
+            BackportsOf::Rhel { .. } => None,
         }
     }
 
     /// Returns the major release of RHEL and the minor one that was read, if it is RHEL's.
     pub(super) const fn rhel_read(&self) -> Option<(u16, u16)> {
         match self.of {
-            Of::Rhel { major, read } => Some((major, read)),
-            Of::Stable { .. } => None,
+            BackportsOf::Rhel { major, read } => Some((major, read)),
+            BackportsOf::Stable { .. } => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The classes of tasks that a loaded scheduler takes: [`SchedExt`].
 
-use super::{Settings, Value};
+use super::{SettingValue, Settings};
 use crate::attr::{FairPolicy, SchedAttr};
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,6 +1,6 @@
 //! [`FairBalance`]: how groups of CPUs are compared.
 
-use super::Value;
+use super::SettingValue;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;

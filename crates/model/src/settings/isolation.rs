@@ -1,13 +1,13 @@
 //! CPUs that are reserved for few tasks: `isolcpus` and `nohz_full`, under their names on the
 //! kernel's command line.
 
-use super::{Settings, Value};
+use super::{SettingValue, Settings};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-impl Value for CpuMask {
+impl SettingValue for CpuMask {
     const VALUES: &'static str = "a list of CPUs";
     fn show(&self) -> String {
         self.to_string()

@@ -31,12 +31,12 @@ use core::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KernelVersion {
     base: Release,
-    line: Line,
+    line: BackportSet,
 }
 
 /// What was added to a release.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Line {
+enum BackportSet {
     /// The backports of its series.
     Series,
     /// Those up to a stable release.
@@ -104,7 +104,7 @@ impl KernelVersion {
     const NEWEST: Self = Self::ALL[Self::ALL.len() - 1];
 
     const fn series(name: &str) -> Self {
-        Self { base: Release::new(name), line: Line::Series }
+        Self { base: Release::new(name), line: BackportSet::Series }
     }
 
     /// Returns the settings of this kernel in its default configuration (HZ=250).
@@ -132,25 +132,27 @@ impl KernelVersion {
     /// Returns whether a backport of its lineage is in this kernel.
     const fn includes(self, taken: Taken) -> bool {
         match (self.line, taken) {
-            (Line::Series | Line::Rhel { .. }, taken) => taken.is_in_series(),
-            (Line::Stable(patch), Taken::Since(first) | Taken::By(first) | Taken::NotInSeries(first)) => patch >= first,
-            (Line::Stable(_), Taken::SeriesOnly) => false,
+            (BackportSet::Series | BackportSet::Rhel { .. }, taken) => taken.is_in_series(),
+            (BackportSet::Stable(patch), Taken::Since(first) | Taken::By(first) | Taken::NotInSeries(first)) => {
+                patch >= first
+            }
+            (BackportSet::Stable(_), Taken::SeriesOnly) => false,
         }
     }
 
     /// Returns the list of backports that this kernel's are of.
     pub(super) fn lineage(self) -> Option<&'static Lineage> {
         match self.line {
-            Line::Series => Lineage::of_series(self.base),
-            Line::Stable(_) => Lineage::of_stable(self.base),
-            Line::Rhel { major, .. } => Lineage::of_rhel(major),
+            BackportSet::Series => Lineage::of_series(self.base),
+            BackportSet::Stable(_) => Lineage::of_stable(self.base),
+            BackportSet::Rhel { major, .. } => Lineage::of_rhel(major),
         }
     }
 
     /// Returns the kernels whose lists of backports are known, the oldest base first: series, and
     /// the distributions that have taken the number of one over.
     pub fn lineages() -> impl Iterator<Item = Self> {
-        Lineage::all().map(|list| Self { base: list.base(), line: Line::Series })
+        Lineage::all().map(|list| Self { base: list.base(), line: BackportSet::Series })
     }
 
     /// Returns the backports that kernels of its lineage have. [`Taken`] says which of them.
@@ -165,9 +167,11 @@ impl KernelVersion {
     pub fn first_with(commit: &str) -> Vec<Self> {
         let first = |list: &Lineage, taken: Taken| match (taken, list.rhel_read()) {
             (Taken::SeriesOnly, _) => None,
-            (Taken::Since(first) | Taken::By(first) | Taken::NotInSeries(first), None) => Some(Line::Stable(first)),
+            (Taken::Since(first) | Taken::By(first) | Taken::NotInSeries(first), None) => {
+                Some(BackportSet::Stable(first))
+            }
             (Taken::Since(minor) | Taken::By(minor) | Taken::NotInSeries(minor), Some((major, _))) => {
-                Some(Line::Rhel { major, minor })
+                Some(BackportSet::Rhel { major, minor })
             }
         };
         let of_list = |list: &'static Lineage| {
@@ -186,16 +190,16 @@ impl KernelVersion {
     /// Returns the number of the stable release, if it is one.
     pub(super) const fn patch(self) -> Option<u16> {
         match self.line {
-            Line::Stable(patch) => Some(patch),
-            Line::Series | Line::Rhel { .. } => None,
+            BackportSet::Stable(patch) => Some(patch),
+            BackportSet::Series | BackportSet::Rhel { .. } => None,
         }
     }
 
     /// Returns the minor release of RHEL, if it is of one.
     pub(super) const fn rhel_minor(self) -> Option<u16> {
         match self.line {
-            Line::Rhel { minor, .. } => Some(minor),
-            Line::Series | Line::Stable(_) => None,
+            BackportSet::Rhel { minor, .. } => Some(minor),
+            BackportSet::Series | BackportSet::Stable(_) => None,
         }
     }
 
@@ -237,7 +241,7 @@ impl KernelVersion {
         let (numbers, rest) = leading_numbers(release);
         let [major, minor, patch] = [numbers[0]?, numbers[1]?, numbers[2].unwrap_or(0)];
         let base = Release::of_numbers([major, minor, patch]);
-        let of_base = Self { base, line: Line::Series };
+        let of_base = Self { base, line: BackportSet::Series };
         if base < Self::V2_6_23.base {
             return None;
         }
@@ -246,10 +250,10 @@ impl KernelVersion {
         }
         let rhel = of_base.lineage().and_then(|list| list.rhel_of(rest));
         let line = match (rhel, patch) {
-            (Some((major, minor)), _) => Line::Rhel { major, minor },
-            (None, 0) => Line::Series,
-            (None, patch) if base.has_stable_numbers() => Line::Stable(patch),
-            (None, _) => Line::Series,
+            (Some((major, minor)), _) => BackportSet::Rhel { major, minor },
+            (None, 0) => BackportSet::Series,
+            (None, patch) if base.has_stable_numbers() => BackportSet::Stable(patch),
+            (None, _) => BackportSet::Series,
         };
         Some(Self { base, line })
     }
@@ -354,12 +358,12 @@ fn read(text: &str) -> Result<KernelVersion, KernelErrorReason> {
 
 fn read_release(text: &str) -> Result<KernelVersion, KernelErrorReason> {
     let (base, line) = match (Release::from_name(text), text.rsplit_once('.')) {
-        (Some(base), _) => (base, Line::Series),
+        (Some(base), _) => (base, BackportSet::Series),
         (None, Some((series, patch))) => {
             let base = Release::from_name(series).ok_or(KernelErrorReason::NotARelease)?;
             let is_number = patch.bytes().all(|byte| byte.is_ascii_digit()) && base.has_stable_numbers();
             let patch = patch.parse().ok().filter(|_| is_number).ok_or(KernelErrorReason::NotARelease)?;
-            (base, Line::Stable(patch))
+            (base, BackportSet::Stable(patch))
         }
         (None, None) => return Err(KernelErrorReason::NotARelease),
     };
@@ -377,7 +381,7 @@ fn read_rhel(numbers: &str) -> Result<KernelVersion, KernelErrorReason> {
     let (major, minor) = numbers.split_once('.').ok_or(KernelErrorReason::NotARelease)?;
     let (Some(major), Some(minor)) = (read(major), read(minor)) else { return Err(KernelErrorReason::NotARelease) };
     let base = Lineage::of_rhel(major).ok_or(KernelErrorReason::UnknownRhel)?.base();
-    Ok(KernelVersion { base, line: Line::Rhel { major, minor } })
+    Ok(KernelVersion { base, line: BackportSet::Rhel { major, minor } })
 }
 
 /// Returns the name that a wrong text was likely meant to be: the kernel that calls itself so, or a
@@ -393,9 +397,9 @@ fn suggestion(text: &str) -> Option<String> {
 impl fmt::Display for KernelVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            Line::Series => fmt::Display::fmt(&self.base, f),
-            Line::Stable(patch) => f.pad(&format!("{}.{patch}", self.base)),
-            Line::Rhel { major, minor } => f.pad(&format!("rhel-{major}.{minor}")),
+            BackportSet::Series => fmt::Display::fmt(&self.base, f),
+            BackportSet::Stable(patch) => f.pad(&format!("{}.{patch}", self.base)),
+            BackportSet::Rhel { major, minor } => f.pad(&format!("rhel-{major}.{minor}")),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How limits of groups are kept: [`BandwidthControl`], and which tasks stop without quota:
 //! [`Throttle`].
 
-use super::Value;
+use super::SettingValue;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;

@@ -1,6 +1,6 @@
 //! [`LoadTracking`]: the measure of load; [`CgroupMode`]: the weights of groups.
 
-use super::Value;
+use super::SettingValue;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;

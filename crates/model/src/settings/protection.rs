@@ -1,7 +1,7 @@
 //! [`SliceProtection`]: how long a picked task keeps its CPU; [`LagLimit`]: what it keeps when it
 //! leaves.
 
-use super::Value;
+use super::SettingValue;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;

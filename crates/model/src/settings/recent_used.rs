@@ -1,6 +1,6 @@
 //! [`RecentUsedCpu`]: which CPU a waking fair task remembers.
 
-use super::Value;
+use super::SettingValue;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;

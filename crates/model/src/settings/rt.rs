@@ -1,7 +1,7 @@
 //! Balancing of real-time tasks: [`RtBalance`], and the marks of overloaded CPUs:
 //! [`OverloadScope`], [`RtOverload`].
 
-use super::Value;
+use super::SettingValue;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;

@@ -3,7 +3,7 @@
 //! names the CPUs with a different fair server.
 
 use super::table::NS;
-use super::{SchedExt, Settings, Value, read_duration};
+use super::{SchedExt, SettingValue, Settings, read_duration};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::server::{Activation, ServerKind, ServerParams};
@@ -154,7 +154,7 @@ impl Settings {
     }
 }
 
-impl Value for CpuServers {
+impl SettingValue for CpuServers {
     const VALUES: &'static str = "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...";
     fn show(&self) -> String {
         let one = |one: &CpuServer| match one.budget {
@@ -189,7 +189,7 @@ fn read_cpu_server(entry: &str) -> Result<CpuServer, String> {
             return Err(format!("runtime {runtime} is above period {period}, or the period is out of range"));
         }
     }
-    Ok(CpuServer { cpus, server: Value::read(server.trim())?, budget })
+    Ok(CpuServer { cpus, server: SettingValue::read(server.trim())?, budget })
 }
 
 #[cfg(test)]

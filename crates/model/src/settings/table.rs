@@ -31,7 +31,7 @@ use super::release::Change;
 use super::{
     BandwidthControl, CgroupMode, CpuServers, FairAlgorithm, FairBalance, FairHierarchy, FairServer, Grain, LagLimit,
     LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, SchedExt, ServerBooking, ServerStart,
-    ServerStop, ServerWakeup, Setting, SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp, Value,
+    ServerStop, ServerWakeup, Setting, SettingValue, SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp,
     read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
@@ -114,7 +114,7 @@ macro_rules! row {
         })
     };
     ($key:expr, $name:expr, $after:expr, $changes:expr, $doc:literal, $field:ident: $type:ident) => {
-        row!($key, $name, $after, $changes, $doc, <$type>::VALUES, $field.show, |text| Value::read(text)?)
+        row!($key, $name, $after, $changes, $doc, <$type>::VALUES, $field.show, |text| SettingValue::read(text)?)
     };
     (
         $key:expr, $name:expr, $after:expr, $changes:expr, $doc:literal, $values:expr, $field:ident.$show:ident,

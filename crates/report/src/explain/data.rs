@@ -167,7 +167,7 @@ impl Explanation {
     /// Returns a row per variant, wait and cause, the longest wait and the longest cause first.
     #[must_use]
     pub fn frame(variants: &[(&str, &Self)]) -> Frame {
-        struct Line<'e> {
+        struct CauseRow<'e> {
             variant: &'e str,
             of: &'e Explanation,
             rank: usize,
@@ -177,7 +177,7 @@ impl Explanation {
         let mut lines = Vec::new();
         for (variant, of) in variants {
             for (rank, wait) in (1..).zip(&of.waits) {
-                lines.extend(wait.causes.iter().map(|cause| Line { variant, of, rank, wait, cause }));
+                lines.extend(wait.causes.iter().map(|cause| CauseRow { variant, of, rank, wait, cause }));
             }
         }
         Of::new("explain", &lines)

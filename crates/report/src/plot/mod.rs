@@ -112,7 +112,7 @@ impl Plot {
     /// Draws the plot as a file, 760 x 420 pixels. Complexity: O(points).
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let frame = Frame::of(self, TITLE, Room::File);
+        let frame = PlotLayout::of(self, TITLE, Room::File);
         let mut svg = Svg::file(frame.size.0, frame.size.1, STYLE);
         svg.text((LEFT_OF_TEXT, 24.0), Anchor::Start, 15.0, "t", &self.title);
         self.draw(&mut svg, TITLE, &frame);
@@ -124,7 +124,7 @@ impl Plot {
     /// [`Room::Wide`] or [`Room::Narrow`], by the width that it has.
     #[must_use]
     pub fn to_inline_svg(&self, room: Room, description: &str) -> String {
-        let frame = Frame::of(self, 0.0, room);
+        let frame = PlotLayout::of(self, 0.0, room);
         let mut svg = Svg::inline(frame.size.0, frame.size.1, room.class(), description);
         self.draw(&mut svg, 0.0, &frame);
         svg.finish()
@@ -134,7 +134,7 @@ impl Plot {
     /// [`to_inline_svg`](Self::to_inline_svg), so that a page can show the values under a pointer.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let (frame, narrow) = (Frame::of(self, 0.0, Room::Wide), Frame::of(self, 0.0, Room::Narrow));
+        let (frame, narrow) = (PlotLayout::of(self, 0.0, Room::Wide), PlotLayout::of(self, 0.0, Room::Narrow));
         let axis = |axis: &Axis, scaled: &Scaled, wide: [f64; 2], narrow: [f64; 2]| {
             let (low, high) = scaled.bounds();
             json!({ "label": axis.label, "unit": axis.unit.name(), "log": axis.scale == Scale::Log, "low": low,
@@ -148,12 +148,12 @@ impl Plot {
                 json!({ "name": one.name, "mark": one.mark.name(), "x": x, "y": y, "spread": one.spread })
             })
             .collect();
-        let (across, up) = (|of: &Frame| [of.left, of.right], |of: &Frame| [of.bottom, of.top]);
+        let (across, up) = (|of: &PlotLayout| [of.left, of.right], |of: &PlotLayout| [of.bottom, of.top]);
         json!({ "x": axis(&self.x, &frame.x, across(&frame), across(&narrow)),
             "y": axis(&self.y, &frame.y, up(&frame), up(&narrow)), "series": series })
     }
 
-    fn draw(&self, svg: &mut Svg, top: f64, frame: &Frame) {
+    fn draw(&self, svg: &mut Svg, top: f64, frame: &PlotLayout) {
         svg.text((LEFT_OF_TEXT, top + 16.0), Anchor::Start, 12.0, "q", &self.y.label);
         frame.draw_axes(svg, self);
         svg.group("data", |svg| self.draw_series(svg, frame));
@@ -170,7 +170,7 @@ impl Plot {
         }
     }
 
-    fn draw_series(&self, svg: &mut Svg, frame: &Frame) {
+    fn draw_series(&self, svg: &mut Svg, frame: &PlotLayout) {
         let bars = self.series.iter().filter(|series| series.mark == Mark::Bars).count();
         let mut bar = 0;
         for (index, series) in self.series.iter().enumerate().filter(|(_, series)| series.mark == Mark::Area) {
@@ -220,7 +220,7 @@ impl Room {
 }
 
 /// A name above the plot, next to a sample of its series.
-struct Key {
+struct SeriesName {
     series: usize,
     name: String,
     at: (f64, f64),
@@ -234,7 +234,7 @@ enum Between {
 }
 
 /// The positions of the parts on the page.
-struct Frame {
+struct PlotLayout {
     size: (f64, f64),
     left: f64,
     right: f64,
@@ -242,12 +242,12 @@ struct Frame {
     bottom: f64,
     x: Scaled,
     y: Scaled,
-    keys: Vec<Key>,
+    keys: Vec<SeriesName>,
     /// The rows of the horizontal axis's labels.
     label_rows: usize,
 }
 
-impl Frame {
+impl PlotLayout {
     fn of(plot: &Plot, top: f64, room: Room) -> Self {
         let (width, height) = room.size();
         let has_bars = plot.series.iter().any(|series| matches!(series.mark, Mark::Bars | Mark::Area));
@@ -392,7 +392,7 @@ impl Frame {
 
     /// Writes the names above the plot, each behind a sample of its series.
     fn draw_keys(&self, svg: &mut Svg, plot: &Plot) {
-        for Key { series: index, name, at: (x, y) } in &self.keys {
+        for SeriesName { series: index, name, at: (x, y) } in &self.keys {
             let mark = plot.series[*index].mark;
             let (from, to, middle) = ((*x, y - 4.0), (x + 14.0, y - 4.0), (x + 7.0, y - 4.0));
             match mark {
@@ -451,7 +451,7 @@ fn place_labels(x: &Scaled, (left, right): (f64, f64), rows: usize) -> Vec<(f64,
 }
 
 /// Returns the places of names above a plot, and how many rows they fill.
-fn place_keys(plot: &Plot, above: &[usize], width: f64, top: f64) -> (Vec<Key>, usize) {
+fn place_keys(plot: &Plot, above: &[usize], width: f64, top: f64) -> (Vec<SeriesName>, usize) {
     let (mut keys, mut x, mut row) = (Vec::new(), LEFT_OF_TEXT, 0);
     for index in above.iter().copied() {
         let longest = ((width - LEFT_OF_TEXT - KEY_SAMPLE) / LETTER) as usize;
@@ -460,7 +460,7 @@ fn place_keys(plot: &Plot, above: &[usize], width: f64, top: f64) -> (Vec<Key>, 
         if x > LEFT_OF_TEXT && x + wide > width {
             (x, row) = (LEFT_OF_TEXT, row + 1);
         }
-        keys.push(Key { series: index, name, at: (x, top + 38.0 + KEY_ROW * row as f64) });
+        keys.push(SeriesName { series: index, name, at: (x, top + 38.0 + KEY_ROW * row as f64) });
         x += wide + 16.0;
     }
     let rows = if keys.is_empty() { 0 } else { row + 1 };

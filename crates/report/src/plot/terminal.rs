@@ -338,18 +338,18 @@ pub fn bars(plot: &Plot, look: Look) -> String {
         }
         return out;
     }
-    let rows: Vec<Row> = plot
+    let rows: Vec<NamedBar> = plot
         .series
         .iter()
         .flat_map(|series| {
             series.points.iter().enumerate().map(|(index, (x, y))| {
                 let name = [&*plot.x.text(*x), &*series.name].join(" ");
-                Row { name: name.trim().to_owned(), value: *y, spread: series.spread.get(index).copied() }
+                NamedBar { name: name.trim().to_owned(), value: *y, spread: series.spread.get(index).copied() }
             })
         })
         .collect();
     let wide = names_width(rows.iter().map(|row| &*row.name), width);
-    let text = |row: &Row| match row.spread {
+    let text = |row: &NamedBar| match row.spread {
         Some((low, high)) if width >= 70 => {
             format!("{} ({} to {})", plot.y.text(row.value), plot.y.text(low), plot.y.text(high))
         }
@@ -365,7 +365,7 @@ pub fn bars(plot: &Plot, look: Look) -> String {
 }
 
 /// A bar with its name.
-struct Row {
+struct NamedBar {
     name: String,
     value: f64,
     /// The least and the highest value over the seeds.

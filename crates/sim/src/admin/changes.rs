@@ -13,7 +13,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Job, Spins};
 use crate::outcome::End;
 use crate::program::state::Programs;
-use crate::program::task::State;
+use crate::program::task::TaskActivity;
 use crate::queue::Phase;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Admin {
             }
             Change::Remove { group } => {
                 let members = self.groups.let_go(*group);
-                let alive = members.into_iter().filter(|task| programs.task(*task).state != State::Dead);
+                let alive = members.into_iter().filter(|task| programs.task(*task).state != TaskActivity::Dead);
                 kernel.push_jobs(cpu, alive.map(|task| Job::ChangeTask { task, change: index }));
                 self.groups.remove_emptied(kernel, cpu);
             }
@@ -152,7 +152,7 @@ impl Admin {
             | Change::Group { task: def, .. }
             | Change::End { task: def } => {
                 let of_def = programs.tasks.iter().enumerate();
-                let threads = of_def.filter(|(_, task)| task.def() == *def && task.state != State::Dead);
+                let threads = of_def.filter(|(_, task)| task.def() == *def && task.state != TaskActivity::Dead);
                 let jobs = threads.map(|(task, _)| Job::ChangeTask { task: TaskId::from_index(task), change: index });
                 kernel.push_jobs(cpu, jobs);
             }

@@ -12,7 +12,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Event, Interrupt, Job, WakeKind};
 use crate::outcome::{End, FORKED_MAX, SimError};
 use crate::program::state::Programs;
-use crate::program::task::{State, WaitFor};
+use crate::program::task::{TaskActivity, WaitFor};
 use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_core::{CpusetId, Home, NotHere, ProcessId, TaskSpec};
@@ -73,7 +73,7 @@ impl Groups {
     ) {
         match self.create_task(kernel, programs, def, instance, parent, cpu) {
             Ok(task) => {
-                programs.task_mut(task).state = State::Active;
+                programs.task_mut(task).state = TaskActivity::Active;
                 kernel.push_job(cpu, Job::wake(task, WakeKind::Fork));
             }
             Err(error) => kernel.end_run(End::Failed(error)),
@@ -129,7 +129,7 @@ impl Groups {
     ) {
         let mut wanted = threads;
         for (index, task) in programs.tasks.iter_mut().enumerate() {
-            if task.def() != def || task.state == State::Dead || task.is_ended {
+            if task.def() != def || task.state == TaskActivity::Dead || task.is_ended {
                 continue;
             }
             task.retires = wanted == 0;
@@ -151,7 +151,7 @@ impl Groups {
         what: &Change,
         job: Job,
     ) -> Done {
-        if programs.task(task).state == State::Dead {
+        if programs.task(task).state == TaskActivity::Dead {
             return Ok(());
         }
         match what {
@@ -159,7 +159,7 @@ impl Groups {
             Change::Resize { .. } => {
                 // A worker without a request will not come to the end of its turn.
                 let body = programs.task(task);
-                if body.retires && matches!(body.state, State::Waits(WaitFor::Request(_))) {
+                if body.retires && matches!(body.state, TaskActivity::Waits(WaitFor::Request(_))) {
                     end_task(kernel, programs, cpu, task);
                 }
             }
@@ -265,19 +265,19 @@ fn end_task(kernel: &mut Kernel, programs: &mut Programs, cpu: CpuId, task: Task
         return; // It ends when it returns to user mode.
     }
     kernel.cut_off_stored(task);
-    if let State::Spins(mutex) = programs.task(task).state {
+    if let TaskActivity::Spins(mutex) = programs.task(task).state {
         programs.leave_spinning(kernel, cpu, task, mutex);
     }
     match programs.task(task).state {
-        State::Active | State::Spins(_) => {
+        TaskActivity::Active | TaskActivity::Spins(_) => {
             if let Home::Rq(home) = kernel.scheduler().home(task) {
                 let event = Event::Interrupt { cpu: home, what: Interrupt::Ended(task) };
                 kernel.queue_event(kernel.now(), Phase::Device, home, event);
             }
         }
         // A task that has not begun ends when it begins.
-        State::Unborn | State::Dead => {}
-        State::Waits(wait) => {
+        TaskActivity::Unborn | TaskActivity::Dead => {}
+        TaskActivity::Waits(wait) => {
             if let Some(resource) = wait.list()
                 && let Some(waiters) = programs.shared[resource.index()].waiters()
             {

@@ -21,11 +21,11 @@ use zerolag_workload::program::{Program, ResourceId};
 /// The sources of requests of a machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arrivals {
-    sources: Vec<Source>,
+    sources: Vec<ArrivingSource>,
 }
 
 #[derive(Clone, Debug)]
-struct Source {
+struct ArrivingSource {
     def: ArrivalSource,
     schedule: Schedule,
     /// The number of requests that have arrived.
@@ -58,7 +58,7 @@ impl Arrivals {
             let schedule = def.schedule(seed);
             let last = CpuId::from_index(kernel.nr_cpus() - 1);
             let (def, incoming) = (def.clone(), VecDeque::new());
-            self.sources.push(Source { def, schedule, count: 0, incoming, cpu: last, is_over: false });
+            self.sources.push(ArrivingSource { def, schedule, count: 0, incoming, cpu: last, is_over: false });
             self.arm(kernel, u32::try_from(index).expect("invariant: fewer than 2^32 sources"));
         }
     }

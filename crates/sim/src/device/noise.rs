@@ -38,22 +38,22 @@ pub struct IrqSource {
 /// The sources of a machine: those that only take time, and the lines of devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noise {
-    sources: Vec<Source>,
+    sources: Vec<InterruptSource>,
 }
 
 #[derive(Clone, Debug)]
-struct Source {
-    what: What,
+struct InterruptSource {
+    what: Interrupter,
     stream: Stream,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum Interrupter {
     Source(IrqSource),
     Line(Line),
 }
 
-impl What {
+impl Interrupter {
     /// Returns the CPU that it interrupts now; `None` while that is offline and it is silent.
     fn cpu(&self, kernel: &Kernel) -> Option<CpuId> {
         match self {
@@ -77,29 +77,29 @@ impl Noise {
     pub(crate) fn add(&mut self, kernel: &mut Kernel, def: IrqSource, seed: u64) {
         assert!(def.cpu.index() < kernel.nr_cpus(), "source `{}` interrupts a CPU of the machine", def.name);
         let stream = Stream::new(seed, &def.name, def.cpu.0, "interrupts");
-        self.push(kernel, What::Source(def), stream);
+        self.push(kernel, Interrupter::Source(def), stream);
     }
 
     /// Adds the lines of all devices.
     pub(crate) fn add_lines(&mut self, kernel: &mut Kernel, lines: &[Line], seed: u64) {
         for line in lines {
             let stream = Stream::new(seed, &line.name, line.cpu.0, "interrupts");
-            self.push(kernel, What::Line(line.clone()), stream);
+            self.push(kernel, Interrupter::Line(line.clone()), stream);
         }
     }
 
-    fn push(&mut self, kernel: &mut Kernel, what: What, stream: Stream) {
+    fn push(&mut self, kernel: &mut Kernel, what: Interrupter, stream: Stream) {
         let index = u32::try_from(self.sources.len()).expect("invariant: fewer than 2^32 sources");
-        self.sources.push(Source { what, stream });
+        self.sources.push(InterruptSource { what, stream });
         self.arm(kernel, index);
     }
 
     fn arm(&mut self, kernel: &mut Kernel, index: u32) {
-        let Source { what, stream } = &mut self.sources[index as usize];
+        let InterruptSource { what, stream } = &mut self.sources[index as usize];
         // A source that fires at no distance would stop time.
         let distance = what.every().sample(stream).max(Duration::from_nanos(1));
         let at = kernel.now().saturating_add(distance);
-        let (What::Source(IrqSource { cpu, .. }) | What::Line(Line { cpu, .. })) = what;
+        let (Interrupter::Source(IrqSource { cpu, .. }) | Interrupter::Line(Line { cpu, .. })) = what;
         kernel.queue_event(at, Phase::Device, *cpu, Event::Source { index });
     }
 
@@ -110,15 +110,15 @@ impl Noise {
         self.arm(kernel, index);
         let what = &self.sources[index as usize].what;
         let cpu = what.cpu(kernel)?;
-        let is_held = matches!(what, What::Line(_)) && kernel.has_pending(cpu, Interrupt::Source(index));
+        let is_held = matches!(what, Interrupter::Line(_)) && kernel.has_pending(cpu, Interrupt::Source(index));
         (!is_held).then_some(cpu)
     }
 
     /// Spends the time of a source's handler. Returns what it leaves to be done.
     pub(crate) fn serve(&mut self, kernel: &mut Kernel, cpu: CpuId, index: u32) -> Left {
-        let Source { what, stream } = &mut self.sources[index as usize];
+        let InterruptSource { what, stream } = &mut self.sources[index as usize];
         match what {
-            What::Source(def) => {
+            Interrupter::Source(def) => {
                 let takes = def.takes.sample(stream);
                 let deferred = def.softirq.as_ref().map(|dist| dist.sample(stream));
                 kernel.serve(cpu, def.irq, takes);
@@ -127,7 +127,7 @@ impl Noise {
                 }
                 Left::default()
             }
-            What::Line(line) => {
+            Interrupter::Line(line) => {
                 let takes = line.handler.as_ref().map_or(kernel.handler_cost(), |handler| handler.sample(stream));
                 let softirq = line.softirq.as_ref().map(|dist| dist.sample(stream));
                 let wakes = line.wakes;

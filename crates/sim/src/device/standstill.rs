@@ -1,4 +1,4 @@
-//! [`Standing`]: when CPUs stand still, and for how long.
+//! [`MachineStandstills`]: when CPUs stand still, and for how long.
 //!
 //! Each CPU has a stream of its own for the time that its hypervisor takes (`stolen`), and the
 //! machine has one for that of its firmware (`smi`), so that neither changes the draws of the
@@ -14,13 +14,13 @@ use zerolag_workload::Stream;
 
 /// The standstills of a machine.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct MachineStandstills {
     /// Of each CPU; empty without any.
     stolen: Vec<Stream>,
     smi: Option<Stream>,
 }
 
-impl Standing {
+impl MachineStandstills {
     /// Arms the first standstill of each kind, after one gap.
     pub(crate) fn plan(&mut self, kernel: &mut Kernel, seed: u64) {
         if !kernel.costs().stolen.is_zero() {

@@ -1,4 +1,4 @@
-//! [`Calls`]: what calls of the core leave behind, and what is left of the system calls that make
+//! [`Calls`]: the output of calls of the core, and the remaining time of the system calls that make
 //! them.
 //!
 //! A call of the core fills one buffer, [`Io`], which is emptied before the next call. Two parts of
@@ -16,10 +16,10 @@ pub(super) struct Calls {
     pub(super) unlocked: Duration,
     /// The CPU that spent such time last, and when that ends.
     pub(super) searched: Option<(CpuId, Instant)>,
-    /// What the switch whose operations are carried out still takes.
+    /// The remaining time of the switch whose operations are being carried out.
     pub(super) switch_ahead: Duration,
-    /// What is left of the system calls that tasks make, by CPU (`call_rest`). Empty where that is
-    /// nothing.
+    /// The remaining time of the system call in progress, by CPU (`call_rest`). Empty if
+    /// `call_rest` is zero.
     left: Vec<Duration>,
 }
 
@@ -30,15 +30,15 @@ impl Clone for Calls {
 }
 
 impl Calls {
-    /// Returns those of a machine; `rest` is what a system call has left when it has had its
-    /// effect.
+    /// Returns the state of a machine without calls. `rest` is the time that a system call takes
+    /// after it has had its effect.
     pub(super) fn new(tracing: Tracing, cpus: usize, rest: Duration) -> Self {
         let left = if rest.is_zero() { Vec::new() } else { vec![Duration::ZERO; cpus] };
         let none = Duration::ZERO;
         Self { io: Io::new(tracing), unlocked: none, searched: None, switch_ahead: none, left }
     }
 
-    /// Returns what is left of the system call on a CPU, if such a thing is.
+    /// Returns the remaining time of the system call on a CPU; `None` if `call_rest` is zero.
     #[inline(always)]
     pub(super) fn left(&mut self, cpu: CpuId) -> Option<&mut Duration> {
         self.left.get_mut(cpu.index())

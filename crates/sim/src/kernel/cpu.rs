@@ -37,18 +37,19 @@ impl Stretch {
     }
 }
 
-/// What ends together with the path of a CPU.
+/// The activity that is completed when the kernel path of a CPU ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Ends {
-    /// Nothing else.
+    /// None: the path was only time to spend.
     #[default]
     Nothing,
-    /// A softirq at the end of an interrupt. The trace has the begin of one that takes time, and
-    /// then its end, also if it is interrupted at the instant at which it begins.
+    /// A softirq at the end of an interrupt. `is_noted`: it takes time, so the trace contains its
+    /// begin and must also contain its end, even if it is interrupted at the instant at which it
+    /// begins.
     Softirq { is_noted: bool },
     /// A section of this task with interrupts disabled.
     IrqsOff(TaskId),
-    /// The handler of a device, which leaves this to be done.
+    /// The handler of a device; the work that it has raised is done next.
     Handler(Left),
 }
 

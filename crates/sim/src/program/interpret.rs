@@ -10,7 +10,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;
 use crate::outcome::End;
 use crate::program::state::Programs;
-use crate::program::task::{State, WaitFor};
+use crate::program::task::{TaskActivity, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{CpuMode, Leave};
@@ -74,7 +74,7 @@ impl Programs {
     /// The current task goes back to user mode, unless it spins for a mutex: then it looks. Returns
     /// whether it goes on at once.
     fn leave_kernel(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) -> bool {
-        if let State::Spins(mutex) = self.task(task).state {
+        if let TaskActivity::Spins(mutex) = self.task(task).state {
             self.spin_or_block(kernel, cpu, task, mutex);
             return false;
         }
@@ -169,7 +169,7 @@ impl Programs {
             return;
         }
         if kernel.is_to_leave_kernel(cpu, task)
-            && (matches!(body.state, State::Spins(_)) || !kernel.back_to_user(cpu, task))
+            && (matches!(body.state, TaskActivity::Spins(_)) || !kernel.back_to_user(cpu, task))
         {
             return;
         }
@@ -246,11 +246,12 @@ impl Programs {
         self.wake_each(kernel, cpu, next);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per action")]
     fn act(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, action: &Action) {
         // A task that has spun for a lock has passed this place, and looks.
         if kernel.is_in_syscall(task)
             && action.nature().may_sleep
-            && !matches!(self.tasks[task.index()].state, State::Spins(_))
+            && !matches!(self.tasks[task.index()].state, TaskActivity::Spins(_))
             && kernel.gives_way(cpu, CpuMode::KernelPoint)
         {
             return;

@@ -11,7 +11,7 @@ use crate::program::shared::Shared;
 use crate::program::shared::file::CachedFile;
 use crate::program::shared::pipe::Pipe;
 use crate::program::shared::rcu::Rcu;
-use crate::program::task::{Reading, State, Task, WaitFor};
+use crate::program::task::{Reading, Task, TaskActivity, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::LockId;
@@ -103,7 +103,7 @@ impl Programs {
 
     /// A task has ended.
     pub(crate) fn bury(&mut self, task: TaskId) {
-        self.task_mut(task).state = State::Dead;
+        self.task_mut(task).state = TaskActivity::Dead;
         self.alive -= 1;
     }
 
@@ -111,11 +111,11 @@ impl Programs {
     pub(crate) fn timer_fires(&mut self, task: TaskId) -> Option<Job> {
         let task_state = &mut self.tasks[task.index()].state;
         let why = match *task_state {
-            State::Unborn => WakeKind::Fork,
-            State::Waits(WaitFor::Time) => WakeKind::Wakeup,
-            State::Active | State::Waits(_) | State::Spins(_) | State::Dead => return None,
+            TaskActivity::Unborn => WakeKind::Fork,
+            TaskActivity::Waits(WaitFor::Time) => WakeKind::Wakeup,
+            TaskActivity::Active | TaskActivity::Waits(_) | TaskActivity::Spins(_) | TaskActivity::Dead => return None,
         };
-        *task_state = State::Active;
+        *task_state = TaskActivity::Active;
         Some(Job::wake(task, why))
     }
 
@@ -127,7 +127,7 @@ impl Programs {
 
     /// Blocks the current task of a CPU.
     pub(super) fn block(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, wait: WaitFor) {
-        self.task_mut(task).state = State::Waits(wait);
+        self.task_mut(task).state = TaskActivity::Waits(wait);
         let lock = if kernel.lends_turns() { self.lendable(task, wait) } else { None };
         kernel.block(cpu, task, lock);
     }
@@ -172,7 +172,7 @@ impl Programs {
 
     /// Ends the wait of a task; its caller has it woken.
     pub(crate) fn end_wait(&mut self, kernel: &mut Kernel, task: TaskId) {
-        self.task_mut(task).state = State::Active;
+        self.task_mut(task).state = TaskActivity::Active;
         kernel.set_blocked_on(task, None);
     }
 
@@ -187,7 +187,7 @@ impl Programs {
         let waiters = self.shared[id.index()].waiters().expect("invariant: the program was checked");
         for _ in 0..most.min(waiters.len()) {
             let Some(task) = waiters.pop() else { break };
-            self.tasks[task.index()].state = State::Active;
+            self.tasks[task.index()].state = TaskActivity::Active;
             kernel.push_job(cpu, Job::wakeup(task));
         }
     }
@@ -229,10 +229,10 @@ impl Programs {
     fn wait_of(&self, kernel: &Kernel, task: TaskId) -> Option<Wait> {
         let Task { state, cursor, .. } = self.task(task);
         let (what, resource) = match *state {
-            State::Active => ("spin_lock", cursor.spins_for?),
-            State::Unborn | State::Dead => return None,
-            State::Waits(wait) => wait.reported()?,
-            State::Spins(mutex) => ("mutex", mutex),
+            TaskActivity::Active => ("spin_lock", cursor.spins_for?),
+            TaskActivity::Unborn | TaskActivity::Dead => return None,
+            TaskActivity::Waits(wait) => wait.reported()?,
+            TaskActivity::Spins(mutex) => ("mutex", mutex),
         };
         let holder = self.shared[resource.index()].owner();
         Some(Wait {
@@ -245,7 +245,7 @@ impl Programs {
 
     /// Returns how many tasks wait for requests of queues that none will arrive in.
     pub(crate) fn idle_workers(&self, is_over: impl Fn(ResourceId) -> bool) -> usize {
-        let waits = |state| matches!(state, State::Waits(WaitFor::Request(id)) if is_over(id));
+        let waits = |state| matches!(state, TaskActivity::Waits(WaitFor::Request(id)) if is_over(id));
         self.tasks.iter().filter(|task| waits(task.state)).count()
     }
 
@@ -266,9 +266,11 @@ impl Programs {
         // Bounded by the number of tasks.
         for _ in 0..self.tasks.len() {
             let lock = match self.task(at).state {
-                State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) | State::Spins(lock) => lock,
-                State::Active => self.task(at).cursor.spins_for?,
-                State::Waits(_) | State::Unborn | State::Dead => return None,
+                TaskActivity::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) | TaskActivity::Spins(lock) => {
+                    lock
+                }
+                TaskActivity::Active => self.task(at).cursor.spins_for?,
+                TaskActivity::Waits(_) | TaskActivity::Unborn | TaskActivity::Dead => return None,
             };
             chain.extend(self.wait_of(kernel, at));
             at = self.shared[lock.index()].owner()?;

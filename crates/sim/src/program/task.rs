@@ -7,7 +7,7 @@ use zerolag_workload::random::Stream;
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum TaskActivity {
     /// Runnable or running.
     Active,
     /// Waiting.
@@ -179,7 +179,7 @@ pub(crate) struct Task {
     def: u32,
     /// The definition whose phases it follows ([`crate::program::model`]).
     model: u32,
-    pub(crate) state: State,
+    pub(crate) state: TaskActivity,
     /// It is to end before its program does.
     pub(crate) is_ended: bool,
     /// It is to end when its turn does: its pool has become smaller.
@@ -210,7 +210,7 @@ impl Task {
             def: u32::try_from(def).expect("invariant: inputs are below 4 GiB"),
             model,
             instance,
-            state: State::Unborn,
+            state: TaskActivity::Unborn,
             cursor: Cursor::default(),
             stream: None,
             request: None,

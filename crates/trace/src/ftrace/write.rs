@@ -111,6 +111,7 @@ struct CpuState {
 
 impl Printer {
     /// Prints a record; returns whether it has a line.
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     fn print(&mut self, out: &mut Vec<u8>, record: &Record) -> io::Result<bool> {
         let line = match &record.event {
             TraceEvent::TaskNew { task, parent, attr, .. } => {

@@ -185,6 +185,7 @@ impl<'a, 'o> Builder<'a, 'o> {
         Trace { meta: self.meta(head, gaps), records }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per event of a kernel")]
     pub(super) fn take(&mut self, event: &Event<'a>) {
         let stamp = Stamp { at: event.at, cpu: event.cpu };
         self.start.get_or_insert(event.at);

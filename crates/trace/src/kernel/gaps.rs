@@ -1,30 +1,30 @@
 //! Lost events: where they are missing, and what later events prove.
 //!
 //! A recorder whose buffer is full drops events, and that is normal: `perf sched record` loses a
-//! quarter of a busy machine with a small buffer. A trace with holes that is read as if it were
-//! whole says wrong things without a word: a task that left its CPU in a hole seems to run on, one
-//! that came seems to wait for seconds.
+//! quarter of the events of a busy machine with a small buffer. A reader that ignores the holes
+//! reports wrong figures silently: a task that left its CPU in a hole seems to keep running, and a
+//! task that was switched to in a hole seems to wait for seconds.
 //!
-//! The key is that every event names the task that its CPU runs, and a switch the one that it
-//! leaves. If that is not the task that the CPU switched to last, events are missing between the
-//! last event of this CPU and this one, also if the recorder does not say so: `perf script` hides
-//! its remarks, and perf does not record what some tasks do. The rules:
+//! The key is that every event names the current task of its CPU, and a switch also names the task
+//! that it leaves. If that is not the task that the CPU switched to last, events are missing since
+//! the CPU's previous event. This also finds holes that the recorder does not report: `perf script`
+//! hides its remarks, and perf omits the events of some tasks. The rules:
 //!
 //! 1. A remark of the recorder opens a [`Gap`] from the CPU's last event to its next one.
-//! 2. So does an event of another task than the one that runs, and, on the other CPU, a switch to a
-//!    task that still runs there. A task that runs although nothing has woken it since it blocked
-//!    was woken by a CPU with a gap, probably the one that was silent for longest: recorders also
-//!    stop CPU by CPU.
-//!    So was a task moved that was preempted on one CPU and is moved from, or runs on, another.
-//! 3. The task that ran leaves its CPU where the gap begins, or where the scheduler last charged
-//!    it. Its later events tell whether it slept (it is woken), was preempted (it runs again), or
-//!    ended.
-//! 4. The task that runs now has come within the gap: at the earliest when it last left a CPU or
-//!    was woken; if the scheduler has charged it without a break until the switch
-//!    (`sched_stat_runtime`), then where that charge begins.
+//! 2. An event with another current task than the known one opens a gap on its CPU. A switch to a
+//!    task that still runs elsewhere opens one on that other CPU. If a task runs although nothing
+//!    has woken it since it blocked, a CPU with a gap has woken it, probably the CPU that was
+//!    silent for longest: recorders also stop CPU by CPU. The same holds for a migration: a task
+//!    that was preempted on one CPU and is moved from, or runs on, another was moved in a gap.
+//! 3. The task that ran before the gap leaves its CPU where the gap begins, or where the scheduler
+//!    last charged it. Its later events tell whether it slept (it is woken), was preempted (it runs
+//!    again), or ended.
+//! 4. The task that runs after the gap was switched to within it: not before it last left a CPU or
+//!    was woken. If the scheduler charges it without a break until the next switch
+//!    (`sched_stat_runtime`), it was switched to where that charge begins.
 //!
-//! So switches are added such that none contradicts another. Between the two tasks of a gap the CPU
-//! seems idle; reports count that time as unseen.
+//! The added switches do not contradict each other. Between the two tasks of a gap the CPU seems
+//! idle; reports count that time as unseen.
 //!
 //! Complexity: O(1) per event.
 

@@ -117,6 +117,7 @@ impl<W: Write> PerfettoWriter<W> {
     ///
     /// # Errors
     /// The error of the output.
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         let (cpu, at) = (record.cpu, record.at.as_nanos());
         match &record.event {

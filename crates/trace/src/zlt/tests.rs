@@ -73,6 +73,7 @@ fn one_of<T: Copy + core::fmt::Debug + 'static>(values: &'static [T]) -> impl St
 
 static PREV: [PrevState; 4] = [PrevState::Runnable, PrevState::Blocked, PrevState::Dead, PrevState::Idle];
 
+#[expect(clippy::too_many_lines, reason = "one strategy per event")]
 fn event() -> impl Strategy<Value = TraceEvent> {
     let tasks =
         prop_oneof![

@@ -13,7 +13,7 @@
 use super::json::{Node, Value};
 use super::object::{self, INT, Object};
 use super::state::{BufferLayout, ChaseOrder, Lower, TaskScope};
-use crate::assemble::Kind;
+use crate::assemble::ResourceClass;
 use crate::diagnostic::{Diagnostic, Severity, Span};
 use crate::program::{Action, ResourceKind, TimerMode, TimerRef};
 use crate::random::Dist;
@@ -317,10 +317,10 @@ impl Lower<'_> {
     /// Returns the resource of a name, and warns if the file declares that name as another kind.
     pub(super) fn resource(&mut self, name: &str, span: Span, kind: ResourceKind) -> crate::program::ResourceId {
         if let Some((declared, declared_span)) = self.declared.get(name)
-            && *declared != Kind::of(&kind)
-            && Kind::of(&kind) != Kind::SuspendPoint
+            && *declared != ResourceClass::of(&kind)
+            && ResourceClass::of(&kind) != ResourceClass::SuspendPoint
         {
-            let (declared, used) = (declared.name(), Kind::of(&kind).name());
+            let (declared, used) = (declared.name(), ResourceClass::of(&kind).name());
             let message = format!("\"{name}\" is declared as a {declared} and used as a {used}: these are two things");
             self.report.push(Diagnostic::warning(span, message).label(*declared_span, "declared here"));
         }

@@ -47,9 +47,9 @@ struct Writer<'p> {
 
 /// The members of one object: chooses their keys and separates them by commas.
 #[derive(Default)]
-struct Keys(BTreeMap<String, u64>);
+struct ObjectKeys(BTreeMap<String, u64>);
 
-impl Keys {
+impl ObjectKeys {
     /// Returns the key for one more event of a kind.
     fn event(&mut self, kind: &str) -> String {
         let count = self.0.entry(kind.to_owned()).or_insert(u64::from(kind == "runtime"));
@@ -143,7 +143,7 @@ impl Writer<'_> {
             if phase.affinity != AffinityChange::Keep {
                 affinity = phase.affinity.clone();
             }
-            let place = Place { current, affinity: &affinity, moves, restricted: task.affinity.is_some() };
+            let place = PhaseContext { current, affinity: &affinity, moves, restricted: task.affinity.is_some() };
             self.phase(task, phase, &place);
         }
         if comma.is_empty() {
@@ -152,7 +152,7 @@ impl Writer<'_> {
         self.out.push_str("\n\t\t\t}\n\t\t}");
     }
 
-    fn phase(&mut self, task: &TaskDef, phase: &Phase, place: &Place<'_>) {
+    fn phase(&mut self, task: &TaskDef, phase: &Phase, place: &PhaseContext<'_>) {
         let loops = match phase.loops {
             u64::MAX => -1,
             loops => self.int(loops, || format!("{loops} loops of phase {}", phase.name)),
@@ -173,7 +173,7 @@ impl Writer<'_> {
             }
         }
         self.group(phase.group);
-        let mut keys = Keys::default();
+        let mut keys = ObjectKeys::default();
         for action in &phase.actions {
             self.action(task, action, &mut keys);
         }
@@ -231,7 +231,7 @@ impl Writer<'_> {
         }
     }
 
-    fn action(&mut self, task: &TaskDef, action: &Action, keys: &mut Keys) {
+    fn action(&mut self, task: &TaskDef, action: &Action, keys: &mut ObjectKeys) {
         let (kind, value) = match action {
             Action::Run(time) => ("run", self.time(time, &task.name)),
             Action::Sleep(time) => ("sleep", self.time(time, &task.name)),
@@ -384,7 +384,7 @@ impl Writer<'_> {
 }
 
 /// The state of a task when it enters a phase.
-struct Place<'a> {
+struct PhaseContext<'a> {
     current: SchedAttr,
     affinity: &'a AffinityChange,
     /// Whether any phase names CPUs.

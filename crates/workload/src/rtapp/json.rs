@@ -81,19 +81,19 @@ enum Expect {
 
 /// An open array or object: its contents so far are the last of the parser's items or members.
 #[derive(Debug)]
-struct Frame<'a> {
+struct OpenValue<'a> {
     start: usize,
     expect: Expect,
-    body: Body<'a>,
+    body: OpenBody<'a>,
 }
 
 #[derive(Debug)]
-enum Body<'a> {
+enum OpenBody<'a> {
     Array { first: usize },
     Object { first: usize, key: Option<(Cow<'a, str>, Span)> },
 }
 
-impl Body<'_> {
+impl OpenBody<'_> {
     const fn close(&self) -> u8 {
         match self {
             Self::Array { .. } => b']',
@@ -115,7 +115,7 @@ fn split_off<T>(stack: &mut Vec<T>, first: usize) -> Box<[T]> {
 }
 
 /// The parser cannot continue; this has been reported.
-struct Stop;
+struct CannotContinue;
 
 /// The result of parsing.
 pub(crate) struct Parsed<'a> {
@@ -150,7 +150,7 @@ pub(crate) fn parse<'a>(text: &'a str, report: &mut Report) -> Option<Parsed<'a>
 struct Parser<'a, 'r> {
     text: &'a str,
     at: usize,
-    stack: Vec<Frame<'a>>,
+    stack: Vec<OpenValue<'a>>,
     /// Items of the open arrays, those of the innermost last.
     items: Vec<Node<'a>>,
     /// Members of the open objects, those of the innermost last.
@@ -161,7 +161,7 @@ struct Parser<'a, 'r> {
 }
 
 impl<'a> Parser<'a, '_> {
-    fn document(mut self) -> Result<Parsed<'a>, Stop> {
+    fn document(mut self) -> Result<Parsed<'a>, CannotContinue> {
         let mut done = self.value()?;
         loop {
             // A complete value is added to the innermost open array or object; without one it is
@@ -175,8 +175,8 @@ impl<'a> Parser<'a, '_> {
                     Some(frame) => {
                         frame.expect = Expect::CommaOrEnd;
                         match &mut frame.body {
-                            Body::Array { .. } => self.items.push(node),
-                            Body::Object { key, .. } => {
+                            OpenBody::Array { .. } => self.items.push(node),
+                            OpenBody::Object { key, .. } => {
                                 let (key, key_span) =
                                     key.take().expect("invariant: a member's key is read before its value");
                                 self.members.push(Member { key, key_span, node, renamed: false });
@@ -190,11 +190,12 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Continues in the innermost open array or object; returns a value that is complete.
-    fn step(&mut self) -> Result<Option<Node<'a>>, Stop> {
+    fn step(&mut self) -> Result<Option<Node<'a>>, CannotContinue> {
         self.trivia()?;
         let next = self.peek();
         let Some(frame) = self.stack.last_mut() else { return Ok(None) };
-        let (close, expect, is_object) = (frame.body.close(), frame.expect, matches!(frame.body, Body::Object { .. }));
+        let (close, expect, is_object) =
+            (frame.body.close(), frame.expect, matches!(frame.body, OpenBody::Object { .. }));
         match next {
             None => Err(self.ends_early()),
             Some(byte) if byte == close => {
@@ -202,8 +203,8 @@ impl<'a> Parser<'a, '_> {
                 Ok(self.stack.pop().map(|frame| Node {
                     span: Span::new(frame.start..self.at),
                     value: match frame.body {
-                        Body::Array { first } => Value::Array(split_off(&mut self.items, first)),
-                        Body::Object { first, .. } => {
+                        OpenBody::Array { first } => Value::Array(split_off(&mut self.items, first)),
+                        OpenBody::Object { first, .. } => {
                             self.has_duplicates = self.has_duplicates || has_duplicates(&self.members[first..]);
                             Value::Object(split_off(&mut self.members, first))
                         }
@@ -216,7 +217,7 @@ impl<'a> Parser<'a, '_> {
                 let message = format!("this closes nothing: the {name} that is open ends with `{close}`");
                 let here = Span::new(self.at..self.at + 1);
                 self.report.push(Diagnostic::error(here, message).label(Span::new(start..start + 1), "opened here"));
-                Err(Stop)
+                Err(CannotContinue)
             }
             Some(b',') => {
                 if expect == Expect::ItemOrEnd {
@@ -237,7 +238,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Reads a key and its value; returns the value if it is complete.
-    fn member(&mut self) -> Result<Option<Node<'a>>, Stop> {
+    fn member(&mut self) -> Result<Option<Node<'a>>, CannotContinue> {
         let start = self.at;
         let key = match self.peek() {
             Some(quote @ (b'"' | b'\'')) => self.string(quote)?,
@@ -245,7 +246,7 @@ impl<'a> Parser<'a, '_> {
                 let word = self.word();
                 if word.is_empty() {
                     self.report.error(self.token_span(), "a key is expected here");
-                    return Err(Stop);
+                    return Err(CannotContinue);
                 }
                 let help = format!("write \"{word}\"");
                 self.report.error_help(Span::new(start..self.at), format!("key {word} is not quoted"), help);
@@ -283,20 +284,20 @@ impl<'a> Parser<'a, '_> {
                 false
             }
         };
-        if let Some(Frame { body: Body::Object { key: slot, .. }, .. }) = self.stack.last_mut() {
+        if let Some(OpenValue { body: OpenBody::Object { key: slot, .. }, .. }) = self.stack.last_mut() {
             *slot = Some((key, key_span));
         }
         if missing { Ok(Some(Node { span: here, value: Value::Missing })) } else { self.value() }
     }
 
     /// Reads a value; an array or object is only opened, and no value is complete then.
-    fn value(&mut self) -> Result<Option<Node<'a>>, Stop> {
+    fn value(&mut self) -> Result<Option<Node<'a>>, CannotContinue> {
         self.trivia()?;
         let start = self.at;
         self.values += 1;
         if self.values > VALUES_MAX {
             self.report.error(Span::new(start..start), format!("the file has more than {VALUES_MAX} values"));
-            return Err(Stop);
+            return Err(CannotContinue);
         }
         let value = match self.peek() {
             None => return Err(self.ends_early()),
@@ -304,13 +305,13 @@ impl<'a> Parser<'a, '_> {
                 if self.stack.len() == NESTING_MAX {
                     let message = format!("brackets are nested deeper than {NESTING_MAX}");
                     self.report.error(Span::new(start..start + 1), message);
-                    return Err(Stop);
+                    return Err(CannotContinue);
                 }
                 let body = match open {
-                    b'{' => Body::Object { first: self.members.len(), key: None },
-                    _ => Body::Array { first: self.items.len() },
+                    b'{' => OpenBody::Object { first: self.members.len(), key: None },
+                    _ => OpenBody::Array { first: self.items.len() },
                 };
-                self.stack.push(Frame { start, expect: Expect::ItemOrEnd, body });
+                self.stack.push(OpenValue { start, expect: Expect::ItemOrEnd, body });
                 self.at += 1;
                 return Ok(None);
             }
@@ -320,7 +321,7 @@ impl<'a> Parser<'a, '_> {
                 let span = Span::new(start..self.at.max(start + 1));
                 if word.is_empty() {
                     self.report.error(self.token_span(), "a value is expected here");
-                    return Err(Stop);
+                    return Err(CannotContinue);
                 }
                 scalar(word).unwrap_or_else(|help| {
                     let diagnostic = Diagnostic::error(span, format!("`{}` is not a value", shortened(word)));
@@ -341,14 +342,14 @@ impl<'a> Parser<'a, '_> {
 
     /// Skips white space and comments.
     #[inline]
-    fn trivia(&mut self) -> Result<(), Stop> {
+    fn trivia(&mut self) -> Result<(), CannotContinue> {
         match self.peek() {
             Some(byte) if byte > b' ' && byte != b'/' => Ok(()),
             Some(_) | None => self.some_trivia(),
         }
     }
 
-    fn some_trivia(&mut self) -> Result<(), Stop> {
+    fn some_trivia(&mut self) -> Result<(), CannotContinue> {
         let bytes = self.text.as_bytes();
         loop {
             let mut at = self.at;
@@ -368,7 +369,7 @@ impl<'a> Parser<'a, '_> {
                     Some(length) => self.at += length + 4,
                     None => {
                         self.report.error(Span::new(at..at + 2), "this comment is not closed");
-                        return Err(Stop);
+                        return Err(CannotContinue);
                     }
                 },
                 Some(_) | None => return Ok(()),
@@ -377,7 +378,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Reads a string, opening quote to closing quote.
-    fn string(&mut self, quote: u8) -> Result<Cow<'a, str>, Stop> {
+    fn string(&mut self, quote: u8) -> Result<Cow<'a, str>, CannotContinue> {
         let (text, open) = (self.text, self.at);
         let bytes = text.as_bytes();
         let mut at = open + 1;
@@ -387,7 +388,7 @@ impl<'a> Parser<'a, '_> {
             match bytes.get(at) {
                 None => {
                     self.report.error(Span::new(open..open + 1), "this string is not closed");
-                    return Err(Stop);
+                    return Err(CannotContinue);
                 }
                 Some(byte) if *byte == quote => break,
                 Some(b'\\') => {
@@ -432,7 +433,7 @@ impl<'a> Parser<'a, '_> {
         Span::new(self.at..self.at + length)
     }
 
-    fn ends_early(&mut self) -> Stop {
+    fn ends_early(&mut self) -> CannotContinue {
         let end = Span::new(self.text.len()..self.text.len());
         self.report.push(match self.stack.last() {
             None => {
@@ -443,10 +444,10 @@ impl<'a> Parser<'a, '_> {
                 Diagnostic::error(end, message).label(Span::new(frame.start..frame.start + 1), "opened here")
             }
         });
-        Stop
+        CannotContinue
     }
 
-    fn after_root(&mut self) -> Result<(), Stop> {
+    fn after_root(&mut self) -> Result<(), CannotContinue> {
         self.trivia()?;
         if self.peek().is_some() {
             let message = "text after the root value is ignored";

@@ -23,7 +23,7 @@ use super::json::{Node, Value};
 use super::object::{self, INT, Object};
 use super::sched::{self, Level, Props};
 use super::state::{Lower, TaskScope};
-use crate::assemble::{Assembly, Kind, PhaseOrigin, TaskOrigin};
+use crate::assemble::{Assembly, PhaseOrigin, ResourceClass, TaskOrigin};
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use crate::program::{Action, AffinityChange, Phase, Program, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef};
@@ -152,11 +152,11 @@ impl Lower<'_> {
                         member.key
                     );
                     self.report.warning(member.key_span, message);
-                    Kind::Mutex
+                    ResourceClass::Mutex
                 }
-                Some(("mutex", _)) => Kind::Mutex,
-                Some(("wait" | "signal" | "broadcast" | "sync", _)) => Kind::Condition,
-                Some(("timer", _)) => Kind::Timer,
+                Some(("mutex", _)) => ResourceClass::Mutex,
+                Some(("wait" | "signal" | "broadcast" | "sync", _)) => ResourceClass::Condition,
+                Some(("timer", _)) => ResourceClass::Timer,
                 // Types that rt-app knows and nothing can use.
                 Some(("sleep" | "run", _)) => continue,
                 Some((kind, span)) => {
@@ -458,7 +458,10 @@ impl Lower<'_> {
             .collect();
         let mut written_out: BTreeMap<ResourceId, (ResourceId, ResourceId)> = BTreeMap::new();
         for (id, name) in points {
-            if [Kind::Condition, Kind::Mutex].iter().any(|kind| self.assembly.find_resource(&name, *kind).is_some()) {
+            if [ResourceClass::Condition, ResourceClass::Mutex]
+                .iter()
+                .any(|kind| self.assembly.find_resource(&name, *kind).is_some())
+            {
                 let condition = self.assembly.resource(&name, ResourceKind::Condition);
                 let mutex = self.assembly.resource(&name, self.mutex_kind());
                 written_out.insert(id, (condition, mutex));

@@ -1,7 +1,7 @@
 //! The state of lowering an rt-app file: the program so far, the names that it declares, and the
 //! task in progress.
 
-use crate::assemble::{Assembly, Kind};
+use crate::assemble::{Assembly, ResourceClass};
 use crate::diagnostic::{Report, Span};
 use crate::program::{ResourceId, TimerMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub(super) struct Lower<'r> {
     /// Shared timers that some task uses as absolute: the mode belongs to the timer.
     pub(super) absolute_timers: BTreeSet<ResourceId>,
     /// The declarations of the `resources` section.
-    pub(super) declared: BTreeMap<String, (Kind, Span)>,
+    pub(super) declared: BTreeMap<String, (ResourceClass, Span)>,
     /// Layout and first use of shared `memrun` buffers.
     pub(super) buffers: BTreeMap<(String, String), (BufferLayout, Span)>,
     pub(super) default_policy: Policy,

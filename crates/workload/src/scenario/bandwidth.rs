@@ -21,7 +21,7 @@
 //! `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and opencontainers/cgroups 0.0.3 (the two
 //! conversions of shares to weight).
 
-use super::Reader;
+use super::ScenarioReader;
 use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
 use super::times;
 use super::tree::Value;
@@ -80,7 +80,7 @@ fn percent_of_capacity(key: &str, item: Item<'_, '_>, report: &mut Report) -> Op
 
 /// A quota in its notation.
 #[derive(Clone, Copy)]
-enum Quota {
+enum QuotaNotation {
     Unlimited,
     PerPeriod(Duration),
     /// Thousandths of a CPU.
@@ -89,8 +89,8 @@ enum Quota {
 
 /// The values of a group's table, each with its key.
 #[derive(Default)]
-struct Said<'k> {
-    quota: Option<(Quota, &'k str, Span)>,
+struct GroupKeys<'k> {
+    quota: Option<(QuotaNotation, &'k str, Span)>,
     period: Option<(Duration, &'k str, Span)>,
     burst: Option<(Duration, &'k str, Span)>,
     slice: Option<(Duration, &'k str, Span)>,
@@ -103,11 +103,11 @@ struct Said<'k> {
     conversion: Option<Conversion>,
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads a group's table; `None` is the root group.
     pub(super) fn group_keys(&mut self, id: Option<usize>, table: &Table<'_, '_>) {
         let all = leaves(table);
-        let mut said = Said::default();
+        let mut said = GroupKeys::default();
         let (mut changes, mut life) = (None, [None; 2]);
         for leaf in &all {
             match (id, &*leaf.path) {
@@ -182,7 +182,7 @@ impl Reader<'_> {
     /// was one.
     pub(super) fn change_of_group(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) -> bool {
         let all = leaves(table);
-        let mut said = Said::default();
+        let mut said = GroupKeys::default();
         for leaf in all.iter().filter(|leaf| !matches!(&*leaf.path, "at" | "group" | "create" | "remove")) {
             said.read(leaf, self.report);
         }
@@ -224,7 +224,8 @@ impl Reader<'_> {
     }
 }
 
-impl<'k> Said<'k> {
+impl<'k> GroupKeys<'k> {
+    #[expect(clippy::too_many_lines, reason = "one arm per key")]
     fn read(&mut self, leaf: &'k Leaf<'_, '_>, report: &mut Report) {
         let (key, item, at) = (&*leaf.path, leaf.item, leaf.span);
         match key {
@@ -232,7 +233,7 @@ impl<'k> Said<'k> {
                 let Some(text) = string(key, item, report) else { return };
                 match cpu_max(text) {
                     Ok((quota, period)) => {
-                        self.quota(quota.map_or(Quota::Unlimited, Quota::PerPeriod), key, at, report);
+                        self.quota(quota.map_or(QuotaNotation::Unlimited, QuotaNotation::PerPeriod), key, at, report);
                         if let Some(period) = period {
                             set(&mut self.period, period, key, at, report);
                         }
@@ -244,8 +245,8 @@ impl<'k> Said<'k> {
                 }
             }
             "cpu.cfs_quota_us" | "--cpu-quota" => match micros(key, item, -1, report) {
-                Some(None) => self.quota(Quota::Unlimited, key, at, report),
-                Some(Some(quota)) => self.quota(Quota::PerPeriod(quota), key, at, report),
+                Some(None) => self.quota(QuotaNotation::Unlimited, key, at, report),
+                Some(Some(quota)) => self.quota(QuotaNotation::PerPeriod(quota), key, at, report),
                 None => {}
             },
             "cpu.cfs_period_us" | "--cpu-period" => {
@@ -271,7 +272,7 @@ impl<'k> Said<'k> {
             "CPUQuota" => {
                 let Some(text) = string(key, item, report) else { return };
                 match percent(text) {
-                    Some(milli) => self.quota(Quota::Milli(milli), key, at, report),
+                    Some(milli) => self.quota(QuotaNotation::Milli(milli), key, at, report),
                     None => report.error_help(
                         span(item),
                         format!("`CPUQuota` = \"{text}\" is not a percentage of a CPU above zero"),
@@ -285,9 +286,9 @@ impl<'k> Said<'k> {
                     "requests.cpu" => self.request = Some(milli),
                     "limits.cpu" => {
                         self.request = self.request.or(Some(milli));
-                        self.quota(Quota::Milli(milli), key, at, report);
+                        self.quota(QuotaNotation::Milli(milli), key, at, report);
                     }
-                    _ => self.quota(Quota::Milli(milli), key, at, report),
+                    _ => self.quota(QuotaNotation::Milli(milli), key, at, report),
                 }
             }
             "cpu.weight" | "CPUWeight" => {
@@ -334,7 +335,7 @@ impl<'k> Said<'k> {
         }
     }
 
-    fn quota(&mut self, quota: Quota, key: &'k str, at: Span, report: &mut Report) {
+    fn quota(&mut self, quota: QuotaNotation, key: &'k str, at: Span, report: &mut Report) {
         set(&mut self.quota, quota, key, at, report);
     }
 
@@ -343,9 +344,9 @@ impl<'k> Said<'k> {
         let period = self.period.map_or(before.period, |(period, ..)| period);
         let quota = match self.quota {
             None => before.quota,
-            Some((Quota::Unlimited, ..)) => None,
-            Some((Quota::PerPeriod(quota), ..)) => Some(quota),
-            Some((Quota::Milli(milli), ..)) => Some(cpus_to_quota(milli, period)),
+            Some((QuotaNotation::Unlimited, ..)) => None,
+            Some((QuotaNotation::PerPeriod(quota), ..)) => Some(quota),
+            Some((QuotaNotation::Milli(milli), ..)) => Some(cpus_to_quota(milli, period)),
         };
         let burst = self.burst.map_or(before.burst, |(burst, ..)| burst);
         let slice = self.slice.map_or(before.slice, |(slice, ..)| Some(slice));
@@ -382,8 +383,8 @@ impl<'k> Said<'k> {
 
     fn in_cpus(&self) -> InCpus {
         let limit_milli = match self.quota {
-            Some((Quota::Milli(milli), ..)) => Some(milli),
-            Some((Quota::Unlimited | Quota::PerPeriod(_), ..)) | None => None,
+            Some((QuotaNotation::Milli(milli), ..)) => Some(milli),
+            Some((QuotaNotation::Unlimited | QuotaNotation::PerPeriod(_), ..)) | None => None,
         };
         InCpus { limit_milli, request_milli: self.request.filter(|_| self.weight.is_none()) }
     }

@@ -19,7 +19,7 @@
 //! online = false
 //! ```
 
-use super::Reader;
+use super::ScenarioReader;
 use super::table::{Table, kind, signed_int, span};
 use super::task::SCHED_KEYS;
 use super::tree::Value;
@@ -46,7 +46,7 @@ pub(super) const LIFE_KEYS: [&str; 2] = ["create", "remove"];
 /// Microseconds; the bound of the setting.
 pub(super) const RT_RUNTIME_MAX: i64 = 1 << 22;
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `[[change]]`.
     pub(super) fn changes(&mut self, root: &Table<'_, '_>) {
         let Some(entry) = root.get("change") else { return };

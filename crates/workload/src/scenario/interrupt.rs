@@ -10,8 +10,8 @@
 //! priority = 60        # of its thread, where the preemption model has one
 //! ```
 
-use super::Reader;
-use super::table::{Entry, Table, kind, span};
+use super::ScenarioReader;
+use super::table::{Table, TableEntry, kind, span};
 use super::times;
 use super::tree::Value;
 use crate::interrupt::{IRQ_THREAD, InterruptDef, Threading};
@@ -20,7 +20,7 @@ use crate::interrupt::{IRQ_THREAD, InterruptDef, Threading};
 pub(super) const KEYS: [&str; 9] =
     ["every", "handler", "softirq", "cpus", "on_each", "no_thread", "policy", "priority", "nice"];
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `[interrupt]`.
     pub(super) fn interrupts(&mut self, root: &Table<'_, '_>) {
         let Some(lines) = root.get("interrupt").and_then(|entry| Table::of("interrupt", entry.item, self.report))
@@ -35,7 +35,7 @@ impl Reader<'_> {
         }
     }
 
-    fn interrupt(&mut self, entry: Entry<'_, '_>, table: &Table<'_, '_>) -> Option<InterruptDef> {
+    fn interrupt(&mut self, entry: TableEntry<'_, '_>, table: &Table<'_, '_>) -> Option<InterruptDef> {
         table.refuse_unknown(&KEYS, "an interrupt", self.report);
         let mut required = |key: &str| {
             let Some(found) = table.get(key) else {

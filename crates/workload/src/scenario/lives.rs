@@ -5,7 +5,7 @@
 //! that is created while it exists, removed or limited while it does not, or created below one that
 //! does not exist. Actions of tasks (a phase that joins a group) are not checked.
 
-use super::Reader;
+use super::ScenarioReader;
 use super::table::Table;
 use super::tree::Value;
 use crate::change::Change;
@@ -17,12 +17,12 @@ use zerolag_model::Duration;
 pub(super) struct Deed {
     at: Duration,
     group: usize,
-    what: What,
+    what: GroupDeed,
     span: Span,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+enum GroupDeed {
     Create,
     Remove,
     /// Its limit or weight is set, or a task moves there.
@@ -31,28 +31,28 @@ enum What {
 
 /// The state of a group during the walk through time.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct GroupLife {
     is_there: bool,
     /// The time and position of its last creation or removal.
     last: Option<(Duration, Span)>,
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Notes that a group is created.
     pub(super) fn create_group(&mut self, group: usize, at: Duration, span: Span) {
-        self.deeds.push(Deed { at, group, what: What::Create, span });
+        self.deeds.push(Deed { at, group, what: GroupDeed::Create, span });
         self.assembly.program.change(at, Change::Create { group });
     }
 
     /// Notes that a group is removed.
     pub(super) fn remove_group(&mut self, group: usize, at: Duration, span: Span) {
-        self.deeds.push(Deed { at, group, what: What::Remove, span });
+        self.deeds.push(Deed { at, group, what: GroupDeed::Remove, span });
         self.assembly.program.change(at, Change::Remove { group });
     }
 
     /// Notes that a group must exist at a time.
     pub(super) fn use_group(&mut self, group: usize, at: Duration, span: Span) {
-        self.deeds.push(Deed { at, group, what: What::Use, span });
+        self.deeds.push(Deed { at, group, what: GroupDeed::Use, span });
     }
 
     /// Reads `create` and `remove` of a change of a group; returns whether there was one.
@@ -84,21 +84,25 @@ impl Reader<'_> {
         let mut deeds = std::mem::take(&mut self.deeds);
         deeds.sort_by_key(|deed| deed.at);
         let program = &self.assembly.program;
-        let begin = |group| Seen { is_there: !program.comes_later(group), last: None };
-        let mut seen: Vec<Seen> = (0..program.groups.len()).map(begin).collect();
+        let begin = |group| GroupLife { is_there: !program.comes_later(group), last: None };
+        let mut seen: Vec<GroupLife> = (0..program.groups.len()).map(begin).collect();
         for Deed { at, group, what, span } in deeds {
             let path = &program.groups[group].path;
-            let Seen { is_there, last } = seen[group];
+            let GroupLife { is_there, last } = seen[group];
             let when = last.map_or(String::new(), |(when, _)| format!(" (since {when})"));
             let parent_is_there = program.groups[group].parent.is_none_or(|parent| seen[parent].is_there);
             let wrong = match what {
-                What::Create if is_there => Some(format!("group `{path}` already exists at {at}{when}")),
-                What::Create if !parent_is_there => Some(format!("the group above `{path}` does not exist at {at}")),
-                What::Create if last.is_some_and(|(gone, _)| gone == at) => Some(format!(
+                GroupDeed::Create if is_there => Some(format!("group `{path}` already exists at {at}{when}")),
+                GroupDeed::Create if !parent_is_there => {
+                    Some(format!("the group above `{path}` does not exist at {at}"))
+                }
+                GroupDeed::Create if last.is_some_and(|(gone, _)| gone == at) => Some(format!(
                     "group `{path}` is created at the moment at which it is removed, {at}: its tasks need time to end"
                 )),
-                What::Remove | What::Use if !is_there => Some(format!("group `{path}` does not exist at {at}{when}")),
-                What::Create | What::Remove | What::Use => None,
+                GroupDeed::Remove | GroupDeed::Use if !is_there => {
+                    Some(format!("group `{path}` does not exist at {at}{when}"))
+                }
+                GroupDeed::Create | GroupDeed::Remove | GroupDeed::Use => None,
             };
             if let Some(message) = wrong {
                 let diagnostic = Diagnostic::error(span, message);
@@ -108,13 +112,13 @@ impl Reader<'_> {
                 });
                 continue;
             }
-            if what == What::Use {
+            if what == GroupDeed::Use {
                 continue;
             }
             for below in (0..program.groups.len()).filter(|below| program.is_within(*below, group)) {
                 // A group below it with its own creation waits for that.
-                if what == What::Remove || program.comes_with(below) == Some(group) {
-                    seen[below] = Seen { is_there: what == What::Create, last: Some((at, span)) };
+                if what == GroupDeed::Remove || program.comes_with(below) == Some(group) {
+                    seen[below] = GroupLife { is_there: what == GroupDeed::Create, last: Some((at, span)) };
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The machine, the kernel and its settings in a scenario.
 
-use super::table::{Entry, Item, Table, kind, leaves, span};
+use super::table::{Item, Table, TableEntry, kind, leaves, span};
 use super::tree::Value;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
@@ -10,7 +10,7 @@ use zerolag_model::{KernelVersion, MAX_CPUS, Settings, Topology};
 pub(super) const KEYS: [&str; 6] = ["cpus", "sockets", "llcs_per_socket", "cores_per_llc", "smt", "capacities"];
 
 /// Reads `[machine]`.
-pub(super) fn machine(entry: Entry<'_, '_>, report: &mut Report) -> Option<Topology> {
+pub(super) fn machine(entry: TableEntry<'_, '_>, report: &mut Report) -> Option<Topology> {
     let table = Table::of("machine", entry.item, report)?;
     table.refuse_unknown(&KEYS, "[machine]", report);
     let mut count =
@@ -48,7 +48,7 @@ pub(super) fn machine(entry: Entry<'_, '_>, report: &mut Report) -> Option<Topol
     }
 }
 
-fn capacities(entry: Entry<'_, '_>, report: &mut Report) -> Option<Vec<u16>> {
+fn capacities(entry: TableEntry<'_, '_>, report: &mut Report) -> Option<Vec<u16>> {
     let Value::Array(items) = entry.item.get_ref() else {
         report.error(span(entry.item), "`capacities` is an array of one number of 1..=1024 per CPU");
         return None;
@@ -59,7 +59,7 @@ fn capacities(entry: Entry<'_, '_>, report: &mut Report) -> Option<Vec<u16>> {
 }
 
 /// Reads `kernel`.
-pub(super) fn kernel(entry: Entry<'_, '_>, report: &mut Report) -> Option<KernelVersion> {
+pub(super) fn kernel(entry: TableEntry<'_, '_>, report: &mut Report) -> Option<KernelVersion> {
     let presets = || format!("presets are {}", KernelVersion::NAMES.join(", "));
     let text = match entry.item.get_ref() {
         Value::String(text) => text,
@@ -83,7 +83,7 @@ pub(super) fn kernel(entry: Entry<'_, '_>, report: &mut Report) -> Option<Kernel
 /// Reads `[settings]`: checks each key and value against the settings of the kernel, and CPUs
 /// against those of the machine.
 pub(super) fn settings(
-    entry: Entry<'_, '_>,
+    entry: TableEntry<'_, '_>,
     kernel: KernelVersion,
     nr_cpus: usize,
     report: &mut Report,

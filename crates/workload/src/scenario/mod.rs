@@ -44,7 +44,7 @@ mod task;
 mod times;
 mod tree;
 
-use crate::assemble::{Assembly, Kind};
+use crate::assemble::{Assembly, ResourceClass};
 use crate::check;
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Source, Span};
 use crate::goal::Goal;
@@ -94,7 +94,7 @@ const KEYS: [&str; 28] = [
 ];
 
 /// The state of reading a file.
-struct Reader<'r> {
+struct ScenarioReader<'r> {
     report: &'r mut Report,
     assembly: Assembly,
     nr_cpus: usize,
@@ -111,7 +111,7 @@ struct Reader<'r> {
     /// Index of each cpuset; `None` for a refused one, so that its users are not reported as well.
     cpusets: BTreeMap<String, Option<usize>>,
     /// The kind of each name, and the position of its first use.
-    kinds: BTreeMap<String, (Kind, Span)>,
+    kinds: BTreeMap<String, (ResourceClass, Span)>,
     /// Barriers whose parties are counted, not stated.
     counted_barriers: BTreeSet<ResourceId>,
     /// The mode of each shared timer, and its position.
@@ -165,7 +165,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     let seed = root.int("seed", 0..=u64::MAX, report).map(|(seed, _)| seed);
     let costs = root.string("costs", report).map(|(costs, _)| costs.to_string());
     let origin = origin::origin(root, report);
-    let mut reader = Reader {
+    let mut reader = ScenarioReader {
         report,
         assembly: Assembly::default(),
         nr_cpus,
@@ -194,7 +194,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     reader.pauses(root);
     reader.interrupts(root);
     let goals = reader.goals(root);
-    let Reader { mut assembly, report, timer_modes, .. } = reader;
+    let ScenarioReader { mut assembly, report, timer_modes, .. } = reader;
     let phases = assembly.program.tasks.iter_mut().flat_map(|task| &mut task.phases);
     step::settle_modes(phases.flat_map(|phase| &mut phase.actions), |timer| match timer {
         TimerRef::Shared(id) => timer_modes.get(&id).map(|(mode, _)| *mode),
@@ -217,7 +217,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     }
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `goals`.
     fn goals(&mut self, root: &Table<'_, '_>) -> Vec<Goal> {
         let Some(entry) = root.get("goals") else { return Vec::new() };
@@ -278,8 +278,8 @@ impl Reader<'_> {
 
     /// Returns the resource of a name; reports if the name has another kind.
     fn resource(&mut self, name: &str, span: Span, kind: ResourceKind) -> Option<ResourceId> {
-        let wanted = Kind::of(&kind);
-        if wanted == Kind::SuspendPoint {
+        let wanted = ResourceClass::of(&kind);
+        if wanted == ResourceClass::SuspendPoint {
             return Some(self.assembly.resource(name, kind));
         }
         let (known, first) = *self.kinds.entry(name.to_string()).or_insert((wanted, span));
@@ -291,7 +291,7 @@ impl Reader<'_> {
         let known = self.assembly.find_resource(name, wanted);
         Some(known.unwrap_or_else(|| {
             let id = self.assembly.resource(name, kind);
-            if wanted == Kind::Barrier {
+            if wanted == ResourceClass::Barrier {
                 self.counted_barriers.insert(id);
             }
             id

@@ -17,8 +17,8 @@
 //! one barrier. Reports show the time as theirs. A CPU that goes offline has no pauses: the task
 //! would have no CPU.
 
-use super::Reader;
-use super::table::{Entry, Table, kind, span};
+use super::ScenarioReader;
+use super::table::{Table, TableEntry, kind, span};
 use super::times;
 use super::tree::Value;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
@@ -30,7 +30,7 @@ use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr};
 /// Keys of a pause.
 pub(super) const KEYS: [&str; 5] = ["every", "length", "cpus", "together", "delay"];
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `[pause]`.
     pub(super) fn pauses(&mut self, root: &Table<'_, '_>) {
         let Some(pauses) = root.get("pause").and_then(|entry| Table::of("pause", entry.item, self.report)) else {
@@ -43,7 +43,7 @@ impl Reader<'_> {
         }
     }
 
-    fn pause(&mut self, entry: Entry<'_, '_>, table: &Table<'_, '_>) {
+    fn pause(&mut self, entry: TableEntry<'_, '_>, table: &Table<'_, '_>) {
         table.refuse_unknown(&KEYS, "a pause", self.report);
         let mut required = |key: &str| {
             let Some(found) = table.get(key) else {
@@ -95,7 +95,7 @@ impl Reader<'_> {
         }
     }
 
-    fn pausing_task(&mut self, entry: Entry<'_, '_>, cpu: CpuId, delay: Duration, actions: Vec<Action>) {
+    fn pausing_task(&mut self, entry: TableEntry<'_, '_>, cpu: CpuId, delay: Duration, actions: Vec<Action>) {
         let name: Arc<str> = format!("{}/{cpu}", entry.key).into();
         let spans = vec![entry.key_span; actions.len()];
         let phase = PhaseOrigin { name: entry.key_span, actions: spans };

@@ -13,7 +13,7 @@
 //! 1.25 (the limit rounded up, at least 2, read at most once a second). Differs: the limits of
 //! groups above count too.
 
-use super::Reader;
+use super::ScenarioReader;
 use super::table::{Item, Table, span};
 use super::tree::Value;
 use crate::change::Change;
@@ -39,7 +39,7 @@ pub(super) struct Pool {
     size: u64,
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads the number of threads of the next task: a number; `"cpus"` for the number of CPUs of
     /// the machine or the cpuset; `"quota"` for the group's limit in CPUs, rounded up; or a table:
     /// as `"quota"`, and updated during the run.

@@ -5,7 +5,7 @@
 //! Sources: Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`:
 //! `/sys/kernel/debug/sched/fair_server/cpuN/`.
 
-use super::Reader;
+use super::ScenarioReader;
 use super::table::{Table, span};
 use super::tree::Value;
 use crate::change::Change;
@@ -16,7 +16,7 @@ pub(super) const KEYS: [&str; 1] = ["changes"];
 /// Keys of a change.
 pub(super) const CHANGE_KEYS: [&str; 5] = ["at", "cpus", "runtime", "period", "defer"];
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `[fair_server]`.
     pub(super) fn server_changes(&mut self, root: &Table<'_, '_>) {
         let Some(table) = root.get("fair_server").and_then(|entry| Table::of("fair_server", entry.item, self.report))

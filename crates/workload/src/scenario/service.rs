@@ -14,13 +14,13 @@
 //! set how its threads are scheduled. Random draws belong to the request, not to the thread that
 //! handles it.
 
-use super::Reader;
-use super::table::{Entry, Item, Table, int, kind, span, string};
+use super::ScenarioReader;
+use super::table::{Item, Table, TableEntry, int, kind, span, string};
 use super::task::plain_phase;
 use super::times;
 use super::tree::Value;
 use crate::arrivals::{ArrivalSource, Arrivals};
-use crate::assemble::{Kind, TaskOrigin};
+use crate::assemble::{ResourceClass, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::input;
 use crate::program::{Action, ResourceId, ResourceKind};
@@ -47,7 +47,7 @@ pub(super) const BURST_KEYS: [&str; 3] = ["size", "every", "apart"];
 /// The most times in a file of arrivals.
 const TIMES_MAX: usize = 10_000_000;
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Gives the tasks and services of the scenario their numbers, so that either may name the
     /// other.
     pub(super) fn number_tasks(&mut self, root: &Table<'_, '_>) {
@@ -82,7 +82,7 @@ impl Reader<'_> {
         }
     }
 
-    fn service(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>, options: &LoadOptions, file: &str) {
+    fn service(&mut self, entry: &TableEntry<'_, '_>, table: &Table<'_, '_>, options: &LoadOptions, file: &str) {
         table.refuse_unknown(&KEYS, "a service", self.report);
         let workers = self.workers(entry, table);
         let arrivals = match table.get("arrivals") {
@@ -143,7 +143,7 @@ impl Reader<'_> {
         let program = &self.assembly.program;
         let called: Vec<ResourceId> = (0..program.tasks.len()).flat_map(|task| program.queues_called(task)).collect();
         for (name, span) in std::mem::take(&mut self.unfed) {
-            let queue = self.assembly.find_resource(&name, Kind::Queue);
+            let queue = self.assembly.find_resource(&name, ResourceClass::Queue);
             if queue.is_none_or(|queue| !called.contains(&queue)) {
                 let message = format!("service `{name}` without `arrivals`, and no task calls it");
                 let help =
@@ -184,7 +184,7 @@ impl Reader<'_> {
     }
 
     /// Reads the number of workers: a number, `"cpus"`, or `"quota"`.
-    fn workers(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>) -> u32 {
+    fn workers(&mut self, entry: &TableEntry<'_, '_>, table: &Table<'_, '_>) -> u32 {
         let Some((count, at)) = self.threads("workers", table) else {
             if table.get("workers").is_none() {
                 let help = "write workers = 8, or \"cpus\", or \"quota\"";

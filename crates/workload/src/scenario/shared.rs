@@ -8,11 +8,11 @@
 //! plain mutex, condition, semaphore at 0, relative timer, slow disk, or a barrier for all
 //! instances of the tasks that name it. A name can denote only one kind of resource.
 
-use super::Reader;
-use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
+use super::ScenarioReader;
+use super::table::{Item, Table, TableEntry, kind, leaves, signed_int, span, string, unknown_key};
 use super::times;
 use super::tree::Value;
-use crate::assemble::Kind;
+use crate::assemble::ResourceClass;
 use crate::change::Change;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
@@ -61,7 +61,7 @@ fn is_root(key: &str, item: Item<'_, '_>, report: &mut Report) -> bool {
     }
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `[cpuset.NAME]`.
     pub(super) fn cpusets(&mut self, root: &Table<'_, '_>) {
         let Some(sets) = root.get("cpuset").and_then(|entry| Table::of("cpuset", entry.item, self.report)) else {
@@ -186,24 +186,24 @@ impl Reader<'_> {
 
     /// Reads the declarations of resources, in the order of the text.
     pub(super) fn resources(&mut self, root: &Table<'_, '_>) {
-        let mut sections: Vec<(Kind, Table<'_, '_>)> = Vec::new();
+        let mut sections: Vec<(ResourceClass, Table<'_, '_>)> = Vec::new();
         for (key, kind) in [
-            ("mutex", Kind::Mutex),
-            ("condition", Kind::Condition),
-            ("barrier", Kind::Barrier),
-            ("semaphore", Kind::Semaphore),
-            ("timer", Kind::Timer),
-            ("rw_semaphore", Kind::RwSemaphore),
-            ("spin_lock", Kind::SpinLock),
-            ("pipe", Kind::Pipe),
-            ("disk", Kind::Disk),
-            ("file", Kind::File),
+            ("mutex", ResourceClass::Mutex),
+            ("condition", ResourceClass::Condition),
+            ("barrier", ResourceClass::Barrier),
+            ("semaphore", ResourceClass::Semaphore),
+            ("timer", ResourceClass::Timer),
+            ("rw_semaphore", ResourceClass::RwSemaphore),
+            ("spin_lock", ResourceClass::SpinLock),
+            ("pipe", ResourceClass::Pipe),
+            ("disk", ResourceClass::Disk),
+            ("file", ResourceClass::File),
         ] {
             if let Some(section) = root.get(key).and_then(|entry| Table::of(key, entry.item, self.report)) {
                 sections.push((kind, section));
             }
         }
-        let mut declarations: Vec<(Kind, Entry<'_, '_>)> =
+        let mut declarations: Vec<(ResourceClass, TableEntry<'_, '_>)> =
             sections.iter().flat_map(|(kind, section)| section.entries().map(|entry| (*kind, entry))).collect();
         declarations.sort_by_key(|(_, entry)| entry.key_span);
         for (kind, entry) in declarations {
@@ -211,10 +211,10 @@ impl Reader<'_> {
         }
     }
 
-    fn declare(&mut self, kind: Kind, entry: Entry<'_, '_>) {
+    fn declare(&mut self, kind: ResourceClass, entry: TableEntry<'_, '_>) {
         let Some(table) = Table::of(entry.key, entry.item, self.report) else { return };
         let (known, resource): (&[&str], ResourceKind) = match kind {
-            Kind::Mutex => {
+            ResourceClass::Mutex => {
                 let inherit = match table.string("protocol", self.report) {
                     Some(("inherit", _)) => true,
                     None | Some(("none", _)) => false,
@@ -226,24 +226,24 @@ impl Reader<'_> {
                 };
                 (&["protocol"], ResourceKind::Mutex { inherit })
             }
-            Kind::Barrier => {
+            ResourceClass::Barrier => {
                 let parties = table.int("parties", 1..=crate::INSTANCES_MAX, self.report);
                 let parties = parties.map_or(0, |(parties, _)| u32::try_from(parties).unwrap_or(0));
                 (&["parties"], ResourceKind::Barrier { parties })
             }
-            Kind::Semaphore => {
+            ResourceClass::Semaphore => {
                 let initial = table.int("initial", 0..=u64::from(u32::MAX), self.report);
                 let initial = initial.map_or(0, |(initial, _)| u32::try_from(initial).unwrap_or(0));
                 (&["initial"], ResourceKind::Semaphore { initial })
             }
-            Kind::Timer => (&["mode"], ResourceKind::Timer),
-            Kind::RwSemaphore => (&[], ResourceKind::RwSemaphore),
-            Kind::SpinLock => (&[], ResourceKind::SpinLock),
-            Kind::Pipe => {
+            ResourceClass::Timer => (&["mode"], ResourceKind::Timer),
+            ResourceClass::RwSemaphore => (&[], ResourceKind::RwSemaphore),
+            ResourceClass::SpinLock => (&[], ResourceKind::SpinLock),
+            ResourceClass::Pipe => {
                 let capacity = table.int("capacity", 1..=1 << 30, self.report).map_or(65_536, |(bytes, _)| bytes);
                 (&["capacity"], ResourceKind::Pipe { capacity: pipe_capacity(capacity) })
             }
-            Kind::Disk => {
+            ResourceClass::Disk => {
                 let depth = table.int("depth", 1..=u64::from(DEPTH_MAX), self.report);
                 let latency = table.get("latency").and_then(|entry| times::dist("latency", entry.item, self.report));
                 let bandwidth = table.int("bandwidth", 0..=u64::MAX, self.report);
@@ -254,12 +254,14 @@ impl Reader<'_> {
                 };
                 (&DISK_KEYS, ResourceKind::Disk(disk))
             }
-            Kind::File => {
+            ResourceClass::File => {
                 table.refuse_unknown(&FILE_KEYS, kind.name(), self.report);
                 self.file(entry, &table);
                 return;
             }
-            Kind::Condition | Kind::SuspendPoint | Kind::Queue => (&[], ResourceKind::Condition),
+            ResourceClass::Condition | ResourceClass::SuspendPoint | ResourceClass::Queue => {
+                (&[], ResourceKind::Condition)
+            }
         };
         table.refuse_unknown(known, kind.name(), self.report);
         let Some(id) = self.resource(entry.key, entry.key_span, resource) else { return };
@@ -274,7 +276,7 @@ impl Reader<'_> {
     }
 
     /// Reads a file. Its disk must be known, because its requests go there.
-    fn file(&mut self, entry: Entry<'_, '_>, table: &Table<'_, '_>) {
+    fn file(&mut self, entry: TableEntry<'_, '_>, table: &Table<'_, '_>) {
         let window = table.int("readahead", 4096..=1 << 30, self.report).map_or(131_072, |(bytes, _)| bytes);
         let size = table.int("size", 1..=u64::from(u32::MAX) * 4096, self.report);
         let disk = table.get("disk").and_then(|disk| {

@@ -5,12 +5,12 @@
 //! Names are rt-app's, except that rt-app's `runtime` is called `spin` and conditions are named by
 //! `condition`.
 
-use super::Reader;
+use super::ScenarioReader;
 use super::scope::TaskScope;
-use super::table::{Entry, Item, Table, int, kind, span, string};
+use super::table::{Item, Table, TableEntry, int, kind, span, string};
 use super::tree::Value;
 use super::{shared, times};
-use crate::assemble::Kind;
+use crate::assemble::ResourceClass;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::program::{Access, Action, KernelAction, ReadAction, ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::random::Dist;
@@ -68,7 +68,7 @@ pub(super) const WORDS: [&str; 4] = ["yield", "suspend", "cond_resched", "synchr
 
 /// The context of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum StepContext {
     User,
     /// In a system call: computations are kernel-mode work.
     Kernel,
@@ -76,21 +76,21 @@ enum Mode {
 
 /// Actions, and their positions.
 #[derive(Default)]
-struct Steps {
+struct SpannedActions {
     actions: Vec<Action>,
     spans: Vec<Span>,
 }
 
-impl Steps {
+impl SpannedActions {
     fn push(&mut self, action: Action, span: Span) {
         self.actions.push(action);
         self.spans.push(span);
     }
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `steps`; returns actions and their positions.
-    pub(super) fn steps(&mut self, entry: Entry<'_, '_>, scope: &mut TaskScope<'_>) -> (Vec<Action>, Vec<Span>) {
+    pub(super) fn steps(&mut self, entry: TableEntry<'_, '_>, scope: &mut TaskScope<'_>) -> (Vec<Action>, Vec<Span>) {
         let Value::Array(items) = entry.item.get_ref() else {
             let message = format!("`steps` is an array, not {}", kind(entry.item.get_ref()));
             self.report.error_help(span(entry.item), message, "write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]");
@@ -99,14 +99,14 @@ impl Reader<'_> {
         if items.is_empty() {
             self.report.error(span(entry.item), "`steps` is empty");
         }
-        let mut steps = Steps::default();
+        let mut steps = SpannedActions::default();
         for item in items.iter() {
-            self.step(item, Mode::User, scope, &mut steps);
+            self.step(item, StepContext::User, scope, &mut steps);
         }
         (steps.actions, steps.spans)
     }
 
-    fn step(&mut self, item: Item<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+    fn step(&mut self, item: Item<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>, steps: &mut SpannedActions) {
         let action = match item.get_ref() {
             Value::String(word) => match &**word {
                 "yield" => Some(Action::Yield),
@@ -156,8 +156,14 @@ impl Reader<'_> {
     }
 
     /// `{ syscall = [{ run = "10us" }, { lock = "inode" }, ...] }`.
-    fn syscall(&mut self, entry: Entry<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>, steps: &mut Steps) {
-        if mode == Mode::Kernel {
+    fn syscall(
+        &mut self,
+        entry: TableEntry<'_, '_>,
+        mode: StepContext,
+        scope: &mut TaskScope<'_>,
+        steps: &mut SpannedActions,
+    ) {
+        if mode == StepContext::Kernel {
             self.report.error(entry.key_span, "a system call within a system call");
             return;
         }
@@ -168,14 +174,14 @@ impl Reader<'_> {
         };
         steps.push(KernelAction::SyscallEnter.into(), entry.key_span);
         for item in items.iter() {
-            self.step(item, Mode::Kernel, scope, steps);
+            self.step(item, StepContext::Kernel, scope, steps);
         }
         steps.push(KernelAction::SyscallExit.into(), entry.key_span);
     }
 
     /// `{ preempt_off = "50us" }`, `{ bh_off = "50us" }`, `{ rcu_read = "50us" }`: computes without
     /// being preempted, without softirqs, or as a reader of RCU.
-    fn section(&mut self, entry: Entry<'_, '_>, mode: Mode, steps: &mut Steps) {
+    fn section(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, steps: &mut SpannedActions) {
         let inside = self.in_syscall(entry.key, entry.item, mode);
         let Some(time) = times::dist(entry.key, entry.item, self.report).filter(|_| inside) else { return };
         let (begins, ends) = match entry.key {
@@ -189,16 +195,17 @@ impl Reader<'_> {
     }
 
     /// Reports steps that are only valid in a system call.
-    fn in_syscall(&mut self, key: &str, item: Item<'_, '_>, mode: Mode) -> bool {
-        if mode == Mode::User {
+    fn in_syscall(&mut self, key: &str, item: Item<'_, '_>, mode: StepContext) -> bool {
+        if mode == StepContext::User {
             let help = format!("write {{ syscall = [{{ run = \"10us\" }}, \"{key}\"] }}");
             self.report.error_help(span(item), format!("`{key}` outside a system call"), help);
         }
-        mode == Mode::Kernel
+        mode == StepContext::Kernel
     }
 
-    fn action(&mut self, entry: Entry<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>) -> Option<Action> {
-        let Entry { key, item, .. } = entry;
+    #[expect(clippy::too_many_lines, reason = "one arm per step")]
+    fn action(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>) -> Option<Action> {
+        let TableEntry { key, item, .. } = entry;
         let time = |reader: &mut Self| times::dist(key, item, reader.report);
         let semaphore = ResourceKind::Semaphore { initial: 0 };
         let rw = |reader: &mut Self| {
@@ -210,9 +217,9 @@ impl Reader<'_> {
             reader.named(key, item, ResourceKind::SpinLock).filter(|_| inside)
         };
         match (key, mode) {
-            ("run", Mode::User) => time(self).map(Action::Run),
+            ("run", StepContext::User) => time(self).map(Action::Run),
             ("run" | "kernel", _) => time(self).map(Action::Kernel),
-            ("spin" | "fork" | "stamp" | "suspend" | "yield", Mode::Kernel) => {
+            ("spin" | "fork" | "stamp" | "suspend" | "yield", StepContext::Kernel) => {
                 self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
@@ -270,12 +277,12 @@ impl Reader<'_> {
                 let name = string(key, item, self.report)?;
                 self.task_named(key, name, span(item)).map(Action::Fork)
             }
-            ("call" | "send", Mode::Kernel) => {
+            ("call" | "send", StepContext::Kernel) => {
                 self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
-            ("call", Mode::User) => self.queue_of(key, item).map(Action::Call),
-            ("send", Mode::User) => self.queue_of(key, item).map(Action::Send),
+            ("call", StepContext::User) => self.queue_of(key, item).map(Action::Call),
+            ("send", StepContext::User) => self.queue_of(key, item).map(Action::Send),
             ("stamp", _) => {
                 let label = int(key, item, 0..=u64::from(u32::MAX), self.report)?;
                 Some(Action::Stamp(u32::try_from(label).unwrap_or(u32::MAX)))
@@ -309,7 +316,7 @@ impl Reader<'_> {
             return None;
         };
         let name = string("file", file.item, self.report)?;
-        let known = self.assembly.find_resource(name, Kind::File);
+        let known = self.assembly.find_resource(name, ResourceClass::File);
         if known.is_none() {
             let help = format!("write [file.{name}] with disk and size");
             self.report.error_help(span(file.item), format!("there is no file `{name}`"), help);

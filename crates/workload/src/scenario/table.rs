@@ -13,7 +13,7 @@ pub(super) type Item<'n, 'i> = &'n Node<'i>;
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'n, 'i> {
+pub(super) struct TableEntry<'n, 'i> {
     pub(super) key: &'n str,
     pub(super) key_span: Span,
     pub(super) item: Item<'n, 'i>,
@@ -26,7 +26,7 @@ pub(super) struct Table<'n, 'i> {
     pub(super) span: Span,
 }
 
-impl<'n, 'i> Entry<'n, 'i> {
+impl<'n, 'i> TableEntry<'n, 'i> {
     fn of(member: &'n Member<'i>) -> Self {
         Self { key: &member.key, key_span: member.key_span, item: &member.item }
     }
@@ -37,13 +37,13 @@ impl<'n, 'i> Table<'n, 'i> {
         Self { members: table.as_slice(), span }
     }
 
-    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'n, 'i>> + use<'n, 'i> {
-        self.members.iter().map(Entry::of)
+    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = TableEntry<'n, 'i>> + use<'n, 'i> {
+        self.members.iter().map(TableEntry::of)
     }
 
     /// Returns the entry of a table with exactly one.
-    pub(super) fn only(&self) -> Option<Entry<'n, 'i>> {
-        if let [member] = self.members { Some(Entry::of(member)) } else { None }
+    pub(super) fn only(&self) -> Option<TableEntry<'n, 'i>> {
+        if let [member] = self.members { Some(TableEntry::of(member)) } else { None }
     }
 
     /// Returns a value as a table; reports any other type.
@@ -57,8 +57,8 @@ impl<'n, 'i> Table<'n, 'i> {
         }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<Entry<'n, 'i>> {
-        self.members.iter().find(|member| member.key == key).map(Entry::of)
+    pub(super) fn get(&self, key: &str) -> Option<TableEntry<'n, 'i>> {
+        self.members.iter().find(|member| member.key == key).map(TableEntry::of)
     }
 
     /// Reports every unknown key.

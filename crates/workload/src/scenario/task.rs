@@ -4,10 +4,10 @@
 //! without `policy` changes the current ones), CPUs (`cpus = "all"` resets them) and group.
 
 use super::scope::TaskScope;
-use super::table::{Entry, Item, Table, int, kind, span};
+use super::table::{Item, Table, TableEntry, int, kind, span};
 use super::times;
 use super::tree::Value;
-use super::{Reader, step};
+use super::{ScenarioReader, step};
 use crate::INSTANCES_MAX;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
 use crate::change::Change;
@@ -50,7 +50,7 @@ pub(super) const PHASE_KEYS: [&str; 13] = [
     "steps",
 ];
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     /// Reads `[task]`, in the order of the text.
     pub(super) fn tasks(&mut self, root: &Table<'_, '_>) {
         let Some(tasks) = root.get("task").and_then(|entry| Table::of("task", entry.item, self.report)) else {
@@ -101,7 +101,7 @@ impl Reader<'_> {
         self.assembly.program.change(until, Change::End { task });
     }
 
-    fn task(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>, instances: u32) -> Option<TaskDef> {
+    fn task(&mut self, entry: &TableEntry<'_, '_>, table: &Table<'_, '_>, instances: u32) -> Option<TaskDef> {
         table.refuse_unknown(&TASK_KEYS, "a task", self.report);
         self.task_body(entry, table, instances)
     }
@@ -109,7 +109,7 @@ impl Reader<'_> {
     /// Reads the actions and the scheduling of a task, or of the threads of a service.
     pub(super) fn task_body(
         &mut self,
-        entry: &Entry<'_, '_>,
+        entry: &TableEntry<'_, '_>,
         table: &Table<'_, '_>,
         instances: u32,
     ) -> Option<TaskDef> {
@@ -203,7 +203,7 @@ impl Reader<'_> {
 
     fn phases(
         &mut self,
-        entry: Entry<'_, '_>,
+        entry: TableEntry<'_, '_>,
         mut attr: SchedAttr,
         cpuset: Option<usize>,
         scope: &mut TaskScope<'_>,
@@ -243,7 +243,7 @@ impl Reader<'_> {
     }
 
     /// Reads the number of turns through the phases of a task.
-    fn turns(&mut self, entry: Entry<'_, '_>) -> Option<u64> {
+    fn turns(&mut self, entry: TableEntry<'_, '_>) -> Option<u64> {
         match entry.item.get_ref() {
             Value::String(text) if text == "forever" => None,
             Value::Integer(_) => int("loop", entry.item, 0..=u64::MAX, self.report),

@@ -11,7 +11,7 @@
 //! { choice = [{ time = "1ms", weight = 9 }, { time = "20ms", weight = 1 }] }
 //! ```
 
-use super::table::{Entry, Item, Table, int, kind, span};
+use super::table::{Item, Table, TableEntry, int, kind, span};
 use super::tree::Value;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::random::{Bounds, Dist, DistError, MAX_TIME};
@@ -103,7 +103,7 @@ pub(super) fn dist(what: &str, item: Item<'_, '_>, report: &mut Report) -> Optio
     settle(made, entry, report)
 }
 
-fn settle(made: Result<Dist, DistError>, entry: Entry<'_, '_>, report: &mut Report) -> Option<Dist> {
+fn settle(made: Result<Dist, DistError>, entry: TableEntry<'_, '_>, report: &mut Report) -> Option<Dist> {
     match made {
         Ok(dist) => Some(dist),
         Err(error) => {
@@ -134,7 +134,7 @@ fn sigma(table: &Table<'_, '_>, report: &mut Report) -> Option<f64> {
     number
 }
 
-fn choice(entry: Entry<'_, '_>, report: &mut Report) -> Option<Dist> {
+fn choice(entry: TableEntry<'_, '_>, report: &mut Report) -> Option<Dist> {
     let Value::Array(items) = entry.item.get_ref() else {
         let help = "write choice = [{ time = \"1ms\", weight = 9 }, { time = \"20ms\", weight = 1 }]";
         report.error_help(span(entry.item), "`choice` is an array", help);

@@ -72,7 +72,7 @@ struct BoundedDemand {
 
 /// The counters of one interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Interval {
+struct CountedInterval {
     at: f64,
     seconds: f64,
     usage_us: f64,
@@ -81,7 +81,7 @@ struct Interval {
     throttled_us: Option<f64>,
 }
 
-impl Interval {
+impl CountedInterval {
     fn part(&self, start: f64) -> Part {
         Part {
             at: self.at - start,
@@ -92,7 +92,7 @@ impl Interval {
     }
 
     /// Returns the largest mean demand of its throttled periods, in microseconds.
-    fn bound_us(&self, max: Known) -> Option<f64> {
+    fn bound_us(&self, max: KnownLimit) -> Option<f64> {
         if self.throttled <= 0.0 {
             return None;
         }
@@ -107,7 +107,7 @@ impl Interval {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownLimit {
     quota_us: f64,
     period_us: f64,
     nr_cpus: Option<u32>,
@@ -169,7 +169,7 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
         return Err(Error::input_help("there is no limit to advise on", "give the present one: --now '200000 100000'"));
     };
     let known =
-        Known { quota_us: quota.as_nanos() as f64 / 1e3, period_us: max.period.as_nanos() as f64 / 1e3, nr_cpus };
+        KnownLimit { quota_us: quota.as_nanos() as f64 / 1e3, period_us: max.period.as_nanos() as f64 / 1e3, nr_cpus };
     let (mut intervals, mut left_out) = (Vec::new(), 0);
     for pair in samples.windows(2) {
         let [before, after] = pair else { continue };
@@ -185,7 +185,7 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
             "usage, nr_periods and nr_throttled are needed at the same times, at least twice",
         ));
     }
-    let sum = |of: fn(&Interval) -> f64| intervals.iter().map(of).sum::<f64>();
+    let sum = |of: fn(&CountedInterval) -> f64| intervals.iter().map(of).sum::<f64>();
     let usage_us = sum(|interval| interval.usage_us);
     let periods = (sum(|interval| interval.periods), sum(|interval| interval.throttled));
     let put_off: Option<f64> = intervals.iter().map(|interval| interval.throttled_us).sum();
@@ -240,13 +240,13 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
 
 /// Returns the counters between two samples; `None` if one is missing or goes back: the container
 /// was started again.
-fn interval(before: &Sample, after: &Sample) -> Option<Interval> {
+fn interval(before: &Sample, after: &Sample) -> Option<CountedInterval> {
     let grown = |of: fn(&Sample) -> Option<f64>| {
         let difference = of(after)? - of(before)?;
         (difference >= 0.0).then_some(difference)
     };
     let seconds = after.at - before.at;
-    Some(Interval {
+    Some(CountedInterval {
         at: before.at,
         seconds: (seconds > 0.0).then_some(seconds)?,
         usage_us: grown(|sample| sample.usage_us)?,

@@ -182,7 +182,7 @@ pub struct Advice {
 }
 
 /// What every try has in common.
-struct Study<'p, P> {
+struct AdviseStudy<'p, P> {
     plan: &'p Plan,
     goals: Vec<Goal>,
     group: Option<usize>,
@@ -226,7 +226,7 @@ pub fn advise(
     let base_error =
         question.base_error.or_else(|| Some(program.origin.as_ref()?.base_error.of(Quantity::Wait.into())));
     let question = &Question { base_error, ..question.clone() };
-    let mut study = Study { plan, goals, group, task, question, done: 0, progress };
+    let mut study = AdviseStudy { plan, goals, group, task, question, done: 0, progress };
     let mut alternatives = vec![study.judge(Change::AsItIs, program)?];
     let max = group.map(|group| program.groups[group].max).filter(|max| max.quota.is_some());
     if let (Some(group), Some(max)) = (group, max) {
@@ -314,7 +314,7 @@ fn with_max(program: &Program, group: usize, max: CpuMax) -> Program {
     program
 }
 
-impl<P: FnMut(usize) -> ControlFlow<()>> Study<'_, P> {
+impl<P: FnMut(usize) -> ControlFlow<()>> AdviseStudy<'_, P> {
     /// Returns the number of seeds that may miss.
     fn allowed(&self) -> u64 {
         (self.question.risk * self.question.seeds as f64).floor() as u64

@@ -11,7 +11,7 @@ use zerolag_model::{CpuId, CpuMask, DlParams, Duration, SchedAttr, ServerParams,
 use zerolag_report::human::Human;
 use zerolag_workload::Program;
 
-type Found = Result<Bound, String>;
+type BoundResult = Result<Bound, String>;
 
 /// Returns the bounds of a plan.
 pub(super) fn of(plan: &Plan) -> Analysis {
@@ -19,36 +19,26 @@ pub(super) fn of(plan: &Plan) -> Analysis {
     let mut broken = of_machine(plan);
     let tasks = model::of(&plan.program, &plan.config.settings, nr_cpus, &mut broken);
     let mut study =
-        Study { program: &plan.program, settings: &plan.config.settings, tasks: &tasks, broken, sets: Vec::new() };
-    let mut found: Vec<Option<Found>> = vec![None; tasks.len()];
+        BoundStudy { program: &plan.program, settings: &plan.config.settings, tasks: &tasks, broken, sets: Vec::new() };
+    let mut found: Vec<Option<BoundResult>> = vec![None; tasks.len()];
     for set in study.sets_of_real_time() {
         study.real_time(&set, &mut found);
     }
     for (of, task) in tasks.iter().enumerate().filter(|(_, task)| rank(task.attr) >= FAIR) {
         found[of] = Some(study.fair(task));
     }
-    let Study { mut broken, sets, .. } = study;
+    let BoundStudy { mut broken, sets, .. } = study;
     // What concerns no bound is not said.
-    let concerns = |broken: &Broken, task: &Modelled| {
-        let own = rank(task.attr);
-        let is_ranked = match broken.scope {
-            Scope::All => true,
-            Scope::From(rank) => own >= rank,
-            Scope::Deadline => own == 0,
-            Scope::RealTime => own > 0 && own < FAIR,
-        };
-        is_ranked && broken.mask.as_ref().is_none_or(|mask| mask.intersects(&task.mask))
-    };
     let has_bound = |of: usize| tasks[of].task.is_ok() && matches!(found[of], Some(Ok(_)));
-    broken.retain(|broken| (0..tasks.len()).any(|of| has_bound(of) && concerns(broken, &tasks[of])));
-    let row = |(task, bound): (&Modelled, Option<Found>)| {
+    broken.retain(|broken| (0..tasks.len()).any(|of| has_bound(of) && broken.concerns(&tasks[of])));
+    let row = |(task, bound): (&Modelled, Option<BoundResult>)| {
         let known = task.task.as_ref().ok();
         let bound = match (&task.task, bound) {
             (Err(why), _) => Err(why.reason()),
             (Ok(_), bound) => bound.unwrap_or_else(|| Err("no analysis for its class".to_owned())),
         };
         let breaks = match &bound {
-            Ok(_) => (0..broken.len()).filter(|at| concerns(&broken[*at], task)).collect(),
+            Ok(_) => (0..broken.len()).filter(|at| broken[*at].concerns(task)).collect(),
             Err(_) => Vec::new(),
         };
         let period = known.map(Sporadic::period).filter(|period| *period < Sporadic::LONGEST);
@@ -89,6 +79,20 @@ pub(super) fn of(plan: &Plan) -> Analysis {
     }
 }
 
+impl Broken {
+    /// Returns whether it concerns the bound of a task.
+    fn concerns(&self, task: &Modelled) -> bool {
+        let own = rank(task.attr);
+        let is_ranked = match self.scope {
+            Scope::All => true,
+            Scope::From(rank) => own >= rank,
+            Scope::Deadline => own == 0,
+            Scope::RealTime => own > 0 && own < FAIR,
+        };
+        is_ranked && self.mask.as_ref().is_none_or(|mask| mask.intersects(&task.mask))
+    }
+}
+
 /// Returns what the machine and its settings break.
 fn of_machine(plan: &Plan) -> Vec<Broken> {
     let mut broken = Vec::new();
@@ -108,7 +112,7 @@ fn of_machine(plan: &Plan) -> Vec<Broken> {
     broken
 }
 
-struct Study<'a> {
+struct BoundStudy<'a> {
     program: &'a Program,
     settings: &'a Settings,
     tasks: &'a [Modelled],
@@ -130,7 +134,7 @@ fn is_within(task: &Sporadic, params: DlParams) -> bool {
     task.cost() <= params.runtime && task.period() >= params.period
 }
 
-impl Study<'_> {
+impl BoundStudy<'_> {
     fn say(&mut self, assumption: Assumption, scope: Scope, mask: &CpuMask, reason: impl Into<String>) {
         let mask = Some(mask.clone());
         self.broken.push(Broken { assumption, task: None, reason: reason.into(), scope, mask });
@@ -203,7 +207,7 @@ impl Study<'_> {
         known.flat_map(|(of, task)| (0..self.tasks[of].instances).map(move |_| (of, task))).collect()
     }
 
-    fn real_time(&mut self, set: &SharedCpus, found: &mut [Option<Found>]) {
+    fn real_time(&mut self, set: &SharedCpus, found: &mut [Option<BoundResult>]) {
         let cpus = set.mask.count() as u64;
         let servers: Vec<Sporadic> = set.mask.iter().flat_map(|cpu| self.servers(cpu)).collect();
         let deadline = self.deadline_tasks(set, &servers);
@@ -295,7 +299,8 @@ impl Study<'_> {
     }
 
     /// Returns the bounds of the deadline tasks of a set, in its order.
-    fn deadline_tasks(&mut self, set: &SharedCpus, servers: &[Sporadic]) -> Vec<Found> {
+    #[expect(clippy::too_many_lines, reason = "the tests for one CPU and for several share their input")]
+    fn deadline_tasks(&mut self, set: &SharedCpus, servers: &[Sporadic]) -> Vec<BoundResult> {
         if set.deadline.is_empty() {
             return Vec::new();
         }
@@ -326,11 +331,11 @@ impl Study<'_> {
         let mut all: Vec<Sporadic> = threads.iter().map(|(_, task)| *task).collect();
         let first = |of: usize| threads.iter().position(|(known, _)| *known == of);
         let is_stopped_late = !beyond.is_empty() && self.settings.enforce_dl == TimerGrain::Tick;
-        let results: Vec<Found> = if cpus == 1 {
+        let results: Vec<BoundResult> = if cpus == 1 {
             all.extend(servers);
             let checked = edf::check(&all);
             let responses = if beyond.is_empty() { edf::responses(&all) } else { Vec::new() };
-            let bound = |of: &usize| -> Found {
+            let bound = |of: &usize| -> BoundResult {
                 let params = params(*of);
                 if within(*of).is_none() {
                     return self.reservation(*of, params, checked.is_ok());
@@ -348,7 +353,7 @@ impl Study<'_> {
             set.deadline.iter().map(bound).collect()
         } else {
             let responses = global::edf(&all, cpus);
-            let bound = |of: &usize| -> Found {
+            let bound = |of: &usize| -> BoundResult {
                 if within(*of).is_none() {
                     return Err("it can exceed its budget, which is known to be kept on one CPU only".to_owned());
                 }
@@ -377,7 +382,7 @@ impl Study<'_> {
     }
 
     /// Returns the bound of a task that can exceed its budget.
-    fn reservation(&self, of: usize, params: DlParams, fits: bool) -> Found {
+    fn reservation(&self, of: usize, params: DlParams, fits: bool) -> BoundResult {
         let task = self.tasks[of].task.as_ref().map_err(NoModel::reason)?;
         if !fits {
             return Err("the budgets of its CPU are not seen to fit".to_owned());
@@ -418,7 +423,7 @@ impl Study<'_> {
 
     /// Returns the bound of a fair task, or of one of a loaded scheduler: that leaves no CPU idle
     /// while a task waits that may run there only, so the busy period of the CPU is a bound.
-    fn fair(&self, task: &Modelled) -> Found {
+    fn fair(&self, task: &Modelled) -> BoundResult {
         if task.mask.count() != 1 {
             let whose = if rank(task.attr) == EXT { "a loaded scheduler's" } else { "fair" };
             return Err(format!("{whose} tasks of several CPUs: balancing can leave CPUs idle while tasks wait"));

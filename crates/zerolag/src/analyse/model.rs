@@ -139,7 +139,7 @@ fn oddities(program: &Program, task: &TaskDef, say: &mut impl FnMut(Assumption, 
 }
 
 /// The job of a task that is being read.
-struct Reader<'p> {
+struct JobReader<'p> {
     program: &'p Program,
     low: Duration,
     high: Duration,
@@ -154,7 +154,7 @@ struct Reader<'p> {
 
 /// Returns a task as a sporadic one.
 fn sporadic(program: &Program, task: &TaskDef) -> Result<Sporadic, NoModel> {
-    let mut reader = Reader {
+    let mut reader = JobReader {
         program,
         low: Duration::ZERO,
         high: Duration::ZERO,
@@ -214,7 +214,8 @@ const fn times(time: Duration, count: u64) -> Duration {
     Duration::from_nanos(time.as_nanos().saturating_mul(count))
 }
 
-impl Reader<'_> {
+impl JobReader<'_> {
+    #[expect(clippy::too_many_lines, reason = "one arm per action")]
     fn read(&mut self, action: &Action) -> Result<(), NoModel> {
         let wait = |what: String| Err(NoModel::Depends(what));
         let name = |at: &ResourceId| self.program.resources[at.index()].name.to_string();

@@ -13,7 +13,7 @@ use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table};
 
 /// A time of each row, if it exists.
-type Times<'a> = &'a dyn Fn(&Row) -> Option<Duration>;
+type RowTimes<'a> = &'a dyn Fn(&Row) -> Option<Duration>;
 
 /// The result of `zerolag analyse`.
 pub(crate) const DOCUMENT: Document = Document::of::<Bounds<'_>>(SCHEMA, "analyse");
@@ -217,7 +217,7 @@ impl Analysis {
     pub fn frame(&self) -> Frame {
         let rows = &self.tasks;
         let text = |of: &dyn Fn(&Row) -> String| Values::Text(rows.iter().map(|row| Arc::from(of(row))).collect());
-        let times = |of: Times<'_>| {
+        let times = |of: RowTimes<'_>| {
             let values = rows.iter().map(|row| of(row).unwrap_or_default().as_nanos()).collect();
             (Values::U64(values), rows.iter().map(|row| of(row).is_some()).collect::<Vec<bool>>())
         };
@@ -232,7 +232,7 @@ impl Analysis {
             .with("name", text(&|row| row.name.to_string()))
             .with("policy", text(&|row| row.policy.to_string()))
             .with("cpus", text(&|row| row.cpus.to_string()));
-        let columns: [(&str, Times<'_>); 5] = [
+        let columns: [(&str, RowTimes<'_>); 5] = [
             ("cost_ns", &|row| row.cost),
             ("period_ns", &|row| row.period),
             ("deadline_ns", &|row| row.deadline),
@@ -257,8 +257,9 @@ impl Analysis {
     }
 }
 
-impl fmt::Display for Analysis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Analysis {
+    /// Returns the table of the tasks.
+    fn table(&self) -> Table {
         let time = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), |time| Human(time).to_string());
         let mut table = Table::new(&[
             ("task", Align::Left),
@@ -301,7 +302,13 @@ impl fmt::Display for Analysis {
                 breaks.join(" "),
             ]);
         }
-        write!(f, "{table}")?;
+        table
+    }
+}
+
+impl fmt::Display for Analysis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.table())?;
         let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
         if self.runs > 0 {
             let each = self.duration.map_or_else(String::new, |duration| format!(" of {duration}"));

@@ -85,7 +85,7 @@ impl Suite {
 }
 
 /// What a suite shows.
-struct Shown<'a> {
+struct SuiteView<'a> {
     names: Vec<&'a str>,
     runs: u64,
     table: Table,
@@ -98,14 +98,14 @@ struct Shown<'a> {
 }
 
 impl Suite {
-    fn shown(&self) -> Shown<'_> {
+    fn shown(&self) -> SuiteView<'_> {
         let first = self.workloads.iter().find_map(|(_, compared)| compared.as_ref().ok());
         let names: Vec<&str> =
             first.map(|compared| compared.variants.iter().map(|label| &*label.name).collect()).unwrap_or_default();
         let mut columns = vec![("workload", Align::Left), ("owner", Align::Left), ("figure", Align::Left)];
         columns.extend(names.iter().map(|name| (*name, Align::Right)));
         columns.push(("change", Align::Right));
-        let mut shown = Shown {
+        let mut shown = SuiteView {
             runs: first.map_or(0, |compared| compared.runs),
             table: Table::new(&columns),
             left_out: 0,
@@ -143,7 +143,7 @@ impl Suite {
     /// Returns the answer in one sentence.
     #[must_use]
     pub fn answer(&self) -> String {
-        let Shown { names, same, not_run, .. } = self.shown();
+        let SuiteView { names, same, not_run, .. } = self.shown();
         let compared = self.workloads.len() - not_run.len();
         format!(
             "{} of {compared} workloads differ between {} by more than seeds do.",

@@ -17,14 +17,14 @@
 //!
 //! Source: Linux v6.12 `kernel/sched/core.c, wakeup_preempt`; `kernel/sched/sched.h`.
 
-use super::extract::{Step, Task};
+use super::extract::{ImportedTask, Step};
 use std::collections::BTreeSet;
 use zerolag_model::{Duration, TaskId};
 use zerolag_report::Metrics;
 use zerolag_trace::Trace;
 
 /// Corrects the demands of tasks.
-pub(super) fn correct(trace: &Trace, tasks: &mut [Task]) {
+pub(super) fn correct(trace: &Trace, tasks: &mut [ImportedTask]) {
     let unsure = unsure(trace);
     for task in tasks.iter_mut().filter(|task| !unsure.contains(&task.id)) {
         let charged = trace.meta.recorded.thread(task.id).and_then(|thread| thread.charged);
@@ -55,7 +55,7 @@ fn unsure(trace: &Trace) -> BTreeSet<TaskId> {
 }
 
 /// Divides a time among the computations after wakeups.
-fn lengthen(task: &mut Task, more: u64) {
+fn lengthen(task: &mut ImportedTask, more: u64) {
     let mut after_wakeup = true;
     let mut places = Vec::new();
     for (place, step) in task.steps.iter().enumerate() {
@@ -79,7 +79,7 @@ fn lengthen(task: &mut Task, more: u64) {
     }
 }
 
-fn shorten(task: &mut Task, charged: u64, ran: u64) {
+fn shorten(task: &mut ImportedTask, charged: u64, ran: u64) {
     let part = |demand: Duration| {
         let nanos = u128::from(demand.as_nanos()) * u128::from(charged) / u128::from(ran);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(demand.as_nanos()))

@@ -26,7 +26,7 @@ pub(super) enum Step {
 
 /// The work of a task between two sleeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Job {
+pub(super) struct RecordedJob {
     /// When it was woken; the start of the trace for the first one of a task that ran then.
     pub(super) at: Instant,
     /// The task that woke it; `None` for a timer, a device, or if the trace does not show it.
@@ -36,7 +36,7 @@ pub(super) struct Job {
 
 /// A task of the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Task {
+pub(super) struct ImportedTask {
     pub(super) id: TaskId,
     pub(super) name: Arc<str>,
     pub(super) attr: SchedAttr,
@@ -45,12 +45,12 @@ pub(super) struct Task {
     /// From the start of the trace until its first step.
     pub(super) delay: Duration,
     pub(super) steps: Vec<Step>,
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<RecordedJob>,
     /// The times at which something outside of all tasks woke it.
     expiries: Vec<Instant>,
 }
 
-impl Task {
+impl ImportedTask {
     /// Returns whether it does anything. The stopper of a CPU is a part of the scheduler.
     pub(super) fn is_used(&self) -> bool {
         let computes = self.steps.iter().any(|step| matches!(step, Step::Run(_)));
@@ -59,7 +59,7 @@ impl Task {
 }
 
 /// Returns what the tasks of a trace did, in order of task. O(records).
-pub(super) fn extract(trace: &Trace) -> Vec<Task> {
+pub(super) fn extract(trace: &Trace) -> Vec<ImportedTask> {
     let mut senders = loopback::senders(trace);
     // A stack or a system call tells it for certain.
     let sent = trace.meta.recorded.wakings.iter().filter(|waking| waking.means == Means::Socket);
@@ -75,7 +75,7 @@ pub(super) fn extract(trace: &Trace) -> Vec<Task> {
 }
 
 /// Makes sleeps of waits for tasks that are left out: nothing would ever end them.
-fn wait_for_used(tasks: &mut [Task]) {
+fn wait_for_used(tasks: &mut [ImportedTask]) {
     let used: BTreeSet<TaskId> = tasks.iter().filter(|task| task.is_used()).map(|task| task.id).collect();
     for task in tasks {
         for step in &mut task.steps {
@@ -94,11 +94,11 @@ struct Extractor {
     /// The tasks that wake others in softirqs.
     senders: Pairs,
     tasks: IdTable<TaskId, Doing>,
-    cpus: BTreeMap<CpuId, Cpu>,
+    cpus: BTreeMap<CpuId, TracedCpu>,
 }
 
 #[derive(Default)]
-struct Cpu {
+struct TracedCpu {
     /// `None` if unknown; the inner `None` is the idle task.
     runs: Option<Option<TaskId>>,
     /// The kinds of the interrupt handlers that it is in.
@@ -111,12 +111,12 @@ struct Doing {
     name: Arc<str>,
     attr: Option<SchedAttr>,
     parent: Option<TaskId>,
-    state: State,
+    state: TracedState,
     /// CPU time since the last step.
     ran: Duration,
     delay: Duration,
     steps: Vec<Step>,
-    jobs: Vec<Job>,
+    jobs: Vec<RecordedJob>,
     expiries: Vec<Instant>,
     /// A waking while it runs: the waker and the place of its step. It counts if the task then
     /// blocks.
@@ -124,7 +124,7 @@ struct Doing {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum TracedState {
     /// The trace has not shown it yet.
     #[default]
     Unknown,
@@ -140,7 +140,7 @@ enum State {
 impl Doing {
     /// Ends a computation.
     fn compute(&mut self, at: Instant) {
-        if let State::Runs { since } = &mut self.state {
+        if let TracedState::Runs { since } = &mut self.state {
             self.ran = self.ran.saturating_add(at.since(*since));
             *since = at;
         }
@@ -149,7 +149,7 @@ impl Doing {
             self.steps.push(Step::Run(ran));
             if self.jobs.is_empty() {
                 let at = Instant::from_nanos(at.as_nanos().saturating_sub(ran.as_nanos()));
-                self.jobs.push(Job { at, by: None, demand: Duration::ZERO });
+                self.jobs.push(RecordedJob { at, by: None, demand: Duration::ZERO });
             }
             if let Some(job) = self.jobs.last_mut() {
                 job.demand = job.demand.saturating_add(ran);
@@ -167,7 +167,7 @@ impl Extractor {
                 (doing.name, doing.attr, doing.parent) = (Arc::clone(name), Some(*attr), *parent);
                 if parent.is_some() {
                     // It waits for its first wakeup.
-                    doing.state = State::Sleeps { since: self.start };
+                    doing.state = TracedState::Sleeps { since: self.start };
                 }
             }
             // The attributes that it ends with: most tasks have the same all the time.
@@ -212,16 +212,16 @@ impl Extractor {
     fn waking(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
         let waker = self.waker(cpu, task);
         match self.tasks.entry(task).state {
-            State::Unknown => {
+            TracedState::Unknown => {
                 self.woken(task, self.start, waker, at);
             }
-            State::Sleeps { since } => self.woken(task, since, waker, at),
-            State::Runs { .. } => {
+            TracedState::Sleeps { since } => self.woken(task, since, waker, at),
+            TracedState::Runs { .. } => {
                 self.cancel(task);
                 let place = waker.map(|waker| (waker, self.wakes(waker, task, at)));
                 self.tasks.entry(task).early = Some(place);
             }
-            State::Waits => {}
+            TracedState::Waits => {}
         }
     }
 
@@ -231,7 +231,7 @@ impl Extractor {
             self.wakes(waker, task, at);
         }
         let doing = self.tasks.entry(task);
-        doing.jobs.push(Job { at, by: waker, demand: Duration::ZERO });
+        doing.jobs.push(RecordedJob { at, by: waker, demand: Duration::ZERO });
         let is_first = doing.steps.is_empty();
         match waker {
             Some(waker) => doing.steps.push(Step::Wait(waker, at.since(since))),
@@ -245,7 +245,7 @@ impl Extractor {
                 }
             }
         }
-        doing.state = State::Waits;
+        doing.state = TracedState::Waits;
     }
 
     /// Takes back an early waking: the task did not block after it.
@@ -259,34 +259,34 @@ impl Extractor {
     fn switch_out(&mut self, task: TaskId, state: PrevState, at: Instant) {
         let start = self.start;
         let doing = self.tasks.entry(task);
-        if doing.state == State::Unknown {
-            doing.state = State::Runs { since: start };
+        if doing.state == TracedState::Unknown {
+            doing.state = TracedState::Runs { since: start };
         }
         match state {
             PrevState::Runnable | PrevState::Idle => {
-                if let State::Runs { since } = doing.state {
+                if let TracedState::Runs { since } = doing.state {
                     doing.ran = doing.ran.saturating_add(at.since(since));
                 }
-                doing.state = State::Waits;
+                doing.state = TracedState::Waits;
                 self.cancel(task);
             }
             PrevState::Blocked => {
                 doing.compute(at);
-                doing.state = State::Sleeps { since: at };
+                doing.state = TracedState::Sleeps { since: at };
                 match doing.early.take() {
                     None => {}
                     Some(waker) => {
-                        doing.jobs.push(Job { at, by: waker.map(|(waker, _)| waker), demand: Duration::ZERO });
+                        doing.jobs.push(RecordedJob { at, by: waker.map(|(waker, _)| waker), demand: Duration::ZERO });
                         if let Some((waker, _)) = waker {
                             doing.steps.push(Step::Wait(waker, Duration::ZERO));
                         }
-                        doing.state = State::Waits;
+                        doing.state = TracedState::Waits;
                     }
                 }
             }
             PrevState::Dead => {
                 doing.compute(at);
-                doing.state = State::Waits;
+                doing.state = TracedState::Waits;
                 self.cancel(task);
             }
         }
@@ -294,17 +294,17 @@ impl Extractor {
 
     fn switch_in(&mut self, task: TaskId, at: Instant) {
         // A waking that the trace does not show.
-        if let State::Sleeps { since } = self.tasks.entry(task).state {
+        if let TracedState::Sleeps { since } = self.tasks.entry(task).state {
             self.woken(task, since, None, at);
         }
-        self.tasks.entry(task).state = State::Runs { since: at };
+        self.tasks.entry(task).state = TracedState::Runs { since: at };
     }
 
-    fn finish(mut self, end: Instant) -> Vec<Task> {
+    fn finish(mut self, end: Instant) -> Vec<ImportedTask> {
         let running: Vec<TaskId> = self
             .tasks
             .iter()
-            .filter(|(_, doing)| matches!(doing.state, State::Runs { .. }))
+            .filter(|(_, doing)| matches!(doing.state, TracedState::Runs { .. }))
             .map(|(task, _)| task)
             .collect();
         for task in running {
@@ -321,8 +321,16 @@ impl Extractor {
                 doing.steps.iter().copied().filter(|step| *step != Step::Run(Duration::ZERO)).collect();
             let (jobs, expiries) = (doing.jobs.clone(), doing.expiries.clone());
             let parent = doing.parent;
-            let mut task =
-                Task { id, name: Arc::clone(&doing.name), attr, parent, delay: doing.delay, steps, jobs, expiries };
+            let mut task = ImportedTask {
+                id,
+                name: Arc::clone(&doing.name),
+                attr,
+                parent,
+                delay: doing.delay,
+                steps,
+                jobs,
+                expiries,
+            };
             task.recognise_timer();
             task
         };
@@ -330,7 +338,7 @@ impl Extractor {
     }
 }
 
-impl Task {
+impl ImportedTask {
     /// Makes a timer of sleeps that end at even distances.
     fn recognise_timer(&mut self) {
         if self.expiries.len() < TIMER_MIN || self.steps.iter().any(|step| matches!(step, Step::Wait(..))) {

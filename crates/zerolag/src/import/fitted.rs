@@ -29,8 +29,8 @@
 //! requests in one job counts as one request.
 
 use super::Options;
-use super::extract::{Job, Task};
-use super::groups::Groups;
+use super::extract::{ImportedTask, RecordedJob};
+use super::groups::ImportedGroups;
 use super::write::{attributes, cpu_of, head, quoted, time, write_groups};
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -39,24 +39,24 @@ use zerolag_trace::Trace;
 
 /// Threads that do the same.
 #[derive(Debug)]
-struct Class<'a> {
+struct ThreadClass<'a> {
     /// The name of its service.
     name: String,
     process: Option<&'a str>,
-    tasks: Vec<&'a Task>,
+    tasks: Vec<&'a ImportedTask>,
     /// The lowest thread id: the oldest thread.
     oldest: u32,
     /// All jobs in order of time, with the classes of their wakers.
-    jobs: Vec<(&'a Job, Option<usize>)>,
+    jobs: Vec<(&'a RecordedJob, Option<usize>)>,
     /// The class that sends its requests, and how many per request of it.
     sender: Option<(usize, u32)>,
     /// A class that it waits for within a request.
     calls: Option<usize>,
 }
 
-impl Class<'_> {
+impl ThreadClass<'_> {
     /// Returns the jobs that begin a request.
-    fn requests(&self, own: usize) -> impl Iterator<Item = &Job> {
+    fn requests(&self, own: usize) -> impl Iterator<Item = &RecordedJob> {
         let is_first = move |by: Option<usize>| by != Some(own) && (by.is_none() || by != self.calls);
         self.jobs.iter().filter(move |(_, by)| is_first(*by)).map(|(job, _)| *job)
     }
@@ -73,10 +73,10 @@ pub(super) type Service = (String, Vec<TaskId>);
 /// Returns the scenario, and its services in their order.
 pub(super) fn scenario(
     trace: &Trace,
-    tasks: &[Task],
+    tasks: &[ImportedTask],
     kernel: KernelVersion,
     origin: &str,
-    groups: &Groups,
+    groups: &ImportedGroups,
     options: &Options,
 ) -> (String, Vec<Service>) {
     let mut classes = classes(trace, tasks, groups);
@@ -84,17 +84,17 @@ pub(super) fn scenario(
     let mut out = String::new();
     write(&mut out, trace, &classes, (kernel, origin), groups, options)
         .expect("invariant: writing to a String cannot fail");
-    let service = |class: &Class<'_>| (class.name.clone(), class.tasks.iter().map(|task| task.id).collect());
+    let service = |class: &ThreadClass<'_>| (class.name.clone(), class.tasks.iter().map(|task| task.id).collect());
     (out, classes.iter().map(service).collect())
 }
 
 /// What the tasks of a class share: process, name, attributes as text (they have no order), group.
-type Key<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
+type ClassKey<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
 
-fn classes<'a>(trace: &'a Trace, tasks: &'a [Task], groups: &Groups) -> Vec<Class<'a>> {
-    let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGroups) -> Vec<ThreadClass<'a>> {
+    let mut places: BTreeMap<ClassKey<'_>, usize> = BTreeMap::new();
     let mut of: BTreeMap<TaskId, usize> = BTreeMap::new();
-    let mut classes: Vec<Class<'a>> = Vec::new();
+    let mut classes: Vec<ThreadClass<'a>> = Vec::new();
     for task in tasks {
         let thread = trace.meta.recorded.thread(task.id);
         let process = thread.and_then(|thread| thread.process.as_deref());
@@ -104,7 +104,7 @@ fn classes<'a>(trace: &'a Trace, tasks: &'a [Task], groups: &Groups) -> Vec<Clas
             let name = task.name.to_string();
             let known = classes.iter().filter(|class| class.tasks[0].name == task.name).count();
             let name = if known == 0 { name } else { format!("{name}:{}", known + 1) };
-            classes.push(Class {
+            classes.push(ThreadClass {
                 name,
                 process,
                 tasks: Vec::new(),
@@ -128,7 +128,7 @@ fn classes<'a>(trace: &'a Trace, tasks: &'a [Task], groups: &Groups) -> Vec<Clas
 }
 
 /// Decides which class sends the requests of which.
-fn link(classes: &mut [Class<'_>]) {
+fn link(classes: &mut [ThreadClass<'_>]) {
     let most = |at: usize| {
         let class = &classes[at];
         let sender = (0..classes.len()).filter(|other| *other != at && classes[*other].jobs.len() >= FEW);
@@ -176,9 +176,9 @@ fn link(classes: &mut [Class<'_>]) {
 fn write(
     out: &mut String,
     trace: &Trace,
-    classes: &[Class<'_>],
+    classes: &[ThreadClass<'_>],
     (kernel, origin): (KernelVersion, &str),
-    groups: &Groups,
+    groups: &ImportedGroups,
     options: &Options,
 ) -> core::fmt::Result {
     head(out, trace, kernel, origin, "fitted: demands and distances are drawn from the recorded ones")?;
@@ -186,7 +186,7 @@ fn write(
     writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
     write_groups(out, groups)?;
     for (at, class) in classes.iter().enumerate() {
-        let requests: Vec<&Job> = class.requests(at).collect();
+        let requests: Vec<&RecordedJob> = class.requests(at).collect();
         writeln!(out, "\n[service.{}]", quoted(&class.name))?;
         attributes(out, class.tasks[0].attr)?;
         if let Some(cpu) = cpu_of(&class.tasks[0].name).filter(|cpu| (*cpu as usize) < trace.meta.machine.nr_cpus()) {
@@ -206,8 +206,8 @@ fn write(
 
 fn arrivals(
     out: &mut String,
-    class: &Class<'_>,
-    requests: &[&Job],
+    class: &ThreadClass<'_>,
+    requests: &[&RecordedJob],
     start: Instant,
     options: &Options,
 ) -> core::fmt::Result {
@@ -232,7 +232,7 @@ fn arrivals(
 }
 
 /// Writes the work of one request.
-fn steps(out: &mut String, classes: &[Class<'_>], at: usize, requests: &[&Job]) -> core::fmt::Result {
+fn steps(out: &mut String, classes: &[ThreadClass<'_>], at: usize, requests: &[&RecordedJob]) -> core::fmt::Result {
     let class = &classes[at];
     // Requests that the sender sends too few or too many of do more or less work each.
     let sent = class.sender.map_or(requests.len() as f64, |(sender, count)| {

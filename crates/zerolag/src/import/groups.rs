@@ -1,11 +1,11 @@
-//! [`Groups`]: the groups of an imported workload: which task is in which, and their limits.
+//! [`ImportedGroups`]: the groups of an imported workload, their tasks and their limits.
 //!
 //! A recording has no groups. They come, the first one that says something counting, from the names
 //! that the user gives (`--group`), from a saved cgroup directory, or from the parent of a task.
 //! Limits come from the user (`--limit`), from a manifest, or from the directory.
 
 use super::Options;
-use super::extract::Task;
+use super::extract::ImportedTask;
 use crate::error::Error;
 use crate::manifest::Container;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use zerolag_workload::limits::milli_text;
 
 /// The groups of an imported workload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Groups {
+pub(super) struct ImportedGroups {
     /// The path of the group of each task that is in one.
     pub(super) of: BTreeMap<TaskId, String>,
     /// The keys of each group, as a scenario has them.
@@ -24,9 +24,9 @@ pub(super) struct Groups {
     pub(super) unused: Vec<String>,
 }
 
-impl Groups {
+impl ImportedGroups {
     /// Returns the groups of the tasks of a trace, in order of task.
-    pub(super) fn new(trace: &Trace, tasks: &[Task], options: &Options) -> Self {
+    pub(super) fn new(trace: &Trace, tasks: &[ImportedTask], options: &Options) -> Self {
         let mut groups = Self::default();
         // Parents have lower ids: a task is created after the task that forks it.
         for task in tasks {

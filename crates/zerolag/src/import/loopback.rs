@@ -36,7 +36,7 @@ const WAKINGS_MIN: u64 = 16;
 const RATIO: f64 = 3.0;
 
 #[derive(Default)]
-struct Cpu {
+struct SoftirqCpu {
     runs: Option<TaskId>,
     since: Instant,
     /// The kinds of the interrupts that it is in.
@@ -45,7 +45,7 @@ struct Cpu {
 
 /// Returns the senders of a trace and their receivers.
 pub(super) fn senders(trace: &Trace) -> Pairs {
-    let mut cpus: BTreeMap<CpuId, Cpu> = BTreeMap::new();
+    let mut cpus: BTreeMap<CpuId, SoftirqCpu> = BTreeMap::new();
     let mut ran: BTreeMap<TaskId, u64> = BTreeMap::new();
     // Wakings in softirqs, by woken task, and by running task and woken one.
     let mut all: BTreeMap<TaskId, u64> = BTreeMap::new();

@@ -40,34 +40,35 @@ pub use tree::GroupTree;
 use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::simulation::{Observe, Plan, PlanError};
-use extract::Task;
-use groups::Groups;
+use extract::ImportedTask;
+use groups::ImportedGroups;
 use zerolag_model::{KernelVersion, TaskId};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
 use zerolag_workload::{Diagnostics, LoadOptions};
 
-/// What an import does beside the trace.
+/// Options of an import: facts that the trace lacks, and the form of the workload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The groups of tasks: the name of a process or of a thread, and the path of its group. What
-    /// it forks is in its group, too.
+    /// The groups of tasks: the name of a process or of a thread, and the path of its group. Its
+    /// children are in the same group.
     pub groups: Vec<(String, String)>,
-    /// The limits of groups: their path, and what `cpu.max` holds.
+    /// The limits of groups: their path, and the content of `cpu.max`.
     pub limits: Vec<(String, String)>,
     /// The groups of the recorded machine, their limits, weights and members.
     pub tree: GroupTree,
     /// The limits of containers. A container's group is the one whose path ends in its name.
     pub manifest: Option<Manifest>,
-    /// Of the exact form, the group whose work ends with the recording: all other tasks repeat what
-    /// they did, so that work which takes longer than the recording has the same company.
+    /// In the exact form, the group whose work is measured: it runs once, to its end. All other
+    /// tasks repeat their recorded demands without end, so that work which takes longer than the
+    /// recording still has the same competition.
     pub work: Option<String>,
     /// The kernel, instead of the one that the trace names.
     pub kernel: Option<KernelVersion>,
     /// Whether demands are repeated or drawn.
     pub form: Form,
-    /// Of the fitted form, the processes or threads whose arrivals a load multiplies; all but the
-    /// kernel's if there is none.
+    /// In the fitted form, the processes or threads whose arrivals a load multiplies. If empty: all
+    /// but those of the kernel.
     pub services: Vec<String>,
 }
 
@@ -96,7 +97,7 @@ pub struct Import {
     /// Names of [`Options::groups`] that no process and no thread has.
     pub unknown: Vec<String>,
     /// The groups.
-    groups: Groups,
+    groups: ImportedGroups,
     /// The containers of the manifest that no group belongs to, if some do.
     pub unused: Vec<String>,
 }
@@ -104,9 +105,9 @@ pub struct Import {
 /// Returns the workload of a trace. O(records); the fitted form also O(classes of threads squared).
 #[must_use]
 pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
-    let tasks: Vec<Task> = extract::extract(trace).into_iter().filter(Task::is_used).collect();
+    let tasks: Vec<ImportedTask> = extract::extract(trace).into_iter().filter(ImportedTask::is_used).collect();
     let kernel = options.kernel.or_else(|| KernelVersion::of_release(&trace.meta.kernel)).unwrap_or_default();
-    let groups = Groups::new(trace, &tasks, options);
+    let groups = ImportedGroups::new(trace, &tasks, options);
     let (scenario, services) = match options.form {
         Form::Exact => (write::scenario(trace, &tasks, (kernel, origin), &groups, options), Vec::new()),
         Form::Fitted => fitted::scenario(trace, &tasks, kernel, origin, &groups, options),

@@ -33,7 +33,7 @@ impl GroupTree {
     /// It cannot be read, has no file of cgroups, is too large, or files have impossible contents:
     /// all of these, each with its path.
     pub fn directory(path: &Path) -> Result<Self, Error> {
-        let mut reader = Reader { root: path, tree: Self::default(), wrong: Vec::new(), files: 0, groups: 0 };
+        let mut reader = TreeReader { root: path, tree: Self::default(), wrong: Vec::new(), files: 0, groups: 0 };
         reader.group(path, "", 0)?;
         if !reader.wrong.is_empty() {
             return Err(Error::input(reader.wrong.join("\nerror: ")));
@@ -76,7 +76,7 @@ impl GroupTree {
     }
 }
 
-struct Reader<'p> {
+struct TreeReader<'p> {
     root: &'p Path,
     tree: GroupTree,
     wrong: Vec<String>,
@@ -84,7 +84,7 @@ struct Reader<'p> {
     groups: usize,
 }
 
-impl Reader<'_> {
+impl TreeReader<'_> {
     fn group(&mut self, directory: &Path, path: &str, depth: usize) -> Result<(), Error> {
         self.groups += 1;
         if depth > DEPTH_MAX || self.groups > GROUPS_MAX {

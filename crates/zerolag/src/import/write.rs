@@ -1,8 +1,8 @@
 //! The imported workload as a scenario.
 
 use super::Options;
-use super::extract::{Step, Task};
-use super::groups::Groups;
+use super::extract::{ImportedTask, Step};
+use super::groups::ImportedGroups;
 use super::{is_below, wakings};
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use zerolag_workload::origin::BaseErrors;
 /// Returns the scenario.
 pub(super) fn scenario(
     trace: &Trace,
-    tasks: &[Task],
+    tasks: &[ImportedTask],
     of: (KernelVersion, &str),
-    groups: &Groups,
+    groups: &ImportedGroups,
     options: &Options,
 ) -> String {
     let mut out = String::new();
@@ -28,9 +28,9 @@ pub(super) fn scenario(
 fn write(
     out: &mut String,
     trace: &Trace,
-    tasks: &[Task],
+    tasks: &[ImportedTask],
     (kernel, origin): (KernelVersion, &str),
-    groups: &Groups,
+    groups: &ImportedGroups,
     options: &Options,
 ) -> core::fmt::Result {
     head(out, trace, kernel, origin, "exact replay")?;
@@ -139,7 +139,7 @@ pub(super) fn origin(trace: &str, base: &BaseErrors) -> String {
 }
 
 /// Returns a unique name per task: its name and its thread id.
-fn names(trace: &Trace, tasks: &[Task]) -> BTreeMap<TaskId, String> {
+fn names(trace: &Trace, tasks: &[ImportedTask]) -> BTreeMap<TaskId, String> {
     let mut used: BTreeMap<String, u32> = BTreeMap::new();
     let mut names = BTreeMap::new();
     for task in tasks {
@@ -157,7 +157,7 @@ fn names(trace: &Trace, tasks: &[Task]) -> BTreeMap<TaskId, String> {
 }
 
 /// Returns the names of groups' members that no process and no thread has.
-pub(super) fn unknown(trace: &Trace, tasks: &[Task], options: &Options) -> Vec<String> {
+pub(super) fn unknown(trace: &Trace, tasks: &[ImportedTask], options: &Options) -> Vec<String> {
     let is_known = |name: &str| {
         tasks.iter().any(|task| {
             let thread = trace.meta.recorded.thread(task.id);
@@ -168,7 +168,7 @@ pub(super) fn unknown(trace: &Trace, tasks: &[Task], options: &Options) -> Vec<S
 }
 
 /// Writes the tables of groups.
-pub(super) fn write_groups(out: &mut String, groups: &Groups) -> core::fmt::Result {
+pub(super) fn write_groups(out: &mut String, groups: &ImportedGroups) -> core::fmt::Result {
     for (path, keys) in &groups.keys {
         writeln!(out, "\n[group.{}]", quoted(path))?;
         for (key, value) in keys {

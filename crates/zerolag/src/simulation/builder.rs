@@ -16,7 +16,7 @@ use crate::goals;
 use crate::knob::{Knob, Part};
 use crate::limit::Limit;
 use crate::manifest::{Manifest, Unused};
-use crate::source::{Source, Workload};
+use crate::source::{Workload, WorkloadSource};
 use crate::values;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -353,16 +353,17 @@ impl Simulation {
     ///
     /// # Errors
     /// Mistakes of the workload's text, or of values: all of one kind.
+    #[expect(clippy::too_many_lines, reason = "the steps, in their order, share the plan, its notes and the mistakes")]
     pub fn plan(&self) -> Result<Prepared, Error> {
         let mut wrong = Vec::new();
         let mut seed = self.seed;
         let mut kernel = self.kernel.as_deref().and_then(|text| kept(values::kernel(text), "kernel", text, &mut wrong));
         let (mut plan, parameters, warnings) = match &self.workload.source {
-            Source::Program { program, machine } => {
+            WorkloadSource::Program { program, machine } => {
                 let machine = self.machine_for(false).unwrap_or_else(|| machine.clone());
                 (Plan::of_program(Program::clone(program), machine, KernelVersion::default()), Vec::new(), None)
             }
-            Source::File(_) | Source::Text { .. } | Source::Scenario(_) => {
+            WorkloadSource::File(_) | WorkloadSource::Text { .. } | WorkloadSource::Scenario(_) => {
                 let mut scenario = self.scenario()?;
                 let parameters = core::mem::take(&mut scenario.parameters);
                 let warnings = scenario.warnings.clone();
@@ -378,7 +379,8 @@ impl Simulation {
                 (plan, parameters, Some(warnings))
             }
         };
-        if let (Source::Program { .. }, Some(kernel)) = (&self.workload.source, self.kernel_of(&[]).or(kernel)) {
+        if let (WorkloadSource::Program { .. }, Some(kernel)) = (&self.workload.source, self.kernel_of(&[]).or(kernel))
+        {
             (plan.kernel, plan.config.settings) = (kernel, kernel.settings());
         }
         match &self.costs {

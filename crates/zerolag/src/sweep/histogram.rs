@@ -26,7 +26,7 @@ pub struct Distribution {
 }
 
 /// The samples by figure and owner, and by bucket.
-type Sums = BTreeMap<(String, String), BTreeMap<(u64, u64), u64>>;
+type BucketSums = BTreeMap<(String, String), BTreeMap<(u64, u64), u64>>;
 
 impl Distribution {
     /// Returns the number of samples.
@@ -56,7 +56,7 @@ impl Distribution {
 
     /// Returns the distributions of a run, in order of figure and owner.
     pub(super) fn of_run(buckets: &[Bucket]) -> Vec<Self> {
-        let mut sums = Sums::new();
+        let mut sums = BucketSums::new();
         for bucket in buckets {
             let owner = if bucket.task.is_some() { task_of(&bucket.owner) } else { &*bucket.owner };
             let range = (bucket.from.as_nanos(), bucket.to.as_nanos());
@@ -85,7 +85,7 @@ impl Distribution {
     /// ```
     #[must_use]
     pub fn sum<'a>(all: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
-        let mut sums = Sums::new();
+        let mut sums = BucketSums::new();
         for one in all {
             let sum = sums.entry((one.figure.clone(), one.owner.clone())).or_default();
             for ((from, to), count) in one.from_ns.iter().zip(&one.to_ns).zip(&one.counts) {
@@ -96,7 +96,7 @@ impl Distribution {
     }
 }
 
-fn listed(sums: Sums) -> Vec<Distribution> {
+fn listed(sums: BucketSums) -> Vec<Distribution> {
     let distribution = |((figure, owner), buckets): ((String, String), BTreeMap<(u64, u64), u64>)| Distribution {
         figure,
         owner,

@@ -152,7 +152,7 @@ pub struct Cell {
 pub type Failed = BTreeMap<usize, String>;
 
 /// What the runs of a grid gave, in its order.
-struct Rows<'r> {
+struct GridRows<'r> {
     figures: &'r [Vec<Option<u64>>],
     /// None, if they were not asked for.
     histograms: &'r [Vec<Distribution>],
@@ -219,7 +219,7 @@ impl Grid {
                 vec![None; figures.len()]
             }));
         }
-        let rows = Rows { figures: &rows, histograms: &[], failed: &failed };
+        let rows = GridRows { figures: &rows, histograms: &[], failed: &failed };
         let mut grid = Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows);
         grid.origin = plans.first().and_then(|plan| plan.program.origin.clone());
         Ok(grid)
@@ -240,7 +240,7 @@ impl Grid {
         runs: u64,
         seed: u64,
         limits: &[Vec<Limit>],
-        rows: &Rows<'_>,
+        rows: &GridRows<'_>,
     ) -> Self {
         let size = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
         let per_cell = rows.figures.chunks(size).enumerate();
@@ -366,10 +366,10 @@ pub fn run_all<T: Send>(
 }
 
 /// The figures of a run, and its distributions if they are asked for.
-type Measured = (Vec<Option<u64>>, Vec<Distribution>);
+type MeasuredRun = (Vec<Option<u64>>, Vec<Distribution>);
 
 /// Returns what a sweep measures of a run.
-fn measure(figures: &[SweptFigure], report: &Report) -> Measured {
+fn measure(figures: &[SweptFigure], report: &Report) -> MeasuredRun {
     let of = figures.iter().map(|figure| figure.of(&report.summary)).collect();
     (of, Distribution::of_run(&report.histograms))
 }

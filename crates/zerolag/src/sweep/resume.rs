@@ -6,7 +6,7 @@
 use super::histogram::Distribution;
 use super::shard::{Head, are_whole, difference};
 use super::until::Until;
-use super::{Axis, Failed, Grid, Rows, RunError, SweptFigure, measure, observe, run_until};
+use super::{Axis, Failed, Grid, GridRows, RunError, SweptFigure, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
 use crate::simulation::{Histograms, Plan, Report};
@@ -182,7 +182,7 @@ impl Kept {
         let zeros = vec![None; figures.len()];
         let rows: Vec<Vec<Option<u64>>> =
             self.rows.iter().map(|row| row.clone().unwrap_or_else(|| zeros.clone())).collect();
-        let rows = Rows { figures: &rows, histograms: &self.histograms, failed: &self.failed };
+        let rows = GridRows { figures: &rows, histograms: &self.histograms, failed: &self.failed };
         let mut grid = self.head.grid(figures, &rows);
         let is_done: Vec<bool> =
             self.rows.chunks(self.per_cell()).map(|rows| rows.iter().all(Option::is_some)).collect();

@@ -10,7 +10,7 @@
 //! the number of runs and a fingerprint of its first plan, and [`merge`] compares them.
 
 use super::histogram::Distribution;
-use super::{Axis, Failed, Grid, Rows, RunError, SweptFigure, combinations, measure, observe, run_until};
+use super::{Axis, Failed, Grid, GridRows, RunError, SweptFigure, combinations, measure, observe, run_until};
 use crate::document::Document;
 use crate::error::Error;
 use crate::limit::Limit;
@@ -118,7 +118,7 @@ impl Head {
     }
 
     /// Returns the grid of these rows.
-    pub(super) fn grid(&self, figures: Vec<SweptFigure>, rows: &Rows<'_>) -> Grid {
+    pub(super) fn grid(&self, figures: Vec<SweptFigure>, rows: &GridRows<'_>) -> Grid {
         let mut grid = Grid::assemble(self.axes.clone(), figures, self.runs, self.seed, &self.limits, rows);
         grid.origin = self.origin.as_ref().map(Origin::from);
         grid
@@ -327,7 +327,7 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
         shard.failed.iter().map(number).collect::<Vec<_>>()
     };
     let failed: Failed = parts.iter().enumerate().flat_map(of_part).collect();
-    let rows = Rows { figures: &rows, histograms: &histograms, failed: &failed };
+    let rows = GridRows { figures: &rows, histograms: &histograms, failed: &failed };
     Ok(first.head.grid(figures, &rows))
 }
 

@@ -42,7 +42,7 @@ use zerolag_model::settings::FairBalance;
 use zerolag_model::{CpuId, Distance};
 
 /// The sums of a group of CPUs (`sg_lb_stats`).
-struct GroupLoad {
+struct GroupSum {
     cpus: Range<u32>,
     load: u64,
     capacity: u64,
@@ -53,7 +53,7 @@ struct GroupLoad {
     is_lopsided: bool,
 }
 
-impl GroupLoad {
+impl GroupSum {
     /// Returns the load per CPU of full capacity.
     const fn average(&self) -> u64 {
         scaled(self.load, self.capacity)
@@ -76,7 +76,7 @@ pub(crate) fn find<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize) -> Op
     let prefers_siblings = matches!(groups, Distance::Llc | Distance::Socket);
     let local = measure(rq, cx, own.clone());
     let (mut load, mut capacity) = (local.load, local.capacity);
-    let mut busiest: Option<GroupLoad> = None;
+    let mut busiest: Option<GroupSum> = None;
     for part in [own.end..span.end, span.start..own.start] {
         let mut start = part.start;
         while start < part.end {
@@ -88,7 +88,7 @@ pub(crate) fn find<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize) -> Op
                 group.room = group.room.min(1);
             }
             let is_crowded = group.nr_running > group.room || group.is_lopsided;
-            let most = busiest.as_ref().map_or(0, GroupLoad::average);
+            let most = busiest.as_ref().map_or(0, GroupSum::average);
             if is_crowded && group.average() > most {
                 busiest = Some(group);
             }
@@ -106,8 +106,8 @@ pub(crate) fn find<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize) -> Op
 }
 
 /// Sums up the CPUs of a group.
-fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> GroupLoad {
-    let mut group = GroupLoad { cpus: cpus.clone(), load: 0, capacity: 0, nr_running: 0, room: 0, is_lopsided: false };
+fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> GroupSum {
+    let mut group = GroupSum { cpus: cpus.clone(), load: 0, capacity: 0, nr_running: 0, room: 0, is_lopsided: false };
     let (mut most, mut least, mut of_cpus) = (0, u64::MAX, 0);
     for cpu in cpus.map(CpuId) {
         if !cx.view().takes_part(rq.cpu(), cpu) {
@@ -137,7 +137,7 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> GroupL
 
 /// Returns how much load has to be moved (`calculate_imbalance`); `None` if the groups are
 /// balanced. With 0 nothing is moved, but the round has failed.
-fn amount(rules: FairBalance, local: &GroupLoad, busiest: &GroupLoad, average: u64) -> Option<u64> {
+fn amount(rules: FairBalance, local: &GroupSum, busiest: &GroupSum, average: u64) -> Option<u64> {
     let (mine, theirs) = (local.average(), busiest.average());
     let per_task = if busiest.is_lopsided { busiest.per_task().min(average) } else { busiest.per_task() };
     let above = match rules {
@@ -157,7 +157,7 @@ fn amount(rules: FairBalance, local: &GroupLoad, busiest: &GroupLoad, average: u
 }
 
 /// Returns the load of a task if moving one does no harm (`fix_small_imbalance`).
-fn one_task(local: &GroupLoad, busiest: &GroupLoad, per_task: u64) -> Option<u64> {
+fn one_task(local: &GroupSum, busiest: &GroupSum, per_task: u64) -> Option<u64> {
     let (mine, theirs) = (local.average(), busiest.average());
     let own_task = local.per_task();
     let times = if local.nr_running > 0 && per_task > own_task { 1 } else { 2 };
@@ -165,7 +165,7 @@ fn one_task(local: &GroupLoad, busiest: &GroupLoad, per_task: u64) -> Option<u64
     if theirs - mine + of_theirs >= of_theirs * times {
         return Some(per_task);
     }
-    let runs = |group: &GroupLoad, task: u64, load: u64| group.capacity * task.min(load);
+    let runs = |group: &GroupSum, task: u64, load: u64| group.capacity * task.min(load);
     let now = (runs(busiest, per_task, theirs) + runs(local, own_task, mine)) / FULL_CAPACITY;
     let left = if theirs > of_theirs { runs(busiest, per_task, theirs - of_theirs) } else { 0 };
     let most = (theirs * busiest.capacity).min(per_task * FULL_CAPACITY);

@@ -49,7 +49,7 @@ use zerolag_model::{ClassId, CpuId, Settings};
 
 /// Whether a task may go from one cache to another (`enum llc_mig`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum CacheMove {
     /// It stays: that is better for its cache.
     Stays,
     /// It goes: that is better for its cache.
@@ -60,7 +60,7 @@ pub(crate) enum Verdict {
 
 /// The direction of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum CacheDirection {
     ToPreferred,
     FromPreferred,
 }
@@ -74,14 +74,14 @@ struct Used {
 
 /// The thresholds.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct CacheThresholds {
     /// The util in percent up to which a cache has room.
     room: u64,
     /// How much more util is much more, in percent.
     margin: u64,
 }
 
-impl Limits {
+impl CacheThresholds {
     fn new(settings: &Settings, smt: u32) -> Self {
         let room = u64::from(settings.llc_overaggr_pct);
         Self { room: if smt == 1 { room * 3 / 2 } else { room }, margin: u64::from(settings.llc_imb_pct) }
@@ -96,51 +96,51 @@ impl Limits {
     }
 
     /// Decides about a task of this util (`can_migrate_llc`).
-    const fn decide(self, from: Used, to: Used, util: u64, way: Way) -> Verdict {
+    const fn decide(self, from: Used, to: Used, util: u64, way: CacheDirection) -> CacheMove {
         let from = Used { util: from.util.saturating_sub(util), ..from };
         let to = Used { util: to.util + util, ..to };
         if !self.has_room(to) && !self.has_room(from) {
-            return Verdict::Either;
+            return CacheMove::Either;
         }
         let stays = match way {
-            Way::ToPreferred => !self.has_room(to) && self.is_much_more(to.util, from.util),
-            Way::FromPreferred => self.has_room(from) || !self.is_much_more(from.util, to.util),
+            CacheDirection::ToPreferred => !self.has_room(to) && self.is_much_more(to.util, from.util),
+            CacheDirection::FromPreferred => self.has_room(from) || !self.is_much_more(from.util, to.util),
         };
-        if stays { Verdict::Stays } else { Verdict::Goes }
+        if stays { CacheMove::Stays } else { CacheMove::Goes }
     }
 }
 
-fn between<L: RawMutex>(cx: &mut Cx<'_, L>, from: CpuId, to: CpuId, util: u64, way: Way) -> Verdict {
+fn between<L: RawMutex>(cx: &mut Cx<'_, L>, from: CpuId, to: CpuId, util: u64, way: CacheDirection) -> CacheMove {
     let shared = cx.shared;
     let [from, to] = [from, to].map(|cpu| {
         let word = cx.io.observer.u64(|| shared.processes.used(shared.processes.cache_of(cpu)));
         Used { util: word & 0xffff_ffff, capacity: word >> 32 }
     });
     let [.., smt] = cx.config.topology.shape();
-    Limits::new(&cx.config.settings, smt).decide(from, to, util, way)
+    CacheThresholds::new(&cx.config.settings, smt).decide(from, to, util, way)
 }
 
 /// Decides about a queued task (`can_migrate_llc_task`).
-fn of_task<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, from: CpuId, to: CpuId, level: u8) -> Verdict {
+fn of_task<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, from: CpuId, to: CpuId, level: u8) -> CacheMove {
     if becomes_misfit(cx, task, from, to, level) {
-        return Verdict::Stays;
+        return CacheMove::Stays;
     }
     let shared = cx.shared;
-    let Some(process) = shared.processes.of(task.id) else { return Verdict::Either };
+    let Some(process) = shared.processes.of(task.id) else { return CacheMove::Either };
     let caches = [from, to].map(|cpu| shared.processes.cache_of(cpu));
-    let Some(preferred) = preferred_cache::preferred_cpu(cx, process) else { return Verdict::Either };
+    let Some(preferred) = preferred_cache::preferred_cpu(cx, process) else { return CacheMove::Either };
     if caches[0] == caches[1] {
-        return Verdict::Either;
+        return CacheMove::Either;
     }
     if preferred_cache::has_none(cx, process, to) {
         preferred_cache::forget(process);
-        return Verdict::Either;
+        return CacheMove::Either;
     }
     let preferred = shared.processes.cache_of(preferred);
     let way = match caches {
-        [_, goal] if goal == preferred => Way::ToPreferred,
-        [source, _] if source == preferred => Way::FromPreferred,
-        _ => return Verdict::Either,
+        [_, goal] if goal == preferred => CacheDirection::ToPreferred,
+        [source, _] if source == preferred => CacheDirection::FromPreferred,
+        _ => return CacheMove::Either,
     };
     between(cx, from, to, task.fair.average.util, way)
 }
@@ -169,7 +169,7 @@ pub(crate) fn strays<L: RawMutex>(cx: &mut Cx<'_, L>, on: CpuId, taker: CpuId) -
 /// cache, is to be relieved of one (`llc_balance`).
 pub(crate) fn is_strayed<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, first: CpuId) -> bool {
     rq.fair.balance.failed(level) <= nice_tries(level as u8)
-        && between(cx, first, rq.cpu(), 0, Way::ToPreferred) == Verdict::Goes
+        && between(cx, first, rq.cpu(), 0, CacheDirection::ToPreferred) == CacheMove::Goes
 }
 
 /// Returns whether a waiting task is passed over for the sake of its cache
@@ -182,7 +182,7 @@ pub(crate) fn keeps<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot:
     if work.failed > nice_tries(work.level) {
         return false;
     }
-    is_for_another(own, cx, task, work) || of_task(cx, task, other.cpu(), own.cpu(), work.level) == Verdict::Stays
+    is_for_another(own, cx, task, work) || of_task(cx, task, other.cpu(), own.cpu(), work.level) == CacheMove::Stays
 }
 
 /// Returns whether a round is for tasks that prefer the taker's cache and this one does not
@@ -206,7 +206,7 @@ pub(crate) fn bars_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>,
     let current = current.map(|slot| &other.tasks[slot]);
     current.is_some_and(|task| becomes_misfit(cx, task, other.cpu(), own.cpu(), work.level)) || {
         let util = current.map_or(0, |task| task.fair.average.util);
-        between(cx, other.cpu(), own.cpu(), util, Way::FromPreferred) == Verdict::Stays
+        between(cx, other.cpu(), own.cpu(), util, CacheDirection::FromPreferred) == CacheMove::Stays
     }
 }
 
@@ -231,17 +231,17 @@ pub(crate) fn next_wanted<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, from: u32) -
 mod tests {
     use super::*;
 
-    const SMT: Limits = Limits { room: 50, margin: 20 };
+    const SMT: CacheThresholds = CacheThresholds { room: 50, margin: 20 };
 
     fn percent(util: u64) -> Used {
         Used { util, capacity: 100 }
     }
 
-    fn matrix(way: Way) -> [String; 4] {
+    fn matrix(way: CacheDirection) -> [String; 4] {
         let letter = |verdict| match verdict {
-            Verdict::Stays => 'N',
-            Verdict::Goes => 'Y',
-            Verdict::Either => 'G',
+            CacheMove::Stays => 'N',
+            CacheMove::Goes => 'Y',
+            CacheMove::Either => 'G',
         };
         let row = |from| [30, 40, 50, 60].map(|to| letter(SMT.decide(percent(from), percent(to), 0, way)));
         [30, 40, 50, 60].map(|from| row(from).iter().collect())
@@ -255,30 +255,30 @@ mod tests {
     /// they exceed both the half and the source by over 20 %.
     #[test]
     fn towards_the_preferred_cache_unless_it_has_no_room_and_much_more() {
-        assert_eq!(matrix(Way::ToPreferred), ["YYNN", "YYNN", "YYGG", "YYGG"]);
+        assert_eq!(matrix(CacheDirection::ToPreferred), ["YYNN", "YYNN", "YYGG", "YYGG"]);
     }
 
     /// The kernel's comment has `NNGG` in the third row and `YNGG` in the fourth.
     #[test]
     fn from_the_preferred_cache_only_if_it_has_no_room_and_much_more() {
-        assert_eq!(matrix(Way::FromPreferred), ["NNNN", "NNNN", "YYGG", "YYGG"]);
+        assert_eq!(matrix(CacheDirection::FromPreferred), ["NNNN", "NNNN", "YYGG", "YYGG"]);
     }
 
     #[test]
     fn the_util_of_the_task_counts_at_the_goal() {
-        let decide = |util| SMT.decide(percent(20), percent(45), util, Way::ToPreferred);
-        assert_eq!([0, 10].map(decide), [Verdict::Goes, Verdict::Stays]);
+        let decide = |util| SMT.decide(percent(20), percent(45), util, CacheDirection::ToPreferred);
+        assert_eq!([0, 10].map(decide), [CacheMove::Goes, CacheMove::Stays]);
     }
 
     #[test]
     fn before_anything_is_known_the_cache_does_not_matter() {
         let none = Used { util: 0, capacity: 0 };
-        assert_eq!(SMT.decide(none, none, 0, Way::ToPreferred), Verdict::Either);
+        assert_eq!(SMT.decide(none, none, 0, CacheDirection::ToPreferred), CacheMove::Either);
     }
 
     #[test]
     fn without_shared_cores_a_cache_has_room_up_to_three_quarters() {
         let settings = zerolag_model::KernelVersion::V7_3.settings();
-        assert_eq!([1, 2].map(|smt| Limits::new(&settings, smt).room), [75, 50]);
+        assert_eq!([1, 2].map(|smt| CacheThresholds::new(&settings, smt).room), [75, 50]);
     }
 }

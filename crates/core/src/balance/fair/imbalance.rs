@@ -114,7 +114,7 @@ enum GroupType {
 impl GroupLoad {
     /// Classifies the group by its counts and, where load is tracked, by whether its tasks fill it
     /// (`group_classify`).
-    fn classify(&self, domain: &Domain, is_strayed: bool, is_uneven: bool, is_shared: bool) -> GroupType {
+    fn classify(&self, domain: &BalancedDomain, is_strayed: bool, is_uneven: bool, is_shared: bool) -> GroupType {
         let is_full = self.capacity * 100 < self.util * domain.imbalance_pct;
         let is_crowded = self.capacity * domain.imbalance_pct < self.runnable * 100;
         match self.nr_running.cmp(&self.nr_cpus) {
@@ -135,7 +135,7 @@ impl GroupLoad {
     }
 
     /// Returns whether this group has to be relieved before `other` (`update_sd_pick_busiest`).
-    fn is_busier_than(&self, other: &Self, domain: &Domain) -> bool {
+    fn is_busier_than(&self, other: &Self, domain: &BalancedDomain) -> bool {
         if self.kind != other.kind {
             return self.kind > other.kind;
         }
@@ -165,7 +165,7 @@ fn per_cpu(load: u64, capacity: u64) -> u64 {
 
 /// The domain that is balanced, as one of its CPUs sees it.
 #[derive(Clone)]
-struct Domain {
+struct BalancedDomain {
     level: usize,
     span: Range<u32>,
     /// The level of its groups, and the group of the CPU.
@@ -188,7 +188,7 @@ struct Domain {
     tolerates: Option<u64>,
 }
 
-impl Domain {
+impl BalancedDomain {
     fn new<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKind) -> Self {
         let (distance, groups) = LEVELS[level];
         let topology = &cx.config.topology;
@@ -235,7 +235,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     level: usize,
     kind: BalanceKind,
 ) -> Option<(CpuId, Imbalance)> {
-    let domain = &Domain::new(rq, cx, level, kind);
+    let domain = &BalancedDomain::new(rq, cx, level, kind);
     cx.io.costs.fair_balance += 1;
     if !is_balancer(rq, cx, domain) {
         return None;
@@ -249,7 +249,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
         may_run_alone: kind != BalanceKind::Periodic,
         is_uneven: rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance),
         may_take_misfit: !capacity_search::prefers_cores(cx) || idle_cpu::has_core_alone(cx, rq.cpu()),
-        faults: Faults {
+        faults: CapacityFaults {
             strong_hides: cx.config.settings.asym_strong_hides,
             misfit_hides: cx.config.settings.asym_misfit_hides,
             thread_stays: cx.config.settings.asym_thread_stays,
@@ -259,7 +259,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     let found = match kind {
         BalanceKind::NewIdle if local.kind == GroupType::Spare => compare_lazily(rq, cx, domain, taker, &local),
         BalanceKind::NewIdle | BalanceKind::Periodic | BalanceKind::Idle => {
-            compare(rq, cx, domain, taker, &local, Groups::All)
+            compare(rq, cx, domain, taker, &local, GroupFilter::All)
         }
     };
     if cx.config.settings.sis_util && domain.tracks_load && kind != BalanceKind::NewIdle {
@@ -285,14 +285,14 @@ pub(crate) fn find_imbalance<L: RawMutex>(
 
 /// The groups of a domain that are compared with the taker's.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Groups {
+enum GroupFilter {
     All,
     /// The groups with a CPU on which a movable task waits.
     Waiting,
 }
 
 /// The result of comparing groups.
-struct Compared {
+struct ComparedGroups {
     busiest: Option<GroupLoad>,
     /// The sums over all compared groups, including the taker's.
     load: u64,
@@ -306,33 +306,33 @@ struct Compared {
 fn compare_lazily<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
-    domain: &Domain,
+    domain: &BalancedDomain,
     taker: Taker,
     local: &GroupLoad,
-) -> Compared {
-    let found = compare(rq, cx, domain, taker, local, Groups::Waiting);
+) -> ComparedGroups {
+    let found = compare(rq, cx, domain, taker, local, GroupFilter::Waiting);
     if found.busiest.as_ref().is_some_and(|group| group.kind == GroupType::Overloaded) {
         return found;
     }
-    compare(rq, cx, domain, taker, local, Groups::All)
+    compare(rq, cx, domain, taker, local, GroupFilter::All)
 }
 
 /// Finds the busiest group of a domain. O(CPUs of the groups).
 fn compare<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
-    domain: &Domain,
+    domain: &BalancedDomain,
     taker: Taker,
     local: &GroupLoad,
-    which: Groups,
-) -> Compared {
-    let mut found = Compared { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
+    which: GroupFilter,
+) -> ComparedGroups {
+    let mut found = ComparedGroups { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
     // Upwards from the own group and around, so that among equal groups different takers relieve
     // different groups, not all of them the first.
     for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
         let mut start = part.start;
         while start < part.end {
-            if which == Groups::Waiting {
+            if which == GroupFilter::Waiting {
                 let Some(cpu) = cx.view().next_waiting(CpuId(start)).filter(|cpu| cpu.0 < part.end) else { break };
                 start = cpu.0;
             }
@@ -359,7 +359,7 @@ fn compare<L: RawMutex>(
 
 /// Returns whether this CPU balances for its group: it is the first idle CPU, on an idle core if
 /// there is one (6.6), or the first CPU if none is idle (`should_we_balance`).
-fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> bool {
+fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &BalancedDomain) -> bool {
     let group = &domain.own;
     if group.len() == 1 || domain.kind == BalanceKind::NewIdle {
         return true;
@@ -390,12 +390,12 @@ struct Taker {
     is_uneven: bool,
     /// Whether it may take a misfit: not beside a busy thread, with `asym_idle_core`.
     may_take_misfit: bool,
-    faults: Faults,
+    faults: CapacityFaults,
 }
 
 /// Faults of the comparison where CPUs differ in capacity, until 7.3.
 #[derive(Clone, Copy)]
-struct Faults {
+struct CapacityFaults {
     strong_hides: bool,
     misfit_hides: bool,
     thread_stays: bool,
@@ -434,7 +434,7 @@ impl Taker {
 fn measure<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
-    domain: &Domain,
+    domain: &BalancedDomain,
     part: Range<u32>,
     taker: Option<Taker>,
 ) -> GroupLoad {
@@ -517,7 +517,7 @@ fn measure<L: RawMutex>(
 fn look_for_strays<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
-    domain: &Domain,
+    domain: &BalancedDomain,
     part: Range<u32>,
     taker: Option<Taker>,
     group: &mut GroupLoad,
@@ -552,7 +552,7 @@ fn look_for_strays<L: RawMutex>(
 /// Returns how much has to be moved between two groups, if anything
 /// (`sched_balance_find_src_group`, `calculate_imbalance`).
 fn imbalance(
-    domain: &Domain,
+    domain: &BalancedDomain,
     local: &GroupLoad,
     busiest: &GroupLoad,
     average: u64,
@@ -595,7 +595,7 @@ fn some_tasks(nr: u64) -> Option<Imbalance> {
 
 /// Returns the util that the taker's group has room for. Under another cache counts say little: the
 /// arriving tasks can be small or large.
-fn room(domain: &Domain, local: &GroupLoad) -> Option<Imbalance> {
+fn room(domain: &BalancedDomain, local: &GroupLoad) -> Option<Imbalance> {
     match local.capacity.saturating_sub(local.util) {
         0 if domain.kind == BalanceKind::Periodic => None,
         0 => Some(Imbalance::Tasks(1)), // The util is that of tasks that have left: this CPU idles.
@@ -603,7 +603,7 @@ fn room(domain: &Domain, local: &GroupLoad) -> Option<Imbalance> {
     }
 }
 
-fn tasks_to_even_out(domain: &Domain, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
+fn tasks_to_even_out(domain: &BalancedDomain, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
     if !domain.tracks_load && busiest.kind == GroupType::Overloaded {
         // By counts alone, a group of several CPUs that is overloaded gives at least one task.
         return (domain.excess(local, busiest) / 2).max(u64::from(busiest.nr_cpus > 1));

@@ -329,7 +329,7 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
 /// (`LBF_SOME_PINNED`).
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
     let may_take = own.is_online() && (work.kind != BalanceKind::NewIdle || !own.has_running());
-    let taken = if may_take { take(own, other, cx, work) } else { Taken::nothing(work.imbalance) };
+    let taken = if may_take { take(own, other, cx, work) } else { MoveAttempt::nothing(work.imbalance) };
     let is_asker = work.asker == own.cpu();
     let all_pinned = is_asker && taken.moved == 0 && taken.all_pinned;
     let level = usize::from(work.level);
@@ -382,7 +382,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 /// Ends the round of a level, or a part of it that continues for another CPU: counts a failure if
 /// nothing was moved, unless the CPU is going idle, the imbalance is a misfit, or tasks were passed
 /// over for the sake of their cache.
-fn count_round(own: &mut Rq, work: Balance, taken: &Taken) {
+fn count_round(own: &mut Rq, work: Balance, taken: &MoveAttempt) {
     let level = &mut own.fair.balance.levels[usize::from(work.level)];
     level.failed = match work.imbalance {
         _ if taken.moved > 0 => 0,
@@ -482,7 +482,7 @@ fn look_elsewhere<L: RawMutex>(own: &Rq, cx: &mut Cx<'_, L>, work: Balance) -> O
 }
 
 /// The result of an attempt to move tasks.
-struct Taken {
+struct MoveAttempt {
     moved: u32,
     /// Whether one of the examined tasks is not allowed to run here (`LBF_SOME_PINNED`).
     has_pinned: bool,
@@ -497,7 +497,7 @@ struct Taken {
     left: Option<Imbalance>,
 }
 
-impl Taken {
+impl MoveAttempt {
     const fn nothing(left: Imbalance) -> Self {
         Self { moved: 0, has_pinned: false, all_pinned: false, has_kept: false, elsewhere: None, left: Some(left) }
     }
@@ -505,17 +505,17 @@ impl Taken {
 
 /// How many tasks of a CPU were examined, and how many of them are not allowed on the taker.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct Examined {
     all: u32,
     pinned: u32,
 }
 
 /// Moves waiting tasks. Examines at most `nr_migrate` of them.
-fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Taken {
-    let mut taken = Taken::nothing(work.imbalance);
+fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> MoveAttempt {
+    let mut taken = MoveAttempt::nothing(work.imbalance);
     let mut left = work.imbalance;
     let mut looks = cx.config.settings.nr_migrate;
-    let mut seen = Seen::default();
+    let mut seen = Examined::default();
     let is_one_enough = work.kind == BalanceKind::NewIdle;
     if cx.config.settings.rt_balance.is_passive() {
         while let Some(slot) = next_rt(own, other, cx, left, &mut looks, &mut seen) {
@@ -598,7 +598,7 @@ fn next_rt<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     left: Imbalance,
     looks: &mut u32,
-    seen: &mut Seen,
+    seen: &mut Examined,
 ) -> Option<Slot> {
     if other.nr_running() <= 1 {
         return None;

@@ -49,7 +49,7 @@ use crate::queue::fair::rq::FairRq;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::shared::groups::GroupTable;
-use crate::shared::pool::{Pool, Request, Taken};
+use crate::shared::pool::{Pool, QuotaRequest, TakenQuota};
 use crate::words::ids::Slot;
 use crate::words::op::{GroupTimer, Op};
 use crate::words::resched::Resched;
@@ -146,7 +146,7 @@ const STEPS: u8 = 2;
 /// holds little. Near the end of the quota a request gets at most a quarter of the remaining quota,
 /// or the CPU's debt and 1 ms if that is more. So no CPU takes the rest from those that ask after
 /// it.
-fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> Request {
+fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> QuotaRequest {
     let slice = slice(settings, own);
     let fills = |level: Duration| (level.to_signed() - local.remaining).max_zero();
     match (settings.bandwidth, settings.bandwidth_slice_steps) {
@@ -154,9 +154,9 @@ fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> Req
             let most = fills(slice / (1 << (STEPS - local.requests)));
             let least = (KEPT - local.remaining).max_zero().min(most);
             local.requests = STEPS.min(local.requests + 1);
-            Request { most, least }
+            QuotaRequest { most, least }
         }
-        (BandwidthControl::Pool, false) | (BandwidthControl::HardLimits, _) => Request::exactly(fills(slice)),
+        (BandwidthControl::Pool, false) | (BandwidthControl::HardLimits, _) => QuotaRequest::exactly(fills(slice)),
     }
 }
 
@@ -170,7 +170,7 @@ fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool 
 }
 
 /// Adds the quota taken to the queue; returns whether it has some now.
-pub(crate) fn receive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, taken: Taken) -> bool {
+pub(crate) fn receive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, taken: TakenQuota) -> bool {
     let group = rq.queue(q).group;
     let issued = if cx.config.settings.bandwidth_expiry { cx.view().group_refreshes(group) } else { 0 };
     let local = &mut rq.queue_mut(q).bandwidth;
@@ -185,8 +185,8 @@ pub(crate) fn receive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, 
 pub(crate) fn with_pool<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     group: GroupId,
-    take: impl FnOnce(&mut Pool, Instant) -> Taken,
-) -> Taken {
+    take: impl FnOnce(&mut Pool, Instant) -> TakenQuota,
+) -> TakenQuota {
     cx.io.costs.inner_locks += 1;
     let (now, table) = (cx.now.wall, &cx.shared.groups);
     let (mut arm, mut scanned) = (None, 0);
@@ -197,7 +197,7 @@ pub(crate) fn with_pool<L: RawMutex>(
     });
     let arm = cx.io.observer.u64(|| arm.map_or(0, Instant::as_nanos));
     let scanned = count_scanned(cx, scanned);
-    Taken { amount: Duration::from_nanos(amount), arm: (arm > 0).then(|| Instant::from_nanos(arm)), scanned }
+    TakenQuota { amount: Duration::from_nanos(amount), arm: (arm > 0).then(|| Instant::from_nanos(arm)), scanned }
 }
 
 /// Counts the examined parts of a divided quota, each of which has its own lock.
@@ -242,7 +242,7 @@ pub(crate) fn give_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx
     }
     rq.queue_mut(q).bandwidth.remaining = KEPT;
     let (group, cpu, slice) = (rq.queue(q).group, rq.cpu(), cx.config.settings.bandwidth_slice);
-    let taken = with_pool(cx, group, |pool, now| Taken::nothing(pool.give_back(now, cpu, slack, slice)));
+    let taken = with_pool(cx, group, |pool, now| TakenQuota::nothing(pool.give_back(now, cpu, slack, slice)));
     arm(cx, group, GroupTimer::Slack, taken.arm);
 }
 

@@ -15,7 +15,7 @@
 //!   a limit [2]
 //!
 //!   boost_groups:                        [1], as `boosted`
-//!   ordinary, its groups cut ----------------------------------> spared, its groups put back [5]
+//!   ordinary, its groups detached -----------------------------> spared, its groups reattached [5]
 //!                            <----------------------------------
 //!                             [3] or [4], and no other task below the group is spared [6]
 //! ```
@@ -24,7 +24,7 @@
 //! by the very switch that follows a wakeup, and must find the task boosted.
 //!
 //! A boosted task marks its entity, and the group entities above it up to the root's queue, as
-//! boosted. A queue picks its boosted entities first. A queue that is cut is enqueued at its parent
+//! boosted. A queue picks its boosted entities first. A detached queue is enqueued at its parent
 //! for them alone. Their exec time is charged as always: the group owes it and repays it first from
 //! its next quota. The mark stays until \[3\] or \[4\] if the queue gets quota meanwhile, and gives
 //! precedence only within the group.
@@ -43,9 +43,9 @@
 //! ("boosting forcibly preempted tasks thus not allowing to throttle"). differs: with the other two
 //! the group runs for the boosted task alone.
 
-use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled};
+use crate::class::fair::enqueue::{count_level, dequeue_entity, dequeue_groups_above_throttled, enqueue_group};
 use crate::class::fair::run::rearm;
-use crate::class::fair::throttle::{above, release_if_empty, resume, suspend};
+use crate::class::fair::throttle::{above, detach_unspared, reattach_for_spared, release_if_empty};
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::fair::join::{unwait, wait};
 use crate::queue::fair::queue::Queue;
@@ -143,7 +143,7 @@ fn put_ahead<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let now = rq.averages_clock();
     let mut entity = EntityRef::Task(slot);
     let mut at = rq.tasks[slot].fair.queue;
-    // The task already counts up to the first queue that is cut.
+    // The task already counts up to the first detached queue.
     let mut is_beyond = false;
     while let Some(parent) = rq.queue(at).parent {
         mark(rq, at, entity, Standing::Boosted);
@@ -152,8 +152,8 @@ fn put_ahead<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         }
         let queue = rq.queue_mut(at);
         queue.boosted = queue.boosted.plus(task);
-        is_beyond |= queue.bandwidth.is_cut();
-        join_group(rq, cx, at, parent);
+        is_beyond |= queue.bandwidth.is_detached();
+        enqueue_group(rq, cx, at, parent);
         entity = EntityRef::Group(at);
         at = parent;
     }
@@ -171,13 +171,13 @@ fn spare<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     while let Some(parent) = rq.queue(at).parent {
         let queue = rq.queue_mut(at);
         queue.boosted = queue.boosted.plus(task);
-        suspend(rq, cx, at);
+        reattach_for_spared(rq, cx, at);
         at = parent;
     }
 }
 
-/// Cuts the groups above a task that is not spared any more, unless another task needs them. A
-/// group of the current task is cut when the CPU leaves that task. \[6\]
+/// Detaches the groups above a task that is not spared any more, unless another task needs them. A
+/// group of the current task is detached when the CPU leaves that task. \[6\]
 fn spare_no_longer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = Tally::runnable(&rq.tasks, slot);
     rq.tasks[slot].fair.standing = Standing::Ordinary;
@@ -190,13 +190,13 @@ fn spare_no_longer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
                 rq.resched(cx, Resched::Now);
             }
         } else {
-            resume(rq, cx, at);
+            detach_unspared(rq, cx, at);
         }
         at = parent;
     }
 }
 
-/// Ends the boost of a task. Below a queue that is cut it waits again, together with the groups
+/// Ends the boost of a task. Below a detached queue it waits again, together with the groups
 /// that were queued for it. \[3\] \[4\]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].fair.standing == Standing::Ordinary {
@@ -211,7 +211,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     cx.io.costs.throttles += 1;
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: false });
-    // The queues above the first one that is cut may have no other task.
+    // The queues above the first detached one may have no other task.
     release_if_empty(rq, cx, rq.tasks[slot].fair.queue);
 }
 
@@ -227,7 +227,7 @@ fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         }
         let queue = rq.queue_mut(at);
         queue.boosted = queue.boosted.minus(task);
-        is_beyond |= queue.bandwidth.is_cut();
+        is_beyond |= queue.bandwidth.is_detached();
         at = parent;
     }
     if is_beyond {
@@ -240,10 +240,10 @@ fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         if rq.queue(at).boosted.runnable > 0 {
             break; // Others need it and all above.
         }
-        if rq.queue(at).bandwidth.is_cut() && rq.queue(at).entity.is_queued() {
+        if rq.queue(at).bandwidth.is_detached() && rq.queue(at).entity.is_queued() {
             put_down(&mut rq.fair, &mut rq.tasks, at, now);
-            part(rq, cx, parent, EntityRef::Group(at), true);
-            part_above_throttled(rq, cx, parent);
+            dequeue_entity(rq, cx, parent, EntityRef::Group(at), true);
+            dequeue_groups_above_throttled(rq, cx, parent);
         }
         entity = EntityRef::Group(at);
         at = parent;

@@ -4,8 +4,8 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`,
 //! `finish_delayed_dequeue_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
-use crate::class::fair::enqueue::{come, go, part, part_above};
-use crate::class::fair::run::{joined, pick};
+use crate::class::fair::enqueue::{dequeue_entity, dequeue_groups_above, propagate_dequeue, propagate_enqueue};
+use crate::class::fair::run::{pick, rearm_after_enqueue};
 use crate::class::fair::{boost, flat, groups, preferred_cache, throttle};
 use crate::entity::fair::EntityRef;
 use crate::entity::vtime::Vlag;
@@ -25,12 +25,12 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
         return false;
     }
     let leaf = rq.group_queue(slot);
-    join::undelay(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot));
+    join::requeue_delayed(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot));
     rq.note(Unpublished::ALL);
     let runnable = Tally::runnable(&rq.tasks, slot);
-    come(rq, cx, leaf, runnable, Tally::DELAYED);
+    propagate_enqueue(rq, cx, leaf, runnable, Tally::DELAYED);
     boost::woken(rq, cx, slot);
-    joined(rq, cx);
+    rearm_after_enqueue(rq, cx);
     true
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
 pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
     let mut home = rq.entity(entity).queue;
     let (q, owed) = (rq.entity(entity).queue, rq.entity(entity).vlag);
-    part(rq, cx, q, entity, true);
+    dequeue_entity(rq, cx, q, entity, true);
     let shrinks = rq.fair.tune.delayed_debt_shrinks;
     // `DELAY_ZERO`: a sleeping task gains no credit while it waits to leave.
     let leaving = rq.entity_mut(entity);
@@ -49,7 +49,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             if rq.fair.tune.is_flat {
                 flat::count_out(rq, cx, slot);
             }
-            if !go(rq, cx, home, Tally::DELAYED) {
+            if !propagate_dequeue(rq, cx, home, Tally::DELAYED) {
                 rq.fair.nr_apart -= 1;
             }
             rq.fair.recency.remove(slot);
@@ -60,7 +60,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
         }
         EntityRef::Group(owned) => {
             groups::rest_queue(rq, &cx.shared.groups, owned);
-            part_above(rq, cx, q);
+            dequeue_groups_above(rq, cx, q);
         }
     }
     throttle::release_if_empty(rq, cx, home);

@@ -6,11 +6,11 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_task_fair`, `dequeue_entities`,
 //! `reweight_entity`.
 
-use crate::class::fair::run::{joined, rearm};
+use crate::class::fair::run::{rearm, rearm_after_enqueue};
 use crate::class::fair::{bandwidth, boost, flat, groups, load, park, preferred_cache, throttle};
 use crate::entity::fair::{Claim, EntityRef, FairState, QueueIx};
 use crate::entity::weight::LoadWeight;
-use crate::queue::fair::join::{CHANGED, owes, undelay};
+use crate::queue::fair::join::{CHANGED, owes, requeue_delayed};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::Join;
 use crate::queue::fair::tally::Tally;
@@ -25,24 +25,30 @@ use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{Duration, Instant};
 
 /// Counts arriving and leaving tasks from a queue up to the root; returns whether it reached the
-/// root. Tasks below a queue that is cut do not count above it.
+/// root. Tasks below a detached queue do not count above it.
 pub(crate) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
     climb(rq, from, more, less, |_, _, _| {})
 }
 
 /// As [`count`], for tasks that have arrived at a queue. On the way every group without an entity
 /// here is enqueued, and the weights of the others follow.
-pub(crate) fn come<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, more: Tally, less: Tally) -> bool {
-    climb(rq, from, more, less, |rq, q, parent| join_group(rq, cx, q, parent))
+pub(crate) fn propagate_enqueue<L: RawMutex>(
+    rq: &mut Rq,
+    cx: &mut Cx<'_, L>,
+    from: QueueIx,
+    more: Tally,
+    less: Tally,
+) -> bool {
+    climb(rq, from, more, less, |rq, q, parent| enqueue_group(rq, cx, q, parent))
 }
 
 /// As [`count`], for tasks that have left a queue. On the way every group that is empty here is
 /// dequeued, and the weights of the others follow.
-pub(crate) fn go<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, less: Tally) -> bool {
-    climb(rq, from, Tally::default(), less, |rq, q, parent| part_group(rq, cx, q, parent, Leaving::Sleeps))
+pub(crate) fn propagate_dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, less: Tally) -> bool {
+    climb(rq, from, Tally::default(), less, |rq, q, parent| dequeue_group(rq, cx, q, parent, Leaving::Sleeps))
 }
 
-/// Walks once from a queue up to the root, or to a queue that is cut. At each level it updates
+/// Walks once from a queue up to the root, or to a detached queue. At each level it updates
 /// first the averages, then the count, and then calls `above` with a group's queue and its parent.
 #[inline(always)]
 fn climb(
@@ -56,7 +62,7 @@ fn climb(
     let mut q = from;
     loop {
         let queue = count_level(rq, q, now, more, less);
-        if queue.bandwidth.is_cut() {
+        if queue.bandwidth.is_detached() {
             return false;
         }
         let Some(parent) = queue.parent else { return true };
@@ -96,16 +102,16 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         Enqueue::Migrated | Enqueue::Changed | Enqueue::Dispatched => Join::Back,
     };
     let q = if is_flat { QueueIx::ROOT } else { leaf };
-    load::arrive(rq, cx, q, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });
+    load::attach_task(rq, cx, q, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });
     if is_reweighed {
         rq.fair.reweigh_average(&mut rq.tasks, q, EntityRef::Task(slot), weight);
     }
     if is_flat {
         enqueue_flat(rq, cx, slot, how);
     } else {
-        join::join(&mut rq.fair, &mut rq.tasks, leaf, EntityRef::Task(slot), how, slept);
+        join::enqueue_entity(&mut rq.fair, &mut rq.tasks, leaf, EntityRef::Task(slot), how, slept);
         check_first(rq, cx, leaf);
-        if !come(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
+        if !propagate_enqueue(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
             rq.fair.nr_apart += 1; // Its group is throttled.
         }
     }
@@ -115,7 +121,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
     rq.fair.recency.push(slot);
     preferred_cache::queued(rq, cx, slot);
-    joined(rq, cx);
+    rearm_after_enqueue(rq, cx);
 }
 
 /// Counts a task in its groups, and puts it on the root's queue with its part of their weights.
@@ -123,18 +129,18 @@ fn enqueue_flat<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, how: J
     let (entity, home) = (EntityRef::Task(slot), rq.group_queue(slot));
     flat::count_in(rq, slot);
     check_first(rq, cx, home);
-    let counts = come(rq, cx, home, Tally::RUNNABLE, Tally::default());
-    debug_assert!(counts, "no queue is cut");
+    let counts = propagate_enqueue(rq, cx, home, Tally::RUNNABLE, Tally::default());
+    debug_assert!(counts, "no queue is detached");
     let (weight, before) = (flat::weight_of(rq, slot), rq.tasks[slot].fair.load);
     if weight != before {
         rq.tasks[slot].fair.reweigh(weight);
         rq.fair.reweigh_average(&mut rq.tasks, QueueIx::ROOT, entity, before.value());
     }
-    join::join(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, entity, how, Duration::ZERO);
+    join::enqueue_entity(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, entity, how, Duration::ZERO);
 }
 
-/// Notes whether a task that has joined counts as idle, and counts it as such. The groups of the
-/// task have been examined by then. O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair`
+/// Notes whether an enqueued task counts as idle, and counts it as such. The groups of the task
+/// have been examined by then. O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair`
 /// (`cfs_rq_is_idle`). differs: the kernel recounts the tasks of a group when `cpu.idle` is
 /// written.
 fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
@@ -181,11 +187,11 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let runnable = Tally::runnable(&rq.tasks, slot);
     rq.fair.recency.remove(slot);
     preferred_cache::unqueued(rq, cx, slot);
-    part(rq, cx, q, entity, sleeps);
+    dequeue_entity(rq, cx, q, entity, sleeps);
     if rq.fair.tune.is_flat {
         flat::count_out(rq, cx, slot);
     }
-    if !go(rq, cx, home, runnable) {
+    if !propagate_dequeue(rq, cx, home, runnable) {
         rq.fair.nr_apart -= 1;
     }
     if rq.fair.nr_throttled > 0 {
@@ -196,9 +202,9 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 }
 
 /// Enqueues the group of a queue at its parent, or updates its weight.
-pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
+pub(crate) fn enqueue_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     if rq.fair.tune.is_flat {
-        if flat::join_group(rq, cx, q, parent) {
+        if flat::count_group_in(rq, cx, q, parent) {
             check_first(rq, cx, parent);
         }
         return;
@@ -214,11 +220,11 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
             let before = rq.entity(group).load.value();
             rq.entity_mut(group).reweigh(LoadWeight::of_group(weight));
             rq.fair.reweigh_average(&mut rq.tasks, parent, group, before);
-            join::join(&mut rq.fair, &mut rq.tasks, parent, group, Join::Wakeup, Duration::ZERO);
+            join::enqueue_entity(&mut rq.fair, &mut rq.tasks, parent, group, Join::Wakeup, Duration::ZERO);
             check_first(rq, cx, parent);
         }
         FairState::DelayedDequeue => {
-            undelay(&mut rq.fair, &mut rq.tasks, group);
+            requeue_delayed(&mut rq.fair, &mut rq.tasks, group);
             join::reweigh(&mut rq.fair, &mut rq.tasks, parent, group, weight, now);
         }
         FairState::Runnable => join::reweigh(&mut rq.fair, &mut rq.tasks, parent, group, weight, now),
@@ -227,13 +233,14 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
 }
 
 /// Dequeues the empty groups above a queue, and updates the weights of the others.
-pub(crate) fn part_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
-    part_above_as(rq, cx, from, Leaving::Sleeps);
+pub(crate) fn dequeue_groups_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    dequeue_groups_above_as(rq, cx, from, Leaving::Sleeps);
 }
 
-/// As [`part_above`], for a queue that has been throttled: no group stays to repay its lag.
-pub(crate) fn part_above_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
-    part_above_as(rq, cx, from, Leaving::Throttled);
+/// As [`dequeue_groups_above`], for a queue that has been throttled: no group stays to repay its
+/// lag.
+pub(crate) fn dequeue_groups_above_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    dequeue_groups_above_as(rq, cx, from, Leaving::Throttled);
 }
 
 /// The reason why groups leave.
@@ -243,21 +250,21 @@ enum Leaving {
     Throttled,
 }
 
-fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, why: Leaving) {
+fn dequeue_groups_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, why: Leaving) {
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
-        if rq.queue(q).bandwidth.is_cut() {
+        if rq.queue(q).bandwidth.is_detached() {
             return;
         }
-        part_group(rq, cx, q, parent, why);
+        dequeue_group(rq, cx, q, parent, why);
         q = parent;
     }
 }
 
 /// Dequeues the group of a queue from its parent if it is empty, or updates its weight.
-fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx, why: Leaving) {
+fn dequeue_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx, why: Leaving) {
     if rq.fair.tune.is_flat {
-        return flat::part_group(rq, cx, q, parent);
+        return flat::count_group_out(rq, cx, q, parent);
     }
     let (group, now) = (EntityRef::Group(q), rq.averages_clock());
     rq.age_queue(q);
@@ -274,13 +281,19 @@ fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: 
         rq.queue_mut(parent).buddies.clear(group);
         rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
     } else if !rq.entity(group).is_delayed() {
-        part(rq, cx, parent, group, true);
+        dequeue_entity(rq, cx, parent, group, true);
         groups::rest_queue(rq, &cx.shared.groups, q);
     }
 }
 
 /// Dequeues an entity and keeps its lag.
-pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, entity: EntityRef, sleeps: bool) {
+pub(crate) fn dequeue_entity<L: RawMutex>(
+    rq: &mut Rq,
+    cx: &mut Cx<'_, L>,
+    q: QueueIx,
+    entity: EntityRef,
+    sleeps: bool,
+) {
     // The load loses its weight; a group can leave without a task, when its lag is repaid.
     rq.fair.changed.add(CHANGED);
     rq.age_queue(q);
@@ -312,7 +325,7 @@ pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
     queue.load -= weight;
-    slice::parted(&mut rq.fair, &mut rq.tasks, q, entity);
+    slice::remove(&mut rq.fair, &mut rq.tasks, q, entity);
     let queue = rq.queue_mut(q);
     let is_empty = queue.nr_queued == 0;
     join::advance_zero(&mut rq.fair, &mut rq.tasks, q);

@@ -62,7 +62,7 @@ fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, weight: u6
 }
 
 /// Counts a group in the one above, or updates its weight there. Returns whether it is new there.
-pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) -> bool {
+pub(crate) fn count_group_in<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) -> bool {
     let is_new = !rq.queue(q).entity.is_queued();
     if is_new {
         rq.fair.wake_queue(q);
@@ -80,7 +80,7 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
 }
 
 /// Counts a group that is empty in the one above no more, or updates its weight there.
-pub(crate) fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
+pub(crate) fn count_group_out<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     if !rq.queue(q).entity.is_queued() {
         return;
     }

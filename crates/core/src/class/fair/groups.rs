@@ -18,10 +18,10 @@
 //! made anew begins without.
 
 use crate::class::fair::{bandwidth, delay};
-use crate::entity::fair::{EntityRef, Frame, QueueIx};
+use crate::entity::fair::{EntityRef, QueueIx, VruntimeFrame};
 use crate::entity::weight::{LoadWeight, Weight};
 use crate::queue::fair::averages::period_of;
-use crate::queue::fair::queue::{Part, Queue};
+use crate::queue::fair::queue::{GroupPart, Queue};
 use crate::queue::fair::rq::FairRq;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -74,7 +74,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
     let fair = &mut rq.fair;
     let listed = fair.by_group.get(group);
     fair.lives += 1;
-    let mut queue = Queue::new(group, generation, Some(parent), Frame { cpu, life: fair.lives });
+    let mut queue = Queue::new(group, generation, Some(parent), VruntimeFrame { cpu, life: fair.lives });
     let weight = Weight::clamped(cx.shared.groups.weight(group) & !IDLE_GROUP, Weight::MAX_SHARES);
     queue.entity.load = LoadWeight::of_group(weight);
     queue.entity.slice = fair.tune.base_slice;
@@ -222,10 +222,10 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
     let table = &cx.shared.groups;
     let counts_tasks = matches!(cx.config.settings.cgroup_mode, CgroupMode::Concur | CgroupMode::Tasks);
     let runnable = if counts_tasks { queue.average.runnable } else { 0 };
-    let here = Part::new(queue.average.load, runnable);
+    let here = GroupPart::new(queue.average.load, runnable);
     if queue.load == 0 {
         if queue.sleeps_since == 0 {
-            publish(queue, table, Part::default());
+            publish(queue, table, GroupPart::default());
             table.add_sleeping(queue.group, here, period);
             (queue.published, queue.sleeps_since) = (here, period);
         }
@@ -233,7 +233,7 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
     }
     if queue.sleeps_since != 0 {
         table.take_sleeping(queue.group, queue.published, queue.sleeps_since, period);
-        (queue.published, queue.sleeps_since) = (Part::default(), 0);
+        (queue.published, queue.sleeps_since) = (GroupPart::default(), 0);
     }
     if here.is_far_from(queue.published) {
         publish(queue, table, here);
@@ -242,13 +242,13 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
 
 /// Publishes the weights that are queued: before 3.8, and on one CPU, where no other reads them.
 fn publish_queued<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) {
-    let here = Part::new(queue.load, u64::from(queue.tally.runnable) << 10);
+    let here = GroupPart::new(queue.load, u64::from(queue.tally.runnable) << 10);
     if here.is_far_from(queue.published) {
         publish(queue, &cx.shared.groups, here);
     }
 }
 
-fn publish<L: RawMutex>(queue: &mut Queue, table: &GroupTable<L>, here: Part) {
+fn publish<L: RawMutex>(queue: &mut Queue, table: &GroupTable<L>, here: GroupPart) {
     let before = core::mem::replace(&mut queue.published, here);
     table.add_load(queue.group, i64::from(here.load) - i64::from(before.load));
     if here.runnable != before.runnable {

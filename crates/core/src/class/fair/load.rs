@@ -61,7 +61,7 @@ pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
 
 /// Attaches a task that is about to join a queue here. It can have slept on another CPU, or in
 /// another group.
-pub(crate) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, slot: Slot, slept: Duration) {
+pub(crate) fn attach_task<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, slot: Slot, slept: Duration) {
     if !rq.fair.tune.tracks_load {
         return;
     }

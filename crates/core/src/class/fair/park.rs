@@ -24,7 +24,7 @@
 //! Sources: Linux v6.18 `kernel/sched/fair.c`, `throttle_cfs_rq_work`, `task_throttle_setup_work`,
 //! `tg_unthrottle_up`, `enqueue_throttled_task`. differs: the kernel takes back all tasks at once.
 
-use crate::class::fair::enqueue::{count, enqueue, part, part_above_throttled};
+use crate::class::fair::enqueue::{count, dequeue_entity, dequeue_groups_above_throttled, enqueue};
 use crate::class::fair::throttle::{nearest_throttled, release_if_empty};
 use crate::class::fair::{flat, groups, preferred_cache};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
@@ -65,11 +65,11 @@ pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.fair.recency.remove(slot);
     preferred_cache::unqueued(rq, cx, slot);
     let q = rq.tasks[slot].fair.queue;
-    part(rq, cx, q, EntityRef::Task(slot), true);
+    dequeue_entity(rq, cx, q, EntityRef::Task(slot), true);
     if rq.fair.tune.is_flat {
         flat::count_out(rq, cx, slot);
     }
-    part_above_throttled(rq, cx, leaf);
+    dequeue_groups_above_throttled(rq, cx, leaf);
     rest(rq, slot, at);
     cx.io.costs.throttles += 1;
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());

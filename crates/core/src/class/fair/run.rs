@@ -226,9 +226,11 @@ const REFERENCE_REACH: Vlag = Vlag::from_nanos(1 << 60);
 /// weight 2, leaves one behind by half of [`REFERENCE_REACH`].
 const REFERENCE_LOOK: Duration = Duration::from_nanos(1 << 50);
 
-/// Updates the weights of a queue's group, and of those above it, to their loads. A group that is
-/// cut (its task finishes its time in the kernel, or was moved there while it ran) is on no queue;
-/// its weight follows when it joins again (`update_cfs_group` skips throttled hierarchies).
+/// Updates the weights of a queue's group, and of those above it, to their loads.
+///
+/// A detached group with a running task (the task finishes its time in the kernel, or was moved
+/// there while it ran) is on no queue. Its weight is updated when it is reattached:
+/// `update_cfs_group` skips throttled hierarchies.
 pub(crate) fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     if rq.fair.tune.is_flat {
         return flat::follow_weights(rq, cx, from);
@@ -284,9 +286,10 @@ fn start_hrtick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// A task has joined: sets the timer that ends the current fair task's turn.
+/// Sets the timer that ends the current fair task's turn, after a task has been enqueued beside it
+/// (`hrtick_update`).
 #[inline]
-pub(crate) fn joined<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+pub(crate) fn rearm_after_enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     match rq.fair.tune.enforce {
         TimerGrain::Tick => {}
         TimerGrain::Hrtick => {

@@ -1,7 +1,7 @@
 //! Throttling and unthrottling: a group's queue on one CPU runs out of quota, and gets some again.
-//! A throttled queue is cut out of the hierarchy, with everything in it, and put back later. With
-//! `throttle = at_user_return` it stays, and its tasks are stopped one by one. With `boost_groups`
-//! it stays until no task of it is spared.
+//! A throttled queue is detached from the hierarchy, with everything in it, and reattached later.
+//! With `throttle = at_user_return` it stays, and its tasks are stopped one by one. With
+//! `boost_groups` it stays until no task of it is spared.
 //!
 //! ```text
 //!            out of quota when its task leaves the CPU, or when its first entity joins [1]
@@ -10,15 +10,17 @@
 //!            quota at a refresh, a new limit [2]; or its last task has left [3]
 //! ```
 //!
-//! Tasks can join and leave a throttled queue. The counts of tasks stop on the way up at a queue
-//! that is cut.
+//! Tasks can join and leave a throttled queue. The counts of tasks stop on the way up at a
+//! detached queue.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document
 //! of 2010 throttles when the time is charged; since 3.2 the kernel does so when the task is put
 //! back, as here.
 
 use crate::class::fair::bandwidth::{receive, with_pool};
-use crate::class::fair::enqueue::{come, count, join_group, part, part_above_throttled};
+use crate::class::fair::enqueue::{
+    count, dequeue_entity, dequeue_groups_above_throttled, enqueue_group, propagate_enqueue,
+};
 use crate::class::fair::park;
 use crate::entity::fair::{EntityRef, QueueIx, Standing};
 use crate::queue::fair::local::{Local, Throttled};
@@ -26,7 +28,7 @@ use crate::queue::fair::tally::Tally;
 use crate::queue::fair::turn::put_down;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
-use crate::shared::pool::Taken;
+use crate::shared::pool::TakenQuota;
 use crate::words::ids::Slot;
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
@@ -34,13 +36,13 @@ use lock_api::RawMutex;
 use zerolag_model::settings::Throttle;
 use zerolag_model::{GroupId, TraceEvent};
 
-/// Returns whether a task is stopped because of its group: it is below a queue that is cut and is
+/// Returns whether a task is stopped because of its group: it is below a detached queue and is
 /// not boosted, or it is parked. O(depth) if this CPU has a throttled queue.
 pub(crate) fn is_barred(rq: &Rq, slot: Slot) -> bool {
     let entity = &rq.tasks[slot].fair;
     rq.fair.nr_throttled > 0
         && entity.standing == Standing::Ordinary
-        && (entity.is_parked() || above(rq, entity.queue).any(|q| rq.queue(q).bandwidth.is_cut()))
+        && (entity.is_parked() || above(rq, entity.queue).any(|q| rq.queue(q).bandwidth.is_detached()))
 }
 
 /// Returns the first throttled queue from `from` upwards, `from` included. O(depth).
@@ -85,9 +87,9 @@ pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     };
     let since = cx.now.wall;
     // [1] The queue is out of quota from now on.
-    rq.queue_mut(q).bandwidth.throttled = if stays { Throttled::Stays(since) } else { Throttled::Cut(since) };
+    rq.queue_mut(q).bandwidth.throttled = if stays { Throttled::Stays(since) } else { Throttled::Detached(since) };
     if !stays {
-        cut(rq, cx, q);
+        detach_queue(rq, cx, q);
     }
     for_each_above(rq, q, |local| local.throttled_below += 1);
     // The queue and those above it could have rested; they are needed now.
@@ -98,8 +100,8 @@ pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     }
 }
 
-/// Cuts a queue out of the hierarchy, except for its boosted entities.
-fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+/// Detaches a queue from the hierarchy, except for its boosted entities.
+fn detach_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     let queue = rq.queue(q);
     let (tally, boosted) = (queue.tally, queue.boosted);
     let parent = queue.parent.expect("invariant: the root has no limit");
@@ -110,14 +112,14 @@ fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     }
     let stays = boosted.runnable > 0;
     if !stays {
-        part(rq, cx, parent, EntityRef::Group(q), true);
+        dequeue_entity(rq, cx, parent, EntityRef::Group(q), true);
     }
     let gone = tally.minus(boosted);
     if count(rq, parent, Tally::default(), gone) {
         rq.fair.nr_apart += gone.tasks();
     }
     if !stays {
-        part_above_throttled(rq, cx, parent);
+        dequeue_groups_above_throttled(rq, cx, parent);
     }
 }
 
@@ -127,7 +129,7 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     rq.fair.nr_throttled -= 1;
     cx.io.costs.throttles += 1;
     let (group, cpu) = (rq.queue(q).group, rq.cpu());
-    let was_cut = rq.queue(q).bandwidth.is_cut();
+    let was_detached = rq.queue(q).bandwidth.is_detached();
     rq.queue_mut(q).bandwidth.throttled = Throttled::No; // [2] [3]
     cx.io.event(cx.now, cpu, || TraceEvent::Unthrottle { group });
     for_each_above(rq, q, |local| local.throttled_below -= 1);
@@ -135,11 +137,11 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
         park::rest_empty(rq, cx, q);
         return;
     }
-    if !was_cut {
-        return; // It was not cut.
+    if !was_detached {
+        return;
     }
     let tally = rq.queue(q).tally.minus(rq.queue(q).boosted);
-    if mend(rq, cx, q, tally) {
+    if reattach_queue(rq, cx, q, tally) {
         // The current task continues until its turn is over (`unthrottle_cfs_rq`).
         if rq.current_slot().is_none() && rq.phase() == Phase::Running && tally.runnable > 0 && rq.is_online() {
             rq.resched(cx, Resched::Now);
@@ -147,37 +149,37 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     }
 }
 
-/// Puts a queue that was cut back into the hierarchy, with those of its tasks that did not count
+/// Puts a detached queue back into the hierarchy, with those of its tasks that did not count
 /// there; returns whether they count at the root now.
-fn mend<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, tally: Tally) -> bool {
+fn reattach_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, tally: Tally) -> bool {
     let parent = rq.queue(q).parent.expect("invariant: the root has no limit");
-    join_group(rq, cx, q, parent);
-    let at_root = come(rq, cx, parent, tally, Tally::default());
+    enqueue_group(rq, cx, q, parent);
+    let at_root = propagate_enqueue(rq, cx, parent, tally, Tally::default());
     if at_root {
         rq.fair.nr_apart -= tally.tasks();
     }
     at_root
 }
 
-/// Puts a queue that is cut back into the hierarchy, for as long as a task below it is spared. It
-/// stays throttled: what its tasks use is a debt.
-pub(crate) fn suspend<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
-    if let Throttled::Cut(since) = rq.queue(q).bandwidth.throttled {
+/// Puts a detached queue back into the hierarchy, for as long as a task below it is spared. It
+/// stays throttled: the group owes the CPU time of its tasks, and repays it from its next quota.
+pub(crate) fn reattach_for_spared<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    if let Throttled::Detached(since) = rq.queue(q).bandwidth.throttled {
         let tally = rq.queue(q).tally;
         rq.queue_mut(q).bandwidth.throttled = Throttled::Stays(since);
-        mend(rq, cx, q, tally);
+        reattach_queue(rq, cx, q, tally);
     }
 }
 
-/// Cuts a throttled queue again, if it stayed for tasks that were spared and none is left.
-pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+/// Detaches a throttled queue again if it stayed for spared tasks and none of them is left.
+pub(crate) fn detach_unspared<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     if let Throttled::Stays(since) = rq.queue(q).bandwidth.throttled
         && rq.fair.tune.throttle == Throttle::BoostGroups
         && rq.queue(q).boosted.runnable == 0
     {
         rq.note(Unpublished::ALL);
-        rq.queue_mut(q).bandwidth.throttled = Throttled::Cut(since);
-        cut(rq, cx, q);
+        rq.queue_mut(q).bandwidth.throttled = Throttled::Detached(since);
+        detach_queue(rq, cx, q);
     }
 }
 
@@ -193,7 +195,7 @@ pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, fro
             let lasted = cx.now.wall.since(since);
             with_pool(cx, group, |pool, _| {
                 pool.release(cpu, lasted);
-                Taken::nothing(None)
+                TakenQuota::nothing(None)
             });
             unthrottle(rq, cx, q);
         }

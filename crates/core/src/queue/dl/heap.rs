@@ -16,14 +16,14 @@ const CHILDREN: usize = 4;
 
 /// A task in a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Entry {
+struct HeapEntry {
     at: Instant,
     /// Order among equals; unique on a run queue.
     seq: u64,
     slot: Slot,
 }
 
-impl Entry {
+impl HeapEntry {
     fn before(&self, other: &Self) -> bool {
         (self.at, self.seq) < (other.at, other.seq)
     }
@@ -31,7 +31,7 @@ impl Entry {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Heap<const PLACE: usize> {
-    entries: Vec<Entry>,
+    entries: Vec<HeapEntry>,
 }
 
 impl<const PLACE: usize> Heap<PLACE> {
@@ -77,7 +77,7 @@ impl<const PLACE: usize> Heap<PLACE> {
         let place = &mut tasks.seat_mut(slot).places[PLACE];
         assert!(place.is_none(), "a task is in a heap once");
         let last = self.entries.len();
-        self.entries.push(Entry { at, seq, slot });
+        self.entries.push(HeapEntry { at, seq, slot });
         *place = Some(place_number(last));
         if self.is_above_its_parent(last) {
             self.rise(tasks, last);
@@ -150,7 +150,7 @@ impl<const PLACE: usize> Heap<PLACE> {
         self.put(tasks, place, entry);
     }
 
-    fn put(&mut self, tasks: &mut TaskSlab, place: usize, entry: Entry) {
+    fn put(&mut self, tasks: &mut TaskSlab, place: usize, entry: HeapEntry) {
         self.entries[place] = entry;
         tasks.seat_mut(entry.slot).places[PLACE] = Some(place_number(place));
     }

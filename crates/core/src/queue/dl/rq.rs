@@ -2,7 +2,7 @@
 
 use crate::entity::dl::{PUSHABLE, QUEUE};
 use crate::queue::dl::heap::Heap;
-use crate::queue::dl::server::{Server, State};
+use crate::queue::dl::server::{Server, ServerPhase};
 use crate::queue::dl::sums::Sums;
 use crate::queue::published::PublishedDeadlines;
 use crate::task::slab::TaskSlab;
@@ -97,12 +97,16 @@ impl DlRq {
     }
 
     /// Changes the state of a server.
-    pub(crate) const fn set_state(&mut self, kind: ServerKind, state: State) {
+    pub(crate) const fn set_state(&mut self, kind: ServerKind, state: ServerPhase) {
         self.server_mut(kind).state = state;
         let bit = 1 << kind as u8;
         match state {
-            State::Queued(_) => self.queued |= bit,
-            State::Stopped | State::Interrupted | State::Deferred | State::Idle | State::Throttled { .. } => {
+            ServerPhase::Queued(_) => self.queued |= bit,
+            ServerPhase::Stopped
+            | ServerPhase::Interrupted
+            | ServerPhase::Deferred
+            | ServerPhase::Idle
+            | ServerPhase::Throttled { .. } => {
                 self.queued &= !bit;
             }
         }

@@ -9,7 +9,7 @@ use zerolag_model::{Activation, DlParams, Instant, ServerParams, ServerState, Si
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) params: ServerParams,
-    pub(crate) state: State,
+    pub(crate) state: ServerPhase,
     pub(crate) runtime_left: SignedDuration,
     pub(crate) abs_deadline: Instant,
     /// Order among equal deadlines on the run queue.
@@ -24,11 +24,11 @@ pub(crate) struct Server {
 
 /// The state of a server; [`crate::class::dl_server`] has the diagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum ServerPhase {
     Stopped,
     Interrupted,
     Deferred,
-    /// As [`State::Deferred`]; its CPU has idled for its runtime, and idles still.
+    /// As [`ServerPhase::Deferred`]; its CPU has idled for its runtime, and idles still.
     Idle,
     Queued(Since),
     Throttled {
@@ -46,7 +46,7 @@ pub(crate) enum Since {
     ZeroLaxity,
 }
 
-impl State {
+impl ServerPhase {
     pub(crate) const fn is_started(self) -> bool {
         match self {
             Self::Stopped | Self::Interrupted => false,
@@ -59,7 +59,7 @@ impl Server {
     pub(crate) const fn new(params: ServerParams) -> Self {
         Self {
             params,
-            state: State::Stopped,
+            state: ServerPhase::Stopped,
             runtime_left: SignedDuration::from_nanos(0),
             abs_deadline: Instant::ZERO,
             seq: 0,
@@ -88,18 +88,22 @@ impl Server {
     /// Returns its deadline and its order among equals, if it is queued.
     pub(crate) const fn queued(&self) -> Option<(Instant, u64)> {
         match self.state {
-            State::Queued(_) => Some((self.abs_deadline, self.seq)),
-            State::Stopped | State::Interrupted | State::Deferred | State::Idle | State::Throttled { .. } => None,
+            ServerPhase::Queued(_) => Some((self.abs_deadline, self.seq)),
+            ServerPhase::Stopped
+            | ServerPhase::Interrupted
+            | ServerPhase::Deferred
+            | ServerPhase::Idle
+            | ServerPhase::Throttled { .. } => None,
         }
     }
 
     /// Returns its state and its remaining runtime.
     pub(crate) const fn shows(&self) -> (ServerState, SignedDuration) {
         let state = match self.state {
-            State::Stopped | State::Interrupted => ServerState::Stopped,
-            State::Deferred | State::Idle => ServerState::Deferred { until: self.zero_laxity() },
-            State::Queued(_) => ServerState::Queued { deadline: self.abs_deadline },
-            State::Throttled { until } => ServerState::Throttled { until },
+            ServerPhase::Stopped | ServerPhase::Interrupted => ServerState::Stopped,
+            ServerPhase::Deferred | ServerPhase::Idle => ServerState::Deferred { until: self.zero_laxity() },
+            ServerPhase::Queued(_) => ServerState::Queued { deadline: self.abs_deadline },
+            ServerPhase::Throttled { until } => ServerState::Throttled { until },
         };
         (state, self.runtime_left)
     }
@@ -127,9 +131,9 @@ impl Server {
         dl::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
     }
 
-    /// Cuts the remaining runtime to the part that the bandwidth allows until the deadline:
+    /// Trims the remaining runtime to the part that the bandwidth allows until the deadline:
     /// `update_dl_revised_wakeup`.
-    pub(crate) fn cut(&mut self, now: Instant) {
+    pub(crate) fn trim_runtime(&mut self, now: Instant) {
         let ServerParams { runtime, period, .. } = self.params;
         let laxity = self.abs_deadline.since(now);
         self.runtime_left = laxity.mul_div_floor(runtime.as_nanos(), period.as_nanos()).to_signed();

@@ -1,7 +1,7 @@
 //! [`Sums`]: the bandwidth that belongs to a run queue, and the active part of it.
 //! [`crate::class::dl_sums`] has the rules.
 
-use crate::entity::dl::Place;
+use crate::entity::dl::LingeringIx;
 use crate::words::bandwidth::Bandwidth;
 use alloc::vec::Vec;
 use zerolag_model::{Instant, TaskId};
@@ -69,17 +69,17 @@ impl Sums {
     }
 
     /// Keeps the bandwidth of a task active that blocks, or exits, before its 0-lag time.
-    pub(crate) fn linger(&mut self, task: TaskId, bandwidth: Bandwidth, until: Instant, then: Then) -> Place {
+    pub(crate) fn linger(&mut self, task: TaskId, bandwidth: Bandwidth, until: Instant, then: Then) -> LingeringIx {
         let entry = Some(Lingering { task, until, bandwidth, then });
         self.soonest = self.soonest.min(until);
         match self.free.pop() {
             Some(place) => {
                 self.lingering[place as usize] = entry;
-                Place(place)
+                LingeringIx(place)
             }
             None => {
                 self.lingering.push(entry);
-                Place(u32::try_from(self.lingering.len() - 1).expect("invariant: fewer than 2^32 tasks"))
+                LingeringIx(u32::try_from(self.lingering.len() - 1).expect("invariant: fewer than 2^32 tasks"))
             }
         }
     }
@@ -91,14 +91,14 @@ impl Sums {
 
     /// Reactivates the bandwidth of a task that sleeps and wakes on this run queue. `place` is its
     /// entry if it blocked before its 0-lag time.
-    pub(crate) fn wake(&mut self, task: TaskId, bandwidth: Bandwidth, place: Option<Place>) {
+    pub(crate) fn wake(&mut self, task: TaskId, bandwidth: Bandwidth, place: Option<LingeringIx>) {
         if !place.is_some_and(|place| self.take(task, place)) {
             self.running.0 += bandwidth.0;
         }
     }
 
     /// Removes a lingering task; returns `false` if its 0-lag time has already been processed.
-    fn take(&mut self, task: TaskId, Place(place): Place) -> bool {
+    fn take(&mut self, task: TaskId, LingeringIx(place): LingeringIx) -> bool {
         let entry = &mut self.lingering[place as usize];
         let is_there = entry.is_some_and(|entry| entry.task == task && entry.then == Then::Inactive);
         if is_there {
@@ -114,7 +114,7 @@ impl Sums {
             entry.is_some_and(|entry| entry.task == note.task && entry.then == Then::Inactive)
         };
         if let Some(place) = self.lingering.iter().position(is_its) {
-            let place = Place(u32::try_from(place).expect("invariant: fewer than 2^32 tasks"));
+            let place = LingeringIx(u32::try_from(place).expect("invariant: fewer than 2^32 tasks"));
             self.take(note.task, place);
             self.running.0 -= note.gone.0;
         }

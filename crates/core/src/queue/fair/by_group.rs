@@ -19,7 +19,7 @@ use zerolag_model::GroupId;
 
 /// A queue, which is not the root's, in the upper half, and its group in the lower one.
 #[derive(Clone, Copy, Debug)]
-struct Pair(NonZeroU64);
+struct QueueOfGroup(NonZeroU64);
 
 #[derive(Clone, Debug)]
 pub(crate) struct ByGroup {
@@ -28,7 +28,7 @@ pub(crate) struct ByGroup {
     len: usize,
 }
 
-impl Pair {
+impl QueueOfGroup {
     fn new(group: GroupId, queue: QueueIx) -> Self {
         let word = u64::from(queue.0) << 32 | u64::from(group.0);
         assert!(queue != QueueIx::ROOT, "the root's queue is not listed");
@@ -62,7 +62,7 @@ impl ByGroup {
             self.grow();
         }
         self.len += 1;
-        self.put(Pair::new(group, queue));
+        self.put(QueueOfGroup::new(group, queue));
     }
 
     /// Removes a group that is listed.
@@ -88,7 +88,7 @@ impl ByGroup {
 
     /// Returns all groups and their queues, without an order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, QueueIx)> + '_ {
-        self.places.iter().filter_map(|place| place.map(Pair)).map(|pair| (pair.group(), pair.queue()))
+        self.places.iter().filter_map(|place| place.map(QueueOfGroup)).map(|pair| (pair.group(), pair.queue()))
     }
 
     fn find(&self, group: GroupId) -> Option<(usize, QueueIx)> {
@@ -106,7 +106,7 @@ impl ByGroup {
         None
     }
 
-    fn put(&mut self, pair: Pair) {
+    fn put(&mut self, pair: QueueOfGroup) {
         let mut at = self.own_place(pair.group());
         while self.places[at].is_some() {
             at = self.after(at);
@@ -119,12 +119,12 @@ impl ByGroup {
         let more = alloc::vec![None; (2 * self.places.len()).max(8)];
         let before = core::mem::replace(&mut self.places, more);
         for pair in before.into_iter().flatten() {
-            self.put(Pair(pair));
+            self.put(QueueOfGroup(pair));
         }
     }
 
-    fn at(&self, place: usize) -> Option<Pair> {
-        self.places[place].map(Pair)
+    fn at(&self, place: usize) -> Option<QueueOfGroup> {
+        self.places[place].map(QueueOfGroup)
     }
 
     const fn after(&self, place: usize) -> usize {

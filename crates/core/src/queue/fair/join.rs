@@ -21,7 +21,14 @@ use zerolag_model::settings::FairAlgorithm;
 pub(crate) const CHANGED: Unpublished = Unpublished::AVERAGES.and(Unpublished::COUNTS);
 
 /// Places an entity on a queue and puts it on the timeline.
-pub(crate) fn join(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, why: Join, slept: Duration) {
+pub(crate) fn enqueue_entity(
+    fair: &mut FairRq,
+    tasks: &mut TaskSlab,
+    q: QueueIx,
+    entity: EntityRef,
+    why: Join,
+    slept: Duration,
+) {
     debug_assert!(!fair.entity(tasks, entity).is_queued(), "an entity is queued once");
     fair.changed.add(CHANGED);
     advance_zero(fair, tasks, q);
@@ -36,7 +43,7 @@ pub(crate) fn join(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: 
     let queue = fair.queue_mut(q);
     queue.nr_queued += 1;
     queue.load += weight;
-    slice::joined(fair, tasks, q, entity);
+    slice::add(fair, tasks, q, entity);
     wait(fair, tasks, q, entity);
 }
 
@@ -178,7 +185,7 @@ pub(crate) fn owes(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRe
 /// one that owes more than when it blocked.
 ///
 /// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`); v7.2, `update_entity_lag`.
-pub(crate) fn undelay(fair: &mut FairRq, tasks: &mut TaskSlab, entity: EntityRef) {
+pub(crate) fn requeue_delayed(fair: &mut FairRq, tasks: &mut TaskSlab, entity: EntityRef) {
     let q = fair.entity(tasks, entity).queue;
     fair.entity_mut(tasks, entity).state = FairState::Runnable; // [4]
     let lag = eevdf::average(fair, tasks, q).since(fair.entity(tasks, entity).vruntime);

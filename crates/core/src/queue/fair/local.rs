@@ -32,9 +32,9 @@ pub(crate) struct Local {
 pub(crate) enum Throttled {
     /// It is not throttled.
     No,
-    /// It is cut: out of the hierarchy, with everything in it except boosted tasks
+    /// It is detached: out of the hierarchy, with everything in it except boosted tasks
     /// ([`boost`](crate::class::fair::boost)).
-    Cut(Instant),
+    Detached(Instant),
     /// It stays in the hierarchy: its tasks are dequeued one by one
     /// ([`park`](crate::class::fair::park)), or run as long as one of them is spared
     /// ([`boost`](crate::class::fair::boost)).
@@ -60,7 +60,7 @@ impl Local {
     pub(crate) const fn throttled_since(&self) -> Option<Instant> {
         match self.throttled {
             Throttled::No => None,
-            Throttled::Cut(since) | Throttled::Stays(since) => Some(since),
+            Throttled::Detached(since) | Throttled::Stays(since) => Some(since),
         }
     }
 
@@ -74,10 +74,10 @@ impl Local {
         self.limit != 0
     }
 
-    /// Returns whether the queue is cut: its tasks do not run and do not count above it, except
-    /// boosted ones.
-    pub(crate) const fn is_cut(&self) -> bool {
-        matches!(self.throttled, Throttled::Cut(_))
+    /// Returns whether the queue is detached: its tasks do not run and do not count above it,
+    /// except boosted ones.
+    pub(crate) const fn is_detached(&self) -> bool {
+        matches!(self.throttled, Throttled::Detached(_))
     }
 
     /// Returns whether the queue must be kept although it is empty.

@@ -19,7 +19,7 @@ pub(crate) struct NewIdle {
     /// How many searches a success of the present one counts for: those that were not drawn.
     counts_for: u32,
     success: [Success; LEVELS.len()],
-    draws: Draws,
+    draws: SchedRng,
 }
 
 /// How often the searches of a domain succeed: `sd->newidle_ratio`, in 1024 parts.
@@ -35,7 +35,7 @@ struct Success {
 /// The random numbers of a CPU: SplitMix64, whose state is a counter. The kernel has Tausworthe
 /// generators (`sched_rng`).
 #[derive(Clone, Copy, Debug)]
-struct Draws(u64);
+struct SchedRng(u64);
 
 /// The maximum cost of searching a domain (`sd->max_newidle_lb_cost`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,7 @@ struct SearchCost {
 impl NewIdle {
     pub(crate) fn new(config: &Config, cpu: CpuId) -> Self {
         let average = config.settings.migration_cost * 2;
-        let draws = Draws(config.seed ^ (u64::from(cpu.0) << 32));
+        let draws = SchedRng(config.seed ^ (u64::from(cpu.0) << 32));
         Self {
             since: None,
             average,
@@ -139,7 +139,7 @@ impl Success {
     }
 }
 
-impl Draws {
+impl SchedRng {
     fn next(&mut self) -> u32 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

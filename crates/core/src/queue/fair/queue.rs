@@ -13,7 +13,7 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `avg_vruntime_add`, `avg_vruntime`,
 //! `update_min_vruntime`.
 
-use crate::entity::fair::{EntityRef, FairEntity, Frame, QueueIx, Standing};
+use crate::entity::fair::{EntityRef, FairEntity, QueueIx, Standing, VruntimeFrame};
 use crate::entity::pelt::Average;
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::local::Local;
@@ -41,18 +41,18 @@ pub(crate) struct Queue {
     /// The period since which nothing is queued, and what is published decays; 0 while something
     /// is queued.
     pub(crate) sleeps_since: u32,
-    /// The tasks queued here and below. Below a cut queue only boosted tasks count.
+    /// The tasks queued here and below. Below a detached queue only boosted tasks count.
     pub(crate) tally: Tally,
     /// The sum of the weights of all queued entities, including the current one.
     pub(crate) load: u64,
     /// What this queue has published of its group's averages.
-    pub(crate) published: Part,
+    pub(crate) published: GroupPart,
     pub(crate) sum_weight: u64,
     pub(crate) zero_vruntime: Vtime,
     pub(crate) sum_weighted_vruntime: i128,
     pub(crate) waiting: Root,
     pub(crate) buddies: Buddies,
-    pub(crate) frame: Frame,
+    pub(crate) frame: VruntimeFrame,
     /// The averages of the entities attached to this queue.
     pub(crate) average: Average,
     /// The group's entity on the parent's queue.
@@ -69,12 +69,12 @@ pub(crate) struct Queue {
 /// A CPU's part of a group: its load, and 1024 times its runnable tasks. Averages, if they are
 /// tracked. Both saturate at some four million tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct GroupPart {
     pub(crate) load: u32,
     pub(crate) runnable: u32,
 }
 
-impl Part {
+impl GroupPart {
     pub(crate) fn new(load: u64, runnable: u64) -> Self {
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Self { load: narrow(load), runnable: narrow(runnable) }
@@ -110,7 +110,7 @@ impl Buddies {
 }
 
 impl Queue {
-    pub(crate) fn new(group: GroupId, generation: u32, parent: Option<QueueIx>, frame: Frame) -> Self {
+    pub(crate) fn new(group: GroupId, generation: u32, parent: Option<QueueIx>, frame: VruntimeFrame) -> Self {
         Self {
             group,
             generation,
@@ -131,7 +131,7 @@ impl Queue {
             zero_vruntime: Vtime::ZERO,
             buddies: Buddies::default(),
             average: Average::default(),
-            published: Part::default(),
+            published: GroupPart::default(),
             sleeps_since: 0,
             bandwidth: Local::default(),
             own_slices: OwnSlices::default(),

@@ -9,14 +9,14 @@ use crate::words::ids::Slot;
 use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Link {
+struct RecencyLink {
     newer: Option<Slot>,
     older: Option<Slot>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recency {
-    links: Vec<Link>,
+    links: Vec<RecencyLink>,
     newest: Option<Slot>,
     oldest: Option<Slot>,
     len: u32,
@@ -31,9 +31,9 @@ impl Recency {
     pub(crate) fn push(&mut self, slot: Slot) {
         let index = slot.index();
         if index >= self.links.len() {
-            self.links.resize(index + 1, Link::default());
+            self.links.resize(index + 1, RecencyLink::default());
         }
-        self.links[index] = Link { newer: None, older: self.newest };
+        self.links[index] = RecencyLink { newer: None, older: self.newest };
         match self.newest {
             Some(newest) => self.links[newest.index()].newer = Some(slot),
             None => self.oldest = Some(slot),
@@ -44,7 +44,7 @@ impl Recency {
 
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.len -= 1;
-        let Link { newer, older } = self.links[slot.index()];
+        let RecencyLink { newer, older } = self.links[slot.index()];
         match newer {
             Some(newer) => self.links[newer.index()].older = older,
             None => self.newest = older,
@@ -59,7 +59,7 @@ impl Recency {
     #[inline]
     pub(crate) fn touch(&mut self, slot: Slot) {
         let Some(newest) = self.newest.filter(|newest| *newest != slot) else { return };
-        let Link { newer, older } = self.links[slot.index()];
+        let RecencyLink { newer, older } = self.links[slot.index()];
         let next = newer.expect("invariant: an entity that is not the newest has a newer one");
         self.links[next.index()].older = older;
         match older {
@@ -67,7 +67,7 @@ impl Recency {
             None => self.oldest = newer,
         }
         self.links[newest.index()].newer = Some(slot);
-        self.links[slot.index()] = Link { newer: None, older: Some(newest) };
+        self.links[slot.index()] = RecencyLink { newer: None, older: Some(newest) };
         self.newest = Some(slot);
     }
 

@@ -115,7 +115,7 @@ impl Resting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity::fair::Frame;
+    use crate::entity::fair::VruntimeFrame;
     use alloc::vec::Vec;
     use zerolag_model::settings::Settings;
     use zerolag_model::{GroupId, Topology};
@@ -126,7 +126,7 @@ mod tests {
     }
 
     fn queues(nr: u32) -> Vec<Queue> {
-        (0..nr).map(|id| Queue::new(GroupId(id), 1, None, Frame { cpu: 0, life: id })).collect()
+        (0..nr).map(|id| Queue::new(GroupId(id), 1, None, VruntimeFrame { cpu: 0, life: id })).collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`FairRq`]: the fair class's part of a run queue. It holds the queues, one arena of timeline
 //! nodes, and the settings that hot paths read.
 
-use crate::entity::fair::{Frame, QueueIx};
+use crate::entity::fair::{QueueIx, VruntimeFrame};
 use crate::queue::fair::asymmetric::Asymmetric;
 use crate::queue::fair::balance::BalanceState;
 use crate::queue::fair::by_group::ByGroup;
@@ -160,7 +160,7 @@ impl FairRq {
         };
         let groups = Resting::room(config);
         let mut queues = Vec::with_capacity(1 + groups);
-        queues.push(Queue::new(GroupId::ROOT, 1, None, Frame { cpu: u32::MAX, life: 0 }));
+        queues.push(Queue::new(GroupId::ROOT, 1, None, VruntimeFrame { cpu: u32::MAX, life: 0 }));
         Self {
             cpu,
             changed: Unpublished::NONE,

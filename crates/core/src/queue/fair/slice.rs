@@ -32,7 +32,7 @@ use zerolag_model::settings::SliceProtection;
 
 /// Records the slice of an entity that has joined a queue.
 #[inline]
-pub(crate) fn joined(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
+pub(crate) fn add(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
     let joining = fair.entity(tasks, entity);
     if joining.has_custom_slice {
         let slice = joining.slice;
@@ -42,7 +42,7 @@ pub(crate) fn joined(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity
 
 /// Removes the slice of an entity that leaves a queue.
 #[inline]
-pub(crate) fn parted(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
+pub(crate) fn remove(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
     let leaving = fair.entity(tasks, entity);
     if leaving.has_custom_slice {
         let slice = leaving.slice;
@@ -89,13 +89,13 @@ fn follow_shortest(fair: &mut FairRq, tasks: &mut TaskSlab, owned: QueueIx, pare
     }
     let is_queued = fair.queue(owned).entity.is_queued();
     if is_queued {
-        parted(fair, tasks, parent, EntityRef::Group(owned));
+        remove(fair, tasks, parent, EntityRef::Group(owned));
     }
     let base = fair.tune.base_slice;
     let entity = &mut fair.queue_mut(owned).entity;
     (entity.slice, entity.has_custom_slice) = (slice, slice != base);
     if is_queued {
-        joined(fair, tasks, parent, EntityRef::Group(owned));
+        add(fair, tasks, parent, EntityRef::Group(owned));
     }
 }
 

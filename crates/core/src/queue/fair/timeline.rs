@@ -292,9 +292,9 @@ mod tests {
     }
 
     /// A generator of numbers below a bound, the same on every run.
-    struct Draws(u64);
+    struct TestNumbers(u64);
 
-    impl Draws {
+    impl TestNumbers {
         fn below(&mut self, bound: u64) -> u64 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 33) % bound
@@ -308,7 +308,7 @@ mod tests {
         let mut timeline = Timeline::with_capacity(4);
         let mut root = Root::default();
         let mut model: Vec<(i64, u32, i64, NodeIx)> = Vec::new();
-        let mut draws = Draws(1);
+        let mut draws = TestNumbers(1);
         let (mut target, mut changes) = (0, 0);
         for step in 0..8000_u32 {
             if step % 40 == 0 {
@@ -350,7 +350,7 @@ mod tests {
     /// list of plain numbers.
     #[test]
     fn many_come_and_go_in_any_order() {
-        let mut draws = Draws(3);
+        let mut draws = TestNumbers(3);
         // How far the next key can be behind the last one, and how many of the first entities can
         // leave.
         for (spread, front) in [(1, 1), (1, 400), (400, 1), (400, 400), (30, 30)] {
@@ -391,7 +391,7 @@ mod tests {
     /// A list and a tree of the same entities return the same results.
     #[test]
     fn both_shapes_answer_the_same() {
-        let mut draws = Draws(7);
+        let mut draws = TestNumbers(7);
         for entities in 1..=u64::from(LIST_MAX) {
             let mut timeline = Timeline::with_capacity(4);
             let (mut list, mut tree) = (List::default(), Tree::default());

@@ -6,7 +6,7 @@
 //! on the list of pushable tasks at the same time; `LINK` selects one. Every operation is O(1).
 //! Iteration is in order of urgency.
 
-use crate::entity::rt::Link;
+use crate::entity::rt::PrioQueueLink;
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 use alloc::boxed::Box;
@@ -29,7 +29,7 @@ pub(crate) struct PrioQueue<const LINK: usize> {
 
 /// The end of its list at which a task is inserted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum QueueEnd {
     Front,
     Back,
 }
@@ -40,16 +40,16 @@ impl<const LINK: usize> PrioQueue<LINK> {
     }
 
     /// Inserts a task, whose slot has a seat, into the list of its effective priority.
-    pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, end: End) {
+    pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, end: QueueEnd) {
         let prio = index(tasks[slot].prio);
         let seat = tasks.seat_mut(slot);
-        assert!(matches!(seat.links[LINK], Link::Out), "a task is on a list once");
+        assert!(matches!(seat.links[LINK], PrioQueueLink::Out), "a task is on a list once");
         let ends = &mut self.lists[prio];
         let link = match end {
-            End::Back => Link::In { before: ends.last, after: None },
-            End::Front => Link::In { before: None, after: ends.first },
+            QueueEnd::Back => PrioQueueLink::In { before: ends.last, after: None },
+            QueueEnd::Front => PrioQueueLink::In { before: None, after: ends.first },
         };
-        let Link::In { before, after } = link else { unreachable!("just made") };
+        let PrioQueueLink::In { before, after } = link else { unreachable!("just made") };
         match before {
             Some(neighbour) => set_after::<LINK>(tasks, neighbour, Some(slot)),
             None => ends.first = Some(slot),
@@ -65,7 +65,7 @@ impl<const LINK: usize> PrioQueue<LINK> {
     /// Removes a task from the list of its effective priority; returns `false` if it was on none.
     pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
         let Some(seat) = tasks.seat_if_any(slot) else { return false };
-        let Link::In { before, after } = core::mem::take(&mut seat.links[LINK]) else { return false };
+        let PrioQueueLink::In { before, after } = core::mem::take(&mut seat.links[LINK]) else { return false };
         let prio = index(tasks[slot].prio);
         let ends = &mut self.lists[prio];
         match before {
@@ -109,14 +109,14 @@ impl<const LINK: usize> PrioQueue<LINK> {
 
     /// Returns whether the task is alone on its list.
     pub(crate) fn is_alone(&self, tasks: &TaskSlab, slot: Slot) -> bool {
-        matches!(tasks.seat(slot).links[LINK], Link::In { before: None, after: None })
+        matches!(tasks.seat(slot).links[LINK], PrioQueueLink::In { before: None, after: None })
     }
 
     /// Returns the task behind a queued one: the next of its priority, or the first of the next
     /// priority that has a task.
     #[inline(always)]
     pub(crate) fn after(&self, tasks: &TaskSlab, slot: Slot) -> Option<Slot> {
-        let Link::In { after, .. } = tasks.seat(slot).links[LINK] else { return None };
+        let PrioQueueLink::In { after, .. } = tasks.seat(slot).links[LINK] else { return None };
         after.or_else(|| {
             let occupied = u128::from(self.occupied[1]) << 64 | u128::from(self.occupied[0]);
             let below = occupied & (u128::MAX << index(tasks[slot].prio) << 1);
@@ -142,14 +142,14 @@ fn prio_of(index: u32) -> Prio {
 
 fn set_after<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
     match &mut tasks.seat_mut(slot).links[LINK] {
-        Link::In { after, .. } => *after = to,
-        Link::Out => unreachable!("a neighbour is on the list"),
+        PrioQueueLink::In { after, .. } => *after = to,
+        PrioQueueLink::Out => unreachable!("a neighbour is on the list"),
     }
 }
 
 fn set_before<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
     match &mut tasks.seat_mut(slot).links[LINK] {
-        Link::In { before, .. } => *before = to,
-        Link::Out => unreachable!("a neighbour is on the list"),
+        PrioQueueLink::In { before, .. } => *before = to,
+        PrioQueueLink::Out => unreachable!("a neighbour is on the list"),
     }
 }

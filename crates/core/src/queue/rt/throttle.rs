@@ -14,12 +14,12 @@ pub(crate) struct Throttle {
     pub(crate) limit: RtLimit,
     /// When the timer fires; `None` if it is not started.
     pub(crate) period_ends: Option<Instant>,
-    pub(crate) state: State,
+    pub(crate) state: RtThrottleState,
 }
 
 /// The throttling state; [`crate::class::rt_throttle`] has the diagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum RtThrottleState {
     Idle,
     Counting,
     Throttled,
@@ -29,11 +29,16 @@ impl Throttle {
     pub(crate) fn new(settings: &Settings) -> Self {
         let mut bandwidth = settings.rt_bandwidth();
         bandwidth.runtime = bandwidth.runtime.filter(|_| settings.rt_throttling);
-        Self { time: Duration::ZERO, limit: RtLimit { bandwidth, round: 0 }, period_ends: None, state: State::Idle }
+        Self {
+            time: Duration::ZERO,
+            limit: RtLimit { bandwidth, round: 0 },
+            period_ends: None,
+            state: RtThrottleState::Idle,
+        }
     }
 
     /// Returns whether the real-time tasks of this CPU are throttled.
     pub(crate) const fn is_throttled(&self) -> bool {
-        matches!(self.state, State::Throttled)
+        matches!(self.state, RtThrottleState::Throttled)
     }
 }

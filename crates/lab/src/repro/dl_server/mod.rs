@@ -99,20 +99,20 @@ impl Setup {
 
 /// One CPU of a table of timerlat: COUNT, and mean and maximum of each latency in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
+pub struct TimerlatRow {
     /// Samples.
     pub count: u64,
     /// Mean and maximum of the interrupt, the thread, and the return to user mode.
     pub latencies: [(u64, u64); 3],
 }
 
-const fn row(count: u64, irq: (u64, u64), thread: (u64, u64), user: (u64, u64)) -> Row {
-    Row { count, latencies: [irq, thread, user] }
+const fn row(count: u64, irq: (u64, u64), thread: (u64, u64), user: (u64, u64)) -> TimerlatRow {
+    TimerlatRow { count, latencies: [irq, thread, user] }
 }
 
 /// The published tables of the first three setups, CPUs 0 to 7. The first was measured for 6144
 /// seconds, the others for 600.
-pub const PUBLISHED: [[Row; 8]; 3] = [
+pub const PUBLISHED: [[TimerlatRow; 8]; 3] = [
     [
         row(6_143_559, (0, 92), (3, 98), (5, 100)),
         row(6_143_559, (0, 97), (5, 101), (7, 103)),
@@ -180,7 +180,7 @@ pub struct Measured {
     /// The table as the tool prints it.
     pub table: String,
     /// CPUs 0 to 7.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TimerlatRow>,
 }
 
 /// The results.

@@ -1,6 +1,6 @@
 //! [`Results`] as tables, plots and JSON.
 
-use super::{DlServer2023, Measured, PUBLISHED, PUBLISHED_OSNOISE, PUBLISHED_SECONDS, Results, Row, Setup};
+use super::{DlServer2023, Measured, PUBLISHED, PUBLISHED_OSNOISE, PUBLISHED_SECONDS, Results, Setup, TimerlatRow};
 use core::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -94,7 +94,7 @@ struct DlServerGrain {
 }
 
 impl DlServerFigures {
-    fn of(row: &Row, lost: u64) -> Self {
+    fn of(row: &TimerlatRow, lost: u64) -> Self {
         let [irq, thread, user] = row.latencies;
         Self {
             count: row.count,
@@ -113,7 +113,7 @@ impl Results {
     /// Returns all figures as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let cpu = |setup: usize, cpu: usize, row: &Row| {
+        let cpu = |setup: usize, cpu: usize, row: &TimerlatRow| {
             let (lost, was_lost) = self.lost(setup, cpu);
             let published = PUBLISHED.get(setup).map(|rows| &rows[cpu]).zip(was_lost);
             DlServerCpu {
@@ -166,7 +166,7 @@ impl Results {
         let mut lost = Plot::new("Samples that a thread misses", Axis::categories("CPU", &names), lost);
         let late = Axis::log("worst latency, return to user mode", Unit::Nanos);
         let mut late = Plot::new("Worst latency", Axis::categories("CPU", &names), late);
-        let nanos = |row: &Row| (row.latencies[2].1.max(1) * 1_000) as f64;
+        let nanos = |row: &TimerlatRow| (row.latencies[2].1.max(1) * 1_000) as f64;
         for (index, (setup, measured)) in Setup::ALL.into_iter().zip(&self.timerlat).enumerate() {
             let of = |cpu: usize| self.lost(index, cpu).0 as f64 / 1e3;
             lost = lost.with(setup.short(), Mark::Bars, points(&mut (0..measured.rows.len()).map(of)));
@@ -224,7 +224,7 @@ impl Results {
         }
         for (cpu, ours) in measured.rows.iter().enumerate() {
             let (lost, was_lost) = self.lost(setup, cpu);
-            let cells = |lost: u64, row: &Row| {
+            let cells = |lost: u64, row: &TimerlatRow| {
                 let [_, thread, user] = row.latencies;
                 [percent(lost), thread.0.to_string(), thread.1.to_string(), user.1.to_string()]
             };

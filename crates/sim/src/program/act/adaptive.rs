@@ -27,7 +27,7 @@
 use crate::kernel::state::Kernel;
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
-use crate::program::task::{State, WaitFor};
+use crate::program::task::{TaskActivity, WaitFor};
 use zerolag_core::Lent;
 use zerolag_model::{CpuId, TaskId};
 use zerolag_workload::program::ResourceId;
@@ -53,7 +53,7 @@ impl Programs {
         let waiters = self.shared[id.index()].waiters().expect("invariant: a mutex has waiters");
         waiters.push_lender(task, lends);
         if let Some(first) = first.filter(|first| waiters.first() != Some(*first))
-            && matches!(self.task(first).state, State::Spins(_))
+            && matches!(self.task(first).state, TaskActivity::Spins(_))
         {
             kernel.look_again(cpu, first); // [3]
         }
@@ -67,7 +67,7 @@ impl Programs {
         };
         match owner.filter(|owner| kernel.may_spin_on(cpu, *owner)) {
             Some(owner) => {
-                self.task_mut(task).state = State::Spins(id); // [1]
+                self.task_mut(task).state = TaskActivity::Spins(id); // [1]
                 kernel.spin_on(cpu, task, owner);
             }
             None => self.block(kernel, cpu, task, WaitFor::Mutex(id)), // [2]
@@ -86,7 +86,7 @@ impl Programs {
     #[cold]
     fn spinner_blocks(&mut self, kernel: &mut Kernel, cpu: CpuId) {
         if let Some(task) = kernel.spinner_sees_request(cpu)
-            && let State::Spins(id) = self.task(task).state
+            && let TaskActivity::Spins(id) = self.task(task).state
         {
             self.block(kernel, cpu, task, WaitFor::Mutex(id)); // [3]
         }
@@ -98,6 +98,6 @@ impl Programs {
         if let Some(waiters) = self.shared[id.index()].waiters() {
             waiters.remove(task);
         }
-        self.task_mut(task).state = State::Active;
+        self.task_mut(task).state = TaskActivity::Active;
     }
 }

@@ -37,7 +37,7 @@
 use crate::kernel::state::Kernel;
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
-use crate::program::task::{LockCall, State};
+use crate::program::task::{LockCall, TaskActivity};
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId};
 use zerolag_workload::program::ResourceId;
 
@@ -47,7 +47,7 @@ impl Programs {
     pub(crate) fn lock(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
         let body = &self.tasks[task.index()];
         let (call, mut cost) = (body.cursor.lock_call, self.call_costs.busy);
-        if cost.is_zero() || kernel.is_in_syscall(task) || matches!(body.state, State::Spins(_)) {
+        if cost.is_zero() || kernel.is_in_syscall(task) || matches!(body.state, TaskActivity::Spins(_)) {
             return self.take_mutex(kernel, cpu, task, id);
         }
         let Shared::Mutex { inherit, owner, is_marked, .. } = &mut self.shared[id.index()] else {

@@ -9,7 +9,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
-use crate::program::task::{State, WaitFor};
+use crate::program::task::{TaskActivity, WaitFor};
 use zerolag_core::{Lent, most_urgent};
 use zerolag_model::{CpuId, TaskId, TraceEvent};
 use zerolag_workload::program::ResourceId;
@@ -38,7 +38,7 @@ impl Programs {
                 true
             }
             // A waiter in a system call looks.
-            Some(_) if matches!(self.tasks[task.index()].state, State::Spins(_)) => {
+            Some(_) if matches!(self.tasks[task.index()].state, TaskActivity::Spins(_)) => {
                 self.spin_or_block(kernel, cpu, task, id);
                 false
             }
@@ -92,7 +92,7 @@ impl Programs {
                 next_task.cursor.handed = Some(id);
                 kernel.push_job(cpu, Job::Inherit { holder: next, depth: 0 });
             }
-            if matches!(self.task(next).state, State::Spins(_)) {
+            if matches!(self.task(next).state, TaskActivity::Spins(_)) {
                 self.end_wait(kernel, next); // [4] of `adaptive`
                 kernel.look_again(cpu, next);
             } else {
@@ -159,12 +159,12 @@ impl Programs {
     /// next holder follow.
     fn inherit_further(&mut self, kernel: &mut Kernel, cpu: CpuId, holder: TaskId, depth: u32) {
         let mutex = match self.task(holder).state {
-            State::Waits(WaitFor::Mutex(mutex)) | State::Spins(mutex) => mutex,
-            State::Waits(WaitFor::RwSemaphore(id)) => {
+            TaskActivity::Waits(WaitFor::Mutex(mutex)) | TaskActivity::Spins(mutex) => mutex,
+            TaskActivity::Waits(WaitFor::RwSemaphore(id)) => {
                 self.inherit_semaphore(kernel, cpu, id, depth + 1);
                 return;
             }
-            State::Waits(_) | State::Active | State::Unborn | State::Dead => return,
+            TaskActivity::Waits(_) | TaskActivity::Active | TaskActivity::Unborn | TaskActivity::Dead => return,
         };
         let Some(lends) = kernel.lends(holder) else { return };
         let Shared::Mutex { inherit: true, owner, waiters, .. } = &mut self.shared[mutex.index()] else { return };

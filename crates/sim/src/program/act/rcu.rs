@@ -19,7 +19,7 @@ use crate::kernel::state::Kernel;
 use crate::program::shared::Shared;
 use crate::program::shared::rcu::{Due, Looked, Rcu};
 use crate::program::state::Programs;
-use crate::program::task::{State, WaitFor};
+use crate::program::task::{TaskActivity, WaitFor};
 use zerolag_model::event::RcuStep;
 use zerolag_model::{CpuId, Instant, TaskId, TraceEvent};
 
@@ -44,7 +44,7 @@ impl Programs {
         let was_boosted = rcu.boosted.take_if(|reader| *reader == task).is_some();
         let mutex = rcu.boost.filter(|_| was_boosted).map(|(boost, _)| boost.mutex);
         if let Some(thread) = thread
-            && self.task(thread).state == State::Waits(WaitFor::Time)
+            && self.task(thread).state == TaskActivity::Waits(WaitFor::Time)
         {
             self.wake(kernel, cpu, thread);
         }

@@ -9,7 +9,7 @@
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Job};
-use crate::program::shared::file::Window;
+use crate::program::shared::file::CachedWindow;
 use crate::program::state::Programs;
 use crate::program::task::{Reading, WaitFor};
 use crate::queue::Phase;
@@ -55,10 +55,10 @@ impl Programs {
     fn look(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, action: &ReadAction, at: u32) -> Reading {
         let file = self.file(action.file);
         let here = file.windows.get(at as usize).copied();
-        let is_new = |window: u32| file.windows.get(window as usize) == Some(&Window::Absent);
+        let is_new = |window: u32| file.windows.get(window as usize) == Some(&CachedWindow::Absent);
         let missing = if is_new(at) { Some(at) } else { Some(at + 1).filter(|next| is_new(*next)) };
         if let Some(window) = missing {
-            file.windows[window as usize] = Window::Locked(task); // [1]
+            file.windows[window as usize] = CachedWindow::Locked(task); // [1]
             let lock = file.lock_id(window);
             kernel.emit(cpu, TraceEvent::TakeLock { task, lock });
             kernel.publish_owner(cpu, lock, Some(task));
@@ -67,12 +67,12 @@ impl Programs {
         }
         let holder = match here {
             // Past the end there is nothing to read.
-            None | Some(Window::Uptodate) => {
+            None | Some(CachedWindow::Uptodate) => {
                 self.compute_for(kernel, cpu, task, &action.copy, CpuLayer::Kernel); // [4]
                 return Reading::Copies;
             }
-            Some(Window::Locked(holder)) => Some(holder),
-            Some(Window::InFlight | Window::Absent) => None,
+            Some(CachedWindow::Locked(holder)) => Some(holder),
+            Some(CachedWindow::InFlight | CachedWindow::Absent) => None,
         };
         let file = self.file(action.file);
         file.waiters.entry(at).or_default().push_back(task); // [3]
@@ -86,7 +86,7 @@ impl Programs {
     /// A window is set up: the disk has its lock until it is read.
     fn submit(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId, window: u32) {
         let file = self.file(id);
-        file.windows[window as usize] = Window::InFlight;
+        file.windows[window as usize] = CachedWindow::InFlight;
         let (lock, disk, bytes) = (file.lock_id(window), file.file.disk, u64::from(file.file.window));
         kernel.emit(cpu, TraceEvent::DropLock { task, lock });
         kernel.lock_dropped(cpu, lock, None);
@@ -97,7 +97,7 @@ impl Programs {
     /// A disk has read a window. Returns the job that wakes the first waiter. \[3\] of the window
     pub(crate) fn pages_read(&mut self, kernel: &mut Kernel, cpu: CpuId, id: ResourceId, window: u32) -> Option<Job> {
         let file = self.file(id);
-        file.windows[window as usize] = Window::Uptodate;
+        file.windows[window as usize] = CachedWindow::Uptodate;
         let next = file.next_waiter(window)?;
         let lock = file.lock_id(window);
         self.end_wait(kernel, next);

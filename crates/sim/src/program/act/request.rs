@@ -16,9 +16,9 @@
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;
 use crate::program::shared::Shared;
-use crate::program::shared::request::{InService, Sender, Sent};
+use crate::program::shared::request::{InService, Sender, WaitingRequest};
 use crate::program::state::Programs;
-use crate::program::task::{State, WaitFor};
+use crate::program::task::{TaskActivity, WaitFor};
 use zerolag_model::event::RequestStep;
 use zerolag_model::{CpuId, TaskId, TraceEvent};
 use zerolag_workload::program::ResourceId;
@@ -38,12 +38,24 @@ impl Programs {
     }
 
     /// Queues the request of a source. Returns the job that wakes a worker, if one waits.
-    pub(crate) fn accept(&mut self, kernel: &mut Kernel, cpu: CpuId, queue: ResourceId, sent: Sent) -> Option<Job> {
+    pub(crate) fn accept(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: CpuId,
+        queue: ResourceId,
+        sent: WaitingRequest,
+    ) -> Option<Job> {
         self.offer(kernel, cpu, queue, sent).unwrap_or_default().map(Job::wakeup)
     }
 
     /// Queues a request; returns the worker to wake, if one waits.
-    fn offer(&mut self, kernel: &mut Kernel, cpu: CpuId, id: ResourceId, sent: Sent) -> Result<Option<TaskId>, Full> {
+    fn offer(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: CpuId,
+        id: ResourceId,
+        sent: WaitingRequest,
+    ) -> Result<Option<TaskId>, Full> {
         let Shared::Queue { capacity, requests, waiters, .. } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
         };
@@ -55,7 +67,7 @@ impl Programs {
         requests.push_back(sent);
         let worker = waiters.pop();
         if let Some(worker) = worker {
-            self.task_mut(worker).state = State::Active;
+            self.task_mut(worker).state = TaskActivity::Active;
         }
         Ok(worker)
     }
@@ -73,7 +85,7 @@ impl Programs {
         let request = self.next_number(queue);
         let step = RequestStep::Arrive { due: kernel.now() };
         kernel.emit(cpu, TraceEvent::Request { queue: queue.0, request, step });
-        let worker = self.offer(kernel, cpu, queue, Sent { request, by: Sender::Task { waits, key } })?;
+        let worker = self.offer(kernel, cpu, queue, WaitingRequest { request, by: Sender::Task { waits, key } })?;
         if let Some(worker) = worker {
             kernel.push_job(cpu, Job::wakeup(worker));
         }
@@ -92,7 +104,7 @@ impl Programs {
     fn reply(&mut self, kernel: &mut Kernel, cpu: CpuId, done: &InService) {
         let Sender::Task { waits: Some(caller), .. } = done.sent.by else { return };
         // It may have been ended; it calls one at a time, so if it waits, it waits for this.
-        if self.task(caller).state == State::Waits(WaitFor::Reply(done.queue)) {
+        if self.task(caller).state == TaskActivity::Waits(WaitFor::Reply(done.queue)) {
             self.wake(kernel, cpu, caller);
         }
     }

@@ -9,7 +9,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, Left, Turn};
 use crate::program::shared::Shared;
 use crate::program::state::Programs;
-use crate::program::task::State;
+use crate::program::task::TaskActivity;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId};
 use zerolag_workload::program::ResourceId;
 
@@ -70,7 +70,7 @@ impl Programs {
     /// interrupt does that itself.
     pub(crate) fn timer_due(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) -> Option<Job> {
         if self.program.kernel_work.timer_threads.is_empty()
-            || self.task(task).state == State::Unborn
+            || self.task(task).state == TaskActivity::Unborn
             || kernel.has_hard_timers(task)
         {
             return self.timer_fires(task);

@@ -21,7 +21,7 @@ use zerolag_workload::program::File;
 
 /// The state of a window in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Window {
+pub(crate) enum CachedWindow {
     Absent,
     /// Locked by a reader that sets it up.
     Locked(TaskId),
@@ -33,7 +33,7 @@ pub(crate) enum Window {
 #[derive(Clone, Debug)]
 pub(crate) struct CachedFile {
     pub(crate) file: File,
-    pub(crate) windows: Vec<Window>,
+    pub(crate) windows: Vec<CachedWindow>,
     /// The tasks that wait for the lock of each window, in order of arrival.
     pub(crate) waiters: BTreeMap<u32, VecDeque<TaskId>>,
     /// The lock of the first window in the trace; those of the others follow.
@@ -42,7 +42,7 @@ pub(crate) struct CachedFile {
 
 impl CachedFile {
     pub(crate) fn new(file: File, first_lock: u32) -> Self {
-        let windows = vec![Window::Absent; file.windows as usize];
+        let windows = vec![CachedWindow::Absent; file.windows as usize];
         Self { file, windows, waiters: BTreeMap::new(), first_lock }
     }
 

@@ -13,7 +13,7 @@ pub(crate) mod rw_semaphore;
 use crate::device::disk::DiskQueue;
 use crate::program::shared::file::CachedFile;
 use crate::program::shared::pipe::Pipe;
-use crate::program::shared::request::Sent;
+use crate::program::shared::request::WaitingRequest;
 use crate::program::shared::rw_semaphore::RwSemaphore;
 use std::collections::VecDeque;
 use zerolag_core::WaitQueue;
@@ -40,7 +40,7 @@ pub(crate) enum Shared {
     Semaphore { count: u32, waiters: WaitQueue },
     Timer { next: Option<Instant> },
     SuspendPoint { waiters: WaitQueue },
-    Queue { capacity: Option<u32>, requests: VecDeque<Sent>, waiters: WaitQueue, next: u64 },
+    Queue { capacity: Option<u32>, requests: VecDeque<WaitingRequest>, waiters: WaitQueue, next: u64 },
     RwSemaphore(RwSemaphore),
     SpinLock(SpinLock),
     Pipe(Pipe),

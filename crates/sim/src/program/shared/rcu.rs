@@ -50,12 +50,12 @@ pub(crate) struct Rcu {
     readers: Vec<TaskId>,
     /// The tasks that wait for a period that has not begun.
     waiting: Vec<TaskId>,
-    period: Option<Period>,
+    period: Option<RcuPeriod>,
 }
 
 /// A grace period.
 #[derive(Clone, Debug)]
-struct Period {
+struct RcuPeriod {
     /// The thread that began it.
     thread: TaskId,
     /// The tick in which it began.
@@ -166,7 +166,7 @@ impl Rcu {
     /// \[1\] A period begins, with the switches that each CPU has made.
     pub(crate) fn begin(&mut self, thread: TaskId, began: u64, look_at: Instant, switches: Vec<u64>) {
         debug_assert!(self.period.is_none(), "one at a time");
-        self.period = Some(Period {
+        self.period = Some(RcuPeriod {
             thread,
             began,
             look_at,
@@ -211,7 +211,7 @@ impl Rcu {
     }
 }
 
-impl Period {
+impl RcuPeriod {
     /// Returns whether nothing is waited for.
     fn is_over(&self) -> bool {
         self.pending.is_empty() && self.readers.is_empty()
@@ -319,7 +319,7 @@ mod tests {
 
     /// Two CPUs, and tasks that run, read and are preempted in random order.
     #[derive(Default)]
-    struct World {
+    struct RandomReaders {
         dice: u64,
         switches: [u64; 2],
         current: [Option<TaskId>; 2],
@@ -328,7 +328,7 @@ mod tests {
         old: BTreeSet<TaskId>,
     }
 
-    impl World {
+    impl RandomReaders {
         fn draw(&mut self, below: u64) -> u64 {
             self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.dice >> 33) % below
@@ -386,7 +386,7 @@ mod tests {
     fn in_no_order_is_a_period_over_early_or_never() {
         for seed in 0..5_000 {
             let mut rcu = Rcu::new(ResourceId(0), None, 250);
-            let mut world = World { dice: seed, ..World::default() };
+            let mut world = RandomReaders { dice: seed, ..RandomReaders::default() };
             for _ in 0..60 {
                 let cpu = world.draw(2) as usize;
                 match world.draw(4) {

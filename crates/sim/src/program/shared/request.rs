@@ -6,7 +6,7 @@ use zerolag_workload::program::ResourceId;
 
 /// A request that waits in a queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct WaitingRequest {
     /// Its number in its queue.
     pub(crate) request: u64,
     pub(crate) by: Sender,
@@ -26,7 +26,7 @@ pub(crate) enum Sender {
 #[derive(Clone, Debug)]
 pub(crate) struct InService {
     pub(crate) queue: ResourceId,
-    pub(crate) sent: Sent,
+    pub(crate) sent: WaitingRequest,
     /// The stream that the request draws from; made when it first does.
     pub(crate) stream: Option<Stream>,
 }

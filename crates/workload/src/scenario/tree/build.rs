@@ -22,7 +22,7 @@ const TOKENS: usize = 1024;
 /// # Errors
 /// The text is invalid; the error does not say why.
 pub(crate) fn parse(text: &str, base: usize) -> Result<Members<'_>, Wrong> {
-    let mut builder = Builder::new(text, base);
+    let mut builder = TreeBuilder::new(text, base);
     let mut is_wrong = false;
     let mut sink = |_: ParseError| is_wrong = true;
     let end = Source::new("").lex().last();
@@ -49,7 +49,7 @@ pub(crate) fn parse(text: &str, base: usize) -> Result<Members<'_>, Wrong> {
 }
 
 /// Builds the tree out of events.
-struct Builder<'i> {
+struct TreeBuilder<'i> {
     text: &'i str,
     base: usize,
     root: Members<'i>,
@@ -59,9 +59,9 @@ struct Builder<'i> {
     /// The current header: its start, and whether it is of an array.
     opened: Option<(Span, bool)>,
     /// Keys without a value yet, those of the innermost table last.
-    keys: Vec<Key<'i>>,
+    keys: Vec<TreeKey<'i>>,
     /// The open arrays and inline tables.
-    frames: Vec<Frame<'i>>,
+    frames: Vec<OpenTable<'i>>,
     /// Items of the open arrays, those of the innermost last.
     items: Vec<Node<'i>>,
     indices: Vec<Index>,
@@ -72,15 +72,15 @@ struct Builder<'i> {
 
 /// A key that was read.
 #[derive(Clone)]
-struct Key<'i> {
+struct TreeKey<'i> {
     text: Cow<'i, str>,
     span: Span,
 }
 
 /// `[path.key]` or `[[path.key]]`.
 struct Header<'i> {
-    path: Vec<Key<'i>>,
-    key: Key<'i>,
+    path: Vec<TreeKey<'i>>,
+    key: TreeKey<'i>,
     span: Span,
     kind: HeaderKind,
 }
@@ -95,12 +95,12 @@ enum HeaderKind {
 }
 
 /// An open array or inline table.
-enum Frame<'i> {
+enum OpenTable<'i> {
     Array { span: Span, first: usize },
     Inline { span: Span, first: usize, table: Members<'i> },
 }
 
-impl<'i> Builder<'i> {
+impl<'i> TreeBuilder<'i> {
     fn new(text: &'i str, base: usize) -> Self {
         Self {
             text,
@@ -141,11 +141,11 @@ impl<'i> Builder<'i> {
     /// Adds a complete value.
     fn complete(&mut self, node: Node<'i>) {
         let put = match self.frames.last_mut() {
-            Some(Frame::Array { .. }) => {
+            Some(OpenTable::Array { .. }) => {
                 self.items.push(node);
                 return;
             }
-            Some(Frame::Inline { first, table, .. }) => {
+            Some(OpenTable::Inline { first, table, .. }) => {
                 put(table, self.keys.drain(*first..), node, Origin::InlineDotted, &mut self.indices)
             }
             None => {
@@ -158,7 +158,7 @@ impl<'i> Builder<'i> {
         self.is_wrong |= put.is_err();
     }
 
-    fn open(&mut self, frame: Frame<'i>) -> bool {
+    fn open(&mut self, frame: OpenTable<'i>) -> bool {
         self.frames.push(frame);
         self.is_wrong |= self.frames.len() > DEPTH_MAX;
         !self.is_wrong
@@ -176,7 +176,7 @@ impl<'i> Builder<'i> {
             self.is_wrong = true;
             return;
         };
-        let path: Vec<Key<'i>> = self.keys.drain(..).collect();
+        let path: Vec<TreeKey<'i>> = self.keys.drain(..).collect();
         if path.len() >= DEPTH_MAX {
             self.is_wrong = true;
             return;
@@ -276,7 +276,7 @@ impl<'i> Builder<'i> {
     }
 }
 
-impl EventReceiver for Builder<'_> {
+impl EventReceiver for TreeBuilder<'_> {
     fn std_table_open(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) {
         self.open_header(span, false);
     }
@@ -295,33 +295,33 @@ impl EventReceiver for Builder<'_> {
 
     fn inline_table_open(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) -> bool {
         let table = Members::new(Origin::Inline);
-        self.open(Frame::Inline { span: self.place(span), first: self.keys.len(), table })
+        self.open(OpenTable::Inline { span: self.place(span), first: self.keys.len(), table })
     }
 
     fn inline_table_close(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) {
         let end = self.place(span).end;
         match self.frames.pop() {
-            Some(Frame::Inline { span, first, table }) => {
+            Some(OpenTable::Inline { span, first, table }) => {
                 // A key without a value is an error of the grammar.
                 self.is_wrong |= self.keys.len() != first;
                 self.complete(Node { value: Value::Table(table), span: Span { start: span.start, end } });
             }
-            Some(Frame::Array { .. }) | None => self.is_wrong = true,
+            Some(OpenTable::Array { .. }) | None => self.is_wrong = true,
         }
     }
 
     fn array_open(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) -> bool {
-        self.open(Frame::Array { span: self.place(span), first: self.items.len() })
+        self.open(OpenTable::Array { span: self.place(span), first: self.items.len() })
     }
 
     fn array_close(&mut self, span: toml_parser::Span, _error: &mut dyn ErrorSink) {
         let end = self.place(span).end;
         match self.frames.pop() {
-            Some(Frame::Array { span, first }) => {
+            Some(OpenTable::Array { span, first }) => {
                 let items = self.items.drain(first..).collect();
                 self.complete(Node { value: Value::Array(items), span: Span { start: span.start, end } });
             }
-            Some(Frame::Inline { .. }) | None => self.is_wrong = true,
+            Some(OpenTable::Inline { .. }) | None => self.is_wrong = true,
         }
     }
 
@@ -337,7 +337,7 @@ impl EventReceiver for Builder<'_> {
                 decoded
             }
         };
-        self.keys.push(Key { text, span: self.place(span) });
+        self.keys.push(TreeKey { text, span: self.place(span) });
     }
 
     fn scalar(&mut self, span: toml_parser::Span, encoding: Option<Encoding>, error: &mut dyn ErrorSink) {
@@ -362,7 +362,7 @@ impl EventReceiver for Builder<'_> {
 /// imply.
 fn put<'i>(
     table: &mut Members<'i>,
-    keys: impl DoubleEndedIterator<Item = Key<'i>> + ExactSizeIterator,
+    keys: impl DoubleEndedIterator<Item = TreeKey<'i>> + ExactSizeIterator,
     node: Node<'i>,
     origin: Origin,
     indices: &mut Vec<Index>,
@@ -376,7 +376,7 @@ fn put<'i>(
     let parent = if keys.len() == 0 {
         table
     } else {
-        let path: Vec<Key<'i>> = keys.collect();
+        let path: Vec<TreeKey<'i>> = keys.collect();
         let parent = descend(table, &path, origin, indices)?;
         if !matches!(parent.origin, Origin::Implied | Origin::Dotted | Origin::InlineDotted) {
             return Err(Wrong);
@@ -393,7 +393,7 @@ fn put<'i>(
 /// Follows a path, and creates missing tables with `origin`.
 fn descend<'t, 'i>(
     mut table: &'t mut Members<'i>,
-    path: &[Key<'i>],
+    path: &[TreeKey<'i>],
     origin: Origin,
     indices: &mut Vec<Index>,
 ) -> Result<&'t mut Members<'i>, Wrong> {
@@ -440,7 +440,7 @@ fn is_of_headers(items: &[Node<'_>]) -> bool {
 
 impl<'i> Members<'i> {
     /// Adds a member that does not exist yet.
-    fn push(&mut self, key: Key<'i>, item: Node<'i>, indices: &mut Vec<Index>) {
+    fn push(&mut self, key: TreeKey<'i>, item: Node<'i>, indices: &mut Vec<Index>) {
         if self.members.len() == self.members.capacity() {
             // Most tables have one member, so no room for four is reserved.
             self.members.reserve_exact(self.members.len().max(1));

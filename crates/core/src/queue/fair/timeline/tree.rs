@@ -41,7 +41,7 @@ impl BlockIx {
 
 /// An entity of a block: its node, and a copy of the compared values.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct BlockEntry {
     key: Vtime,
     vruntime: Vtime,
     node: NodeIx,
@@ -50,7 +50,7 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     /// The entities; only the first `len` are valid.
-    entries: [Entry; BLOCK_MAX],
+    entries: [BlockEntry; BLOCK_MAX],
     len: u8,
     /// The height of the subtree.
     height: u8,
@@ -79,7 +79,7 @@ impl Tree {
 impl Block {
     /// A block without entities, parent and children.
     const EMPTY: Self = Self {
-        entries: [Entry { key: Vtime::ZERO, vruntime: Vtime::ZERO, node: NodeIx(NonZeroU32::MIN) }; BLOCK_MAX],
+        entries: [BlockEntry { key: Vtime::ZERO, vruntime: Vtime::ZERO, node: NodeIx(NonZeroU32::MIN) }; BLOCK_MAX],
         len: 0,
         height: 1,
         own: Vtime::ZERO,
@@ -89,7 +89,7 @@ impl Block {
         right: None,
     };
 
-    fn entries(&self) -> &[Entry] {
+    fn entries(&self) -> &[BlockEntry] {
         &self.entries[..usize::from(self.len)]
     }
 
@@ -106,7 +106,7 @@ impl Block {
         self.entries().iter().rposition(|entry| !key.is_before(entry.key)).map_or(0, |before| before + 1)
     }
 
-    fn insert(&mut self, place: usize, entry: Entry) {
+    fn insert(&mut self, place: usize, entry: BlockEntry) {
         let len = usize::from(self.len);
         self.own = if len == 0 { entry.vruntime } else { self.own.earlier_of(entry.vruntime) };
         self.entries.copy_within(place..len, place + 1);
@@ -193,7 +193,7 @@ impl Timeline {
     /// Inserts a node behind those of equal key.
     pub(crate) fn insert_in_tree(&mut self, tree: &mut Tree, new: NodeIx) {
         let Node { key, vruntime, .. } = *self.at(new);
-        let entry = Entry { key, vruntime, node: new };
+        let entry = BlockEntry { key, vruntime, node: new };
         tree.len += 1;
         let Some(top) = tree.top else {
             tree.top = Some(self.make_block(&[entry]));
@@ -235,7 +235,7 @@ impl Timeline {
 
     /// Moves the upper half of a full block to a new block, and inserts an entity into one of the
     /// two.
-    fn split(&mut self, tree: &mut Tree, at: BlockIx, place: usize, entry: Entry) {
+    fn split(&mut self, tree: &mut Tree, at: BlockIx, place: usize, entry: BlockEntry) {
         const HALF: usize = BLOCK_MAX / 2;
         let entries = self.block(at).entries;
         let upper = self.make_block(&entries[HALF..]);
@@ -467,7 +467,7 @@ impl Timeline {
     }
 
     /// Creates a block without children from entities in order, and points their nodes to it.
-    fn make_block(&mut self, entries: &[Entry]) -> BlockIx {
+    fn make_block(&mut self, entries: &[BlockEntry]) -> BlockIx {
         let mut block = Block { len: entries.len() as u8, ..Block::EMPTY };
         block.entries[..entries.len()].copy_from_slice(entries);
         block.own = entries[0].vruntime;
