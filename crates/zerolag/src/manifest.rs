@@ -28,7 +28,7 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 use zerolag_workload::Program;
-use zerolag_workload::limits::milli_cpus;
+use zerolag_workload::limits::{LimitPart, milli_cpus};
 
 /// The limits of the containers of a manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -151,16 +151,16 @@ impl Manifest {
         }
         for (index, container) in found {
             let mut set = |part, value: String| {
-                let done = Knob { part, index }.set(program, &value);
+                let done = Knob { part: Part::Limit(part), index }.set(program, &value);
                 let place = format!("{}:{}: container `{}`", self.name, container.line, container.name);
                 done.map_err(|error| Error::input_help(format!("{place}: {error}"), error.help))
             };
             let limit = container.limit_milli.map_or_else(|| "max".to_owned(), |milli| format!("{milli}m"));
-            set(Part::Cpus, limit)?;
+            set(LimitPart::Cpus, limit)?;
             if let Some(shares) = container.shares {
-                set(Part::Shares, shares.clamp(2, 262_144).to_string())?;
+                set(LimitPart::Shares, shares.to_string())?;
             } else if let Some(milli) = container.request_milli.or(container.limit_milli) {
-                set(Part::Request, format!("{milli}m"))?;
+                set(LimitPart::Request, format!("{milli}m"))?;
             }
         }
         Ok(unused)
