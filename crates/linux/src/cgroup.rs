@@ -208,7 +208,19 @@ impl Groups {
     pub(crate) fn remove(&self, group: usize) -> io::Result<()> {
         let dir = &self.dirs[group + 1];
         let stat = stat_of(dir);
-        fs::remove_dir(dir)?;
+        // A thread that has ended leaves its group a moment later, in its exit in the kernel.
+        let is_busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+        let mut left = REMOVALS;
+        while fs::remove_dir(dir).as_ref().is_err_and(is_busy) {
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+            std::thread::sleep(REMOVAL_PAUSE);
+        }
+        if dir.exists() {
+            fs::remove_dir(dir)?;
+        }
         add_up(&mut self.gone.lock().unwrap_or_else(PoisonError::into_inner)[group], stat);
         Ok(())
     }
@@ -301,6 +313,10 @@ impl Drop for Groups {
         }
     }
 }
+
+/// How often a busy group is removed again, and after which time: half a second in all.
+const REMOVALS: u32 = 100;
+const REMOVAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Starts the shell that removes the directories after the end of this process.
 fn start_cleaner(dirs: &[PathBuf]) -> io::Result<Child> {

@@ -1,5 +1,5 @@
-//! Kernels by name: the settings of the presets as they were recorded, kernels between them, what is
-//! told of them, and the table of backports in the documentation.
+//! Kernels by name: the settings of the presets as they were recorded, kernels between them, what
+//! is told of them, and the tables of the documentation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -125,7 +125,7 @@ fn an_interval_does_not_drift() {
 }
 
 #[test]
-#[should_panic(expected = "the period is zero")]
+#[should_panic(expected = "the period of an interval must not be zero")]
 fn an_interval_has_a_period() {
     let _ = interval(Duration::ZERO);
 }

@@ -31,8 +31,8 @@ impl<T> Default for HeldBack<T> {
     }
 }
 
-/// The tasks that are held back. Its lock is taken before those of the CPUs' threads and of the list
-/// of polls without a CPU.
+/// The tasks that are held back. Its lock is taken before those of the CPUs' threads and of the
+/// list of polls without a CPU.
 #[derive(Debug)]
 pub(crate) struct HeldBack<T> {
     pub(crate) tasks: Mutex<Vec<Arc<T>>>,

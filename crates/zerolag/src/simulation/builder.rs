@@ -69,7 +69,7 @@ use zerolag_workload::{Diagnostics, Program, Scenario};
 /// use zerolag::{Error, Simulation, Workload};
 ///
 /// let hog = Workload::toml("[task.hog]\nsteps = [{ run = \"1ms\" }]\n");
-/// let error = Simulation::new(hog).kernel("6.13").set("hzz", 100).set("hz", 0).run().unwrap_err();
+/// let error = Simulation::new(hog).kernel("6.x").set("hzz", 100).set("hz", 0).run().unwrap_err();
 /// let Error::Values(wrong) = &error else { panic!("{error}") };
 /// assert_eq!(wrong.len(), 3);
 /// assert!(error.to_string().contains("did you mean `hz`?"));
