@@ -117,7 +117,7 @@ impl Notation {
             Self::Docker => "Docker",
             Self::Compose => "Compose",
             Self::Runtimes => "runtimes",
-            Self::NoProgram => "none",
+            Self::NoProgram => "no kernel",
         }
     }
 }

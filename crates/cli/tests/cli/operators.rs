@@ -514,7 +514,7 @@ fn help_of_set_has_every_spelling_of_a_limit_and_an_unknown_one_a_suggestion() {
     let run = |set| zerolag(&["run", "examples/web-service-limit.toml", "-d", "10ms", "-q", "--set", set]);
     for set in ["cpu.idle=1", "cpu.weight.nice=-5", "cpu.uclamp.min=20", "fair_server/cpu3/runtime=20000000"] {
         let ended = run(set);
-        assert_eq!(ended.code, Some(0), "{set}: {}", ended.stderr);
+        assert!(matches!(ended.code, Some(0 | 99)), "{set}: {}", ended.stderr);
     }
     let wrong = run("cpu.wieght=5");
     assert!(wrong.code == Some(2) && wrong.stderr.contains("did you mean `cpu.weight`?"), "{}", wrong.stderr);

@@ -2,9 +2,9 @@
 //!
 //! A setting has the kernel's name where it had one when it was added. Kernels name the same value
 //! several times over the years (`kernel.sched_migration_cost`, `sched_migration_cost_ns`, debugfs
-//! `migration_cost_ns`), write a mode as a number, and no limit as -1. Whoever copies a line of
-//! `sysctl.d` or a path below `/sys` must not translate it by hand, so each is accepted wherever
-//! a setting is: in `[settings]`, by `--set`, in sweeps.
+//! `migration_cost_ns`), write a mode as a number, and no limit as -1. A line of `sysctl.d` or a
+//! path below `/sys` is to be copied, not translated by hand, so each name is accepted wherever a
+//! setting is: in `[settings]`, by `--set`, in sweeps.
 //!
 //! A row says which setting a name means and how its numbers become values of that setting. Files
 //! that exist once per CPU (`fair_server/cpu3/runtime`) change that CPU's entry of
