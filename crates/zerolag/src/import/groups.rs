@@ -87,6 +87,8 @@ impl Groups {
                 .map(|milli| ("requests.cpu", milli_text(milli))),
         );
         keys.extend(container.shares.map(|shares| ("cpu.shares", shares.to_string())));
+        keys.extend(container.quota_us.map(|quota| ("cpu.cfs_quota_us", quota.to_string())));
+        keys.extend(container.period_us.map(|period| ("cpu.cfs_period_us", period.to_string())));
         for path in paths {
             self.set(&path, keys.clone(), |part| part.is_of_bandwidth() || part.is_of_weight());
         }
