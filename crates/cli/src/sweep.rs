@@ -2,7 +2,7 @@
 //! goal.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::options::{RunArgs, RunsArgs, WorkloadArgs};
+use super::options::{RunArgs, RunsArgs, WorkloadArgs, keys_of_set};
 use super::output::{DrawArgs, HtmlArgs, JsonArgs};
 use super::plan::{notes, prepare, simulation_of};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
@@ -20,18 +20,22 @@ use zerolag::sweep::shard::{Part, Shard};
 use zerolag::sweep::until::Until;
 use zerolag::sweep::{self, Axis, Cell, Grid, RunError, SweptFigure};
 
-/// Arguments of `zerolag sweep`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Keys of --set: a parameter of the scenario, a setting (`zerolag settings`), kernel, cpus, seed, cpu.max, cpu.max.burst, \
-cpu.cfs_period_us, cpu.cfs_quota_us, limits.cpu, requests.cpu, CPUQuota, --cpus, cpu.weight, workers; prefix it with OWNER: if ambiguous \
-(/web:cpu.max, web:workers).
-
+/// Returns the keys of `--set` and examples.
+fn after_help() -> String {
+    format!(
+        "{}\n\
 Examples:
   zerolag sweep web.toml --set cpu.max=100000,200000,400000 --set cpu.max.burst=0,100000
   zerolag sweep web.toml --set kernel=5.15,6.12 --show '*.wakeup_latency.p99,request_latency.p99'
   zerolag sweep web.toml --set limits.cpu=2 --set cpu.cfs_period_us=10000,20000,100000
-  zerolag sweep web.toml --smallest limits.cpu --such-that 'request_latency.p99 <= 20ms'")]
+  zerolag sweep web.toml --smallest limits.cpu --such-that 'request_latency.p99 <= 20ms'",
+        keys_of_set()
+    )
+}
+
+/// Arguments of `zerolag sweep`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = after_help())]
 pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
@@ -49,8 +53,7 @@ pub(crate) struct Args {
     /// With --until: the most runs per variant
     #[arg(long, value_name = "N", requires = "until", default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..=10_000))]
     most: u64,
-    /// Search for the smallest value of this instead: cpu.max, limits.cpu, CPUQuota,
-    /// cpu.max.burst, cpu.weight, workers
+    /// Search for the smallest value of this instead: a limit, a weight, a burst, workers
     #[arg(long, value_name = "KEY", requires = "such_that")]
     smallest: Option<String>,
     /// A goal that every run must meet; may be repeated

@@ -23,12 +23,14 @@ mod isolation;
 mod nearest;
 mod release;
 mod remarks;
+mod spellings;
 mod table;
 
 pub use backports::{Backport, Taken};
 pub use faults::Fault;
 pub use nearest::nearest;
 pub use release::{Change, Release};
+pub use spellings::Spelling;
 
 /// Joins names for help texts.
 macro_rules! list {
@@ -270,6 +272,13 @@ pub enum SettingError {
         /// Why not, and what would be valid.
         reason: String,
     },
+    /// The kernel has such a file, the model has not.
+    NotModelled {
+        /// The key.
+        key: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
 }
 
 impl fmt::Display for SettingError {
@@ -280,6 +289,9 @@ impl fmt::Display for SettingError {
                 write!(f, "unknown setting `{key}`; `zerolag settings` lists all")
             }
             Self::BadValue { key, reason } => write!(f, "`{key}`: {reason}"),
+            Self::NotModelled { key, instead } => {
+                write!(f, "`{key}` of the kernel is not modelled: {instead}")
+            }
         }
     }
 }
@@ -293,17 +305,6 @@ impl Settings {
 
     /// Every setting: one row each, faults of kernels last.
     pub const TABLE: &'static [Setting] = table::ROWS;
-
-    /// Sets one setting from its text.
-    ///
-    /// # Errors
-    /// The key is unknown or the value is not one it takes; nothing is changed then.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        let Some(setting) = Self::TABLE.iter().find(|setting| setting.name == key || setting.key == key) else {
-            return Err(SettingError::UnknownKey { key: key.to_string(), near: Self::nearest(key) });
-        };
-        (setting.read)(self, value.trim()).map_err(|reason| SettingError::BadValue { key: setting.name, reason })
-    }
 
     /// Returns the text of every setting, in the order of the table.
     pub fn entries(&self) -> impl Iterator<Item = (&'static Setting, String)> + '_ {
@@ -345,7 +346,8 @@ impl Settings {
     /// Returns the known key that is most similar to `key`, if any is within three edits.
     #[must_use]
     pub fn nearest(key: &str) -> Option<&'static str> {
-        nearest(key, Self::TABLE.iter().map(|setting| setting.name))
+        let spellings = Self::SPELLINGS.iter().map(|spelling| spelling.key);
+        nearest(key, Self::TABLE.iter().map(|setting| setting.name).chain(spellings))
     }
 
     /// Returns the name of the setting that was called `key` earlier.

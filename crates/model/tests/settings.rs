@@ -51,3 +51,23 @@ fn settings_are_as_recorded() {
         RECORDED.lines().nth(line)
     );
 }
+
+/// The kernel's names as a table of the documentation.
+fn spellings() -> String {
+    let mut text = "| the kernel's | setting | values |\n|---|---|---|\n".to_owned();
+    for row in Settings::SPELLINGS {
+        let values: Vec<String> = row.values.iter().map(|(theirs, ours)| format!("{theirs} is `{ours}`")).collect();
+        let (key, place) = (row.key, row.place);
+        let file = if place.starts_with('/') { format!("`{place}/{key}`") } else { format!("{place}: `{key}`") };
+        writeln!(text, "| {file} | `{}` | {} |", row.setting, values.join(", ")).expect("a string takes everything");
+    }
+    text.replace("|  |", "| |")
+}
+
+#[test]
+fn the_documentation_has_the_table_of_spellings() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let table = spellings();
+    assert!(page.contains(&table), "docs/reference/settings.md must contain:\n{table}");
+}

@@ -1,5 +1,6 @@
 //! [`GroupDef`] and [`CpusetDef`]: the groups and cpusets of tasks.
 
+use crate::limits::Conversion;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, CpuMax, Nice, UtilClamp};
 
@@ -31,6 +32,8 @@ pub struct InCpus {
     pub limit_milli: Option<u64>,
     /// The weight: `requests.cpu`.
     pub request_milli: Option<u64>,
+    /// How the request became the weight: `oci.weight_conversion`.
+    pub conversion: Conversion,
 }
 
 /// The weight of a group, in the unit in which it was written: a kernel's conversion between the

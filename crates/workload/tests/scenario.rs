@@ -382,8 +382,8 @@ fn limits_out_of_range_are_refused_as_the_kernel_refuses_them() {
         ("cpu.cfs_period_us = 999", "period 999us is outside 1ms..=1s (EINVAL)"),
         ("\"cpu.max\" = \"1000 1000001\"", "period 1000.001ms is outside 1ms..=1s (EINVAL)"),
         ("\"cpu.max\" = \"2000 10000\"\n\"cpu.max.burst\" = 2001", "burst 2.001ms is above the quota 2ms (EINVAL)"),
-        ("\"cpu.max\" = \"50%\"", "`cpu.max` = \"50%\": the quota is not a whole number"),
-        ("CPUQuota = \"150\"", "`CPUQuota` = \"150\" is not a percentage of a CPU above zero"),
+        ("\"cpu.max\" = \"50%\"", "`cpu.max`: `50%` is not a time"),
+        ("CPUQuota = \"150\"", "`CPUQuota`: `150` is not a percentage of a CPU above zero"),
         ("--cpus = 1\n\"cpu.max\" = \"1000\"", "`cpu.max` sets the same value as `--cpus`"),
         ("cpu.quota = 1", "unknown key `cpu.quota` in a group"),
     ] {

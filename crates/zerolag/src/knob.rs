@@ -4,7 +4,7 @@
 //! ```text
 //! cpu.max             of the only group that has a limit (or of the only group)
 //! /web:cpu.max        of this group
-//! limits.cpu          the same as a number of CPUs: CPUQuota and --cpus, too
+//! limits.cpu          the same as a number of CPUs, and every other key of a group in a scenario
 //! workers             of the only service
 //! web:workers         of this service, or the instances of this task
 //! ```
@@ -12,65 +12,70 @@
 //! Settings of the scheduler and parameters of the scenario are not knobs: they are applied before
 //! or apart from the program.
 
+use std::borrow::Cow;
 use std::fmt;
-use zerolag_model::{CpuMax, CpuMaxError, Duration};
+use zerolag_model::settings::nearest;
+use zerolag_model::{CpuMax, CpuMaxError, UtilClamp};
 use zerolag_workload::Program;
-use zerolag_workload::limits;
-use zerolag_workload::program::{GroupDef, GroupWeight, TaskDef};
+use zerolag_workload::limits::{self, LimitPart, LimitValue, WrongLimit};
+use zerolag_workload::program::{GroupDef, GroupWeight, InCpus, TaskDef};
 
 /// The part that is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// `cpu.max`: quota, and optionally the period.
-    Max,
-    /// `cpu.max.burst`, `cpu.cfs_burst_us`.
-    Burst,
-    /// `cpu.cfs_period_us`. A limit that was given in CPUs stays the same number of CPUs; any other
-    /// quota stays as it is, as in the kernel.
-    Period,
-    /// `cpu.cfs_quota_us`.
-    Quota,
-    /// The limit as a number of CPUs: `limits.cpu` (Kubernetes), `--cpus` (Docker).
-    Cpus,
-    /// The limit as a percentage of one CPU: `CPUQuota` (systemd).
-    Percent,
-    /// The weight as a number of CPUs: `requests.cpu`.
-    Request,
-    /// `cpu.weight`.
-    Weight,
-    /// `cpu.shares`.
-    Shares,
+    /// A limit or weight of a group.
+    Limit(LimitPart),
     /// The threads of a service or task.
     Workers,
 }
 
 impl Part {
-    /// Every spelling.
-    pub const NAMES: [(&'static str, Self); 18] = [
-        ("cpu.max", Self::Max),
-        ("cpu.max.burst", Self::Burst),
-        ("cpu.cfs_burst_us", Self::Burst),
-        ("cpu.cfs_period_us", Self::Period),
-        ("cpu.cfs_quota_us", Self::Quota),
-        ("cpu.weight", Self::Weight),
-        ("cpu.shares", Self::Shares),
-        ("workers", Self::Workers),
-        ("limits.cpu", Self::Cpus),
-        ("requests.cpu", Self::Request),
-        ("CPUQuota", Self::Percent),
-        ("CPUQuotaPeriodSec", Self::Period),
-        ("CPUWeight", Self::Weight),
-        ("--cpus", Self::Cpus),
-        ("--cpu-quota", Self::Quota),
-        ("--cpu-period", Self::Period),
-        ("--cpu-shares", Self::Shares),
-        ("limits.cpus", Self::Cpus),
-    ];
+    /// Returns the part of a key, without its owner.
+    #[must_use]
+    pub fn of(key: &str) -> Option<Self> {
+        if key == WORKERS { Some(Self::Workers) } else { LimitPart::of(key).map(Self::Limit) }
+    }
+
+    /// Returns every key.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        LimitPart::keys().chain([WORKERS])
+    }
 
     /// Returns whether larger values of it are a larger limit of CPU time.
     #[must_use]
     pub const fn is_limit(self) -> bool {
-        matches!(self, Self::Max | Self::Quota | Self::Cpus | Self::Percent)
+        match self {
+            Self::Limit(part) => part.is_quota(),
+            Self::Workers => false,
+        }
+    }
+
+    /// Returns whether a search for the smallest value makes sense: the values have an order of
+    /// more and less.
+    #[must_use]
+    pub const fn is_ordered(self) -> bool {
+        let Self::Limit(part) = self else { return true };
+        match part {
+            LimitPart::Max
+            | LimitPart::Quota
+            | LimitPart::Cpus
+            | LimitPart::PodLimit
+            | LimitPart::Percent
+            | LimitPart::Burst
+            | LimitPart::Weight
+            | LimitPart::Shares
+            | LimitPart::Request
+            | LimitPart::ClampMin
+            | LimitPart::ClampMax => true,
+            LimitPart::Nice | LimitPart::Conversion | LimitPart::Idle | LimitPart::Period | LimitPart::Slice => false,
+        }
+    }
+
+    /// Returns the keys whose values have an order of more and less, for messages.
+    #[must_use]
+    pub fn ordered_keys() -> String {
+        let limits = LimitPart::keys_of(|part| Self::Limit(part).is_ordered());
+        limits.chain([WORKERS]).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -100,6 +105,12 @@ impl fmt::Display for KnobError {
 
 impl std::error::Error for KnobError {}
 
+impl From<WrongLimit> for KnobError {
+    fn from(wrong: WrongLimit) -> Self {
+        Self { message: wrong.reason, help: wrong.help.map(Cow::into_owned).unwrap_or_default() }
+    }
+}
+
 fn error<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, KnobError> {
     Err(KnobError { message: message.into(), help: help.into() })
 }
@@ -112,9 +123,20 @@ impl Knob {
     /// The owner is ambiguous, or does not exist.
     pub fn find(key: &str, program: &Program) -> Option<Result<Self, KnobError>> {
         let (whose, name) = key.rsplit_once(':').map_or((None, key), |(whose, name)| (Some(whose), name));
-        let (_, part) = Part::NAMES.iter().find(|(known, _)| *known == name)?;
-        let found = if *part == Part::Workers { find_task(whose, program) } else { find_group(name, whose, program) };
-        Some(found.map(|index| Self { part: *part, index }))
+        let part = Part::of(name)?;
+        let found = match part {
+            Part::Workers => find_task(whose, program),
+            Part::Limit(_) => find_group(name, whose, program),
+        };
+        Some(found.map(|index| Self { part, index }))
+    }
+
+    /// Returns the key that one that is not known was likely meant to be, with its owner.
+    #[must_use]
+    pub fn nearest(key: &str) -> Option<String> {
+        let (whose, name) = key.rsplit_once(':').map_or((None, key), |(whose, name)| (Some(whose), name));
+        let near = LimitPart::nearest(name).or_else(|| nearest(name, [WORKERS].into_iter()))?;
+        Some(whose.map_or_else(|| near.to_owned(), |whose| format!("{whose}:{near}")))
     }
 
     /// Sets it.
@@ -122,54 +144,16 @@ impl Knob {
     /// # Errors
     /// The value is invalid, or the kernel refuses it.
     pub fn set(self, program: &mut Program, value: &str) -> Result<(), KnobError> {
-        if self.part == Part::Workers {
-            let count = value.parse::<u32>().ok().filter(|count| (1..=WORKERS_MAX).contains(count));
-            let Some(count) = count else {
-                return error(format!("`{value}` is not a number of threads"), format!("write 1..={WORKERS_MAX}"));
-            };
-            program.tasks[self.index].instances = count;
-            return Ok(());
-        }
-        let group = &mut program.groups[self.index];
-        let (before, mut cpus) = (group.max, group.cpus.limit_milli);
-        let mut in_cpus = |milli: Option<u64>| {
-            cpus = milli;
-            CpuMax { quota: milli.map(|milli| limits::cpus_to_quota(milli, before.period)), ..before }
-        };
-        let max = match self.part {
-            Part::Workers | Part::Weight | Part::Shares | Part::Request => return set_weight(self.part, group, value),
-            Part::Cpus => in_cpus(limit(value, limits::milli_cpus, "CPUs", "750m or 0.75")?),
-            Part::Percent => in_cpus(limit(value, limits::percent, "CPU time", "75%")?),
-            Part::Max => {
-                let mut words = value.split_whitespace();
-                let quota = quota(words.next().unwrap_or_default())?;
-                let period = words.next().map(micros).transpose()?.unwrap_or(before.period);
-                cpus = None;
-                CpuMax { quota, period, ..before }
-            }
-            Part::Quota => {
-                cpus = None;
-                CpuMax { quota: quota(value)?, ..before }
-            }
-            Part::Period => {
-                let period = micros(value)?;
-                let quota = cpus.map(|milli| limits::cpus_to_quota(milli, period)).or(before.quota);
-                CpuMax { quota, period, ..before }
-            }
-            Part::Burst => CpuMax { burst: micros(value)?, ..before },
-        };
-        // The kernel also refuses a quota below the burst: to lower the quota below it, lower
-        // the burst first.
-        match max.check() {
-            Ok(()) => {
-                group.max = max;
-                group.cpus.limit_milli = cpus;
+        match self.part {
+            Part::Workers => {
+                let count = value.parse::<u32>().ok().filter(|count| (1..=WORKERS_MAX).contains(count));
+                let Some(count) = count else {
+                    return error(format!("`{value}` is not a number of threads"), format!("write 1..={WORKERS_MAX}"));
+                };
+                program.tasks[self.index].instances = count;
                 Ok(())
             }
-            Err(CpuMaxError::BurstAboveQuota { burst, quota }) => {
-                error(format!("`{value}`: burst {burst} is above the quota {quota} (EINVAL)"), "lower the burst, too")
-            }
-            Err(wrong) => error(format!("`{value}`: {wrong} (EINVAL)"), "write microseconds, or a time with its unit"),
+            Part::Limit(part) => set_limit(&mut program.groups[self.index], part, value),
         }
     }
 
@@ -178,39 +162,49 @@ impl Knob {
     /// more and less.
     #[must_use]
     pub fn range(self, program: &Program, nr_cpus: usize) -> Option<(u64, u64, u64)> {
-        if self.part == Part::Workers {
-            return Some((1, 1024.max(4 * nr_cpus as u64), 1));
-        }
+        let Part::Limit(part) = self.part else { return Some((1, 1024.max(4 * nr_cpus as u64), 1)) };
         let max = program.groups[self.index].max;
         let period = max.period.as_micros_floor();
         // One hundredth of a CPU.
         let step = (period / 100).max(1);
-        match self.part {
-            Part::Max | Part::Quota => {
+        match part {
+            LimitPart::Max | LimitPart::Quota => {
                 let least = CpuMax::SHORTEST.as_micros_floor().max(max.burst.as_micros_floor()).max(step);
                 Some((least.next_multiple_of(step), period * nr_cpus as u64, step))
             }
-            Part::Cpus | Part::Percent => {
+            LimitPart::Cpus | LimitPart::PodLimit | LimitPart::Percent => {
                 let least = CpuMax::SHORTEST.max(max.burst).as_micros_floor();
                 let milli = (least * 1000).div_ceil(period.max(1)).max(MILLI_STEP);
                 Some((milli.next_multiple_of(MILLI_STEP), 1000 * nr_cpus as u64, MILLI_STEP))
             }
-            Part::Burst => Some((0, max.quota?.as_micros_floor(), step)),
-            Part::Weight => Some((1, 10_000, 1)),
-            Part::Shares => Some((2, 262_144, 1)),
-            Part::Request => Some((MILLI_STEP, 1000 * nr_cpus as u64, MILLI_STEP)),
-            Part::Period | Part::Workers => None,
+            LimitPart::Burst => Some((0, max.quota?.as_micros_floor(), step)),
+            LimitPart::Weight => Some((1, 10_000, 1)),
+            LimitPart::Shares => Some((2, 262_144, 1)),
+            LimitPart::Request => Some((MILLI_STEP, 1000 * nr_cpus as u64, MILLI_STEP)),
+            LimitPart::ClampMin | LimitPart::ClampMax => Some((0, 100, 1)),
+            LimitPart::Nice | LimitPart::Conversion | LimitPart::Idle | LimitPart::Period | LimitPart::Slice => None,
         }
     }
 
     /// Returns a value as it is written into the file of that name.
     #[must_use]
     pub fn written(self, program: &Program, value: u64) -> String {
-        match self.part {
-            Part::Max => format!("{value} {}", program.groups[self.index].max.period.as_micros_floor()),
-            Part::Cpus | Part::Request => limits::milli_text(value),
-            Part::Percent => format!("{}%", value / 10),
-            Part::Burst | Part::Period | Part::Quota | Part::Weight | Part::Shares | Part::Workers => value.to_string(),
+        let Part::Limit(part) = self.part else { return value.to_string() };
+        match part {
+            LimitPart::Max => format!("{value} {}", program.groups[self.index].max.period.as_micros_floor()),
+            LimitPart::Cpus | LimitPart::PodLimit | LimitPart::Request => limits::milli_text(value),
+            LimitPart::Percent => format!("{}%", value / 10),
+            LimitPart::Burst
+            | LimitPart::Period
+            | LimitPart::Slice
+            | LimitPart::Quota
+            | LimitPart::Weight
+            | LimitPart::Nice
+            | LimitPart::Shares
+            | LimitPart::Conversion
+            | LimitPart::Idle
+            | LimitPart::ClampMin
+            | LimitPart::ClampMax => value.to_string(),
         }
     }
 }
@@ -259,56 +253,84 @@ fn find_group(name: &str, whose: Option<&str>, program: &Program) -> Result<usiz
     }
 }
 
-/// Sets the weight of a group.
-fn set_weight(part: Part, group: &mut GroupDef, value: &str) -> Result<(), KnobError> {
-    let number = |range: core::ops::RangeInclusive<u32>| {
-        let found = value.parse::<u32>().ok().filter(|number| range.contains(number));
-        found.map_or_else(
-            || error(format!("`{value}` is not a weight"), format!("write {}..={}", range.start(), range.end())),
-            Ok,
-        )
-    };
-    let (weight, request_milli) = match part {
-        Part::Request => match limits::milli_cpus(value) {
-            Some(milli) => {
-                let shares = limits::shares_of_milli(milli);
-                let weight = limits::shares_to_weight(shares, limits::Conversion::Quadratic);
-                (GroupWeight::Weight(weight), Some(milli))
+/// Sets a limit or weight of a group, over what the group has.
+fn set_limit(group: &mut GroupDef, part: LimitPart, text: &str) -> Result<(), KnobError> {
+    let before = group.max;
+    let milli_before = group.cpus.limit_milli;
+    match part.read(text)? {
+        LimitValue::Max { quota, period } => {
+            let period = period.unwrap_or(before.period);
+            limit(group, text, CpuMax { quota: quota.per(period), period, ..before }, quota.milli())
+        }
+        LimitValue::Period(period) => {
+            let quota = milli_before.map(|milli| limits::cpus_to_quota(milli, period)).or(before.quota);
+            limit(group, text, CpuMax { quota, period, ..before }, milli_before)
+        }
+        LimitValue::Burst(burst) => limit(group, text, CpuMax { burst, ..before }, milli_before),
+        LimitValue::Slice(slice) => limit(group, text, CpuMax { slice: Some(slice), ..before }, milli_before),
+        LimitValue::Weight(_) if group.is_idle => {
+            error("the group is idle and has no weight (EINVAL)", "set cpu.idle=0 before")
+        }
+        LimitValue::Weight(weight) => {
+            group.weight = weight;
+            group.cpus.request_milli = None;
+            Ok(())
+        }
+        LimitValue::Request(milli) => {
+            group.weight = limits::weight_of_request(milli, group.cpus.conversion);
+            group.cpus.request_milli = Some(milli);
+            Ok(())
+        }
+        LimitValue::Conversion(conversion) => {
+            if let Some(milli) = group.cpus.request_milli {
+                group.weight = limits::weight_of_request(milli, conversion);
             }
-            None => return error(format!("`{value}` is not a number of CPUs above zero"), "write 750m or 0.75"),
-        },
-        Part::Shares => (GroupWeight::Shares(number(2..=262_144)?), None),
-        _ => (GroupWeight::Weight(number(1..=10_000)?), None),
-    };
-    group.weight = weight;
-    group.cpus.request_milli = request_milli;
-    Ok(())
-}
-
-/// Reads a limit as thousandths of a CPU; `None` is no limit.
-fn limit(text: &str, read: fn(&str) -> Option<u64>, what: &str, form: &str) -> Result<Option<u64>, KnobError> {
-    match text {
-        "max" | "infinity" => Ok(None),
-        _ => read(text).map_or_else(
-            || error(format!("`{text}` is not an amount of {what} above zero"), format!("write {form}, or max")),
-            |milli| Ok(Some(milli)),
-        ),
+            group.cpus.conversion = conversion;
+            Ok(())
+        }
+        LimitValue::Idle(is_idle) => {
+            // An idle group has no weight; it has the default one afterwards, as in the kernel.
+            if is_idle != group.is_idle {
+                group.weight = GroupWeight::Weight(100);
+                group.cpus = InCpus { request_milli: None, ..group.cpus };
+            }
+            group.is_idle = is_idle;
+            Ok(())
+        }
+        LimitValue::ClampMin(min) => clamp(group, text, min, group.clamp.max()),
+        LimitValue::ClampMax(max) => clamp(group, text, group.clamp.min(), max),
     }
 }
 
-fn quota(text: &str) -> Result<Option<Duration>, KnobError> {
-    if matches!(text, "max" | "-1") { Ok(None) } else { micros(text).map(Some) }
+/// Sets `cpu.max` as the kernel accepts it. The kernel also refuses a quota below the burst: to
+/// lower the quota below it, lower the burst first.
+fn limit(group: &mut GroupDef, text: &str, max: CpuMax, milli: Option<u64>) -> Result<(), KnobError> {
+    match max.check() {
+        Ok(()) => {
+            group.max = max;
+            group.cpus.limit_milli = milli;
+            Ok(())
+        }
+        Err(CpuMaxError::BurstAboveQuota { burst, quota }) => {
+            error(format!("`{text}`: burst {burst} is above the quota {quota} (EINVAL)"), "lower the burst, too")
+        }
+        Err(wrong) => error(format!("`{text}`: {wrong} (EINVAL)"), "write microseconds, or a time with its unit"),
+    }
 }
 
-/// Reads microseconds, or a time with a unit.
-fn micros(text: &str) -> Result<Duration, KnobError> {
-    let found =
-        text.parse().map_or_else(|_| text.parse().ok(), |count: u32| Some(Duration::from_micros(u64::from(count))));
-    found.map_or_else(|| error(format!("`{text}` is not a time"), "write microseconds, or a time with its unit"), Ok)
+fn clamp(group: &mut GroupDef, text: &str, min: u64, max: u64) -> Result<(), KnobError> {
+    let Some(clamp) = UtilClamp::new(min, max) else {
+        return error(format!("`{text}` is above the strongest CPU"), "write 0 to 100, or max");
+    };
+    group.clamp = clamp;
+    Ok(())
 }
 
 /// The step of a search for a number of CPUs, in thousandths.
 const MILLI_STEP: u64 = 10;
+
+/// The key of the number of threads.
+const WORKERS: &str = "workers";
 
 /// The most threads.
 const WORKERS_MAX: u32 = 100_000;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use zerolag_model::CpuMax;
 use zerolag_workload::Program;
-use zerolag_workload::limits::{Conversion, milli_text, shares_of_milli, shares_to_weight};
+use zerolag_workload::limits::{Conversion, LimitPart, milli_text, shares_of_milli, shares_to_weight};
 use zerolag_workload::program::{GroupDef, GroupWeight, InCpus};
 
 /// The limit and the weight of a group, as the kernel and its users write them.
@@ -86,11 +86,11 @@ impl Limit {
 pub fn read(text: &str) -> Result<CpuMax, String> {
     let is_kernels = text.contains(' ') || text == "max";
     let part = if is_kernels {
-        Part::Max
+        LimitPart::Max
     } else if text.ends_with('%') {
-        Part::Percent
+        LimitPart::Percent
     } else {
-        Part::Cpus
+        LimitPart::Cpus
     };
     let group = GroupDef {
         path: "/now".into(),
@@ -102,7 +102,9 @@ pub fn read(text: &str) -> Result<CpuMax, String> {
         cpus: InCpus::default(),
     };
     let mut program = Program { groups: vec![group], ..Program::default() };
-    Knob { part, index: 0 }.set(&mut program, text).map_err(|error| format!("{error}; {}", error.help))?;
+    Knob { part: Part::Limit(part), index: 0 }
+        .set(&mut program, text)
+        .map_err(|error| format!("{error}; {}", error.help))?;
     Ok(program.groups[0].max)
 }
 

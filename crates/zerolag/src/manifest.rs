@@ -7,7 +7,7 @@
 //! | file | fields |
 //! |---|---|
 //! | Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, List | of each container `name`, `resources.limits.cpu`, `resources.requests.cpu` |
-//! | Compose | of each service `cpus`, `cpu_shares`, `deploy.resources.limits.cpus` |
+//! | Compose | of each service `cpus`, `cpu_shares`, `cpu_quota`, `cpu_period`, `deploy.resources.limits.cpus` |
 //!
 //! A container belongs to the group whose path ends in its name: `api` to `/api` or `/pod/api`. If
 //! the workload has one limited group and the manifest one container with limits, they belong
@@ -28,7 +28,7 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 use zerolag_workload::Program;
-use zerolag_workload::limits::milli_cpus;
+use zerolag_workload::limits::{LimitPart, milli_cpus};
 
 /// The limits of the containers of a manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +51,10 @@ pub struct Container {
     pub request_milli: Option<u64>,
     /// `cpu_shares`.
     pub shares: Option<u64>,
+    /// `cpu_quota` in microseconds; -1 is no limit.
+    pub quota_us: Option<i64>,
+    /// `cpu_period` in microseconds.
+    pub period_us: Option<u64>,
 }
 
 /// A container that no group of the workload has the name of.
@@ -97,7 +101,8 @@ impl Manifest {
             return Err(Error::input(lines.join("\nerror: ")));
         }
         let limited = |container: &Container| {
-            container.limit_milli.is_some() || container.request_milli.is_some() || container.shares.is_some()
+            let in_cpus = container.limit_milli.or(container.request_milli).or(container.shares);
+            in_cpus.is_some() || container.quota_us.is_some() || container.period_us.is_some()
         };
         if !reader.containers.iter().any(limited) {
             let what = if reader.containers.is_empty() { "has no containers" } else { "limits no CPU" };
@@ -151,16 +156,22 @@ impl Manifest {
         }
         for (index, container) in found {
             let mut set = |part, value: String| {
-                let done = Knob { part, index }.set(program, &value);
+                let done = Knob { part: Part::Limit(part), index }.set(program, &value);
                 let place = format!("{}:{}: container `{}`", self.name, container.line, container.name);
                 done.map_err(|error| Error::input_help(format!("{place}: {error}"), error.help))
             };
-            let limit = container.limit_milli.map_or_else(|| "max".to_owned(), |milli| format!("{milli}m"));
-            set(Part::Cpus, limit)?;
+            if let Some(period) = container.period_us {
+                set(LimitPart::Period, period.to_string())?;
+            }
+            match (container.limit_milli, container.quota_us) {
+                (Some(milli), _) => set(LimitPart::Cpus, format!("{milli}m"))?,
+                (None, Some(quota)) => set(LimitPart::Quota, quota.to_string())?,
+                (None, None) => set(LimitPart::Cpus, "max".to_owned())?,
+            }
             if let Some(shares) = container.shares {
-                set(Part::Shares, shares.clamp(2, 262_144).to_string())?;
+                set(LimitPart::Shares, shares.to_string())?;
             } else if let Some(milli) = container.request_milli.or(container.limit_milli) {
-                set(Part::Request, format!("{milli}m"))?;
+                set(LimitPart::Request, format!("{milli}m"))?;
             }
         }
         Ok(unused)
@@ -399,7 +410,7 @@ impl ManifestReader {
             let message = format!("container `{name}`: requests.cpu {request}m is above limits.cpu {limit}m");
             self.wrong.push(ManifestError(node.line, message));
         }
-        self.add(Container { name, line: node.line, limit_milli, request_milli, shares: None });
+        self.add(Container { name, line: node.line, limit_milli, request_milli, ..Container::default() });
     }
 
     fn services(&mut self, node: &YamlNode) {
@@ -410,16 +421,31 @@ impl ManifestReader {
         for (name, service) in services.iter().filter(|(_, service)| !matches!(service.what, YamlValue::Null)) {
             let limit = self.cpus(service, &["cpus"]);
             let limit_milli = limit.or_else(|| self.cpus(service, &["deploy", "resources", "limits", "cpus"]));
-            let shares = self.text(service, "cpu_shares").map(|text| text.parse().map_err(|_| text));
-            let shares = match shares.transpose() {
-                Ok(shares) => shares,
-                Err(text) => {
-                    self.wrong.push(ManifestError(service.line, format!("cpu_shares: `{text}` is not a whole number")));
-                    None
-                }
+            let container = Container {
+                name: name.clone(),
+                line: service.line,
+                limit_milli,
+                request_milli: None,
+                shares: self.number(service, "cpu_shares"),
+                quota_us: self.number(service, "cpu_quota"),
+                period_us: self.number(service, "cpu_period"),
             };
-            self.add(Container { name: name.clone(), line: service.line, limit_milli, request_milli: None, shares });
+            if let (Some(milli), Some(quota)) = (limit_milli, container.quota_us) {
+                let message = format!("service `{name}`: cpus {milli}m and cpu_quota {quota} are two limits");
+                self.wrong.push(ManifestError(service.line, message));
+            }
+            self.add(container);
         }
+    }
+
+    /// Returns a whole number.
+    fn number<T: std::str::FromStr>(&mut self, node: &YamlNode, key: &str) -> Option<T> {
+        let text = self.text(node, key)?;
+        let number = text.parse().ok();
+        if number.is_none() {
+            self.wrong.push(ManifestError(node.line, format!("{key}: `{text}` is not a whole number")));
+        }
+        number
     }
 
     fn add(&mut self, container: Container) {
@@ -534,6 +560,23 @@ mod tests {
             let [a] = manifest.containers() else { panic!("{text}: {manifest:?}") };
             assert_eq!((&*a.name, a.limit_milli), ("a", Some(250)), "{text}");
         }
+    }
+
+    #[test]
+    fn every_limit_of_compose_is_used() {
+        let compose = |keys: &str| format!("services:\n  web: {{ {keys} }}\n");
+        for (keys, cpu_max) in [
+            ("cpu_quota: 20000, cpu_period: 40000", "20000 40000"),
+            ("cpus: 0.5, cpu_period: 40000", "20000 40000"),
+            ("cpu_quota: -1", "max 100000"),
+            ("cpu_quota: '30000', cpu_shares: 512", "30000 100000"),
+        ] {
+            let mut program = program("[group.\"/web\"]\n\"cpu.max\" = \"70000 100000\"");
+            read(&compose(keys)).expect(keys).apply(&mut program).expect(keys);
+            assert_eq!(program.groups[0].max.to_string(), cpu_max, "{keys}");
+        }
+        assert!(read(&compose("cpus: 1, cpu_quota: 1000")).expect_err("two limits").contains("are two limits"));
+        assert!(read(&compose("cpu_period: soon")).expect_err("no number").contains("is not a whole number"));
     }
 
     #[test]

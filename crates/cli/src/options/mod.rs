@@ -25,7 +25,7 @@ mod trace;
 mod workload;
 
 pub(crate) use run::{
-    DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RunArgs, RunsArgs, SimArgs,
+    DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RunArgs, RunsArgs, SimArgs, keys_of_set,
 };
 pub(crate) use trace::{TRACE, TraceArgs};
 pub(crate) use workload::WorkloadArgs;

@@ -13,6 +13,17 @@ use zerolag::values::{self, cpus, duration, kernel, machine, setting};
 /// is set for a struct also applies to the options after it.
 pub(crate) const MACHINE: &str = "Machine and scheduler";
 
+/// Returns the keys of `--set` for help texts: the limits are those of the table.
+pub(crate) fn keys_of_set() -> String {
+    format!(
+        "\
+Keys of --set: a parameter of the scenario, a setting (`zerolag settings`, or its name in the kernel), kernel, cpus, seed, \
+workers, and every limit or weight of a group; OWNER: before it if it is ambiguous (/web:cpu.max, web:workers):
+{}",
+        zerolag::workload::limits::help()
+    )
+}
+
 /// The machine, and values of settings and parameters.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MachineArgs {
@@ -23,7 +34,8 @@ pub(crate) struct MachineArgs {
     #[arg(help_heading = MACHINE, long, value_name = "SxLxCxT", value_parser = machine)]
     pub(crate) machine: Option<Topology>,
     /// Change a parameter of the scenario, a limit (`cpu.max`, `limits.cpu`, `CPUQuota`, `--cpus`,
-    /// `/web:cpu.weight`), `workers`, or a setting of the scheduler (`zerolag settings` lists them)
+    /// `/web:cpu.weight`; `zerolag sweep --help` lists them), `workers`, or a setting of the
+    /// scheduler (`zerolag settings` lists them)
     #[arg(help_heading = MACHINE, long = "set", value_name = "KEY=VALUE", value_parser = setting, allow_hyphen_values = true)]
     pub(crate) set: Vec<(String, String)>,
 }

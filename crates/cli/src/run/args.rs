@@ -1,7 +1,7 @@
 //! The arguments of `zerolag run`, for both hosts.
 
 use crate::failure::Failure;
-use crate::options::{RunArgs, TRACE, TraceArgs, WorkloadArgs};
+use crate::options::{RunArgs, TRACE, TraceArgs, WorkloadArgs, keys_of_set};
 use crate::output::{self, DrawArgs, HtmlArgs, JsonArgs, TablesArgs};
 use crate::tracing::Target;
 use std::io::Write;
@@ -11,6 +11,7 @@ use zerolag_tools::rtapp_marks::Category;
 
 /// Arguments of `zerolag run`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = keys_of_set())]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,

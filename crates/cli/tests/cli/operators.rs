@@ -168,7 +168,7 @@ fn advice_comes_from_a_scenario_and_from_counters() {
     for (more, part) in [
         (&[][..], "counters do not say the limit"),
         (&["--now", "1", "--goal", "p99 <= 1ms"], "--goal needs a workload or a trace"),
-        (&["--now", "none"], "not an amount of CPUs above zero"),
+        (&["--now", "none"], "not a number of CPUs above zero"),
     ] {
         let ended = zerolag(&[&["advise", stat], more].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{more:?}");
@@ -501,4 +501,25 @@ fn an_import_says_as_data_what_it_lacks_and_by_what_tasks_wake() {
     let report = zerolag(&["report", stacks]);
     assert!(report.stdout.contains("\nwakeups, most frequent first\n"), "{}", report.stdout);
     assert_eq!(zerolag(&["import", stacks, "--json"]).code, Some(2), "the scenario is printed");
+}
+
+#[test]
+fn help_of_set_has_every_spelling_of_a_limit_and_an_unknown_one_a_suggestion() {
+    for command in ["run", "sweep"] {
+        let help = zerolag(&[command, "--help"]).stdout;
+        for key in zerolag::workload::limits::LimitPart::keys() {
+            assert!(help.split_whitespace().any(|word| word == key), "{command}: {key}\n{help}");
+        }
+    }
+    let run = |set| zerolag(&["run", "examples/web-service-limit.toml", "-d", "10ms", "-q", "--set", set]);
+    for set in ["cpu.idle=1", "cpu.weight.nice=-5", "cpu.uclamp.min=20", "fair_server/cpu3/runtime=20000000"] {
+        let ended = run(set);
+        assert!(matches!(ended.code, Some(0 | 99)), "{set}: {}", ended.stderr);
+    }
+    let wrong = run("cpu.wieght=5");
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("did you mean `cpu.weight`?"), "{}", wrong.stderr);
+    let smallest =
+        ["sweep", "examples/web-service-limit.toml", "--smallest", "cpu.idle", "--such-that", "throttled <= 1s"];
+    let ended = zerolag(&smallest);
+    assert!(ended.stderr.contains("known are cpu.weight,"), "{}", ended.stderr);
 }

@@ -1,6 +1,7 @@
 //! CPUs that are reserved for few tasks: `isolcpus` and `nohz_full`, under their names on the
 //! kernel's command line.
 
+use super::spellings::ServerFile;
 use super::{SettingValue, Settings};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
@@ -29,7 +30,9 @@ impl Settings {
             "isolcpus" => beyond(&self.isolcpus),
             "nohz_full" => beyond(&self.nohz_full),
             "irqaffinity" => beyond(&self.irqaffinity),
-            "fair_server.cpus" => self.fair_server_cpus.0.iter().find_map(|one| beyond(&one.cpus)),
+            key if key == "fair_server.cpus" || ServerFile::of(key).is_some() => {
+                self.fair_server_cpus.0.iter().find_map(|one| beyond(&one.cpus))
+            }
             _ => None,
         }
     }

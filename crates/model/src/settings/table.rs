@@ -57,6 +57,8 @@ const GRANULARITY_MIN: Duration = Duration::from_micros(100);
 const GRANULARITY_MAX: Duration = Duration::from_secs(1);
 /// The longest period of RT throttling (2^22 us).
 const RT_MAX: Duration = Duration::from_micros(1 << 22);
+/// A runtime that is above every period, which is no limit: the kernel's -1.
+const RT_UNLIMITED: Duration = Duration::from_micros((1 << 22) + 1);
 
 /// Whether the changes of a row are in the order of releases.
 const fn ascends(changes: &[Change]) -> bool {
@@ -512,7 +514,7 @@ settings! {
                 "2.6.25" by "fa85ae2418e6" => true,
                 "6.12" by "5f6bd380c7bd" => false;
         "sched_rt_runtime_us": "time that real-time tasks of a CPU may run per period, with rt_throttling",
-            rt_runtime: Duration(US, Duration::ZERO..=RT_MAX) =
+            rt_runtime: Duration(US, Duration::ZERO..=RT_UNLIMITED) =
                 Duration::from_millis(950),
                 "7.2" => Duration::from_secs(1);
         "sched_rt_period_us": "period of rt_throttling",

@@ -1,96 +1,31 @@
 //! `[group."/path"]`: weight and limit of a group, in the notations of the programs that set them.
 //!
-//! | program | keys |
-//! |---|---|
-//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.weight.nice`, `cpu.idle`, `cpu.uclamp.min`, `cpu.uclamp.max` |
-//! | cgroup v1 | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.cfs_burst_us`, `cpu.shares` |
-//! | systemd | `CPUQuota`, `CPUQuotaPeriodSec`, `CPUWeight` |
-//! | Docker, Podman | `--cpus`, `--cpu-quota`, `--cpu-period`, `--cpu-shares` |
-//! | Kubernetes | `limits.cpu`, `requests.cpu`, with `oci.weight_conversion` |
+//! The keys and their values are those of [`LimitPart::TABLE`](crate::limits::LimitPart::TABLE).
+//! Here it is decided what several of them mean together: a file has no order, so two keys for one
+//! value contradict each other.
 //!
-//! `cpu.cfs_bandwidth_slice_us` is in no kernel: an open question of 2010, a bandwidth slice for
-//! one group.
-//!
-//! Files of the kernel accept its numbers (microseconds) or a time with a unit. A limit in CPUs is
-//! kept as such next to its quota, so that it stays the same when the period changes. `changes`
-//! sets keys again in the middle of the run.
+//! A limit in CPUs is kept as such next to its quota, so that it stays the same when the period
+//! changes. `changes` sets keys again in the middle of the run.
 //!
 //! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`,
 //! `cpu_weight_nice_write_s64`; `kernel/sched/fair.c`, `sched_group_set_shares`,
-//! `sched_group_set_idle`; systemd.resource-control(5); `docker run`; Kubernetes
-//! `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and opencontainers/cgroups 0.0.3 (the two
-//! conversions of shares to weight).
+//! `sched_group_set_idle`.
 
 use super::ScenarioReader;
-use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
+use super::table::{Item, Leaf, Table, kind, leaves, span, unknown_key};
 use super::times;
 use super::tree::Value;
 use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Report, Span};
-use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
+use crate::limits::{Conversion, LimitPart, LimitValue, Quota, weight_of_request};
 use crate::program::{GroupWeight, InCpus};
-use zerolag_model::{CpuMax, Duration, Nice, UtilClamp};
-
-const KEYS: [&str; 22] = [
-    "cpu.max",
-    "cpu.max.burst",
-    "cpu.weight",
-    "cpu.weight.nice",
-    "cpu.idle",
-    "cpu.uclamp.min",
-    "cpu.uclamp.max",
-    "cpu.cfs_bandwidth_slice_us",
-    "cpu.cfs_quota_us",
-    "cpu.cfs_period_us",
-    "cpu.cfs_burst_us",
-    "cpu.shares",
-    "CPUQuota",
-    "CPUQuotaPeriodSec",
-    "CPUWeight",
-    "--cpus",
-    "--cpu-quota",
-    "--cpu-period",
-    "--cpu-shares",
-    "limits.cpu",
-    "requests.cpu",
-    "oci.weight_conversion",
-];
-
-/// Reads a utilisation clamp as cgroups write it, in percent with up to two decimals, or `max`:
-/// Linux v6.12 `kernel/sched/core.c`, `capacity_from_percent`.
-fn percent_of_capacity(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<u64> {
-    let text = match item.get_ref() {
-        Value::Integer(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        _ => string(key, item, report)?.to_owned(),
-    };
-    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
-    let hundredths = (part.len() <= 2).then(|| format!("{whole}{part:0<2}").parse::<u64>().ok()).flatten();
-    match (&*text, hundredths.filter(|value| *value <= 10_000)) {
-        ("max", _) => Some(UtilClamp::FULL),
-        // Rounded to the nearest, as `DIV_ROUND_CLOSEST_ULL` does.
-        (_, Some(value)) => Some((value * UtilClamp::FULL + 5_000) / 10_000),
-        (_, None) => {
-            let message = format!("`{key}` = {text} is no percentage");
-            report.error_help(span(item), message, "write 0 to 100 with up to two decimals, or \"max\"");
-            None
-        }
-    }
-}
-
-/// A quota in its notation.
-#[derive(Clone, Copy)]
-enum QuotaNotation {
-    Unlimited,
-    PerPeriod(Duration),
-    /// Thousandths of a CPU.
-    Milli(u64),
-}
+use std::borrow::Cow;
+use zerolag_model::{CpuMax, Duration, UtilClamp};
 
 /// The values of a group's table, each with its key.
 #[derive(Default)]
 struct GroupKeys<'k> {
-    quota: Option<(QuotaNotation, &'k str, Span)>,
+    quota: Option<(Quota, &'k str, Span)>,
     period: Option<(Duration, &'k str, Span)>,
     burst: Option<(Duration, &'k str, Span)>,
     slice: Option<(Duration, &'k str, Span)>,
@@ -98,9 +33,10 @@ struct GroupKeys<'k> {
     clamp_min: Option<(u64, &'k str, Span)>,
     clamp_max: Option<(u64, &'k str, Span)>,
     weight: Option<(GroupWeight, &'k str, Span)>,
-    /// `requests.cpu`, else `limits.cpu`, in thousandths.
-    request: Option<u64>,
-    conversion: Option<Conversion>,
+    request: Option<(u64, &'k str, Span)>,
+    /// `limits.cpu`, which is the request if there is none.
+    pod_limit: Option<u64>,
+    conversion: Option<(Conversion, &'k str, Span)>,
 }
 
 impl ScenarioReader<'_> {
@@ -114,11 +50,12 @@ impl ScenarioReader<'_> {
                 (Some(_), "from") => life[0] = Some(leaf),
                 (Some(_), "until") => life[1] = Some(leaf),
                 (_, "changes") => changes = Some(leaf),
-                (None, "cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "cpu.shares" | "CPUWeight") => {
-                    self.report.error(leaf.span, "the root group has no weight");
-                }
-                (None, key) if KEYS.contains(&key) => self.report.error(leaf.span, "the root group has no limit"),
-                _ => said.read(leaf, self.report),
+                (None, key) => match LimitPart::of(key) {
+                    Some(part) if part.is_of_weight() => self.report.error(leaf.span, "the root group has no weight"),
+                    Some(_) => self.report.error(leaf.span, "the root group has no limit"),
+                    None => said.read(leaf, self.report),
+                },
+                (Some(_), _) => said.read(leaf, self.report),
             }
         }
         let Some(id) = id else { return };
@@ -225,129 +162,50 @@ impl ScenarioReader<'_> {
 }
 
 impl<'k> GroupKeys<'k> {
-    #[expect(clippy::too_many_lines, reason = "one arm per key")]
     fn read(&mut self, leaf: &'k Leaf<'_, '_>, report: &mut Report) {
-        let (key, item, at) = (&*leaf.path, leaf.item, leaf.span);
-        match key {
-            "cpu.max" => {
-                let Some(text) = string(key, item, report) else { return };
-                match cpu_max(text) {
-                    Ok((quota, period)) => {
-                        self.quota(quota.map_or(QuotaNotation::Unlimited, QuotaNotation::PerPeriod), key, at, report);
-                        if let Some(period) = period {
-                            set(&mut self.period, period, key, at, report);
-                        }
-                    }
-                    Err(wrong) => {
-                        let message = format!("`cpu.max` = \"{text}\": {wrong}");
-                        report.error_help(span(item), message, "write \"50000 100000\" or \"max 100000\"");
-                    }
-                }
+        let (key, at) = (&*leaf.path, leaf.span);
+        let Some(part) = LimitPart::of(key) else {
+            report.push(unknown(key, at));
+            return;
+        };
+        let Some(text) = text_of(key, leaf.item, report) else { return };
+        let value = match part.read(&text) {
+            Ok(value) => value,
+            Err(wrong) => {
+                let diagnostic = Diagnostic::error(span(leaf.item), format!("`{key}`: {wrong}"));
+                report.push(match wrong.help {
+                    Some(help) => diagnostic.help(help),
+                    None => diagnostic,
+                });
+                return;
             }
-            "cpu.cfs_quota_us" | "--cpu-quota" => match micros(key, item, -1, report) {
-                Some(None) => self.quota(QuotaNotation::Unlimited, key, at, report),
-                Some(Some(quota)) => self.quota(QuotaNotation::PerPeriod(quota), key, at, report),
-                None => {}
-            },
-            "cpu.cfs_period_us" | "--cpu-period" => {
-                if let Some(Some(period)) = micros(key, item, 0, report) {
+        };
+        match value {
+            LimitValue::Max { quota, period } => {
+                if part == LimitPart::PodLimit {
+                    self.pod_limit = quota.milli();
+                }
+                set(&mut self.quota, quota, key, at, report);
+                if let Some(period) = period {
                     set(&mut self.period, period, key, at, report);
                 }
             }
-            "CPUQuotaPeriodSec" => {
-                if let Some(period) = times::time(key, item, report) {
-                    set(&mut self.period, period, key, at, report);
-                }
-            }
-            "cpu.max.burst" | "cpu.cfs_burst_us" => {
-                if let Some(Some(burst)) = micros(key, item, 0, report) {
-                    set(&mut self.burst, burst, key, at, report);
-                }
-            }
-            "cpu.cfs_bandwidth_slice_us" => {
-                if let Some(Some(slice)) = micros(key, item, 0, report) {
-                    set(&mut self.slice, slice, key, at, report);
-                }
-            }
-            "CPUQuota" => {
-                let Some(text) = string(key, item, report) else { return };
-                match percent(text) {
-                    Some(milli) => self.quota(QuotaNotation::Milli(milli), key, at, report),
-                    None => report.error_help(
-                        span(item),
-                        format!("`CPUQuota` = \"{text}\" is not a percentage of a CPU above zero"),
-                        "write \"150%\"",
-                    ),
-                }
-            }
-            "--cpus" | "limits.cpu" | "requests.cpu" => {
-                let Some(milli) = cpus(key, item, report) else { return };
-                match key {
-                    "requests.cpu" => self.request = Some(milli),
-                    "limits.cpu" => {
-                        self.request = self.request.or(Some(milli));
-                        self.quota(QuotaNotation::Milli(milli), key, at, report);
-                    }
-                    _ => self.quota(QuotaNotation::Milli(milli), key, at, report),
-                }
-            }
-            "cpu.weight" | "CPUWeight" => {
-                if let Some(weight) = int(key, item, 1..=10_000, report) {
-                    let weight = GroupWeight::Weight(u32::try_from(weight).unwrap_or(1));
-                    set(&mut self.weight, weight, key, at, report);
-                }
-            }
-            "cpu.weight.nice" => {
-                let nice =
-                    signed_int(key, item, -20..=19, report).and_then(|nice| Nice::new(i64::try_from(nice).ok()?));
-                if let Some(nice) = nice {
-                    set(&mut self.weight, GroupWeight::Nice(nice), key, at, report);
-                }
-            }
-            "cpu.idle" => {
-                if let Some(value) = int(key, item, 0..=1, report) {
-                    set(&mut self.is_idle, value == 1, key, at, report);
-                }
-            }
-            "cpu.uclamp.min" | "cpu.uclamp.max" => {
-                let said = if key == "cpu.uclamp.min" { &mut self.clamp_min } else { &mut self.clamp_max };
-                if let Some(value) = percent_of_capacity(key, item, report) {
-                    set(said, value, key, at, report);
-                }
-            }
-            "cpu.shares" | "--cpu-shares" => {
-                // The kernel clamps silently.
-                if let Some(shares) = int(key, item, 0..=u64::from(u32::MAX), report) {
-                    let shares = u32::try_from(shares.clamp(2, 262_144)).unwrap_or(2);
-                    set(&mut self.weight, GroupWeight::Shares(shares), key, at, report);
-                }
-            }
-            "oci.weight_conversion" => match string(key, item, report) {
-                Some("linear") => self.conversion = Some(Conversion::Linear),
-                Some("quadratic") => self.conversion = Some(Conversion::Quadratic),
-                Some(other) => {
-                    let message = format!("`{key}` = \"{other}\" is unknown");
-                    report.error_help(span(item), message, "known are linear (runc before 1.3.2) and quadratic");
-                }
-                None => {}
-            },
-            other => report.push(unknown_key(other, at, &KEYS, "a group")),
+            LimitValue::Period(period) => set(&mut self.period, period, key, at, report),
+            LimitValue::Burst(burst) => set(&mut self.burst, burst, key, at, report),
+            LimitValue::Slice(slice) => set(&mut self.slice, slice, key, at, report),
+            LimitValue::Weight(weight) => set(&mut self.weight, weight, key, at, report),
+            LimitValue::Request(milli) => set(&mut self.request, milli, key, at, report),
+            LimitValue::Conversion(conversion) => set(&mut self.conversion, conversion, key, at, report),
+            LimitValue::Idle(is_idle) => set(&mut self.is_idle, is_idle, key, at, report),
+            LimitValue::ClampMin(value) => set(&mut self.clamp_min, value, key, at, report),
+            LimitValue::ClampMax(value) => set(&mut self.clamp_max, value, key, at, report),
         }
-    }
-
-    fn quota(&mut self, quota: QuotaNotation, key: &'k str, at: Span, report: &mut Report) {
-        set(&mut self.quota, quota, key, at, report);
     }
 
     /// Returns the limit; missing values stay as they were.
     fn max(&self, before: CpuMax, report: &mut Report) -> Option<CpuMax> {
         let period = self.period.map_or(before.period, |(period, ..)| period);
-        let quota = match self.quota {
-            None => before.quota,
-            Some((QuotaNotation::Unlimited, ..)) => None,
-            Some((QuotaNotation::PerPeriod(quota), ..)) => Some(quota),
-            Some((QuotaNotation::Milli(milli), ..)) => Some(cpus_to_quota(milli, period)),
-        };
+        let quota = self.quota.map_or(before.quota, |(quota, ..)| quota.per(period));
         let burst = self.burst.map_or(before.burst, |(burst, ..)| burst);
         let slice = self.slice.map_or(before.slice, |(slice, ..)| Some(slice));
         let max = CpuMax { quota, period, burst, slice };
@@ -382,19 +240,24 @@ impl<'k> GroupKeys<'k> {
     }
 
     fn in_cpus(&self) -> InCpus {
-        let limit_milli = match self.quota {
-            Some((QuotaNotation::Milli(milli), ..)) => Some(milli),
-            Some((QuotaNotation::Unlimited | QuotaNotation::PerPeriod(_), ..)) | None => None,
-        };
-        InCpus { limit_milli, request_milli: self.request.filter(|_| self.weight.is_none()) }
+        InCpus {
+            limit_milli: self.quota.and_then(|(quota, ..)| quota.milli()),
+            request_milli: self.request_milli().filter(|_| self.weight.is_none()),
+            conversion: self.conversion(),
+        }
+    }
+
+    fn request_milli(&self) -> Option<u64> {
+        self.request.map(|(milli, ..)| milli).or(self.pod_limit)
+    }
+
+    fn conversion(&self) -> Conversion {
+        self.conversion.map(|(conversion, ..)| conversion).unwrap_or_default()
     }
 
     fn weight(&self) -> Option<GroupWeight> {
-        let requested = self.request.map(|milli| {
-            let shares = shares_of_milli(milli);
-            GroupWeight::Weight(shares_to_weight(shares, self.conversion.unwrap_or(Conversion::Quadratic)))
-        });
-        self.weight.map(|(weight, ..)| weight).or(requested)
+        let requested = || self.request_milli().map(|milli| weight_of_request(milli, self.conversion()));
+        self.weight.map(|(weight, ..)| weight).or_else(requested)
     }
 }
 
@@ -408,30 +271,29 @@ fn set<'k, T>(place: &mut Option<(T, &'k str, Span)>, value: T, key: &'k str, at
     *place = Some((value, key, at));
 }
 
-/// Reads microseconds, or a time with a unit. `Some(None)` is -1: no limit; allowed if `low` is.
-fn micros(key: &str, item: Item<'_, '_>, low: i128, report: &mut Report) -> Option<Option<Duration>> {
-    if let Value::String(_) = item.get_ref() {
-        return times::time(key, item, report).map(Some);
+/// Returns a value as it is written; tables of limits read text.
+fn text_of<'n>(key: &str, item: Item<'n, '_>, report: &mut Report) -> Option<Cow<'n, str>> {
+    match item.get_ref() {
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Integer(number) => {
+            let text = number.value().map_or_else(|| number.as_str().into_owned(), |value| value.to_string());
+            Some(Cow::Owned(text))
+        }
+        Value::Float(number) => Some(Cow::Owned(number.as_str().into_owned())),
+        other => {
+            report.error(span(item), format!("`{key}` is a number or a string, not {}", kind(other)));
+            None
+        }
     }
-    let value = signed_int(key, item, low..=i128::from(u32::MAX) << 20, report)?;
-    Some(u64::try_from(value).ok().map(Duration::from_micros))
 }
 
-/// Reads a number of CPUs in thousandths: `1.5`, `2`, `"500m"`, `"0.5"`.
-fn cpus(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<u64> {
-    let text = match item.get_ref() {
-        Value::String(text) => text.to_string(),
-        Value::Integer(number) => number.as_str().to_string(),
-        Value::Float(number) => number.as_str().to_string(),
-        other => {
-            report.error(span(item), format!("`{key}` is a number of CPUs, not {}", kind(other)));
-            return None;
+/// Returns the error of an unknown key of a group.
+fn unknown(key: &str, at: Span) -> Diagnostic {
+    match LimitPart::nearest(key) {
+        Some(near) => unknown_key(key, at, &[], "a group").help(format!("did you mean `{near}`?")),
+        None => {
+            let known: Vec<&str> = LimitPart::keys().chain(["changes", "from", "until"]).collect();
+            unknown_key(key, at, &known, "a group")
         }
-    };
-    let milli = milli_cpus(&text);
-    if milli.is_none() {
-        let message = format!("`{key}` = \"{text}\" is not a number of CPUs above zero");
-        report.error_help(span(item), message, "write \"500m\" or 0.5");
     }
-    milli
 }

@@ -94,8 +94,9 @@ pub(super) fn settings(
     let mut accepted = Vec::new();
     for leaf in leaves(&table) {
         let Some(text) = setting_text(&leaf.path, leaf.item, report) else { continue };
-        if let Some(first) = seen.insert(leaf.path.clone(), leaf.span) {
-            let message = format!("setting `{}` is set twice", leaf.path);
+        let name = Settings::name_of(&leaf.path);
+        if let Some(first) = seen.insert(name.to_owned(), leaf.span) {
+            let message = format!("setting `{name}` is set twice");
             report.push(Diagnostic::error(leaf.span, message).label(first, "first here"));
             continue;
         }

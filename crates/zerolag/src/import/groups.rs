@@ -11,7 +11,7 @@ use crate::manifest::Container;
 use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::TaskId;
 use zerolag_trace::Trace;
-use zerolag_workload::limits::milli_text;
+use zerolag_workload::limits::{LimitPart, milli_text};
 
 /// The groups of an imported workload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -64,7 +64,7 @@ impl ImportedGroups {
             }
         }
         for (path, max) in &options.limits {
-            self.set(path, vec![("cpu.max", max.clone())], &LIMITS);
+            self.set(path, vec![("cpu.max", max.clone())], LimitPart::is_of_bandwidth);
         }
     }
 
@@ -87,15 +87,17 @@ impl ImportedGroups {
                 .map(|milli| ("requests.cpu", milli_text(milli))),
         );
         keys.extend(container.shares.map(|shares| ("cpu.shares", shares.to_string())));
+        keys.extend(container.quota_us.map(|quota| ("cpu.cfs_quota_us", quota.to_string())));
+        keys.extend(container.period_us.map(|period| ("cpu.cfs_period_us", period.to_string())));
         for path in paths {
-            self.set(&path, keys.clone(), &[&LIMITS[..], &WEIGHTS].concat());
+            self.set(&path, keys.clone(), |part| part.is_of_bandwidth() || part.is_of_weight());
         }
     }
 
     /// Sets keys of a group, in place of others.
-    fn set(&mut self, path: &str, keys: Vec<(&'static str, String)>, instead: &[&str]) {
+    fn set(&mut self, path: &str, keys: Vec<(&'static str, String)>, instead: fn(LimitPart) -> bool) {
         let known = self.keys.entry(path.to_owned()).or_default();
-        known.retain(|(key, _)| !instead.contains(key));
+        known.retain(|(key, _)| !LimitPart::of(key).is_some_and(instead));
         known.extend(keys);
     }
 
@@ -116,7 +118,3 @@ impl ImportedGroups {
         ))
     }
 }
-
-const LIMITS: [&str; 6] =
-    ["cpu.max", "cpu.max.burst", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "limits.cpu"];
-const WEIGHTS: [&str; 4] = ["cpu.weight", "cpu.shares", "cpu.idle", "requests.cpu"];

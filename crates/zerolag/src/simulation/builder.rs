@@ -22,11 +22,12 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use zerolag_model::settings::SettingError;
 use zerolag_model::{Duration, Instant, KernelVersion, Record, Settings, Topology};
 use zerolag_report::frame::Follower;
 use zerolag_report::frame::rows::Kept;
 use zerolag_sim::{Costs, NoTrace, Sink};
-use zerolag_workload::limits::milli_text;
+use zerolag_workload::limits::{LimitPart, milli_text};
 use zerolag_workload::{Diagnostics, Program, Scenario};
 
 /// A simulation to be run: a workload, a kernel, a machine, and values.
@@ -412,16 +413,20 @@ impl Simulation {
                     Some(knob) => {
                         let program = program.get_or_insert_with(|| (*plan.program).clone());
                         match &knob {
-                            Ok(Knob { part: Part::Period, index }) => periods.push(*index),
+                            Ok(Knob { part: Part::Limit(LimitPart::Period), index }) => periods.push(*index),
                             Ok(Knob { part, index }) if part.is_limit() => quotas.push(*index),
                             Ok(_) | Err(_) => {}
                         }
                         if let Err(error) = knob.and_then(|knob| knob.set(program, value)) {
-                            wrong.push(ValueError::new(key, value, &error).help(error.help.clone()));
+                            let help = Some(error.help.clone()).filter(|help| !help.is_empty());
+                            wrong.push(ValueError { help, ..ValueError::new(key, value, &error) });
                         }
                     }
                     None => match plan.config.settings.set(key, value) {
-                        Err(error) => refuse(&error),
+                        Err(error) => match near(&error, key) {
+                            Some(near) => refuse(&format_args!("unknown key; did you mean `{near}`?")),
+                            None => refuse(&error),
+                        },
                         Ok(()) => {
                             let nr_cpus = plan.config.topology.nr_cpus();
                             if let Some(cpu) = plan.config.settings.missing_cpu(key, nr_cpus) {
@@ -518,6 +523,15 @@ impl Simulation {
             Ok(scenario) if is_parameter(&scenario) => Ok(scenario),
             Ok(_) | Err(_) => read,
         }
+    }
+}
+
+/// Returns the part of a program that an unknown key was likely meant to be. A setting that is as
+/// similar is named by its error.
+fn near(error: &SettingError, key: &str) -> Option<String> {
+    match error {
+        SettingError::UnknownKey { near: None, .. } => Knob::nearest(key),
+        _ => None,
     }
 }
 

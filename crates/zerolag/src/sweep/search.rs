@@ -23,6 +23,7 @@ use std::sync::Arc;
 use zerolag_report::plot::{Axis, Mark, Plot};
 use zerolag_report::table::{Align, Table, Titled};
 use zerolag_workload::goal::Goal;
+use zerolag_workload::limits::LimitPart;
 
 /// The result of `zerolag sweep --smallest`.
 pub(crate) const DOCUMENT: Document = Document::of::<SmallestValue<'_>>(SCHEMA, "sweep --smallest");
@@ -120,14 +121,15 @@ impl Search {
         runs: u64,
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
-        let known = "known are cpu.max, limits.cpu, CPUQuota, cpu.max.burst, cpu.weight, requests.cpu, workers";
+        let known = &*format!("known are {}", Part::ordered_keys());
         let wrong = |message: String, help: &str| Error::input_help(format!("smallest {key}: {message}"), help);
         let knob = match Knob::find(key, &plan.program) {
             None => return Err(Error::input_help(format!("smallest: cannot search for `{key}`"), known)),
             Some(found) => found.map_err(|error| wrong(error.to_string(), &error.help))?,
         };
         if knob.range(&plan.program, plan.config.topology.nr_cpus()).is_none() {
-            let help = if knob.part == Part::Burst { "a burst needs a quota: set cpu.max" } else { known };
+            let help =
+                if knob.part == Part::Limit(LimitPart::Burst) { "a burst needs a quota: set cpu.max" } else { known };
             return Err(wrong("it has no smallest value".to_owned(), help));
         }
         let mut refused = Vec::new();
