@@ -73,8 +73,8 @@ fn text() -> String {
 }
 
 /// How many samples statistics need, for readers.
-const NEEDS: &str = "A mean and a median need 10 samples, p99 100, p99.9 1000: a quantile with fewer is the largest value. \
-                     A figure\nwithout them is `-` in a table, `null` in JSON, and a goal on it is missed.";
+const NEEDS: &str = "A mean and a percentile need 10 samples, p99.9 needs 100. A figure without them is `-` in a table and `null` in\n\
+                     JSON, never 0; a goal on it is missed, unless the largest sample meets it.";
 
 fn markdown() -> String {
     let mut text = "# Figures\n\nEverything that can be measured of a run, as `zerolag figures` prints it. Goals, \

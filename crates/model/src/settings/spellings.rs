@@ -266,8 +266,9 @@ mod tests {
 
     #[test]
     fn the_files_of_a_cpu_change_its_server_only() {
-        let shown =
-            |pairs: &[(&str, &str)]| set(pairs).map(|settings| super::super::SettingValue::show(&settings.fair_server_cpus));
+        let shown = |pairs: &[(&str, &str)]| {
+            set(pairs).map(|settings| super::super::SettingValue::show(&settings.fair_server_cpus))
+        };
         let runtime = ("fair_server/cpu3/runtime", "20000000");
         assert_eq!(shown(&[runtime]), Ok("3=deferred:20ms/1s".to_string()));
         let all =

@@ -558,7 +558,7 @@ mod tests {
              {{ exponential = {{ mean = \"200ms\" }} }} }} }}\nsteps = [{{ run = \"5ms\" }}]\n"
         );
         let text = if group.is_empty() { text } else { text.replace("workers =", "group = \"/web\"\nworkers =") };
-        let simulation = Simulation::new(Workload::toml(&text)).duration(Duration::from_secs(6));
+        let simulation = Simulation::new(Workload::toml(&text)).duration(Duration::from_secs(3));
         let question = Question { goals: vec![goal.to_owned()], seeds: 3, ..question };
         let plan = simulation.plan().expect("it is valid").plan;
         advise(&plan, &question, |_| ControlFlow::Continue(())).expect("an answer")
