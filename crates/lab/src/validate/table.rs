@@ -272,7 +272,7 @@ impl ShareCounts {
 }
 
 const BESIDE: &str = "\
-## ShareCounts the takes
+## Beside the takes
 
 Cases of which there are several takes: shares that are at most half a point
 
