@@ -1,8 +1,8 @@
 //! Comparisons as JSON.
 
-use super::Comparison;
 #[cfg(target_os = "linux")]
 use super::live::{LiveComparison, LiveOptions};
+use super::{Comparison, names};
 use schemars::JsonSchema;
 use serde::Serialize;
 use zerolag::results::{self as document, Document};
@@ -65,16 +65,6 @@ struct ValidatedFigure<'a> {
     is_inside: bool,
 }
 
-/// Returns the unit of a figure: those of `Measure::figures` and of runs on this host.
-fn unit(figure: &str) -> &'static str {
-    match figure.split(['.', '/']).next().unwrap_or_default() {
-        "share" | "part" | "used" | "sequence" => "percent",
-        "delay" | "throttled" | "p50" | "p99" => "ms",
-        "latency" => "us",
-        _ => "count",
-    }
-}
-
 /// Returns comparisons with recorded kernels as JSON, with a line break at the end.
 #[must_use]
 pub fn json(comparisons: &[Comparison]) -> String {
@@ -92,7 +82,7 @@ pub fn json(comparisons: &[Comparison]) -> String {
 fn value(figure: &super::Figure) -> ValidatedFigure<'_> {
     ValidatedFigure {
         name: &figure.name,
-        unit: unit(&figure.name),
+        unit: names::unit_of(&figure.name).name(),
         recorded: figure.recorded.mean,
         recorded_min: figure.recorded.least,
         recorded_max: figure.recorded.most,
@@ -198,7 +188,7 @@ fn live_value(figure: &super::live::LiveFigure) -> LiveValue<'_> {
     let (from, to) = figure.spread();
     LiveValue {
         name: &figure.name,
-        unit: unit(&figure.name),
+        unit: names::unit_of(&figure.name).name(),
         host: &figure.host,
         mean: figure.mean(),
         from,

@@ -33,7 +33,7 @@
 //! The band is the case's (`part` uses that of `share`). A case that the host refuses, or that
 //! changes a setting of the machine, is skipped with the reason.
 
-use super::{Band, Case, Recording, ValidateError, named, rank};
+use super::{Band, Case, Recording, ValidateError, named, names, rank};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -41,6 +41,7 @@ use zerolag::simulation::{Observe, Plan, PlanError};
 use zerolag_linux::{Host, Options, TaskFigures, Watchdog};
 use zerolag_model::{CpuMask, Duration, KernelVersion, Mark, Record, SchedAttr, TaskId, Topology, TraceEvent};
 use zerolag_report::Summary;
+use zerolag_report::figure::{Figure, P50, P99, Quantity, Subject};
 use zerolag_sim::Costs;
 use zerolag_workload::program::{Action, TaskDef};
 use zerolag_workload::{Dist, LoadOptions, Program, Scenario, load};
@@ -366,32 +367,36 @@ fn is_fair(program: &Program, task: &str) -> bool {
 /// Returns the figures of a run. Tasks that are not the program's are ignored: the other side does
 /// not have them.
 fn figures_of(program: &Program, summary: &Summary, records: &[Record], duration: Duration) -> BTreeMap<String, f64> {
-    let percent = |part: Duration, whole: Duration| part.as_nanos() as f64 * 100.0 / whole.as_nanos().max(1) as f64;
-    let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
     let fair = || summary.tasks.iter().filter(|task| is_fair(program, &task.name));
     let total: Duration = fair().map(|task| task.run).sum();
+    let part = |run: Duration| run.as_nanos() as f64 * 100.0 / total.as_nanos().max(1) as f64;
     let mut figures = BTreeMap::new();
+    let mut add = |subject: Subject<'_>, owner: &str, wanted: &[Figure]| {
+        for figure in wanted {
+            figures.extend(subject.value(*figure).map(|value| names::named(*figure, owner, value)));
+        }
+    };
     for task in &summary.tasks {
         let name = task.name.strip_suffix("-0").unwrap_or(&task.name);
-        figures.insert(format!("share.{name}"), percent(task.run, duration));
+        add(Subject::Task(task, duration), name, &[Quantity::Share.into(), Quantity::SwitchesIn.into()]);
+    }
+    for group in &summary.groups {
+        let wanted = [Quantity::GroupShare, Quantity::NrThrottled, Quantity::Throttled].map(Figure::from);
+        add(Subject::Group(group, duration), &group.path, &wanted);
+    }
+    for service in &summary.services {
+        let wanted = [P50, P99].map(|stat| Figure::new(Quantity::RequestLatency, stat));
+        add(Subject::Service(service, duration), &service.name, &wanted);
+    }
+    // What only cases have.
+    for task in &summary.tasks {
+        let name = task.name.strip_suffix("-0").unwrap_or(&task.name);
         if fair().count() > 1 && is_fair(program, name) {
-            figures.insert(format!("part.{name}"), percent(task.run, total));
+            figures.insert(format!("part.{name}"), part(task.run));
         }
-        figures.insert(format!("turns.{name}"), task.switches_in as f64);
         if let Some(median) = median_latency(task.task, records) {
             figures.insert(format!("latency.{name}"), median as f64 / 1000.0);
         }
-    }
-    for group in &summary.groups {
-        let path = &group.path;
-        figures.insert(format!("used{path}"), percent(group.usage, duration));
-        figures.insert(format!("nr_throttled{path}"), group.stat.nr_throttled as f64);
-        figures.insert(format!("throttled{path}"), millis(group.stat.throttled));
-    }
-    for service in &summary.services {
-        let Some(latency) = service.latency else { continue };
-        figures.insert(format!("p50.{}", service.name), millis(latency.p50));
-        figures.insert(format!("p99.{}", service.name), millis(latency.p99));
     }
     figures
 }

@@ -1,9 +1,11 @@
 //! [`Measure`]: figures of a run between two instants, from its records.
 
+use super::names::named;
 use super::sequence::Sequence;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::{CpuId, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
+use zerolag_report::figure::{Figure, P50, Quantity};
 use zerolag_sim::Sink;
 
 /// Figures between two instants. Memory: O(tasks + groups x CPUs + wakeups + turns).
@@ -184,27 +186,31 @@ impl Measure {
     /// | `throttled/PATH` | milliseconds throttled, added up over CPUs |
     #[must_use]
     pub fn figures(&self) -> BTreeMap<String, f64> {
-        let window = self.to.since(self.from).as_nanos() as f64;
-        let mut figures = BTreeMap::new();
+        let window = self.to.since(self.from).as_nanos().max(1);
+        let share = |run: Duration| {
+            let millionths = u128::from(run.as_nanos()) * 1_000_000 / u128::from(window);
+            u64::try_from(millionths).unwrap_or(u64::MAX)
+        };
+        let mut found = vec![named(Quantity::AllMigrations.into(), "", self.migrations)];
         for task in self.tasks.values() {
-            let name = name(task);
-            figures.insert(format!("share.{name}"), task.run.as_nanos() as f64 * 100.0 / window);
-            figures.insert(format!("turns.{name}"), task.turns as f64);
+            found.push(named(Quantity::Share.into(), name(task), share(task.run)));
+            found.push(named(Quantity::SwitchesIn.into(), name(task), task.turns));
             let mut delays = task.delays.clone();
             delays.sort_unstable();
-            if let Some(median) = delays.get(delays.len() / 2) {
-                figures.insert(format!("delay.{name}"), median.as_nanos() as f64 / 1e6);
-            }
+            let median = delays.get(delays.len() / 2).copied().map(Duration::as_nanos);
+            let delay = Figure::new(Quantity::WakeupLatency, P50);
+            found.extend(median.map(|median| named(delay, name(task), median)));
         }
         for group in self.groups.values() {
-            let path = &group.path;
-            figures.insert(format!("used{path}"), group.run.as_nanos() as f64 * 100.0 / window);
-            figures.insert(format!("nr_periods{path}"), group.nr_periods as f64);
-            figures.insert(format!("nr_throttled{path}"), group.nr_throttled as f64);
-            figures.insert(format!("throttled{path}"), group.throttled.as_nanos() as f64 / 1e6);
+            let of = |quantity: Quantity, value| named(quantity.into(), &group.path, value);
+            found.extend([
+                of(Quantity::GroupShare, share(group.run)),
+                of(Quantity::NrPeriods, group.nr_periods),
+                of(Quantity::NrThrottled, group.nr_throttled),
+                of(Quantity::Throttled, group.throttled.as_nanos()),
+            ]);
         }
-        figures.insert("migrations".to_owned(), self.migrations as f64);
-        figures
+        found.into_iter().collect()
     }
 }
 

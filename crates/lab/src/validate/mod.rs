@@ -18,6 +18,7 @@ pub mod json;
 #[cfg(target_os = "linux")]
 pub mod live;
 mod measure;
+mod names;
 mod sequence;
 mod table;
 mod threads;

@@ -2,12 +2,13 @@
 //! for pages.
 
 use super::case::Recording;
-use super::{Comparison, Figure};
+use super::{Comparison, Figure, names};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use zerolag::page::Shown;
 use zerolag_model::KernelVersion;
 use zerolag_model::settings::Release;
+use zerolag_report::figure::Quantity;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table, Titled};
 
@@ -286,7 +287,7 @@ Cases of which there are several takes: shares that are at most half a point
 ";
 
 fn is_share(figure: &Figure) -> bool {
-    figure.name.starts_with("share.")
+    names::figure_of(&figure.name) == Some(Quantity::Share.into())
 }
 
 fn figures(comparisons: &[Comparison]) -> impl Iterator<Item = (&Comparison, &Figure)> {
