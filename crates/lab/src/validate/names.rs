@@ -1,4 +1,5 @@
-//! The names of figures in case files, each with its figure of the table ([`zerolag_report::figure`]).
+//! The names of figures in case files, each with its figure of the table
+//! ([`zerolag_report::figure`]).
 //!
 //! Cases are older than the table, and hundreds of recorded rows have these names and units. So a
 //! name is a row here, and says which figure it is and in which unit the files have it; measuring,
