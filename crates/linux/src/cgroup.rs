@@ -209,18 +209,17 @@ impl Groups {
         let dir = &self.dirs[group + 1];
         let stat = stat_of(dir);
         // A thread that has ended leaves its group a moment later, in its exit in the kernel.
-        let is_busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
-        let mut left = REMOVALS;
-        while fs::remove_dir(dir).as_ref().is_err_and(is_busy) {
-            left -= 1;
-            if left == 0 {
+        let is_busy =
+            |removed: &io::Result<()>| removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy);
+        let mut removed = fs::remove_dir(dir);
+        for _ in 0..REMOVALS {
+            if !is_busy(&removed) {
                 break;
             }
             std::thread::sleep(REMOVAL_PAUSE);
+            removed = fs::remove_dir(dir);
         }
-        if dir.exists() {
-            fs::remove_dir(dir)?;
-        }
+        removed?;
         add_up(&mut self.gone.lock().unwrap_or_else(PoisonError::into_inner)[group], stat);
         Ok(())
     }
