@@ -67,8 +67,8 @@ impl Machine {
 
 fn errno<T>(answer: Result<T, TaskError>) -> Result<T, Errno> {
     answer.map_err(|error| match error {
-        TaskError::NoBandwidth(_) | TaskError::DeadlineAffinity(_) => Errno::Ebusy,
-        TaskError::NotWholeDomain(_) => Errno::Eperm,
+        TaskError::NoBandwidth(..) | TaskError::DeadlineAffinity(..) => Errno::Ebusy,
+        TaskError::NotWholeDomain(..) => Errno::Eperm,
         TaskError::DeadlineForks(_) => Errno::Eagain,
         other => panic!("{other}"),
     })

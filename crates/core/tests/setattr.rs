@@ -63,8 +63,8 @@ fn admit(attr: SchedAttr, kernel: KernelVersion, cpus: u32) -> Result<(), Errno>
     match scheduler.create_task(Clock::at(Instant::ZERO), spec) {
         Ok(_) => Ok(()),
         Err(TaskError::DeadlineParams(..)) => Err(Errno::Einval),
-        Err(TaskError::NoBandwidth(_)) => Err(Errno::Ebusy),
-        Err(TaskError::NotWholeDomain(_)) => Err(Errno::Eperm),
+        Err(TaskError::NoBandwidth(..)) => Err(Errno::Ebusy),
+        Err(TaskError::NotWholeDomain(..)) => Err(Errno::Eperm),
         Err(other) => panic!("{other}"),
     }
 }

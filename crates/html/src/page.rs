@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt::Write;
 use zerolag_model::{Instant, TaskId};
-use zerolag_report::explain::Explanation;
+use zerolag_report::explain::{Explanation, Summary};
 use zerolag_report::human::Human;
 use zerolag_report::plot::Room;
 
@@ -409,18 +409,31 @@ fn write_table(out: &mut String, label: &str, rows: &[Vec<String>]) {
     out.push_str("</tbody></table></div>\n");
 }
 
+/// The number of rows that a table of causes shows; the rest is one row.
+const CAUSES_SHOWN: usize = 12;
+
+/// Writes what all waits have in common, before the longest as examples.
+fn write_causes(out: &mut String, all: &Summary) {
+    let Summary { count, tail_count, .. } = all;
+    let (total, tail, tail_from) = (Human(all.total), Human(all.tail), Human(all.tail_from));
+    writeln!(
+        out,
+        "<p>{count} waits take {total} together. The tail, {tail_count} of at least {tail_from}, takes {tail}.</p>"
+    )
+    .expect(INFALLIBLE);
+    write_table(out, "Waiting by cause", &all.causes_table(CAUSES_SHOWN).to_rows());
+    write_table(out, "Waiting by task", &all.episodes_table(CAUSES_SHOWN).to_rows());
+}
+
 fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
     if run.waits.waits.is_empty() {
         out.push_str("<p>No task waited.</p>\n");
         return;
     }
-    let count = run.waits.count;
+    write_causes(out, &run.waits.summary);
     let shown = run.waits.waits.len();
-    writeln!(
-        out,
-        "<p class=\"quiet\">The {shown} longest of {count} waits. The times of the causes of a wait add up to it.</p>"
-    )
-    .expect(INFALLIBLE);
+    writeln!(out, "<p class=\"quiet\">The {shown} longest waits. The times of the causes of a wait add up to it.</p>")
+        .expect(INFALLIBLE);
     out.push_str("<ol class=\"waits\">\n");
     for wait in &run.waits.waits {
         let name = run.waits.name(wait.task);

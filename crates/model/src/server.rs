@@ -10,7 +10,7 @@ use core::fmt;
 /// A new kind is one variant with its lines here and its initial parameters
 /// (`Settings::server_params`). The tasks that it serves follow from its class, and the scheduler,
 /// its timers, sums and admission iterate over [`ALL`](Self::ALL).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ServerKind {
     /// The fair class (`fair_server`).
     Fair,

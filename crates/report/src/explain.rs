@@ -14,107 +14,26 @@
 //!
 //! Complexity: O(waiting tasks x length of their chains) per record.
 
+mod cause;
 mod data;
+mod summary;
 
 use crate::gaps::Gaps;
 use crate::human::Human;
+pub use cause::{Cause, Off, Sparing, Why};
+use cause::{Dated, Names};
 use core::fmt;
 pub use data::ExplainedWaits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+pub use summary::{CauseShare, Episodes, Summary};
 use zerolag_model::{
-    ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerState, TaskId, TraceEvent,
+    ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerKind, ServerState, TaskId,
+    TraceEvent,
 };
 use zerolag_trace::groups::Groups;
-use zerolag_trace::replay::{Current, Replay, TaskState};
+use zerolag_trace::replay::{CpuView, Current, Replay, TaskState, TaskView};
 use zerolag_trace::{Meta, Trace};
-
-/// What keeps a task from running.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Cause {
-    /// It is queued where another task runs.
-    Behind {
-        /// The CPU.
-        cpu: CpuId,
-        /// The task that runs there.
-        task: TaskId,
-        /// Whether it may run on no other CPU.
-        bound: bool,
-    },
-    /// It is a fair task queued behind a real-time task, and the fair server of the CPU defers.
-    ServerDefers {
-        /// The CPU.
-        cpu: CpuId,
-        /// The task that runs there.
-        task: TaskId,
-        /// The latest time at which the server starts.
-        until: Instant,
-    },
-    /// It is queued on a CPU that runs no task: the CPU switches.
-    Switch {
-        /// The CPU.
-        cpu: CpuId,
-    },
-    /// The CPU serves an interrupt. The task is queued there and no task runs, or it has just been
-    /// switched to.
-    Interrupt {
-        /// The CPU.
-        cpu: CpuId,
-    },
-    /// It is queued on a CPU that idles, in a trace that does not give the reason: a limit of its
-    /// group, or a late CPU.
-    KeptOff {
-        /// The CPU.
-        cpu: CpuId,
-    },
-    /// It was migrated to a CPU that runs no task; that CPU switches.
-    Moved {
-        /// The target CPU.
-        cpu: CpuId,
-    },
-    /// Its group, or one above, is throttled on its CPU.
-    Throttled {
-        /// The group with the limit.
-        group: GroupId,
-        /// The CPU.
-        cpu: CpuId,
-        /// Start of the throttling.
-        since: Instant,
-    },
-    /// RT throttling: real-time tasks have used up their share of the period on its CPU.
-    RtThrottled {
-        /// The CPU.
-        cpu: CpuId,
-    },
-    /// Its deadline budget is exhausted.
-    Budget {
-        /// The time of the next replenishment.
-        until: Instant,
-    },
-    /// It is blocked on a lock.
-    Lock {
-        /// The lock.
-        lock: u32,
-        /// The holder; the next cause is about it. `None`: a device, or a task that has just been
-        /// given the lock.
-        holder: Option<TaskId>,
-    },
-    /// It runs: the end of a chain of holders.
-    Runs {
-        /// The CPU.
-        cpu: CpuId,
-        /// Whether the CPU is in an interrupt.
-        irq: bool,
-    },
-    /// It sleeps by itself: for a time, or for a device.
-    Sleeps,
-    /// It was woken and is on its way to a run queue.
-    Waking,
-    /// The tasks wait for each other in a circle.
-    Circle,
-    /// The trace does not say.
-    Unknown,
-}
 
 /// A list of causes: the first is about the waiting task, each further one about the holder named
 /// before.
@@ -165,11 +84,9 @@ impl Explained {
 pub struct Explanation {
     /// The longest waits, the longest first.
     pub waits: Vec<Explained>,
-    /// The total time of each chain, by its text, over all waits of the selected tasks.
-    pub totals: BTreeMap<String, Duration>,
-    /// The number of waits.
-    pub count: u64,
-    names: TaskAndGroupNames,
+    /// All waits of the selected tasks by cause, and by task.
+    pub summary: Summary,
+    names: Names,
 }
 
 /// Which waits to explain.
@@ -179,15 +96,6 @@ pub struct Options {
     pub worst: usize,
     /// Only tasks whose name starts with this; `None` is all.
     pub task: Option<String>,
-}
-
-/// Names of tasks and groups.
-#[derive(Clone, Debug, Default)]
-struct TaskAndGroupNames {
-    tasks: BTreeMap<TaskId, Arc<str>>,
-    /// The thread ids of a kernel's recording, in order of task.
-    tids: Vec<u32>,
-    groups: BTreeMap<GroupId, Arc<str>>,
 }
 
 /// A wait that is under way.
@@ -212,10 +120,17 @@ pub struct Explainer {
     budget_until: BTreeMap<TaskId, Instant>,
     holders: BTreeMap<u32, Vec<TaskId>>,
     wanted: BTreeMap<TaskId, u32>,
+    /// The preemption model, if it spares kernel mode.
+    spares: Option<Sparing>,
+    /// The tasks in kernel mode, and since when.
+    in_kernel: BTreeMap<TaskId, Instant>,
+    /// The CPUs whose task has disabled preemption, what it disabled, and since when.
+    disabled: BTreeMap<CpuId, (Off, Instant)>,
     /// Tasks that were migrated since they last ran.
     moved: BTreeSet<TaskId>,
     open: BTreeMap<TaskId, OpenWait>,
     options: Options,
+    counting: summary::Counting,
     found: Explanation,
 }
 
@@ -233,7 +148,6 @@ impl Explainer {
     /// Starts before the first record.
     #[must_use]
     pub fn new(meta: &Meta, options: Options) -> Self {
-        let tids = meta.recorded.threads.iter().map(|thread| thread.tid).collect();
         Self {
             replay: Replay::new(meta),
             gaps: Gaps::new(meta),
@@ -243,15 +157,14 @@ impl Explainer {
             budget_until: BTreeMap::new(),
             holders: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            spares: meta.setting("preempt").and_then(Sparing::of),
+            in_kernel: BTreeMap::new(),
+            disabled: BTreeMap::new(),
             moved: BTreeSet::new(),
             open: BTreeMap::new(),
             options,
-            found: Explanation {
-                waits: Vec::new(),
-                totals: BTreeMap::new(),
-                count: 0,
-                names: TaskAndGroupNames { tids, ..TaskAndGroupNames::default() },
-            },
+            counting: summary::Counting::default(),
+            found: Explanation { waits: Vec::new(), summary: Summary::default(), names: Names::new(meta) },
         }
     }
 
@@ -311,6 +224,19 @@ impl Explainer {
             TraceEvent::Migrate { task, reason, .. } if *reason != MigrateReason::Wakeup => {
                 self.moved.insert(*task);
             }
+            TraceEvent::Syscall { task, enters: true } => {
+                self.in_kernel.insert(*task, record.at);
+            }
+            TraceEvent::Syscall { task, enters: false } | TraceEvent::TaskExit { task } => {
+                self.in_kernel.remove(task);
+            }
+            TraceEvent::NoPreempt { disables: Some(disables), .. } => {
+                let since = self.disabled.get(&record.cpu).map_or(record.at, |(_, since)| *since);
+                self.disabled.insert(record.cpu, (Off::from(*disables), since));
+            }
+            TraceEvent::NoPreempt { disables: None, .. } | TraceEvent::Switch { .. } => {
+                self.disabled.remove(&record.cpu);
+            }
             TraceEvent::WaitLock { task, lock, .. } => {
                 self.wanted.insert(*task, *lock);
             }
@@ -354,12 +280,8 @@ impl Explainer {
         self.moved.remove(&task);
         let Some(mut open) = self.open.remove(&task) else { return };
         open.close_part(at);
-        self.found.count += 1;
-        for (chain, time) in &open.parts {
-            let text = self.found.names.kind(chain);
-            *self.found.totals.entry(text).or_default() += *time;
-        }
         let length = at.since(open.from);
+        self.count(task, &open, length);
         let in_gaps = self.cpu_of(task).map_or(Duration::ZERO, |cpu| self.gaps.within(cpu, open.from, at));
         let kept = &mut self.found.waits;
         let place = kept.partition_point(|other| other.length() >= length);
@@ -444,19 +366,12 @@ impl Explainer {
                 if view.prio.is_rt() && place.is_rt_throttled {
                     return Cause::RtThrottled { cpu };
                 }
-                let server = match view.prio.class() {
-                    ClassId::Fair => place.fair_server,
-                    ClassId::Ext => place.ext_server,
-                    ClassId::Stop | ClassId::Deadline | ClassId::Rt | ClassId::Idle => None,
-                };
                 let bound = view.affinity.as_ref().is_some_and(|cpus| cpus.first() == cpus.last());
                 match place.current {
-                    Current::Task(running) => match server {
-                        Some(ServerState::Deferred { until }) if self.is_rt(running) => {
-                            Cause::ServerDefers { cpu, task: running, until }
-                        }
-                        _ => Cause::Behind { cpu, task: running, bound },
-                    },
+                    Current::Task(running) => {
+                        let why = self.why(view, place, running);
+                        Cause::Behind { cpu, task: running, bound, why }
+                    }
                     Current::Idle if !self.is_complete => Cause::KeptOff { cpu },
                     Current::Idle if place.irq_depth > 0 => Cause::Interrupt { cpu },
                     Current::Idle if self.moved.contains(&task) => Cause::Moved { cpu },
@@ -467,8 +382,57 @@ impl Explainer {
         }
     }
 
-    fn is_rt(&self, task: TaskId) -> bool {
-        self.replay.task(task).is_some_and(|view| view.prio.class() == ClassId::Rt)
+    /// Returns why a CPU runs a task and not this one, which is queued there.
+    ///
+    /// A request to switch that came while the task was in kernel mode, or had disabled preemption,
+    /// is not obeyed there, whatever the two tasks' ranks are. An earlier request can have been
+    /// obeyed by picking the same task again, so that it is no reason.
+    fn why(&self, waiting: &TaskView, cpu: CpuView, running: TaskId) -> Why {
+        let Some(other) = self.replay.task(running) else { return Why::Unknown };
+        let TaskState::Running { on, .. } = other.state else { return Why::Unknown };
+        let asked_since = |start: Instant| cpu.need_resched_since.is_some_and(|asked| asked >= start);
+        let is_lower = is_lower(other, waiting);
+        if let Some((disables, start)) = self.disabled.get(&on)
+            && (is_lower || asked_since(*start))
+        {
+            return Why::Disabled { disables: *disables };
+        }
+        let spares = self.spares.filter(|model| match model {
+            Sparing::None | Sparing::Voluntary => true,
+            Sparing::Lazy => waiting.prio.class() == ClassId::Fair,
+        });
+        if let (Some(model), Some(start)) = (spares, self.in_kernel.get(&running))
+            && (is_lower || asked_since(*start))
+        {
+            return Why::InKernel { model };
+        }
+        if is_lower {
+            let server = server_of(other.prio.class());
+            return match server.map(|server| (server, cpu.server(server))) {
+                Some((server, Some(ServerState::Queued { .. }))) => Why::Served { server },
+                _ if cpu.irq_depth > 0 => Why::Interrupted,
+                _ if cpu.need_resched_since.is_some() => Why::Switching,
+                _ => Why::Unknown,
+            };
+        }
+        if !is_lower_class(waiting, other) {
+            return Why::Rank;
+        }
+        match server_of(waiting.prio.class()).map(|server| (server, cpu.server(server))) {
+            Some((server, Some(ServerState::Deferred { until }))) => Why::Defers { server, until },
+            Some((server, Some(ServerState::Throttled { until }))) => Why::Exhausted { server, until },
+            _ => Why::Rank,
+        }
+    }
+
+    /// Counts a wait in the summary.
+    fn count(&mut self, task: TaskId, open: &OpenWait, length: Duration) {
+        let mut parts: BTreeMap<String, Duration> = BTreeMap::new();
+        for (chain, time) in &open.parts {
+            *parts.entry(self.found.names.text(chain, Dated::Alike)).or_default() += *time;
+        }
+        let tasks = self.found.names.kind_of(task);
+        self.counting.count(tasks, open.from, length, &parts);
     }
 
     /// Ends the trace, and with it the open waits.
@@ -478,8 +442,25 @@ impl Explainer {
         for task in waiting {
             self.end(task, end);
         }
+        self.found.summary = self.counting.finish();
         self.found
     }
+}
+
+/// Returns the deadline server of a class.
+fn server_of(class: ClassId) -> Option<ServerKind> {
+    ServerKind::ALL.into_iter().find(|kind| kind.class() == class)
+}
+
+/// Returns whether a task is of a lower class than another one.
+fn is_lower_class(task: &TaskView, than: &TaskView) -> bool {
+    task.prio.class() != than.prio.class() && than.prio.beats(task.prio)
+}
+
+/// Returns whether a task ranks lower than another one: by class, or by real-time priority. Nice
+/// values are no ranks.
+fn is_lower(task: &TaskView, than: &TaskView) -> bool {
+    is_lower_class(task, than) || (task.prio.is_rt() && than.prio.is_rt() && than.prio.beats(task.prio))
 }
 
 /// A task that has just been switched to no longer waits, so this cause is void.
@@ -497,104 +478,6 @@ impl OpenWait {
         self.chain_since = at;
         if !time.is_zero() {
             *self.parts.entry(self.chain.clone()).or_default() += time;
-        }
-    }
-}
-
-impl TaskAndGroupNames {
-    fn task(&self, task: TaskId) -> String {
-        match (self.tasks.get(&task), self.tids.get(task.index())) {
-            (None, _) => format!("task {task}"),
-            (Some(name), None) => name.to_string(),
-            (Some(name), Some(tid)) => format!("{name} (tid {tid})"),
-        }
-    }
-
-    fn group(&self, group: GroupId) -> String {
-        self.groups.get(&group).map_or_else(|| format!("group {group}"), ToString::to_string)
-    }
-
-    /// Returns a chain as a clause, with its times if `dated` says so.
-    fn text(&self, chain: &[Cause], dated: Dated) -> String {
-        let mut out = String::new();
-        let at = |cpu| CpuClause(cpu, dated);
-        let name = |task| match dated {
-            Dated::Yes | Dated::No => self.task(task),
-            Dated::Alike => {
-                let name = self.task(task);
-                let base = name.rsplit_once('-').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
-                base.map_or_else(|| name.clone(), |(base, _)| format!("{base}-*"))
-            }
-        };
-        for (index, cause) in chain.iter().enumerate() {
-            let after_holder = index > 0;
-            if after_holder {
-                out.push_str(", which ");
-            }
-            let text = match *cause {
-                Cause::Behind { cpu, task, bound } => {
-                    let bound = if bound { ", bound to it" } else { "" };
-                    format!("is queued behind {} on {}{bound}", name(task), at(cpu))
-                }
-                Cause::ServerDefers { cpu, task, until } => {
-                    let until = if dated == Dated::Yes { format!(" until {until}") } else { String::new() };
-                    format!("is queued behind {} on {}, where the fair server defers{until}", name(task), at(cpu))
-                }
-                Cause::Switch { cpu } => format!("is being switched to on {}", at(cpu)),
-                Cause::Interrupt { cpu } => format!("is kept by an interrupt on {}", at(cpu)),
-                Cause::KeptOff { cpu } => {
-                    format!("is queued on {}, which idles: kept off by a limit, or not served yet", at(cpu))
-                }
-                Cause::Moved { cpu } => format!("has been moved to {}, which is switching to it", at(cpu)),
-                Cause::Throttled { group, cpu, since } => match dated {
-                    Dated::Yes => format!("is throttled in {} on {} since {since}", self.group(group), at(cpu)),
-                    Dated::No | Dated::Alike => format!("is throttled in {} on {}", self.group(group), at(cpu)),
-                },
-                Cause::RtThrottled { cpu } => format!("is kept by RT throttling on {}", at(cpu)),
-                Cause::Budget { until } => match dated {
-                    Dated::Yes => format!("has no deadline budget until {until}"),
-                    Dated::No | Dated::Alike => "has no deadline budget".to_owned(),
-                },
-                Cause::Lock { lock, holder } => {
-                    let which = if dated == Dated::Yes { format!("lock {lock},") } else { "a lock".to_owned() };
-                    let holder = holder.map_or_else(|| "no task".to_owned(), name);
-                    format!("waits for {which} held by {holder}")
-                }
-                Cause::Runs { cpu, irq: false } => format!("runs on {}", at(cpu)),
-                Cause::Runs { cpu, irq: true } => format!("is interrupted on {}", at(cpu)),
-                Cause::Sleeps => "sleeps".to_owned(),
-                Cause::Waking => "is being woken".to_owned(),
-                Cause::Circle => "waits for it: a circle".to_owned(),
-                Cause::Unknown => "is in a state that the trace does not show".to_owned(),
-            };
-            out.push_str(&text);
-        }
-        out
-    }
-
-    fn kind(&self, chain: &[Cause]) -> String {
-        self.text(chain, Dated::No)
-    }
-}
-
-/// Whether a clause contains start times and the numbers of locks, and whether it names CPUs and
-/// instances of tasks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Dated {
-    Yes,
-    No,
-    /// Neither: equal for causes that a reader counts as one.
-    Alike,
-}
-
-/// A CPU in a clause.
-struct CpuClause(CpuId, Dated);
-
-impl fmt::Display for CpuClause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.1 {
-            Dated::Yes | Dated::No => write!(f, "cpu{}", self.0),
-            Dated::Alike => f.write_str("its CPU"),
         }
     }
 }
@@ -653,7 +536,10 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} waits; the {} longest:", self.count, self.waits.len())?;
+        write!(f, "{}", self.summary)?;
+        if !self.waits.is_empty() {
+            writeln!(f, "\nthe {} longest:", self.waits.len())?;
+        }
         for wait in &self.waits {
             writeln!(f, "\n{} waited {} ({} to {})", self.name(wait.task), Human(wait.length()), wait.from, wait.to)?;
             let alike = self.alike(wait);
@@ -680,8 +566,7 @@ impl fmt::Display for Explanation {
 mod tests {
     use super::*;
     use crate::sample::two_hogs_and_a_fifo;
-    use zerolag_model::ServerKind;
-    use zerolag_model::event::Irq;
+    use zerolag_model::event::{Disables, Irq};
     use zerolag_trace::script::Script;
 
     fn all(trace: &Trace) -> Explanation {
@@ -748,14 +633,89 @@ mod tests {
             let causes = wait.causes.iter().filter(|(chain, _)| wanted(&chain[0]));
             causes.map(|(_, time)| time.as_nanos() / 1_000).sum::<u64>()
         };
-        assert_eq!(us(of(a), |cause| matches!(cause, Cause::ServerDefers { .. })), 9);
+        assert_eq!(us(of(a), |cause| matches!(cause, Cause::Behind { why: Why::Defers { .. }, .. })), 9);
         assert_eq!(us(of(a), |cause| matches!(cause, Cause::Interrupt { .. })), 3);
         assert_eq!(us(of(a), |cause| matches!(cause, Cause::Switch { .. })), 1);
         assert_eq!(us(of(b), |cause| matches!(cause, Cause::Moved { .. })), 2);
         let starts: Vec<u64> = of(a).steps.iter().map(|(at, _)| at.as_nanos() / 1_000).collect();
         assert_eq!(starts, [1, 10, 13]);
         let text = found.to_string();
-        assert!(text.contains("is queued behind rt on cpu0, where the fair server defers until 0.000040000"), "{text}");
+        assert!(text.contains("is queued behind rt on cpu0, where fair_server defers until 0.000040000"), "{text}");
+    }
+
+    /// `rt` waits behind `low` from 10 us on; `events` happen before that on CPU 0.
+    fn waits_behind_lower(preempt: &str, events: impl Fn(TaskId) -> Vec<(u64, TraceEvent)>) -> Why {
+        let mut script = Script::new(1);
+        let (low, rt) = (script.fair("low"), script.fifo("rt", 5));
+        script.wake(0, 0, low).run(0, 0, None, Some(low));
+        for (at, event) in events(low) {
+            script.event(at, 0, event);
+        }
+        script.wake(10, 0, rt).event(10, 0, TraceEvent::NeedResched { by: CpuId(0) }).preempt(30, 0, low, rt);
+        let mut trace = script.end(40);
+        trace.meta.source = zerolag_trace::Source::Simulation;
+        trace.meta.settings.push(("preempt".to_owned(), preempt.to_owned()));
+        let found = all(&trace);
+        let wait = found.waits.iter().find(|wait| found.name(wait.task) == "rt").expect("it waits for 20 us");
+        let [(chain, time)] = &wait.causes[..] else { panic!("one cause: {wait:?}") };
+        assert_eq!(*time, Duration::from_micros(20));
+        match chain[..] {
+            [Cause::Behind { task, why, .. }] if task == low => why,
+            _ => panic!("{chain:?}"),
+        }
+    }
+
+    #[test]
+    fn a_wait_behind_a_lower_rank_says_why() {
+        let until = Instant::from_nanos(1_000_000);
+        let server = |kind, state| vec![(1, TraceEvent::Server { kind, state })];
+        let queued = ServerState::Queued { deadline: until };
+        let (fair, ext) = (ServerKind::Fair, ServerKind::Ext);
+        assert_eq!(waits_behind_lower("full", |_| server(fair, queued)), Why::Served { server: fair });
+        assert_eq!(waits_behind_lower("full", |_| server(ext, queued)), Why::Switching);
+        let syscall = |task| vec![(1, TraceEvent::Syscall { task, enters: true })];
+        let in_kernel = |model| Why::InKernel { model };
+        assert_eq!(waits_behind_lower("voluntary", syscall), in_kernel(Sparing::Voluntary));
+        assert_eq!(waits_behind_lower("none", syscall), in_kernel(Sparing::None));
+        assert_eq!(waits_behind_lower("full", syscall), Why::Switching);
+        assert_eq!(waits_behind_lower("lazy", syscall), Why::Switching, "lazy spares fair tasks from fair tasks only");
+        let section = |task| vec![(1, TraceEvent::NoPreempt { task, disables: Some(Disables::Interrupts) })];
+        assert_eq!(waits_behind_lower("rt", section), Why::Disabled { disables: Off::Interrupts });
+        let irq = |_| vec![(1, TraceEvent::IrqEnter { irq: Irq::Device })];
+        assert_eq!(waits_behind_lower("full", irq), Why::Interrupted);
+    }
+
+    /// The server defers until 40 us, and has no runtime left after 60 us.
+    #[test]
+    fn a_fair_task_waits_for_its_server() {
+        let mut script = Script::new(1);
+        let (a, rt) = (script.fair("a"), script.fifo("rt", 5));
+        let until = Instant::from_nanos(40_000);
+        let state = |state| TraceEvent::Server { kind: ServerKind::Fair, state };
+        script.wake(0, 0, rt).run(0, 0, None, Some(rt)).event(0, 0, state(ServerState::Deferred { until }));
+        script.wake(10, 0, a).event(30, 0, state(ServerState::Throttled { until })).preempt(50, 0, rt, a);
+        let found = all(&script.end(60));
+        let wait = found.waits.iter().find(|wait| wait.task == a).expect("it waits");
+        let whys = wait.causes.iter().map(|(chain, time)| match chain[..] {
+            [Cause::Behind { why, .. }] => (why, time.as_nanos() / 1_000),
+            _ => panic!("{chain:?}"),
+        });
+        let server = ServerKind::Fair;
+        let expected = [(Why::Defers { server, until }, 20), (Why::Exhausted { server, until }, 20)];
+        assert_eq!(whys.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_lock_has_its_name() {
+        let mut script = Script::new(2);
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 1, b).run(0, 1, None, Some(b));
+        script.event(0, 0, TraceEvent::TakeLock { task: a, lock: 3 });
+        script.event(1, 1, TraceEvent::WaitLock { task: b, lock: 3, holder: Some(a) }).run(1, 1, Some(b), None);
+        let mut trace = script.end(10);
+        assert!(all(&trace).to_string().contains("waits for lock 3 held by a, which runs"));
+        trace.meta.settings.push(Meta::lock_name(3, "inode"));
+        assert!(all(&trace).to_string().contains("waits for lock `inode` held by a, which runs"));
     }
 
     #[test]

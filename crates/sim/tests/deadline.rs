@@ -372,8 +372,17 @@ fn a_booked_up_domain_refuses() {
     assert!(error.contains("(EBUSY)"), "{error}");
     let mut pinned = hog("a");
     pinned.affinity = Some(Arc::new([CpuId(0)].into_iter().collect()));
-    let error = boot(vec![pinned], 2).expect_err("pinned").to_string();
+    let error = boot(vec![pinned.clone()], 2).expect_err("pinned").to_string();
     assert!(error.contains("(EPERM)"), "{error}");
+    // Without admission a deadline task can be confined (`dl_bandwidth_enabled`).
+    let mut without = config(2, 1_000);
+    without.settings.set("sched_rt_runtime_us", "-1").expect("a value of that setting");
+    let mut machine = Machine::new(program(vec![pinned]), &without, Tracing::On).expect("nothing is admitted");
+    let mut records: Vec<Record> = Vec::new();
+    machine.run(&mut records);
+    let runs = records.iter().filter(|record| matches!(record.event, TraceEvent::Switch { next: Some(_), .. }));
+    let cpus: Vec<CpuId> = runs.map(|record| record.cpu).collect();
+    assert!(!cpus.is_empty() && cpus.iter().all(|cpu| *cpu == CpuId(0)), "{cpus:?}");
 }
 
 #[test]

@@ -241,6 +241,9 @@ pub struct Gap {
     pub events: u64,
 }
 
+/// How the keys of locks' names begin.
+const LOCK: &str = "lock.";
+
 impl Meta {
     /// Returns the description of a run that has not started: no seed, no settings, from zero to
     /// zero.
@@ -265,5 +268,18 @@ impl Meta {
     #[must_use]
     pub fn setting(&self, key: &str) -> Option<&str> {
         self.settings.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the entry of `settings` that names a lock of the workload. Events name locks by
+    /// number; a name is no setting, but it belongs to the description of the run as they do.
+    #[must_use]
+    pub fn lock_name(lock: u32, name: &str) -> (String, String) {
+        (format!("{LOCK}{lock}"), name.to_owned())
+    }
+
+    /// Returns the locks of the workload and their names, as far as the trace contains them.
+    pub fn locks(&self) -> impl Iterator<Item = (u32, &str)> {
+        let lock = |key: &str| key.strip_prefix(LOCK)?.parse().ok();
+        self.settings.iter().filter_map(move |(key, name)| Some((lock(key)?, &**name)))
     }
 }

@@ -239,6 +239,15 @@ impl CpuView {
         }
     }
 
+    /// Returns the state of one of its deadline servers, if the trace contains it.
+    #[must_use]
+    pub const fn server(&self, kind: ServerKind) -> Option<ServerState> {
+        match kind {
+            ServerKind::Fair => self.fair_server,
+            ServerKind::Ext => self.ext_server,
+        }
+    }
+
     /// Returns whether fair tasks, those of a loaded scheduler, or none, may run here although
     /// real-time tasks wait.
     #[must_use]

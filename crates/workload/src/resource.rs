@@ -73,6 +73,24 @@ pub enum ResourceKind {
     File(File),
 }
 
+impl ResourceKind {
+    /// Returns whether tasks wait for it as for a lock, with a holder: the events of locks name it.
+    #[must_use]
+    pub const fn is_lock(&self) -> bool {
+        match self {
+            Self::Mutex { .. } | Self::RwSemaphore | Self::SpinLock | Self::File(_) => true,
+            Self::Condition
+            | Self::Barrier { .. }
+            | Self::Semaphore { .. }
+            | Self::Timer
+            | Self::Queue { .. }
+            | Self::SuspendPoint
+            | Self::Pipe { .. }
+            | Self::Disk(_) => false,
+        }
+    }
+}
+
 /// A file on a disk, as the page cache reads it: in windows of read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {

@@ -48,7 +48,7 @@ pub struct Answer {
 
 /// The result of `zerolag explain`.
 pub(crate) const DOCUMENT: Document = Document::of::<ExplainedVariants<'_>>(SCHEMA, "explain");
-const SCHEMA: &str = "zerolag.explain.v3";
+const SCHEMA: &str = "zerolag.explain.v4";
 
 /// Explained waits, as they are and with a value changed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -185,13 +185,17 @@ impl Answer {
 }
 
 fn difference(before: &Explanation, after: &Explanation) -> Vec<Change> {
-    let time = |of: &Explanation, kind: &str| of.totals.get(kind).copied().unwrap_or(Duration::ZERO);
-    let kinds: BTreeSet<&String> = before.totals.keys().chain(after.totals.keys()).collect();
+    let times = |of: &Explanation| -> BTreeMap<String, Duration> {
+        of.summary.causes.iter().map(|cause| (cause.says.clone(), cause.total)).collect()
+    };
+    let (was, is) = (times(before), times(after));
+    let kinds: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let time = |of: &BTreeMap<String, Duration>, kind| of.get(kind).copied().unwrap_or(Duration::ZERO);
     let mut rows: Vec<(Duration, Duration, &String)> =
-        kinds.into_iter().map(|kind| (time(before, kind), time(after, kind), kind)).collect();
+        kinds.into_iter().map(|kind| (time(&was, kind), time(&is, kind), kind)).collect();
     rows.sort_by_key(|(was, is, _)| core::cmp::Reverse(if was > is { *was - *is } else { *is - *was }));
     let longest = |of: &Explanation| of.waits.first().map_or(Duration::ZERO, Explained::length);
-    let sum = |of: &Explanation| of.totals.values().copied().sum::<Duration>();
+    let sum = |of: &Explanation| of.summary.total;
     let change = |was, is, what: String| Change { was, is, what };
     let mut changes = vec![
         change(longest(before), longest(after), LONGEST.to_owned()),

@@ -507,8 +507,8 @@ fn every_json_names_its_schema_and_variants_have_one_form() {
             &[&["sweep", example, "--set", "hz=100,250"], &short, &two],
             &["figures", "limits", "runs"],
         ),
-        ("zerolag.explain.v3", &[&["explain", example, "--what-if", "hz=250"], &short], &["explanation"]),
-        ("zerolag.explain.v3", &[&["explain", &trace]], &["explanation"]),
+        ("zerolag.explain.v4", &[&["explain", example, "--what-if", "hz=250"], &short], &["explanation"]),
+        ("zerolag.explain.v4", &[&["explain", &trace]], &["explanation"]),
         (
             "zerolag.sweep.smallest.v1",
             &[

@@ -189,9 +189,9 @@ fn what_every_command_writes_has_its_published_form() {
     expect("zerolag.analyse.v1", &["analyse", "examples/deadline.json", "-q", "-d", "1s", "--json"], None);
 
     // Explanations: every link of a chain is data.
-    expect("zerolag.explain.v3", &["explain", example, "--what-if", "hz=250", "-q", "-d", "300ms", "--json"], None);
-    expect("zerolag.explain.v3", &["explain", &kernels, "--json"], None);
-    let found = expect("zerolag.explain.v3", &["explain", &trace, "--json"], None);
+    expect("zerolag.explain.v4", &["explain", example, "--what-if", "hz=250", "-q", "-d", "300ms", "--json"], None);
+    expect("zerolag.explain.v4", &["explain", &kernels, "--json"], None);
+    let found = expect("zerolag.explain.v4", &["explain", &trace, "--json"], None);
     let waits = found["variants"][0]["explanation"]["waits"].as_array().expect("waits").clone();
     let chains = waits.iter().flat_map(|wait| wait["causes"].as_array().into_iter().flatten());
     let locked = chains.filter_map(|cause| cause["chain"].as_array()).find(|chain| {

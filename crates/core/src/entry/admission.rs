@@ -39,10 +39,10 @@
 
 use crate::entity::dl::{DlState, Faults};
 use crate::entry::scheduler::Scheduler;
-use crate::shared::booked::{BookedUp, Leaving};
+use crate::shared::booked::Leaving;
 use crate::task::body::Task;
 use crate::words::bandwidth::{Bandwidth, DlLimit, Reserved, RtLimit};
-use crate::words::error::{RtBandwidthError, TaskError};
+use crate::words::error::{BookedUp, Confined, RtBandwidthError, TaskError};
 use crate::words::ids::DomainId;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMask, Instant, RtBandwidth, SchedAttr, TaskId};
@@ -71,12 +71,10 @@ impl<L: RawMutex> Scheduler<L> {
             (None, Some(mask)) if !mask.contains(near) => self.shared.domain_of(mask.first().unwrap_or(near)),
             (None, _) => self.shared.domain_of(near),
         };
-        if !self.covers_domain(allowed, domain) {
-            return Err(TaskError::NotWholeDomain(task));
-        }
+        self.check_covers(allowed, domain).map_err(|confined| TaskError::NotWholeDomain(task, confined))?;
         let bandwidth = Bandwidth::of(params);
         let old = had.map_or(Bandwidth::default(), |had| had.bandwidth);
-        self.rebook(domain, old, bandwidth, now).map_err(|BookedUp| TaskError::NoBandwidth(task))?;
+        self.rebook(domain, old, bandwidth, now).map_err(|booked| TaskError::NoBandwidth(task, booked))?;
         if had.is_none() {
             self.shared.domains[domain.index()].dl_booked.lock().forget(task);
         }
@@ -95,12 +93,12 @@ impl<L: RawMutex> Scheduler<L> {
         let domain = &self.shared.domains[domain.index()];
         let capacity: u64 = domain.span.iter().map(|cpu| u64::from(self.config.topology.capacity(cpu))).sum();
         let mut booked = domain.dl_booked.lock();
-        let wanted = booked.total(now).0 - old.0 + new.0;
-        let is_too_much = |limit: Bandwidth| (limit.0 * capacity) >> 10 < wanted;
-        if new != old && booked.limit.admitted.is_some_and(is_too_much) {
-            return Err(BookedUp);
+        let reserved = booked.total(now).0 - old.0;
+        let limit = booked.limit.admitted.map(|limit| (limit.0 * capacity) >> 10);
+        if let Some(limit) = limit.filter(|limit| new != old && *limit < reserved + new.0) {
+            return Err(BookedUp { wants: new.0, reserved, limit });
         }
-        booked.total.0 = wanted;
+        booked.total.0 = reserved + new.0;
         Ok(())
     }
 
@@ -123,8 +121,9 @@ impl<L: RawMutex> Scheduler<L> {
         let limit = DlLimit::of(bandwidth);
         for domain in &self.shared.domains {
             let cpus = domain.span.iter().count() as u64;
-            if cpus > 0 && limit.share().0 * cpus < domain.dl_booked.lock().total(now).0 {
-                return Err(RtBandwidthError::Promised);
+            let (limit, reserved) = (limit.share().0 * cpus, domain.dl_booked.lock().total(now).0);
+            if cpus > 0 && limit < reserved {
+                return Err(RtBandwidthError::Promised { reserved, limit });
             }
         }
         for domain in &self.shared.domains {
@@ -192,14 +191,20 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Checks that a deadline task is allowed to have this affinity (`dl_task_check_affinity`).
     pub(crate) fn check_deadline_affinity(&self, task: &Task, allowed: Option<&CpuMask>) -> Result<(), TaskError> {
-        match task.dl.reserved {
-            Some(had) if !self.covers_domain(allowed, had.domain) => Err(TaskError::DeadlineAffinity(task.id)),
-            Some(_) | None => Ok(()),
-        }
+        let Some(had) = task.dl.reserved else { return Ok(()) };
+        self.check_covers(allowed, had.domain).map_err(|confined| TaskError::DeadlineAffinity(task.id, confined))
     }
 
-    fn covers_domain(&self, allowed: Option<&CpuMask>, domain: DomainId) -> bool {
-        let span = &self.shared.domains[domain.index()].span;
-        allowed.is_none_or(|mask| span.iter().all(|cpu| mask.contains(cpu)))
+    /// Checks that CPUs cover a root domain. Without admission (`sched_rt_runtime_us` = -1) a
+    /// deadline task can be confined: Linux v6.12 `dl_bandwidth_enabled` in
+    /// `__sched_setscheduler` and `dl_task_check_affinity`.
+    fn check_covers(&self, allowed: Option<&CpuMask>, domain: DomainId) -> Result<(), Confined> {
+        let domain = &self.shared.domains[domain.index()];
+        let span = &domain.span;
+        let Some(mask) = allowed.filter(|mask| !span.iter().all(|cpu| mask.contains(cpu))) else { return Ok(()) };
+        if domain.dl_booked.lock().limit.admitted.is_none() {
+            return Ok(());
+        }
+        Err(Confined { allowed: mask.clone(), domain: span.iter().collect() })
     }
 }

@@ -33,7 +33,7 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(ServerError::Params);
         }
         let (old, new) = (server::bandwidth(rq.dl.server(kind).params), server::bandwidth(params));
-        self.rebook(self.shared.domain_of(rq.cpu()), old, new, now.wall).map_err(|_| ServerError::NoBandwidth)?;
+        self.rebook(self.shared.domain_of(rq.cpu()), old, new, now.wall).map_err(ServerError::NoBandwidth)?;
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         lifecycle::charge_current(rq, cx);

@@ -54,7 +54,3 @@ impl Booked {
         });
     }
 }
-
-/// The root domain does not have that much bandwidth left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct BookedUp;

@@ -2,7 +2,7 @@
 
 use crate::words::ids::{CpusetId, ProcessId};
 use core::fmt;
-use zerolag_model::{DlParams, GroupId, ServerParams, TaskId};
+use zerolag_model::{CpuMask, DlParams, GroupId, ServerParams, TaskId};
 
 /// The task is not on the run queue that was given: look up its home again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,11 +34,11 @@ pub enum TaskError {
     DeadlineParams(TaskId, DlParamError),
     /// The affinity or the cpuset does not cover the root domain, so the task cannot be a deadline
     /// task (EPERM).
-    NotWholeDomain(TaskId),
+    NotWholeDomain(TaskId, Confined),
     /// A deadline task must be allowed on its whole root domain (EBUSY).
-    DeadlineAffinity(TaskId),
+    DeadlineAffinity(TaskId, Confined),
     /// The root domain has too little bandwidth left (EBUSY).
-    NoBandwidth(TaskId),
+    NoBandwidth(TaskId, BookedUp),
     /// A deadline task forks: its child would be a deadline task that was not admitted (EAGAIN).
     DeadlineForks(TaskId),
     /// The task is not on the given run queue: look up its home again.
@@ -60,14 +60,17 @@ impl fmt::Display for TaskError {
             Self::NoSuchProcess(process) => write!(f, "there is no process {}", process.0),
             Self::NotReserved(task) => write!(f, "task id {task} is beyond what was reserved"),
             Self::DeadlineParams(task, wrong) => write!(f, "task {task}: {wrong} (EINVAL)"),
-            Self::NotWholeDomain(task) => {
-                write!(f, "task {task} may not use every CPU of its root domain, as a deadline task must (EPERM)")
+            Self::NotWholeDomain(task, confined) => {
+                write!(
+                    f,
+                    "task {task} {confined}, but a deadline task must be allowed on all of them (EPERM): {REMEDY}"
+                )
             }
-            Self::DeadlineAffinity(task) => {
-                write!(f, "deadline task {task} cannot be confined to a part of its root domain (EBUSY)")
+            Self::DeadlineAffinity(task, confined) => {
+                write!(f, "deadline task {task} {confined}, but must be allowed on all of them (EBUSY): {REMEDY}")
             }
-            Self::NoBandwidth(task) => {
-                write!(f, "the root domain of task {task} has not enough bandwidth left (EBUSY)")
+            Self::NoBandwidth(task, booked) => {
+                write!(f, "task {task} {booked} (EBUSY): lower its runtime, lengthen its period, or {ROOM}")
             }
             Self::DeadlineForks(task) => write!(f, "deadline task {task} cannot fork (EAGAIN)"),
             Self::NotHere(error) => error.fmt(f),
@@ -77,6 +80,67 @@ impl fmt::Display for TaskError {
 
 impl core::error::Error for TaskError {}
 
+/// What lets a confined task be a deadline task.
+const REMEDY: &str = "lift its affinity or cpuset, give it a root domain of its own (`cpuset.cpus.partition` = `root`), \
+                      or switch admission off (`sched_rt_runtime_us` = -1)";
+
+/// What makes a root domain larger.
+const ROOM: &str = "let `sched_rt_runtime_us` leave more to the class, or give the root domain more CPUs";
+
+/// CPUs that a task can use, and those of the root domain, which it must be able to use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Confined {
+    /// The CPUs of the task.
+    pub allowed: CpuMask,
+    /// The CPUs of the root domain.
+    pub domain: CpuMask,
+}
+
+impl fmt::Display for Confined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "is allowed on CPUs {} of a root domain with CPUs {}", self.allowed, self.domain)
+    }
+}
+
+/// A request for more bandwidth than a root domain has left, in units of 2^-20 of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BookedUp {
+    /// The requested bandwidth.
+    pub wants: u64,
+    /// What the other tasks and servers have reserved.
+    pub reserved: u64,
+    /// The most that can be reserved: the share of the class on all CPUs.
+    pub limit: u64,
+}
+
+impl BookedUp {
+    /// Returns the bandwidth that is left; zero if more is reserved than the limit now is.
+    #[must_use]
+    pub const fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.reserved)
+    }
+}
+
+impl fmt::Display for BookedUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [wants, reserved, limit, free] = [self.wants, self.reserved, self.limit, self.free()].map(Cpus);
+        write!(
+            f,
+            "asks for {wants} CPUs; its root domain has {limit}, of which {reserved} are reserved and {free} free"
+        )
+    }
+}
+
+/// A bandwidth in CPUs with three decimals, rounded to nearest: the core has no floats.
+struct Cpus(u64);
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousandths = (u128::from(self.0) * 1000 + (1 << 19)) >> 20;
+        write!(f, "{}.{:03}", thousandths / 1000, thousandths % 1000)
+    }
+}
+
 /// Why a server cannot be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -84,7 +148,7 @@ pub enum ServerError {
     /// The runtime is above the period, or the period is out of range (EINVAL).
     Params,
     /// The root domain has too little bandwidth left (EBUSY).
-    NoBandwidth,
+    NoBandwidth(BookedUp),
 }
 
 impl fmt::Display for ServerError {
@@ -96,7 +160,9 @@ impl fmt::Display for ServerError {
                 ServerParams::PERIOD_MIN,
                 ServerParams::PERIOD_MAX
             ),
-            Self::NoBandwidth => f.write_str("the root domain has not enough bandwidth left (EBUSY)"),
+            Self::NoBandwidth(booked) => {
+                write!(f, "{booked} (EBUSY): lower its runtime, lengthen its period, or {ROOM}")
+            }
         }
     }
 }
@@ -110,15 +176,27 @@ pub enum RtBandwidthError {
     /// The runtime is above the period, or there is no period (EINVAL).
     Params,
     /// Deadline tasks and servers of a root domain have reserved more (EBUSY).
-    Promised,
+    Promised {
+        /// What is reserved, in units of 2^-20 of a CPU.
+        reserved: u64,
+        /// What the new limit would allow.
+        limit: u64,
+    },
 }
 
 impl fmt::Display for RtBandwidthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Params => "sched_rt_runtime_us is above sched_rt_period_us (EINVAL)",
-            Self::Promised => "deadline tasks and servers of a root domain have been promised more (EBUSY)",
-        })
+        match self {
+            Self::Params => f.write_str("sched_rt_runtime_us is above sched_rt_period_us (EINVAL)"),
+            Self::Promised { reserved, limit } => {
+                let (reserved, limit) = (Cpus(*reserved), Cpus(*limit));
+                write!(
+                    f,
+                    "deadline tasks and servers of a root domain have been promised {reserved} CPUs, this leaves {limit} \
+                     (EBUSY)"
+                )
+            }
+        }
     }
 }
 
@@ -167,7 +245,27 @@ pub(crate) fn check_params(params: DlParams) -> Result<(), DlParamError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::{DlParams, Duration};
+    use alloc::string::ToString;
+    use zerolag_model::{CpuId, DlParams, Duration};
+
+    #[test]
+    fn a_refusal_says_what_is_free() {
+        let cpus = |thousandths: u64| (thousandths << 20) / 1000;
+        let booked = BookedUp { wants: cpus(300), reserved: cpus(1800), limit: cpus(1900) };
+        let text = TaskError::NoBandwidth(TaskId(6), booked).to_string();
+        let says = "asks for 0.300 CPUs; its root domain has 1.900, of which 1.800 are reserved and 0.100 free (EBUSY)";
+        assert!(text.contains(says), "{text}");
+        let lowered = BookedUp { limit: cpus(1000), ..booked };
+        assert_eq!(lowered.free(), 0, "a lowered limit can be below what is reserved");
+    }
+
+    #[test]
+    fn a_refusal_of_a_confined_task_names_both_sets() {
+        let confined = Confined { allowed: CpuMask::single(CpuId(1)), domain: CpuMask::first_n(4) };
+        let text = TaskError::NotWholeDomain(TaskId(0), confined).to_string();
+        assert!(text.contains("is allowed on CPUs 1 of a root domain with CPUs 0-3"), "{text}");
+        assert!(text.contains("(EPERM): lift its affinity"), "{text}");
+    }
 
     #[test]
     fn parameters_are_refused_as_the_kernel_refuses_them() {

@@ -666,8 +666,8 @@ fn is_refusal(error: &Refused) -> bool {
     matches!(
         error,
         TaskError::DeadlineParams(..)
-            | TaskError::NotWholeDomain(_)
-            | TaskError::DeadlineAffinity(_)
-            | TaskError::NoBandwidth(_)
+            | TaskError::NotWholeDomain(..)
+            | TaskError::DeadlineAffinity(..)
+            | TaskError::NoBandwidth(..)
     )
 }

@@ -1,22 +1,78 @@
 //! Explanations as data: every cause with its kind, its CPU and what it is about, for programs.
 
-use super::{Cause, Chain, Explained, Explanation};
+use super::{Cause, CauseShare, Chain, Episodes, Explained, Explanation, Summary, Why};
 use crate::frame::Frame;
 use crate::frame::columns::Of;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use zerolag_model::{GroupId, TaskId};
 
 /// Explained waits.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExplainedWaits {
-    /// The number of all waits of the selected tasks.
-    count: u64,
-    /// The time of each cause over all these waits, by its clause.
-    totals_ns: BTreeMap<String, u64>,
+    /// All waits of the selected tasks by cause.
+    summary: WaitSummary,
     /// The longest waits, the longest first.
     waits: Vec<ExplainedWait>,
+}
+
+/// All waits of the selected tasks by cause, and by task and main cause.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct WaitSummary {
+    /// The number of waits.
+    waits: u64,
+    /// Their time together.
+    total_ns: u64,
+    /// The tail: the longest waits, at least 1 % of all.
+    tail: WaitTail,
+    /// The causes, the largest total first: their times add up to those of all waits and of the
+    /// tail.
+    causes: Vec<SummaryCause>,
+    /// Waits of tasks of one definition with the same main cause, the largest total first.
+    episodes: Vec<SummaryEpisodes>,
+}
+
+/// The longest waits together.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct WaitTail {
+    /// The shortest length.
+    from_ns: u64,
+    /// The number of waits.
+    waits: u64,
+    /// Their time together.
+    total_ns: u64,
+}
+
+/// A cause over all waits.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SummaryCause {
+    /// The clause, without CPUs, instances and times.
+    says: String,
+    /// Its time over all waits.
+    total_ns: u64,
+    /// Its time over the tail.
+    tail_ns: u64,
+    /// Its longest time in one wait.
+    longest_ns: u64,
+    /// The number of waits in which it occurs.
+    waits: u64,
+}
+
+/// Waits of tasks of one definition with the same main cause.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SummaryEpisodes {
+    /// The name of the task, or the part that instances share.
+    tasks: String,
+    /// The cause with the largest part of each wait.
+    mostly: String,
+    /// The number of waits.
+    waits: u64,
+    /// Their time together.
+    total_ns: u64,
+    /// The longest.
+    longest_ns: u64,
+    /// The start of the first.
+    first_ns: u64,
 }
 
 /// A wait and its causes.
@@ -79,15 +135,8 @@ enum Link {
         task: NamedTask,
         /// Whether the waiting task may run on no other CPU.
         bound: bool,
-    },
-    /// It is a fair task queued behind a real-time task, and the fair server of the CPU defers.
-    ServerDefers {
-        /// The CPU.
-        cpu: u32,
-        /// The task that runs there.
-        task: NamedTask,
-        /// The latest time at which the server starts.
-        until_ns: u64,
+        /// Why the CPU runs that task and not the waiting one.
+        why: Reason,
     },
     /// It is queued on a CPU that runs no task: the CPU switches.
     Switch {
@@ -132,6 +181,8 @@ enum Link {
     Lock {
         /// The number of the lock.
         lock: u32,
+        /// Its name in the workload; null in a trace without names.
+        name: Option<String>,
         /// The holder: the next link is about it. Null: a device, or a task that has just been
         /// given the lock.
         holder: Option<NamedTask>,
@@ -153,13 +204,99 @@ enum Link {
     Unknown,
 }
 
+/// Why a CPU runs another task than the waiting one.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Reason {
+    /// The other task ranks higher, or is an equal that has the turn.
+    Rank,
+    /// The other task ranks higher, and the deadline server of the waiting task's class defers.
+    Defers {
+        /// The server.
+        server: &'static str,
+        /// The latest time at which the server starts.
+        until_ns: u64,
+    },
+    /// The other task ranks higher, and the deadline server of the waiting task's class has no
+    /// runtime left.
+    Exhausted {
+        /// The server.
+        server: &'static str,
+        /// The time of its next replenishment.
+        until_ns: u64,
+    },
+    /// The other task ranks lower: a deadline server of the CPU runs it.
+    Served {
+        /// The server.
+        server: &'static str,
+    },
+    /// The other task is in kernel mode, where the preemption model does not interrupt it.
+    InKernel {
+        /// The value of `preempt`.
+        preempt: &'static str,
+    },
+    /// The other task has disabled preemption or interrupts.
+    Disabled {
+        /// `preemption` or `interrupts`.
+        disables: &'static str,
+    },
+    /// The other task ranks lower, and its CPU serves an interrupt.
+    Interrupted,
+    /// The other task ranks lower, and its CPU has been asked to switch.
+    Switching,
+    /// The other task ranks lower; the trace does not say why it runs.
+    Unknown,
+}
+
+impl From<Why> for Reason {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::Rank => Self::Rank,
+            Why::Defers { server, until } => Self::Defers { server: server.name(), until_ns: until.as_nanos() },
+            Why::Exhausted { server, until } => Self::Exhausted { server: server.name(), until_ns: until.as_nanos() },
+            Why::Served { server } => Self::Served { server: server.name() },
+            Why::InKernel { model } => Self::InKernel { preempt: model.name() },
+            Why::Disabled { disables } => Self::Disabled { disables: disables.name() },
+            Why::Interrupted => Self::Interrupted,
+            Why::Switching => Self::Switching,
+            Why::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<&Summary> for WaitSummary {
+    fn from(all: &Summary) -> Self {
+        let cause = |cause: &CauseShare| SummaryCause {
+            says: cause.says.clone(),
+            total_ns: cause.total.as_nanos(),
+            tail_ns: cause.tail.as_nanos(),
+            longest_ns: cause.longest.as_nanos(),
+            waits: cause.waits,
+        };
+        let episodes = |row: &Episodes| SummaryEpisodes {
+            tasks: row.tasks.clone(),
+            mostly: row.mostly.clone(),
+            waits: row.waits,
+            total_ns: row.total.as_nanos(),
+            longest_ns: row.longest.as_nanos(),
+            first_ns: row.first.as_nanos(),
+        };
+        Self {
+            waits: all.count,
+            total_ns: all.total.as_nanos(),
+            tail: WaitTail { from_ns: all.tail_from.as_nanos(), waits: all.tail_count, total_ns: all.tail.as_nanos() },
+            causes: all.causes.iter().map(cause).collect(),
+            episodes: all.episodes.iter().map(episodes).collect(),
+        }
+    }
+}
+
 impl Explanation {
     /// Returns all waits and totals as data.
     #[must_use]
     pub fn data(&self) -> ExplainedWaits {
         ExplainedWaits {
-            count: self.count,
-            totals_ns: self.totals.iter().map(|(says, time)| (says.clone(), time.as_nanos())).collect(),
+            summary: WaitSummary::from(&self.summary),
             waits: self.waits.iter().map(|wait| self.wait(wait)).collect(),
         }
     }
@@ -220,9 +357,8 @@ impl Explanation {
 
     fn link(&self, cause: Cause) -> Link {
         match cause {
-            Cause::Behind { cpu, task, bound } => Link::Behind { cpu: cpu.0, task: self.named(task), bound },
-            Cause::ServerDefers { cpu, task, until } => {
-                Link::ServerDefers { cpu: cpu.0, task: self.named(task), until_ns: until.as_nanos() }
+            Cause::Behind { cpu, task, bound, why } => {
+                Link::Behind { cpu: cpu.0, task: self.named(task), bound, why: why.into() }
             }
             Cause::Switch { cpu } => Link::Switch { cpu: cpu.0 },
             Cause::Interrupt { cpu } => Link::Interrupt { cpu: cpu.0 },
@@ -233,7 +369,11 @@ impl Explanation {
             }
             Cause::RtThrottled { cpu } => Link::RtThrottled { cpu: cpu.0 },
             Cause::Budget { until } => Link::Budget { until_ns: until.as_nanos() },
-            Cause::Lock { lock, holder } => Link::Lock { lock, holder: holder.map(|holder| self.named(holder)) },
+            Cause::Lock { lock, holder } => Link::Lock {
+                lock,
+                name: self.names.locks.get(&lock).cloned(),
+                holder: holder.map(|holder| self.named(holder)),
+            },
             Cause::Runs { cpu, irq } => Link::Runs { cpu: cpu.0, in_interrupt: irq },
             Cause::Sleeps => Link::Sleeps,
             Cause::Waking => Link::Waking,

@@ -91,7 +91,7 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
             of.waits.first().map_or_else(|| "none".to_owned(), |wait| Human(wait.length()).to_string())
         };
         let (is, was) = (longest(after), longest(&answer.found));
-        let all = |of: &Explanation| Human(of.totals.values().copied().sum::<Duration>()).to_string();
+        let all = |of: &Explanation| Human(of.summary.total).to_string();
         // A change can shorten all waits but the longest one, so both are in the answer.
         page.answer = format!(
             "With {} all waits together take {} instead of {}; the longest takes {is} instead of {was}.",
@@ -233,7 +233,14 @@ pub(super) fn what_was(summary: &Summary, waits: &Explanation) -> String {
     };
     let longest = waits.waits.first().map_or_else(
         || "no task waited".to_owned(),
-        |wait| format!("the longest of {} waits was {} ({})", waits.count, Human(wait.length()), waits.name(wait.task)),
+        |wait| {
+            format!(
+                "the longest of {} waits was {} ({})",
+                waits.summary.count,
+                Human(wait.length()),
+                waits.name(wait.task)
+            )
+        },
     );
     format!("{cpus} busy for {busy} of {}{unseen} with {tasks}; {longest}.", Human(summary.elapsed))
 }

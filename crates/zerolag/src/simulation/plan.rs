@@ -155,6 +155,8 @@ impl Plan {
         if !self.program.processes.is_empty() {
             meta.settings.push(("processes".to_owned(), self.program.processes.len().to_string()));
         }
+        let locks = (0..).zip(&self.program.resources).filter(|(_, resource)| resource.kind.is_lock());
+        meta.settings.extend(locks.map(|(lock, resource)| Meta::lock_name(lock, &resource.name)));
         meta
     }
 

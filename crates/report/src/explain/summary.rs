@@ -1,0 +1,303 @@
+//! [`Summary`]: all waits by cause, before any example.
+//!
+//! The longest waits are examples. Whether their cause is what the workload suffers from shows only
+//! in the sums: over all waits, and over the longest 1 % of them, which decide percentiles. The two
+//! can differ: many short waits behind equals, and a few long ones in a throttled group.
+//!
+//! The tail is known only at the end, and a run has millions of waits. So the sums are kept by
+//! length, in buckets of 1/32 of an octave: the memory does not depend on the number of waits.
+
+use crate::human::Human;
+use crate::table::{Align, Table};
+use core::fmt;
+use std::collections::BTreeMap;
+use zerolag_model::{Duration, Instant};
+
+/// The causes of all waits of the selected tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// The number of waits.
+    pub count: u64,
+    /// Their time together.
+    pub total: Duration,
+    /// The lower bound of the tail: at least 1 % of the waits are as long, and no more than its
+    /// bucket needs.
+    pub tail_from: Duration,
+    /// The number of waits in the tail.
+    pub tail_count: u64,
+    /// The time of the tail.
+    pub tail: Duration,
+    /// The causes, the largest total first. Their times add up to the total and to the tail.
+    pub causes: Vec<CauseShare>,
+    /// The waits of tasks of one definition that have the same main cause, the largest total first.
+    pub episodes: Vec<Episodes>,
+}
+
+/// A cause and its part of all waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CauseShare {
+    /// The clause, after the name of a waiting task. It names no CPU, instance or time.
+    pub says: String,
+    /// Its time over all waits.
+    pub total: Duration,
+    /// Its time over the waits of the tail.
+    pub tail: Duration,
+    /// The number of waits in which it occurs.
+    pub waits: u64,
+    /// Its longest time in one wait.
+    pub longest: Duration,
+}
+
+/// Waits of alike tasks with the same main cause.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Episodes {
+    /// The tasks: a name, or the part of it that instances share.
+    pub tasks: String,
+    /// The cause that took the largest part of each wait.
+    pub mostly: String,
+    /// The number of waits.
+    pub waits: u64,
+    /// Their time together.
+    pub total: Duration,
+    /// The longest.
+    pub longest: Duration,
+    /// The start of the first.
+    pub first: Instant,
+}
+
+/// A time by the length of the waits that it is part of.
+type ByLength<T> = BTreeMap<u64, T>;
+
+/// The summary of a trace that is being read.
+#[derive(Debug, Default)]
+pub(super) struct Counting {
+    waits: ByLength<(u64, Duration)>,
+    causes: BTreeMap<String, CauseCount>,
+    episodes: BTreeMap<(String, String), Episodes>,
+}
+
+#[derive(Debug, Default)]
+struct CauseCount {
+    times: ByLength<Duration>,
+    waits: u64,
+    longest: Duration,
+}
+
+impl Counting {
+    /// Counts a wait: its tasks, start, length, and the times of its causes.
+    pub(super) fn count(&mut self, tasks: String, from: Instant, length: Duration, parts: &BTreeMap<String, Duration>) {
+        let bucket = bucket(length);
+        let (count, total) = self.waits.entry(bucket).or_default();
+        *count += 1;
+        *total += length;
+        for (says, time) in parts {
+            if !self.causes.contains_key(says) {
+                self.causes.insert(says.clone(), CauseCount::default());
+            }
+            let cause = self.causes.get_mut(says).expect("it has just been inserted");
+            *cause.times.entry(bucket).or_default() += *time;
+            cause.waits += 1;
+            cause.longest = cause.longest.max(*time);
+        }
+        // Of equal parts the first by name counts.
+        let Some((mostly, _)) = parts.iter().rev().max_by_key(|(_, time)| **time) else { return };
+        let fresh = Episodes {
+            tasks: tasks.clone(),
+            mostly: mostly.clone(),
+            waits: 0,
+            total: Duration::ZERO,
+            longest: Duration::ZERO,
+            first: from,
+        };
+        let episodes = self.episodes.entry((tasks, mostly.clone())).or_insert(fresh);
+        episodes.waits += 1;
+        episodes.total += length;
+        episodes.longest = episodes.longest.max(length);
+    }
+
+    pub(super) fn finish(self) -> Summary {
+        let count = self.waits.values().map(|(count, _)| count).sum::<u64>();
+        let (mut tail_count, mut tail, mut tail_from) = (0, Duration::ZERO, 0);
+        for (bucket, (waits, time)) in self.waits.iter().rev() {
+            if tail_count * 100 >= count {
+                break;
+            }
+            tail_count += waits;
+            tail += *time;
+            tail_from = *bucket;
+        }
+        let share = |(says, cause): (String, CauseCount)| CauseShare {
+            says,
+            total: cause.times.values().copied().sum(),
+            tail: cause.times.range(tail_from..).map(|(_, time)| *time).sum(),
+            waits: cause.waits,
+            longest: cause.longest,
+        };
+        let mut causes: Vec<CauseShare> = self.causes.into_iter().map(share).collect();
+        causes.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.says.cmp(&b.says)));
+        let mut episodes: Vec<Episodes> = self.episodes.into_values().collect();
+        episodes.sort_by_key(|episodes| core::cmp::Reverse(episodes.total));
+        Summary {
+            count,
+            total: self.waits.values().map(|(_, time)| *time).sum(),
+            tail_from: Duration::from_nanos(tail_from),
+            tail_count,
+            tail,
+            causes,
+            episodes,
+        }
+    }
+}
+
+/// Returns the lower bound of the bucket of a length: its six highest bits.
+const fn bucket(length: Duration) -> u64 {
+    let nanos = length.as_nanos();
+    let dropped = (u64::BITS - nanos.leading_zeros()).saturating_sub(6);
+    (nanos >> dropped) << dropped
+}
+
+/// How many rows of a table the text shows.
+const SHOWN: usize = 8;
+
+impl Summary {
+    /// Returns the causes as a table: the largest first, the smallest in one row.
+    #[must_use]
+    pub fn causes_table(&self, shown: usize) -> Table {
+        let mut table = Table::new(&[
+            ("of all", Align::Right),
+            ("of the tail", Align::Right),
+            ("total", Align::Right),
+            ("longest", Align::Right),
+            ("waits", Align::Right),
+            ("cause", Align::Left),
+        ]);
+        let human = |time: Duration| Human(time).to_string();
+        let mut push = |total, tail, longest, waits: String, says: String| {
+            let shares = [percent(total, self.total), percent(tail, self.tail)];
+            table.push(shares.into_iter().chain([human(total), longest, waits, says]));
+        };
+        let (first, rest) = self.causes.split_at(shown.min(self.causes.len()));
+        for cause in first {
+            push(cause.total, cause.tail, human(cause.longest), cause.waits.to_string(), cause.says.clone());
+        }
+        if !rest.is_empty() {
+            let sum = |time: fn(&CauseShare) -> Duration| rest.iter().map(time).sum();
+            let plural = if rest.len() == 1 { "" } else { "s" };
+            let says = format!("{} other cause{plural}", rest.len());
+            push(sum(|cause| cause.total), sum(|cause| cause.tail), String::new(), String::new(), says);
+        }
+        table
+    }
+
+    /// Returns the episodes as a table: the largest first, the smallest in one row.
+    #[must_use]
+    pub fn episodes_table(&self, shown: usize) -> Table {
+        let mut table = Table::new(&[
+            ("task", Align::Left),
+            ("waits", Align::Right),
+            ("total", Align::Right),
+            ("longest", Align::Right),
+            ("first at", Align::Right),
+            ("mostly", Align::Left),
+        ]);
+        let human = |time: Duration| Human(time).to_string();
+        let (first, rest) = self.episodes.split_at(shown.min(self.episodes.len()));
+        for row in first {
+            let Episodes { tasks, mostly, waits, total, longest, first } = row.clone();
+            table.push([tasks, waits.to_string(), human(total), human(longest), first.to_string(), mostly]);
+        }
+        if !rest.is_empty() {
+            let waits = rest.iter().map(|row| row.waits).sum::<u64>().to_string();
+            let total = human(rest.iter().map(|row| row.total).sum());
+            let longest = human(rest.iter().map(|row| row.longest).max().unwrap_or_default());
+            table.push(["others".to_owned(), waits, total, longest]);
+        }
+        table
+    }
+}
+
+/// Returns a part in percent of a whole; "-" of nothing.
+fn percent(part: Duration, whole: Duration) -> String {
+    if whole.is_zero() {
+        return "-".to_owned();
+    }
+    let thousandths = u128::from(part.as_nanos()) * 1000 / u128::from(whole.as_nanos());
+    format!("{}.{}%", thousandths / 10, thousandths % 10)
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, tail_count, .. } = self;
+        if self.total.is_zero() {
+            return writeln!(f, "{count} waits, none of them takes time");
+        }
+        let (total, tail_from, tail) = (Human(self.total), Human(self.tail_from), Human(self.tail));
+        writeln!(
+            f,
+            "{count} waits take {total} together; the tail, {tail_count} of at least {tail_from}, takes {tail}\n"
+        )?;
+        write!(f, "{}\n{}", self.causes_table(SHOWN), self.episodes_table(SHOWN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn counted() -> Summary {
+        let mut counting = Counting::default();
+        let behind = |time| BTreeMap::from([("is queued".to_owned(), time)]);
+        for at in 0..198 {
+            counting.count("web-*".to_owned(), Instant::from_nanos(at), ms(1), &behind(ms(1)));
+        }
+        let throttled = BTreeMap::from([("is queued".to_owned(), ms(20)), ("is throttled".to_owned(), ms(80))]);
+        counting.count("web-*".to_owned(), Instant::from_nanos(300), ms(100), &throttled);
+        counting.count("batch".to_owned(), Instant::from_nanos(400), ms(102), &behind(ms(102)));
+        counting.finish()
+    }
+
+    #[test]
+    fn causes_add_up_over_all_waits_and_over_the_tail() {
+        let found = counted();
+        assert_eq!((found.count, found.total), (200, ms(400)));
+        assert_eq!((found.tail_count, found.tail), (2, ms(202)));
+        assert!(found.tail_from <= ms(100) && found.tail_from > ms(90), "{:?}", found.tail_from);
+        assert_eq!(found.causes.iter().map(|cause| cause.total).sum::<Duration>(), found.total);
+        assert_eq!(found.causes.iter().map(|cause| cause.tail).sum::<Duration>(), found.tail);
+        let first = &found.causes[0];
+        assert_eq!((&*first.says, first.total, first.tail), ("is queued", ms(320), ms(122)));
+        assert_eq!((first.waits, first.longest), (200, ms(102)));
+    }
+
+    #[test]
+    fn waits_are_grouped_by_task_and_main_cause() {
+        let found = counted();
+        let rows = found.episodes.iter().map(|row| (&*row.tasks, &*row.mostly, row.waits, row.longest));
+        let expected = [
+            ("web-*", "is queued", 198, ms(1)),
+            ("batch", "is queued", 1, ms(102)),
+            ("web-*", "is throttled", 1, ms(100)),
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
+        assert_eq!(found.episodes[2].first, Instant::from_nanos(300));
+    }
+
+    #[test]
+    fn the_text_sums_the_causes_that_it_does_not_show() {
+        let table = counted().causes_table(1).to_string();
+        assert!(table.contains(" 80.0%        60.3%   320ms") && table.contains("1 other cause\n"), "{table}");
+        assert_eq!(Counting::default().finish().to_string(), "0 waits, none of them takes time\n");
+    }
+
+    #[test]
+    fn a_bucket_is_at_most_a_32nd_below_the_length() {
+        for nanos in [0, 1, 63, 64, 65, 1_000_003, u64::MAX] {
+            let low = bucket(Duration::from_nanos(nanos));
+            assert!(low <= nanos && nanos - low <= nanos / 32, "{nanos}: {low}");
+        }
+    }
+}
