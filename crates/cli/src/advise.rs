@@ -8,7 +8,7 @@ use super::plan::{notes, simulation_of_workload};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code, input};
 use std::path::{Path, PathBuf};
-use zerolag::advise::counters::demand;
+use zerolag::advise::counters::{demand, demand_since_creation};
 use zerolag::advise::samples::Samples;
 use zerolag::advise::{Question, advise};
 use zerolag::import;
@@ -50,6 +50,10 @@ pub(crate) struct Args {
     /// The present limit (counters only): `200000 100000`, `2`, `750m` or `75%`
     #[arg(long, value_name = "LIMIT", value_parser = limit::read)]
     now: Option<CpuMax>,
+    /// The age of the group in seconds (one `cpu.stat` without a time) [default: its active
+    /// periods]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    over: Option<f64>,
     /// The share of periods that may be throttled (counters only)
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
     throttled: f64,
@@ -68,6 +72,12 @@ fn share(text: &str) -> Result<f64, String> {
         Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
         _ => Err("expected a percentage below 100, as in 5%".to_owned()),
     }
+}
+
+/// Reads a time in seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('s').parse::<f64>();
+    number.ok().filter(|number| (1e-3..1e11).contains(number)).ok_or_else(|| "expected seconds, as in 86400".to_owned())
 }
 
 /// Runs the subcommand.
@@ -145,7 +155,10 @@ fn of_counters(args: &Args) -> Done {
         ));
     };
     let cpus = args.run.sim.machine.topology().map(|machine| u32::try_from(machine.nr_cpus()).unwrap_or(u32::MAX));
-    let found = demand(&samples.all(), now, cpus, args.throttled)?;
+    let found = match demand_since_creation(&samples, args.over, now, cpus, args.throttled)? {
+        Some(found) => found,
+        None => demand(&samples.all(), now, cpus, args.throttled)?,
+    };
     let about = || HtmlArgs::about(args.workload.file.display());
     let shown = || Shown { answer: found.ticket(), plots: found.plots(), tables: found.titled(), ..Shown::default() };
     args.html.publish(|| Ok(page::of_figures(shown(), &about())))?;

@@ -25,6 +25,15 @@ pub(super) fn file(arguments: &[OsString]) -> Option<Failure> {
     if is_trace(&head) {
         return (kind == InputKind::Workload).then(|| Error::is_trace(&name.to_string()).into());
     }
+    if is_manifest(&head) && kind != InputKind::Trace {
+        let sub = command.get_name();
+        return Some(Failure::input_help(
+            format!("`{name}` is a manifest: it has limits, and no workload"),
+            format!(
+                "give it to a workload with -f: `zerolag {sub} WORKLOAD -f {name}` (`zerolag init` writes a workload)"
+            ),
+        ));
+    }
     if kind != InputKind::Any && input::is_counters(&path, &head) {
         return Some(Failure::input_help(
             format!("`{name}` holds counters of a limit, and is no {}", kind.name()),
@@ -32,6 +41,13 @@ pub(super) fn file(arguments: &[OsString]) -> Option<Failure> {
         ));
     }
     None
+}
+
+/// Returns whether the head of a file is that of a Kubernetes manifest or a Compose file.
+fn is_manifest(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+    (has("apiVersion:") && has("kind:")) || has("services:")
 }
 
 /// What a subcommand reads.

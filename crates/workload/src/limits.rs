@@ -24,7 +24,7 @@
 mod notation;
 
 pub use notation::{
-    Conversion, cpu_max, cpus_to_quota, milli_cpus, milli_text, percent, shares_of_milli, shares_to_weight,
+    Conversion, cpu_max, cpus_to_quota, milli_cpus, milli_text, notations, percent, shares_of_milli, shares_to_weight,
 };
 
 use crate::group::GroupWeight;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use zerolag_model::CpuMax;
 use zerolag_workload::Program;
-use zerolag_workload::limits::{Conversion, LimitPart, milli_text, shares_of_milli, shares_to_weight};
+use zerolag_workload::limits::{Conversion, LimitPart, milli_text, notations, shares_of_milli, shares_to_weight};
 use zerolag_workload::program::{GroupDef, GroupWeight, InCpus};
 
 /// The limit and the weight of a group, as the kernel and its users write them.
@@ -109,11 +109,12 @@ pub fn read(text: &str) -> Result<CpuMax, String> {
 }
 
 impl fmt::Display for Limit {
-    /// Writes `/web: limits.cpu 750m, cpu.max 75000 100000, cpu.weight 100`.
+    /// Writes `/web: limits.cpu 750m, --cpus 0.75, CPUQuota=75%, cpu.max 75000 100000, cpu.weight
+    /// 100`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.group)?;
         match self.limits_cpu_milli {
-            Some(milli) => write!(f, "limits.cpu {}, cpu.max {}", milli_text(milli), self.cpu_max)?,
+            Some(milli) => write!(f, "{}, cpu.max {}", notations(milli), self.cpu_max)?,
             None => write!(f, "no limit")?,
         }
         if let Some(milli) = self.requests_cpu_milli {
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_notation_is_given_in_all() {
-        let of_kubernetes = "limits.cpu 750m, cpu.max 75000 100000, requests.cpu 500m, cpu.shares 512, cpu.weight 59 \
+        let of_kubernetes = "limits.cpu 750m, --cpus 0.75, CPUQuota=75%, cpu.max 75000 100000, requests.cpu 500m, cpu.shares 512, cpu.weight 59 \
                              (20 under runc before 1.3.2, crun before 1.23)";
         assert_eq!(
             limits("[group.\"/web\"]\n\"limits.cpu\" = \"750m\"\n\"requests.cpu\" = \"500m\""),
@@ -153,11 +154,11 @@ mod tests {
         );
         assert_eq!(
             limits("[group.\"/a\"]\n\"cpu.max\" = \"30000 20000\"\n\"cpu.max.burst\" = 1000\n[group.\"/b\"]"),
-            ["/a: limits.cpu 1500m, cpu.max 30000 20000 (burst 1000), cpu.weight 100"]
+            ["/a: limits.cpu 1500m, --cpus 1.5, CPUQuota=150%, cpu.max 30000 20000 (burst 1000), cpu.weight 100"]
         );
         assert_eq!(
             limits("[group.\"/a\"]\nCPUQuota = \"150%\"\n\"cpu.shares\" = 512"),
-            ["/a: limits.cpu 1500m, cpu.max 150000 100000, cpu.shares 512"]
+            ["/a: limits.cpu 1500m, --cpus 1.5, CPUQuota=150%, cpu.max 150000 100000, cpu.shares 512"]
         );
     }
 }

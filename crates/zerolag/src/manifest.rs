@@ -7,11 +7,15 @@
 //! | file | fields |
 //! |---|---|
 //! | Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, List | of each container `name`, `resources.limits.cpu`, `resources.requests.cpu` |
+//! | the same | `resources.limits.cpu`, `resources.requests.cpu` of the pod itself (pod-level resources, Kubernetes 1.32) |
 //! | Compose | of each service `cpus`, `cpu_shares`, `cpu_quota`, `cpu_period`, `deploy.resources.limits.cpus` |
 //!
-//! A container belongs to the group whose path ends in its name: `api` to `/api` or `/pod/api`. If
-//! the workload has one limited group and the manifest one container with limits, they belong
-//! together whatever their names are. As in Kubernetes, a request that is missing equals the limit.
+//! A container belongs to the group whose path ends in its name: `api` to `/api` or `/pod/api`.
+//! Several pods can have containers of one name; then the path ends in the name of the object and
+//! that of the container: `/cart/server`. The only container of an object, and the limit of a pod
+//! itself, also belong to the group that is named after the object. If the workload has one limited
+//! group and the manifest one container with limits, they belong together whatever their names are.
+//! As in Kubernetes, a request that is missing equals the limit.
 //!
 //! YAML can name a node and use it again, and ten lines can then stand for a billion nodes. Nodes
 //! here are shared, not copied, and depth, number and size are bounded.
@@ -23,7 +27,7 @@
 use crate::error::Error;
 use crate::knob::{Knob, Part};
 use saphyr_parser::{Event, Parser, ScalarStyle};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
@@ -41,8 +45,13 @@ pub struct Manifest {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Container {
-    /// Its name.
+    /// Its name; that of the object for the limits of a pod itself.
     pub name: String,
+    /// The name of the Deployment, Pod or the like that it is in, if that has one.
+    pub of: Option<String>,
+    /// Whether a group that is named after the object is its own: it is the only container, or the
+    /// pod itself.
+    pub is_alone: bool,
     /// The line of its name, from 1.
     pub line: usize,
     /// `limits.cpu` in thousandths of a CPU; none is no limit.
@@ -64,6 +73,17 @@ pub struct Unused(String);
 impl fmt::Display for Unused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no group of the workload is named `{}`: its limits are left out", self.0)
+    }
+}
+
+impl Container {
+    /// Returns the end of the path of its group, without the first slash: its name, after that of
+    /// its object if `needs_object`.
+    fn place(&self, needs_object: bool) -> String {
+        match &self.of {
+            Some(of) if needs_object && *of != self.name => format!("{of}/{}", self.name),
+            _ => self.name.clone(),
+        }
     }
 }
 
@@ -93,7 +113,13 @@ impl Manifest {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Err(Error::input(format!("{name}: this is not UTF-8 text")));
         };
-        let documents = documents(text).map_err(|wrong| Error::input(format!("{name}:{wrong}")))?;
+        let documents = documents(text).map_err(|wrong| match text.contains("{{") && text.contains("}}") {
+            true => Error::input_help(
+                format!("{name}:{wrong}"),
+                "render a Helm template first: helm template DIR > FILE.yaml",
+            ),
+            false => Error::input(format!("{name}:{wrong}")),
+        })?;
         let mut reader = ManifestReader::default();
         documents.iter().for_each(|document| reader.document(document, 0));
         if !reader.wrong.is_empty() {
@@ -106,10 +132,11 @@ impl Manifest {
         };
         if !reader.containers.iter().any(limited) {
             let what = if reader.containers.is_empty() { "has no containers" } else { "limits no CPU" };
-            return Err(Error::input_help(
-                format!("{name}: the manifest {what}"),
-                "give a Pod, a Deployment or the like with resources.limits.cpu, or a Compose file with cpus",
-            ));
+            let help = match reader.is_kustomization {
+                true => "render it first: kubectl kustomize DIR > FILE.yaml",
+                false => "give a Pod, a Deployment or the like with resources.limits.cpu, or a Compose file with cpus",
+            };
+            return Err(Error::input_help(format!("{name}: the manifest {what}"), help));
         }
         reader.containers.retain(limited);
         Ok(Self { name: name.to_owned(), containers: reader.containers })
@@ -121,6 +148,29 @@ impl Manifest {
         &self.containers
     }
 
+    /// Returns whether other containers have the name of this one.
+    fn is_shared(&self, name: &str) -> bool {
+        self.containers.iter().filter(|other| other.name == name).count() > 1
+    }
+
+    /// Returns the end of the path of the group of a container, for messages.
+    #[must_use]
+    pub fn place(&self, container: &Container) -> String {
+        container.place(self.is_shared(&container.name))
+    }
+
+    /// Returns whether a group belongs to a container, by its path.
+    #[must_use]
+    pub fn owns(&self, container: &Container, path: &str) -> bool {
+        let mut parts = path.rsplit('/').filter(|part| !part.is_empty());
+        let (last, parent) = (parts.next(), parts.next());
+        if container.is_alone && last == container.of.as_deref() {
+            return true;
+        }
+        let is_of_object = container.of.is_some() && parent == container.of.as_deref();
+        last == Some(&*container.name) && (is_of_object || !self.is_shared(&container.name))
+    }
+
     /// Sets the limits and weights of the groups that belong to the containers. Returns the
     /// containers without a group.
     ///
@@ -130,11 +180,10 @@ impl Manifest {
         let mut unused = Vec::new();
         let mut found = Vec::new();
         for container in &self.containers {
-            let is_named = |path: &str| path.rsplit('/').next() == Some(&*container.name);
             let named: Vec<usize> =
-                (0..program.groups.len()).filter(|index| is_named(&program.groups[*index].path)).collect();
+                (0..program.groups.len()).filter(|index| self.owns(container, &program.groups[*index].path)).collect();
             match &named[..] {
-                [] => unused.push(Unused(container.name.clone())),
+                [] => unused.push(Unused(self.place(container))),
                 named => found.extend(named.iter().map(|index| (*index, container))),
             }
         }
@@ -146,7 +195,7 @@ impl Manifest {
         }
         if found.is_empty() {
             let paths: Vec<&str> = program.groups.iter().map(|group| &*group.path).collect();
-            let names: Vec<&str> = self.containers.iter().map(|container| &*container.name).collect();
+            let names: Vec<String> = self.containers.iter().map(|container| self.place(container)).collect();
             let groups =
                 if paths.is_empty() { "it has none".to_owned() } else { format!("it has {}", paths.join(", ")) };
             return Err(Error::input_help(
@@ -303,6 +352,8 @@ fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, ManifestError> {
 #[derive(Default)]
 struct ManifestReader {
     containers: Vec<Container>,
+    /// Whether a document tells kustomize what to render.
+    is_kustomization: bool,
     wrong: Vec<ManifestError>,
 }
 
@@ -363,7 +414,11 @@ impl ManifestReader {
             return;
         };
         let path: &[&str] = match &*kind {
-            "List" => {
+            "Kustomization" => {
+                self.is_kustomization = true;
+                return;
+            }
+            _ if kind.ends_with("List") => {
                 let items = self.get(node, "items");
                 if let Some(YamlValue::Sequence(items)) = items.as_deref().map(|items| &items.what) {
                     items.iter().for_each(|item| self.document(item, depth + 1));
@@ -373,13 +428,24 @@ impl ManifestReader {
             "Pod" => &["spec"],
             "PodTemplate" => &["template", "spec"],
             "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
-            "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => {
-                &["spec", "template", "spec"]
-            }
-            // Services, config maps and others stand in the same file and limit nothing.
+            // Of Knative, a Service has containers; of Kubernetes itself it has no template.
+            "Deployment"
+            | "StatefulSet"
+            | "DaemonSet"
+            | "ReplicaSet"
+            | "ReplicationController"
+            | "Job"
+            | "Rollout"
+            | "Service" => &["spec", "template", "spec"],
+            // Config maps and others stand in the same file and limit nothing.
             _ => return,
         };
         let Some(spec) = self.at(node, path) else { return };
+        let of = self.at(node, &["metadata", "name"]).and_then(|name| match &name.what {
+            YamlValue::Scalar(name) => Some(name.clone()),
+            YamlValue::Null | YamlValue::Sequence(_) | YamlValue::Mapping(_) => None,
+        });
+        let first = self.containers.len();
         for (list, needs_restart) in [("containers", false), ("initContainers", true)] {
             let Some(found) = self.get(&spec, list) else { continue };
             let YamlValue::Sequence(items) = &found.what else {
@@ -389,19 +455,43 @@ impl ManifestReader {
             for item in items {
                 // An init container that is restarted is a sidecar; others end before the pod runs.
                 if !needs_restart || self.text(item, "restartPolicy").as_deref() == Some("Always") {
-                    self.container(item);
+                    self.container(item, of.as_deref(), first);
+                }
+            }
+        }
+        if let [only] = &mut self.containers[first..] {
+            only.is_alone = true;
+        }
+        // Pod-level resources: the limit of all containers together.
+        if self.at(&spec, &["resources"]).is_some() {
+            match of {
+                Some(name) => self
+                    .limits(&spec, Container { of: Some(name.clone()), name, is_alone: true, ..Container::default() }),
+                None => {
+                    self.wrong.push(ManifestError(spec.line, "a pod with resources has no metadata.name".to_owned()))
                 }
             }
         }
     }
 
-    fn container(&mut self, node: &YamlNode) {
+    /// Reads a container of an object whose containers begin at `first`.
+    fn container(&mut self, node: &YamlNode, of: Option<&str>, first: usize) {
         let Some(name) = self.text(node, "name") else {
             if self.wrong.is_empty() {
                 self.wrong.push(ManifestError(node.line, "a container has no name".to_owned()));
             }
             return;
         };
+        if self.containers[first..].iter().any(|known| known.name == name) {
+            self.wrong.push(ManifestError(node.line, format!("two containers of one pod are named `{name}`")));
+            return;
+        }
+        self.limits(node, Container { name, of: of.map(str::to_owned), ..Container::default() });
+    }
+
+    /// Reads the resources of a container, or of a pod.
+    fn limits(&mut self, node: &YamlNode, container: Container) {
+        let name = &container.name;
         let limit_milli = self.cpus(node, &["resources", "limits", "cpu"]);
         let request_milli = self.cpus(node, &["resources", "requests", "cpu"]);
         if let (Some(limit), Some(request)) = (limit_milli, request_milli)
@@ -410,7 +500,7 @@ impl ManifestReader {
             let message = format!("container `{name}`: requests.cpu {request}m is above limits.cpu {limit}m");
             self.wrong.push(ManifestError(node.line, message));
         }
-        self.add(Container { name, line: node.line, limit_milli, request_milli, ..Container::default() });
+        self.containers.push(Container { line: node.line, limit_milli, request_milli, ..container });
     }
 
     fn services(&mut self, node: &YamlNode) {
@@ -423,6 +513,8 @@ impl ManifestReader {
             let limit_milli = limit.or_else(|| self.cpus(service, &["deploy", "resources", "limits", "cpus"]));
             let container = Container {
                 name: name.clone(),
+                of: None,
+                is_alone: false,
                 line: service.line,
                 limit_milli,
                 request_milli: None,
@@ -434,7 +526,7 @@ impl ManifestReader {
                 let message = format!("service `{name}`: cpus {milli}m and cpu_quota {quota} are two limits");
                 self.wrong.push(ManifestError(service.line, message));
             }
-            self.add(container);
+            self.containers.push(container);
         }
     }
 
@@ -446,16 +538,6 @@ impl ManifestReader {
             self.wrong.push(ManifestError(node.line, format!("{key}: `{text}` is not a whole number")));
         }
         number
-    }
-
-    fn add(&mut self, container: Container) {
-        let known: BTreeSet<&str> = self.containers.iter().map(|known| &*known.name).collect();
-        if known.contains(&*container.name) {
-            let message = format!("two containers are named `{}`", container.name);
-            self.wrong.push(ManifestError(container.line, message));
-            return;
-        }
-        self.containers.push(container);
     }
 
     /// Returns a number of CPUs in thousandths; zero is none, as in Kubernetes.
@@ -543,6 +625,55 @@ mod tests {
         assert!(many.contains("it has none"), "{many}");
     }
 
+    /// As the release manifest of a shop with eleven services, whose containers are all `server`.
+    #[test]
+    fn containers_of_several_objects_can_share_a_name() {
+        let object = |name: &str, cpu: &str| {
+            format!(
+                "kind: Deployment\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{containers: [{{name: server, resources: {{limits: {{cpu: {cpu}}}}}}}]}}}}}}\n"
+            )
+        };
+        let manifest = read(&format!("{}---\n{}", object("mail", "200m"), object("cart", "300m"))).expect("two");
+        for (groups, expected) in [
+            ("[group.\"/mail\"]\n[group.\"/cart\"]", vec!["20000 100000", "30000 100000"]),
+            ("[group.\"/mail\"]\n[group.\"/mail/server\"]", vec!["20000 100000", "20000 100000"]),
+            ("[group.\"/shop\"]\n[group.\"/shop/cart\"]", vec!["max 100000", "30000 100000"]),
+        ] {
+            let mut program = program(groups);
+            manifest.apply(&mut program).expect(groups);
+            assert_eq!(
+                program.groups.iter().map(|group| group.max.to_string()).collect::<Vec<_>>(),
+                expected,
+                "{groups}"
+            );
+        }
+        let error = manifest.apply(&mut program("[group.\"/server\"]")).expect_err("which of the two?").to_string();
+        assert!(
+            error.contains("belongs to mail/server, cart/server") && error.contains("[group.\"/mail/server\"]"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_pod_has_limits_of_its_own() {
+        let pod = "kind: Pod\nmetadata: {name: p}\nspec:\n  resources: {limits: {cpu: '2'}, requests: {cpu: '1'}}\n  containers:\n  - name: app\n    resources: {limits: {cpu: '1'}}\n  - name: sidecar\n";
+        let mut nested = program("[group.\"/p\"]\n[group.\"/p/app\"]\n[group.\"/p/sidecar\"]");
+        assert!(read(pod).expect("a pod").apply(&mut nested).is_ok_and(|unused| unused.is_empty()));
+        let limits: Vec<String> = nested.groups.iter().map(|group| group.max.to_string()).collect();
+        assert_eq!(limits, ["200000 100000", "100000 100000", "max 100000"]);
+    }
+
+    #[test]
+    fn what_has_to_be_rendered_is_told_how() {
+        for (text, part) in [
+            ("kind: Kustomization\nresources: [a.yaml]\n", "kubectl kustomize"),
+            ("kind: Pod\nspec: {{ .Values.spec }}: x\n}}", "helm template"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
     #[test]
     fn every_kind_and_compose_files_are_read() {
         let containers = "containers: [{name: a, resources: {limits: {cpu: 250m}}}]";
@@ -551,6 +682,8 @@ mod tests {
             format!("kind: CronJob\nspec: {{jobTemplate: {{spec: {{template: {{spec: {{{containers}}}}}}}}}}}"),
             format!("kind: ConfigMap\ndata: {{x: y}}\n---\nkind: Pod\nspec: {{{containers}}}"),
             format!("kind: List\nitems: [{{kind: Pod, spec: {{{containers}}}}}]"),
+            format!("kind: PodList\nitems: [{{kind: Pod, spec: {{{containers}}}}}]"),
+            format!("kind: Service\nspec: {{ports: [1]}}\n---\nkind: Service\nspec: {{template: {{spec: {{{containers}}}}}}}"),
             "services:\n  a:\n    cpus: '0.25'\n".to_owned(),
             "x-d: &d {cpus: 0.25}\nservices:\n  a:\n    <<: *d\n".to_owned(),
             "services: {a: {deploy: {resources: {limits: {cpus: 0.25}}}}}".to_owned(),
@@ -583,11 +716,10 @@ mod tests {
     fn mistakes_are_all_reported_with_their_lines() {
         let wrong = "kind: Pod\nspec:\n  containers:\n  - name: a\n    resources: { limits: { cpu: lots } }\n  - name: b\n    resources:\n      limits:\n      - cpu\n  - name: a\n    resources: { limits: { cpu: 1 }, requests: { cpu: 2 } }\n";
         assert_eq!(
-            read(wrong).expect_err("four mistakes"),
+            read(wrong).expect_err("three mistakes"),
             "pod.yaml:5: resources.limits.cpu: `lots` is not a number of CPUs; write 750m or 0.75\n\
              error: pod.yaml:9: expected a mapping with `cpu`, found a list\n\
-             error: pod.yaml:10: container `a`: requests.cpu 2000m is above limits.cpu 1000m\n\
-             error: pod.yaml:10: two containers are named `a`"
+             error: pod.yaml:10: two containers of one pod are named `a`"
         );
         for (text, part) in [
             ("", "has no containers"),

@@ -119,14 +119,14 @@ fn limits_are_taken_from_a_manifest_and_from_every_spelling() {
     let pod = pod.to_str().expect("UTF-8");
     let run =
         |more: &[&str]| zerolag(&[&["run", "examples/web-service-limit.toml", "-q", "-d", "500ms"], more].concat());
-    let limit = "limit of /web: limits.cpu 2500m, cpu.max 250000 100000, requests.cpu 500m, cpu.shares 512, \
+    let limit = "limit of /web: limits.cpu 2500m, --cpus 2.5, CPUQuota=250%, cpu.max 250000 100000, requests.cpu 500m, cpu.shares 512, \
                  cpu.weight 59 (20 under runc before 1.3.2, crun before 1.23)";
     let ended = run(&["-f", pod]);
     assert!(ended.stdout.contains(limit), "{}{}", ended.stdout, ended.stderr);
     for (set, said) in [
-        ("limits.cpu=750m", "limits.cpu 750m, cpu.max 75000 100000"),
-        ("CPUQuota=30%", "limits.cpu 300m, cpu.max 30000 100000"),
-        ("--cpus=1.5", "limits.cpu 1500m, cpu.max 150000 100000"),
+        ("limits.cpu=750m", "limits.cpu 750m, --cpus 0.75, CPUQuota=75%, cpu.max 75000 100000"),
+        ("CPUQuota=30%", "limits.cpu 300m, --cpus 0.3, CPUQuota=30%, cpu.max 30000 100000"),
+        ("--cpus=1.5", "limits.cpu 1500m, --cpus 1.5, CPUQuota=150%, cpu.max 150000 100000"),
     ] {
         // What is set goes over the manifest.
         let ended = run(&["-f", pod, "--set", set]);
@@ -160,7 +160,7 @@ fn advice_comes_from_a_scenario_and_from_counters() {
     let ended = zerolag(&["advise", stat, "--now", "1"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("Set cpu.max to \"150000 100000\" (Kubernetes: limits.cpu 1500m)"),
+        ended.stdout.contains("Set cpu.max to \"150000 100000\" (limits.cpu 1500m, --cpus 1.5, CPUQuota=150%)"),
         "{}",
         ended.stdout
     );

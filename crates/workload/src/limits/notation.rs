@@ -79,6 +79,19 @@ pub fn milli_text(milli: u64) -> String {
     if milli.is_multiple_of(1000) { (milli / 1000).to_string() } else { format!("{milli}m") }
 }
 
+/// Returns a limit in thousandths of a CPU as each program writes it that sets limits: Kubernetes,
+/// Docker and Podman, systemd. A tenth of a percent is what systemd can tell apart.
+#[must_use]
+pub fn notations(milli: u64) -> String {
+    let decimal = |whole: u64, part: u64, digits: usize| {
+        let text = format!("{whole}.{part:0digits$}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let cpus = decimal(milli / 1000, milli % 1000, 3);
+    let percent = decimal(milli / 10, milli % 10, 1);
+    format!("limits.cpu {}, --cpus {cpus}, CPUQuota={percent}%", milli_text(milli))
+}
+
 /// Returns the shares of a request.
 #[must_use]
 pub fn shares_of_milli(milli: u64) -> u64 {
@@ -108,6 +121,14 @@ pub fn shares_to_weight(shares: u64, conversion: Conversion) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_written_as_each_program_writes_it() {
+        assert_eq!(notations(3070), "limits.cpu 3070m, --cpus 3.07, CPUQuota=307%");
+        assert_eq!(notations(2000), "limits.cpu 2, --cpus 2, CPUQuota=200%");
+        assert_eq!(notations(5), "limits.cpu 5m, --cpus 0.005, CPUQuota=0.5%");
+        assert_eq!(notations(10_000), "limits.cpu 10, --cpus 10, CPUQuota=1000%");
+    }
 
     #[test]
     fn cpu_max_reads_as_the_kernel_reads_it() {

@@ -14,7 +14,7 @@
 //! periods of the interval were alike; that is stated, since counters do not tell. They say nothing
 //! about latencies: a period that is throttled for 1 ms counts as much as one of 90 ms.
 
-use super::samples::Sample;
+use super::samples::{Sample, Samples};
 use crate::document::{self, Document};
 use crate::error::Error;
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ use std::fmt;
 use zerolag_model::CpuMax;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table, Titled};
-use zerolag_workload::limits::milli_text;
+use zerolag_workload::limits::notations;
 
 /// The result of `zerolag advise` for counters.
 pub(crate) const DOCUMENT: Document = Document::of::<BoundedDemand>(SCHEMA, "advise of counters");
@@ -44,6 +44,8 @@ struct BoundedDemand {
     intervals_left_out: usize,
     /// The time of all intervals in seconds.
     elapsed_s: f64,
+    /// Whether that is the time of the active periods: one `cpu.stat` without a time.
+    elapsed_is_of_periods: bool,
     /// The number of used CPUs, mean over all time.
     used_cpus: f64,
     /// The number of used CPUs in the busiest interval.
@@ -82,6 +84,31 @@ struct CountedInterval {
 }
 
 impl CountedInterval {
+    /// Checks that a group under this limit can have counted this. A tenth is allowed for times
+    /// that do not fit the counters exactly, and two periods for the ends and a burst.
+    fn check(&self, max: KnownLimit, start: f64) -> Result<(), Error> {
+        let periods = self.seconds * 1e6 / max.period_us;
+        let most = (periods * 1.1 + 3.0) * max.quota_us;
+        let wrong = if self.throttled > self.periods {
+            format!("{:.0} of {:.0} periods were throttled", self.throttled, self.periods)
+        } else if self.usage_us > most {
+            let (used, limit) = (self.usage_us / self.seconds / 1e6, max.quota_us / max.period_us);
+            format!("{used:.2} CPUs were used under a limit of {limit:.2}")
+        } else if self.periods > periods * 1.1 + 2.0 {
+            format!("{:.0} periods of {:.0} us were counted", self.periods, max.period_us)
+        } else {
+            return Ok(());
+        };
+        Err(Error::input_help(
+            format!(
+                "these counters are impossible: in {:.1} s from {:.1} s on, {wrong}",
+                self.seconds,
+                self.at - start
+            ),
+            "is --now the limit and period of that time, and are all counters of the same group?",
+        ))
+    }
+
     fn part(&self, start: f64) -> Part {
         Part {
             at: self.at - start,
@@ -118,6 +145,8 @@ struct KnownLimit {
 pub struct Demand {
     /// The present limit.
     pub max: CpuMax,
+    /// Whether the time is not known, but taken as that of the active periods.
+    pub is_time_of_periods: bool,
     /// Intervals that were used, and intervals left out because a counter went back or is missing.
     pub intervals: (usize, usize),
     /// Their time in seconds.
@@ -180,10 +209,10 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
     }
     let seconds: f64 = intervals.iter().map(|interval| interval.seconds).sum();
     if intervals.is_empty() {
-        return Err(Error::input_help(
-            format!("{} samples give no interval with CPU time, periods and throttled periods", samples.len()),
-            "usage, nr_periods and nr_throttled are needed at the same times, at least twice",
-        ));
+        return Err(no_interval(samples));
+    }
+    for interval in &intervals {
+        interval.check(known, samples[0].at)?;
     }
     let sum = |of: fn(&CountedInterval) -> f64| intervals.iter().map(of).sum::<f64>();
     let usage_us = sum(|interval| interval.usage_us);
@@ -223,6 +252,7 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
     });
     Ok(Demand {
         max,
+        is_time_of_periods: false,
         intervals: (intervals.len(), left_out),
         seconds,
         used_cpus: usage_us / seconds / 1e6,
@@ -236,6 +266,60 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
         burst_us,
         parts: intervals.iter().map(|interval| interval.part(samples[0].at)).collect(),
     })
+}
+
+/// Bounds the demand behind a limit from one `cpu.stat`: what was counted since the group was
+/// created. `over` is the group's age in seconds; if it is not known, only its active periods count
+/// as time, so that means are those of the time in which it ran.
+///
+/// # Errors
+/// As [`demand`]; or the samples have times.
+pub fn demand_since_creation(
+    samples: &Samples,
+    over: Option<f64>,
+    max: CpuMax,
+    nr_cpus: Option<u32>,
+    wanted: f64,
+) -> Result<Option<Demand>, Error> {
+    let period = max.period.as_nanos() as f64 / 1e9;
+    let active = samples.periods_since_creation().unwrap_or_default() * period;
+    let Some(now) = samples.since_creation(over.unwrap_or(active))? else { return Ok(None) };
+    let zero = |counter: Option<f64>| counter.map(|_| 0.0);
+    let created = Sample {
+        at: 0.0,
+        usage_us: zero(now.usage_us),
+        periods: zero(now.periods),
+        throttled: zero(now.throttled),
+        throttled_us: zero(now.throttled_us),
+    };
+    let found = demand(&[created, now], max, nr_cpus, wanted)?;
+    Ok(Some(Demand { is_time_of_periods: over.is_none(), ..found }))
+}
+
+/// Returns why there is no interval: the counter that no sample has, by its names.
+fn no_interval(samples: &[Sample]) -> Error {
+    let lacks = |of: fn(&Sample) -> Option<f64>| samples.iter().all(|sample| of(sample).is_none());
+    let mut missing = Vec::new();
+    if lacks(|sample| sample.usage_us) {
+        missing.push("the CPU time (usage_usec of cpu.stat; cgroup v1 has it in another file: cpuacct.usage)");
+    }
+    if lacks(|sample| sample.periods) {
+        missing.push("the periods (nr_periods)");
+    }
+    if lacks(|sample| sample.throttled) {
+        missing.push("the throttled periods (nr_throttled)");
+    }
+    if missing.is_empty() {
+        return Error::input_help(
+            format!("{} samples give no interval with CPU time, periods and throttled periods", samples.len()),
+            "usage, nr_periods and nr_throttled are needed at the same times, at least twice",
+        );
+    }
+    Error::input_help(
+        format!("no sample has {}", missing.join(", nor ")),
+        "collect all at the same times; for cgroup v1: while sleep 10; do date +%s.%N; cat PATH/cpu.stat; \
+         echo cpuacct.usage $(cat PATH/cpuacct.usage); done > FILE",
+    )
 }
 
 /// Returns the counters between two samples; `None` if one is missing or goes back: the container
@@ -256,6 +340,9 @@ fn interval(before: &Sample, after: &Sample) -> Option<CountedInterval> {
     })
 }
 
+/// What the time of one `cpu.stat` is.
+const SINCE_CREATION: &str = "One cpu.stat without a time: all since the group was created, its active periods as the time (--over SECONDS states it)";
+
 /// What counters of a limit cannot tell.
 pub const UNKNOWN: [&str; 4] = [
     "latencies: a period throttled for 1 ms counts as much as one of 90 ms, and no counter knows of requests",
@@ -264,9 +351,14 @@ pub const UNKNOWN: [&str; 4] = [
     "demand that comes later because it was put off: clients that wait send less",
 ];
 
+/// A quota above this number of CPUs bounds nothing: no machine has them.
+const CPUS_MAX: f64 = 8192.0;
+
 impl Demand {
-    fn cpus(&self, quota_us: f64) -> String {
-        milli_text((quota_us * 1e6 / self.max.period.as_nanos() as f64).ceil() as u64)
+    /// Returns a quota in the notation of each program that sets it.
+    fn notations(&self, quota_us: f64) -> String {
+        let milli = (quota_us * 1e6 / self.max.period.as_nanos() as f64).ceil() as u64;
+        notations(milli)
     }
 
     /// Returns the sentence for a ticket.
@@ -289,10 +381,10 @@ impl Demand {
                     format!(" Or keep it and set cpu.max.burst to {:.0}: mean demand is below the limit.", burst.ceil())
                 });
                 format!(
-                    "Set cpu.max to \"{:.0} {period}\" (Kubernetes: limits.cpu {}): {seen}; with it at most {:.1} % would have \
+                    "Set cpu.max to \"{:.0} {period}\" ({}): {seen}; with it at most {:.1} % would have \
                      been, if the throttled periods of each interval were alike.{burst}",
                     quota.ceil(),
-                    self.cpus(quota),
+                    self.notations(quota),
                     self.wanted * 100.0
                 )
             }
@@ -309,6 +401,7 @@ impl Demand {
             intervals: self.intervals.0,
             intervals_left_out: self.intervals.1,
             elapsed_s: self.seconds,
+            elapsed_is_of_periods: self.is_time_of_periods,
             used_cpus: self.used_cpus,
             used_cpus_max: self.used_cpus_max,
             demand_cpus_max: self.demand_cpus_max,
@@ -331,6 +424,9 @@ impl Demand {
     pub fn titled(&self) -> Vec<Titled> {
         let (used, left_out) = self.intervals;
         let mut text = format!("{used} intervals, {:.0} s in all, under cpu.max {}.", self.seconds, self.max);
+        if self.is_time_of_periods {
+            text = format!("{SINCE_CREATION}, under cpu.max {}.", self.max);
+        }
         if left_out > 0 {
             text.push_str(&format!(" {left_out} more are left out: a counter went back or is missing."));
         }
@@ -381,7 +477,11 @@ impl Demand {
         let unknown = || "not known".to_owned();
         row("put off per throttled period, at most", self.put_off_us.map_or_else(unknown, |us| format!("{us:.0} us")));
         row("demand, mean, at most", self.demand_cpus_max.map_or_else(unknown, |cpus| format!("{cpus:.2} CPUs")));
-        let quota = |us: f64| format!("{:.0} us (limits.cpu {})", us.ceil(), self.cpus(us));
+        let period_us = self.max.period.as_nanos() as f64 / 1e3;
+        let quota = |us: f64| match us / period_us > CPUS_MAX {
+            true => "not bounded: say how many CPUs the machine has (--cpus)".to_owned(),
+            false => format!("{:.0} us ({})", us.ceil(), self.notations(us)),
+        };
         let what = format!("quota for {:.1} % throttled, if alike", self.wanted * 100.0);
         row(&what, self.quota_us.map_or_else(unknown, quota));
         row("quota for none throttled, whatever the spread", self.quota_sure_us.map_or_else(unknown, quota));
@@ -396,7 +496,10 @@ impl Demand {
 impl fmt::Display for Demand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (used, left_out) = self.intervals;
-        write!(f, "{used} intervals, {:.0} s in all, under cpu.max {}", self.seconds, self.max)?;
+        match self.is_time_of_periods {
+            true => write!(f, "{SINCE_CREATION}, under cpu.max {}", self.max)?,
+            false => write!(f, "{used} intervals, {:.0} s in all, under cpu.max {}", self.seconds, self.max)?,
+        }
         match left_out {
             0 => writeln!(f, "\n")?,
             left_out => writeln!(f, "; {left_out} left out: a counter went back or is missing\n")?,
@@ -439,10 +542,56 @@ mod tests {
         assert_eq!((found.quota_us, found.put_off_us), (Some(150_000.0), Some(50_000.0)));
         assert_eq!(found.quota_sure_us, Some(400_000.0), "at most the machine");
         assert_eq!(found.burst_us, Some(50_000.0));
-        assert!(found.ticket().starts_with("Set cpu.max to \"150000 100000\" (Kubernetes: limits.cpu 1500m)"));
+        assert!(
+            found
+                .ticket()
+                .starts_with("Set cpu.max to \"150000 100000\" (limits.cpu 1500m, --cpus 1.5, CPUQuota=150%)")
+        );
         // A tenth may be throttled: it is.
         let found = demand(&samples, limit(100_000), None, 0.1).expect("two intervals");
         assert!(found.quota_us == Some(100_000.0) && found.ticket().starts_with("Leave cpu.max"), "{found}");
+    }
+
+    #[test]
+    fn impossible_counters_are_refused() {
+        let wrong = |usage: f64, periods: f64, throttled: f64| {
+            let samples = [sample(1000.0, 0.0, 0.0, 0.0, None), sample(1010.0, usage, periods, throttled, None)];
+            demand(&samples, limit(400_000), None, 0.0).map(|found| found.intervals).map_err(|error| error.to_string())
+        };
+        assert_eq!(wrong(40e6, 100.0, 50.0), Ok((1, 0)));
+        assert_eq!(wrong(43e6, 100.0, 50.0), Ok((1, 0)), "with quota that was saved before");
+        let error = wrong(100e6, 100.0, 50.0).expect_err("more than the limit");
+        assert!(error.contains("in 10.0 s from 0.0 s on, 10.00 CPUs were used under a limit of 4.00"), "{error}");
+        assert!(wrong(1e6, 100.0, 101.0).expect_err("more than all").contains("101 of 100 periods were throttled"));
+        assert!(wrong(1e6, 1000.0, 0.0).expect_err("another period").contains("1000 periods of 100000 us"));
+    }
+
+    #[test]
+    fn one_dump_is_enough() {
+        let mut samples = Samples::default();
+        let dump = b"usage_usec 8099091679\nnr_periods 7607\nnr_throttled 4174\nthrottled_usec 3322148518\n";
+        samples.read("f", dump).expect("a dump");
+        let found = |over| {
+            let found = demand_since_creation(&samples, over, limit(1_100_000), None, 0.01);
+            found.expect("possible").expect("a dump")
+        };
+        let of_periods = found(None);
+        assert!((of_periods.seconds - 760.7).abs() < 1e-9 && of_periods.is_time_of_periods);
+        assert!((of_periods.used_cpus - 10.65).abs() < 0.01, "{of_periods}");
+        assert!(of_periods.to_string().contains("not bounded: say how many CPUs"), "{of_periods}");
+        assert!((found(Some(1000.0)).used_cpus - 8.1).abs() < 0.01);
+        assert!(
+            demand_since_creation(&samples, Some(1.0), limit(1_100_000), None, 0.01).is_err(),
+            "a second is not enough"
+        );
+    }
+
+    #[test]
+    fn a_counter_that_is_missing_is_named() {
+        let mut samples = Samples::default();
+        samples.read("f", b"1000\nnr_periods 0\nnr_throttled 0\nthrottled_time 0\n1300\nnr_periods 2798\nnr_throttled 200\nthrottled_time 4500000000\n").expect("v1");
+        let error = demand(&samples.all(), limit(100_000), None, 0.01).expect_err("no CPU time").to_string();
+        assert!(error.contains("cpuacct.usage") && !error.contains("nr_throttled)"), "{error}");
     }
 
     #[test]

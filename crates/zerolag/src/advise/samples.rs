@@ -3,6 +3,7 @@
 //! | form | recognised by |
 //! |---|---|
 //! | repeated `cpu.stat`, each behind a line with its time | `nr_periods` in the first lines |
+//! | one `cpu.stat` without a time: the counters since the group was created | the same |
 //! | the answer of Prometheus' `query_range`, or several in a list | `{` or `[` |
 //! | CSV or columns: a time, then one counter or more | a head line that names a counter |
 //!
@@ -72,6 +73,8 @@ pub struct Sample {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Samples {
     by_time: BTreeMap<i64, BTreeMap<Counter, f64>>,
+    /// The counters of a `cpu.stat` without a time.
+    since_creation: BTreeMap<Counter, f64>,
 }
 
 /// Returns whether bytes are samples of counters.
@@ -105,14 +108,14 @@ impl Samples {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Err(Error::input(format!("{name}: this is not UTF-8 text")));
         };
-        let before = self.by_time.len();
+        let before = self.by_time.len() + self.since_creation.len();
         let read = match text.trim_start().chars().next() {
             Some('{' | '[') => self.json(text),
             _ if text.lines().take(40).any(|line| line.trim_start().starts_with("nr_periods ")) => self.dumps(text),
             _ => self.columns(text),
         };
         read.map_err(|wrong| Error::input(format!("{name}:{wrong}")))?;
-        if self.by_time.len() == before && before == 0 {
+        if self.by_time.len() + self.since_creation.len() == before && before == 0 {
             return Err(Error::input_help(format!("{name}: there are no samples"), FORMS));
         }
         Ok(())
@@ -121,17 +124,31 @@ impl Samples {
     /// Returns the samples in order of time.
     #[must_use]
     pub fn all(&self) -> Vec<Sample> {
-        let sample = |(at, counters): (&i64, &BTreeMap<Counter, f64>)| {
-            let of = |counter| counters.get(&counter).copied();
-            Sample {
-                at: *at as f64 / 1e3,
-                usage_us: of(Counter::Usage),
-                periods: of(Counter::Periods),
-                throttled: of(Counter::Throttled),
-                throttled_us: of(Counter::ThrottledTime),
-            }
-        };
-        self.by_time.iter().map(sample).collect()
+        self.by_time.iter().map(|(at, counters)| sample(*at as f64 / 1e3, counters)).collect()
+    }
+
+    /// Returns the counters of one `cpu.stat` without a time: what has been counted since the group
+    /// was created, `over` that time in seconds. Its `at` is that time. `None` if there is none.
+    ///
+    /// # Errors
+    /// There are samples with times beside it.
+    pub fn since_creation(&self, over: f64) -> Result<Option<Sample>, Error> {
+        if self.since_creation.is_empty() {
+            return Ok(None);
+        }
+        if !self.by_time.is_empty() {
+            return Err(Error::input_help(
+                "some counters have times, and some have none",
+                format!("collect all with times: {COLLECT}"),
+            ));
+        }
+        Ok(Some(sample(over, &self.since_creation)))
+    }
+
+    /// Returns the number of active periods of one `cpu.stat` without a time, if it has them.
+    #[must_use]
+    pub fn periods_since_creation(&self) -> Option<f64> {
+        self.since_creation.get(&Counter::Periods).copied()
     }
 
     fn add(&mut self, at: f64, counter: Counter, value: f64) {
@@ -152,10 +169,16 @@ impl Samples {
                     let value =
                         quantity(value).ok_or_else(|| format!("{number}: `{}` is not a number", shown(value)))?;
                     let Some((counter, factor)) = Counter::of(key) else { continue };
-                    let Some(at) = at else {
-                        return Err(format!("{number}: no time stands before this cpu.stat; collect with: {COLLECT}"));
-                    };
-                    self.add(at, counter, value * factor);
+                    match at {
+                        Some(at) => self.add(at, counter, value * factor),
+                        None if self.since_creation.contains_key(&counter) => {
+                            let again = "no time stands before the second cpu.stat; collect with";
+                            return Err(format!("{number}: {again}: {COLLECT}"));
+                        }
+                        None => {
+                            self.since_creation.insert(counter, value * factor);
+                        }
+                    }
                 }
                 (Some(key), ..) => return Err(format!("{number}: `{}` has more than one value", shown(key))),
             }
@@ -243,6 +266,17 @@ impl Samples {
             }
         }
         Ok(())
+    }
+}
+
+fn sample(at: f64, counters: &BTreeMap<Counter, f64>) -> Sample {
+    let of = |counter| counters.get(&counter).copied();
+    Sample {
+        at,
+        usage_us: of(Counter::Usage),
+        periods: of(Counter::Periods),
+        throttled: of(Counter::Throttled),
+        throttled_us: of(Counter::ThrottledTime),
     }
 }
 
@@ -335,10 +369,21 @@ mod tests {
     }
 
     #[test]
+    fn one_dump_without_a_time_counts_since_the_group_was_created() {
+        let mut samples = Samples::default();
+        samples.read("f", b"usage_usec 5000\nnr_periods 7\nnr_throttled 2\nthrottled_usec 30\n").expect("one dump");
+        assert_eq!((samples.all(), samples.periods_since_creation()), (Vec::new(), Some(7.0)));
+        let found = samples.since_creation(0.7).expect("no times beside it").expect("a dump");
+        assert_eq!((found.at, found.usage_us, found.throttled_us), (0.7, Some(5000.0), Some(30.0)));
+        samples.read("g", b"1\nusage_usec 5000\nnr_periods 7\n").expect("with a time");
+        assert!(samples.since_creation(0.7).is_err_and(|error| error.to_string().contains("some have none")));
+    }
+
+    #[test]
     fn mistakes_have_their_line() {
         for (text, part) in [
             ("", "no samples"),
-            ("usage_usec 1\nnr_periods 2\n", "f:1: no time stands before"),
+            ("usage_usec 1\nnr_periods 2\nusage_usec 3\n", "f:3: no time stands before the second"),
             ("1\nusage_usec x\nnr_periods 1\n", "f:2: `x` is not a number"),
             ("1\nusage_usec 1 2\nnr_periods 1\n", "f:2: `usage_usec` has more than one value"),
             ("time,b\n1,2\n", "names no counter"),

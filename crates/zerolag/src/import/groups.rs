@@ -7,7 +7,7 @@
 use super::Options;
 use super::extract::ImportedTask;
 use crate::error::Error;
-use crate::manifest::Container;
+use crate::manifest::{Container, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::TaskId;
 use zerolag_trace::Trace;
@@ -60,7 +60,7 @@ impl ImportedGroups {
         self.keys = paths.iter().map(of_tree).collect();
         if let Some(manifest) = &options.manifest {
             for container in manifest.containers() {
-                self.container(container, manifest.containers().len());
+                self.container(manifest, container);
             }
         }
         for (path, max) in &options.limits {
@@ -68,15 +68,15 @@ impl ImportedGroups {
         }
     }
 
-    /// Sets the limit of a container's group: the one whose path ends in its name, or the only one.
-    fn container(&mut self, container: &Container, nr_containers: usize) {
-        let is_named = |path: &&String| path.rsplit('/').next() == Some(&*container.name);
-        let mut paths: Vec<String> = self.keys.keys().filter(is_named).cloned().collect();
-        if paths.is_empty() && nr_containers == 1 && self.keys.len() == 1 {
+    /// Sets the limit of a container's group: the one that is named after it, or the only one.
+    fn container(&mut self, manifest: &Manifest, container: &Container) {
+        let owned = self.keys.keys().filter(|path| manifest.owns(container, path));
+        let mut paths: Vec<String> = owned.cloned().collect();
+        if paths.is_empty() && manifest.containers().len() == 1 && self.keys.len() == 1 {
             paths.extend(self.keys.keys().cloned());
         }
         if paths.is_empty() {
-            self.unused.push(container.name.clone());
+            self.unused.push(manifest.place(container));
         }
         let mut keys: Vec<(&str, String)> = Vec::new();
         keys.extend(container.limit_milli.map(|milli| ("limits.cpu", milli_text(milli))));
