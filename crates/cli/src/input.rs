@@ -96,10 +96,11 @@ const STREAMED_PERFETTO: u64 = 4 << 20;
 const STREAMED_PERF: u64 = 128 << 20;
 const STREAMED_PACKED: u64 = 8 << 20;
 
-/// Says on stderr what was left out of a trace, if it is cut off.
+/// Says on stderr what was left out of a trace: its end if it is cut off, and odd parts.
 pub(crate) fn say_dropped(path: &Path, meta: &Meta) {
-    if let Some(dropped) = &meta.recorded.dropped {
-        eprintln_lossy(&format!("note: {}: {dropped}", path.display()));
+    let skipped = meta.recorded.skipped.iter().map(ToString::to_string);
+    for note in meta.recorded.dropped.iter().cloned().chain(skipped) {
+        eprintln_lossy(&format!("note: {}: {note}", path.display()));
     }
 }
 

@@ -48,6 +48,9 @@ pub struct Figures<'a> {
     /// Of a damaged recording: the part that could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<&'a str>,
+    /// Of a recording: the parts that were left out, by kind; left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<Skipped<'a>>,
     /// Of a recording: which task woke which, and by what.
     #[serde(skip_serializing_if = "Option::is_none")]
     wakings: Option<Vec<Waking>>,
@@ -72,6 +75,9 @@ struct Meta<'a> {
     producer: &'a str,
     /// The kind of trace: `simulation`, `runtime`, `text` (a kernel's recording) and others.
     source: &'static str,
+    /// Of a recording: the format that was read, `text`, `perf.data`, `trace.dat` or `Perfetto`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    format: &'a str,
     /// The seed; null for a recording.
     seed: Option<u64>,
     /// The kernel, or its preset.
@@ -97,6 +103,28 @@ struct Setting<'a> {
     key: &'a str,
     /// Its value, as written after `--set KEY=`.
     value: &'a str,
+}
+
+/// Parts of a recording of one kind that were left out.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Skipped<'a> {
+    /// The kind, in the plural.
+    what: &'a str,
+    /// How many there are.
+    count: u64,
+    /// The place of the first one.
+    first: &'a str,
+}
+
+impl<'a> Skipped<'a> {
+    /// Returns all of a recording.
+    #[must_use]
+    pub fn all(skipped: &'a [zerolag_trace::Skipped]) -> Vec<Self> {
+        skipped
+            .iter()
+            .map(|skipped| Self { what: &skipped.what, count: skipped.count, first: &skipped.first })
+            .collect()
+    }
 }
 
 /// Where events of a CPU are missing.
@@ -271,6 +299,7 @@ impl<'a> Figures<'a> {
             lost_events: summary.meta.lost_events,
             gaps: (summary.meta.source == Source::Text).then(|| summary.meta.recorded.gaps.iter().map(gap).collect()),
             dropped: summary.meta.recorded.dropped.as_deref(),
+            skipped: Skipped::all(&summary.meta.recorded.skipped),
             wakings: (summary.meta.source == Source::Text).then(|| Waking::all(&summary.meta.recorded.wakings)),
             migrations: migrations(&summary.migrations),
             tasks: summary.task_subjects().map(|(of, subject)| task(of, subject)).collect(),
@@ -286,6 +315,7 @@ fn meta(meta: &zerolag_trace::Meta) -> Meta<'_> {
     Meta {
         producer: &meta.producer,
         source: meta.source.name(),
+        format: &meta.recorded.format,
         seed: meta.seed,
         kernel: &meta.kernel,
         costs: &meta.costs,

@@ -98,7 +98,7 @@ fn write_head(out: &mut String, summary: &Summary) -> fmt::Result {
     if let Some(seed) = meta.seed {
         write!(out, ", seed {seed}")?;
     }
-    writeln!(out, " ({}, {})", meta.source, meta.producer)?;
+    writeln!(out, " ({}, {})", meta.origin(), meta.producer)?;
     let (idle, all) = summary.idle();
     write!(out, "idle {}, {} switches, ", Percent { part: idle, whole: all }, summary.switches)?;
     write!(out, "{} migrations", summary.migrations.total())?;

@@ -13,6 +13,8 @@ pub(crate) enum Format {
     PerfData,
     #[cfg(feature = "recordings")]
     TraceDat,
+    /// A page of systrace.
+    Page,
     Text,
     #[cfg(feature = "recordings")]
     Perfetto,
@@ -27,6 +29,7 @@ impl Format {
         Self::PerfData,
         #[cfg(feature = "recordings")]
         Self::TraceDat,
+        Self::Page,
         Self::Text,
         #[cfg(feature = "recordings")]
         Self::Perfetto,
@@ -40,6 +43,7 @@ impl Format {
             Self::PerfData => "perf.data",
             #[cfg(feature = "recordings")]
             Self::TraceDat => "trace.dat of trace-cmd",
+            Self::Page => "systrace (HTML)",
             Self::Text => "the text of tracefs, perf script and trace-cmd report",
             #[cfg(feature = "recordings")]
             Self::Perfetto => "Perfetto",

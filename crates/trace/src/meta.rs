@@ -113,14 +113,36 @@ pub struct Meta {
 /// What a recording by a kernel's tools contains besides events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recorded {
+    /// The format that it was read from, for headings: `perf.data`; empty if that is not known.
+    pub format: String,
     /// The threads, in order of task.
     pub threads: Vec<Thread>,
     /// Where events of a CPU are missing, in order of their start.
     pub gaps: Vec<Gap>,
     /// The part of the file that could not be read, if it is cut off: a sentence.
     pub dropped: Option<String>,
+    /// The parts that were left out, by kind.
+    pub skipped: Vec<Skipped>,
     /// Which task woke which, and by what, in this order.
     pub wakings: Vec<Wakings>,
+}
+
+/// Parts of a recording of one kind that were left out: they are no events, or contradict all
+/// others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// The kind, in the plural.
+    pub what: String,
+    /// How many there are.
+    pub count: u64,
+    /// The place of the first one.
+    pub first: String,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "left out: {}: {}, the first: {}", self.what, self.count, self.first)
+    }
 }
 
 /// How often a task was woken by another one, or by something else, and by what.
@@ -223,6 +245,9 @@ pub struct Thread {
     pub pid: Option<u32>,
     /// The name of its process, if the recording contains it: that of the process's first thread.
     pub process: Option<Arc<str>>,
+    /// The group of cgroup v2 that it was moved to last, or that its parent was in when it was
+    /// forked, if the recording shows a move (`cgroup_attach_task`); `/` is the root.
+    pub group: Option<Arc<str>>,
     /// The CPU time that the scheduler has charged it (`sched_stat_runtime`); `None` if the
     /// recording has no such events. Too low where events were lost.
     pub charged: Option<Duration>,
@@ -245,6 +270,12 @@ pub struct Gap {
 const LOCK: &str = "lock.";
 
 impl Meta {
+    /// Returns the name of its origin in headings: of a recording, the format that was read.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        if self.recorded.format.is_empty() { self.source.name() } else { &self.recorded.format }
+    }
+
     /// Returns the description of a run that has not started: no seed, no settings, from zero to
     /// zero.
     #[must_use]

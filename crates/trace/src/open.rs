@@ -35,6 +35,7 @@ impl Format {
             Self::PerfData => perf_data::is(head),
             #[cfg(feature = "recordings")]
             Self::TraceDat => trace_dat::is(head),
+            Self::Page => text_head(head).is_some_and(|text| ftrace::html::is_page(&text)),
             Self::Text => text_head(head).is_some_and(|text| ftrace::is_trace(&text)),
             #[cfg(feature = "recordings")]
             Self::Perfetto => perfetto::reader::is(head),
@@ -48,6 +49,13 @@ impl Format {
             Self::PerfData => perf_data::read(bytes),
             #[cfg(feature = "recordings")]
             Self::TraceDat => trace_dat::read(bytes),
+            Self::Page => match ftrace::html::text_of(&as_text(bytes)) {
+                Some(text) => ftrace::read(&text),
+                None => Err(ReadError::Foreign {
+                    format: "an HTML page",
+                    hint: "it has no text of ftrace in it, as those of systrace have",
+                }),
+            },
             Self::Text => ftrace::read(&as_text(bytes)),
             #[cfg(feature = "recordings")]
             Self::Perfetto => perfetto::reader::read(bytes),
@@ -65,6 +73,16 @@ const FOREIGN: &[(&[u8], &str, &str)] = &[
     (b"\x7fELF", "a program", "a trace is wanted"),
 ];
 
+/// Returns the error of a file that begins so and has no known format.
+fn not_known(head: &[u8]) -> ReadError {
+    foreign(head).unwrap_or_else(|| ReadError::Unknown { begins: escaped(head) })
+}
+
+fn foreign(head: &[u8]) -> Option<ReadError> {
+    let (_, format, hint) = FOREIGN.iter().find(|(magic, ..)| head.starts_with(magic))?;
+    Some(ReadError::Foreign { format, hint })
+}
+
 /// Returns whether bytes are a trace of a known format, packed or not. Only the beginning is
 /// looked at, so the rest can be damaged.
 #[must_use]
@@ -78,17 +96,22 @@ impl Trace {
     /// # Errors
     /// The format is foreign or unknown, or the trace is damaged, cut off or malformed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReadError> {
+        // Of an archive of anything else not more is unpacked than tells so.
+        if packed::is_archive(bytes)
+            && let Some(head) = packed::unpack_some(bytes, HEAD)
+            && Format::of(&head).is_none()
+            && text_head(&head).is_none_or(|text| ftrace::is_other_text(&text))
+        {
+            return Err(not_known(&head));
+        }
         let bytes = &*packed::unpack(bytes)?;
         if let Some(format) = Format::of(bytes) {
             return format.read(bytes);
         }
-        if let Some((_, format, hint)) = FOREIGN.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
-            return Err(ReadError::Foreign { format, hint });
-        }
         match text_head(bytes) {
             // It has no line of a trace at its beginning, but can have one later.
-            Some(_) => ftrace::read(&as_text(bytes)),
-            None => Err(ReadError::Unknown { begins: escaped(bytes) }),
+            Some(_) if foreign(bytes).is_none() => ftrace::read(&as_text(bytes)),
+            Some(_) | None => Err(not_known(bytes)),
         }
     }
 
@@ -237,6 +260,38 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    #[cfg(feature = "recordings")]
+    fn an_archive_of_something_else_is_not_unpacked_as_a_whole() {
+        let packed = |write: &dyn Fn(&mut dyn Write)| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            write(&mut encoder);
+            encoder.finish().expect("memory takes it")
+        };
+        let mut zeros = packed(&|to| (0..64).for_each(|_| to.write_all(&[0; 1 << 14]).expect("memory takes it")));
+        // Nothing behind the first block is read: not that it is damaged.
+        let end = zeros.len();
+        zeros[end - 8..].fill(0xff);
+        assert!(refused(&zeros).starts_with("this is no trace; it begins with `\\x00"), "{}", refused(&zeros));
+        let mut words = packed(&|to| (0..9000).for_each(|_| to.write_all(b"hello, this is a text\n").expect("memory")));
+        let end = words.len();
+        words[end - 8..].fill(0xff);
+        assert!(refused(&words).starts_with("this is no trace; it begins with `hello"), "{}", refused(&words));
+        let json = packed(&|to| to.write_all(&[b"{".as_slice(), &[b' '; 200_000]].concat()).expect("memory takes it"));
+        assert!(refused(&json).contains("this is JSON"), "{}", refused(&json));
+    }
+
+    #[test]
+    fn pages_of_systrace_are_read() {
+        let switch = "a-1 [000] d..2. 1.5: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120";
+        let page = |text: &str| {
+            format!("<!DOCTYPE html>\n<body>\n<script class=\"trace-data\" type=\"x\">\n{text}\n</script>")
+        };
+        let trace = Trace::from_bytes(page(&format!("# tracer: nop\n{switch}")).as_bytes()).expect("a trace");
+        assert_eq!(trace.meta.recorded.threads.len(), 2);
+        assert!(refused(page("PROCESS DUMP").as_bytes()).contains("this is an HTML page"));
     }
 
     #[test]

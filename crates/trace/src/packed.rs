@@ -1,9 +1,9 @@
 //! Unpacks compressed traces: xz, gzip and zstd archives.
 //!
 //! Recordings are text of high redundancy and are stored compressed. The decoders are written in
-//! Rust and need nothing of the host. The unpacked size is bounded where it is kept, so that a
-//! small hostile archive cannot fill the memory. Without the feature `recordings` an archive is
-//! refused by name.
+//! Rust and need nothing of the host. The unpacked size is bounded where it is kept, by the packed
+//! size and as a whole, so that a small hostile archive cannot fill the memory. Without the feature
+//! `recordings` an archive is refused by name.
 
 use crate::error::ReadError;
 #[cfg(feature = "recordings")]
@@ -15,6 +15,10 @@ use std::path::Path;
 
 /// The most bytes that an archive may unpack to, if they are kept.
 const UNPACKED_MAX: u64 = 4 << 30;
+/// The most for each packed byte: traces get 10 to 200 times smaller, zeros at most 1032 times by
+/// gzip. A small archive may unpack to more.
+const RATIO_MAX: u64 = 1024;
+const SMALL: u64 = 64 << 20;
 
 /// Returns the unpacked bytes of an archive, which is recognised by its first bytes; other bytes
 /// unchanged. An archive within an archive is not unpacked.
@@ -23,6 +27,11 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ReadError> {
         Some(archive) => archive.read_all(bytes).map(Cow::Owned),
         None => Ok(Cow::Borrowed(bytes)),
     }
+}
+
+/// Returns whether bytes are an archive, by the first of them.
+pub(crate) fn is_archive(bytes: &[u8]) -> bool {
+    Archive::ALL.into_iter().any(|archive| bytes.starts_with(archive.known().0))
 }
 
 /// Returns the first bytes, unpacked; `None` if they cannot be unpacked.
@@ -127,9 +136,10 @@ impl Archive {
 
     fn read_all(self, packed: &[u8]) -> Result<Vec<u8>, ReadError> {
         let mut unpacked = Vec::new();
-        self.reader(packed)?.take(UNPACKED_MAX + 1).read_to_end(&mut unpacked)?;
-        if unpacked.len() as u64 > UNPACKED_MAX {
-            let reason = format_args!("it unpacks to more than {} GiB", UNPACKED_MAX >> 30);
+        let most = (packed.len() as u64).saturating_mul(RATIO_MAX).clamp(SMALL, UNPACKED_MAX);
+        self.reader(packed)?.take(most + 1).read_to_end(&mut unpacked)?;
+        if unpacked.len() as u64 > most {
+            let reason = format_args!("its {} bytes unpack to more than {} MiB", packed.len(), most >> 20);
             return Err(ReadError::Io(self.damaged(&reason)));
         }
         Ok(unpacked)

@@ -4,6 +4,7 @@ use crate::human::{Human, Percent};
 use crate::summary::{NAME_WIDTH, Summary, TaskSummary};
 use crate::table::{Align, Table, shorten};
 use core::fmt::{self, Write};
+use zerolag_model::text::visible;
 use zerolag_model::{Duration, TaskId};
 use zerolag_trace::{Gap, Means, Wakings};
 
@@ -12,6 +13,9 @@ pub(super) fn write(out: &mut String, summary: &Summary) -> fmt::Result {
     let recorded = &summary.meta.recorded;
     if let Some(dropped) = &recorded.dropped {
         writeln!(out, "{dropped}")?;
+    }
+    for skipped in &recorded.skipped {
+        writeln!(out, "{}", visible(&skipped.to_string()))?;
     }
     if let Some((run, charged)) = summary.charged() {
         let (less, more) = (charged.saturating_sub(run), run.saturating_sub(charged));

@@ -9,11 +9,12 @@ pub(crate) const FLOORS: Floors = &[
     &["container", "error"],
     &["packed", "replay", "script"],
     // The events of a kernel, and a trace from them.
-    &["kernel/context", "kernel/format", "kernel/tids"],
+    &["kernel/context", "kernel/format", "kernel/skips", "kernel/state", "kernel/tids"],
     &["kernel/means", "kernel/pool"],
     &["kernel/event"],
-    &["kernel/gaps", "kernel/head", "kernel/raw"],
-    &["kernel/build", "kernel/tracing_data"],
+    &["kernel/doubled", "kernel/head", "kernel/raw"],
+    &["kernel/gaps"],
+    &["kernel/build", "kernel/clock", "kernel/tracing_data"],
     &["kernel"],
     &["kernel/stream"],
     // Our own format.
@@ -23,9 +24,9 @@ pub(crate) const FLOORS: Floors = &[
     &["zlt/reader"],
     &["zlt"],
     // Formats of other tools: text, perf.data, Perfetto's traces, trace.dat.
-    &["ftrace/bytes", "ftrace/write", "perf_data/layout", "perfetto/schema", "trace_dat/ring"],
+    &["ftrace/bytes", "ftrace/html", "ftrace/write", "perf_data/layout", "perfetto/schema", "trace_dat/ring"],
     &["ftrace/line", "perf_data/window", "perfetto/packets", "perfetto/tracks", "trace_dat/layout"],
-    &["ftrace/event", "perf_data/file", "perfetto/reader", "perfetto/writer", "trace_dat/decode"],
+    &["ftrace/event", "ftrace/states", "perf_data/file", "perfetto/reader", "perfetto/writer", "trace_dat/decode"],
     &["ftrace/reader", "perfetto/stream", "perf_data/stream", "trace_dat/stream"],
     &["ftrace/stream"],
     &["ftrace", "perf_data", "perfetto"],

@@ -2,15 +2,17 @@
 
 use super::bytes;
 use super::line::LOST;
-use crate::kernel::event::{KernelEvent, TaskRef, irq_of, state_of};
+use crate::kernel::event::{KernelEvent, TaskRef, irq_of};
 use crate::kernel::means::Call;
+use crate::kernel::state::{States, number as parse_number};
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, Duration, MAX_CPUS, PrevState, Prio};
 
-/// Parses the arguments of a trace point; `None` for trace points that are not used.
-pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<'a>>, String> {
+/// Parses the arguments of a trace point; `None` for trace points that are not used. `states` says
+/// what the states of switches mean that are numbers.
+pub(super) fn parse<'a>(name: &str, args: &'a str, states: States) -> Result<Option<KernelEvent<'a>>, String> {
     Ok(Some(match name {
-        "sched_switch" => parse_switch(args)?,
+        "sched_switch" => parse_switch(args, states)?,
         "sched_waking" => {
             let (task, prio, target) = parse_wakeup(args)?;
             KernelEvent::Waking { task, prio, target }
@@ -55,6 +57,7 @@ pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<
             let push = args.contains("rto_push") || args.contains("irq_work");
             KernelEvent::IpiSend { to, reason: if push { IpiReason::RtPush } else { IpiReason::Resched } }
         }
+        "cgroup_attach_task" => parse_attach(args)?,
         LOST => {
             let count = args.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse().ok());
             KernelEvent::Lost { events: count.unwrap_or(0) }
@@ -62,6 +65,18 @@ pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<
         "sched_stat_runtime" => parse_usual_charge(args).map_or_else(|| parse_any_charge(args), Ok)?,
         _ => return Ok(irq_of(name).or_else(|| Call::of_event(name).map(KernelEvent::Call))),
     }))
+}
+
+/// Parses `dst_root=0 dst_id=3214 dst_level=2 dst_path=/a/b pid=12 comm=a b`.
+fn parse_attach(args: &str) -> Result<KernelEvent<'_>, String> {
+    let missing = |key: &str| format!("field `{key}` is missing");
+    let (before, rest) = args.split_once(" dst_path=").ok_or_else(|| missing("dst_path"))?;
+    let (rest, comm) = rest.split_once(" comm=").ok_or_else(|| missing("comm"))?;
+    let (path, tid) = rest.rsplit_once(" pid=").ok_or_else(|| missing("pid"))?;
+    let root = before.strip_prefix("dst_root=").and_then(|rest| rest.split(' ').next());
+    let is_v2 = root.ok_or_else(|| missing("dst_root"))? == "0";
+    let task = TaskRef { comm, tid: parse_pid("pid", tid)? };
+    Ok(KernelEvent::Attach { task, path: if is_v2 { path } else { "" } })
 }
 
 /// Takes a field with a decimal number from the end of a text: `" pid=12"`. `None` if it is spelled
@@ -110,7 +125,7 @@ fn parse_usual_wakeup(args: &str) -> Option<(TaskRef<'_>, Prio, CpuId)> {
 
 /// Parses `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2
 /// next_prio=120`.
-fn parse_usual_switch(args: &str) -> Option<KernelEvent<'_>> {
+fn parse_usual_switch(args: &str, states: States) -> Option<KernelEvent<'_>> {
     let (next_prio, rest) = last_field(args, b" next_prio=")?;
     let (next_tid, rest) = last_field(rest, b" next_pid=")?;
     let equal = rest.bytes().rposition(|byte| byte == b'=')?;
@@ -124,15 +139,15 @@ fn parse_usual_switch(args: &str) -> Option<KernelEvent<'_>> {
     let prev = TaskRef { comm: rest.strip_prefix("prev_comm=")?, tid: u32::try_from(prev_tid).ok()? };
     let (prev_prio, next_prio) = (usual_prio(prev_prio)?, usual_prio(next_prio)?);
     let is_plain = !state.is_empty() && state.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
-    let prev_state = parse_state(state, prev.tid).ok().filter(|_| is_plain)?;
+    let prev_state = parse_state(state, prev.tid, states).ok().filter(|_| is_plain)?;
     Some(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio })
 }
 
-fn parse_switch(args: &str) -> Result<KernelEvent<'_>, String> {
-    parse_usual_switch(args).map_or_else(|| parse_any_switch(args), Ok)
+fn parse_switch(args: &str, states: States) -> Result<KernelEvent<'_>, String> {
+    parse_usual_switch(args, states).map_or_else(|| parse_any_switch(args, states), Ok)
 }
 
-fn parse_any_switch(args: &str) -> Result<KernelEvent<'_>, String> {
+fn parse_any_switch(args: &str, states: States) -> Result<KernelEvent<'_>, String> {
     if args.starts_with("prev_comm=") {
         let mut fields = Fields(args);
         let next_prio = fields.prio("next_prio")?;
@@ -143,14 +158,14 @@ fn parse_any_switch(args: &str) -> Result<KernelEvent<'_>, String> {
         let prev_state = fields.cut("prev_state")?;
         let prev_prio = fields.prio("prev_prio")?;
         let prev = fields.task("prev_comm", "prev_pid")?;
-        let prev_state = parse_state(prev_state, prev.tid)?;
+        let prev_state = parse_state(prev_state, prev.tid, states)?;
         return Ok(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio });
     }
     // The spelling of libtraceevent's plugin: `bash:30633 [120] S ==> demo:30623 [120]`.
     let (before, after) = args.rsplit_once(" ==> ").ok_or("sched_switch has no `==>`")?;
     let (next, next_prio, _) = parse_plugin_task(after)?;
     let (prev, prev_prio, state) = parse_plugin_task(before)?;
-    let prev_state = parse_state(state, prev.tid)?;
+    let prev_state = parse_state(state, prev.tid, states)?;
     Ok(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio })
 }
 
@@ -182,12 +197,12 @@ fn parse_plugin_task(text: &str) -> Result<(TaskRef<'_>, Prio, &str), String> {
 ///
 /// Source: Linux v6.12 `include/linux/sched.h` (`TASK_*`, `EXIT_*`), `include/trace/events/sched.h`
 /// (`R+`: preempted).
-fn parse_state(text: &str, pid: u32) -> Result<PrevState, String> {
+fn parse_state(text: &str, pid: u32, states: States) -> Result<PrevState, String> {
     if pid == 0 {
         return Ok(PrevState::Idle);
     }
     if let Some(number) = parse_number(text) {
-        return Ok(state_of(number));
+        return Ok(states.state(number));
     }
     match text.bytes().next() {
         Some(b'R') => Ok(PrevState::Runnable),
@@ -265,13 +280,6 @@ fn trim_separators(text: &str) -> &str {
     &text[..kept]
 }
 
-fn parse_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
 fn parse_pid(key: &str, text: &str) -> Result<u32, String> {
     let pid = parse_number(text).and_then(|pid| u32::try_from(pid).ok());
     pid.ok_or_else(|| format!("`{key}={text}` is not a process id"))
@@ -293,7 +301,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn switch(args: &str) -> KernelEvent<'_> {
-        parse("sched_switch", args).expect(args).expect(args)
+        parse("sched_switch", args, States::default()).expect(args).expect(args)
     }
 
     #[test]
@@ -341,10 +349,10 @@ mod tests {
             ("16", PrevState::Dead),
             ("128", PrevState::Blocked),
         ] {
-            assert_eq!(parse_state(text, 1), Ok(state), "{text}");
+            assert_eq!(parse_state(text, 1, States::default()), Ok(state), "{text}");
         }
-        assert_eq!(parse_state("R", 0), Ok(PrevState::Idle));
-        assert!(parse_state("?", 1).is_err());
+        assert_eq!(parse_state("R", 0, States::default()), Ok(PrevState::Idle));
+        assert!(parse_state("?", 1, States::default()).is_err());
     }
 
     #[test]
@@ -386,8 +394,8 @@ mod tests {
                 }
             }
             let text = text.trim();
-            if let Some(switch) = parse_usual_switch(text) {
-                prop_assert_eq!(parse_any_switch(text), Ok(switch));
+            if let Some(switch) = parse_usual_switch(text, States::default()) {
+                prop_assert_eq!(parse_any_switch(text, States::default()), Ok(switch));
             }
             if let Some(wakeup) = parse_usual_wakeup(text) {
                 prop_assert_eq!(parse_any_wakeup(text), Ok(wakeup));
@@ -402,7 +410,8 @@ mod tests {
     fn the_short_way_reads_the_usual_spellings() {
         assert!(
             parse_usual_switch(
-                "prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=3 next_prio=9"
+                "prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=3 next_prio=9",
+                States::default()
             )
             .is_some()
         );
@@ -412,11 +421,11 @@ mod tests {
 
     #[test]
     fn errors_name_the_field_and_its_value() {
-        let refused = |name, args| parse(name, args).expect_err(args);
+        let refused = |name, args| parse(name, args, States::default()).expect_err(args);
         assert_eq!(refused("sched_waking", "comm=a pid=1 prio=120"), "field `target_cpu` is missing");
         assert_eq!(refused("sched_waking", "comm=a pid=x prio=120 target_cpu=0"), "`pid=x` is not a process id");
         assert_eq!(refused("sched_wakeup", "comm=a pid=1 prio=999 target_cpu=0"), "`prio=999` is outside -2..=140");
         assert_eq!(refused("sched_stat_runtime", "garbage"), "field `runtime` is missing");
-        assert!(parse("sched_stat_wait", "garbage").is_ok_and(|event| event.is_none()));
+        assert!(parse("sched_stat_wait", "garbage", States::default()).is_ok_and(|event| event.is_none()));
     }
 }

@@ -20,6 +20,8 @@ pub(super) enum Parsed<'a> {
     Overwritten(u64),
     /// The machine has this many CPUs.
     Cpus(u32),
+    /// The release of the kernel.
+    Kernel(&'a str),
     /// The stack of an event of this CPU follows.
     Stack(CpuId),
     /// A function of a stack.
@@ -260,8 +262,14 @@ fn call_chain(text: &str, is_tab: bool) -> Option<&str> {
     (is_address && matches!(text.as_bytes().get(digits), None | Some(b' ' | b'\t'))).then(|| trim(&text[digits..]))
 }
 
-/// `# entries-in-buffer/entries-written: 22154/32981   #P:4`: the difference was overwritten.
+/// `# entries-in-buffer/entries-written: 22154/32981   #P:4`: the difference was overwritten. `#
+/// kernel: 6.12.95` of the commands of `zerolag record`, `# os release : 6.12.95` of `perf script
+/// --header`.
 fn parse_comment(comment: &str) -> Parsed<'_> {
+    if let Some((_, release)) = comment.split_once(':').filter(|(key, _)| matches!(key.trim(), "kernel" | "os release"))
+    {
+        return Parsed::Kernel(release.trim());
+    }
     let Some(counts) = comment.trim().strip_prefix("entries-in-buffer/entries-written:") else {
         return Parsed::Nothing;
     };

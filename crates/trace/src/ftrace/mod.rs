@@ -23,14 +23,17 @@
 
 mod bytes;
 mod event;
+pub(crate) mod html;
 mod line;
 mod reader;
+mod states;
 mod stream;
 mod write;
 
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::kernel;
+use crate::text::HEAD;
 use line::Parsed;
 use reader::{NO_TRACE_LINES, Reader, TRACER, overwritten, unknown};
 use std::collections::BTreeSet;
@@ -41,15 +44,16 @@ pub use write::{TimeDigits, write, write_with};
 
 /// Reads a text of tracefs, `perf script` or `trace-cmd report`.
 ///
-/// Events other than scheduling, interrupts and IPIs are skipped. Lines need not be sorted. A last
-/// line without a line break is left out, and named in [`Recorded`](crate::Recorded): the tools end
-/// every line, and a cut line can look whole (`prio=12` of `prio=120`). Complexity: O(n log n) in
-/// lines, linear if they are sorted.
+/// Events other than scheduling, interrupts and IPIs are skipped. Lines that cannot be read are
+/// left out and named in [`Recorded`](crate::Recorded). Lines need not be sorted. A last line
+/// without a line break is left out too: the tools end every line, and a cut line can look whole
+/// (`prio=12` of `prio=120`). Complexity: O(n log n) in lines, linear if they are sorted.
 ///
 /// # Errors
-/// Invalid lines (the first of them, and their number), no scheduler event, or no line of a trace.
+/// More invalid lines than events (the first of them, and their number), no scheduler event, or no
+/// line of a trace.
 pub fn read(text: &str) -> Result<Trace, ReadError> {
-    let mut reader = Reader::default();
+    let mut reader = Reader::new(states::of_text(text.as_bytes()));
     let (whole, cut) = text.split_at(text.rfind('\n').map_or(0, |last| last + 1));
     let (mut number, mut rest) = (0, whole);
     while let Some(end) = bytes::find(rest.as_bytes(), b'\n') {
@@ -83,6 +87,13 @@ pub fn read_with_pids(text: &str) -> Result<(Trace, Vec<u32>), ReadError> {
     Ok((trace, tids))
 }
 
+/// Returns whether the beginning of a text, of which no line is one of a trace, is enough to refuse
+/// the text.
+pub(crate) fn is_other_text(head: &str) -> bool {
+    let foreign = head.lines().filter(|line| line::parse(line).is_err()).count();
+    foreign >= NO_TRACE_LINES || (!head.contains('\n') && head.len() >= HEAD / 2)
+}
+
 /// Returns whether the beginning of a text has a line of a trace.
 ///
 /// The remark `cpus=4` of trace-cmd is also a key of a workload (`[machine]`, `cpus=4`), so it
@@ -95,7 +106,7 @@ pub(crate) fn is_trace(text: &str) -> bool {
             _ if line.starts_with(TRACER) => return true,
             Ok(Parsed::Cpus(_)) if line.starts_with('#') => return true,
             Ok(Parsed::Cpus(_)) => has_remark = true,
-            Ok(Parsed::Lost(..) | Parsed::Stack(_) | Parsed::Frame(_) | Parsed::Nothing) => {}
+            Ok(Parsed::Lost(..) | Parsed::Kernel(_) | Parsed::Stack(_) | Parsed::Frame(_) | Parsed::Nothing) => {}
             Err(_) => is_foreign = true,
         }
     }

@@ -1,12 +1,17 @@
-//! [`Reader`]: the lines of a text, one after the other, as events; their errors, the first of them
-//! and their number.
+//! [`Reader`]: the lines of a text, one after the other, as events.
+//!
+//! A line that cannot be read is left out and counted: a message of `trace_printk` has a line
+//! break, a disk was full within a line, the kernel's log is between the lines. An event that is
+//! cut or malformed is one that was lost on its CPU. Only a text that has more of these than events
+//! is refused, with the first of them and their number.
 
 use super::event;
 use super::line::{self, Line, Parsed};
 use crate::error::{LineError, ReadError};
 use crate::kernel::event::{Event, KernelEvent};
-use crate::kernel::head::Head;
+use crate::kernel::head::{Head, reserve};
 use crate::kernel::means::Stack;
+use crate::kernel::state::States;
 use crate::kernel::tids::TidTable;
 use crate::text::escaped;
 use std::collections::BTreeMap;
@@ -14,8 +19,14 @@ use zerolag_model::{CpuId, Instant};
 
 #[derive(Default)]
 pub(super) struct Reader<'a> {
+    /// The meaning of states that are numbers.
+    states: States,
     errors: Errors,
+    /// Whether the last event is one that is not used: its message can have further lines.
+    is_in_message: bool,
     events: Vec<Event<'a>>,
+    /// The error, if there is too little memory for more.
+    full: Option<ReadError>,
     /// The number of events before these, if it is read as a stream.
     given: usize,
     /// The time of the last of these.
@@ -25,6 +36,8 @@ pub(super) struct Reader<'a> {
     has_tracer: bool,
     /// Lines of a trace, also of events that are not used.
     valid: u64,
+    /// Lines of events that are malformed.
+    malformed: u64,
     /// Remarks on lost events that stand before the next event of their CPU.
     lost: BTreeMap<CpuId, u64>,
     /// The process of each thread that was seen.
@@ -38,6 +51,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    pub(super) fn new(states: States) -> Self {
+        Self { states, head: Head::of("text"), ..Self::default() }
+    }
+
     /// Takes a line. `keep` makes an event last as long as the reader.
     pub(super) fn take<'l>(
         &mut self,
@@ -45,6 +62,13 @@ impl<'a> Reader<'a> {
         text: &'l str,
         keep: impl FnOnce(KernelEvent<'l>) -> KernelEvent<'a>,
     ) {
+        // A line is at most an event, and two remarks.
+        if self.full.is_none() {
+            self.full = reserve(&mut self.events, 3).err();
+        }
+        if self.full.is_some() {
+            return;
+        }
         let parsed = line::parse(text);
         if let Ok(Parsed::Frame(function)) = parsed {
             if let Some((_, stack)) = &mut self.stack {
@@ -78,8 +102,15 @@ impl<'a> Reader<'a> {
                 self.valid += 1;
                 self.head.cpus = self.head.cpus.max(cpus);
             }
+            Ok(Parsed::Kernel(release)) => self.head.kernel = release.chars().take(64).collect(),
             Ok(Parsed::Nothing) => self.has_tracer |= text.starts_with(TRACER),
-            Err(reason) => self.errors.push(number, 0, reason),
+            Err(_) if self.is_in_message => {
+                self.head.skips.note("lines that continue the message of an event", || format!("line {number}"));
+            }
+            Err(reason) => {
+                self.head.skips.note("lines that are no event", || format!("line {number}, {reason}"));
+                self.errors.push(number, 0, reason);
+            }
         }
     }
 
@@ -101,7 +132,14 @@ impl<'a> Reader<'a> {
                 self.has_tracer |= text.starts_with(TRACER);
                 return;
             }
-            Ok(Parsed::Stack(_) | Parsed::Frame(_) | Parsed::Lost(..) | Parsed::Overwritten(_) | Parsed::Cpus(_))
+            Ok(
+                Parsed::Stack(_)
+                | Parsed::Frame(_)
+                | Parsed::Lost(..)
+                | Parsed::Overwritten(_)
+                | Parsed::Cpus(_)
+                | Parsed::Kernel(_),
+            )
             | Err(_) => false,
         };
         self.valid += u64::from(is_event);
@@ -127,14 +165,24 @@ impl<'a> Reader<'a> {
             self.events.push(Event::new(at, cpu, KernelEvent::Process { tid, pid }));
         }
         let current = ids.map(|(tid, _)| tid);
-        match event::parse(line.event, line.args) {
+        self.is_in_message = false;
+        match event::parse(line.event, line.args, self.states) {
             Ok(Some(event)) => {
                 let event = keep(event);
                 self.note_waking(cpu, &event);
                 self.events.push(Event { current, context: line.context, ..Event::new(at, cpu, event) });
             }
-            Ok(None) => self.head.saw_cpu(cpu),
-            Err(reason) => self.errors.push(number, column_of(text, line.args), reason),
+            Ok(None) => {
+                self.is_in_message = true;
+                self.head.saw_cpu(cpu);
+            }
+            Err(reason) => {
+                let error = LineError { line: number, column: column_of(text, line.args), reason };
+                self.head.skips.note("events that are cut or malformed", || error.to_string());
+                self.malformed += 1;
+                self.errors.push(number, error.column, error.reason);
+                self.events.push(Event::new(at, cpu, KernelEvent::Lost { events: 1 }));
+            }
         }
     }
 
@@ -177,10 +225,13 @@ impl<'a> Reader<'a> {
     /// an error.
     pub(super) fn finish(mut self, text: &[u8]) -> Result<(Head, Vec<Event<'a>>), ReadError> {
         self.end_stack();
+        if let Some(error) = self.full.take() {
+            return Err(error);
+        }
         if self.valid == 0 && !self.has_tracer {
             return Err(unknown(text));
         }
-        if self.errors.total > 0 {
+        if self.errors.total > self.valid.saturating_sub(self.malformed) {
             return Err(ReadError::Text { errors: self.errors.first, total: self.errors.total });
         }
         let last = self.events.iter().map(|event| event.at).fold(self.last_given, Instant::max);

@@ -3,10 +3,12 @@
 use super::bytes;
 use super::line::{self, Parsed};
 use super::reader::{Reader, overwritten, unknown};
+use super::states;
 use crate::error::ReadError;
 use crate::kernel::event::Event;
 use crate::kernel::head::Head;
 use crate::kernel::pool::{Names, Pool};
+use crate::kernel::state::States;
 use crate::kernel::stream::{Source, Stop, Way};
 use crate::packed::Input;
 use crate::text::as_text;
@@ -20,12 +22,14 @@ use zerolag_model::{CpuId, Instant};
 /// As [`read`](super::read).
 pub(crate) fn each<W: Way>(input: &Input<'_>, way: W) -> Result<Option<W::Done>, ReadError> {
     let pool = Pool::default();
-    let mut text = Text { input, names: Names::new(&pool), is_once: W::IS_ONCE, overwritten: None };
+    let states = states::of_input(|| input.open())?;
+    let mut text = Text { input, states, names: Names::new(&pool), is_once: W::IS_ONCE, overwritten: None };
     way.read(&mut text)
 }
 
 struct Text<'p, 'f> {
     input: &'f Input<'f>,
+    states: States,
     names: Names<'p>,
     /// Whether it is read once only.
     is_once: bool,
@@ -81,7 +85,7 @@ impl<'p> Text<'p, '_> {
     /// events were overwritten.
     fn lines(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<(Head, bool), Stop> {
         let mut input = self.input.open()?;
-        let (mut reader, mut order, mut number) = (Reader::default(), Order::default(), 0);
+        let (mut reader, mut order, mut number) = (Reader::new(self.states), Order::default(), 0);
         // What was read, from the beginning of a line on.
         let (mut block, mut begin) = (Vec::new(), Vec::new());
         loop {

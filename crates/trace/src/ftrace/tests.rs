@@ -230,6 +230,111 @@ fn a_cut_number_is_not_read_as_a_smaller_one() {
     assert!(error.starts_with("no scheduler event found") && error.contains("line 1, the last"), "{error}");
 }
 
+/// A recording of Linux 4.9, whose states are numbers: 4096 is preempted, 64 has ended.
+#[test]
+#[cfg(feature = "recordings")]
+fn numbers_of_an_old_kernel_are_its_own() {
+    let text = unpacked(include_bytes!("../../tests/data/juno.trace-cmd.txt.gz"), 1000);
+    let trace = read(&text).expect("a trace");
+    let switched = |state: PrevState| {
+        let is =
+            |record: &&Record| matches!(record.event, TraceEvent::Switch { prev_state, .. } if prev_state == state);
+        trace.records.iter().filter(is).count()
+    };
+    let named = |state: &str| text.matches(&format!("prev_state={state} ")).count();
+    assert_eq!((named("4096"), named("64"), text.contains("prev_state=256")), (105, 1, false));
+    assert_eq!((switched(PrevState::Runnable), switched(PrevState::Dead)), (105, 1));
+    assert_eq!(trace.meta.recorded.gaps, []);
+    // The same numbers without those that only old kernels have.
+    let young = text.replace("prev_state=4096", "prev_state=256").replace("prev_state=64 ", "prev_state=32 ");
+    assert_eq!(read(&young).expect("a trace").records, trace.records);
+}
+
+/// Numbers that several kernels have: the release in a comment tells which.
+#[test]
+fn a_comment_names_the_kernel_of_the_numbers() {
+    let (a, b) = (("a", 1), ("b", 2));
+    let text = [switch_line(0, a, "512", b), switch_line(1, b, "64", a)].concat();
+    let states = |head: &str| {
+        let trace = read(&format!("{head}{text}")).expect("a trace");
+        let states = trace.records.iter().filter_map(|record| match record.event {
+            TraceEvent::Switch { prev_state, .. } => Some(prev_state),
+            _ => None,
+        });
+        (trace.meta.kernel.clone(), states.collect::<Vec<_>>())
+    };
+    use PrevState::{Blocked, Dead, Runnable};
+    assert_eq!(states("# kernel: 3.4.5\n"), ("3.4.5".to_owned(), vec![Runnable, Dead]));
+    assert_eq!(states("# ====\n# os release : 4.4.0\n"), ("4.4.0".to_owned(), vec![Blocked, Dead]));
+    assert_eq!(states("# kernel: 6.12\n"), ("6.12".to_owned(), vec![Blocked, Blocked]));
+}
+
+fn switch_line(us: u64, prev: (&str, u32), state: &str, next: (&str, u32)) -> String {
+    format!(
+        "   {}-{}  [000]  10.{us:06}: sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> next_comm={} next_pid={} next_prio=120\n",
+        prev.0, prev.1, prev.0, prev.1, next.0, next.1
+    )
+}
+
+fn skipped(trace: &Trace) -> Vec<String> {
+    trace.meta.recorded.skipped.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn an_odd_line_is_left_out_and_named() {
+    let (idle, a) = (("<idle>", 0), ("a", 1));
+    let switches = [switch_line(0, idle, "R", a), switch_line(1000, a, "S", idle)];
+    let whole = read(&switches.concat()).expect("a trace");
+    // A message of two lines, the log of the kernel, the head of another trace.
+    let message = "   a-1  [000]  10.000500: bprint: my_probe: first\n second\n and third\n";
+    let text = [&switches[0], message, &switches[1]].concat();
+    let trace = read(&text).expect("a trace");
+    assert_eq!(trace.records, whole.records);
+    assert_eq!(skipped(&trace), ["left out: lines that continue the message of an event: 2, the first: line 3"]);
+    let text = [&switches[0], "[   10.1] usb 1-1: new device\n# tracer: nop\ncpus=1\n", &switches[1]].concat();
+    let trace = read(&text).expect("a trace");
+    assert_eq!(trace.records, whole.records);
+    let first = "the first: line 2, neither an event nor a comment of ftrace, perf or trace-cmd";
+    assert_eq!(skipped(&trace), [format!("left out: lines that are no event: 1, {first}")]);
+    // An event that is cut is one that was lost on its CPU.
+    let cut = switches[1].split_once(" ==>").expect("a switch").0.to_owned() + "\n";
+    let trace = read(&[switches[0].clone(), cut, switch_line(3000, idle, "R", a)].concat()).expect("a trace");
+    assert_eq!((trace.meta.lost_events, trace.meta.recorded.gaps.len()), (1, 1));
+    let first = "the first: line 2:41: field `next_prio` is missing";
+    assert_eq!(skipped(&trace), [format!("left out: events that are cut or malformed: 1, {first}")]);
+}
+
+#[test]
+fn events_that_perf_has_written_twice_count_once() {
+    let line = |event: &str| format!(" a 1/1 [000] 10.500000001: sched:{event}\n");
+    let lines = [
+        line(
+            "sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=1 next_prio=120",
+        ),
+        line("sched_waking: comm=b pid=2 prio=120 target_cpu=001"),
+        line("sched_migrate_task: comm=b pid=2 prio=120 orig_cpu=1 dest_cpu=0"),
+        line("sched_stat_runtime: comm=a pid=1 runtime=48971 [ns]"),
+    ];
+    let (once, twice) = (lines.concat(), lines.iter().map(|line| line.repeat(2)).collect::<String>());
+    let (once, twice) = (read(&once).expect("a trace"), read(&twice).expect("a trace"));
+    assert_eq!(twice.records, once.records);
+    assert_eq!(twice.meta.recorded.threads, once.meta.recorded.threads);
+    assert_eq!(skipped(&twice), ["left out: events that are recorded twice: 4, the first: at 10.500000001 on CPU 0"]);
+}
+
+#[test]
+fn a_damaged_time_does_not_make_the_trace_long() {
+    let (idle, a) = (("<idle>", 0), ("a", 1));
+    let lines: Vec<String> = (0..8_u64)
+        .map(|turn| if turn % 2 == 0 { switch_line(turn, idle, "R", a) } else { switch_line(turn, a, "S", idle) })
+        .collect();
+    let damaged = lines.concat().replace(" 10.000007:", " 11537896.000007:");
+    let trace = read(&damaged).expect("a trace");
+    assert_eq!(trace.meta.end, Instant::from_nanos(10_000_006_000));
+    let first = "the first: at 11537896.000007000 on CPU 0, more than 1000 s from all others";
+    assert_eq!(skipped(&trace), [format!("left out: events with a damaged time: 1, {first}")]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -340,4 +445,32 @@ fn each_spelling_of_a_stack_is_read() {
             .collect();
         assert_eq!(wakings, [(false, Means::Timer, 1), (true, Means::Futex, 1)], "{text}");
     }
+}
+
+/// Of cgroup v2; a move within v1 can be of any controller.
+#[test]
+fn a_task_is_where_it_was_moved_to_and_so_is_what_it_forks() {
+    let move_to = |us: u64, root: u32, path: &str| {
+        format!(
+            " a-1 [000] 10.{us:06}: cgroup_attach_task: dst_root={root} dst_id=3214 dst_level=2 dst_path={path} pid=1 comm=a b\n"
+        )
+    };
+    let fork = |us: u64, child: u32| {
+        format!(" a-1 [000] 10.{us:06}: sched_process_fork: comm=a b pid=1 child_comm=c child_pid={child}\n")
+    };
+    let text = [
+        fork(0, 2),
+        move_to(1, 0, "/app.slice/web"),
+        fork(2, 3),
+        move_to(3, 5, "/cpu"),
+        move_to(4, 0, "/"),
+        fork(5, 4),
+    ];
+    let trace = read(&text.concat()).expect("a trace");
+    let groups: Vec<_> =
+        trace.meta.recorded.threads.iter().map(|thread| (thread.tid, thread.group.as_deref())).collect();
+    assert_eq!(groups, [(1, Some("/")), (2, None), (3, Some("/app.slice/web")), (4, Some("/"))]);
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).expect("memory takes it");
+    assert_eq!(Trace::from_bytes(&bytes).expect("a trace").meta.recorded, trace.meta.recorded);
 }

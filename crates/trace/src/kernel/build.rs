@@ -3,10 +3,11 @@
 
 use super::context::Context;
 use super::event::{Event, KernelEvent, TaskRef};
-use super::head::Head;
+use super::head::{Head, reserve};
 use super::means::{self, Call};
 use super::tids::TidTable;
 use crate::container::Trace;
+use crate::error::ReadError;
 use crate::meta::{Gap, Machine, Means, Meta, Recorded, Source, Thread, Wakings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +18,24 @@ use zerolag_model::{
 };
 
 /// Builds the trace of events in order of time.
-pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Trace {
+///
+/// # Errors
+/// There is too little memory.
+pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Result<Trace, ReadError> {
     let mut irqs = Irqs::default();
     events.iter().for_each(|event| irqs.see(event));
     let mut builder = Builder::new(irqs, Out::Keep(Vec::new()));
     for event in events {
+        if let Out::Keep(records) = &mut builder.out {
+            reserve(records, RECORDS_MAX)?;
+        }
         builder.take(event);
     }
-    builder.trace(head, gaps)
+    Ok(builder.trace(head, gaps))
 }
+
+/// More records than an event becomes.
+const RECORDS_MAX: usize = 8;
 
 /// The interrupts that a recording has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,6 +127,8 @@ struct Task<'a> {
     attr: SchedAttr,
     tid: u32,
     pid: Option<u32>,
+    /// The group that it, or the task that forked it, was moved to.
+    group: Option<&'a str>,
     /// What the scheduler has charged.
     charged: Duration,
     name: &'a str,
@@ -167,7 +179,14 @@ impl<'a, 'o> Builder<'a, 'o> {
         meta.start = self.start.unwrap_or(Instant::ZERO);
         meta.end = self.end;
         meta.lost_events = gaps.iter().fold(head.lost, |sum, gap| sum.saturating_add(gap.events));
-        meta.recorded = Recorded { threads: self.threads(), gaps, dropped: head.dropped, wakings: self.wakings() };
+        meta.recorded = Recorded {
+            format: head.format.to_owned(),
+            threads: self.threads(),
+            gaps,
+            dropped: head.dropped,
+            skipped: head.skips.done(),
+            wakings: self.wakings(),
+        };
         meta
     }
 
@@ -280,6 +299,12 @@ impl<'a, 'o> Builder<'a, 'o> {
                     self.tasks[id.index()].name = task.comm;
                 }
             }
+            KernelEvent::Attach { path: "", .. } => {}
+            KernelEvent::Attach { task, path } => {
+                if let Some(task) = self.task(stamp, task, None) {
+                    self.tasks[task.index()].group = Some(path);
+                }
+            }
             KernelEvent::Call(call) => {
                 if let Some(task) = event.current.filter(|tid| *tid != 0).and_then(|tid| *self.living.entry(tid)) {
                     self.tasks[task.index()].call = call;
@@ -344,8 +369,13 @@ impl<'a, 'o> Builder<'a, 'o> {
         leaders.extend(self.tasks.iter().filter(|task| task.pid == Some(task.tid)).map(|task| (task.tid, task.name)));
         let process = |task: &Task<'_>| task.pid.and_then(|pid| leaders.get(&pid)).map(|name| plain(name));
         let charged = |task: &Task<'_>| self.is_charged.then_some(task.charged);
-        let thread =
-            |task: &Task<'_>| Thread { tid: task.tid, pid: task.pid, process: process(task), charged: charged(task) };
+        let thread = |task: &Task<'_>| Thread {
+            tid: task.tid,
+            pid: task.pid,
+            process: process(task),
+            group: task.group.map(plain),
+            charged: charged(task),
+        };
         self.tasks.iter().map(thread).collect()
     }
 
@@ -386,6 +416,7 @@ impl<'a, 'o> Builder<'a, 'o> {
             attr,
             tid: task.tid,
             pid: self.processes.get(&task.tid).copied(),
+            group: parent.and_then(|parent| self.tasks[parent.index()].group),
             charged: Duration::ZERO,
             name: task.comm,
             prio,

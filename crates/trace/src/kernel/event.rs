@@ -69,6 +69,11 @@ pub(crate) enum KernelEvent<'a> {
         task: TaskRef<'a>,
         ran: Duration,
     },
+    /// A thread is moved to this group of cgroup v2; without a path, to one of v1.
+    Attach {
+        task: TaskRef<'a>,
+        path: &'a str,
+    },
     /// The thread that runs begins a system call, or ends the one that it is in.
     Call(Option<Call>),
     /// A thread belongs to this process. Not from a trace point: recorders store it beside events.
@@ -103,6 +108,10 @@ impl<'a> KernelEvent<'a> {
             Self::PiSetprio { task, from, to } => KernelEvent::PiSetprio { task: of(task), from, to },
             Self::Charged { task, ran } => KernelEvent::Charged { task: of(task), ran },
             Self::Name { task } => KernelEvent::Name { task: of(task) },
+            // The path is kept as a name is.
+            Self::Attach { task, path } => {
+                KernelEvent::Attach { task: of(task), path: name(TaskRef { comm: path, tid: task.tid }) }
+            }
             Self::IpiSend { to, reason } => KernelEvent::IpiSend { to, reason },
             Self::IrqEnter(irq) => KernelEvent::IrqEnter(irq),
             Self::IrqExit(irq) => KernelEvent::IrqExit(irq),
@@ -138,21 +147,6 @@ impl<'a> Event<'a> {
     pub(crate) fn with_names<'b>(self, name: impl FnMut(TaskRef<'a>) -> &'b str) -> Event<'b> {
         let Self { at, cpu, current, context, means, event } = self;
         Event { at, cpu, current, context, means, event: event.with_names(name) }
-    }
-}
-
-/// Returns a state of a `prev_state` number.
-///
-/// Source: Linux v6.12 `include/trace/events/sched.h` (`TASK_REPORT`, and the bit above it:
-/// preempted), `include/linux/sched.h` (`EXIT_*`).
-pub(crate) fn state_of(number: u64) -> PrevState {
-    const PREEMPTED: u64 = 0x100;
-    const DEAD: u64 = 0x10 | 0x20;
-    match number {
-        0 => PrevState::Runnable,
-        _ if number & PREEMPTED != 0 => PrevState::Runnable,
-        _ if number & DEAD != 0 => PrevState::Dead,
-        _ => PrevState::Blocked,
     }
 }
 

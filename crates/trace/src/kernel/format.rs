@@ -15,6 +15,9 @@ pub(crate) struct Format {
     pub(crate) name: String,
     pub(crate) id: u64,
     fields: Vec<Field>,
+    /// How the kernel prints an event: a format of `printf` and its arguments; empty if it is not
+    /// told.
+    pub(crate) print: String,
 }
 
 /// A field of a payload.
@@ -33,8 +36,9 @@ impl Format {
         let mut lines = text.lines();
         let name = lines.next()?.strip_prefix("name: ")?.trim().to_owned();
         let id = lines.next()?.strip_prefix("ID: ")?.trim().parse().ok()?;
+        let print = text.split_once("\nprint fmt: ").map_or("", |(_, print)| print).to_owned();
         let fields = lines.filter_map(Field::parse).take(FIELDS_MAX).collect();
-        Some(Self { name, id, fields })
+        Some(Self { name, id, fields, print })
     }
 
     /// Returns the field of a name.

@@ -22,6 +22,9 @@
 //! 4. The task that runs after the gap was switched to within it: not before it last left a CPU or
 //!    was woken. If the scheduler charges it without a break until the next switch
 //!    (`sched_stat_runtime`), it was switched to where that charge begins.
+//! 5. The trace point of a switch stands before the switch itself: the events of the next
+//!    microseconds (`tlb_flush`, and `sched_wakeup` of a worker that is woken as it blocks) are
+//!    still those of the task that leaves. They prove nothing until the next task has an event.
 //!
 //! The added switches do not contradict each other. Between the two tasks of a gap the CPU seems
 //! idle; reports count that time as unseen.
@@ -29,22 +32,27 @@
 //! Complexity: O(1) per event.
 
 use super::event::{Event, KernelEvent, TaskRef};
+use super::head::reserve;
 use super::tids::TidTable;
+use crate::error::ReadError;
 use crate::meta::Gap;
 use zerolag_model::{CpuId, Duration, Instant, Nice, PrevState, Prio};
 
 /// Finds the gaps of events in order of time, and adds the switches that are proven to be missing.
 /// Returns the gaps in order of their start.
-pub(super) fn find(events: &mut Vec<Event<'_>>) -> Vec<Gap> {
+///
+/// # Errors
+/// There is too little memory.
+pub(super) fn find(events: &mut Vec<Event<'_>>) -> Result<Vec<Gap>, ReadError> {
     let mut finder = Finder::default();
     for event in &*events {
         finder.next(event);
     }
     let (gaps, added) = finder.finish();
     if !added.is_empty() {
-        insert(events, added);
+        insert(events, added)?;
     }
-    gaps
+    Ok(gaps)
 }
 
 /// An event that is proven to be missing: it comes before the event of this index among those of
@@ -69,12 +77,15 @@ fn add_unexplained(gaps: &mut Vec<Gap>, wakings: Vec<Gap>) {
 }
 
 /// Inserts events, each before the event of its index among those of the same time.
-fn insert<'a>(events: &mut Vec<Event<'a>>, added: Vec<Added<'a>>) {
-    let old = core::mem::take(events).into_iter().enumerate().map(|(index, event)| (2 * index + 1, event));
-    let mut all: Vec<(usize, Event<'a>)> =
-        old.chain(added.into_iter().map(|(index, event)| (2 * index, event))).collect();
+fn insert<'a>(events: &mut Vec<Event<'a>>, added: Vec<Added<'a>>) -> Result<(), ReadError> {
+    let mut all = Vec::new();
+    reserve(&mut all, events.len() + added.len())?;
+    all.extend(events.drain(..).enumerate().map(|(index, event)| (2 * index + 1, event)));
+    all.extend(added.into_iter().map(|(index, event)| (2 * index, event)));
     all.sort_by_key(|(order, event)| (event.at, *order));
-    *events = all.into_iter().map(|(_, event)| event).collect();
+    reserve(events, all.len())?;
+    events.extend(all.into_iter().map(|(_, event)| event));
+    Ok(())
 }
 
 /// A task that runs, with the priority that it was switched to.
@@ -90,6 +101,8 @@ struct Cpu<'a> {
     lost: Option<u64>,
     /// The start of a gap that no switch has followed yet.
     doubt: Option<Instant>,
+    /// The task that the last switch left, and when, until the next task has an event.
+    leaves: Option<(u32, Instant)>,
 }
 
 #[derive(Default)]
@@ -201,9 +214,10 @@ impl<'a> Finder<'a> {
                 self.confirm(event, (prev, prev_prio));
                 self.leave(event, prev.tid, prev_state);
                 self.enter(event, (next, next_prio));
+                self.cpu(cpu).leaves = Some((prev.tid, at));
             }
             _ => {
-                if let Some(tid) = event.current {
+                if let Some(tid) = event.current.filter(|tid| !self.still_leaves(*tid, event)) {
                     let (comm, prio) = self.thread(tid).seen.unwrap_or(("<...>", Prio::from_nice(Nice::ZERO)));
                     self.confirm(event, (TaskRef { comm, tid }, prio));
                 }
@@ -285,6 +299,16 @@ impl<'a> Finder<'a> {
         if let KernelEvent::Switch { prev_state, .. } = &mut self.added[guess].1.event {
             *prev_state = state;
         }
+    }
+
+    /// Returns whether this task has an event while its CPU switches from it to another one.
+    fn still_leaves(&mut self, tid: u32, event: &Event<'a>) -> bool {
+        let leaves = &mut self.cpu(event.cpu).leaves;
+        let is_leaving = leaves.is_some_and(|(left, at)| left == tid && event.at <= at.saturating_add(SWITCH_MAX));
+        if !is_leaving {
+            *leaves = None;
+        }
+        is_leaving
     }
 
     /// The CPU runs this task: it has to be the one that it switched to.
@@ -440,6 +464,8 @@ const fn switch_to((next, next_prio): Running<'_>) -> KernelEvent<'_> {
 const IDLE: TaskRef<'static> = TaskRef { comm: "swapper", tid: 0 };
 /// The kernel charges some microseconds before the switch, and the tick some after its due time.
 const CHARGE_SLACK: Duration = Duration::from_micros(100);
+/// A switch takes some microseconds, with interrupts off.
+const SWITCH_MAX: Duration = Duration::from_micros(20);
 
 #[cfg(test)]
 mod tests {
@@ -472,7 +498,7 @@ mod tests {
     /// Returns the gaps and the switches after the repair: `cpu0 [0, 9]`, `9 cpu0 1S>0`.
     fn repaired(mut events: Vec<Event<'static>>) -> (Vec<String>, Vec<String>) {
         let us = |at: Instant| at.as_nanos() / 1000;
-        let gaps = find(&mut events);
+        let gaps = find(&mut events).expect("enough memory");
         let gaps = gaps.iter().map(|gap| format!("cpu{} {}..{}", gap.cpu, us(gap.from), us(gap.until))).collect();
         let switches = events.iter().filter_map(|event| match event.event {
             KernelEvent::Switch { prev, prev_state, next, .. } => {
@@ -507,6 +533,24 @@ mod tests {
         let (gaps, switches) = repaired(lost);
         assert_eq!(gaps, ["cpu0 10..90"]);
         assert_eq!(switches, ["1 cpu0 0>1", "10 cpu0 1S>0", "10 cpu0 0>2", "90 cpu0 2S>0"]);
+    }
+
+    #[test]
+    fn events_of_a_task_just_behind_its_switch_prove_nothing() {
+        let of = |current, event| Event { current: Some(current), ..event };
+        // A worker is woken as it blocks, by its own call, and runs again later.
+        let woken =
+            |at| of(1, event(at, 0, KernelEvent::Wakeup { task: task(1), prio: Prio::from_raw(120), cpu: CpuId(0) }));
+        let whole = vec![switch(1, 0, 0, Idle, 1), switch(10, 0, 1, Blocked, 0), woken(11), switch(20, 0, 0, Idle, 1)];
+        assert_eq!(repaired(whole), (vec![], vec!["1 cpu0 0>1".into(), "10 cpu0 1S>0".into(), "20 cpu0 0>1".into()]));
+        // Later, or behind an event of the next task, it is a contradiction.
+        let late =
+            vec![switch(1, 0, 0, Idle, 1), switch(10, 0, 1, Blocked, 0), woken(90), switch(99, 0, 1, Blocked, 0)];
+        assert_eq!(repaired(late).0, ["cpu0 10..90"]);
+        let next = of(0, waking(11, 0, 2));
+        let behind =
+            vec![switch(1, 0, 0, Idle, 1), switch(10, 0, 1, Blocked, 0), next, woken(12), switch(99, 0, 1, Blocked, 0)];
+        assert_eq!(repaired(behind).0, ["cpu0 11..12"]);
     }
 
     #[test]

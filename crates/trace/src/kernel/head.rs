@@ -1,11 +1,15 @@
 //! [`Head`]: the contents of a recording besides events.
 
 use super::event::Event;
+use super::skips::Skips;
+use crate::error::ReadError;
 use zerolag_model::CpuId;
 
 /// The contents of a recording besides events.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
+    /// The name of the format, for headings.
+    pub(crate) format: &'static str,
     /// The number of CPUs that the recorder tells.
     pub(crate) cpus: u32,
     /// Lost events of unknown place.
@@ -14,17 +18,32 @@ pub(crate) struct Head {
     pub(crate) kernel: String,
     /// The part of the file that could not be read, if it is cut off.
     pub(crate) dropped: Option<String>,
+    /// The parts that were left out.
+    pub(crate) skips: Skips,
 }
 
 impl Head {
+    /// Returns that of a format, of which nothing else is known.
+    pub(crate) fn of(format: &'static str) -> Self {
+        Self { format, ..Self::default() }
+    }
+
     /// Notes that a CPU exists.
     pub(crate) fn saw_cpu(&mut self, cpu: CpuId) {
         self.cpus = self.cpus.max(cpu.0.saturating_add(1));
     }
 }
 
+/// Makes room for more events or records: what a file of any size unpacks to need not fit.
+///
+/// # Errors
+/// There is too little memory.
+pub(crate) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), ReadError> {
+    items.try_reserve(more).map_err(|_| ReadError::Io(std::io::ErrorKind::OutOfMemory.into()))
+}
+
 /// Returns whether an event is more than a remark on others.
 pub(crate) const fn is_scheduling(event: &Event<'_>) -> bool {
-    use super::event::KernelEvent::{Call, Charged, Lost, Name, Process};
-    !matches!(event.event, Call(_) | Charged { .. } | Lost { .. } | Name { .. } | Process { .. })
+    use super::event::KernelEvent::{Attach, Call, Charged, Lost, Name, Process};
+    !matches!(event.event, Attach { .. } | Call(_) | Charged { .. } | Lost { .. } | Name { .. } | Process { .. })
 }

@@ -5,9 +5,9 @@
 //! everything after that is here and the same for all:
 //!
 //! ```text
-//! container ─► events of the kernel ─► gaps: lost events, repaired switches ─► build: tasks, records
-//!                  ▲
-//!                  └── raw: a payload, decoded by the text that describes it (format)
+//! container ─► events of the kernel ─► clock, doubled: what is left out
+//!                  ▲                 └► gaps: lost events, repaired switches ─► build: tasks, records
+//!                  └── raw: a payload, decoded by the text that describes it (format, state)
 //! ```
 //!
 //! The gaps of a recording, and how they are filled:
@@ -26,7 +26,9 @@
 //! * **Lost events** leave [`Gap`](crate::Gap)s, see [`gaps`].
 
 mod build;
+mod clock;
 pub(crate) mod context;
+mod doubled;
 pub(crate) mod event;
 #[cfg(feature = "recordings")]
 pub(crate) mod format;
@@ -36,6 +38,8 @@ pub(crate) mod means;
 pub(crate) mod pool;
 #[cfg(feature = "recordings")]
 pub(crate) mod raw;
+pub(crate) mod skips;
+pub(crate) mod state;
 pub(crate) mod stream;
 pub(crate) mod tids;
 #[cfg(feature = "recordings")]
@@ -44,19 +48,23 @@ pub(crate) mod tracing_data;
 use crate::container::Trace;
 use crate::error::ReadError;
 use event::Event;
-pub(crate) use head::{Head, is_scheduling};
+pub(crate) use head::{Head, is_scheduling, reserve};
 
 /// Returns the trace of events, which need not be sorted. Complexity: O(n log n) in events, linear
 /// if they are sorted.
 ///
 /// # Errors
-/// There is no event.
-pub(crate) fn trace(head: Head, mut events: Vec<Event<'_>>) -> Result<Trace, ReadError> {
+/// There is no event, or too little memory.
+pub(crate) fn trace(mut head: Head, mut events: Vec<Event<'_>>) -> Result<Trace, ReadError> {
     if !events.iter().any(is_scheduling) {
         return Err(ReadError::NoEvents { dropped: head.dropped });
     }
     // Stable: events of one instant stay in their recorded order.
     events.sort_by_key(|event| event.at);
-    let gaps = gaps::find(&mut events);
-    Ok(build::build(head, &events, gaps))
+    clock::repair(&mut events, &mut head.skips);
+    let mut doubled = doubled::Doubled::default();
+    events.retain(|event| !doubled.is_copy(event));
+    head.skips.append(doubled.skips);
+    let gaps = gaps::find(&mut events)?;
+    build::build(head, &events, gaps)
 }

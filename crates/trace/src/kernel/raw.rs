@@ -2,9 +2,10 @@
 //!
 //! The fields are looked up once per trace point, so an event costs its loads.
 
-use super::event::{KernelEvent, TaskRef, irq_of, state_of};
+use super::event::{KernelEvent, TaskRef, irq_of};
 use super::format::{Field, Format};
 use super::means::Call;
+use super::state::States;
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, Duration, MAX_CPUS, PrevState, Prio};
 
@@ -57,6 +58,8 @@ pub(crate) struct Decoder {
     order: ByteOrder,
     /// The fields in the order of [`Kind::fields`].
     fields: Vec<Field>,
+    /// Of a switch, the meaning of its state, if the format tells it.
+    states: Option<States>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +73,7 @@ enum Kind {
     Exit,
     PiSetprio,
     Charged,
+    Attach,
     IpiSendCpu,
     Other(KernelEvent<'static>),
 }
@@ -86,6 +90,7 @@ impl Kind {
             "sched_process_exit" => Self::Exit,
             "sched_pi_setprio" => Self::PiSetprio,
             "sched_stat_runtime" => Self::Charged,
+            "cgroup_attach_task" => Self::Attach,
             "ipi_send_cpu" => Self::IpiSendCpu,
             _ => Self::Other(irq_of(name).or_else(|| Call::of_event(name).map(KernelEvent::Call))?),
         })
@@ -100,6 +105,7 @@ impl Kind {
             Self::Exit => &["comm", "pid"],
             Self::PiSetprio => &["comm", "pid", "oldprio", "newprio"],
             Self::Charged => &["comm", "pid", "runtime"],
+            Self::Attach => &["comm", "pid", "dst_path", "dst_root"],
             Self::IpiSendCpu => &["cpu"],
             Self::Other(_) => &[],
         }
@@ -164,7 +170,17 @@ impl Decoder {
     pub(crate) fn of(format: &Format, order: ByteOrder) -> Option<Self> {
         let kind = Kind::of(&format.name)?;
         let fields = kind.fields().iter().map(|name| format.field(name).cloned()).collect::<Option<Vec<_>>>()?;
-        Some(Self { kind, order, fields })
+        let states = States::of_print(&format.print).filter(|_| kind == Kind::Switch);
+        Some(Self { kind, order, fields, states })
+    }
+
+    /// Sets the kernel's release, for what the format does not tell.
+    pub(crate) fn set_release(&mut self, release: &str) {
+        self.states = self.states.or_else(|| States::of_release(release));
+    }
+
+    fn state(&self, number: u64) -> PrevState {
+        self.states.unwrap_or_default().state(number)
     }
 
     /// Decodes a payload; `None` if it is too short or a value is impossible.
@@ -173,7 +189,7 @@ impl Decoder {
         Some(match self.kind {
             Kind::Switch => {
                 let prev = payload.task(0, 1)?;
-                let prev_state = if prev.tid == 0 { PrevState::Idle } else { state_of(payload.number(3)?) };
+                let prev_state = if prev.tid == 0 { PrevState::Idle } else { self.state(payload.number(3)?) };
                 let next = payload.task(4, 5)?;
                 KernelEvent::Switch { prev, prev_prio: payload.prio(2)?, prev_state, next, next_prio: payload.prio(6)? }
             }
@@ -198,6 +214,12 @@ impl Decoder {
             }
             Kind::Charged => {
                 KernelEvent::Charged { task: payload.task(0, 1)?, ran: Duration::from_nanos(payload.number(2)?) }
+            }
+            Kind::Attach => {
+                let task = payload.task(0, 1)?;
+                // Another hierarchy is one of cgroup v1, of any controller.
+                let path = if payload.number(3)? == 0 { payload.text(2)? } else { "" };
+                KernelEvent::Attach { task, path }
             }
             Kind::IpiSendCpu => KernelEvent::IpiSend { to: payload.cpu(0)?, reason: IpiReason::Resched },
             Kind::Other(event) => event,

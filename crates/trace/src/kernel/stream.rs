@@ -15,9 +15,11 @@
 //! order of time, as they mostly are. Complexity: O(1) per event.
 
 use super::build::{Builder, Irqs, Known, Out};
+use super::clock;
+use super::doubled::Doubled;
 use super::event::Event;
 use super::gaps::{Added, Finder};
-use super::head::{Head, is_scheduling};
+use super::head::{Head, is_scheduling, reserve};
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::meta::Meta;
@@ -91,10 +93,17 @@ impl Way for Keep {
     const IS_ONCE: bool = true;
 
     fn read<'p>(self, source: &mut impl Source<'p>) -> Result<Option<Trace>, ReadError> {
-        let mut events = Vec::new();
-        match done(source.read(&mut |event| events.push(*event)))? {
-            Some(head) => super::trace(head, events).map(Some),
-            None => Ok(None),
+        let (mut events, mut fits) = (Vec::new(), Ok(()));
+        let read = source.read(&mut |event| {
+            if fits.is_ok() {
+                fits = reserve(&mut events, 1);
+                events.extend(fits.is_ok().then_some(*event));
+            }
+        });
+        match (done(read)?, fits) {
+            (Some(head), Ok(())) => super::trace(head, events).map(Some),
+            (Some(_), Err(error)) => Err(error),
+            (None, _) => Ok(None),
         }
     }
 }
@@ -123,7 +132,12 @@ struct Survey<'p> {
 fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
     let (mut finder, mut irqs, mut has_events) = (Finder::default(), Irqs::default(), false);
     let mut whole = Some(Builder::new(irqs, Out::Drop));
+    let (mut doubled, mut last, mut is_torn) = (Doubled::default(), None, false);
     let head = source.read(&mut |event| {
+        if doubled.is_copy(event) {
+            return;
+        }
+        is_torn |= last.replace(event.at).is_some_and(|last| clock::is_jump(last, event.at));
         irqs.see(event);
         finder.next(event);
         has_events |= is_scheduling(event);
@@ -136,6 +150,10 @@ fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
     if !has_events {
         return Err(Stop::Error(ReadError::NoEvents { dropped: head.dropped }));
     }
+    // Which side of it is damaged, all events tell.
+    if is_torn {
+        return Err(Stop::Whole);
+    }
     let (gaps, mut added) = finder.finish();
     // As those that are kept in memory: of the same place they stay in their order.
     added.sort_by_key(|(index, event)| (event.at, *index));
@@ -147,6 +165,8 @@ fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
             (builder, head)
         }
     };
+    let mut head = head;
+    head.skips.append(doubled.skips);
     let (known, meta) = (builder.known(), builder.meta(head, gaps));
     Ok(Survey { meta, added, known, irqs })
 }
@@ -167,7 +187,11 @@ fn merged<'p>(
     mut take: impl FnMut(&Event<'p>),
 ) -> Result<Head, Stop> {
     let (mut rest, mut index) = (added, 0);
+    let mut doubled = Doubled::default();
     let head = source.read(&mut |event| {
+        if doubled.is_copy(event) {
+            return;
+        }
         while let Some((first, others)) = rest.split_first()
             && (first.1.at, first.0) <= (event.at, index)
         {

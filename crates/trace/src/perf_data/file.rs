@@ -5,7 +5,7 @@ use crate::error::ReadError;
 use crate::file_bytes::FileBytes;
 use crate::kernel::context::Context;
 use crate::kernel::event::{Event, KernelEvent, TaskRef};
-use crate::kernel::head::Head;
+use crate::kernel::head::{Head, reserve};
 use crate::kernel::raw::{ByteOrder, Decoder, text_of};
 use crate::kernel::tids::TidTable;
 use crate::kernel::tracing_data;
@@ -22,6 +22,8 @@ pub(super) struct File {
     /// The index in `attrs` of each id of an event.
     ids: BTreeMap<u64, usize>,
     known: BTreeMap<u64, Decoder>,
+    /// Whether it has the description of trace points, used or not.
+    is_described: bool,
     kernel: String,
     cpus: u32,
     /// The packed parts of the records, in their order, if the file is read as a whole.
@@ -39,6 +41,7 @@ impl Default for File {
             attrs: Vec::new(),
             ids: BTreeMap::new(),
             known: BTreeMap::new(),
+            is_described: false,
             kernel: String::new(),
             cpus: 0,
             packed: Vec::new(),
@@ -76,10 +79,17 @@ impl File {
         if file.is_prepared {
             file.prepare(place, data.clone())?;
         }
+        if !file.attrs.is_empty() && !file.attrs.iter().any(Attr::is_trace_point) {
+            return Err(ReadError::Foreign { format: "perf.data of a CPU profile", hint: PROFILE });
+        }
+        if file.known.is_empty() && file.is_described {
+            return Err(ReadError::NoEvents { dropped: None });
+        }
         if file.known.is_empty() {
             let reason = "it has no description of trace points: perf was killed before it wrote it, or recorded none";
             return Err(damaged(place.len(), reason));
         }
+        file.known.values_mut().for_each(|decoder| decoder.set_release(&file.kernel));
         Ok((file, data))
     }
 
@@ -93,6 +103,11 @@ impl File {
         let features: Vec<u32> = (0..256)
             .filter(|bit| word(72 + *bit as usize / 64 * 8).is_ok_and(|bits| bits >> (bit % 64) & 1 == 1))
             .collect();
+        self.file_attrs(place, attrs, attr_size)?;
+        if !self.attrs.is_empty() && !self.attrs.iter().any(Attr::is_trace_point) {
+            // Nothing else of it matters.
+            return Ok(0..0);
+        }
         if data.1 == 0 {
             return Err(damaged(40, "perf was killed while it recorded: the header says that there is no record"));
         }
@@ -115,7 +130,6 @@ impl File {
                 Some(_) | None => {}
             }
         }
-        self.file_attrs(place, attrs, attr_size)?;
         Ok(range)
     }
 
@@ -141,7 +155,10 @@ impl File {
     /// Reads a feature, which begins at this place.
     fn feature(&mut self, feature: u32, bytes: &[u8], at: usize) -> Result<(), ReadError> {
         match feature {
-            TRACING_DATA => self.known = known(bytes, at)?,
+            TRACING_DATA => {
+                self.known = known(bytes, at)?;
+                self.is_described = true;
+            }
             OS_RELEASE => self.kernel = bytes.get(4..).map(text_of).unwrap_or_default().chars().take(64).collect(),
             // Online CPUs come second.
             NR_CPUS => self.cpus = self.order.u32(bytes, 0).filter(|cpus| *cpus as usize <= MAX_CPUS).unwrap_or(0),
@@ -169,6 +186,7 @@ impl File {
             }
             HEADER_TRACING_DATA => {
                 self.known = known(&place.range(record.behind.clone())?, record.behind.start)?;
+                self.is_described = true;
             }
             HEADER_FEATURE if self.is_pipe => {
                 let feature = self.order.u64(body, 0).and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
@@ -222,7 +240,7 @@ pub(super) struct Events<'f> {
 
 impl<'f> Events<'f> {
     pub(super) fn of(file: &'f File) -> Self {
-        Self { file, head: Head::default(), first: None, lost: (0, 0), processes: TidTable::default() }
+        Self { file, head: Head::of("perf.data"), first: None, lost: (0, 0), processes: TidTable::default() }
     }
 
     /// Reads records that are all in memory; returns where they end.
@@ -235,6 +253,8 @@ impl<'f> Events<'f> {
         let mut at = range.start;
         while let Next::Record(record) = layout::next(self.file.order, &bytes[at..], at, range.end) {
             at = record.end;
+            // A sample is at most an event, and its thread's process.
+            reserve(found, 2)?;
             self.take(&record, &mut |event| found.push(event))?;
         }
         self.ends(at, range.end)?;
@@ -278,6 +298,10 @@ impl<'f> Events<'f> {
 
     fn sample<'a>(&mut self, body: &'a [u8], give: &mut impl FnMut(Event<'a>)) -> Result<(), &'static str> {
         let attr = self.file.attr(body, 0).ok_or("it has no list of events")?;
+        // A counter beside the trace points.
+        if attr.has_identifier() && !attr.is_trace_point() {
+            return Ok(());
+        }
         if let Some(missing) = attr.missing() {
             return Err(missing);
         }
@@ -370,6 +394,8 @@ fn damaged(offset: usize, reason: &str) -> ReadError {
     ReadError::Damaged { format: "perf.data", offset: offset as u64, reason: reason.to_owned() }
 }
 
+/// The advice if a file has samples of counters only.
+const PROFILE: &str = "it has no event of the scheduler: record with `perf sched record`";
 /// The size of the header of a file.
 const HEADER: usize = 104;
 /// That of a file from a pipe.

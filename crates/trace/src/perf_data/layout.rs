@@ -63,6 +63,7 @@ const AUXTRACE: u32 = 71;
 /// The part of an event's attributes that tells how its samples are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Attr {
+    is_trace_point: bool,
     sample: u64,
     read: u64,
     /// Records that are no samples end with an excerpt of one.
@@ -82,6 +83,8 @@ const STREAM_ID: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
 const IDENTIFIER: u64 = 1 << 16;
 const SAMPLE_ID_ALL: u32 = 18;
+/// `PERF_TYPE_TRACEPOINT` of the field `type`.
+const TRACE_POINT: u32 = 2;
 
 impl Attr {
     /// Reads the attributes, of which at least 64 bytes exist.
@@ -92,7 +95,13 @@ impl Attr {
             ByteOrder::Little => SAMPLE_ID_ALL,
             ByteOrder::Big => 63 - SAMPLE_ID_ALL,
         };
-        Self { sample: word(24), read: word(32), has_tail: word(40) >> bit & 1 == 1 }
+        let is_trace_point = order.u32(bytes, 0) == Some(TRACE_POINT);
+        Self { is_trace_point, sample: word(24), read: word(32), has_tail: word(40) >> bit & 1 == 1 }
+    }
+
+    /// Returns whether its samples are events of a trace point, and not of a counter.
+    pub(super) const fn is_trace_point(&self) -> bool {
+        self.is_trace_point
     }
 
     const fn has(&self, part: u64) -> bool {

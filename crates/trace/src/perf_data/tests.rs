@@ -227,3 +227,22 @@ fn a_small_file_is_read_up_to_every_byte_and_with_absurd_sizes() {
         }
     }
 }
+
+/// The samples of a counter have no event of the scheduler, and nothing is damaged.
+#[test]
+fn a_cpu_profile_is_named_as_one() {
+    let (mut data, _) = recording!("switches");
+    let word = |data: &[u8], at: usize| u64::from_le_bytes(data[at..at + 8].try_into().expect("eight")) as usize;
+    // Each attr begins with its type: 2 is a trace point, 0 a counter of the hardware, 1 one of the
+    // kernel.
+    let (size, first, length) = (word(&data, 16), word(&data, 24), word(&data, 32));
+    for at in (first..first + length).step_by(size) {
+        assert!([1, 2].contains(&data[at]), "{}", data[at]);
+        data[at] = 0;
+    }
+    let error = read(&data).expect_err("a profile").to_string();
+    assert_eq!(
+        error,
+        "this is perf.data of a CPU profile; it has no event of the scheduler: record with `perf sched record`"
+    );
+}

@@ -16,7 +16,8 @@ use super::schema::{CompactSched, Migrate, PiSetprio, ProcessTree, SystemInfo};
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::kernel::context::Context;
-use crate::kernel::event::{Event, KernelEvent, TaskRef, state_of};
+use crate::kernel::event::{Event, KernelEvent, TaskRef};
+use crate::kernel::state::{Seen, States};
 use crate::kernel::{self, Head};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +42,7 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 /// # Errors
 /// A packet is malformed, or there is no event of the scheduler.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let (mut head, mut bundles, mut lists) = (Head::default(), Vec::new(), Lists::default());
+    let (mut head, mut bundles, mut lists) = (Head::of(FORMAT), Vec::new(), Lists::default());
     let end = packets::each(bytes, |_, mut packet: Packet| {
         packet.describe(&mut head);
         lists.take(packet.process_tree);
@@ -50,8 +51,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     if end < bytes.len() {
         head.dropped = Some(cut_off(end));
     }
-    let mut reader = Reader::new(&lists);
+    let mut seen = Seen::default();
+    bundles.iter().flat_map(Bundle::states).for_each(|number| seen.note(number));
+    let states = States::of_release(&head.kernel).unwrap_or_else(|| seen.states());
+    let mut reader = Reader::new(&lists, states);
     for bundle in &bundles {
+        kernel::reserve(&mut reader.events, bundle.nr_events())?;
         reader.bundle(bundle, &mut head, &mut |task| task.comm);
     }
     let first = reader.first.unwrap_or(Instant::ZERO);
@@ -59,6 +64,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     let events = reader.events.into_iter().map(|event| Event { at: event.at.max(first), ..event });
     kernel::trace(head, events.collect())
 }
+
+/// Its name in headings.
+pub(super) const FORMAT: &str = "Perfetto";
 
 /// Says that the packet at an offset is not whole.
 pub(super) fn cut_off(at: usize) -> String {
@@ -96,6 +104,7 @@ impl Lists {
 /// From bundles to events. Of each bundle the caller tells where the names of its tasks are kept.
 #[derive(Default)]
 pub(super) struct Reader<'a> {
+    states: States,
     pub(super) events: Vec<Event<'a>>,
     /// The task that each CPU runs, as far as compact switches tell.
     running: BTreeMap<CpuId, (TaskRef<'a>, Prio)>,
@@ -104,9 +113,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts with the listed threads: events without a time.
-    pub(super) fn new(lists: &'a Lists) -> Self {
-        let mut reader = Self::default();
+    /// Starts with the listed threads: events without a time. `states` says what the states of
+    /// switches mean.
+    pub(super) fn new(lists: &'a Lists, states: States) -> Self {
+        let mut reader = Self { states, ..Self::default() };
         for Listed { tid, pid, name } in &lists.threads {
             let (tid, pid) = (*tid, *pid);
             reader.processes.insert(tid, pid);
@@ -169,7 +179,7 @@ impl<'a> Reader<'a> {
             let Some(next_prio) = prio_of(Some(*prio)) else { continue };
             let next = TaskRef { comm: name(next), tid: next.tid };
             if let Some((prev, prev_prio)) = running.replace((next, next_prio)) {
-                let prev_state = if prev.tid == 0 { PrevState::Idle } else { state_of(state.cast_unsigned()) };
+                let prev_state = state_of(prev, *state, self.states);
                 let event = KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio };
                 self.push(at, cpu, Some(prev.tid), Context::Unknown, event);
             }
@@ -219,7 +229,7 @@ impl<'a> Reader<'a> {
             self.push(at, cpu, current, context, KernelEvent::Process { tid: child.tid, pid });
             return;
         }
-        if let Some(event) = kernel_event(what) {
+        if let Some(event) = kernel_event(what, self.states) {
             let event = event.with_names(name);
             if let KernelEvent::Switch { next, next_prio, .. } = event {
                 self.running.insert(cpu, (next, next_prio));
@@ -230,15 +240,14 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the kernel's event of a message; `None` if it lacks a field or a value is impossible.
-fn kernel_event(what: &FtracePayload) -> Option<KernelEvent<'_>> {
+fn kernel_event(what: &FtracePayload, states: States) -> Option<KernelEvent<'_>> {
     Some(match what {
         FtracePayload::Switch(event) => {
             let prev = task(event.prev_comm.as_deref(), event.prev_pid)?;
-            let state = event.prev_state.unwrap_or(0).cast_unsigned();
             KernelEvent::Switch {
                 prev,
                 prev_prio: prio_of(event.prev_prio)?,
-                prev_state: if prev.tid == 0 { PrevState::Idle } else { state_of(state) },
+                prev_state: state_of(prev, event.prev_state.unwrap_or(0), states),
                 next: task(event.next_comm.as_deref(), event.next_pid)?,
                 next_prio: prio_of(event.next_prio)?,
             }
@@ -277,6 +286,10 @@ fn kernel_event(what: &FtracePayload) -> Option<KernelEvent<'_>> {
     })
 }
 
+fn state_of(prev: TaskRef<'_>, number: i64, states: States) -> PrevState {
+    if prev.tid == 0 { PrevState::Idle } else { states.state(number.cast_unsigned()) }
+}
+
 fn comm(sched: &CompactSched, index: u32) -> Option<&str> {
     sched.intern_table.get(index as usize).map(String::as_str)
 }
@@ -310,7 +323,7 @@ pub(super) struct Packet {
     #[prost(message, optional, tag = "2")]
     pub(super) process_tree: Option<ProcessTree>,
     #[prost(message, optional, tag = "45")]
-    system_info: Option<SystemInfo>,
+    pub(super) system_info: Option<SystemInfo>,
     #[prost(bytes = "vec", optional, tag = "50")]
     compressed_packets: Option<Vec<u8>>,
 }
@@ -325,8 +338,7 @@ impl Packet {
     /// Adds what it tells of the machine.
     pub(super) fn describe(&mut self, head: &mut Head) {
         if let Some(info) = self.system_info.take() {
-            let release = info.utsname.map(|utsname| utsname.release).unwrap_or_default();
-            head.kernel = release.chars().take(64).collect();
+            head.kernel = info.release();
             head.cpus = info.num_cpus.filter(|cpus| *cpus as usize <= MAX_CPUS).unwrap_or(0).max(head.cpus);
         }
     }
@@ -342,6 +354,25 @@ pub(super) struct Bundle {
     lost_events: Option<bool>,
     #[prost(message, optional, tag = "4")]
     compact_sched: Option<CompactSched>,
+}
+
+impl Bundle {
+    /// Returns the most events that it becomes: a new task is two, and lost events are one.
+    fn nr_events(&self) -> usize {
+        let compact = self.compact_sched.as_ref();
+        let compact = compact.map_or(0, |sched| sched.switch_timestamp.len() + sched.waking_timestamp.len());
+        2 * self.event.len() + compact + 1
+    }
+
+    /// Returns the numbers of the states of switches.
+    fn states(&self) -> impl Iterator<Item = u64> {
+        let plain = self.event.iter().filter_map(|event| match &event.what {
+            Some(FtracePayload::Switch(switch)) => switch.prev_state,
+            _ => None,
+        });
+        let compact = self.compact_sched.iter().flat_map(|sched| sched.switch_prev_state.iter().copied());
+        plain.chain(compact).map(i64::cast_unsigned)
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

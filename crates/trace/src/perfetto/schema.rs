@@ -48,6 +48,13 @@ pub(super) struct SystemInfo {
     pub(super) num_cpus: Option<u32>,
 }
 
+impl SystemInfo {
+    /// Returns the release of the kernel; empty if it is not told.
+    pub(super) fn release(&self) -> String {
+        self.utsname.iter().flat_map(|utsname| utsname.release.chars()).take(64).collect()
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Utsname {
     #[prost(string, tag = "1")]

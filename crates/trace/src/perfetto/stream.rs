@@ -23,12 +23,13 @@
 //! `kMaxPagesPerCpuPerReadTick`.
 
 use super::packets;
-use super::reader::{Lists, Packet, Reader, cut_off};
-use super::schema::ProcessTree;
+use super::reader::{FORMAT, Lists, Packet, Reader, cut_off};
+use super::schema::{ProcessTree, SystemInfo};
 use crate::error::ReadError;
 use crate::kernel::Head;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Names, Pool};
+use crate::kernel::state::{Seen, States};
 use crate::kernel::stream::{Source, Stop, Way};
 use crate::packed::Input;
 use prost::Message;
@@ -41,9 +42,14 @@ use zerolag_model::Instant;
 pub(crate) fn each<W: Way>(input: &Input<'_>, way: W) -> Result<Option<W::Done>, ReadError> {
     let length = input.len()?;
     let (mut blocks, mut lists) = (Blocks::default(), Lists::default());
+    let (mut seen, mut told) = (Seen::default(), None);
     let outline = packets::stream(input.open()?, length, |at, packet: Outline| {
         if let Some(bundle) = packet.ftrace_events {
             blocks.saw(at, bundle.earliest());
+            bundle.states().for_each(|number| seen.note(number));
+        }
+        if let Some(info) = packet.system_info {
+            told = States::of_release(&info.release());
         }
         lists.take(packet.process_tree);
     });
@@ -55,7 +61,8 @@ pub(crate) fn each<W: Way>(input: &Input<'_>, way: W) -> Result<Option<W::Done>,
         Err(error) => return Err(error),
     }
     let pool = Pool::default();
-    let recording = Recording { input, length, lists: &lists, blocks: blocks.done(), names: Names::new(&pool) };
+    let states = told.unwrap_or_else(|| seen.states());
+    let recording = Recording { input, length, lists: &lists, states, blocks: blocks.done(), names: Names::new(&pool) };
     way.read(&mut { recording })
 }
 
@@ -63,14 +70,15 @@ struct Recording<'p, 'f> {
     input: &'f Input<'f>,
     length: Option<usize>,
     lists: &'p Lists,
+    states: States,
     blocks: Blocks,
     names: Names<'p>,
 }
 
 impl<'p> Source<'p> for Recording<'p, '_> {
     fn read(&mut self, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop> {
-        let mut head = Head::default();
-        let mut reader = Reader::new(self.lists);
+        let mut head = Head::of(FORMAT);
+        let mut reader = Reader::new(self.lists, self.states);
         // The listed threads have no time: they wait for the first event.
         let mut order = Order { listed: core::mem::take(&mut reader.events), left: 0, give };
         let (names, blocks) = (&mut self.names, &self.blocks);
@@ -200,6 +208,8 @@ struct Outline {
     ftrace_events: Option<Bundle>,
     #[prost(message, optional, tag = "2")]
     process_tree: Option<ProcessTree>,
+    #[prost(message, optional, tag = "45")]
+    system_info: Option<SystemInfo>,
     #[prost(bytes = "vec", optional, tag = "50")]
     compressed_packets: Option<Vec<u8>>,
 }
@@ -218,21 +228,38 @@ struct Bundle {
     compact_sched: Option<CompactSched>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Clone, PartialEq, Eq, Message)]
 struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     timestamp: Option<u64>,
+    #[prost(message, optional, tag = "4")]
+    switch: Option<Switch>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+struct Switch {
+    #[prost(int64, optional, tag = "4")]
+    prev_state: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
 struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]
     switch_timestamp: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    switch_prev_state: Vec<i64>,
     #[prost(uint64, repeated, tag = "7")]
     waking_timestamp: Vec<u64>,
 }
 
 impl Bundle {
+    /// Returns the numbers of the states of switches.
+    fn states(&self) -> impl Iterator<Item = u64> {
+        let plain = self.event.iter().filter_map(|event| event.switch?.prev_state);
+        let compact = self.compact_sched.iter().flat_map(|sched| sched.switch_prev_state.iter().copied());
+        plain.chain(compact).map(i64::cast_unsigned)
+    }
+
     /// Returns a time that is not after any event that is used.
     fn earliest(&self) -> Option<Instant> {
         let events = self.event.iter().map(|event| event.timestamp.unwrap_or(0));

@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use zerolag_model::{CpuId, Instant, MAX_CPUS};
 
+/// The name of the format in headings.
+pub(super) const FORMAT: &str = "trace.dat";
+
 /// What a file contains.
 pub(super) struct File<'a> {
     pub(super) order: ByteOrder,
@@ -81,6 +84,8 @@ pub(super) fn read(place: FileBytes<'_>) -> Result<File<'_>, ReadError> {
         let mut cursor = Cursor::new(&head);
         let mut reader = Reader { place, file: File::new(ByteOrder::Little), unpacked: 0 };
         let done = reader.read(&mut cursor);
+        let File { decoders, kernel, .. } = &mut reader.file;
+        decoders.values_mut().for_each(|decoder| decoder.set_release(kernel));
         // The head of version 6 has all names of functions: its size is not known before.
         if done.is_err() && cursor.ran_out && head.len() < place.len() {
             size = size.saturating_mul(4);

@@ -34,7 +34,7 @@ use crate::kernel::event::KernelEvent;
 use crate::kernel::tracing_data::MAGIC;
 use crate::kernel::{self, Head};
 use decode::next;
-use layout::{Buffer, Clock, Contents, File};
+use layout::{Buffer, Clock, Contents, FORMAT, File};
 use ring::Ring;
 use std::borrow::Cow;
 
@@ -71,7 +71,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
 
 /// Reads the events of one instance.
 fn events(file: &File<'_>, clock: &Clock, buffer: &Buffer, pages: &[Cow<'_, [u8]>]) -> Result<Trace, ReadError> {
-    let mut head = Head { cpus: file.cpus, kernel: file.kernel.clone(), ..Head::default() };
+    let mut head = Head { cpus: file.cpus, kernel: file.kernel.clone(), ..Head::of(FORMAT) };
     let mut events = Vec::new();
     let mut placed: u64 = 0;
     for (part, bytes) in buffer.parts.iter().zip(pages) {
@@ -82,6 +82,7 @@ fn events(file: &File<'_>, clock: &Clock, buffer: &Buffer, pages: &[Cow<'_, [u8]
             if let KernelEvent::Lost { events } = event.event {
                 placed = placed.saturating_add(events);
             }
+            kernel::reserve(&mut events, 1)?;
             events.push(event);
         }
     }

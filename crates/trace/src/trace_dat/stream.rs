@@ -10,7 +10,7 @@
 //!   that of a file that is kept.
 
 use super::decode::next;
-use super::layout::{self, Buffer, Clock, Contents, File, Pages, Part};
+use super::layout::{self, Buffer, Clock, Contents, FORMAT, File, Pages, Part};
 use super::ring::Ring;
 use crate::error::ReadError;
 use crate::file_bytes::{self, FileBytes};
@@ -185,7 +185,7 @@ impl<'f> Instance<'f> {
 
     /// Gives the events of all CPUs in order of time.
     fn merge<'p>(&self, names: &mut Names<'p>, give: &mut dyn FnMut(&Event<'p>)) -> Result<Head, Stop> {
-        let mut head = Head { cpus: self.file.cpus, kernel: self.file.kernel.clone(), ..Head::default() };
+        let mut head = Head { cpus: self.file.cpus, kernel: self.file.kernel.clone(), ..Head::of(FORMAT) };
         let (mut lanes, mut first) = (Vec::new(), BinaryHeap::new());
         for (index, part) in self.buffer.parts.iter().enumerate() {
             let cpu = part.cpu().map_err(|error| Stop::Error(self.first_error(error)))?;

@@ -6,7 +6,7 @@ use super::wire::{Crc, Cursor, Reason};
 use super::writer::tag;
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::meta::{Gap, Machine, Means, Meta, Source, Thread, Wakings};
+use crate::meta::{Gap, Machine, Means, Meta, Skipped, Source, Thread, Wakings};
 use std::io::{ErrorKind, Read};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, Topology};
 
@@ -258,6 +258,12 @@ fn read_meta_value(meta: &mut Meta, tag: u64, value: &[u8]) -> Result<(), Reason
             meta.recorded.wakings.push(Wakings { waker, woken, means, count: cursor.varint()? });
         }
         tag::DROPPED => meta.recorded.dropped = Some(text()?),
+        tag::FORMAT => meta.recorded.format = text()?,
+        tag::SKIPPED => {
+            let count = cursor.varint()?;
+            let (what, first) = (cursor.text()?.to_owned(), cursor.text()?.to_owned());
+            meta.recorded.skipped.push(Skipped { what, count, first });
+        }
         _ => {}
     }
     Ok(())
@@ -269,7 +275,8 @@ fn read_thread(cursor: &mut Cursor<'_>) -> Result<Thread, Reason> {
     let pid = if bits & 1 != 0 { Some(cursor.varint_u32()?) } else { None };
     let process = if bits & 2 != 0 { Some(cursor.text()?.into()) } else { None };
     let charged = if bits & 4 != 0 { Some(Duration::from_nanos(cursor.varint()?)) } else { None };
-    Ok(Thread { tid, pid, process, charged })
+    let group = if bits & 8 != 0 { Some(cursor.text()?.into()) } else { None };
+    Ok(Thread { tid, pid, process, group, charged })
 }
 
 fn read_topology(cursor: &mut Cursor<'_>) -> Result<Topology, Reason> {

@@ -406,3 +406,15 @@ fn an_extended_kind_is_refused_by_name() {
     let error = TraceReader::new(&bytes[..]).and_then(|reader| reader.read_all()).unwrap_err().to_string();
     assert!(error.contains("an event of a later zerolag (extended kind)"), "{error}");
 }
+
+#[test]
+fn the_format_and_the_parts_that_were_left_out_are_kept() {
+    let mut meta = Meta::new(Source::Text, Machine::Cpus(1));
+    meta.recorded.format = "perf.data".to_owned();
+    let skipped = |what: &str, count| crate::Skipped { what: what.to_owned(), count, first: "line 3".to_owned() };
+    meta.recorded.skipped = vec![skipped("lines that are no event", 2), skipped("x", u64::MAX)];
+    let mut bytes = Vec::new();
+    Trace { meta: meta.clone(), records: Vec::new() }.write(&mut bytes).expect("memory takes it");
+    let again = Trace::from_bytes(&bytes).expect("a trace").meta;
+    assert_eq!((&again.recorded, again.origin()), (&meta.recorded, "perf.data"));
+}

@@ -3,7 +3,7 @@
 use super::block::{BLOCK_MAX, BLOCK_TARGET, BlockKind, MAGIC, Version};
 use super::record::Deltas;
 use super::wire::{Crc, put_bytes, put_varint};
-use crate::meta::{Machine, Means, Meta, Source, Thread, Wakings};
+use crate::meta::{Machine, Means, Meta, Skipped, Source, Thread, Wakings};
 use std::io::{self, Write};
 use zerolag_model::{Instant, Record};
 
@@ -100,12 +100,16 @@ pub(super) mod tag {
     pub(crate) const TOPOLOGY: u64 = 7;
     pub(crate) const SETTING: u64 = 8;
     pub(crate) const START: u64 = 9;
-    /// One per thread, in order of task: tid, bits (1 pid, 2 process, 4 charged), those values.
+    /// One per thread, in order of task: tid, bits (1 pid, 2 process, 4 charged, 8 group), those
+    /// values.
     pub(crate) const THREAD: u64 = 10;
     /// One per gap: CPU, start, length, events.
     pub(crate) const GAP: u64 = 11;
     pub(crate) const DROPPED: u64 = 12;
     pub(crate) const WAKINGS: u64 = 13;
+    /// One per kind: count, kind, place of the first.
+    pub(crate) const SKIPPED: u64 = 14;
+    pub(crate) const FORMAT: u64 = 15;
 }
 
 fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
@@ -163,13 +167,23 @@ fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
     if let Some(dropped) = &meta.recorded.dropped {
         put(tag::DROPPED, dropped.as_bytes());
     }
+    if !meta.recorded.format.is_empty() {
+        put(tag::FORMAT, meta.recorded.format.as_bytes());
+    }
+    for Skipped { what, count, first } in &meta.recorded.skipped {
+        let mut bytes = numbers(&[*count]);
+        put_bytes(&mut bytes, what.as_bytes());
+        put_bytes(&mut bytes, first.as_bytes());
+        put(tag::SKIPPED, &bytes);
+    }
 }
 
 fn thread_bytes(thread: &Thread) -> Vec<u8> {
-    let Thread { tid, pid, process, charged } = thread;
+    let Thread { tid, pid, process, group, charged } = thread;
     let mut bytes = Vec::new();
     put_varint(&mut bytes, u64::from(*tid));
-    bytes.push(u8::from(pid.is_some()) | u8::from(process.is_some()) << 1 | u8::from(charged.is_some()) << 2);
+    let has = [pid.is_some(), process.is_some(), charged.is_some(), group.is_some()];
+    bytes.push((0..).zip(has).map(|(bit, has)| u8::from(has) << bit).sum());
     if let Some(pid) = pid {
         put_varint(&mut bytes, u64::from(*pid));
     }
@@ -178,6 +192,9 @@ fn thread_bytes(thread: &Thread) -> Vec<u8> {
     }
     if let Some(charged) = charged {
         put_varint(&mut bytes, charged.as_nanos());
+    }
+    if let Some(group) = group {
+        put_bytes(&mut bytes, group.as_bytes());
     }
     bytes
 }

@@ -262,7 +262,7 @@ fn of_a_client_and_its_server_the_older_one_is_the_server() {
 #[test]
 fn groups_come_from_names_then_from_a_saved_tree_then_from_the_parent() {
     let mut trace = ping_pong();
-    let thread = |tid| zerolag_trace::Thread { tid, pid: Some(tid), process: None, charged: None };
+    let thread = |tid| zerolag_trace::Thread { tid, pid: Some(tid), process: None, group: None, charged: None };
     trace.meta.recorded.threads = vec![thread(10), thread(20), thread(30)];
     let root = std::env::temp_dir().join(format!("zerolag-import-tree-{}", std::process::id()));
     for (file, text) in [

@@ -159,7 +159,9 @@ fn page_of<'p>(pictured: &'p Pictured, about: &About, meta: &Meta, plan: Option<
     details.extend(conditions(about, meta, plan));
     // What a recording lacks is said beside the answer, whichever command shows it.
     let missing = pictured.summary.missing().map(|missing| capital(&missing.replace('`', "")));
-    let notes = missing.into_iter().chain(pictured.summary.meta.recorded.dropped.clone()).collect();
+    let recorded = &pictured.summary.meta.recorded;
+    let skipped = recorded.skipped.iter().map(|skipped| capital(&skipped.to_string()));
+    let notes = missing.into_iter().chain(recorded.dropped.clone()).chain(skipped).collect();
     Page {
         title: about.title.clone(),
         notes,

@@ -222,3 +222,15 @@ fn a_file_that_ends_anywhere_or_is_damaged_is_survived() {
         damaged[at] = bytes[at];
     }
 }
+
+/// Linux 4.9 tells that it is, or the number does: only kernels before 4.14 have it.
+#[test]
+fn a_preempted_task_of_an_old_kernel_is_runnable() {
+    let phone = Trace::from_bytes(include_bytes!("../../../tests/data/old-phone.pftrace")).expect("a trace");
+    let states = |trace: &Trace| switches(trace).into_iter().map(|switch| switch.4).collect::<Vec<_>>();
+    let preempted = [PrevState::Idle, PrevState::Runnable, PrevState::Blocked, PrevState::Blocked];
+    assert_eq!((phone.meta.kernel.as_str(), states(&phone)), ("4.9.223", preempted.to_vec()));
+    let unnamed = file(&[bundle(0, None, vec![(1, 1, switch(1, 4096, 2)), (2, 2, switch(2, 64, 1))])]);
+    let unnamed = Trace::from_bytes(&unnamed).expect("a trace");
+    assert_eq!(states(&unnamed), [PrevState::Runnable, PrevState::Dead]);
+}

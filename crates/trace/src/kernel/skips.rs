@@ -1,0 +1,31 @@
+//! [`Skips`]: the parts of a recording that are left out, by kind.
+//!
+//! A recording of an hour has a message of two lines, a damaged time, an event that is written
+//! twice. None of them is worth the rest of the file, and none may vanish unsaid: each kind is
+//! counted, with the place of the first.
+
+use crate::meta::Skipped;
+
+/// The parts that were left out so far.
+#[derive(Debug, Default)]
+pub(crate) struct Skips(Vec<(&'static str, Skipped)>);
+
+impl Skips {
+    /// Counts a part of a kind, which is in the plural; `first` says where it is.
+    pub(crate) fn note(&mut self, what: &'static str, first: impl FnOnce() -> String) {
+        match self.0.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, skipped)) => skipped.count = skipped.count.saturating_add(1),
+            None => self.0.push((what, Skipped { what: what.to_owned(), count: 1, first: first() })),
+        }
+    }
+
+    /// Adds parts that were found elsewhere.
+    pub(crate) fn append(&mut self, mut others: Self) {
+        self.0.append(&mut others.0);
+    }
+
+    /// Returns the kinds in the order in which they were met.
+    pub(crate) fn done(self) -> Vec<Skipped> {
+        self.0.into_iter().map(|(_, skipped)| skipped).collect()
+    }
+}
