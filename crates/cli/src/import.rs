@@ -152,6 +152,12 @@ pub(crate) fn run(args: &Args) -> Done {
         ));
     }
     imported.check_names(&args.trace.display().to_string(), &options)?;
+    if !imported.is_kernel_known {
+        let (path, kernel) = (args.trace.display(), imported.kernel.name());
+        eprintln_lossy(&format!(
+            "note: {path} does not name its kernel: {kernel} is a guess; --kernel VERSION states it"
+        ));
+    }
     for name in &imported.unused {
         eprintln_lossy(&format!("note: no group of the import is named `{name}`: its limits are left out"));
     }

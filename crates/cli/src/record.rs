@@ -53,6 +53,9 @@ const EVENTS: [&str; 9] = [
     "sched_stat_runtime",
 ];
 
+/// The event of a task that is moved to another group.
+const ATTACH: &str = "cgroup_attach_task";
+
 /// The path of a group in a command line: nothing that a shell would read. Empty for all groups.
 fn cgroup(path: &str) -> Result<String, String> {
     let below = path.strip_prefix("/sys/fs/cgroup").map(|below| below.strip_prefix("/cpu/").unwrap_or(below));
@@ -128,10 +131,14 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
         RecordProgram::TraceCmd => "trace.dat",
         RecordProgram::Perfetto => "trace.pftrace",
     };
-    let tree = if args.cgroup.is_some() { " --cgroup-tree cgroup.before" } else { "" };
+    // The second has the programs that started meanwhile.
+    let tree = if args.cgroup.is_some() { " --cgroup-tree cgroup.before --cgroup-tree cgroup.after" } else { "" };
     writeln!(out, "# then: zerolag report {file}; zerolag import {file}{tree} -o workload.toml")?;
     Ok(out)
 }
+
+/// A command that writes the kernel's release as a text has it, which names no kernel itself.
+const KERNEL: &str = "echo \"# kernel: $(uname -r)\"";
 
 fn perf(out: &mut String, args: &Args) -> core::fmt::Result {
     let seconds = args.seconds;
@@ -143,9 +150,14 @@ fn perf(out: &mut String, args: &Args) -> core::fmt::Result {
     for event in EVENTS {
         write!(out, " \\\n  -e sched:{event}")?;
     }
+    if args.cgroup.is_some() {
+        write!(out, " \\\n  -e cgroup:{ATTACH}")?;
+    }
     writeln!(out, " \\\n  -- sleep {seconds}")?;
     match args.stacks {
-        true => writeln!(out, "perf script --ns -F comm,pid,tid,cpu,time,event,trace,ip,sym > trace.txt"),
+        true => {
+            writeln!(out, "{{ {KERNEL}; perf script --ns -F comm,pid,tid,cpu,time,event,trace,ip,sym; }} > trace.txt")
+        }
         false => Ok(()),
     }
 }
@@ -167,15 +179,21 @@ fn tracefs(out: &mut String, args: &Args) -> core::fmt::Result {
     )?;
     writeln!(out, "echo {kib} > buffer_size_kb    # per CPU; the last line but one tells if it was enough")?;
     writeln!(out, "for e in {events}; do echo 1 > events/sched/$e/enable; done")?;
+    if args.cgroup.is_some() {
+        writeln!(out, "echo 1 > events/cgroup/{ATTACH}/enable")?;
+    }
     if args.stacks {
         writeln!(out, "echo stacktrace > events/sched/sched_waking/trigger")?;
     }
     writeln!(out, "echo > trace; echo 1 > tracing_on; sleep {seconds}; echo 0 > tracing_on")?;
-    writeln!(out, "cat trace > \"$dir/trace.txt\"")?;
+    writeln!(out, "{{ {KERNEL}; cat trace; }} > \"$dir/trace.txt\"")?;
     if args.stacks {
         writeln!(out, "echo '!stacktrace' > events/sched/sched_waking/trigger")?;
     }
     writeln!(out, "for e in {events}; do echo 0 > events/sched/$e/enable; done")?;
+    if args.cgroup.is_some() {
+        writeln!(out, "echo 0 > events/cgroup/{ATTACH}/enable")?;
+    }
     writeln!(
         out,
         "grep -H overrun per_cpu/cpu*/stats | grep -v ' 0$' || true    # prints nothing if no event was lost"
@@ -192,9 +210,12 @@ fn trace_cmd(out: &mut String, args: &Args) -> core::fmt::Result {
             write!(out, " -R stacktrace")?;
         }
     }
+    if args.cgroup.is_some() {
+        write!(out, " \\\n  -e cgroup:{ATTACH}")?;
+    }
     writeln!(out, " \\\n  sleep {seconds}")?;
     match args.stacks {
-        true => writeln!(out, "trace-cmd report -i trace.dat > trace.txt"),
+        true => writeln!(out, "{{ {KERNEL}; trace-cmd report -i trace.dat; }} > trace.txt"),
         false => Ok(()),
     }
 }
@@ -236,6 +257,7 @@ mod tests {
         ] {
             let recipe = with(recorder);
             assert!(parts.iter().all(|part| recipe.contains(part)) && recipe.contains("report trace.txt"), "{recipe}");
+            assert!(recipe.contains("# kernel: $(uname -r)"), "{recipe}");
             assert!(!recipe_of(recorder).contains("stack"), "only if they are wanted");
         }
     }
@@ -249,8 +271,12 @@ mod tests {
                 assert!(recipe.contains(event), "{event}\n{recipe}");
             }
             assert!(recipe.contains("groups cgroup.before\n") && recipe.contains("groups cgroup.after\n"), "{recipe}");
+            assert_eq!(recipe.contains(ATTACH), recorder != RecordProgram::Perfetto, "{recipe}");
             let list = "{ printf '%s\\n' system.slice; find system.slice/web.service -type d; }";
-            assert!(recipe.contains(list) && recipe.contains("--cgroup-tree cgroup.before"), "{recipe}");
+            assert!(
+                recipe.contains(list) && recipe.contains("--cgroup-tree cgroup.before --cgroup-tree cgroup.after"),
+                "{recipe}"
+            );
             assert!(
                 (recipe.contains("sleep 5") || recipe.contains("duration_ms: 5000"))
                     && recipe.contains("zerolag report "),

@@ -18,20 +18,21 @@ pub struct Origin {
 }
 
 /// Sums of the differences between recorded and simulated figures of tasks, as percent of the
-/// recorded sums.
+/// recorded sums. `None` is unknown: nothing of the kind was recorded, so that nothing can be said
+/// of any effect.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BaseErrors {
     /// Of CPU times.
-    pub run_percent: f64,
+    pub run_percent: Option<f64>,
     /// Of the times for which tasks were runnable and did not run.
-    pub wait_percent: f64,
+    pub wait_percent: Option<f64>,
     /// Of median wakeup latencies.
-    pub latency_percent: f64,
+    pub latency_percent: Option<f64>,
 }
 
 impl BaseErrors {
-    /// Returns the base error of a figure as a share. Those of CPU time and of wakeup latency have
-    /// their own; what else changes does so by waits.
+    /// Returns the base error of a figure as a share; infinity if it is unknown. Those of CPU time
+    /// and of wakeup latency have their own; what else changes does so by waits.
     #[must_use]
     pub fn of(&self, figure: Figure) -> f64 {
         let percent = match figure.quantity {
@@ -39,12 +40,12 @@ impl BaseErrors {
             Quantity::WakeupLatency => self.latency_percent,
             _ => self.wait_percent,
         };
-        percent / 100.0
+        percent.map_or(f64::INFINITY, |percent| percent / 100.0)
     }
 }
 
 /// Returns whether two values differ by no more than this share of the larger one: then it is not
-/// known that they differ.
+/// known that they differ. If the share is infinite it never is.
 ///
 /// ```
 /// use zerolag_workload::origin::is_within;
@@ -54,8 +55,11 @@ impl BaseErrors {
 /// ```
 #[must_use]
 pub fn is_within(base_error: f64, before: f64, after: f64) -> bool {
-    (before - after).abs() <= base_error * before.max(after)
+    base_error == f64::INFINITY || (before - after).abs() <= base_error * before.max(after)
 }
+
+/// A base error that is not known, in a file.
+pub const UNKNOWN: &str = "unknown";
 
 /// The answer where an effect is smaller than the base error.
 pub const CANNOT_TELL: &str = "cannot tell";
@@ -70,17 +74,22 @@ impl fmt::Display for Origin {
 impl fmt::Display for BaseErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run_percent, wait_percent, latency_percent } = self;
-        write!(
-            f,
-            "{run_percent:.1} % of CPU time, {wait_percent:.1} % of waits, {latency_percent:.1} % of wakeup latencies"
-        )
+        let text = |percent: &Option<f64>, of: &str| match percent {
+            Some(percent) => format!("{percent:.1} % of {of}"),
+            None => format!("unknown of {of}"),
+        };
+        let (run, wait) = (text(run_percent, "CPU time"), text(wait_percent, "waits"));
+        write!(f, "{run}, {wait}, {}", text(latency_percent, "wakeup latencies"))
     }
 }
 
-/// Reads a percentage.
-pub(crate) fn percent(text: &str) -> Option<f64> {
+/// Reads a percentage, or that it is not known.
+pub(crate) fn percent(text: &str) -> Option<Option<f64>> {
+    if text.trim() == UNKNOWN {
+        return Some(None);
+    }
     let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
-    (percent.is_finite() && percent >= 0.0).then_some(percent)
+    (percent.is_finite() && percent >= 0.0).then_some(Some(percent))
 }
 
 #[cfg(test)]
@@ -100,8 +109,13 @@ mod tests {
         let origin = "[origin]\ntrace = \"perf.data\"\nbase_error = { run = \"0.5%\", wait = \"150 %\" }\n";
         let found = read(origin).expect("valid").expect("an origin");
         let of = |figure: &str| found.base_error.of(Figure::parse(figure).expect("a figure").1);
-        assert_eq!((&*found.trace, of("*.run"), of("*.wakeup_latency.p99")), ("perf.data", 0.005, 0.0));
+        assert_eq!((&*found.trace, of("*.run"), of("*.wakeup_latency.p99")), ("perf.data", 0.005, f64::INFINITY));
         assert_eq!((of("*.wait.max"), of("request_latency.p99")), (1.5, 1.5));
+        let unknown = read("[origin]\ntrace = \"x\"\nbase_error = { run = \"unknown\", wait = \"0%\" }\n");
+        let unknown = unknown.expect("valid").expect("an origin").base_error;
+        assert_eq!((unknown.run_percent, unknown.wait_percent, unknown.latency_percent), (None, Some(0.0), None));
+        assert!(unknown.to_string().starts_with("unknown of CPU time, 0.0 % of waits"), "{unknown}");
+        assert!(super::is_within(f64::INFINITY, 0.0, 1e9) && !super::is_within(0.0, 1.0, 2.0));
         for wrong in [
             "[origin]\ntrace = \"x\"\n",
             "[origin]\nbase_error = 3\n",

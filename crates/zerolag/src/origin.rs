@@ -15,16 +15,16 @@ pub struct OriginData {
     base_error: Percents,
 }
 
-/// Base errors, as percent of the recorded sums.
+/// Base errors, as percent of the recorded sums; null if nothing of the kind was recorded: unknown.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "BaseErrors")]
 struct Percents {
     /// Of CPU times.
-    run_percent: f64,
+    run_percent: Option<f64>,
     /// Of waits; it stands for all figures that have none of their own.
-    wait_percent: f64,
+    wait_percent: Option<f64>,
     /// Of wakeup latencies.
-    latency_percent: f64,
+    latency_percent: Option<f64>,
 }
 
 impl From<&Origin> for OriginData {

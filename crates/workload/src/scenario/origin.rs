@@ -24,10 +24,13 @@ pub(super) fn origin(root: &Table<'_, '_>, report: &mut Report) -> Option<Origin
         let (text, _) = errors.string(key, report)?;
         let read = percent(text);
         if let (None, Some(entry)) = (read, errors.get(key)) {
-            report.error(span(entry.item), format!("`{key}` = \"{text}\" is no percentage from 0 on"));
+            report.error(
+                span(entry.item),
+                format!("`{key}` = \"{text}\" is no percentage from 0 on, and not \"unknown\""),
+            );
         }
         read
     };
-    let [run_percent, wait_percent, latency_percent] = ERROR_KEYS.map(|key| of(key).unwrap_or(0.0));
+    let [run_percent, wait_percent, latency_percent] = ERROR_KEYS.map(|key| of(key).flatten());
     Some(Origin { trace: trace.into(), base_error: BaseErrors { run_percent, wait_percent, latency_percent } })
 }

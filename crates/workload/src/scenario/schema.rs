@@ -102,7 +102,7 @@ fn root(key: &str) -> Value {
         }
         "origin" => object(&origin::KEYS, |key| match key {
             "trace" => string(),
-            _ => object(&origin::ERROR_KEYS, |_| json!({ "type": "string", "pattern": "^ *[0-9.]+ *% *$" })),
+            _ => object(&origin::ERROR_KEYS, |_| json!({ "type": "string", "pattern": "^ *([0-9.]+ *%|unknown) *$" })),
         }),
         "machine" => object(&machine::KEYS, machine_key),
         // The table grows with every mechanism: `zerolag settings` lists it, with all values.

@@ -502,7 +502,7 @@ impl<P: FnMut(usize) -> ControlFlow<()>> AdviseStudy<'_, P> {
             let after = figures(alternative);
             let is_small = before.iter().zip(&after).all(|pair| match pair {
                 (Some(before), Some(after)) => is_within(base, *before as f64, *after as f64),
-                _ => false,
+                _ => base.is_infinite(),
             });
             alternative.is_below_base_error = is_small;
         }

@@ -224,6 +224,10 @@ impl Advice {
 
     fn base_error_text(&self) -> Option<String> {
         let base = self.base_error? * 100.0;
+        if base.is_infinite() {
+            let why = "no wait was recorded, so the effect of every change is \"cannot tell\"";
+            return Some(format!("The base error of this import is unknown: {why}."));
+        }
         Some(format!(
             "The base error of this import is {base:.0} %: a change whose figures differ by less is \"cannot tell\"."
         ))

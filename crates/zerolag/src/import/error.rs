@@ -4,13 +4,18 @@ use core::fmt;
 use zerolag_model::{Duration, TaskId};
 use zerolag_report::human::{Human, Percent};
 use zerolag_report::{Summary, TaskSummary};
-use zerolag_workload::origin::BaseErrors;
+use zerolag_workload::origin::{BaseErrors, UNKNOWN};
 
 /// The distance between recorded and simulated figures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BaseError {
-    /// The tasks, those with the most recorded CPU time first.
+    /// The tasks that the sums are of, those with the most recorded CPU time first: those of the
+    /// work, if an import names one, else all.
     pub tasks: Vec<TaskError>,
+    /// The group of the work, if an import names one.
+    pub work: Option<String>,
+    /// The other tasks, in the same order.
+    pub others: Vec<TaskError>,
 }
 
 /// A figure, recorded and simulated.
@@ -34,6 +39,18 @@ impl BaseError {
     /// each with the tasks that it stands for. `services` are their names if they are services.
     #[must_use]
     pub fn of(recorded: &Summary, simulated: &Summary, tasks: &[Vec<TaskId>], services: &[String]) -> Self {
+        Self::of_work(recorded, simulated, tasks, services, None)
+    }
+
+    /// As [`of`](Self::of), with the group of the work, and whether each simulated task is in it: a
+    /// question is about these tasks, and the rest of a machine has its own, often larger errors.
+    pub(super) fn of_work(
+        recorded: &Summary,
+        simulated: &Summary,
+        tasks: &[Vec<TaskId>],
+        services: &[String],
+        work: Option<(&str, &[bool])>,
+    ) -> Self {
         let label = |at: usize, ids: &[TaskId]| match services.get(at) {
             Some(name) => name.clone(),
             None => ids.first().map_or_else(String::new, |id| recorded.label(*id)),
@@ -44,37 +61,48 @@ impl BaseError {
         for (at, ids) in tasks.iter().enumerate() {
             let ours = (first..first + ids.len()).filter_map(|index| simulated.task(TaskId::from_index(index)));
             let theirs = ids.iter().filter_map(|id| recorded.task(*id));
-            pairs.push(error(label(at, ids), &theirs.collect::<Vec<_>>(), &ours.collect::<Vec<_>>()));
+            let is_work = work.is_none_or(|(_, is_work)| is_work.get(at).copied().unwrap_or(false));
+            pairs.push((is_work, error(label(at, ids), &theirs.collect::<Vec<_>>(), &ours.collect::<Vec<_>>())));
             first += ids.len();
         }
-        pairs.sort_by_key(|task| core::cmp::Reverse(task.run.0));
-        Self { tasks: pairs }
+        pairs.sort_by_key(|(_, task)| core::cmp::Reverse(task.run.0));
+        let (tasks, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_work, _)| *is_work);
+        let errors = |pairs: Vec<(bool, TaskError)>| pairs.into_iter().map(|(_, task)| task).collect();
+        Self { tasks: errors(tasks), work: work.map(|(work, _)| work.to_owned()), others: errors(others) }
     }
 
-    /// Returns the recorded CPU time of all tasks, and the sum of the differences.
+    /// Returns the error of the whole machine.
+    #[must_use]
+    pub fn machine(&self) -> Self {
+        let tasks = self.tasks.iter().chain(&self.others).cloned().collect();
+        Self { tasks, work: None, others: Vec::new() }
+    }
+
+    /// Returns the recorded CPU time of these tasks, and the sum of the differences.
     #[must_use]
     pub fn run(&self) -> Pair {
         sums(self.tasks.iter().map(|task| task.run))
     }
 
-    /// Returns the recorded waits of all tasks, and the sum of the differences.
+    /// Returns the recorded waits of these tasks, and the sum of the differences.
     #[must_use]
     pub fn wait(&self) -> Pair {
         sums(self.tasks.iter().map(|task| task.wait))
     }
 
-    /// Returns the sum of the differences of waits as a share of the recorded waits.
+    /// Returns the sum of the differences of waits as a share of the recorded waits; infinity if
+    /// none was recorded, so that it is not known.
     #[must_use]
     pub fn wait_share(&self) -> f64 {
-        self.percents().wait_percent / 100.0
+        self.percents().wait_percent.map_or(f64::INFINITY, |percent| percent / 100.0)
     }
 
-    /// Returns the sums of the differences as percent of the recorded sums.
+    /// Returns the sums of the differences as percent of the recorded sums; of a sum of nothing it
+    /// is unknown.
     #[must_use]
     pub fn percents(&self) -> BaseErrors {
-        let percent = |(all, apart): Pair| {
-            if all.is_zero() { 0.0 } else { 100.0 * apart.as_nanos() as f64 / all.as_nanos() as f64 }
-        };
+        let percent =
+            |(all, apart): Pair| (!all.is_zero()).then(|| 100.0 * apart.as_nanos() as f64 / all.as_nanos() as f64);
         BaseErrors {
             run_percent: percent(self.run()),
             wait_percent: percent(self.wait()),
@@ -136,8 +164,12 @@ fn error(name: String, recorded: &[&TaskSummary], simulated: &[&TaskSummary]) ->
 
 impl fmt::Display for BaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |(whole, part): Pair| Percent { part, whole }.to_string();
-        writeln!(f, "base error, simulated under the same settings (sum of the differences per task):")?;
+        let percent = |(whole, part): Pair| match whole.is_zero() {
+            true => UNKNOWN.to_owned(),
+            false => Percent { part, whole }.to_string(),
+        };
+        let of = self.work.as_ref().map_or_else(String::new, |work| format!(" of {}", zerolag_model::text::name(work)));
+        writeln!(f, "base error{of}, simulated under the same settings (sum of the differences per task):")?;
         writeln!(f, "  CPU time          {:>7} of {}", percent(self.run()), Human(self.run().0))?;
         let (recorded, simulated) = self.wait_totals();
         writeln!(
@@ -149,6 +181,11 @@ impl fmt::Display for BaseError {
             Human(simulated)
         )?;
         writeln!(f, "  wakeup latency    {:>7} (medians per task, by number of wakeups)", percent(self.latency()))?;
+        if self.work.is_some() {
+            let machine = self.machine();
+            let (run, wait, latency) = (percent(machine.run()), percent(machine.wait()), percent(machine.latency()));
+            writeln!(f, "  the whole machine: CPU time {run}, wait time {wait}, wakeup latency {latency}")?;
+        }
         writeln!(
             f,
             "{:<28} {:>9} {:>9}  {:>9} {:>9}  {:>9} {:>9}",

@@ -112,6 +112,8 @@ struct Doing {
     attr: Option<SchedAttr>,
     parent: Option<TaskId>,
     state: TracedState,
+    /// From the start of the trace until its first event.
+    appeared: Duration,
     /// CPU time since the last step.
     ran: Duration,
     delay: Duration,
@@ -165,6 +167,7 @@ impl Extractor {
             TraceEvent::TaskNew { task, name, attr, parent, .. } => {
                 let doing = self.tasks.entry(*task);
                 (doing.name, doing.attr, doing.parent) = (Arc::clone(name), Some(*attr), *parent);
+                doing.appeared = at.since(self.start);
                 if parent.is_some() {
                     // It waits for its first wakeup.
                     doing.state = TracedState::Sleeps { since: self.start };
@@ -297,7 +300,13 @@ impl Extractor {
         if let TracedState::Sleeps { since } = self.tasks.entry(task).state {
             self.woken(task, since, None, at);
         }
-        self.tasks.entry(task).state = TracedState::Runs { since: at };
+        let doing = self.tasks.entry(task);
+        // Nothing says that it was there before: a recording need not have the wakeups of new
+        // tasks.
+        if doing.state == TracedState::Unknown {
+            doing.delay = doing.appeared;
+        }
+        doing.state = TracedState::Runs { since: at };
     }
 
     fn finish(mut self, end: Instant) -> Vec<ImportedTask> {

@@ -74,7 +74,7 @@ pub(super) type Service = (String, Vec<TaskId>);
 pub(super) fn scenario(
     trace: &Trace,
     tasks: &[ImportedTask],
-    kernel: KernelVersion,
+    kernel: Option<KernelVersion>,
     origin: &str,
     groups: &ImportedGroups,
     options: &Options,
@@ -177,7 +177,7 @@ fn write(
     out: &mut String,
     trace: &Trace,
     classes: &[ThreadClass<'_>],
-    (kernel, origin): (KernelVersion, &str),
+    (kernel, origin): (Option<KernelVersion>, &str),
     groups: &ImportedGroups,
     options: &Options,
 ) -> core::fmt::Result {

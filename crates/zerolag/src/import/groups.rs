@@ -1,8 +1,9 @@
 //! [`ImportedGroups`]: the groups of an imported workload, their tasks and their limits.
 //!
-//! A recording has no groups. They come, the first one that says something counting, from the names
-//! that the user gives (`--group`), from a saved cgroup directory, or from the parent of a task.
-//! Limits come from the user (`--limit`), from a manifest, or from the directory.
+//! They come, the first one that says something counting, from the names that the user gives
+//! (`--group`), from a move that was recorded (`cgroup_attach_task`), from a saved cgroup
+//! directory, or from the parent of a task. Limits come from the user (`--limit`), from a manifest,
+//! or from the directory.
 
 use super::Options;
 use super::extract::ImportedTask;
@@ -35,7 +36,9 @@ impl ImportedGroups {
             let is_named = |name: &str| name == &*task.name || Some(name) == process;
             let named = options.groups.iter().find(|(name, _)| is_named(name)).map(|(_, path)| path.clone());
             let (tid, pid) = (thread.map_or(0, |thread| thread.tid), thread.and_then(|thread| thread.pid));
+            let moved = thread.and_then(|thread| thread.group.as_deref());
             let path = named.or_else(|| match options.tree.lists(tid, pid) {
+                _ if moved.is_some() => moved.filter(|path| *path != "/").map(str::to_owned),
                 true => options.tree.group_of(tid, pid).map(str::to_owned),
                 false => task.parent.and_then(|parent| groups.of.get(&parent).cloned()),
             });

@@ -94,8 +94,12 @@ pub struct Import {
     services: Vec<String>,
     /// The kernel whose settings the scenario has.
     pub kernel: KernelVersion,
+    /// Whether the trace or the user names that kernel; if not it is a guess.
+    pub is_kernel_known: bool,
     /// Names of [`Options::groups`] that no process and no thread has.
     pub unknown: Vec<String>,
+    /// The group of the work.
+    work: Option<String>,
     /// The groups.
     groups: ImportedGroups,
     /// The containers of the manifest that no group belongs to, if some do.
@@ -106,18 +110,20 @@ pub struct Import {
 #[must_use]
 pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let tasks: Vec<ImportedTask> = extract::extract(trace).into_iter().filter(ImportedTask::is_used).collect();
-    let kernel = options.kernel.or_else(|| KernelVersion::of_release(&trace.meta.kernel)).unwrap_or_default();
+    let named = options.kernel.or_else(|| KernelVersion::of_release(&trace.meta.kernel));
+    let (kernel, is_kernel_known) = (named.unwrap_or_default(), named.is_some());
     let groups = ImportedGroups::new(trace, &tasks, options);
     let (scenario, services) = match options.form {
-        Form::Exact => (write::scenario(trace, &tasks, (kernel, origin), &groups, options), Vec::new()),
-        Form::Fitted => fitted::scenario(trace, &tasks, kernel, origin, &groups, options),
+        Form::Exact => (write::scenario(trace, &tasks, (named, origin), &groups, options), Vec::new()),
+        Form::Fitted => fitted::scenario(trace, &tasks, named, origin, &groups, options),
     };
     let unknown = write::unknown(trace, &tasks, options);
     let unused = groups.unused.clone();
     let exact = || tasks.iter().map(|task| vec![task.id]).collect();
     let (services, members): (Vec<String>, Vec<Vec<TaskId>>) = services.into_iter().unzip();
     let tasks = if services.is_empty() { exact() } else { members };
-    Import { scenario, tasks, services, kernel, unknown, groups, unused }
+    let work = options.work.clone();
+    Import { scenario, tasks, services, kernel, is_kernel_known, unknown, work, groups, unused }
 }
 
 /// Returns whether a group is another one, or below it.
@@ -155,10 +161,19 @@ impl core::error::Error for ImportError {}
 /// The scenario is not accepted, which is a bug of the import, or too large.
 pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportError> {
     let simulated = simulate(&import.scenario)?;
-    Ok(BaseError::of(&Metrics::of(trace), &simulated, &import.tasks, &import.services))
+    let is_work = import.are_work();
+    let work = import.work.as_deref().map(|work| (work, &*is_work));
+    Ok(BaseError::of_work(&Metrics::of(trace), &simulated, &import.tasks, &import.services, work))
 }
 
 impl Import {
+    /// Returns of each task of the scenario whether it is in the group of the work.
+    fn are_work(&self) -> Vec<bool> {
+        let path = |ids: &Vec<TaskId>| ids.first().and_then(|id| self.groups.of.get(id));
+        let is_work = |path: &String| self.work.as_ref().is_some_and(|work| is_below(path, work));
+        self.tasks.iter().map(|ids| path(ids).is_some_and(is_work)).collect()
+    }
+
     /// Writes the base error into the scenario, so that every command with it knows which effects
     /// say nothing. `origin` is the name of the trace.
     pub fn note_base_error(&mut self, origin: &str, base: &BaseError) {

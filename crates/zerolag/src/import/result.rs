@@ -4,7 +4,7 @@ use super::{BaseError, Import, TaskError, wakings};
 use crate::document::{self, Document};
 use schemars::JsonSchema;
 use serde::Serialize;
-use zerolag_report::json::Waking;
+use zerolag_report::json::{Skipped, Waking};
 use zerolag_trace::{Source, Trace};
 
 /// The result of `zerolag import`.
@@ -19,6 +19,8 @@ struct Imported<'a> {
     schema: &'static str,
     /// The kernel preset of the scenario.
     kernel: String,
+    /// Whether the trace or the user names it; if not it is a guess.
+    kernel_known: bool,
     /// The number of tasks of the trace that the scenario has.
     tasks: usize,
     /// The number of events that the recorder lost.
@@ -27,8 +29,17 @@ struct Imported<'a> {
     gaps: Option<usize>,
     /// Of a damaged recording: the part that could not be read.
     dropped: Option<&'a str>,
+    /// The parts that were left out, by kind; left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<Skipped<'a>>,
     /// How far the simulation is from the recording, under the same settings.
     base_error: Error,
+    /// The group that `base_error` is of; left out if it is of the whole machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<&'a str>,
+    /// The error of the whole machine, beside that of the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine_error: Option<Error>,
     /// Each task of the scenario, those with the most recorded CPU time first.
     task_errors: Vec<OfTask<'a>>,
     /// Which task woke which, and by what; the numbers are those of the trace, as in `report`.
@@ -76,26 +87,34 @@ struct OfTask<'a> {
 /// Returns the result as JSON.
 #[must_use]
 pub fn to_json(trace: &Trace, import: &Import, base: &BaseError) -> String {
-    let (run, wait, latency) = (base.run(), base.wait(), base.latency());
     document::text(&Imported {
         schema: SCHEMA,
         kernel: import.kernel.name(),
+        kernel_known: import.is_kernel_known,
         tasks: import.tasks.iter().map(Vec::len).sum(),
         lost_events: trace.meta.lost_events,
         gaps: (trace.meta.source == Source::Text).then_some(trace.meta.recorded.gaps.len()),
         dropped: trace.meta.recorded.dropped.as_deref(),
-        base_error: Error {
-            run_ns: run.0.as_nanos(),
-            run_apart_ns: run.1.as_nanos(),
-            wait_ns: wait.0.as_nanos(),
-            wait_apart_ns: wait.1.as_nanos(),
-            wait_simulated_ns: base.wait_totals().1.as_nanos(),
-            latency_ns: latency.0.as_nanos(),
-            latency_apart_ns: latency.1.as_nanos(),
-        },
-        task_errors: base.tasks.iter().map(of_task).collect(),
+        skipped: Skipped::all(&trace.meta.recorded.skipped),
+        base_error: error(base),
+        work: base.work.as_deref(),
+        machine_error: base.work.as_ref().map(|_| error(&base.machine())),
+        task_errors: base.tasks.iter().chain(&base.others).map(of_task).collect(),
         wakings: Waking::all(&trace.meta.recorded.wakings),
     })
+}
+
+fn error(base: &BaseError) -> Error {
+    let (run, wait, latency) = (base.run(), base.wait(), base.latency());
+    Error {
+        run_ns: run.0.as_nanos(),
+        run_apart_ns: run.1.as_nanos(),
+        wait_ns: wait.0.as_nanos(),
+        wait_apart_ns: wait.1.as_nanos(),
+        wait_simulated_ns: base.wait_totals().1.as_nanos(),
+        latency_ns: latency.0.as_nanos(),
+        latency_apart_ns: latency.1.as_nanos(),
+    }
 }
 
 fn of_task(task: &TaskError) -> OfTask<'_> {

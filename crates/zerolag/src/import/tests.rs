@@ -1,8 +1,8 @@
 use super::extract::{Step, extract};
 use super::*;
 use zerolag_model::{CpuId, Duration};
-use zerolag_trace::Source;
 use zerolag_trace::script::Script;
+use zerolag_trace::{Means, Source, Wakings};
 
 fn us(us: u64) -> Duration {
     Duration::from_micros(us)
@@ -336,6 +336,18 @@ fn tasks_outside_of_the_work_go_on_after_the_recording() {
         let scenario = imported.scenario.replace("duration = \"100000000ns\"", "duration = \"200ms\"");
         assert_ne!(scenario, imported.scenario);
         let summary = simulate(&scenario).expect("it runs");
+        // The base error is that of the work, and that of the machine stands beside it.
+        let base = base_error(&trace, &imported).expect("it can be simulated");
+        let names = |errors: &[TaskError]| errors.iter().map(|task| task.name.clone()).collect::<Vec<_>>().join(" ");
+        match after_work {
+            None => assert_eq!((names(&base.tasks).as_str(), names(&base.others).as_str()), ("work other", "")),
+            Some(_) => {
+                assert_eq!((names(&base.tasks).as_str(), names(&base.others).as_str()), ("work", "other"));
+                assert_eq!((base.run().0, base.machine().run().0), (us(50_000), us(100_000)));
+                let text = base.to_string();
+                assert!(text.contains("base error of /w,") && text.contains("the whole machine: CPU time"), "{text}");
+            }
+        }
         let run = |name: &str| summary.tasks.iter().find(|task| task.name.starts_with(name)).expect("a task").run;
         (run("work"), run("other"))
     };
@@ -380,4 +392,92 @@ fn the_base_error_is_noted_in_any_scenario() {
         let read = read.unwrap_or_else(|error| panic!("{error}\n{}", imported.scenario));
         assert_eq!(&*read.program.origin.expect("it is noted").trace, "recorded.txt");
     }
+}
+
+/// A recording need not have the wakeups of new tasks: a task that is first seen at 5 ms is created
+/// then, and not at the start.
+#[test]
+fn a_task_that_appears_late_starts_late() {
+    let (idle, a, late) = (("<idle>", 0), ("a", 101), ("late", 102));
+    let line = |us: u64, prev: (&str, u32), state: &str, next: (&str, u32)| {
+        format!(
+            " {}-{} [000] 10.{us:06}: sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> next_comm={} next_pid={} next_prio=120\n",
+            prev.0, prev.1, prev.0, prev.1, next.0, next.1
+        )
+    };
+    let text = [
+        line(0, idle, "R", a),
+        line(1000, a, "S", idle),
+        line(5000, idle, "R", late),
+        line(6000, late, "x", idle),
+        line(7000, idle, "R", a),
+        line(8000, a, "S", idle),
+    ];
+    let trace = Trace::from_bytes(text.concat().as_bytes()).expect("a trace");
+    let delays: Vec<_> = extract(&trace).iter().map(|task| (task.name.to_string(), task.delay)).collect();
+    assert_eq!(delays, [("a".to_owned(), us(0)), ("late".to_owned(), us(5000))]);
+    // No task has waited: of an effect on waits nothing can be said.
+    let imported = import(&trace, "t", &Options::default());
+    let base = base_error(&trace, &imported).expect("it can be simulated");
+    let percents = base.percents();
+    assert_eq!((percents.wait_percent, percents.latency_percent), (None, None));
+    assert!(percents.run_percent.is_some_and(|percent| percent < 1.0), "{percents:?}");
+    assert!(base.wait_share().is_infinite() && base.to_string().contains("unknown of 0ns"), "{base}");
+    let mut noted = imported;
+    noted.note_base_error("t", &base);
+    assert!(noted.scenario.contains("wait = \"unknown\""), "{}", noted.scenario);
+}
+
+/// Two tasks wake a third one, the first by a pipe, the second by a futex.
+#[test]
+fn a_task_that_is_woken_by_a_pipe_and_by_a_futex_has_one_of_each() {
+    let mut script = Script::new(1);
+    let (piper, poster, reader) = (script.fair("piper"), script.fair("poster"), script.fair("reader"));
+    script.meta.source = Source::Text;
+    script.run(0, 0, None, Some(reader)).run(500, 0, Some(reader), Some(piper));
+    script.wake(1000, 0, reader).run(1000, 0, Some(piper), Some(reader)).run(1500, 0, Some(reader), Some(poster));
+    script.wake(2000, 0, reader).run(2000, 0, Some(poster), Some(reader)).run(2500, 0, Some(reader), None);
+    let mut trace = script.end(3000);
+    let woken = |waker, means| Wakings { waker: Some(waker), woken: reader, means, count: 1 };
+    trace.meta.recorded.wakings = vec![woken(piper, Means::Pipe), woken(poster, Means::Futex)];
+    let imported = import(&trace, "t", &Options::default());
+    let has = |text: &str| assert!(imported.scenario.contains(text), "{text}\n{}", imported.scenario);
+    let name = format!("reader:{reader}");
+    has(&format!("{{pipe_write=\"{name} pipe\"}}"));
+    has(&format!("{{pipe_read=\"{name} pipe\"}}"));
+    has(&format!("{{sem_post=\"{name}\"}}"));
+    has(&format!("{{sem_wait=\"{name}\"}}"));
+    base_error(&trace, &imported).expect("it can be simulated");
+}
+
+#[test]
+fn a_text_without_its_kernel_says_that_the_kernel_is_a_guess() {
+    let line = " a-1 [000] 10.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120\n";
+    let trace = |text: &str| Trace::from_bytes(text.as_bytes()).expect("a trace");
+    let (unnamed, named) = (trace(line), trace(&format!("# kernel: 6.12.95+deb13-amd64\n{line}")));
+    let guess = "# The recording does not name its kernel";
+    let imported = import(&unnamed, "t", &Options::default());
+    assert!(!imported.is_kernel_known && imported.scenario.contains(guess), "{}", imported.scenario);
+    let stated = Options { kernel: KernelVersion::of_release("6.6"), ..Options::default() };
+    for (trace, options, kernel) in [(&unnamed, &stated, "6.6"), (&named, &Options::default(), "6.12.95")] {
+        let imported = import(trace, "t", options);
+        assert!(imported.is_kernel_known && !imported.scenario.contains(guess), "{}", imported.scenario);
+        assert!(imported.scenario.contains(&format!("kernel = \"{kernel}\"")), "{}", imported.scenario);
+    }
+}
+
+/// A program that starts during the recording is in no directory that was saved before.
+#[test]
+fn a_recorded_move_to_a_group_counts() {
+    let text = " sh-9 [000] 10.000000: sched_process_fork: comm=sh pid=9 child_comm=sh child_pid=10\n \
+                sh-9 [000] 10.000001: cgroup_attach_task: dst_root=0 dst_id=7 dst_level=1 dst_path=/web pid=10 comm=sh\n \
+                sh-9 [000] 10.000002: sched_switch: prev_comm=sh prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=sh next_pid=10 next_prio=120\n \
+                web-10 [000] 10.001000: sched_process_fork: comm=web pid=10 child_comm=web child_pid=11\n \
+                web-10 [000] 10.002000: sched_switch: prev_comm=web prev_pid=10 prev_prio=120 prev_state=S ==> next_comm=web next_pid=11 next_prio=120\n \
+                web-11 [000] 10.003000: sched_switch: prev_comm=web prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=sh next_pid=9 next_prio=120\n";
+    let trace = Trace::from_bytes(text.as_bytes()).expect("a trace");
+    let of = |options: &Options| import(&trace, "t", options).groups.of.into_values().collect::<Vec<_>>();
+    assert_eq!(of(&Options::default()), ["/web", "/web"]);
+    let named = Options { groups: vec![("web".to_owned(), "/other".to_owned())], ..Options::default() };
+    assert_eq!(of(&named), ["/other", "/other"]);
 }

@@ -10,6 +10,7 @@
 //! before the end of the sleep that it ends, and every task has read what woke it before it is
 //! woken again; so the first step that could not be done would wait for an earlier one.
 
+use super::extract::{ImportedTask, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use zerolag_model::TaskId;
@@ -31,6 +32,31 @@ pub(super) fn pipes(trace: &Trace) -> BTreeSet<(TaskId, TaskId)> {
         }
     }
     counts.into_iter().filter(|(_, (by_pipe, all))| by_pipe * 2 > *all).map(|(pair, _)| pair).collect()
+}
+
+/// Returns the name of the pipe by which tasks wake one of this name. If others wake it by another
+/// thing (`is_mixed`), whose name is the task's, the pipe has its own.
+pub(super) fn pipe_name(task: &str, is_mixed: bool) -> String {
+    if is_mixed { format!("{task} pipe") } else { task.to_owned() }
+}
+
+/// Returns the tasks that wait for others by a pipe and by something else.
+pub(super) fn mixed(tasks: &[ImportedTask], pipes: &BTreeSet<(TaskId, TaskId)>) -> BTreeSet<TaskId> {
+    let mut kinds: BTreeMap<TaskId, (bool, bool)> = BTreeMap::new();
+    let mut note = |waker: TaskId, woken: TaskId| {
+        let (by_pipe, by_other) = kinds.entry(woken).or_default();
+        *(if pipes.contains(&(waker, woken)) { by_pipe } else { by_other }) = true;
+    };
+    for task in tasks {
+        for step in &task.steps {
+            match step {
+                Step::Wait(waker, _) => note(*waker, task.id),
+                Step::Wake(woken) => note(task.id, *woken),
+                Step::Run(_) | Step::Sleep(_) | Step::Timer(_) => {}
+            }
+        }
+    }
+    kinds.into_iter().filter(|(_, kinds)| *kinds == (true, true)).map(|(task, _)| task).collect()
 }
 
 /// Writes which tasks wake a task and by what, as a remark, if the recording tells: the most

@@ -10,13 +10,13 @@ use zerolag_model::attr::{FairPolicy, RtPolicy, SchedAttr};
 use zerolag_model::text::is_hidden;
 use zerolag_model::{Duration, KernelVersion, TaskId};
 use zerolag_trace::Trace;
-use zerolag_workload::origin::BaseErrors;
+use zerolag_workload::origin::{BaseErrors, UNKNOWN};
 
 /// Returns the scenario.
 pub(super) fn scenario(
     trace: &Trace,
     tasks: &[ImportedTask],
-    of: (KernelVersion, &str),
+    of: (Option<KernelVersion>, &str),
     groups: &ImportedGroups,
     options: &Options,
 ) -> String {
@@ -29,7 +29,7 @@ fn write(
     out: &mut String,
     trace: &Trace,
     tasks: &[ImportedTask],
-    (kernel, origin): (KernelVersion, &str),
+    (kernel, origin): (Option<KernelVersion>, &str),
     groups: &ImportedGroups,
     options: &Options,
 ) -> core::fmt::Result {
@@ -41,6 +41,8 @@ fn write(
     write_groups(out, groups)?;
     let names = names(trace, tasks);
     let pipes = wakings::pipes(trace);
+    let mixed = wakings::mixed(tasks, &pipes);
+    let pipe = |task: &TaskId, name: &str| quoted(&wakings::pipe_name(name, mixed.contains(task)));
     let nr_cpus = trace.meta.machine.nr_cpus();
     for task in tasks {
         writeln!(out)?;
@@ -65,7 +67,7 @@ fn write(
                 Step::Run(demand) => writeln!(out, "{{run={}}},", time(*demand))?,
                 Step::Sleep(length) => writeln!(out, "{{sleep={}}},", time(*length))?,
                 Step::Wait(waker, _) if pipes.contains(&(*waker, task.id)) => {
-                    writeln!(out, "{{pipe_read={}}},", quoted(&names[&task.id]))?;
+                    writeln!(out, "{{pipe_read={}}},", pipe(&task.id, &names[&task.id]))?;
                 }
                 Step::Wait(..) => writeln!(out, "{{sem_wait={}}},", quoted(&names[&task.id]))?,
                 Step::Timer(period) => {
@@ -73,10 +75,10 @@ fn write(
                 }
                 Step::Wake(woken) => {
                     // The stoppers are left out, and so are tasks that never ran.
-                    if let Some(name) = names.get(woken).map(|name| quoted(name)) {
+                    if let Some(name) = names.get(woken) {
                         match pipes.contains(&(task.id, *woken)) {
-                            true => writeln!(out, "{{pipe_write={name}}},")?,
-                            false => writeln!(out, "{{sem_post={name}}},")?,
+                            true => writeln!(out, "{{pipe_write={}}},", pipe(woken, name))?,
+                            false => writeln!(out, "{{sem_post={}}},", quoted(name))?,
                         }
                     }
                 }
@@ -93,11 +95,11 @@ fn write(
     Ok(())
 }
 
-/// Writes the remarks at the start of the file, the kernel and the duration.
+/// Writes the remarks at the start of the file, the kernel, which can be unknown, and the duration.
 pub(super) fn head(
     out: &mut String,
     trace: &Trace,
-    kernel: KernelVersion,
+    kernel: Option<KernelVersion>,
     origin: &str,
     form: &str,
 ) -> core::fmt::Result {
@@ -121,13 +123,19 @@ pub(super) fn head(
     if !gaps.is_empty() {
         writeln!(out, "# Events were lost in {} gaps: demands and wakeups there are guesses.", gaps.len())?;
     }
-    writeln!(out, "kernel = {}", quoted(&kernel.name()))?;
+    if kernel.is_none() {
+        writeln!(out, "# The recording does not name its kernel: this one is a guess, `import --kernel` states it.")?;
+    }
+    writeln!(out, "kernel = {}", quoted(&kernel.unwrap_or_default().name()))?;
     writeln!(out, "duration = {}", time(trace.meta.end.since(trace.meta.start)))
 }
 
 /// Returns the table of the recording and the base error.
 pub(super) fn origin(trace: &str, base: &BaseErrors) -> String {
-    let percent = |percent: f64| format!("\"{percent:.1}%\"");
+    let percent = |percent: Option<f64>| match percent {
+        Some(percent) => format!("\"{percent:.1}%\""),
+        None => quoted(UNKNOWN),
+    };
     format!(
         "\n# How far a simulation of this file is from the recording: smaller effects say nothing.\n[origin]\ntrace = {}\n\
          base_error = {{ run = {}, wait = {}, latency = {} }}\n",
