@@ -156,3 +156,58 @@ fn rt_apps_log_and_marks_and_goals_are_those_of_this_host() {
     assert_eq!(missed.status.code(), Some(99), "{}", text(&missed.stderr));
     assert!(text(&missed.stderr).contains("goal "), "{}", text(&missed.stderr));
 }
+
+/// Returns the directories of groups that a process has made, three levels deep below the mounts of
+/// cgroups.
+fn groups_of(pid: u32) -> Vec<std::path::PathBuf> {
+    let prefix = format!("zerolag-{pid}-");
+    let mut level = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
+    let mut found = Vec::new();
+    for _ in 0..4 {
+        let inside = |folder: &std::path::PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let below: Vec<_> =
+            level.iter().flat_map(inside).map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        let is_own = |path: &&std::path::PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+        };
+        found.extend(below.iter().filter(is_own).cloned());
+        level = below;
+    }
+    found
+}
+
+/// A killed process cannot clean up: what removes its groups is a process of its own.
+#[test]
+fn no_group_outlives_a_run_however_it_ends() {
+    const POLLS: usize = 20_000;
+    let limited = "[group.\"/g\"]\n\"cpu.max\" = \"20000 100000\"\n[task.a]\ngroup = \"/g\"\nsteps = [{ run = \"1ms\" }, { sleep = \"1ms\" }]\n";
+    for (signal, polls) in [("INT", 1), ("TERM", 1), ("KILL", 1), ("KILL", 2), ("KILL", 5), ("TERM", 20), ("KILL", 60)]
+    {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_zerolag"))
+            .args(["run", "-", "--on", "linux", "-d", "60s", "-q"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let pid = child.id();
+        drop(child.stdin.take().expect("piped").write_all(limited.as_bytes()));
+        // Its groups exist for some time when the signal comes: for that of a number of searches.
+        let mut seen = 0;
+        while seen < polls && child.try_wait().expect("a child").is_none() {
+            seen += usize::from(!groups_of(pid).is_empty());
+        }
+        if seen < polls {
+            let ended = child.wait_with_output().expect("it has ended");
+            assert_ne!(ended.status.code(), Some(0), "a run of a minute ended before {polls} searches");
+            println!("skipped: {}", text(&ended.stderr));
+            return;
+        }
+        let killed = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()), "kill -{signal}");
+        let status = child.wait().expect("a child");
+        assert!(!status.success(), "SIG{signal}: {status}");
+        let gone = (0..POLLS).any(|_| groups_of(pid).is_empty());
+        assert!(gone, "SIG{signal} after {polls} searches: {:?} are left", groups_of(pid));
+    }
+}

@@ -468,7 +468,7 @@ impl ManifestReader {
                 Some(name) => self
                     .limits(&spec, Container { of: Some(name.clone()), name, is_alone: true, ..Container::default() }),
                 None => {
-                    self.wrong.push(ManifestError(spec.line, "a pod with resources has no metadata.name".to_owned()))
+                    self.wrong.push(ManifestError(spec.line, "a pod with resources has no metadata.name".to_owned()));
                 }
             }
         }

@@ -219,22 +219,7 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
     let periods = (sum(|interval| interval.periods), sum(|interval| interval.throttled));
     let put_off: Option<f64> = intervals.iter().map(|interval| interval.throttled_us).sum();
     let busiest = intervals.iter().map(|interval| interval.usage_us / interval.seconds / 1e6).fold(0.0, f64::max);
-    // Periods above the quota that is sought: at most the wanted share of all.
-    let mut bounds: Vec<(Option<f64>, f64)> = intervals
-        .iter()
-        .filter(|interval| interval.throttled > 0.0)
-        .map(|interval| (interval.bound_us(known), interval.throttled))
-        .collect();
-    bounds.sort_by(|a, b| b.0.unwrap_or(f64::INFINITY).total_cmp(&a.0.unwrap_or(f64::INFINITY)));
-    let mut allowed = wanted * periods.0;
-    let mut quota_us = Some(known.quota_us);
-    for (bound, throttled) in bounds {
-        allowed -= throttled;
-        if allowed < 0.0 {
-            quota_us = bound;
-            break;
-        }
-    }
+    let quota_us = quota_for(&intervals, known, wanted * periods.0);
     let all_in_one =
         intervals.iter().map(|interval| if interval.throttled <= 0.0 { Some(0.0) } else { interval.throttled_us });
     let most_put_off: Option<f64> =
@@ -266,6 +251,21 @@ pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64
         burst_us,
         parts: intervals.iter().map(|interval| interval.part(samples[0].at)).collect(),
     })
+}
+
+/// Returns the least quota above which at most `allowed` periods demanded, in microseconds; none if
+/// it cannot be bounded.
+fn quota_for(intervals: &[CountedInterval], max: KnownLimit, mut allowed: f64) -> Option<f64> {
+    let throttled = intervals.iter().filter(|interval| interval.throttled > 0.0);
+    let mut bounds: Vec<_> = throttled.map(|interval| (interval.bound_us(max), interval.throttled)).collect();
+    bounds.sort_by(|a, b| b.0.unwrap_or(f64::INFINITY).total_cmp(&a.0.unwrap_or(f64::INFINITY)));
+    for (bound, throttled) in bounds {
+        allowed -= throttled;
+        if allowed < 0.0 {
+            return bound;
+        }
+    }
+    Some(max.quota_us)
 }
 
 /// Bounds the demand behind a limit from one `cpu.stat`: what was counted since the group was
