@@ -241,6 +241,8 @@ quantities! {
         "The longest time by which it was late for a timer of its program";
     Overruns: Task "dl_overruns", "overruns", Some("dl_overruns"), Count, VALUE, Sum, Less,
         "The number of overrun signals that it got";
+    TurnRate: Task "turns.per_second", "turns per second", Some("turns_per_second"), Rate, VALUE, Sum, More,
+        "The number of turns of its program that it completed, per second";
 
     RequestsArrived: Service "requests.arrived", "arrived", Some("arrived"), Count, VALUE, Sum, Neither,
         "The number of requests that arrived";

@@ -69,6 +69,7 @@ impl<'a> Subject<'a> {
             Q::TimersMissed => count(self.task().filter(|task| task.timers > 0)?.missed),
             Q::LatenessMax => time(self.task().filter(|task| task.timers > 0)?.lateness_max),
             Q::Overruns => count(self.task()?.dl_overruns?),
+            Q::TurnRate => rate(self.task()?.turns?),
             Q::RequestsArrived => count(self.service()?.arrived),
             Q::RequestsCompleted => count(self.service()?.completed),
             Q::RequestRate => rate(self.service()?.completed),

@@ -60,6 +60,7 @@ struct TaskSums {
     timers: u64,
     missed: u64,
     lateness_max: Duration,
+    turns: Option<u64>,
     overruns: u64,
     /// Its run time with each of its attributes. At `ATTRS_MAX` a new one replaces the last entry.
     attrs: Vec<(SchedAttr, Duration)>,
@@ -172,6 +173,12 @@ impl Metrics {
                     let lateness = Duration::from_nanos(slack.as_nanos().unsigned_abs());
                     task.lateness_max = task.lateness_max.max(lateness);
                 }
+            }
+            TraceEvent::Mark { task, mark: Mark::Phase { .. } } => {
+                self.tasks.entry(*task).turns.get_or_insert(0);
+            }
+            TraceEvent::Mark { task, mark: Mark::TurnEnd { .. } } => {
+                *self.tasks.entry(*task).turns.get_or_insert(0) += 1;
             }
             TraceEvent::DlOverrun { task } => self.tasks.entry(*task).overruns += 1,
             // The group that it leaves is charged for its run time there.
@@ -481,6 +488,7 @@ impl TaskSums {
             timers: self.timers,
             missed: self.missed,
             lateness_max: self.lateness_max,
+            turns: self.turns,
             dl_overruns: match view.attr {
                 SchedAttr::Deadline(params) if params.flags.has(DlFlags::DL_OVERRUN) => Some(self.overruns),
                 SchedAttr::Deadline(_) | SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => None,

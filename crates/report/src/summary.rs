@@ -158,6 +158,8 @@ pub struct TaskSummary {
     pub missed: u64,
     /// The longest time by which it was late for a timer.
     pub lateness_max: Duration,
+    /// How many turns of its program it completed; `None` if the trace has no marks of its program.
+    pub turns: Option<u64>,
     /// How many overrun signals (SIGXCPU) it got; `None` if it does not ask for them
     /// (`SCHED_FLAG_DL_OVERRUN`).
     pub dl_overruns: Option<u64>,

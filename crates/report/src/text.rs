@@ -157,6 +157,8 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
     let mut columns =
         vec![of(Quantity::Wakeups), of(Quantity::SwitchesIn), of(Quantity::Preemptions), of(Quantity::Migrations)];
     columns.extend(has_overruns.then_some(of(Quantity::Overruns)));
+    let has_turns = tasks.iter().any(|task| task.turns.is_some_and(|turns| turns > 0));
+    columns.extend(has_turns.then_some(of(Quantity::TurnRate)));
     if has_timers {
         columns.extend([of(Quantity::Timers), of(Quantity::TimersMissed), of(Quantity::LatenessMax)]);
     }

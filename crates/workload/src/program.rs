@@ -61,6 +61,16 @@ impl Program {
         self.sources.iter().find(|source| source.queue == queue)
     }
 
+    /// Returns the names of the services: those with a source of requests, then those that only
+    /// tasks and other services call.
+    pub fn services(&self) -> impl Iterator<Item = &str> {
+        let is_called = |index: usize| self.sources.iter().all(|source| source.queue.index() != index);
+        let queues = self.resources.iter().enumerate();
+        let called =
+            queues.filter(move |(index, of)| matches!(of.kind, ResourceKind::Queue { .. }) && is_called(*index));
+        self.sources.iter().map(|source| &*source.name).chain(called.map(|(_, of)| &*of.name))
+    }
+
     /// Returns the queues that a task sends requests to, each once.
     #[must_use]
     pub fn queues_called(&self, task: usize) -> Vec<ResourceId> {

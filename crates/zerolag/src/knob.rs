@@ -213,7 +213,7 @@ fn find_task(whose: Option<&str>, program: &Program) -> Result<usize, KnobError>
     let named = |name: &str| program.tasks.iter().position(|task| *task.name == *name);
     let known =
         |tasks: &mut dyn Iterator<Item = &TaskDef>| tasks.map(|task| &*task.name).collect::<Vec<_>>().join(", ");
-    match (whose, &program.sources[..]) {
+    match (whose, &program.services().collect::<Vec<_>>()[..]) {
         (Some(name), _) => match named(name) {
             Some(index) => Ok(index),
             None => error(
@@ -221,11 +221,11 @@ fn find_task(whose: Option<&str>, program: &Program) -> Result<usize, KnobError>
                 format!("known are {}", known(&mut program.tasks.iter())),
             ),
         },
-        (None, [only]) => named(&only.name).map_or_else(|| error("the service has no threads", ""), Ok),
+        (None, [only]) => named(only).map_or_else(|| error("the service has no threads", ""), Ok),
         (None, []) => error("the workload has no service", "name a task, as in worker:workers"),
         (None, several) => {
-            let names: Vec<&str> = several.iter().map(|source| &*source.name).collect();
-            error(format!("ambiguous service; candidates: {}", names.join(", ")), format!("write {}:workers", names[0]))
+            let candidates = several.join(", ");
+            error(format!("ambiguous service; candidates: {candidates}"), format!("write {}:workers", several[0]))
         }
     }
 }

@@ -167,7 +167,11 @@ mod tests {
                         Values::U64(_) => found.as_u64() == column.u64(row),
                         Values::I64(values) => found.as_i64() == Some(values[row]),
                         Values::Text(_) => found.as_str() == column.text(row),
-                        Values::F64(_) | Values::Bool(_) => false,
+                        Values::F64(values) => {
+                            let exists = column.known().is_none_or(|known| known[row]);
+                            found.as_f64() == exists.then_some(values[row])
+                        }
+                        Values::Bool(_) => false,
                     };
                     assert!(is_equal, "{}.{} of row {row}: {found}", frame.name(), column.name());
                     compared += 1;

@@ -281,7 +281,7 @@ fn goals_of(plan: &Plan, texts: &[String]) -> Result<Vec<Goal>, Error> {
     for text in texts {
         // `p99` of a workload with requests is theirs.
         let is_short = ["p50", "p90", "p99", "max", "mean"].iter().any(|short| text.trim_start().starts_with(short));
-        let full = if is_short && !plan.program.sources.is_empty() {
+        let full = if is_short && plan.program.services().next().is_some() {
             format!("request_latency.{}", text.trim_start())
         } else {
             text.clone()

@@ -348,9 +348,9 @@ fn measure(program: &Program, summary: &Summary) -> Vec<(ComparedFigure, Option<
             found.push((ComparedFigure { owner: owner.to_owned(), figure, values: Vec::new() }, value));
         }
     };
-    for source in &program.sources {
-        let service = summary.service_subjects().filter(|(service, _)| *service.name == *source.name);
-        push(&source.name, Owner::Service, 0, &service.map(|(_, subject)| subject).collect::<Vec<_>>());
+    for name in program.services() {
+        let service = summary.service_subjects().filter(|(service, _)| *service.name == *name);
+        push(name, Owner::Service, 0, &service.map(|(_, subject)| subject).collect::<Vec<_>>());
     }
     for task in &program.tasks {
         let threads = summary.task_subjects().filter(|(thread, _)| goals::is_thread_of(&thread.name, &task.name));
@@ -588,6 +588,31 @@ mod tests {
         assert_eq!(json["origin"]["base_error"]["wait_percent"], 10000.0);
         let rows = json["rows"].as_array().expect("rows");
         assert!(rows.iter().all(|row| row["below_base_error"] == row["changed"]));
+    }
+
+    #[test]
+    fn closed_loops_have_a_throughput() {
+        // 400 us a turn, of which the service computes 100; then its group has a tenth of a CPU.
+        let text = "[machine]\ncpus = 2\n[group.\"/s\"]\n\"cpu.max\" = \"100000 100000\"\n\
+                    [service.db]\ngroup = \"/s\"\nworkers = 1\nsteps = [{ run = \"100us\" }]\n\
+                    [task.client]\nsteps = [{ call = \"db\" }, { sleep = \"300us\" }]\n[task.hog]\nsteps = [{ run = \"1h\" }]\n";
+        let simulation =
+            Simulation::new(Workload::toml(text)).duration(Duration::from_secs(2)).costs("zero".to_owned());
+        let variants = Variant::per_value(&simulation, "cpu.max", ["max", "10000 100000"]).expect("valid");
+        let compared = run(&variants, 1, |_| ControlFlow::Continue(())).expect("it runs");
+        let rates = |owner: &str, key: &str| {
+            let row = compared.rows.iter().find(|row| row.owner == owner && row.figure.key() == key);
+            row.map(|row| row.values.iter().map(|range| range.map(|range| range.mean / 1e3)).collect::<Vec<_>>())
+        };
+        let [turns, requests] = [("client", "turns.per_second"), ("db", "requests.per_second")]
+            .map(|(owner, key)| rates(owner, key).unwrap_or_else(|| panic!("{owner} has no {key}")));
+        assert_eq!(turns, requests, "a turn is a request");
+        assert!(
+            matches!(turns[..], [Some(free), Some(limited)] if (2450.0..=2500.0).contains(&free)
+            && (950.0..=1050.0).contains(&limited)),
+            "{turns:?}"
+        );
+        assert_eq!(rates("hog", "turns.per_second"), None, "it completes none");
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl SweptFigure {
     #[must_use]
     pub fn usual(program: &Program) -> Vec<Self> {
         let mut names: Vec<&str> = Vec::new();
-        if !program.sources.is_empty() {
+        if program.services().next().is_some() {
             names.extend(["request_latency.p99", "request_latency.p50", "request_latency.max", "requests.unfinished"]);
         }
         if program.groups.iter().any(|group| group.max.quota.is_some()) {
