@@ -1,8 +1,9 @@
 //! `zerolag cyclictest`: the tool's options and output, on a simulated machine, alone or next to a
 //! workload.
 //!
-//! stdout is the tool's, byte for byte in its format (without the line on `/dev/cpu_dma_latency`, a
-//! device that is not simulated). Machine, kernel, costs and seed go to stderr and into the JSON.
+//! stdout is the tool's, byte for byte in its format (without the line on `/dev/cpu_dma_latency`,
+//! which says that the device could be opened). Machine, kernel, costs and seed go to stderr and
+//! into the JSON.
 //! Differs: without `-l` and `-D` the test ends after 10 s of simulated time; process ids are those
 //! of the trace.
 
@@ -60,6 +61,10 @@ pub(crate) struct Args {
     /// Write final results into FILENAME, JSON formatted
     #[arg(long, value_name = "FILENAME")]
     json: Option<PathBuf>,
+    /// Keeps CPUs out of idle states that take longer to leave (us): the tool holds
+    /// /dev/cpu_dma_latency at this value. Acts on the `idle_states` of a cost profile
+    #[arg(long, value_name = "USEC", default_value = "0", value_parser = micros)]
+    latency: Duration,
     /// Number of loops; 0 is endless
     #[arg(short, long, value_name = "LOOPS", default_value_t = 0)]
     loops: u64,
@@ -134,7 +139,7 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
         return Err(Failure::input_help("--load is for a test without a workload", help));
     }
     let beside = workload.map(|workload| workload.scenario(machine_args));
-    let (test, plan) = match beside.transpose()? {
+    let (test, mut plan) = match beside.transpose()? {
         Some(mut scenario) => {
             let machine = machine_args.topology().unwrap_or_else(|| scenario.machine_or_default());
             let test = test(args, machine.nr_cpus())?;
@@ -155,6 +160,7 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
             (test, plan)
         }
     };
+    plan.config.costs.bound_idle_exit(args.latency);
     // All cycles of the slowest thread, plus time for the last one to be late.
     let longest = test.interval(test.threads.saturating_sub(1));
     let cycles = test.loops.map(|loops| {

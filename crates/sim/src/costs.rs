@@ -224,6 +224,16 @@ impl Costs {
         self.idle_states.iter().rev().find(|state| idled >= state.residency)
     }
 
+    /// Bounds the idle states, as a program does that holds `/dev/cpu_dma_latency` open: no CPU
+    /// enters a state that takes longer to leave, or one that is deeper. The first one stays.
+    ///
+    /// Source: Linux v5.0 `drivers/cpuidle/governors/menu.c`, `menu_select`. Differs: the kernel
+    /// compares the latency that the driver declares, not the measured time of the whole exit.
+    pub fn bound_idle_exit(&mut self, latency: Duration) {
+        let too_deep = self.idle_states.iter().skip(1).position(|state| state.exit > latency);
+        self.idle_states.truncate(too_deep.map_or(usize::MAX, |at| at + 1));
+    }
+
     /// Returns the time from an interrupt to the first instruction of a CPU that has idled for so
     /// long.
     #[must_use]
@@ -631,6 +641,23 @@ mod tests {
         assert_eq!(states.map(|state| state.is_some_and(|state| state.polling)), [false, true, true, false]);
         let latency = states.map(|state| state.and_then(|state| state.ipi_latency).map(|times| times.llc));
         assert_eq!(latency, [None, Some(Duration::from_micros(2)), Some(Duration::from_micros(2)), None]);
+    }
+
+    #[test]
+    fn a_bounded_exit_keeps_out_deeper_states() {
+        let text = "idle_states = [{ residency = \"0ns\", exit = \"100ns\", polling = true }, \
+                    { residency = \"2us\", exit = \"2us\" }, { residency = \"20us\", exit = \"30us\" }, \
+                    { residency = \"600us\", exit = \"133us\" }]";
+        let costs = Costs::from_toml("mine", text).expect("valid");
+        let exits = |latency: u64| {
+            let mut bounded = costs.clone();
+            bounded.bound_idle_exit(Duration::from_micros(latency));
+            [0, 2, 20, 600].map(|us| bounded.exit_after(Duration::from_micros(us)).as_nanos())
+        };
+        assert_eq!(exits(0), [100, 100, 100, 100]);
+        assert_eq!(exits(29), [100, 2_000, 2_000, 2_000]);
+        assert_eq!(exits(30), [100, 2_000, 30_000, 30_000]);
+        assert_eq!(exits(1_000), [100, 2_000, 30_000, 133_000]);
     }
 
     #[test]

@@ -71,6 +71,14 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
     given.refuse(args.mode)?;
     let shape = Shape::of(given, "timerlat");
     let (mut plan, all) = args.simulation.plan(&shape)?;
+    if let Some(latency) = given.get::<u64>("dma-latency") {
+        plan.config.costs.bound_idle_exit(Duration::from_micros(latency));
+    }
+    if let Some(deepest) = given.get::<i64>("deepest-idle-state") {
+        // The kernel uses its first state also if all are disabled.
+        let states = usize::try_from(deepest.max(0)).unwrap_or(usize::MAX).saturating_add(1);
+        plan.config.costs.idle_states.truncate(states);
+    }
     let cpus = shape.cpus(&all)?;
     let unit = if given.has("nano") { 1 } else { 1_000 };
     let test = Timerlat {

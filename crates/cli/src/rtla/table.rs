@@ -271,8 +271,12 @@ const OPTIONS: &[Opt] = &[
         .of(Timerlat)
         .takes(OptionKind::Number, "US")
         .idle(),
-    opt("dma-latency", "Bound of the exit from idle states (us)").of(Timerlat).takes(OptionKind::Number, "US").idle(),
-    opt("deepest-idle-state", "Deepest idle state of measured CPUs").of(Timerlat).takes(OptionKind::Signed, "N").idle(),
+    opt("dma-latency", "Bound of the exit from idle states (us), of the cost profile")
+        .of(Timerlat)
+        .takes(OptionKind::Number, "US"),
+    opt("deepest-idle-state", "Deepest idle state, of the cost profile; -1 and 0 are the first")
+        .of(Timerlat)
+        .takes(OptionKind::Signed, "N"),
     opt("no-aa", "Disable auto-analysis: there is none").of(Timerlat).idle(),
     opt("stack-format", "Truncation of stacks: truncate, skip, full")
         .of(Timerlat)

@@ -83,6 +83,37 @@ fn a_parameter_of_a_scenario_is_set_beside_cyclictest_too() {
 }
 
 #[test]
+fn a_bound_of_the_exit_keeps_cpus_out_of_deep_idle_states() {
+    let costs = scratch("idle-states").join("deep.toml");
+    let states = "idle_states = [{ residency = \"0ns\", exit = \"100ns\", polling = true }, \
+                  { residency = \"2us\", exit = \"2us\" }, { residency = \"600us\", exit = \"133us\" }]\n";
+    std::fs::write(&costs, states).expect("it is written");
+    let costs = costs.to_string_lossy().into_owned();
+    // The longest latency: the last number of the only thread's line.
+    let worst = |args: &[&str]| -> u64 {
+        let ended = zerolag(&[args, &["-q", "--cpus", "1", "--costs", &costs]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let last = ended.stdout.split_whitespace().last().expect("a figure");
+        last.parse().unwrap_or_else(|_| panic!("{}", ended.stdout))
+    };
+    let test = ["cyclictest", "-p", "80", "-i", "10000", "-l", "20"];
+    let of = |latency: &str| worst(&[&test[..], &["--latency", latency]].concat());
+    let [held, shallow, deep] = ["0", "100", "200"].map(of);
+    assert_eq!(worst(&test), held, "the tool holds it at 0");
+    assert!(held < shallow && shallow < 20 && deep > 130, "{held}, {shallow}, {deep}");
+    let rtla = |latency: &[&str]| {
+        let head = ["timerlat", "hist", "-P", "f:95", "-p", "10000", "-d", "1s", "-E", "1000", "--no-header", "-q"];
+        let ended = zerolag(&[&head[..], &["--cpus", "1", "--costs", &costs], latency].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let line =
+            ended.stdout.lines().find_map(|line| line.strip_prefix("max:")).expect("a line of maxima").to_owned();
+        line.split_whitespace().next().and_then(|of| of.parse::<u64>().ok()).expect("that of interrupts")
+    };
+    assert!(rtla(&["--dma-latency", "0"]) < 20 && rtla(&[]) > 130);
+    assert!(rtla(&["--deepest-idle-state", "1"]) < 20 && rtla(&["--deepest-idle-state", "2"]) > 130);
+}
+
+#[test]
 fn cyclictest_prints_what_the_tool_prints() {
     let ended = zerolag(&["cyclictest", "-q", "-l", "20", "-i", "1000", "-p", "80", "-t", "2", "--cpus", "2"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
