@@ -121,6 +121,6 @@ fn mark(path: &Path, trace: &Trace, found: &Explanation) -> Result<(), Failure> 
             let steps: Vec<_> = wait.steps.iter().map(|(at, chain)| (*at, found.clause(chain))).collect();
             writer.reasons(wait.task, &steps, wait.to)?;
         }
-        writer.finish()
+        writer.finish(trace.meta.end)
     })
 }

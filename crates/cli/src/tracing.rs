@@ -113,7 +113,7 @@ pub(crate) fn record<T>(
                 })?;
                 match recorder {
                     Recorder::Zlt(_, Some(error)) | Recorder::Perfetto(_, Some(error)) => Err(error),
-                    Recorder::Perfetto(writer, None) => writer.finish().map(|()| value),
+                    Recorder::Perfetto(writer, None) => writer.finish(end).map(|()| value),
                     Recorder::Zlt(writer, None) => writer.finish(end, 0).map(|_| value),
                     Recorder::Off | Recorder::Kept(_) => unreachable!("it was made above"),
                 }

@@ -217,6 +217,17 @@ fn check(trace: &Trace) {
         for event in bundle.messages("event") {
             forward("events", event.number_or_zero("timestamp"));
             assert!(threads.contains_key(&event.number_or_zero("pid")), "every pid is known");
+            // A switch whose task is not known from the one before.
+            if let Some(switch) = event.message("sched_switch") {
+                let number = |name| switch.number_or_zero(name);
+                switches.entry(cpu).or_default().push(Switch {
+                    at: event.number_or_zero("timestamp"),
+                    prev_state: number("prev_state"),
+                    next: number("next_pid"),
+                    prio: number("next_prio"),
+                    comm: switch.texts("next_comm")[0].to_owned(),
+                });
+            }
         }
         let Some(sched) = bundle.message("compact_sched") else { continue };
         let table = sched.texts("intern_table");
@@ -241,7 +252,12 @@ fn check(trace: &Trace) {
             wakings += 1;
         }
     }
+    // Of one packet the messages come before the compact switches.
+    switches.values_mut().for_each(|switches| switches.sort_by_key(|switch| switch.at));
     assert_eq!(switches, expected(trace, &threads));
+    let times = packets.iter().filter(|packet| packet.message("service_event").is_some());
+    let times: Vec<Option<u64>> = times.map(|packet| packet.number("timestamp")).collect();
+    assert_eq!(times, [trace.meta.start, trace.meta.end].map(|at| Some(at.as_nanos())));
     let woken = trace.records.iter().filter(|record| matches!(record.event, TraceEvent::Waking { .. })).count();
     assert_eq!(wakings, woken);
 }
@@ -372,7 +388,7 @@ fn streaming_and_writing_whole_give_the_same_bytes() {
     for record in &kept.0 {
         writer.push(record).expect("memory takes it");
     }
-    writer.finish().expect("memory takes it");
+    writer.finish(plan.meta().end).expect("memory takes it");
     assert_eq!(streamed, written(&Trace { meta: plan.meta(), records: kept.0 }));
     // Without a trace nothing is recorded.
     plan.build(Tracing::Off).expect("it fits").run(&mut NoTrace);

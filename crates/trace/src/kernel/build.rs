@@ -176,8 +176,9 @@ impl<'a, 'o> Builder<'a, 'o> {
         let cpus = self.cpus.unwrap_or(1).max(head.cpus).min(u32::try_from(MAX_CPUS).unwrap_or(u32::MAX));
         let mut meta = Meta::new(Source::Text, Machine::Cpus(cpus));
         meta.kernel = head.kernel;
-        meta.start = self.start.unwrap_or(Instant::ZERO);
-        meta.end = self.end;
+        let start = self.start.or(head.start).unwrap_or(Instant::ZERO);
+        meta.start = head.start.map_or(start, |told| told.min(start));
+        meta.end = head.end.map_or(self.end, |told| told.max(self.end));
         meta.lost_events = gaps.iter().fold(head.lost, |sum, gap| sum.saturating_add(gap.events));
         meta.recorded = Recorded {
             format: head.format.to_owned(),
@@ -217,6 +218,10 @@ impl<'a, 'o> Builder<'a, 'o> {
                 let next_prio = if next_id.is_none() { Prio::IDLE } else { next_prio };
                 self.push(stamp, TraceEvent::Switch { prev: prev_id, prev_state, next: next_id, next_prio });
                 self.cpu(event.cpu).runs = Some(next_id);
+                if let Some(next) = next_id {
+                    // A recorder need not write `sched_wakeup`.
+                    self.tasks[next.index()].in_wakeup = false;
+                }
                 if prev_state == PrevState::Dead {
                     *self.living.entry(prev.tid) = None;
                 }

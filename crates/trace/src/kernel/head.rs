@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::skips::Skips;
 use crate::error::ReadError;
-use zerolag_model::CpuId;
+use zerolag_model::{CpuId, Instant};
 
 /// The contents of a recording besides events.
 #[derive(Debug, Default)]
@@ -20,6 +20,11 @@ pub(crate) struct Head {
     pub(crate) dropped: Option<String>,
     /// The parts that were left out.
     pub(crate) skips: Skips,
+    /// Whether zerolag wrote the file, and not a recorder.
+    pub(crate) is_ours: bool,
+    /// When recording began and ended, if the file tells.
+    pub(crate) start: Option<Instant>,
+    pub(crate) end: Option<Instant>,
 }
 
 impl Head {
@@ -31,6 +36,12 @@ impl Head {
     /// Notes that a CPU exists.
     pub(crate) fn saw_cpu(&mut self, cpu: CpuId) {
         self.cpus = self.cpus.max(cpu.0.saturating_add(1));
+    }
+
+    /// Returns whether the file tells how long was recorded: one without events is then the trace of
+    /// a time in which nothing happened.
+    pub(crate) const fn has_times(&self) -> bool {
+        self.start.is_some() && self.end.is_some()
     }
 }
 

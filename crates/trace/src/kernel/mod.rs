@@ -56,7 +56,7 @@ pub(crate) use head::{Head, is_scheduling, reserve};
 /// # Errors
 /// There is no event, or too little memory.
 pub(crate) fn trace(mut head: Head, mut events: Vec<Event<'_>>) -> Result<Trace, ReadError> {
-    if !events.iter().any(is_scheduling) {
+    if !head.has_times() && !events.iter().any(is_scheduling) {
         return Err(ReadError::NoEvents { dropped: head.dropped });
     }
     // Stable: events of one instant stay in their recorded order.

@@ -147,7 +147,7 @@ fn survey<'p>(source: &mut impl Source<'p>) -> Result<Survey<'p>, Stop> {
             builder.take(event);
         }
     })?;
-    if !has_events {
+    if !has_events && !head.has_times() {
         return Err(Stop::Error(ReadError::NoEvents { dropped: head.dropped }));
     }
     // Which side of it is damaged, all events tell.

@@ -12,7 +12,7 @@
 //! `src/trace_processor/importers/ftrace/ftrace_tokenizer.cc`, `TokenizeFtraceCompactSched`.
 
 use super::packets::{self, Begin, PACKET};
-use super::schema::{CompactSched, Migrate, PiSetprio, ProcessTree, SystemInfo};
+use super::schema::{CompactSched, Migrate, PiSetprio, ProcessTree, ServiceEvent, Switch, SystemInfo, Wakeup};
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::kernel::context::Context;
@@ -145,15 +145,18 @@ impl<'a> Reader<'a> {
         }
         head.saw_cpu(cpu);
         let start = self.events.len();
-        for event in &bundle.event {
-            self.event(cpu, event, name);
-        }
         if bundle.lost_events == Some(true) {
             self.running.remove(&cpu);
         }
+        // The kernel's order of events of one time: a task is woken, then moved, then switched to.
+        if let Some(sched) = &bundle.compact_sched {
+            self.wakings(cpu, sched, name);
+        }
+        for event in &bundle.event {
+            self.event(cpu, event, name);
+        }
         if let Some(sched) = &bundle.compact_sched {
             self.switches(cpu, sched, name);
-            self.wakings(cpu, sched, name);
         }
         let times = self.events[start..].iter().map(|event| event.at);
         let Some(earliest) = times.min() else { return };
@@ -326,6 +329,10 @@ pub(super) struct Packet {
     pub(super) system_info: Option<SystemInfo>,
     #[prost(bytes = "vec", optional, tag = "50")]
     compressed_packets: Option<Vec<u8>>,
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(message, optional, tag = "69")]
+    service_event: Option<ServiceEvent>,
 }
 
 impl packets::Packet for Packet {
@@ -335,9 +342,25 @@ impl packets::Packet for Packet {
 }
 
 impl Packet {
-    /// Adds what it tells of the machine.
+    /// Adds what it tells of the machine and the recorder.
+    ///
+    /// A service of Perfetto notes its start before its sources record anything and its end after
+    /// they have, so both are no times of the recording. In a file of our own they are.
     pub(super) fn describe(&mut self, head: &mut Head) {
+        if let Some((event, at)) = self.service_event.take().zip(self.timestamp)
+            && head.is_ours
+        {
+            let at = Instant::from_nanos(at);
+            if event.tracing_started == Some(true) {
+                head.start = Some(at);
+            }
+            if event.tracing_disabled == Some(true) {
+                head.end = Some(at);
+            }
+        }
         if let Some(info) = self.system_info.take() {
+            let version = info.tracing_service_version.as_deref();
+            head.is_ours = version.is_some_and(|version| version.starts_with("zerolag "));
             head.kernel = info.release();
             head.cpus = info.num_cpus.filter(|cpus| *cpus as usize <= MAX_CPUS).unwrap_or(0).max(head.cpus);
         }
@@ -409,37 +432,6 @@ enum FtracePayload {
     PiSetprio(PiSetprio),
     #[prost(message, tag = "491")]
     Migrate(Migrate),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Switch {
-    #[prost(string, optional, tag = "1")]
-    prev_comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    prev_pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    prev_prio: Option<i32>,
-    #[prost(int64, optional, tag = "4")]
-    prev_state: Option<i64>,
-    #[prost(string, optional, tag = "5")]
-    next_comm: Option<String>,
-    #[prost(int32, optional, tag = "6")]
-    next_pid: Option<i32>,
-    #[prost(int32, optional, tag = "7")]
-    next_prio: Option<i32>,
-}
-
-/// `sched_wakeup`, `sched_waking` and `sched_wakeup_new`.
-#[derive(Clone, PartialEq, Message)]
-struct Wakeup {
-    #[prost(string, optional, tag = "1")]
-    comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    prio: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    target_cpu: Option<i32>,
 }
 
 impl Wakeup {

@@ -13,7 +13,7 @@ pub(super) struct TracePacket {
     pub(super) trusted_packet_sequence_id: u32,
     #[prost(uint32, optional, tag = "13")]
     pub(super) sequence_flags: Option<u32>,
-    #[prost(oneof = "Data", tags = "1, 2, 11, 45, 60")]
+    #[prost(oneof = "Data", tags = "1, 2, 11, 45, 60, 69")]
     pub(super) data: Option<Data>,
 }
 
@@ -30,6 +30,8 @@ pub(super) enum Data {
     SystemInfo(SystemInfo),
     #[prost(message, tag = "60")]
     TrackDescriptor(TrackDescriptor),
+    #[prost(message, tag = "69")]
+    ServiceEvent(ServiceEvent),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -65,6 +67,15 @@ pub(super) struct Utsname {
     pub(super) release: String,
     #[prost(string, tag = "4")]
     pub(super) machine: String,
+}
+
+/// That the packet's time is the start of the trace, or its end (`TracingServiceEvent`).
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct ServiceEvent {
+    #[prost(bool, optional, tag = "2")]
+    pub(super) tracing_started: Option<bool>,
+    #[prost(bool, optional, tag = "5")]
+    pub(super) tracing_disabled: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -143,13 +154,17 @@ pub(super) struct FtraceEvent {
     pub(super) timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "2")]
     pub(super) pid: Option<u32>,
-    #[prost(oneof = "FtracePayload", tags = "24, 25, 36, 37, 353, 491")]
+    #[prost(oneof = "FtracePayload", tags = "4, 17, 24, 25, 36, 37, 353, 491")]
     pub(super) what: Option<FtracePayload>,
 }
 
 /// The contents of a plain ftrace event.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum FtracePayload {
+    #[prost(message, tag = "4")]
+    Switch(Switch),
+    #[prost(message, tag = "17")]
+    Wakeup(Wakeup),
     #[prost(message, tag = "24")]
     SoftirqEntry(Softirq),
     #[prost(message, tag = "25")]
@@ -162,6 +177,37 @@ pub(super) enum FtracePayload {
     PiSetprio(PiSetprio),
     #[prost(message, tag = "491")]
     Migrate(Migrate),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Switch {
+    #[prost(string, optional, tag = "1")]
+    pub(super) prev_comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub(super) prev_pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub(super) prev_prio: Option<i32>,
+    #[prost(int64, optional, tag = "4")]
+    pub(super) prev_state: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub(super) next_comm: Option<String>,
+    #[prost(int32, optional, tag = "6")]
+    pub(super) next_pid: Option<i32>,
+    #[prost(int32, optional, tag = "7")]
+    pub(super) next_prio: Option<i32>,
+}
+
+/// `sched_wakeup`, `sched_waking` and `sched_wakeup_new`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Wakeup {
+    #[prost(string, optional, tag = "1")]
+    pub(super) comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub(super) pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub(super) prio: Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    pub(super) target_cpu: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

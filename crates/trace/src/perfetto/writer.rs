@@ -1,12 +1,23 @@
 //! From records to packets. These are code and not derived from the table of events: one event can
 //! begin or end slices of several tracks, and packets of the scheduler's are gathered per CPU.
+//!
+//! A reader sorts events by time, and events of one time stay in the order of the file: packet after
+//! packet, and of one packet wakings, then messages, then compact switches. In a simulation many
+//! events share a nanosecond: a CPU switches from a task, the task is moved, and another CPU
+//! switches to it. Their order is kept by ending a packet early: before an event of a time at which
+//! another CPU has events that are not written yet, and before one that a reader would take from the
+//! same packet too early.
+//!
+//! A compact switch does not name the task that it leaves. It is written where a reader knows that
+//! task and its priority: not as the first switch of a CPU, not after lost events, and not if the
+//! priority has changed since the task was switched to.
 
 use super::schema::{
     CompactSched, Data, FtraceEvent, FtraceEventBundle, FtracePayload, IrqEntry, IrqExit, Kind, Migrate, PiSetprio,
-    Process, ProcessTree, Softirq, SystemInfo, Thread, Trace, TracePacket, Utsname,
+    Process, ProcessTree, ServiceEvent, Softirq, Switch, SystemInfo, Thread, Trace, TracePacket, Utsname, Wakeup,
 };
 use super::tracks::{self, ThreadName, Track, Tracks};
-use crate::meta::{Meta, Source};
+use crate::meta::{Gap, Meta, Source};
 use crate::table::IdTable;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +39,7 @@ pub fn write(out: &mut impl Write, trace: &crate::container::Trace) -> io::Resul
     for record in &trace.records {
         writer.push(record)?;
     }
-    writer.finish()
+    writer.finish(trace.meta.end)
 }
 
 /// Writes packets while records arrive.
@@ -36,8 +47,9 @@ pub fn write(out: &mut impl Write, trace: &crate::container::Trace) -> io::Resul
 pub struct PerfettoWriter<W> {
     out: W,
     source: Source,
-    lost_events: bool,
     cpus: IdTable<CpuId, Bundle>,
+    /// The CPU of the last event, and its time.
+    last: (CpuId, Instant),
     tasks: IdTable<TaskId, Known>,
     /// The process of each task definition.
     processes: BTreeMap<Arc<str>, i32>,
@@ -62,10 +74,26 @@ struct Bundle {
     /// Times of the last switch and the last waking in `sched`.
     last_switch: u64,
     last_waking: u64,
+    /// The last of these events: its time, and its place in a packet.
+    last: Option<(Instant, Place)>,
+    /// Whether events are missing before these.
+    lost_events: bool,
+    /// Where events of this CPU are missing: the ends of gaps, the next one last.
+    gaps: Vec<Instant>,
     /// Index of each task's name in the intern table.
     names: BTreeMap<Option<TaskId>, u32>,
     count: usize,
     current: Option<TaskId>,
+    /// The priority that a reader knows of the current task; `None` if it does not know the task.
+    known: Option<i32>,
+}
+
+/// The order in which a reader takes the events of one time from a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Place {
+    Waking,
+    Message,
+    Switch,
 }
 
 /// The known properties of a task.
@@ -73,6 +101,8 @@ struct Bundle {
 struct Known {
     name: Option<Arc<str>>,
     tgid: i32,
+    /// Its effective priority, once an event contains it.
+    prio: Option<Prio>,
     /// Which slices of its track are open.
     in_phase: bool,
     waits_for_lock: bool,
@@ -87,8 +117,8 @@ impl<W: Write> PerfettoWriter<W> {
         let mut writer = Self {
             out,
             source: meta.source,
-            lost_events: meta.lost_events > 0,
             cpus: IdTable::default(),
+            last: (CpuId(0), Instant::ZERO),
             tasks: IdTable::default(),
             processes: BTreeMap::new(),
             tracks: Tracks::default(),
@@ -110,6 +140,15 @@ impl<W: Write> PerfettoWriter<W> {
             num_cpus: Some(cpus),
         };
         writer.packet(None, Data::SystemInfo(system))?;
+        for cpu in (0..cpus).map(CpuId) {
+            let of_cpu = |gap: &&Gap| gap.cpu == cpu;
+            let bundle = writer.cpus.entry(cpu);
+            bundle.gaps = meta.recorded.gaps.iter().filter(of_cpu).map(|gap| gap.until).rev().collect();
+            // Of unknown place: before the first event at the latest.
+            bundle.lost_events = meta.lost_events > 0 && meta.recorded.gaps.is_empty();
+        }
+        let started = ServiceEvent { tracing_started: Some(true), tracing_disabled: None };
+        writer.packet(Some(meta.start), Data::ServiceEvent(started))?;
         Ok(writer)
     }
 
@@ -121,23 +160,14 @@ impl<W: Write> PerfettoWriter<W> {
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         let (cpu, at) = (record.cpu, record.at.as_nanos());
         match &record.event {
-            TraceEvent::TaskNew { task, name, parent, .. } => self.know(*task, Some(name), *parent)?,
-            TraceEvent::Switch { prev_state, next, next_prio, prev } => {
-                self.meet(*prev)?;
-                self.meet(*next)?;
-                let bundle = self.cpus.entry(cpu);
-                let index = bundle.name(&self.tasks, *next, cpu);
-                bundle.sched.switch_timestamp.push(at.saturating_sub(bundle.last_switch));
-                bundle.sched.switch_prev_state.push(state(*prev_state));
-                bundle.sched.switch_next_pid.push(tid(*next));
-                bundle.sched.switch_next_prio.push(if next.is_some() { prio(*next_prio) } else { IDLE_PRIO });
-                bundle.sched.switch_next_comm_index.push(index);
-                bundle.last_switch = at;
-                bundle.current = *next;
-                self.count(cpu)?;
+            TraceEvent::TaskNew { task, name, parent, attr, .. } => {
+                self.know(*task, Some(name), *parent)?;
+                self.tasks.entry(*task).prio = Some(attr.prio());
             }
+            TraceEvent::Switch { .. } => self.switch(record)?,
             TraceEvent::Waking { task, prio: urgency, target, .. } => {
-                self.meet(Some(*task))?;
+                self.saw(*task, *urgency)?;
+                self.begin(cpu, record.at, Place::Waking)?;
                 let bundle = self.cpus.entry(cpu);
                 let index = bundle.name(&self.tasks, Some(*task), cpu);
                 bundle.sched.waking_timestamp.push(at.saturating_sub(bundle.last_waking));
@@ -149,8 +179,19 @@ impl<W: Write> PerfettoWriter<W> {
                 bundle.last_waking = at;
                 self.count(cpu)?;
             }
+            TraceEvent::Wakeup { task, prio: urgency } => {
+                self.saw(*task, *urgency)?;
+                let event = Wakeup {
+                    comm: Some(self.name_of(Some(*task), cpu)),
+                    pid: Some(tid(Some(*task))),
+                    prio: Some(prio(*urgency)),
+                    target_cpu: Some(i32::try_from(cpu.0).unwrap_or(i32::MAX)),
+                };
+                self.message(record, FtracePayload::Wakeup(event))?;
+            }
+            TraceEvent::AttrChange { task, attr } => self.tasks.entry(*task).prio = Some(attr.prio()),
             TraceEvent::Migrate { task, prio: urgency, from, to, .. } => {
-                self.meet(Some(*task))?;
+                self.saw(*task, *urgency)?;
                 let event = Migrate {
                     comm: Some(self.name_of(Some(*task), cpu)),
                     pid: Some(tid(Some(*task))),
@@ -158,20 +199,20 @@ impl<W: Write> PerfettoWriter<W> {
                     orig_cpu: Some(i32::try_from(from.0).unwrap_or(i32::MAX)),
                     dest_cpu: Some(i32::try_from(to.0).unwrap_or(i32::MAX)),
                 };
-                self.plain(record, FtracePayload::Migrate(event))?;
+                self.message(record, FtracePayload::Migrate(event))?;
             }
             TraceEvent::PrioInherit { task, from, to } => {
-                self.meet(Some(*task))?;
+                self.saw(*task, *to)?;
                 let event = PiSetprio {
                     comm: Some(self.name_of(Some(*task), cpu)),
                     newprio: Some(prio(*to)),
                     oldprio: Some(prio(*from)),
                     pid: Some(tid(Some(*task))),
                 };
-                self.plain(record, FtracePayload::PiSetprio(event))?;
+                self.message(record, FtracePayload::PiSetprio(event))?;
             }
-            TraceEvent::IrqEnter { irq } => self.plain(record, irq_entry(*irq))?,
-            TraceEvent::IrqExit { irq } => self.plain(record, irq_exit(*irq))?,
+            TraceEvent::IrqEnter { irq } => self.message(record, irq_entry(*irq))?,
+            TraceEvent::IrqExit { irq } => self.message(record, irq_exit(*irq))?,
             TraceEvent::RtOverload { overloaded } => {
                 self.count_on(record, Track::RtOverload(cpu), i64::from(*overloaded))?;
             }
@@ -248,9 +289,7 @@ impl<W: Write> PerfettoWriter<W> {
                 self.end_phase(record, *task)?;
             }
             // The viewer has no track for these, or they follow from others.
-            TraceEvent::Wakeup { .. }
-            | TraceEvent::AttrChange { .. }
-            | TraceEvent::Affinity { .. }
+            TraceEvent::Affinity { .. }
             | TraceEvent::RootDomain { .. }
             | TraceEvent::Hotplug { .. }
             | TraceEvent::GroupWeight { .. }
@@ -289,15 +328,17 @@ impl<W: Write> PerfettoWriter<W> {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Ends the file of a run that ended then.
     ///
     /// # Errors
     /// The error of the output.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self, end: Instant) -> io::Result<()> {
         let cpus: Vec<CpuId> = self.cpus.iter().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
             self.flush_cpu(cpu)?;
         }
+        let ended = ServiceEvent { tracing_started: None, tracing_disabled: Some(true) };
+        self.packet(Some(end), Data::ServiceEvent(ended))?;
         self.out.flush()
     }
 
@@ -411,12 +452,90 @@ impl<W: Write> PerfettoWriter<W> {
         self.packet(Some(record.at), tracks::event(track, kind, name))
     }
 
+    /// Queues a switch: compact if a reader knows the task that it leaves, and its priority.
+    fn switch(&mut self, record: &Record) -> io::Result<()> {
+        let TraceEvent::Switch { prev_state, next, next_prio, prev } = &record.event else { return Ok(()) };
+        let (cpu, at) = (record.cpu, record.at.as_nanos());
+        self.meet(*prev)?;
+        self.meet(*next)?;
+        let next_prio = next.map(|_| *next_prio);
+        let (left, urgency) = (self.prio_of(*prev), next_prio.map_or(IDLE_PRIO, prio));
+        // This can begin a packet, and then nothing is known.
+        self.begin(cpu, record.at, Place::Switch)?;
+        if self.cpus.entry(cpu).known == Some(left) && self.cpus.entry(cpu).current == *prev {
+            let bundle = self.cpus.entry(cpu);
+            let index = bundle.name(&self.tasks, *next, cpu);
+            bundle.sched.switch_timestamp.push(at.saturating_sub(bundle.last_switch));
+            bundle.sched.switch_prev_state.push(state(*prev_state));
+            bundle.sched.switch_next_pid.push(tid(*next));
+            bundle.sched.switch_next_prio.push(urgency);
+            bundle.sched.switch_next_comm_index.push(index);
+            bundle.last_switch = at;
+            self.count(cpu)?;
+        } else {
+            let event = Switch {
+                prev_comm: Some(self.name_of(*prev, cpu)),
+                prev_pid: Some(tid(*prev)),
+                prev_prio: Some(left),
+                prev_state: Some(state(*prev_state)),
+                next_comm: Some(self.name_of(*next, cpu)),
+                next_pid: Some(tid(*next)),
+                next_prio: Some(urgency),
+            };
+            self.message(record, FtracePayload::Switch(event))?;
+        }
+        let bundle = self.cpus.entry(cpu);
+        (bundle.current, bundle.known) = (*next, Some(urgency));
+        if let (Some(next), Some(prio)) = (*next, next_prio) {
+            self.tasks.entry(next).prio = Some(prio);
+        }
+        Ok(())
+    }
+
+    /// Returns the priority of a task, as far as it is known.
+    fn prio_of(&self, task: Option<TaskId>) -> i32 {
+        let known = task.and_then(|task| self.tasks.get(task)).and_then(|known| known.prio);
+        known.map_or(IDLE_PRIO, prio)
+    }
+
     /// Queues an event that has no place in the compact arrays.
-    fn plain(&mut self, record: &Record, what: FtracePayload) -> io::Result<()> {
+    fn message(&mut self, record: &Record, what: FtracePayload) -> io::Result<()> {
+        self.begin(record.cpu, record.at, Place::Message)?;
         let bundle = self.cpus.entry(record.cpu);
         let pid = u32::try_from(tid(bundle.current)).unwrap_or(0);
         bundle.events.push(FtraceEvent { timestamp: Some(record.at.as_nanos()), pid: Some(pid), what: Some(what) });
         self.count(record.cpu)
+    }
+
+    /// Makes room for an event of a CPU: ends packets so that a reader keeps the order of events of
+    /// one time.
+    fn begin(&mut self, cpu: CpuId, at: Instant, place: Place) -> io::Result<()> {
+        let (other, then) = core::mem::replace(&mut self.last, (cpu, at));
+        if other != cpu && then == at {
+            self.flush_cpu(other)?;
+        }
+        let bundle = self.cpus.entry(cpu);
+        let is_late = bundle.last.is_some_and(|(then, last)| then == at && last > place);
+        let follows_gap = bundle.gaps.last().is_some_and(|until| *until <= at);
+        if is_late || follows_gap {
+            self.flush_cpu(cpu)?;
+        }
+        let bundle = self.cpus.entry(cpu);
+        while bundle.gaps.pop_if(|until| *until <= at).is_some() {
+            bundle.lost_events = true;
+        }
+        if bundle.lost_events {
+            bundle.known = None;
+        }
+        bundle.last = Some((at, place));
+        Ok(())
+    }
+
+    /// Notes the priority of a task that an event is of.
+    fn saw(&mut self, task: TaskId, prio: Prio) -> io::Result<()> {
+        self.meet(Some(task))?;
+        self.tasks.entry(task).prio = Some(prio);
+        Ok(())
     }
 
     /// Ensures that a task is in the process tree. A recorded trace can begin in the middle and
@@ -473,13 +592,13 @@ impl<W: Write> PerfettoWriter<W> {
             return Ok(());
         }
         bundle.count = 0;
-        (bundle.last_switch, bundle.last_waking) = (0, 0);
+        (bundle.last_switch, bundle.last_waking, bundle.last) = (0, 0, None);
         bundle.names.clear();
         let sched = core::mem::take(&mut bundle.sched);
         let events = FtraceEventBundle {
             cpu: Some(cpu.0),
             event: core::mem::take(&mut bundle.events),
-            lost_events: self.lost_events.then_some(true),
+            lost_events: core::mem::take(&mut bundle.lost_events).then_some(true),
             compact_sched: (!sched.intern_table.is_empty()).then_some(sched),
         };
         self.packet(None, Data::FtraceEvents(events))

@@ -1,6 +1,7 @@
 //! Tests of the reader: files written for the viewer, and packets made by hand.
 
 use super::*;
+use crate::script::Script;
 use zerolag_model::{Record, TraceEvent};
 
 fn recorded() -> Trace {
@@ -37,10 +38,7 @@ fn a_trace_written_for_the_viewer_is_read_again() {
     let bytes = written(&trace);
     assert!(is(&bytes));
     let again = Trace::from_bytes(&bytes).expect("a Perfetto trace");
-    // The first switch of a CPU does not tell which task it leaves.
-    let mut seen = BTreeSet::new();
-    let expected: Vec<_> = switches(&trace).into_iter().filter(|switch| !seen.insert(switch.1)).collect();
-    let found = switches(&again);
+    let (found, expected) = (switches(&again), switches(&trace));
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found, expected);
@@ -49,6 +47,64 @@ fn a_trace_written_for_the_viewer_is_read_again() {
         |trace: &Trace| trace.records.iter().filter(|record| matches!(record.event, TraceEvent::Waking { .. })).count();
     assert_eq!(wakings(&again), wakings(&trace));
     assert_eq!(again.meta.recorded.gaps.len(), trace.meta.recorded.gaps.len());
+}
+
+/// A task that runs is moved, and all of it at one nanosecond.
+#[test]
+fn what_happens_at_one_time_stays_in_its_order() {
+    let mut script = Script::new(2);
+    let (a, b) = (script.fair("a"), script.fair("b"));
+    script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 1, b).run(0, 1, None, Some(b));
+    for us in [10, 20, 30] {
+        let (from, to) = if us == 20 { (1, 0) } else { (0, 1) };
+        // The CPUs exchange their tasks.
+        let (going, coming) = (a, b);
+        script.switch(us, from, Some(going), PrevState::Runnable, None);
+        script.migrate(us, going, from, to, zerolag_model::MigrateReason::Affinity);
+        script.switch(us, to, Some(coming), PrevState::Runnable, Some(going));
+        script.migrate(us, coming, to, from, zerolag_model::MigrateReason::Affinity);
+        script.run(us, from, None, Some(coming));
+        script.switch(us, to, Some(going), PrevState::Blocked, None).wake(us, to, going).run(us, to, None, Some(going));
+        if us == 10 {
+            script.switch(us, 0, Some(b), PrevState::Runnable, Some(b));
+        }
+    }
+    let trace = script.end(50);
+    let again = Trace::from_bytes(&written(&trace)).expect("a Perfetto trace");
+    assert_eq!(switches(&again), switches(&trace));
+    assert_eq!(again.meta.recorded.gaps, []);
+    assert_eq!((again.meta.start, again.meta.end), (trace.meta.start, trace.meta.end));
+    let order = |trace: &Trace| {
+        let kinds = trace.records.iter().map(|record| match record.event {
+            TraceEvent::Switch { .. } => 's',
+            TraceEvent::Waking { .. } => 'w',
+            TraceEvent::Wakeup { .. } => 'W',
+            TraceEvent::Migrate { .. } => 'm',
+            _ => '-',
+        });
+        kinds.filter(|kind| *kind != '-').collect::<String>()
+    };
+    assert_eq!(order(&again), order(&trace));
+}
+
+#[test]
+fn a_run_in_which_nothing_happens_has_its_length() {
+    let trace = Script::new(2).end(200);
+    let again = Trace::from_bytes(&written(&trace)).expect("a Perfetto trace");
+    assert_eq!((again.records.len(), again.meta.end, again.meta.machine.nr_cpus()), (0, trace.meta.end, 2));
+}
+
+/// A priority that changed while the task ran is that of the switch from it.
+#[test]
+fn a_priority_that_changes_in_a_run_is_read_once() {
+    let mut script = Script::new(1);
+    let a = script.fair("a");
+    let (from, to) = (Prio::from_raw(120), Prio::from_raw(50));
+    script.wake(0, 0, a).run(0, 0, None, Some(a)).run(1, 0, Some(a), None).wake(2, 0, a).run(3, 0, None, Some(a));
+    script.event(4, 0, TraceEvent::PrioInherit { task: a, from, to }).run(5, 0, Some(a), None);
+    let again = Trace::from_bytes(&written(&script.end(9))).expect("a Perfetto trace");
+    let is_change = |record: &&Record| matches!(record.event, TraceEvent::AttrChange { .. });
+    assert_eq!(again.records.iter().filter(is_change).count(), 0);
 }
 
 /// Returns a file of packets.
