@@ -279,7 +279,7 @@ quantities! {
         "The time in tasks, interrupts and the scheduler";
     CpuIdle: Cpu "idle", "idle", Some("idle_ns"), Time, VALUE, Sum, Neither, "The time without work";
     CpuUnseen: Cpu "unseen", "unseen", Some("unseen_ns"), Time, VALUE, Sum, Neither,
-        "The time in gaps of a recording";
+        "The time of which a recording does not tell whether a task ran: in gaps, and on CPUs without a switch";
     CpuSwitches: Cpu "switches", "switches", Some("switches"), Count, VALUE, Sum, Neither,
         "The number of context switches";
     LockWait: Cpu "lock_wait", "lock wait", Some("lock_wait_ns"), Time, VALUE, Sum, Less,

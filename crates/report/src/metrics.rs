@@ -139,7 +139,12 @@ impl Metrics {
                 task.activations += 1;
             }
             TraceEvent::Switch { prev, prev_state, next, .. } => {
-                self.close_stretch(record.cpu, *prev, record.at);
+                // A CPU without an earlier record ran the task that it leaves now all the time.
+                let ran = match self.replay.cpu(record.cpu).current {
+                    Current::Unknown => prev.map_or(Current::Idle, Current::Task),
+                    known => known,
+                };
+                self.close_stretch(record.cpu, ran, record.at);
                 self.cpus.entry(record.cpu).switches += 1;
                 if let Some(prev) = prev.filter(|_| *prev_state == PrevState::Runnable) {
                     self.tasks.entry(prev).preemptions += 1;
@@ -255,7 +260,7 @@ impl Metrics {
         let end = end.max(self.last);
         let cpus: Vec<CpuId> = self.replay.cpus().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
-            self.close_stretch(cpu, self.replay.cpu(cpu).current.task(), end);
+            self.close_stretch(cpu, self.replay.cpu(cpu).current, end);
         }
         let waiting: Vec<TaskId> =
             self.replay.tasks().filter(|(_, task)| task.waits_since().is_some()).map(|(task, _)| task).collect();
@@ -294,24 +299,22 @@ impl Metrics {
         }
     }
 
-    /// Accounts the time since the CPU's last switch to the task that it ran.
-    fn close_stretch(&mut self, cpu: CpuId, prev: Option<TaskId>, at: Instant) {
-        let view = self.replay.cpu(cpu);
-        let view_since = view.since;
-        let time = at.since(view.since);
+    /// Accounts the time since the CPU's last switch to what it ran.
+    fn close_stretch(&mut self, cpu: CpuId, current: Current, at: Instant) {
+        let view_since = self.replay.cpu(cpu).since;
+        let time = at.since(view_since);
         let sums = self.cpus.entry(cpu);
-        // A CPU without an earlier record ran the task that it leaves now all the time.
-        let ran = if view.current == Current::Unknown { prev } else { view.current.task() };
-        let is_known = view.current != Current::Unknown || prev.is_some();
-        let unsure = self.gaps.within(cpu, view.since, at);
-        match ran {
-            Some(_) => sums.busy = sums.busy.saturating_add(time),
-            None if is_known => {
+        let ran = current.task();
+        let unsure = self.gaps.within(cpu, view_since, at);
+        match current {
+            Current::Task(_) => sums.busy = sums.busy.saturating_add(time),
+            Current::Idle => {
                 // Idle within a gap is what the trace does not show.
                 sums.idle = sums.idle.saturating_add(time.saturating_sub(unsure));
                 sums.unseen = sums.unseen.saturating_add(unsure);
             }
-            None => {}
+            // No switch tells what the CPU did.
+            Current::Unknown => sums.unseen = sums.unseen.saturating_add(time),
         }
         // The priority at the end: a recorded trace shows a change only when the task is switched
         // out.
@@ -329,7 +332,7 @@ impl Metrics {
         if let Some(id) = ran {
             self.charge_group(id, view_since, at);
         }
-        self.history.push(cpu, RunStretch { task: ran, prio, from: view.since, to: at });
+        self.history.push(cpu, RunStretch { task: ran, prio, from: view_since, to: at });
     }
 
     /// Charges a task's group with the run time since `since` that was not charged yet.

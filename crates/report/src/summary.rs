@@ -277,7 +277,8 @@ pub struct CpuSummary {
     pub busy: Duration,
     /// Time with the idle task.
     pub idle: Duration,
-    /// Time in gaps of the recording in which no task is known to have run.
+    /// Time in which the recording does not tell whether a task ran: in gaps, and on a CPU without
+    /// a switch.
     pub unseen: Duration,
     /// Switches.
     pub switches: u64,
