@@ -37,6 +37,14 @@ pub(crate) fn has_only_offline<L: RawMutex>(cx: &mut Cx<'_, L>, allowed: Option<
     own.is_some_and(|own| cx.view().online_or_other(own, allowed).is_none())
 }
 
+/// Returns whether a task may stay on the run queue: the CPU is online, and the task is allowed
+/// there or all CPUs that it is allowed on are offline (`select_fallback_rq` has put it here).
+#[inline(always)]
+pub(crate) fn may_stay<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
+    let task = &rq.tasks[slot];
+    rq.is_online() && (task.may_run_on(rq.cpu()) || has_only_offline(cx, task.allowed.as_deref()))
+}
+
 /// Gives a body to a run queue and enqueues the task.
 #[inline]
 pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {

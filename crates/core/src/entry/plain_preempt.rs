@@ -26,7 +26,7 @@ pub(crate) fn preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, going: Slot)
     let next = if coming == going { rq.tasks[going].id } else { switch(rq, cx, going, coming) };
     rq.end_switch();
     // Requests for the next switch, so after this one in a trace.
-    let is_over = rq.dl.has_lowered || !rq.tasks[coming].may_run_on(rq.cpu()) || park::is_due(rq, coming);
+    let is_over = rq.dl.has_lowered || !lifecycle::may_stay(rq, cx, coming) || park::is_due(rq, coming);
     if is_over {
         rq.resched(cx, Resched::Now);
     }

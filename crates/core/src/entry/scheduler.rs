@@ -369,10 +369,7 @@ impl<L: RawMutex> Scheduler<L> {
         let task = &rq.tasks[slot];
         let (id, cpuset) = (task.id, task.cpuset);
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
-        let may_stay = |cx: &mut Cx<'_, L>| {
-            rq.is_online() && (task.may_run_on(rq.cpu()) || lifecycle::has_only_offline(cx, task.allowed.as_deref()))
-        };
-        let displaced = stays && !may_stay(cx) || periodic::is_asked_for(rq, cx, slot, why);
+        let displaced = stays && !lifecycle::may_stay(rq, cx, slot) || periodic::is_asked_for(rq, cx, slot, why);
         if stays && slot != turn && rq.tasks[slot].prio.class() == ClassId::Fair {
             boost::preempted(rq, cx, slot); // The search looks at the tasks of the lender's path only.
         }
@@ -496,7 +493,7 @@ impl<L: RawMutex> Scheduler<L> {
         let acting = rq.acting();
         let next = acting.map(|slot| (slot, &rq.tasks[slot]));
         let next_task = next.map(|(_, task)| task.id);
-        let may_stay = next.is_none_or(|(_, task)| rq.is_online() && task.may_run_on(rq.cpu()));
+        let may_stay = acting.is_none_or(|slot| lifecycle::may_stay(rq, cx, slot));
         let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
         rq.end_switch();
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
