@@ -66,7 +66,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     }
     let best = other.dl.pushable.first_that(|slot| {
         cx.io.costs.tasks_scanned += 1;
-        other.tasks[slot].may_run_on(own.cpu())
+        other.tasks[slot].may_run_on(own.cpu()) && !other.is_on_cpu(slot)
     });
     let mut from = CpuId(other.cpu().0 + 1);
     if let Some((deadline, slot)) = best

@@ -109,7 +109,10 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 
 fn is_pushable<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot) -> bool {
     let task = &own.tasks[slot];
-    own.dl.pushable.contains(&own.tasks, slot) && !is_about_to_run(own, cx, slot) && task.may_run_on(other.cpu())
+    own.dl.pushable.contains(&own.tasks, slot)
+        && !own.is_on_cpu(slot)
+        && !is_about_to_run(own, cx, slot)
+        && task.may_run_on(other.cpu())
 }
 
 /// Searches for another target, a bounded number of times: the deadlines of this one are no longer

@@ -192,5 +192,5 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 
 fn is_movable(other: &Rq, slot: Slot, own: &Rq) -> bool {
     let task = &other.tasks[slot];
-    own.is_online() && task.may_run_on(own.cpu()) && task.engaged == Engaged::No
+    own.is_online() && task.may_run_on(own.cpu()) && task.engaged == Engaged::No && !other.is_on_cpu(slot)
 }

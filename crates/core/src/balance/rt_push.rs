@@ -121,7 +121,11 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     let task = &own.tasks[slot];
     let about_to_run = task.prio.beats(own.current_prio());
-    !own.runs(slot) && task.engaged == Engaged::No && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu())
+    !own.is_on_cpu(slot)
+        && task.engaged == Engaged::No
+        && task.prio.is_rt()
+        && !about_to_run
+        && task.may_run_on(other.cpu())
 }
 
 /// Searches for another target, a bounded number of times: the priority of this one is no longer

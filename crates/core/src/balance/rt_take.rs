@@ -26,6 +26,6 @@ pub(crate) fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>
 fn highest_for<L: RawMutex>(src: &Rq, cpu: CpuId, cx: &mut Cx<'_, L>) -> Option<Slot> {
     src.rt.pushable.iter(&src.tasks).find(|slot| {
         cx.io.costs.tasks_scanned += 1;
-        src.tasks[*slot].may_run_on(cpu)
+        src.tasks[*slot].may_run_on(cpu) && !src.is_on_cpu(*slot)
     })
 }

@@ -176,7 +176,7 @@ pub(crate) fn is_strayed<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize,
 /// (`migrate_degrades_llc`).
 pub(crate) fn keeps<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
-    if !own.fair.tune.gathers || other.current_slot() == Some(slot) || task.engaged == Engaged::Executes {
+    if !own.fair.tune.gathers || other.is_on_cpu(slot) || task.engaged == Engaged::Executes {
         return false;
     }
     if work.failed > nice_tries(work.level) {

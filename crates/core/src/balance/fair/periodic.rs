@@ -617,7 +617,7 @@ fn next_rt<L: RawMutex>(
             Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit | Imbalance::Strayed => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
-        other.current_slot() != Some(*slot) && (fits || task.prio.beats(best_here))
+        !other.is_on_cpu(*slot) && (fits || task.prio.beats(best_here))
     })
 }
 
@@ -636,7 +636,7 @@ fn is_passed_over<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot)
 /// it, and it is not cache hot unless balancing has failed often.
 fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
-    if other.current_slot() == Some(slot) || task.engaged == Engaged::Executes || !task.may_run_on(own.cpu()) {
+    if other.is_on_cpu(slot) || task.engaged == Engaged::Executes || !task.may_run_on(own.cpu()) {
         return false;
     }
     let settings = &cx.config.settings;
