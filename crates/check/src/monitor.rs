@@ -1,7 +1,7 @@
 //! [`Monitor`]: the interface of a rule, and the context that it is given.
 
 use crate::report::Findings;
-use zerolag_model::{Duration, Instant, KernelVersion, Record, Settings, Topology};
+use zerolag_model::{Duration, Instant, Record, Settings, Topology};
 use zerolag_trace::{Machine, Meta, Replay};
 
 /// One rule, checked against a trace record by record.
@@ -115,12 +115,7 @@ impl Context<'_> {
     /// the trace's kernel, or of [`Settings::default`] if that is not known.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let mut settings = KernelVersion::of_release(&self.meta.kernel).unwrap_or_default().settings();
-        for (key, value) in &self.meta.settings {
-            // An unknown key or value, of another version, is treated as missing.
-            let _ = settings.set(key, value);
-        }
-        settings
+        self.meta.settings()
     }
 
     /// Returns whether fair tasks, or none, may run at any time although real-time tasks wait. RT

@@ -1,47 +1,20 @@
-//! [`TaskTime`]: the time of a CPU that its tasks get, and how late its timers can be.
-//!
-//! Budgets and quotas are charged for what a task runs, and a switch shows only wall time. The
-//! difference is the time of interrupt handlers and softirqs, which a trace contains. So a monitor
-//! measures between two [`Moment`]s: instants of a CPU with the time that interrupts took up to
-//! them. With `irq_time_accounting = off` a task is charged for the interrupts that it meets, and
-//! there is no difference. A CPU that stands still is no interrupt: the time that firmware takes is
-//! always the task's, and that of a hypervisor is with `steal_clock = off`.
+//! [`TaskTime`]: the time of a CPU that its tasks get ([`TaskClock`]), and how late its timers can
+//! be.
 //!
 //! A task that disables interrupts is charged, but the timer that ends its budget waits for the end
 //! of the section. So does a timer that is due in a handler, or in several without a gap, for which
 //! the task is charged. [`TaskTime::deaf`] and [`TaskTime::deaf_on`] tell by how much.
 
 use crate::monitor::Context;
-use zerolag_model::event::{Disables, Irq};
+use zerolag_model::event::Disables;
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
-use zerolag_trace::IdTable;
-
-/// An instant of a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Moment {
-    pub(crate) at: Instant,
-    /// The time in interrupts until then.
-    interrupted: Duration,
-}
-
-impl Moment {
-    /// Returns the time of tasks since an earlier moment of the same CPU.
-    pub(crate) fn since(self, earlier: Self) -> Duration {
-        let interrupted = self.interrupted.saturating_sub(earlier.interrupted);
-        self.at.since(earlier.at).saturating_sub(interrupted)
-    }
-}
+pub(crate) use zerolag_trace::Moment;
+use zerolag_trace::{IdTable, TaskClock};
 
 #[derive(Clone, Copy, Default)]
 struct InterruptedCpu {
-    depth: u32,
-    /// The outermost handler, or standstill, is the time of the task.
-    is_charged: bool,
-    /// When the outermost handler began.
-    entered: Instant,
-    interrupted: Duration,
-    /// When the present stretch of handlers without a gap began.
-    stretch: Instant,
+    /// The time of the present stretch of handlers without a gap that is the task's.
+    stretch: Duration,
     /// When the last handler ended.
     left: Instant,
     /// The last switch.
@@ -56,10 +29,7 @@ struct InterruptedCpu {
 /// Follows a trace. Complexity: O(1) per record.
 #[derive(Default)]
 pub(crate) struct TaskTime {
-    /// Interrupts are the time of the task that they interrupt.
-    charges_interrupts: bool,
-    /// So is the time that a hypervisor takes.
-    charges_stolen: bool,
+    clock: TaskClock,
     cpus: IdTable<CpuId, InterruptedCpu>,
     /// Of each task its longest section with interrupts disabled.
     longest: IdTable<TaskId, Duration>,
@@ -70,51 +40,29 @@ pub(crate) struct TaskTime {
 impl TaskTime {
     /// Returns the time by the rule of a trace.
     pub(crate) fn new(context: &Context<'_>) -> Self {
-        let settings = context.settings();
-        Self {
-            charges_interrupts: !settings.irq_time_accounting,
-            charges_stolen: !settings.steal_clock,
-            ..Self::default()
-        }
-    }
-
-    /// Returns whether the time of an interrupt, or of a standstill, is the task's.
-    const fn charges(&self, irq: Irq) -> bool {
-        match irq {
-            Irq::Hardware => true,
-            Irq::Stolen => self.charges_stolen,
-            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Softirq | Irq::Nmi => self.charges_interrupts,
-        }
+        let mut clock = TaskClock::new(&context.settings());
+        clock.leaves_out_spins = true;
+        Self { clock, ..Self::default() }
     }
 
     /// Follows a record, after it was judged.
     pub(crate) fn apply(&mut self, record: &Record) {
         let at = record.at;
+        if self.clock.open(record.cpu).is_none() {
+            let cpu = self.cpus.entry(record.cpu);
+            if cpu.left != at {
+                cpu.stretch = Duration::ZERO;
+            }
+        }
+        if let Some(ended) = self.clock.apply(record) {
+            let cpu = self.cpus.entry(record.cpu);
+            cpu.left = at;
+            if ended.is_charged {
+                cpu.stretch += at.since(ended.since);
+                self.handlers = self.handlers.max(cpu.stretch);
+            }
+        }
         match record.event {
-            TraceEvent::IrqEnter { irq } => {
-                let is_charged = self.charges(irq);
-                let cpu = self.cpus.entry(record.cpu);
-                if cpu.depth == 0 {
-                    cpu.is_charged = is_charged;
-                    cpu.entered = at;
-                    if cpu.left != at {
-                        cpu.stretch = at;
-                    }
-                }
-                cpu.depth += 1;
-            }
-            TraceEvent::IrqExit { .. } => {
-                let cpu = self.cpus.entry(record.cpu);
-                if cpu.depth == 1 {
-                    cpu.left = at;
-                    if cpu.is_charged {
-                        self.handlers = self.handlers.max(at.since(cpu.stretch));
-                    } else {
-                        cpu.interrupted += at.since(cpu.entered);
-                    }
-                }
-                cpu.depth = cpu.depth.saturating_sub(1);
-            }
             TraceEvent::Switch { .. } => {
                 let now = self.now(record.cpu, at);
                 self.cpus.entry(record.cpu).switched = now;
@@ -148,10 +96,7 @@ impl TaskTime {
 
     /// Returns this instant of a CPU. It must not be before the last record.
     pub(crate) fn now(&self, cpu: CpuId, at: Instant) -> Moment {
-        let cpu = self.cpus.get(cpu).copied().unwrap_or_default();
-        let is_open = cpu.depth > 0 && !cpu.is_charged;
-        let open = if is_open { at.since(cpu.entered) } else { Duration::ZERO };
-        Moment { at, interrupted: cpu.interrupted + open }
+        self.clock.now(cpu, at)
     }
 
     /// Returns the moment of a CPU's last switch.
@@ -183,14 +128,16 @@ impl TaskTime {
     /// Returns the longest stretch of handlers that are a task's time, up to now. It is that of all
     /// CPUs: a task takes its overrun along.
     fn in_handlers(&self, on: CpuId, at: Instant) -> Duration {
-        let open = self.cpus.get(on).filter(|cpu| cpu.is_charged && cpu.depth > 0);
-        self.handlers.max(open.map_or(Duration::ZERO, |cpu| at.since(cpu.stretch)))
+        let open = self.clock.open(on).filter(|open| open.is_charged).map(|open| at.since(open.since));
+        let stretch = self.cpus.get(on).map_or(Duration::ZERO, |cpu| cpu.stretch);
+        self.handlers.max(open.map_or(Duration::ZERO, |open| stretch + open))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerolag_model::event::Irq;
 
     const CPU: CpuId = CpuId(0);
     const TASK: TaskId = TaskId(3);
@@ -210,6 +157,12 @@ mod tests {
         time
     }
 
+    fn charging(charges_interrupts: bool, charges_stolen: bool) -> TaskTime {
+        let mut time = TaskTime::default();
+        (time.clock.charges_interrupts, time.clock.charges_stolen) = (charges_interrupts, charges_stolen);
+        time
+    }
+
     #[test]
     fn interrupts_are_no_time_of_a_task_also_nested_and_open() {
         let enter = || TraceEvent::IrqEnter { irq: Irq::Device };
@@ -226,7 +179,7 @@ mod tests {
     fn interrupts_are_a_tasks_time_without_accounting() {
         let (enter, exit) = (TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device });
         let events = [(2, enter.clone()), (5, exit), (10, enter)];
-        let time = follow_by(TaskTime { charges_interrupts: true, ..TaskTime::default() }, &events);
+        let time = follow_by(charging(true, false), &events);
         assert_eq!(time.now(CPU, at(12)).since(Moment::default()), Duration::from_millis(12));
         assert_eq!(follow(&events).now(CPU, at(12)).since(Moment::default()), Duration::from_millis(7));
     }
@@ -236,7 +189,7 @@ mod tests {
         let stands = |irq| {
             let events = [(2, TraceEvent::IrqEnter { irq }), (5, TraceEvent::IrqExit { irq })];
             [true, false].map(|charges_stolen| {
-                let time = follow_by(TaskTime { charges_stolen, ..TaskTime::default() }, &events);
+                let time = follow_by(charging(false, charges_stolen), &events);
                 (time.now(CPU, at(12)).since(Moment::default()).as_nanos() / 1_000_000, time.deaf(TASK, CPU, at(12)))
             })
         };
@@ -250,7 +203,7 @@ mod tests {
     fn a_timer_is_late_by_the_longest_handlers_that_are_the_tasks_time() {
         let (enter, exit) = (TraceEvent::IrqEnter { irq: Irq::Device }, TraceEvent::IrqExit { irq: Irq::Device });
         let events = [(2, enter.clone()), (5, exit.clone()), (5, enter.clone()), (9, exit), (20, enter)];
-        let time = follow_by(TaskTime { charges_interrupts: true, ..TaskTime::default() }, &events);
+        let time = follow_by(charging(true, false), &events);
         assert_eq!(time.deaf(TASK, CPU, at(21)), Duration::from_millis(7));
         assert_eq!(time.deaf_on(CPU, at(28)), Duration::from_millis(8), "the open one");
         assert_eq!(time.deaf_on(CpuId(1), at(28)), Duration::from_millis(7), "a task takes its overrun along");

@@ -260,7 +260,7 @@ quantities! {
         "From the intended arrival of a request until a worker took it";
 
     GroupUsage: Group "usage", "CPU time", Some("cpu.stat/usage_usec"), Time, VALUE, Sum, Neither,
-        "The CPU time of the group and the groups below it";
+        "The CPU time of the group and the groups below it, as the scheduler charges it";
     GroupShare: Group "usage.share", "share", None, Share, VALUE, Sum, Neither, "That time as a share of one CPU";
     NrPeriods: Group "nr_periods", "nr_periods", Some("cpu.stat/nr_periods"), Count, VALUE, Sum, Neither,
         "The number of periods in which the group was active";

@@ -22,7 +22,7 @@ use zerolag_model::{
     CpuId, Duration, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
 };
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
-use zerolag_trace::{IdTable, Meta, Thread, Trace};
+use zerolag_trace::{IdTable, Meta, Moment, TaskClock, Thread, Trace};
 
 /// Follows a run and sums its figures.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Metrics {
     records: u64,
     last: Instant,
     gaps: Gaps,
+    /// The time that groups are charged for.
+    clock: TaskClock,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -64,8 +66,8 @@ struct TaskSums {
     overruns: u64,
     /// Its run time with each of its attributes. At `ATTRS_MAX` a new one replaces the last entry.
     attrs: Vec<(SchedAttr, Duration)>,
-    /// The time up to which its group has been charged for the current run.
-    charged: Instant,
+    /// The moment up to which its group has been charged for the current run.
+    charged: Moment,
     /// The parts of the current wait on run queues that the task has left since.
     pieces: Vec<Piece>,
     /// Run time in gaps of its CPUs, and time that it waited in gaps of its run queues.
@@ -106,6 +108,7 @@ impl Metrics {
             records: 0,
             last: meta.start,
             gaps: Gaps::new(meta),
+            clock: TaskClock::new(&meta.settings()),
         }
     }
 
@@ -188,8 +191,8 @@ impl Metrics {
             TraceEvent::DlOverrun { task } => self.tasks.entry(*task).overruns += 1,
             // The group that it leaves is charged for its run time there.
             TraceEvent::GroupChange { task, .. } => {
-                if let Some(TaskState::Running { since, .. }) = self.replay.task(*task).map(|task| task.state) {
-                    self.charge_group(*task, since, record.at);
+                if let Some(TaskState::Running { on, since }) = self.replay.task(*task).map(|task| task.state) {
+                    self.charge_group(*task, on, since, record.at);
                 }
             }
             TraceEvent::QueueNew { queue, name } => self.services.name(*queue, name),
@@ -204,6 +207,7 @@ impl Metrics {
         }
         self.replay.apply(record);
         self.groups.observe(record);
+        let _ended = self.clock.apply(record);
         match &record.event {
             TraceEvent::Waking { task, .. } | TraceEvent::Wakeup { task, .. } => self.end_sleep(*task, record.at),
             TraceEvent::Switch { prev, prev_state, next, .. } => {
@@ -330,21 +334,26 @@ impl Metrics {
             }
         }
         if let Some(id) = ran {
-            self.charge_group(id, view_since, at);
+            self.charge_group(id, cpu, view_since, at);
         }
         self.history.push(cpu, RunStretch { task: ran, prio, from: view_since, to: at });
     }
 
-    /// Charges a task's group with the run time since `since` that was not charged yet.
-    fn charge_group(&mut self, task: TaskId, since: Instant, at: Instant) {
-        let Some(group) = self.groups.of(task) else { return };
-        let sums = self.tasks.entry(task);
-        let from = core::mem::replace(&mut sums.charged, at).max(since);
-        self.groups.charge(group, at.since(from));
+    /// Charges the group of a task that runs on a CPU with its time there that was not charged yet.
+    fn charge_group(&mut self, task: TaskId, cpu: CpuId, since: Instant, at: Instant) {
+        let now = self.clock.now(cpu, at);
+        let from = core::mem::replace(&mut self.tasks.entry(task).charged, now);
+        // It runs since before the trace.
+        let from = if from.at < since { Moment::first(since) } else { from };
+        if let Some(group) = self.groups.of(task) {
+            self.groups.charge(group, now.since(from));
+        }
     }
 
     fn switch_in(&mut self, next: TaskId, cpu: CpuId, at: Instant) {
+        let now = self.clock.now(cpu, at);
         let task = self.tasks.entry(next);
+        task.charged = now;
         task.is_seen = true;
         task.switches_in += 1;
         let Some(view) = self.replay.task(next) else { return };

@@ -223,7 +223,8 @@ pub struct GroupSummary {
     pub path: Arc<str>,
     /// Its limit at the end.
     pub max: CpuMax,
-    /// CPU time of its tasks and of those in groups below it (`usage_usec`), including interrupts.
+    /// CPU time of its tasks and of those in groups below it (`usage_usec`): what
+    /// the scheduler charges them, without interrupts under `irq_time_accounting`.
     pub usage: Duration,
     /// The counters of its limit; zeros without a limit.
     pub stat: CpuStat,

@@ -40,6 +40,7 @@ pub mod perfetto;
 pub mod replay;
 pub mod script;
 mod table;
+mod task_clock;
 mod text;
 #[cfg(feature = "recordings")]
 mod trace_dat;
@@ -51,4 +52,5 @@ pub use meta::{Gap, Machine, Means, Meta, Recorded, Skipped, Source, Thread, Wak
 pub use open::{is_trace, open, stream, stream_recording};
 pub use replay::Replay;
 pub use table::{IdTable, TableId};
+pub use task_clock::{Ended, Moment, TaskClock};
 pub use zlt::{TraceReader, TraceWriter};

@@ -5,7 +5,7 @@
 
 use core::fmt;
 use std::sync::Arc;
-use zerolag_model::{CpuId, Duration, Instant, TaskId, Topology};
+use zerolag_model::{CpuId, Duration, Instant, KernelVersion, Settings, TaskId, Topology};
 
 /// The origin of a trace. It decides which properties a reader may rely on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -293,6 +293,18 @@ impl Meta {
             lost_events: 0,
             recorded: Recorded::default(),
         }
+    }
+
+    /// Returns the settings of the run. A setting that the trace does not contain has the value of
+    /// the trace's kernel, or of [`Settings::default`] if that is not known.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let mut settings = KernelVersion::of_release(&self.kernel).unwrap_or_default().settings();
+        for (key, value) in &self.settings {
+            // An unknown key or value, of another version, is treated as missing.
+            let _ = settings.set(key, value);
+        }
+        settings
     }
 
     /// Returns the value of a setting, if the trace contains it.

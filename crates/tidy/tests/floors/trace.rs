@@ -7,7 +7,7 @@ pub(crate) const FLOORS: Floors = &[
     // Words: descriptions of a run, names of formats, bytes and texts of files, tables of ids.
     &["file_bytes", "formats", "groups", "meta", "table", "text"],
     &["container", "error"],
-    &["packed", "replay", "script"],
+    &["packed", "replay", "script", "task_clock"],
     // The events of a kernel, and a trace from them.
     &["kernel/context", "kernel/format", "kernel/skips", "kernel/state", "kernel/tids"],
     &["kernel/means", "kernel/pool"],
