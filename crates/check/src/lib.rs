@@ -33,5 +33,5 @@ mod servers;
 mod task_time;
 
 pub use checker::{Checker, check};
-pub use monitor::{Context, Monitor, Options, Outcome};
+pub use monitor::{Context, LATE_SWITCH, Monitor, Options, Outcome, assumed_late_switch};
 pub use report::{Findings, Report, Unseen, Verdict, Violation};

@@ -48,7 +48,7 @@ pub struct Options {
     /// How long a CPU may be idle while a task waits that may run there.
     pub idle_bound: Duration,
     /// How much later than a switch its event can come (`pick` of a cost profile). Default: 0 under
-    /// the named profiles, 10 us under one of a file.
+    /// the named profiles, 10 us under one of a file, unless the trace says it ([`LATE_SWITCH`]).
     pub late_switch: Option<Duration>,
 }
 
@@ -61,6 +61,19 @@ impl Default for Options {
             idle_bound: Duration::from_millis(100),
             late_switch: None,
         }
+    }
+}
+
+/// The key in [`Meta::settings`] of how much later than a switch its event can come, in nanoseconds.
+/// It is no setting, but what monitors look at: the costs of a run are not in its trace.
+pub const LATE_SWITCH: &str = "late_switch";
+
+/// Returns how much later than a switch its event can come in a trace that does not say it.
+#[must_use]
+pub fn assumed_late_switch(costs: &str) -> Duration {
+    match costs {
+        "" | "zero" | "default" | "xeon-e7-4s" => Duration::ZERO,
+        _ => Duration::from_micros(10),
     }
 }
 
@@ -96,10 +109,8 @@ impl Context<'_> {
     /// Returns how much later than a switch its event can come; see [`Options::late_switch`].
     #[must_use]
     pub fn late_switch(&self) -> Duration {
-        self.options.late_switch.unwrap_or(match self.meta.costs.as_str() {
-            "" | "zero" | "default" | "xeon-e7-4s" => Duration::ZERO,
-            _ => Duration::from_micros(10),
-        })
+        let recorded = || Some(Duration::from_nanos(self.meta.setting(LATE_SWITCH)?.parse().ok()?));
+        self.options.late_switch.or_else(recorded).unwrap_or_else(|| assumed_late_switch(&self.meta.costs))
     }
 
     /// Returns the layout of the machine; `None` if the trace does not describe it.

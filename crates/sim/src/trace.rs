@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use zerolag_core::Tracing;
-use zerolag_model::{Instant, Record};
+use zerolag_model::{Instant, Record, TraceEvent};
 
 /// A receiver of the records of a run, in order of time.
 pub trait Sink {
@@ -112,12 +112,15 @@ impl Tracer {
     }
 
     /// Hands all records up to the end of the run to the sink; the ends of paths beyond it never
-    /// happen.
+    /// happen. A switch whose event comes later has happened: the run queue has the next task, and
+    /// its counters say so. Its event comes at the end.
     pub(crate) fn flush(&mut self, end: Instant, sink: &mut impl Sink) {
         self.drain(end, sink);
-        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= end) {
-            sink.record(&entry.remove());
+        for mut record in core::mem::take(&mut self.later).into_values() {
+            if record.at <= end || matches!(record.event, TraceEvent::Switch { .. }) {
+                record.at = record.at.min(end);
+                sink.record(&record);
+            }
         }
-        self.later.clear();
     }
 }

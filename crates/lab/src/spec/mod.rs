@@ -183,8 +183,7 @@ fn show(name: &str, scenario: &Block<'_>, block: &Block<'_>) -> Result<String, V
     if plan.config.duration.is_none() && plan.is_endless() {
         return Err(vec![Problem::at(scenario.line, "tasks loop forever: give a `duration`")]);
     }
-    let late_switch = Some(plan.config.costs.late_switch());
-    let options = zerolag_check::Options { settle: variation.settle, late_switch, ..zerolag_check::Options::default() };
+    let options = zerolag_check::Options { settle: variation.settle, ..zerolag_check::Options::default() };
     let run = run(&plan, &options).map_err(here)?;
     let problems = judge(&run, block, &variation);
     if problems.is_empty() { Ok(render(&run, block.kind, &variation)) } else { Err(problems) }

@@ -157,6 +157,10 @@ impl Plan {
         }
         let locks = (0..).zip(&self.program.resources).filter(|(_, resource)| resource.kind.is_lock());
         meta.settings.extend(locks.map(|(lock, resource)| Meta::lock_name(lock, &resource.name)));
+        let late = self.config.costs.late_switch();
+        if late != zerolag_check::assumed_late_switch(&meta.costs) {
+            meta.settings.push((zerolag_check::LATE_SWITCH.to_owned(), late.as_nanos().to_string()));
+        }
         meta
     }
 
@@ -189,9 +193,8 @@ impl Plan {
     ) -> Result<Report, SimError> {
         let checker = match observe.checks {
             Checks::On => {
-                let late_switch = Some(self.config.costs.late_switch());
-                let options = zerolag_check::Options { late_switch, ..zerolag_check::Options::default() };
-                Some(Checker::new(&self.meta(), &options))
+                // Those of a check of the trace: what else the costs say is in it.
+                Some(Checker::new(&self.meta(), &zerolag_check::Options::default()))
             }
             Checks::Off => None,
         };
