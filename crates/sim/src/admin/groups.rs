@@ -130,6 +130,8 @@ impl Groups {
             }
             self.lives[index] = Life::Absent; // [3]
             kernel.forget_group_timers(group);
+            // What the last task did to the group comes before its end.
+            kernel.take_records();
             if let Some(stat) = stat.ok().filter(|_| self.program.is_limited(index)) {
                 kernel.emit(cpu, TraceEvent::GroupTotals { group, stat });
             }

@@ -52,7 +52,7 @@ impl Kernel {
     }
 
     /// Takes the records of a call that leaves nothing else to be done.
-    pub(super) fn take_records(&mut self) {
+    pub(crate) fn take_records(&mut self) {
         self.books.tracer.take(&mut self.calls.io.trace);
     }
 
