@@ -31,6 +31,7 @@ mod report;
 mod rt_queues;
 mod servers;
 mod task_time;
+mod unconfirmed;
 
 pub use checker::{Checker, check};
 pub use monitor::{Context, LATE_SWITCH, Monitor, Options, Outcome, assumed_late_switch};

@@ -14,6 +14,9 @@
 //!   preempted it. No CPU takes them while its own real-time tasks are throttled, or, with
 //!   `rt_push_skip_stuck` = off, while a task at least as urgent waits with them and may not run
 //!   there: pushes and pulls end at that task.
+//! * A real-time task waits on a CPU that was asked to reschedule and is in the kernel, where it is
+//!   not preempted (`preempt` = none, voluntary): it runs there next, so no CPU takes it
+//!   (`rt-quiescence` judges how long).
 //! * A fair task that waits, or waited, behind a real-time or deadline task waits until its CPU
 //!   reports how little it leaves to fair tasks. A busy CPU does so once per balancing round of its
 //!   widest domain ([`ROUND_PER_CPU`]), which is granted in addition to the bound. Being moved away
@@ -48,6 +51,7 @@ mod tests;
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use std::collections::{BTreeMap, BTreeSet};
+use zerolag_model::settings::Preempt;
 use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Duration, Instant, Prio, Record, TaskId, Topology, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{CpuView, Current, TaskState, TaskView};
@@ -69,6 +73,8 @@ struct WaitingTask {
 /// (`get_sd_balance_interval`). Kernels before 5.10 had a factor of 32.
 const ROUND_PER_CPU: Duration = Duration::from_millis(32);
 
+const NEXT: &str = "a real-time task runs next on a CPU that is in the kernel, where it is not preempted";
+
 const LENT: &str = "tasks lend their turns: they count where their holder waits, and no CPU can take them";
 
 struct NoTaskLost {
@@ -88,6 +94,8 @@ struct NoTaskLost {
     loses_offline: bool,
     /// Whether an idle CPU, which ticks, keeps to the interval of a busy one.
     keeps_busy_interval: bool,
+    /// Whether a CPU preempts no task in kernel mode.
+    has_kernel_sections: bool,
     /// Whether only the periodic balancer moves real-time tasks.
     rt_is_passive: bool,
     /// Whether balancing compares the loads of groups of CPUs (`fair_balance`).
@@ -128,6 +136,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         gathers: context.settings().llc_balancing && context.meta.setting("processes").is_some(),
         rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
+        has_kernel_sections: matches!(context.settings().preempt, Preempt::None | Preempt::Voluntary),
         loses_offline: context.settings().bandwidth_offline_loss,
         keeps_busy_interval: context.settings().idle_busy_interval && !context.settings().nohz,
         round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
@@ -402,13 +411,16 @@ impl NoTaskLost {
         found: &mut Findings,
     ) {
         let Some(view) = before.task(task) else { return };
+        // First what costs nothing: tasks that are bound to a busy CPU wait there by the hundred.
+        if !view.may_run_on(cpu) || !(self.is_complete || view.affinity.is_some()) {
+            return;
+        }
         let hidden_until = self.hidden_until(before, view, wait, (cpu, at)).unwrap_or(Instant::ZERO);
         let hidden_until = hidden_until.max(self.misled_until(view, (cpu, idle_since.max(wait.since))));
         let both = at.since(idle_since.max(wait.since).max(hidden_until));
         if view.prio.class() == ClassId::Ext && view.rq.is_some_and(|rq| rq != cpu) {
             return;
         }
-        let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
         let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled || is_throttled;
@@ -429,13 +441,15 @@ impl NoTaskLost {
         // An idle CPU throttles no group, so this was so since it became idle.
         let is_throttled_there = self.groups.path(task).any(|group| self.groups.is_throttled(group, cpu));
         let is_barred = view.prio.class() == ClassId::Fair && is_throttled_there;
-        if !is_known || may_be_throttled || !is_balanced || is_barred || !view.may_run_on(cpu) {
+        if may_be_throttled || !is_balanced || is_barred {
             return;
         }
         let lends = self.lenders.as_ref().is_some_and(|lenders| !lenders.is_empty());
         let both = both.min(if lends { Duration::ZERO } else { at.since(self.lent_until) });
         let lent = (both < bound).then_some(LENT);
-        if let Some(reason) = lent.or_else(|| self.left_by_balancer(before, (task, view), cpu)) {
+        let is_next = self.has_kernel_sections && view.prio.is_rt() && view.rq.is_some_and(|rq| is_next_on(before, view, rq));
+        let reason = lent.or(is_next.then_some(NEXT));
+        if let Some(reason) = reason.or_else(|| self.left_by_balancer(before, (task, view), cpu)) {
             found.skip(reason);
             return;
         }
@@ -470,6 +484,13 @@ const fn is_above(prio: Prio) -> bool {
 /// Returns whether a task is fair and the CPU runs a task of a class above.
 fn is_behind(replay: &Replay, task: &TaskView, cpu: CpuId) -> bool {
     task.prio.class() == ClassId::Fair && replay.running_prio(cpu).is_some_and(is_above)
+}
+
+/// Returns whether a CPU was asked to reschedule and runs a less urgent task than one that waits
+/// there.
+fn is_next_on(replay: &Replay, task: &TaskView, cpu: CpuId) -> bool {
+    replay.cpu(cpu).need_resched_since.is_some()
+        && replay.running_prio(cpu).is_some_and(|running| task.prio.beats(running))
 }
 
 /// Returns whether a CPU runs a task of the class of a deadline server while that is queued.

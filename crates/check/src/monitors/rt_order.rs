@@ -1,8 +1,9 @@
 //! `rt-order`: a CPU never switches to a task while a more urgent real-time task is queued there.
 //!
 //! The queued task must have been there for longer than the settle time: a wakeup can arrive
-//! between the decision and the record of the switch, and then requests the next switch. Also, a
-//! CPU never leaves a runnable real-time task for a less urgent one.
+//! between the decision and the record of the switch, and then requests the next switch. So can a
+//! priority: a task that has become more urgent within the settle time is not judged. Also, a CPU
+//! never leaves a runnable real-time task for a less urgent one.
 //!
 //! Where RT throttling or a deadline server may let fair tasks, or none, run instead (see
 //! [`Context::has_fair_floor`]), only switches to real-time tasks are judged.
@@ -17,6 +18,9 @@
 //! With passive balancing (`rt_balance`) a CPU also leaves a real-time task that active balance
 //! moves to another CPU: the move must follow within the settle time.
 //!
+//! In a recorded trace a violation waits for the next events of its tasks, which can show that a
+//! priority has changed before ([`Unconfirmed`]).
+//!
 //! Not judged: a CPU that is offline. It leaves its runnable tasks, which other CPUs then take.
 //!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
@@ -24,11 +28,12 @@
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
+use crate::unconfirmed::Unconfirmed;
 use zerolag_model::attr::Prio;
 use zerolag_model::settings::RtBalance;
 use zerolag_model::{ClassId, CpuId, Duration, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent};
-use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskState;
+use zerolag_trace::{IdTable, Replay};
 
 struct RtOrder {
     queues: RtQueues,
@@ -39,6 +44,9 @@ struct RtOrder {
     moves_running: bool,
     /// What was left for a less urgent task, and must be moved.
     left: Vec<LeftBehind>,
+    /// When each task last became more urgent while it was runnable.
+    risen: IdTable<TaskId, Option<Instant>>,
+    unconfirmed: Unconfirmed,
 }
 
 /// A real-time task that a CPU has left although it was the most urgent.
@@ -61,12 +69,16 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         loses_resched,
         moves_running: rt_balance.is_some_and(RtBalance::is_passive),
         left: Vec::new(),
+        risen: IdTable::default(),
+        unconfirmed: Unconfirmed::new(context.meta.source),
     }))
 }
 
 impl Monitor for RtOrder {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         self.judge_left(record, found);
+        self.note_rise(before, record);
+        self.unconfirmed.follow(record, found);
         let TraceEvent::Switch { prev, prev_state, next, next_prio } = &record.event else { return };
         let next_prio = if next.is_some() { *next_prio } else { Prio::IDLE };
         let has_floor = self.has_fair_floor || before.cpu(record.cpu).has_fair_floor();
@@ -78,6 +90,7 @@ impl Monitor for RtOrder {
         }
         let left = prev.filter(|_| *prev_state == PrevState::Runnable);
         let left = left.filter(|task| stays_and_beats(before, *task, record.cpu, next_prio));
+        let left = left.filter(|task| !self.has_just_risen(*task, record.at));
         let queued = self.queues.on(record.cpu).find(|task| Some(*task) != *next);
         let queued = queued.filter(|task| self.has_waited_and_beats(before, *task, record, next_prio));
         if let Some(task) = left.or(queued) {
@@ -96,7 +109,7 @@ impl Monitor for RtOrder {
             if self.moves_running && left.is_some() {
                 self.left.push(LeftBehind { at: record.at, cpu: record.cpu, tasks, says: sentence() });
             } else {
-                found.push_by(fault, record.at, Some(record.cpu), &tasks, sentence);
+                self.unconfirmed.push(found, fault, (record.at, record.cpu), &tasks, sentence);
             }
         }
     }
@@ -106,6 +119,7 @@ impl Monitor for RtOrder {
     }
 
     fn finish(&mut self, _: &Replay, _: Instant, found: &mut Findings) -> Outcome {
+        self.unconfirmed.finish(found);
         for left in self.left.drain(..) {
             found.push(left.at, Some(left.cpu), &left.tasks, || left.says);
         }
@@ -128,7 +142,27 @@ impl RtOrder {
     fn has_waited_and_beats(&self, before: &Replay, task: TaskId, record: &Record, next_prio: Prio) -> bool {
         let Some(view) = before.task(task) else { return false };
         let TaskState::Queued { here_since, .. } = view.state else { return false };
-        view.prio.beats(next_prio) && view.may_run_on(record.cpu) && record.at.since(here_since) > self.settle
+        view.prio.beats(next_prio)
+            && view.may_run_on(record.cpu)
+            && record.at.since(here_since) > self.settle
+            && !self.has_just_risen(task, record.at)
+    }
+
+    fn note_rise(&mut self, before: &Replay, record: &Record) {
+        let (task, to) = match record.event {
+            TraceEvent::PrioInherit { task, to, .. } => (task, to),
+            TraceEvent::AttrChange { task, attr } => (task, attr.prio()),
+            // No other event changes a priority.
+            _ => return,
+        };
+        if before.task(task).is_some_and(|view| to.beats(view.prio)) {
+            *self.risen.entry(task) = Some(record.at);
+        }
+    }
+
+    /// Whether a task has become more urgent since a CPU can have decided on its next task.
+    fn has_just_risen(&self, task: TaskId, at: Instant) -> bool {
+        self.risen.get(task).copied().flatten().is_some_and(|risen| at.since(risen) <= self.settle)
     }
 }
 
@@ -142,7 +176,7 @@ fn stays_and_beats(before: &Replay, task: TaskId, cpu: CpuId, next_prio: Prio) -
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{MigrateReason, PrevState};
+    use zerolag_model::{MigrateReason, PrevState, Prio};
     use zerolag_trace::script::Script;
     use zerolag_trace::{Source, Trace};
 
@@ -189,6 +223,24 @@ mod tests {
         );
         moved.migrate(20, high, 0, 1, MigrateReason::Affinity).preempt(20, 0, high, low);
         holds("rt-order", &moved.end(20));
+    }
+
+    /// The CPU has decided to idle when a waiter lends its priority to the task that it leaves.
+    #[test]
+    fn a_priority_that_rises_between_decision_and_switch_holds() {
+        let leaves = |lent_at: u64| {
+            let mut script = Script::new(2);
+            "default".clone_into(&mut script.meta.costs);
+            let a = script.fair("a");
+            script.wake(0, 0, a).run(0, 0, None, Some(a));
+            let (from, to) = (Prio::from_nice(zerolag_model::Nice::ZERO), Prio::from_raw(98));
+            script.event(lent_at, 1, zerolag_model::TraceEvent::PrioInherit { task: a, from, to });
+            script.switch(1000, 0, Some(a), PrevState::Runnable, None).run(1002, 0, None, Some(a));
+            script.end(1100)
+        };
+        holds("rt-order", &leaves(999));
+        let says = "cpu 0 switches to the idle task of priority 140, but a (task 0) of priority 98 was running there";
+        breaks("rt-order", &leaves(900), says);
     }
 
     /// With passive balancing the balancer takes a running task; the move must come at once.

@@ -35,7 +35,9 @@
 //!   that does not obey counts.
 //! * **in the kernel**: under `preempt = none` and `voluntary` a CPU does not preempt a task in
 //!   kernel mode, and a trace does not show all of kernel mode. A request is given [`IN_KERNEL`]
-//!   there; the time beyond the grace is not judged.
+//!   there; the time beyond the grace is not judged. A simulation says at its end how long each CPU
+//!   was in the kernel, in handlers and in softirqs: a request that is older is judged then, and
+//!   breaks the rule if all of these of its CPU are longer than that.
 //! * **IPI on its way**: the round of push IPIs (`rt_balance` = `ipi_*`) waits at a CPU in an
 //!   interrupt handler, or in a section with interrupts disabled. Not judged until it is served
 //!   there.
@@ -43,6 +45,8 @@
 //!   given the settle time after it.
 //! * **standstill**: while a CPU stands still (SMI, hypervisor), what it was about to do is not
 //!   over: the while begins at the end.
+//! * **untold priority**: a recorded trace shows the new priority of a task at its next event only,
+//!   so a violation waits for the next events of its tasks ([`Unconfirmed`]).
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged
 //!   on its own CPU only.
 //!
@@ -50,15 +54,19 @@
 //! it can explain names it, and does not fail a run.
 //!
 //! Complexity: O(1) per record while no waiting task is more urgent than the task of the least
-//! urgent CPU; otherwise O(waiting x CPUs) once after each quiet time that follows an event.
+//! urgent CPU. Otherwise, once after each quiet time that follows an event, O(CPUs + waiting x words
+//! of a mask); and for each CPU with a task that could move, O(its waiting tasks x CPUs).
 
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
+use crate::unconfirmed::Unconfirmed;
 use std::collections::BTreeMap;
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::settings::{Preempt, RtBalance};
-use zerolag_model::{CpuId, Duration, Instant, MigrateReason, Prio, Record, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{
+    CpuId, CpuLayer, CpuMask, Duration, Instant, LayerTimes, MigrateReason, Prio, Record, SchedAttr, TaskId, TraceEvent,
+};
 use zerolag_trace::replay::{CpuView, TaskState, TaskView};
 use zerolag_trace::{IdTable, Replay};
 
@@ -83,6 +91,8 @@ struct RtQuiescence {
     loses_resched: bool,
     last: Instant,
     state: Judgement,
+    /// Whether a CPU preempts no task in kernel mode.
+    has_kernel_sections: bool,
     /// Whether an IPI pushes one task only.
     pushes_one: bool,
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
@@ -102,7 +112,34 @@ struct RtQuiescence {
     under_way: IdTable<CpuId, (u32, Instant)>,
     /// The number of CPUs that stand still.
     standing: u32,
+    /// Requests that CPUs have not answered for longer than is believed: of each CPU, by the time of
+    /// the request, what the last judgement of it found.
+    unanswered: BTreeMap<CpuId, BTreeMap<Instant, Unanswered>>,
+    unconfirmed: Unconfirmed,
+    /// The CPUs and tasks that judgements have looked at: what the rule costs.
+    #[cfg(test)]
+    looks: std::rc::Rc<core::cell::Cell<u64>>,
 }
+
+/// A violation if the CPU was not in the kernel.
+struct Unanswered {
+    until: Instant,
+    at: Instant,
+    tasks: Vec<TaskId>,
+    says: String,
+    fault: Option<&'static str>,
+}
+
+/// What is looked up once per judgement.
+struct Places {
+    /// The CPUs that could be preempted by the most urgent waiting task.
+    open: CpuMask,
+    /// Of CPUs with a task that could move, the tasks of their queues that have nowhere to go, the
+    /// most urgent two.
+    stuck: BTreeMap<CpuId, Vec<TaskId>>,
+}
+
+const KERNEL: &str = "a CPU was asked to reschedule and can be in the kernel, where it is not preempted";
 
 /// An IPI that is not held up arrives within this time.
 const IPI_MOST: Duration = Duration::from_micros(100);
@@ -124,14 +161,13 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if let Some(balance) = setting("rt_balance").and_then(RtBalance::from_name).filter(|balance| balance.is_passive()) {
         return Err(format!("rt_balance = {balance} does not promise it"));
     }
+    let has_kernel_sections = matches!(context.settings().preempt, Preempt::None | Preempt::Voluntary);
     Ok(Box::new(RtQuiescence {
         queues: RtQueues::default(),
         settle: context.settle(),
         grace: context.options.grace,
-        answer: match context.settings().preempt {
-            Preempt::None | Preempt::Voluntary => in_kernel(context).max(context.options.grace),
-            Preempt::Full | Preempt::Lazy | Preempt::Rt => context.options.grace,
-        },
+        answer: if has_kernel_sections { in_kernel(context).max(context.options.grace) } else { context.options.grace },
+        has_kernel_sections,
         has_fair_floor: context.has_fair_floor(),
         is_complete: context.meta.source.is_complete(),
         skips_stuck: matches!(setting("rt_push_skip_stuck"), Some("on")),
@@ -145,6 +181,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         ipis: BTreeMap::new(),
         under_way: IdTable::default(),
         standing: 0,
+        unanswered: BTreeMap::new(),
+        unconfirmed: Unconfirmed::new(context.meta.source),
+        #[cfg(test)]
+        looks: tests::LOOKS.with(std::rc::Rc::clone),
     }))
 }
 
@@ -154,6 +194,10 @@ impl Monitor for RtQuiescence {
             self.queues.start(before);
         }
         self.judge(before, record.at, found);
+        self.unconfirmed.follow(record, found);
+        if let TraceEvent::CpuTotals { times } = &record.event {
+            self.judge_unanswered(record.cpu, times, found);
+        }
         if let TraceEvent::Migrate { prio, from, reason, .. } = record.event
             && match reason {
                 MigrateReason::Pull => !self.skips_stuck,
@@ -229,6 +273,10 @@ impl Monitor for RtQuiescence {
 
     fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> crate::Outcome {
         self.judge(last, end, found);
+        self.unconfirmed.finish(found);
+        // Without the times of the CPUs nothing says that they were in the kernel.
+        let cpus: Vec<CpuId> = self.unanswered.keys().copied().collect();
+        cpus.into_iter().for_each(|cpu| self.judge_unanswered(cpu, &LayerTimes::default(), found));
         crate::Outcome::Judged
     }
 }
@@ -289,21 +337,33 @@ impl RtQuiescence {
             found.skip("a push IPI waits for the end of an interrupt or of a section");
             return;
         }
+        let mut broken = Vec::new();
+        let mut places = Places { open: self.open_cpus(before, at), stuck: BTreeMap::new() };
         for task in self.queues.waiting() {
-            if let Some(cpu) = self.find_move(before, task, at) {
+            if let Some(cpu) = self.find_move(before, task, at, &mut places) {
                 let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
                 // It can have inherited a priority since it ran on by the fault: no switch follows.
                 let current = before.cpu(cpu).current.task().and_then(|task| before.task(task));
                 let is_served =
                     current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. } | SchedAttr::Ext { .. }));
                 let fault = (self.loses_resched && is_served).then_some("fault.fair_server_resched_lost");
-                found.push_by(fault, self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
+                let asked = before.cpu(cpu).need_resched_since.filter(|_| self.is_complete && self.has_kernel_sections);
+                if let Some(asked) = asked {
+                    let says = self.sentence(before, task, cpu, at);
+                    let unanswered = Unanswered { until: at, at: self.last, tasks, says, fault };
+                    self.unanswered.entry(cpu).or_default().insert(asked, unanswered);
+                    continue;
+                }
+                broken.push((fault, cpu, tasks, self.sentence(before, task, cpu, at)));
                 self.state = Judgement::Broken;
             } else if before.task(task).and_then(|view| view.rq).is_some_and(|own| is_in_section(before, own)) {
                 found.skip("a task has disabled preemption, and its CPU runs nothing else");
             } else if self.can_be_in_kernel(before, task, at) {
-                found.skip("a CPU was asked to reschedule and can be in the kernel, where it is not preempted");
+                found.skip(KERNEL);
             }
+        }
+        for (fault, cpu, tasks, says) in broken {
+            self.unconfirmed.push(found, fault, (self.last, cpu), &tasks, || says);
         }
     }
 
@@ -315,48 +375,91 @@ impl RtQuiescence {
         format!("nothing happens for {quiet}, {name} waits on cpu {rq}, and cpu {cpu}, which it may use, runs {runs}")
     }
 
+    /// Judges the requests that a CPU has not answered, by the time that it was in the kernel.
+    fn judge_unanswered(&mut self, cpu: CpuId, times: &LayerTimes, found: &mut Findings) {
+        let Some(unanswered) = self.unanswered.remove(&cpu) else { return };
+        let sum = |sum: Duration, time: Duration| sum.saturating_add(time);
+        let waited = unanswered.iter().map(|(asked, last)| last.until.since(*asked)).fold(Duration::ZERO, sum);
+        let layers = CpuLayer::ALL.into_iter().filter(|layer| !matches!(layer, CpuLayer::User | CpuLayer::Idle));
+        let in_kernel = layers.map(|layer| times.of(layer)).fold(Duration::ZERO, sum);
+        for Unanswered { at, tasks, says, fault, .. } in unanswered.into_values() {
+            if waited <= in_kernel {
+                found.skip(KERNEL);
+            } else {
+                found.push_by(fault, at, Some(cpu), &tasks, || says);
+            }
+        }
+    }
+
     /// Returns a CPU on which a waiting task could run at once.
-    fn find_move(&self, before: &Replay, task: TaskId, at: Instant) -> Option<CpuId> {
+    fn find_move(&self, before: &Replay, task: TaskId, at: Instant, places: &mut Places) -> Option<CpuId> {
         let view = before.task(task)?;
         let own = view.rq?;
-        if before.cpu(own).is_rt_throttled {
+        let there = before.cpu(own);
+        if there.is_rt_throttled {
             return None;
         }
-        let could_run = |cpu: CpuId| self.could_preempt(before, view, cpu, at);
-        let has_just_handled = |cpu| self.has_just_handled(cpu, at);
-        if could_run(own) && view.may_run_on(own) {
+        let is_lower = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| view.prio.beats(running));
+        let may_stay = view.may_run_on(own);
+        if may_stay && places.open.contains(own) && is_lower(own) {
             return Some(own);
         }
-        if view.may_run_on(own) && before.running_prio(own).is_some_and(|running| view.prio.beats(running)) {
+        if may_stay && is_lower(own) {
             return None; // About to run.
         }
-        let served = self.served.get(own).copied().flatten().filter(|(at, _)| *at >= before.cpu(own).since);
-        if served.is_some_and(|(_, prio)| view.may_run_on(own) && view.prio.beats(prio)) {
+        // Most waiting tasks may use no CPU with a less urgent one: the rest is looked at for others.
+        let could_run = |cpu: CpuId| {
+            cpu != own
+                && is_lower(cpu)
+                && is_reachable(&before.cpu(cpu), there.root_domain)
+                && !is_behind_deadline(before, view, own, cpu)
+        };
+        let next = |from| match &view.affinity {
+            Some(allowed) => places.open.next_and_from(allowed, from),
+            None => places.open.next_from(from),
+        };
+        let mut found = next(CpuId(0));
+        self.look();
+        while let Some(cpu) = found.filter(|cpu| !could_run(*cpu)) {
+            self.look();
+            found = next(CpuId(cpu.0 + 1));
+        }
+        let found = found?;
+        let served = self.served.get(own).copied().flatten().filter(|(at, _)| *at >= there.since);
+        if served.is_some_and(|(_, prio)| may_stay && view.prio.beats(prio)) {
             return None; // Was about to run.
         }
         let is_known = self.is_complete || view.affinity.is_some();
         if !is_known
-            || self.is_on_its_way(before.cpu(own), at)
-            || has_just_handled(own)
-            || self.is_behind_stuck(before, task, view, own)
+            || self.is_on_its_way(there, at)
+            || self.has_just_handled(own, at)
+            || self.is_behind_stuck(before, task, view, own, &mut places.stuck)
         {
             return None;
         }
-        let domain = before.cpu(own).root_domain;
-        let reachable = before.cpus().filter(|(_, there)| is_reachable(there, domain)).map(|(cpu, _)| cpu);
-        let is_asked = |cpu: &CpuId| !is_behind_deadline(before, view, own, *cpu);
-        reachable.filter(|cpu| *cpu != own && view.may_run_on(*cpu)).filter(is_asked).find(|cpu| could_run(*cpu))
+        Some(found)
     }
 
-    fn could_preempt(&self, before: &Replay, task: &TaskView, cpu: CpuId, at: Instant) -> bool {
-        let Some(running) = before.running_prio(cpu) else { return false };
-        let has_floor = self.has_fair_floor || before.cpu(cpu).has_fair_floor();
-        let counts = running.is_rt() || !has_floor;
-        counts
-            && !before.cpu(cpu).is_rt_throttled
-            && task.prio.beats(running)
-            && !self.is_on_its_way(before.cpu(cpu), at)
-            && !self.has_just_handled(cpu, at)
+    /// Counts a look at a CPU for a waiting task.
+    fn look(&self) {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
+    }
+
+    /// Returns the CPUs that could be preempted by the most urgent waiting task.
+    fn open_cpus(&self, before: &Replay, at: Instant) -> CpuMask {
+        let top = self.queues.waiting().next().and_then(|top| before.task(top)).map_or(Prio::IDLE, |top| top.prio);
+        let mut open = CpuMask::new();
+        for (cpu, there) in before.cpus() {
+            self.look();
+            let Some(running) = before.running_prio(cpu) else { continue };
+            let counts = running.is_rt() || !(self.has_fair_floor || there.has_fair_floor());
+            let is_open = counts && top.beats(running) && !there.is_rt_throttled;
+            if is_open && !self.is_on_its_way(there, at) && !self.has_just_handled(cpu, at) {
+                open.insert(cpu);
+            }
+        }
+        open
     }
 
     /// Whether a CPU has left an interrupt handler within the settle time: the IPIs that came
@@ -389,7 +492,14 @@ impl RtQuiescence {
     }
 
     /// Stuck head: a task of the same queue, at least as urgent, is pushable, but no CPU takes it.
-    fn is_behind_stuck(&self, before: &Replay, task: TaskId, view: &TaskView, own: CpuId) -> bool {
+    fn is_behind_stuck(
+        &self,
+        before: &Replay,
+        task: TaskId,
+        view: &TaskView,
+        own: CpuId,
+        stuck: &mut BTreeMap<CpuId, Vec<TaskId>>,
+    ) -> bool {
         let taken = self.taken.get(own).copied().flatten();
         if taken.is_some_and(|(at, prio)| at >= before.cpu(own).since && !view.prio.beats(prio)) {
             return true;
@@ -397,27 +507,37 @@ impl RtQuiescence {
         if self.skips_stuck {
             return false;
         }
-        let is_stuck = |other: TaskId| {
-            let Some(other) = before.task(other) else { return false };
-            let is_pushable = other.affinity.as_ref().is_none_or(|cpus| cpus.first() != cpus.last());
-            // A CPU that is about to run a task that waits there counts as running it (`cpupri`).
-            let waits_there = |cpu: CpuId| {
-                self.queues.on(cpu).next().and_then(|first| before.task(first)).map_or(Prio::IDLE, |first| first.prio)
-            };
-            let is_lower = |cpu: CpuId| {
-                other.prio.beats(waits_there(cpu))
-                    && before.running_prio(cpu).is_some_and(|running| other.prio.beats(running))
-            };
-            // A push avoids a CPU whose server is queued.
-            let takes = |cpu: CpuId| !before.cpu(cpu).has_fair_floor() && is_lower(cpu);
-            let domain = before.cpu(own).root_domain;
-            let has_place = before
-                .cpus()
-                .any(|(cpu, there)| cpu != own && is_reachable(&there, domain) && other.may_run_on(cpu) && takes(cpu));
-            is_pushable && !has_place
-        };
+        // The queue is in order of urgency: of two, one is another task than this one.
+        let stuck = stuck.entry(own).or_insert_with(|| {
+            self.queues.on(own).filter(|other| self.is_stuck(before, *other, own)).take(2).collect()
+        });
         let as_urgent = |other: TaskId| before.task(other).is_some_and(|other| !view.prio.beats(other.prio));
-        self.queues.on(own).take_while(|other| as_urgent(*other)).any(|other| other != task && is_stuck(other))
+        stuck.iter().any(|other| *other != task && as_urgent(*other))
+    }
+
+    /// Whether a waiting task is pushable, but no CPU takes it.
+    fn is_stuck(&self, before: &Replay, task: TaskId, own: CpuId) -> bool {
+        let Some(view) = before.task(task) else { return false };
+        if view.affinity.as_ref().is_some_and(|cpus| cpus.first() == cpus.last()) {
+            return false;
+        }
+        // A CPU that is about to run a task that waits there counts as running it (`cpupri`).
+        let waits_there = |cpu: CpuId| {
+            self.queues.on(cpu).next().and_then(|first| before.task(first)).map_or(Prio::IDLE, |first| first.prio)
+        };
+        let is_lower = |cpu: CpuId| {
+            view.prio.beats(waits_there(cpu))
+                && before.running_prio(cpu).is_some_and(|running| view.prio.beats(running))
+        };
+        // A push avoids a CPU whose server is queued.
+        let takes = |cpu: CpuId| {
+            self.look();
+            !before.cpu(cpu).has_fair_floor() && is_lower(cpu)
+        };
+        let domain = before.cpu(own).root_domain;
+        !before
+            .cpus()
+            .any(|(cpu, there)| cpu != own && is_reachable(&there, domain) && view.may_run_on(cpu) && takes(cpu))
     }
 }
 

@@ -316,3 +316,22 @@ fn every_way_to_lose_a_task_is_named() {
         "cpu 1 is idle for 199ms while b (task 1) waits on the queue of cpu 0 and may run here",
     );
 }
+
+/// `b` waits on CPU 0, which was asked to reschedule and is in the kernel; CPU 1 is idle.
+#[test]
+fn a_real_time_task_that_runs_next_is_not_taken_from_a_cpu_in_the_kernel() {
+    let behind = |preempt: &str, is_asked: bool| {
+        let mut script = Script::new(2);
+        script.meta.settings.push(("preempt".to_owned(), preempt.to_owned()));
+        let (a, b) = (script.fair("a"), script.fifo("b", 10));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+        if is_asked {
+            script.event(1000, 0, TraceEvent::NeedResched { by: zerolag_model::CpuId(0) });
+        }
+        script.end(500_000)
+    };
+    holds("no-task-lost", &behind("voluntary", true));
+    let says = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+    breaks("no-task-lost", &behind("voluntary", false), says);
+    breaks("no-task-lost", &behind("full", true), says);
+}

@@ -1,7 +1,8 @@
 use crate::monitors::tests::{breaks, holds, not_applicable};
 use zerolag_model::event::{Disables, IpiReason, Irq};
 use zerolag_model::{
-    CpuId, FairPolicy, MigrateReason, Nice, PrevState, Prio, SchedAttr, ServerKind, ServerState, TraceEvent,
+    CpuId, CpuLayer, Duration, FairPolicy, MigrateReason, Nice, PrevState, Prio, SchedAttr, ServerKind, ServerState,
+    TaskId, TraceEvent,
 };
 use zerolag_trace::Source;
 use zerolag_trace::script::Script;
@@ -21,7 +22,7 @@ const NOT_PUSHED: &str =
 fn a_task_that_is_pushed_holds_and_one_that_is_not_breaks() {
     breaks("rt-quiescence", &overloaded().end(1000), NOT_PUSHED);
     let mut pushed = overloaded();
-    let (a, t) = (zerolag_model::TaskId(1), zerolag_model::TaskId(2));
+    let (a, t) = (TaskId(1), TaskId(2));
     pushed.migrate(10, t, 0, 1, MigrateReason::Push).preempt(10, 1, a, t);
     holds("rt-quiescence", &pushed.end(1000));
 }
@@ -30,7 +31,7 @@ fn a_task_that_is_pushed_holds_and_one_that_is_not_breaks() {
 #[test]
 fn a_section_keeps_its_cpu_and_its_end_is_the_time_to_switch() {
     let mut script = overloaded();
-    let a = zerolag_model::TaskId(1);
+    let a = TaskId(1);
     script.event(5, 1, TraceEvent::NoPreempt { task: a, disables: Some(Disables::Preemption) });
     let trace = script.clone().end(1000);
     holds("rt-quiescence", &trace);
@@ -75,7 +76,7 @@ fn a_task_that_was_about_to_run_waits_for_the_turn_of_the_server() {
     let says = "nothing happens for 980us, t (task 1) waits on cpu 0, and cpu 1, which it may use, runs nothing";
     breaks("rt-quiescence", &inherits(false).end(1000), says);
     let mut next = inherits(true);
-    let a = zerolag_model::TaskId(0);
+    let a = TaskId(0);
     let next_prio = lent;
     let again = TraceEvent::Switch { prev: None, prev_state: PrevState::Runnable, next: Some(a), next_prio };
     next.switch(600, 0, Some(a), PrevState::Runnable, None).event(601, 0, again);
@@ -89,7 +90,7 @@ fn a_task_that_was_about_to_run_waits_for_the_turn_of_the_server() {
 fn a_push_ipi_that_has_not_arrived_outlives_the_handler_before() {
     let sent = |is_served: bool| {
         let mut script = overloaded();
-        let off = |disables| TraceEvent::NoPreempt { task: zerolag_model::TaskId(0), disables };
+        let off = |disables| TraceEvent::NoPreempt { task: TaskId(0), disables };
         let [enter, exit] = [TraceEvent::IrqEnter { irq: Irq::Ipi }, TraceEvent::IrqExit { irq: Irq::Ipi }];
         script.event(10, 0, enter.clone());
         script.event(10, 1, TraceEvent::IpiSend { to: CpuId(0), reason: IpiReason::RtPush });
@@ -114,7 +115,7 @@ fn a_push_ipi_that_has_not_arrived_outlives_the_handler_before() {
 fn a_push_ipi_outlives_the_handler_of_an_earlier_one() {
     let sent = |has_earlier: bool| {
         let mut script = overloaded();
-        let off = |disables| TraceEvent::NoPreempt { task: zerolag_model::TaskId(0), disables };
+        let off = |disables| TraceEvent::NoPreempt { task: TaskId(0), disables };
         let ipi = |reason| TraceEvent::IpiSend { to: CpuId(0), reason };
         if has_earlier {
             script.event(9, 1, ipi(IpiReason::Resched));
@@ -164,7 +165,7 @@ fn nothing_is_quiet_while_a_cpu_stands_still() {
 fn a_throttled_cpu_is_no_place_until_its_throttling_ends() {
     let mut script = overloaded();
     let one = zerolag_model::RtPriority::new(1).expect("in range");
-    let (task, attr) = (zerolag_model::TaskId(1), SchedAttr::fifo(one));
+    let (task, attr) = (TaskId(1), SchedAttr::fifo(one));
     script.event(0, 1, TraceEvent::RtThrottle { throttled: true }).event(5, 1, TraceEvent::AttrChange { task, attr });
     holds("rt-quiescence", &script.clone().end(1000));
     script.event(10, 1, TraceEvent::RtThrottle { throttled: false });
@@ -217,7 +218,7 @@ fn a_lost_request_names_the_fault_also_if_the_task_inherits() {
 #[test]
 fn affinity_limits_the_moves() {
     let mut script = overloaded();
-    script.affinity(10, zerolag_model::TaskId(2), "0");
+    script.affinity(10, TaskId(2), "0");
     holds("rt-quiescence", &script.end(1000));
 }
 
@@ -235,10 +236,10 @@ fn time_to_settle_is_given_and_no_more() {
     let mut script = overloaded();
     "default".clone_into(&mut script.meta.costs);
     let mut late = script.clone();
-    let t = zerolag_model::TaskId(2);
-    script.migrate(60, t, 0, 1, MigrateReason::Push).preempt(60, 1, zerolag_model::TaskId(1), t);
+    let t = TaskId(2);
+    script.migrate(60, t, 0, 1, MigrateReason::Push).preempt(60, 1, TaskId(1), t);
     holds("rt-quiescence", &script.end(1000));
-    late.migrate(61, t, 0, 1, MigrateReason::Push).preempt(61, 1, zerolag_model::TaskId(1), t);
+    late.migrate(61, t, 0, 1, MigrateReason::Push).preempt(61, 1, TaskId(1), t);
     breaks(
         "rt-quiescence",
         &late.end(1000),
@@ -397,7 +398,7 @@ fn a_task_behind_a_stuck_one_that_changes_waits_for_a_switch() {
 
     let mut running = overloaded();
     let four = zerolag_model::RtPriority::new(4).expect("in range");
-    let (task, attr) = (zerolag_model::TaskId(0), SchedAttr::fifo(four));
+    let (task, attr) = (TaskId(0), SchedAttr::fifo(four));
     running.event(500, 0, TraceEvent::AttrChange { task, attr });
     breaks("rt-quiescence", &running.end(1000), says);
 }
@@ -406,7 +407,7 @@ fn a_task_behind_a_stuck_one_that_changes_waits_for_a_switch() {
 fn preempted_by_a_deadline_task(urgent_until: Option<u64>) -> Script {
     let mut script = Script::new(2);
     let r = script.fifo("r", 5);
-    let [runtime, period] = [1, 10].map(zerolag_model::Duration::from_millis);
+    let [runtime, period] = [1, 10].map(Duration::from_millis);
     let d = script.task("d", SchedAttr::Deadline(zerolag_model::DlParams::new(runtime, period, period)));
     let urgent = script.fifo("urgent", 9);
     script.wake(0, 0, r).run(0, 0, None, Some(r));
@@ -435,4 +436,83 @@ fn a_task_that_wakes_behind_a_deadline_task_is_pushed() {
     script.wake(200, 0, late);
     let says = "nothing happens for 800us, late (task 3) waits on cpu 0, and cpu 1, which it may use, runs nothing";
     breaks("rt-quiescence", &script.end(1000), says);
+}
+
+std::thread_local! {
+    /// The looks of all monitors of a test.
+    pub(super) static LOOKS: std::rc::Rc<core::cell::Cell<u64>> = std::rc::Rc::default();
+}
+
+/// `a` is in the kernel, and `b` waits for it for 150 ms. The times of the CPU say so.
+#[test]
+fn a_long_stay_in_the_kernel_is_believed_if_the_times_say_so() {
+    let kept = |kernel_ms: u64| {
+        let mut script = Script::new(1);
+        script.meta.settings.push(("preempt".to_owned(), "voluntary".to_owned()));
+        let (a, b) = (script.fair("a"), script.fifo("b", 10));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, b);
+        script.event(10, 0, TraceEvent::NeedResched { by: CpuId(0) });
+        let mut times = zerolag_model::LayerTimes::default();
+        let ms = Duration::from_millis;
+        times.charge(CpuLayer::Kernel, ms(kernel_ms));
+        times.charge(CpuLayer::User, ms(150 - kernel_ms));
+        script.event(150_000, 0, TraceEvent::CpuTotals { times });
+        script.end(150_000)
+    };
+    holds("rt-quiescence", &kept(150));
+    let late = "nothing happens for 149.99ms, b (task 1) waits on cpu 0, and cpu 0, which it may use, runs a (task 0)";
+    breaks("rt-quiescence", &kept(149), late);
+}
+
+/// Real-time tasks wait for one CPU, to which they are bound, and other CPUs idle.
+#[test]
+fn bound_tasks_cost_a_look_each() {
+    let looks = |tasks: u64, cpus: u32, times: u64| {
+        let mut script = Script::new(cpus);
+        let waiting: Vec<TaskId> = (0..tasks).map(|nth| script.fifo(&format!("t{nth}"), 5)).collect();
+        for task in &waiting {
+            script.affinity(0, *task, "0").wake(0, 0, *task);
+        }
+        script.run(0, 0, None, Some(waiting[0]));
+        for nth in 1..=times {
+            let (prev, next) = (waiting[(nth - 1) as usize % waiting.len()], waiting[nth as usize % waiting.len()]);
+            script.preempt(nth * 1000, 0, prev, next);
+        }
+        LOOKS.with(|looks| looks.set(0));
+        holds("rt-quiescence", &script.end((times + 1) * 1000));
+        LOOKS.with(|looks| looks.get())
+    };
+    let (tasks, cpus, times) = (60, 64, 100);
+    let all = looks(tasks, cpus, times);
+    assert!(all > 0 && all <= (times + 1) * (tasks + u64::from(cpus)), "{all} looks");
+}
+
+/// The priority of a waiting task falls, which a recorder shows when the task runs.
+#[test]
+fn a_priority_that_a_recording_has_not_told_is_not_judged() {
+    let recorded = |changes: bool| {
+        let mut script = Script::new(1);
+        let (hog, b, c) = (script.fifo("hog", 50), script.fifo("b", 40), script.fifo("c", 30));
+        script.wake(0, 0, hog).run(0, 0, None, Some(hog)).wake(10, 0, b).wake(10, 0, c);
+        script.run(20_000, 0, Some(hog), Some(c));
+        if changes {
+            let fifo = |priority| SchedAttr::fifo(zerolag_model::RtPriority::new(priority).expect("in range"));
+            script.event(40_000, 0, TraceEvent::AttrChange { task: b, attr: fifo(20) });
+        }
+        script.run(40_000, 0, Some(c), Some(b));
+        let mut trace = script.end(50_000);
+        trace.meta.source = Source::Text;
+        trace.meta.settings =
+            [("fair_server", "off"), ("rt_throttling", "off")].map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+        trace
+    };
+    holds("rt-quiescence", &recorded(true));
+    holds("rt-order", &recorded(true));
+    breaks(
+        "rt-order",
+        &recorded(false),
+        "cpu 0 switches to c (task 2) of priority 69, but b (task 1) of priority 59 is queued there",
+    );
+    let says = "nothing happens for 20ms, b (task 1) waits on cpu 0, and cpu 0, which it may use, runs c (task 2)";
+    breaks("rt-quiescence", &recorded(false), says);
 }
