@@ -4,11 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use zerolag::Plan;
+use zerolag::background::Background;
 use zerolag::check::{Options, Report, check};
 use zerolag::model::event::Irq;
 use zerolag::model::{Duration, TraceEvent};
 use zerolag::report::{Metrics, Summary};
-use zerolag::sim::Tracing;
+use zerolag::sim::{Costs, Tracing};
 use zerolag::trace::{Meta, Trace};
 use zerolag::workload::{LoadOptions, scenario};
 use zerolag_lab::fuzz::{Judged, judge};
@@ -23,15 +24,54 @@ fn files() -> Vec<PathBuf> {
 }
 
 fn run(path: &Path) -> Trace {
+    run_with(path, &|plan| plan)
+}
+
+fn run_with(path: &Path, change: &dyn Fn(Plan) -> Plan) -> Trace {
     let text = std::fs::read_to_string(path).expect("readable");
     let scenario = scenario::load(&path.to_string_lossy(), &text, &LoadOptions::default())
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let plan = Plan::new(scenario).expect("it fits");
+    let plan = change(Plan::new(scenario).expect("it fits"));
     let mut records = Vec::new();
     let mut machine = plan.build(Tracing::On).expect("it fits");
     let outcome = machine.run(&mut records);
     assert!(outcome.why.is_ok(), "{}: {}", path.display(), outcome.why);
     Trace { meta: Meta { end: outcome.end, ..plan.meta() }, records }
+}
+
+/// Findings that need other costs than the usual: `NAME.toml`, and its costs in `NAME.costs`.
+#[test]
+fn no_finding_with_costs_is_back() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/findings-with-costs");
+    let entries = std::fs::read_dir(folder).expect("the folder of findings");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    let mut found = 0;
+    for path in paths.filter(|path| path.extension().is_some_and(|end| end == "toml")) {
+        let text = std::fs::read_to_string(path.with_extension("costs")).expect("its costs");
+        let costs = Costs::from_toml("costs", &text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let trace = run_with(&path, &|plan| plan.with_costs(costs.clone()));
+        let report = check(&trace, &Options::default());
+        assert!(report.faults().is_some(), "{}:\n{report}", path.display());
+        found += 1;
+    }
+    assert!(found >= 4, "{found}");
+}
+
+/// A CPU went offline: its threads ran elsewhere, and that CPU asked itself to reschedule for good.
+#[test]
+fn threads_of_a_cpu_that_goes_offline_run_elsewhere() {
+    let path = files().into_iter().find(|path| path.file_stem().is_some_and(|stem| stem == "bound-offline"));
+    let path = path.expect("a finding of that name");
+    for background in [Background::Kernel, Background::Idle] {
+        let trace = run_with(&path, &|mut plan| {
+            let mut program = (*plan.program).clone();
+            background.add_to(&mut program, plan.config.topology.nr_cpus(), &[]);
+            plan.program = program.into();
+            plan.with_costs(Costs::zero())
+        });
+        let report = check(&trace, &Options::default());
+        assert!(report.faults().is_some(), "{background:?}:\n{report}");
+    }
 }
 
 fn checked(name: &str) -> Report {
@@ -124,6 +164,18 @@ fn no_symptom_is_back() {
         .iter()
         .filter(|record| matches!(record.event, TraceEvent::Switch { next: Some(next), .. } if next == sleeper));
     assert_eq!(runs.map(|record| record.cpu.0).collect::<Vec<_>>(), [0, 2]);
+
+    // A task bound to a CPU that is offline made no progress where it was put: its CPU asked itself
+    // to reschedule at the end of each switch. It ran for 3 ms.
+    let ran = of(&figures("bound-offline").1, "bound-0").run;
+    assert!(ran > ms(17), "ran for {ran}");
+
+    // `cpu.stat` of a group had the time of the interrupts and softirqs that its task met: 1 s.
+    let (_, summary) = figures("usage-softirq");
+    let task = of(&summary, "a-0");
+    let usage = summary.groups[0].usage;
+    assert!((ms(480)..ms(495)).contains(&usage), "{usage}");
+    assert!(usage.saturating_sub(task.exec.expect("it is counted")) <= ms(4), "a tick later: {usage}");
 
     // A runtime of 0 throttled for good before 6.12.
     let ran = of(&figures("rt0").1, "rt-0").run;

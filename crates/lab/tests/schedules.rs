@@ -9,9 +9,12 @@
 //! Rejected: scenarios that the generator draws here. A new setting draws all of them anew, and the
 //! record would say that every schedule changed.
 
+#[path = "support/scenarios.rs"]
+mod scenarios;
+
+use scenarios::{drawn, files, folder, read, specs};
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use zerolag::Plan;
 use zerolag::model::{Duration, Record};
 use zerolag::sim::{Machine, Stats, Tracing};
@@ -22,18 +25,6 @@ use zerolag_lab::fuzz::Hash;
 
 /// The most of a run that is compared.
 const LENGTH: Duration = Duration::from_millis(400);
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schedules")
-}
-
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 /// Returns the machine of a scenario, or why there is none.
 fn machine(text: &str) -> Result<Machine, String> {
@@ -60,43 +51,6 @@ fn line(name: &str, text: &str) -> String {
     let mut counters = Hash::default();
     write!(counters, "{stats:?}").expect("a hash takes everything");
     format!("{name} {} {hash:016x} {:016x}", records.len(), counters.value())
-}
-
-/// Returns the TOML files below a folder, in order.
-fn files(folder: &str) -> Vec<(String, String)> {
-    let mut folders = vec![root().join(folder)];
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-            let path = entry.expect("readable").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "toml") {
-                let name = path.strip_prefix(root()).expect("below the root").display().to_string();
-                found.push((name, read(&path)));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-fn drawn() -> Vec<(String, String)> {
-    let text = read(&folder().join("drawn.txt"));
-    let scenarios = text.split("# seed 7, number ").skip(1);
-    let named = scenarios.map(|text| text.split_once('\n').expect("a line"));
-    named.map(|(number, text)| (format!("drawn/{number}"), text.to_owned())).collect()
-}
-
-fn specs() -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for path in zerolag_lab::spec::find(&root().join("specs")).expect("the directory of specs") {
-        let name = path.strip_prefix(root()).expect("below the root").display().to_string();
-        let text = read(&path);
-        let blocks = text.split("\n```toml\n").skip(1).filter_map(|block| block.split_once("\n```"));
-        found.extend(blocks.enumerate().map(|(nth, (block, _))| (format!("{name}#{}", nth + 1), block.to_owned())));
-    }
-    found
 }
 
 /// Compares a part of the scenarios with the record, or writes their part of it.
@@ -135,12 +89,12 @@ fn generated_scenarios_run_as_on_record() {
 
 #[test]
 fn findings_run_as_on_record() {
-    compare("findings", &files("crates/lab/tests/data/findings"), 100);
+    compare("findings", &files("crates/lab/tests/data/findings", &["toml"]), 100);
 }
 
 #[test]
 fn recorded_cases_run_as_on_record() {
-    let workloads = files("conformance").into_iter().filter(|(name, _)| name.contains("/workloads/"));
+    let workloads = files("conformance", &["toml"]).into_iter().filter(|(name, _)| name.contains("/workloads/"));
     compare("cases", &workloads.collect::<Vec<_>>(), 80);
 }
 
