@@ -17,8 +17,10 @@ pub(crate) struct RtQueues {
     queues: IdTable<CpuId, BTreeSet<(i16, TaskId)>>,
     /// The waiting real-time tasks of the machine, the most urgent first.
     waiting: BTreeSet<(i16, TaskId)>,
-    /// The position of each task in the sets above.
-    places: IdTable<TaskId, Option<(CpuId, i16)>>,
+    /// Those of them that are allowed on more than one CPU.
+    movable: BTreeSet<(i16, TaskId)>,
+    /// The position of each task in the sets above, and whether it is in the last.
+    places: IdTable<TaskId, Option<(CpuId, i16, bool)>>,
     /// The number of CPUs that run a task of each priority, and the priority counted for each CPU.
     running: RunningPrios,
 }
@@ -53,6 +55,7 @@ impl RtQueues {
             | TraceEvent::Migrate { task, .. }
             | TraceEvent::AttrChange { task, .. }
             | TraceEvent::PrioInherit { task, .. }
+            | TraceEvent::Affinity { task, .. }
             | TraceEvent::TaskNew { task, .. } => {
                 self.update(after, *task);
                 if let Some(TaskState::Running { on, .. }) = after.task(*task).map(|task| task.state) {
@@ -66,7 +69,10 @@ impl RtQueues {
 
     fn update(&mut self, after: &Replay, task: TaskId) {
         let place = after.task(task).and_then(|view| match view.state {
-            TaskState::Queued { .. } if view.prio.is_rt() => Some((view.rq?, view.prio.raw())),
+            TaskState::Queued { .. } if view.prio.is_rt() => {
+                let is_movable = view.affinity.as_ref().is_none_or(|cpus| cpus.first() != cpus.last());
+                Some((view.rq?, view.prio.raw(), is_movable))
+            }
             TaskState::Queued { .. }
             | TaskState::Unknown
             | TaskState::Blocked
@@ -81,19 +87,40 @@ impl RtQueues {
         if *known == place {
             return;
         }
-        if let Some((cpu, prio)) = core::mem::replace(known, place) {
+        if let Some((cpu, prio, is_movable)) = core::mem::replace(known, place) {
             self.queues.entry(cpu).remove(&(prio, task));
             self.waiting.remove(&(prio, task));
+            if is_movable {
+                self.movable.remove(&(prio, task));
+            }
         }
-        if let Some((cpu, prio)) = place {
+        if let Some((cpu, prio, is_movable)) = place {
             self.queues.entry(cpu).insert((prio, task));
             self.waiting.insert((prio, task));
+            if is_movable {
+                self.movable.insert((prio, task));
+            }
         }
     }
 
     /// Returns the waiting real-time tasks of the machine, the most urgent first.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.waiting.iter().map(|(_, task)| *task)
+    }
+
+    /// Returns those that are allowed on more than one CPU, the most urgent first.
+    pub(crate) fn movable(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.movable.iter().map(|(_, task)| *task)
+    }
+
+    /// Returns whether a waiting task is one of these.
+    pub(crate) fn is_movable(&self, task: TaskId) -> bool {
+        self.places.get(task).is_some_and(|place| matches!(place, Some((.., true))))
+    }
+
+    /// Returns the CPUs on which real-time tasks wait.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(cpu, _)| cpu)
     }
 
     /// Returns the waiting real-time tasks of a CPU, the most urgent first.

@@ -5,14 +5,13 @@
 //! one. So a violation waits until each of its tasks has had an event: if one of them has another
 //! priority then, nothing is known of the time before.
 //!
-//! At the end of a recording, or of a part of it, what still waits is a violation: the last known
-//! priorities say so.
+//! At the end of a recording, or of a part of it, nothing is known of what still waits.
 
 use crate::report::Findings;
 use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{IdTable, Source};
 
-const UNTOLD: &str = "the priority of a task has changed, and a recording shows that at its next event only";
+const UNTOLD: &str = "a recording shows the priority of a task at its next event only";
 
 /// Violations that wait for the next events of their tasks.
 #[derive(Default)]
@@ -88,7 +87,9 @@ impl Unconfirmed {
 
     /// Ends the trace.
     pub(crate) fn finish(&mut self, found: &mut Findings) {
-        core::mem::take(&mut self.pending).into_iter().for_each(|pending| pending.found(found));
+        for _ in core::mem::take(&mut self.pending) {
+            found.skip(UNTOLD);
+        }
     }
 
     fn is_open(&self, task: TaskId) -> bool {

@@ -45,12 +45,7 @@ const FORMATS: [Written; 2] = [
         has_ipis: true,
         has_end: false,
     },
-    Written {
-        name: "Perfetto",
-        write: |out, trace| perfetto::write(out, trace),
-        has_ipis: false,
-        has_end: true,
-    },
+    Written { name: "Perfetto", write: |out, trace| perfetto::write(out, trace), has_ipis: false, has_end: true },
 ];
 
 fn scenario(name: &str, text: &str) -> Option<Scenario> {
@@ -206,7 +201,8 @@ fn a_workload_that_was_exported_to_rt_app_runs_the_same() {
         let Some(first) = scenario(name, text) else { continue };
         // Machine and kernel are options, not in the file.
         let Ok(written) = rtapp::export(&first.program, first.duration) else { continue };
-        let second = load("exported.json", written.as_bytes(), &LoadOptions::default());
+        let options = LoadOptions { machine_override: first.machine.clone(), ..LoadOptions::default() };
+        let second = load("exported.json", written.as_bytes(), &options);
         let second = second.unwrap_or_else(|error| panic!("{name}: {error}\n{written}"));
         let second = Scenario { program: second.program, duration: second.duration, ..first.clone() };
         let (Some(before), Some(after)) = (traced(first), traced(second)) else { continue };

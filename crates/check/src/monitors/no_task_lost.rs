@@ -447,7 +447,8 @@ impl NoTaskLost {
         let lends = self.lenders.as_ref().is_some_and(|lenders| !lenders.is_empty());
         let both = both.min(if lends { Duration::ZERO } else { at.since(self.lent_until) });
         let lent = (both < bound).then_some(LENT);
-        let is_next = self.has_kernel_sections && view.prio.is_rt() && view.rq.is_some_and(|rq| is_next_on(before, view, rq));
+        let is_next =
+            self.has_kernel_sections && view.prio.is_rt() && view.rq.is_some_and(|rq| is_next_on(before, view, rq));
         let reason = lent.or(is_next.then_some(NEXT));
         if let Some(reason) = reason.or_else(|| self.left_by_balancer(before, (task, view), cpu)) {
             found.skip(reason);

@@ -192,7 +192,9 @@ mod tests {
             "fair" => Some(fair),
             _ => None,
         };
-        script.run(20, 0, Some(a), next).end(20)
+        // Later both run, so a recording shows their priorities.
+        let then = if next == Some(high) { low } else { high };
+        script.run(20, 0, Some(a), next).run(30, 0, next, Some(then)).end(40)
     }
 
     #[test]

@@ -38,6 +38,9 @@
 //!   there; the time beyond the grace is not judged. A simulation says at its end how long each CPU
 //!   was in the kernel, in handlers and in softirqs: a request that is older is judged then, and
 //!   breaks the rule if all of these of its CPU are longer than that.
+//!   A recorded trace shows neither requests nor sections. Unless it says that the kernel is
+//!   preempted everywhere, a task that waits behind the task of its own CPU is given [`IN_KERNEL`]
+//!   from where both are there.
 //! * **IPI on its way**: the round of push IPIs (`rt_balance` = `ipi_*`) waits at a CPU in an
 //!   interrupt handler, or in a section with interrupts disabled. Not judged until it is served
 //!   there.
@@ -54,8 +57,9 @@
 //! it can explain names it, and does not fail a run.
 //!
 //! Complexity: O(1) per record while no waiting task is more urgent than the task of the least
-//! urgent CPU. Otherwise, once after each quiet time that follows an event, O(CPUs + waiting x words
-//! of a mask); and for each CPU with a task that could move, O(its waiting tasks x CPUs).
+//! urgent CPU. Otherwise, once after each quiet time that follows an event, O(CPUs with a waiting
+//! task); with waiting tasks that may move also O(CPUs + these x words of a mask), and for each CPU
+//! where one could, O(its waiting tasks x CPUs).
 
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
@@ -65,10 +69,11 @@ use std::collections::BTreeMap;
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::settings::{Preempt, RtBalance};
 use zerolag_model::{
-    CpuId, CpuLayer, CpuMask, Duration, Instant, LayerTimes, MigrateReason, Prio, Record, SchedAttr, TaskId, TraceEvent,
+    CpuId, CpuLayer, CpuMask, Duration, Instant, LayerTimes, MAX_CPUS, MigrateReason, Prio, Record, SchedAttr, TaskId,
+    TraceEvent,
 };
 use zerolag_trace::replay::{CpuView, TaskState, TaskView};
-use zerolag_trace::{IdTable, Replay};
+use zerolag_trace::{IdTable, Replay, Source};
 
 /// The longest section of kernel mode that is believed, on a CPU of full capacity.
 const IN_KERNEL: Duration = Duration::from_millis(100);
@@ -93,6 +98,8 @@ struct RtQuiescence {
     state: Judgement,
     /// Whether a CPU preempts no task in kernel mode.
     has_kernel_sections: bool,
+    /// How long a CPU can be in the kernel in a trace that does not show it.
+    hidden: Duration,
     /// Whether an IPI pushes one task only.
     pushes_one: bool,
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
@@ -130,10 +137,11 @@ struct Unanswered {
     fault: Option<&'static str>,
 }
 
-/// What is looked up once per judgement.
+/// What is looked up once per judgement, if it is asked for.
+#[derive(Default)]
 struct Places {
     /// The CPUs that could be preempted by the most urgent waiting task.
-    open: CpuMask,
+    open: Option<CpuMask>,
     /// Of CPUs with a task that could move, the tasks of their queues that have nowhere to go, the
     /// most urgent two.
     stuck: BTreeMap<CpuId, Vec<TaskId>>,
@@ -168,6 +176,11 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         grace: context.options.grace,
         answer: if has_kernel_sections { in_kernel(context).max(context.options.grace) } else { context.options.grace },
         has_kernel_sections,
+        hidden: if context.meta.source == Source::Text && setting("preempt").is_none() {
+            in_kernel(context)
+        } else {
+            Duration::ZERO
+        },
         has_fair_floor: context.has_fair_floor(),
         is_complete: context.meta.source.is_complete(),
         skips_stuck: matches!(setting("rt_push_skip_stuck"), Some("on")),
@@ -338,8 +351,13 @@ impl RtQuiescence {
             return;
         }
         let mut broken = Vec::new();
-        let mut places = Places { open: self.open_cpus(before, at), stuck: BTreeMap::new() };
-        for task in self.queues.waiting() {
+        let mut places = Places::default();
+        // Of the tasks that are bound to a CPU only the first can help: another one waits for it.
+        let may_stay = |task: &TaskId, cpu| before.task(*task).is_some_and(|view| view.may_run_on(cpu));
+        let first = |cpu| self.queues.on(cpu).find(|task| may_stay(task, cpu));
+        let bound = self.queues.cpus().filter_map(first).filter(|task| !self.queues.is_movable(*task));
+        for task in self.queues.movable().chain(bound) {
+            self.look();
             if let Some(cpu) = self.find_move(before, task, at, &mut places) {
                 let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
                 // It can have inherited a priority since it ran on by the fault: no switch follows.
@@ -401,12 +419,18 @@ impl RtQuiescence {
         }
         let is_lower = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| view.prio.beats(running));
         let may_stay = view.may_run_on(own);
-        if may_stay && places.open.contains(own) && is_lower(own) {
-            return Some(own);
-        }
+        let Places { open, stuck } = places;
         if may_stay && is_lower(own) {
-            return None; // About to run.
+            if self.is_hidden(view, there, at) {
+                return None;
+            }
+            // It can be about to run.
+            return open.get_or_insert_with(|| self.open_cpus(before, at)).contains(own).then_some(own);
         }
+        if !self.queues.is_movable(task) {
+            return None;
+        }
+        let open = open.get_or_insert_with(|| self.open_cpus(before, at));
         // Most waiting tasks may use no CPU with a less urgent one: the rest is looked at for others.
         let could_run = |cpu: CpuId| {
             cpu != own
@@ -415,11 +439,10 @@ impl RtQuiescence {
                 && !is_behind_deadline(before, view, own, cpu)
         };
         let next = |from| match &view.affinity {
-            Some(allowed) => places.open.next_and_from(allowed, from),
-            None => places.open.next_from(from),
+            Some(allowed) => open.next_and_from(allowed, from),
+            None => open.next_from(from),
         };
         let mut found = next(CpuId(0));
-        self.look();
         while let Some(cpu) = found.filter(|cpu| !could_run(*cpu)) {
             self.look();
             found = next(CpuId(cpu.0 + 1));
@@ -433,7 +456,7 @@ impl RtQuiescence {
         if !is_known
             || self.is_on_its_way(there, at)
             || self.has_just_handled(own, at)
-            || self.is_behind_stuck(before, task, view, own, &mut places.stuck)
+            || self.is_behind_stuck(before, task, view, own, stuck)
         {
             return None;
         }
@@ -450,7 +473,8 @@ impl RtQuiescence {
     fn open_cpus(&self, before: &Replay, at: Instant) -> CpuMask {
         let top = self.queues.waiting().next().and_then(|top| before.task(top)).map_or(Prio::IDLE, |top| top.prio);
         let mut open = CpuMask::new();
-        for (cpu, there) in before.cpus() {
+        // A damaged trace can name any CPU; a mask has those that a machine can have.
+        for (cpu, there) in before.cpus().filter(|(cpu, _)| cpu.index() < MAX_CPUS) {
             self.look();
             let Some(running) = before.running_prio(cpu) else { continue };
             let counts = running.is_rt() || !(self.has_fair_floor || there.has_fair_floor());
@@ -482,11 +506,21 @@ impl RtQuiescence {
             || recent(cpu.spins_since, self.grace)
     }
 
+    /// Whether the CPU of a waiting task can be in the kernel since it was to be preempted, in a trace
+    /// that does not show it.
+    fn is_hidden(&self, waits: &TaskView, there: CpuView, at: Instant) -> bool {
+        let TaskState::Queued { here_since, .. } = waits.state else { return false };
+        at.since(here_since.max(there.since)) <= self.hidden
+    }
+
     /// Returns whether a task waits on a CPU that has not answered a request within the grace, and
     /// is given more time.
     fn can_be_in_kernel(&self, before: &Replay, task: TaskId, at: Instant) -> bool {
         let Some((view, own)) = before.task(task).and_then(|view| Some((view, view.rq?))) else { return false };
         let beats = before.running_prio(own).is_some_and(|running| view.prio.beats(running));
+        if self.hidden > Duration::ZERO {
+            return beats && self.is_hidden(view, before.cpu(own), at);
+        }
         let asked = before.cpu(own).need_resched_since.map(|since| at.since(since));
         beats && asked.is_some_and(|length| self.grace < length && length <= self.answer)
     }
