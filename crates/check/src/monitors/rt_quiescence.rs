@@ -243,37 +243,7 @@ impl Monitor for RtQuiescence {
                 self.state = Judgement::Stirred; // The CPU may have been excused by its handler or section.
             }
         }
-        match record.event {
-            TraceEvent::IrqEnter { irq: Irq::Hardware | Irq::Stolen } => self.standing += 1,
-            TraceEvent::IrqExit { irq: Irq::Hardware | Irq::Stolen } => {
-                self.standing = self.standing.saturating_sub(1);
-                self.last = self.last.max(record.at);
-                self.state = Judgement::Stirred;
-            }
-            TraceEvent::IpiSend { to, reason } if self.is_complete => {
-                let (under_way, last) = self.under_way.get(to).copied().unwrap_or_default();
-                let under_way = if record.at.since(last) > IPI_MOST { 1 } else { under_way + 1 };
-                *self.under_way.entry(to) = (under_way, record.at);
-                if reason == IpiReason::RtPush {
-                    self.ipis.insert(to, under_way);
-                }
-            }
-            TraceEvent::IrqEnter { irq: Irq::Ipi } => {
-                let (under_way, _) = self.under_way.entry(record.cpu);
-                *under_way = under_way.saturating_sub(1);
-                if let Some(left) = self.ipis.get_mut(&record.cpu) {
-                    *left = left.saturating_sub(1);
-                }
-            }
-            // Interrupts that wait are served one after the other, without a gap.
-            TraceEvent::IrqExit { .. }
-                if before.cpu(record.cpu).irq_depth <= 1 && self.ipis.get(&record.cpu) == Some(&0) =>
-            {
-                self.ipis.remove(&record.cpu);
-            }
-            // No other event is about push IPIs.
-            _ => {}
-        }
+        self.follow_interrupts(before, record);
         if is_scheduling(&record.event) {
             self.last = self.last.max(record.at);
             self.state = Judgement::Stirred;
@@ -337,6 +307,41 @@ fn is_behind_deadline(before: &Replay, waits: &TaskView, own: CpuId, other: CpuI
 }
 
 impl RtQuiescence {
+    /// Follows standstills, and the IPIs that are under way.
+    fn follow_interrupts(&mut self, before: &Replay, record: &Record) {
+        match record.event {
+            TraceEvent::IrqEnter { irq: Irq::Hardware | Irq::Stolen } => self.standing += 1,
+            TraceEvent::IrqExit { irq: Irq::Hardware | Irq::Stolen } => {
+                self.standing = self.standing.saturating_sub(1);
+                self.last = self.last.max(record.at);
+                self.state = Judgement::Stirred;
+            }
+            TraceEvent::IpiSend { to, reason } if self.is_complete => {
+                let (under_way, last) = self.under_way.get(to).copied().unwrap_or_default();
+                let under_way = if record.at.since(last) > IPI_MOST { 1 } else { under_way + 1 };
+                *self.under_way.entry(to) = (under_way, record.at);
+                if reason == IpiReason::RtPush {
+                    self.ipis.insert(to, under_way);
+                }
+            }
+            TraceEvent::IrqEnter { irq: Irq::Ipi } => {
+                let (under_way, _) = self.under_way.entry(record.cpu);
+                *under_way = under_way.saturating_sub(1);
+                if let Some(left) = self.ipis.get_mut(&record.cpu) {
+                    *left = left.saturating_sub(1);
+                }
+            }
+            // Interrupts that wait are served one after the other, without a gap.
+            TraceEvent::IrqExit { .. }
+                if before.cpu(record.cpu).irq_depth <= 1 && self.ipis.get(&record.cpu) == Some(&0) =>
+            {
+                self.ipis.remove(&record.cpu);
+            }
+            // No other event is about push IPIs.
+            _ => {}
+        }
+    }
+
     /// Judges the time since the last scheduling event, which ends at `at`, if it was long enough.
     fn judge(&mut self, before: &Replay, at: Instant, found: &mut Findings) {
         if self.state != Judgement::Stirred || at.since(self.last) <= self.settle || self.standing > 0 {
@@ -463,7 +468,8 @@ impl RtQuiescence {
         Some(found)
     }
 
-    /// Counts a look at a CPU for a waiting task.
+    /// Counts a look at a CPU or a waiting task.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "only tests count"))]
     fn look(&self) {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
