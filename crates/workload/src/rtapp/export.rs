@@ -67,6 +67,9 @@ impl Writer<'_> {
         if !self.program.changes.is_empty() {
             self.cannot("changes at given times");
         }
+        for line in &self.program.interrupts {
+            self.cannot(&format!("interrupt line {}", line.name));
+        }
         for group in &self.program.groups {
             if group.weight != GROUP_WEIGHT_DEFAULT {
                 self.cannot(&format!("the weight of group {}", group.path));
