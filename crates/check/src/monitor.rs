@@ -64,8 +64,9 @@ impl Default for Options {
     }
 }
 
-/// The key in [`Meta::settings`] of how much later than a switch its event can come, in nanoseconds.
-/// It is no setting, but what monitors look at: the costs of a run are not in its trace.
+/// The key in [`Meta::settings`] of how much later than a switch its event can come, in
+/// nanoseconds. It is no setting, but what monitors look at: the costs of a run are not in its
+/// trace.
 pub const LATE_SWITCH: &str = "late_switch";
 
 /// Returns how much later than a switch its event can come in a trace that does not say it.

@@ -62,7 +62,8 @@ impl Unconfirmed {
         self.pending.push(Pending { fault, at, cpu, tasks: tasks.to_vec(), open: tasks.to_vec(), says: says() });
     }
 
-    /// Follows a record, before a rule is judged by it. O(1) unless a violation waits for its tasks.
+    /// Follows a record, before a rule is judged by it. O(1) unless a violation waits for its
+    /// tasks.
     pub(crate) fn follow(&mut self, record: &Record, found: &mut Findings) {
         if self.pending.is_empty() {
             return;

@@ -1,12 +1,12 @@
 //! [`TaskClock`]: the time of a CPU that its tasks are charged for.
 //!
 //! Budgets, quotas and `cpu.stat` count what a task runs on the task clock of its run queue, and a
-//! switch shows only wall time. The difference is the time of interrupt handlers and softirqs, which
-//! a trace contains. So readers measure between two [`Moment`]s: instants of a CPU with the time
-//! that interrupts took up to them. With `irq_time_accounting = off` a task is charged for the
+//! switch shows only wall time. The difference is the time of interrupt handlers and softirqs,
+//! which a trace contains. So readers measure between two [`Moment`]s: instants of a CPU with the
+//! time that interrupts took up to them. With `irq_time_accounting = off` a task is charged for the
 //! interrupts that it meets, and there is no difference. A CPU that stands still is no interrupt:
-//! the time that firmware takes is always the task's, and that of a hypervisor is with
-//! `steal_clock = off`.
+//! the time that firmware takes is always the task's, and that of a hypervisor is with `steal_clock
+//! = off`.
 //!
 //! Source: Linux v7.3 `kernel/sched/core.c`, `update_rq_clock_task`; `kernel/sched/fair.c`,
 //! `update_se` (`cgroup_account_cputime` of what the task clock has advanced).

@@ -119,8 +119,8 @@ struct RtQuiescence {
     under_way: IdTable<CpuId, (u32, Instant)>,
     /// The number of CPUs that stand still.
     standing: u32,
-    /// Requests that CPUs have not answered for longer than is believed: of each CPU, by the time of
-    /// the request, what the last judgement of it found.
+    /// Requests that CPUs have not answered for longer than is believed: of each CPU, by the time
+    /// of the request, what the last judgement of it found.
     unanswered: BTreeMap<CpuId, BTreeMap<Instant, Unanswered>>,
     unconfirmed: Unconfirmed,
     /// The CPUs and tasks that judgements have looked at: what the rule costs.
@@ -436,7 +436,8 @@ impl RtQuiescence {
             return None;
         }
         let open = open.get_or_insert_with(|| self.open_cpus(before, at));
-        // Most waiting tasks may use no CPU with a less urgent one: the rest is looked at for others.
+        // Most waiting tasks may use no CPU with a less urgent one: the rest is looked at for
+        // others.
         let could_run = |cpu: CpuId| {
             cpu != own
                 && is_lower(cpu)
@@ -512,8 +513,8 @@ impl RtQuiescence {
             || recent(cpu.spins_since, self.grace)
     }
 
-    /// Whether the CPU of a waiting task can be in the kernel since it was to be preempted, in a trace
-    /// that does not show it.
+    /// Whether the CPU of a waiting task can be in the kernel since it was to be preempted, in a
+    /// trace that does not show it.
     fn is_hidden(&self, waits: &TaskView, there: CpuView, at: Instant) -> bool {
         let TaskState::Queued { here_since, .. } = waits.state else { return false };
         at.since(here_since.max(there.since)) <= self.hidden

@@ -698,9 +698,9 @@ impl Rq {
         self.current == Some(slot) || self.executor.is_some_and(|executor| executor.slot == slot)
     }
 
-    /// Returns whether the CPU has a task: it runs, or the CPU has not ended the switch away from it
-    /// (`task_on_cpu`). No other CPU takes it then, also if it can run again: a deadline task that
-    /// was throttled when the CPU left it, and whose policy changes during a search.
+    /// Returns whether the CPU has a task: it runs, or the CPU has not ended the switch away from
+    /// it (`task_on_cpu`). No other CPU takes it then, also if it can run again: a deadline task
+    /// that was throttled when the CPU left it, and whose policy changes during a search.
     pub(crate) fn is_on_cpu(&self, slot: Slot) -> bool {
         let is_left = |prev: Prev| prev.task == Some(self.tasks[slot].id);
         self.runs(slot) || matches!(self.phase, Phase::Switching { prev, .. } if is_left(prev))

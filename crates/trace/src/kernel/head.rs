@@ -38,8 +38,8 @@ impl Head {
         self.cpus = self.cpus.max(cpu.0.saturating_add(1));
     }
 
-    /// Returns whether the file tells how long was recorded: one without events is then the trace of
-    /// a time in which nothing happened.
+    /// Returns whether the file tells how long was recorded: one without events is then the trace
+    /// of a time in which nothing happened.
     pub(crate) const fn has_times(&self) -> bool {
         self.start.is_some() && self.end.is_some()
     }

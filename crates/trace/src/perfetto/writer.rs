@@ -1,12 +1,12 @@
 //! From records to packets. These are code and not derived from the table of events: one event can
 //! begin or end slices of several tracks, and packets of the scheduler's are gathered per CPU.
 //!
-//! A reader sorts events by time, and events of one time stay in the order of the file: packet after
-//! packet, and of one packet wakings, then messages, then compact switches. In a simulation many
-//! events share a nanosecond: a CPU switches from a task, the task is moved, and another CPU
+//! A reader sorts events by time, and events of one time stay in the order of the file: packet
+//! after packet, and of one packet wakings, then messages, then compact switches. In a simulation
+//! many events share a nanosecond: a CPU switches from a task, the task is moved, and another CPU
 //! switches to it. Their order is kept by ending a packet early: before an event of a time at which
-//! another CPU has events that are not written yet, and before one that a reader would take from the
-//! same packet too early.
+//! another CPU has events that are not written yet, and before one that a reader would take from
+//! the same packet too early.
 //!
 //! A compact switch does not name the task that it leaves. It is written where a reader knows that
 //! task and its priority: not as the first switch of a CPU, not after lost events, and not if the
@@ -17,7 +17,7 @@ use super::schema::{
     Process, ProcessTree, ServiceEvent, Softirq, Switch, SystemInfo, Thread, Trace, TracePacket, Utsname, Wakeup,
 };
 use super::tracks::{self, ThreadName, Track, Tracks};
-use crate::meta::{Gap, Meta, Source};
+use crate::meta::{Meta, Source};
 use crate::table::IdTable;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,12 +140,12 @@ impl<W: Write> PerfettoWriter<W> {
             num_cpus: Some(cpus),
         };
         writer.packet(None, Data::SystemInfo(system))?;
-        for cpu in (0..cpus).map(CpuId) {
-            let of_cpu = |gap: &&Gap| gap.cpu == cpu;
-            let bundle = writer.cpus.entry(cpu);
-            bundle.gaps = meta.recorded.gaps.iter().filter(of_cpu).map(|gap| gap.until).rev().collect();
+        for gap in meta.recorded.gaps.iter().rev() {
+            writer.cpus.entry(gap.cpu).gaps.push(gap.until);
+        }
+        if meta.lost_events > 0 && meta.recorded.gaps.is_empty() {
             // Of unknown place: before the first event at the latest.
-            bundle.lost_events = meta.lost_events > 0 && meta.recorded.gaps.is_empty();
+            (0..cpus).for_each(|cpu| writer.cpus.entry(CpuId(cpu)).lost_events = true);
         }
         let started = ServiceEvent { tracing_started: Some(true), tracing_disabled: None };
         writer.packet(Some(meta.start), Data::ServiceEvent(started))?;
