@@ -73,8 +73,10 @@ fn text() -> String {
 }
 
 /// How many samples statistics need, for readers.
-const NEEDS: &str = "A mean and a percentile need 10 samples, p99.9 needs 100. A figure without them is `-` in a table and `null` in\n\
-                     JSON, never 0; a goal on it is missed, unless the largest sample meets it.";
+const NEEDS: &str = "Every percentile of a distribution is a figure, with up to four decimals: `web.request_latency.p99.5`. Listed are those that\n\
+                     reports show; `--show` asks for others. A mean and a percentile need 10 samples, and a percentile a tenth of the samples of\n\
+                     which one is beyond it: p99.5 20, p99.9 100, p99.99 1000. A figure without them is `-` in a table and `null` in JSON, never 0;\n\
+                     a goal on it is missed, unless the largest sample meets it.";
 
 fn markdown() -> String {
     let mut text = "# Figures\n\nEverything that can be measured of a run, as `zerolag figures` prints it. Goals, \

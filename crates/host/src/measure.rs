@@ -10,6 +10,7 @@ use zerolag::simulation::figures::{HostFigures, HostGroup, OfCpu, RunEnd, RunFig
 use zerolag_check::Report as Checks;
 use zerolag_linux::{Figures, TaskFigures};
 use zerolag_model::{Duration, GroupId, MigrateReason, TraceEvent};
+use zerolag_report::quantiles::Quantiles;
 use zerolag_report::{Latency, Metrics, Summary, TaskSummary};
 
 /// The result of a run on the host.
@@ -107,12 +108,18 @@ fn fill(row: &mut TaskSummary, task: &TaskFigures, elapsed: Duration) {
     row.preemptions = task.preemptions;
     (0..task.migrations).for_each(|_| row.migrations.count(MigrateReason::Unknown));
     row.latency = latency(task);
-    row.wait_max = row.latency.map_or(Duration::ZERO, |latency| latency.max);
+    row.wait_max = row.latency.as_ref().map_or(Duration::ZERO, |latency| latency.max);
 }
 
 fn latency(task: &TaskFigures) -> Option<Latency> {
     let quantile = |thousandths| task.latency(thousandths);
-    Some(Latency { count: task.latencies.len() as u64, p50: quantile(500)?, p99: quantile(990)?, max: quantile(1000)? })
+    Some(Latency {
+        count: task.latencies.len() as u64,
+        p50: quantile(500)?,
+        p99: quantile(990)?,
+        max: quantile(1000)?,
+        quantiles: Quantiles::of_sorted(task.latencies.iter().copied()),
+    })
 }
 
 impl HostReport {

@@ -20,16 +20,19 @@
 //!
 //! A quantity that is a distribution has several figures: its *statistics* ([`Stat`]). A statistic
 //! needs samples: with fewer it is not known, and never 0. A quantile needs a tenth of the samples
-//! of which one is expected above it, and ten at least: p99 of 10 values is their largest one,
+//! of which one is expected beyond it, and ten at least: p99 of 10 values is their largest one,
 //! p99.9 of 10 would say no more than that of 10 000. Few samples are a matter of risk, which
 //! several seeds show, and not of a figure that is not there.
+//!
+//! Every percentile of a distribution exists: `p95`, `p99.5`, `p99.999`. Those of the table are the
+//! ones that reports show unasked.
 //!
 //! ```
 //! use zerolag_model::figure::{Figure, Quantity, Stat};
 //!
 //! let (owner, figure) = Figure::parse("web.request_latency.p99")?;
 //! assert_eq!((owner.as_deref(), figure.quantity), (Some("web"), Quantity::RequestLatency));
-//! assert_eq!((figure.stat, figure.needs()), (Stat::Quantile(9_900), 10));
+//! assert_eq!((figure.stat, figure.needs()), (Stat::Quantile(990_000), 10));
 //! # Ok::<(), String>(())
 //! ```
 
@@ -98,23 +101,25 @@ pub enum Stat {
     Count,
     /// The mean.
     Mean,
-    /// A quantile, in ten-thousandths: 9 900 is p99.
-    Quantile(u16),
+    /// A quantile, in millionths: 990 000 is p99.
+    Quantile(u32),
     /// The largest sample.
     Max,
 }
 
 /// The median.
-pub const P50: Stat = Stat::Quantile(5_000);
+pub const P50: Stat = Stat::Quantile(500_000);
 /// One sample in ten is larger.
-pub const P90: Stat = Stat::Quantile(9_000);
+pub const P90: Stat = Stat::Quantile(900_000);
 /// One sample in a hundred is larger.
-pub const P99: Stat = Stat::Quantile(9_900);
+pub const P99: Stat = Stat::Quantile(990_000);
 /// One sample in a thousand is larger.
-pub const P999: Stat = Stat::Quantile(9_990);
+pub const P999: Stat = Stat::Quantile(999_000);
 
 /// The fewest samples of a mean and of a median.
 const FEW: u64 = 10;
+/// All samples, in the unit of quantiles.
+const WHOLE: u32 = 1_000_000;
 
 const VALUE: &[Stat] = &[Stat::Value];
 const WAKEUPS: &[Stat] = &[Stat::Count, P50, P99, Stat::Max];
@@ -129,11 +134,33 @@ impl Stat {
             Self::Max => 1,
             Self::Mean => FEW,
             Self::Quantile(part) => {
-                let above = 10_000_u64.saturating_sub(part as u64);
-                let needs = if above == 0 { u64::MAX } else { 1_000_u64.div_ceil(above) };
+                let above = (WHOLE as u64).saturating_sub(part as u64);
+                // One sample in so many is beyond it, on the side where there are fewer.
+                let beyond = if above < part as u64 { above } else { part as u64 };
+                let needs = if beyond == 0 { u64::MAX } else { (WHOLE as u64 / 10).div_ceil(beyond) };
                 if needs < FEW { FEW } else { needs }
             }
         }
+    }
+
+    /// Reads a statistic of a distribution: `count`, `mean`, `max`, or any percentile with up to
+    /// four decimals, as `p95` and `p99.5`. `None` if it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "count" => return Some(Self::Count),
+            "mean" => return Some(Self::Mean),
+            "max" => return Some(Self::Max),
+            _ => {}
+        }
+        let number =
+            text.strip_prefix('p').filter(|number| number.starts_with(|first: char| first.is_ascii_digit()))?;
+        let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        if decimals > 4 || number.ends_with('.') {
+            return None;
+        }
+        let part = u32::try_from(decimal(number, 4)?).ok()?;
+        (part > 0 && part < WHOLE).then_some(Self::Quantile(part))
     }
 }
 
@@ -144,9 +171,9 @@ impl fmt::Display for Stat {
             Self::Count => f.pad("count"),
             Self::Mean => f.pad("mean"),
             Self::Max => f.pad("max"),
-            Self::Quantile(part) if part % 100 == 0 => f.pad(&format!("p{}", part / 100)),
+            Self::Quantile(part) if part % 10_000 == 0 => f.pad(&format!("p{}", part / 10_000)),
             Self::Quantile(part) => {
-                let text = format!("p{}.{:02}", part / 100, part % 100);
+                let text = format!("p{}.{:04}", part / 10_000, part % 10_000);
                 f.pad(text.trim_end_matches('0'))
             }
         }
@@ -349,6 +376,12 @@ impl Figure {
         [Owner::Task, Owner::Service, Owner::Group, Owner::Cpu, Owner::Machine].into_iter().flat_map(Self::of)
     }
 
+    /// Returns whether it is a statistic of a distribution.
+    #[must_use]
+    pub const fn is_of_distribution(self) -> bool {
+        self.quantity.row().stats.len() > 1
+    }
+
     /// Returns its name in goals, sweeps and comparisons: `request_latency.p99`.
     #[must_use]
     pub fn key(self) -> String {
@@ -412,10 +445,18 @@ impl Figure {
     /// # Errors
     /// A valid form.
     pub fn parse(text: &str) -> Result<(Option<String>, Self), String> {
-        let goals = || Self::all().filter(|figure| figure.is_in_goals());
-        let found = goals().filter_map(|figure| match text.strip_suffix(&*figure.key())? {
-            "" => Some((None, figure)),
-            before => Some((Some(before.strip_suffix('.')?), figure)),
+        let asked = Self::percentile_of(text);
+        let goals = || Self::all().chain(asked).filter(|figure| figure.is_in_goals());
+        let found = goals().filter_map(|figure| {
+            // `p99.90` is `p99.9`.
+            let before = match asked == Some(figure) {
+                true => text.get(..text.rfind(".p")?)?.strip_suffix(figure.quantity.row().key)?,
+                false => text.strip_suffix(&*figure.key())?,
+            };
+            match before {
+                "" => Some((None, figure)),
+                before => Some((Some(before.strip_suffix('.')?), figure)),
+            }
         });
         match found.min_by_key(|(before, _)| before.map_or(0, str::len)) {
             Some((None, figure)) if figure.owner() != Owner::Task => Ok((None, figure)),
@@ -425,6 +466,18 @@ impl Figure {
             Some((None, figure)) => Err(format!("write TASK.{0}, or *.{0} for all", figure.key())),
             Some(_) | None => Err(Self::help(text)),
         }
+    }
+
+    /// Returns the percentile that ends a name, if it is one of a distribution.
+    fn percentile_of(text: &str) -> Option<Self> {
+        let at = text.rfind(".p")?;
+        let (before, stat) = (text.get(..at)?, Stat::parse(text.get(at + 1..)?)?);
+        let is_end = |row: &&Row| {
+            let rest = before.strip_suffix(row.key);
+            row.stats.len() > 1 && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        let row = Quantity::TABLE.iter().filter(is_end).max_by_key(|row| row.key.len())?;
+        Some(Self::new(row.quantity, stat))
     }
 
     /// Returns what could have been meant by a name that is no figure.
@@ -440,6 +493,14 @@ impl Figure {
         });
         if let Some(old) = old {
             return old;
+        }
+        // `p100`, or a percentile of something that is no distribution.
+        let before = text.rfind(".p").filter(|at| text[at + 2..].starts_with(|first: char| first.is_ascii_digit()));
+        let is_figure = |row: &Row| before.is_some_and(|at| text[..at].ends_with(row.key));
+        if Quantity::TABLE.iter().any(is_figure) {
+            return "percentiles are above p0 and below p100, with up to four decimals, of request_latency, queued and \
+                    wakeup_latency"
+                .to_owned();
         }
         let names: Vec<String> = Self::all().filter(|figure| figure.is_in_goals()).map(Self::key).collect();
         let known = || names.iter().map(String::as_str);
@@ -576,9 +637,31 @@ mod tests {
 
     #[test]
     fn quantiles_need_ten_samples_and_high_ones_more() {
-        let needs = |part| Stat::Quantile(part).needs();
-        assert_eq!([5_000, 9_000, 9_500, 9_900, 9_990].map(needs), [10, 10, 10, 10, 100]);
-        assert_eq!([9_500, 9_990, 9_995].map(|part| Stat::Quantile(part).to_string()), ["p95", "p99.9", "p99.95"]);
+        let needs = |text| Stat::parse(text).map(Stat::needs);
+        let of = ["p1", "p50", "p90", "p95", "p99", "p99.5", "p99.9", "p99.99", "p99.999", "p0.1"].map(needs);
+        assert_eq!(of, [10, 10, 10, 10, 10, 20, 100, 1_000, 10_000, 100].map(Some));
+    }
+
+    #[test]
+    fn every_percentile_of_a_distribution_is_a_figure() {
+        for text in ["p95", "p99.5", "p99.95", "p99.9999", "p0.0001", "p1"] {
+            assert_eq!(Stat::parse(text).map(|stat| stat.to_string()), Some(text.to_string()));
+            let (owner, figure) = Figure::parse(&format!("a.b.request_latency.{text}")).expect(text);
+            assert_eq!((owner.as_deref(), figure.key()), (Some("a.b"), format!("request_latency.{text}")));
+            assert_eq!(figure.path(), Some(format!("request_latency/{}_ns", text.replace('.', ""))));
+        }
+        assert_eq!(Figure::parse("queued.p99.90"), Figure::parse("queued.p99.9"));
+        assert_eq!(
+            Figure::parse("*.wakeup_latency.p95").map(|(_, figure)| figure.key()),
+            Ok("wakeup_latency.p95".to_string())
+        );
+        for text in ["p0", "p100", "p99.", "p99.99999", "p", "pp", "p-1", "p1e1", "95"] {
+            assert_eq!(Stat::parse(text), None, "{text}");
+        }
+        let help = |text: &str| Figure::parse(text).expect_err(text);
+        assert!(help("request_latency.p100").starts_with("percentiles are above p0 and below p100"));
+        assert!(help("throttled.p95").contains("of request_latency"), "{}", help("throttled.p95"));
+        assert!(Figure::parse("xrequest_latency.p95").is_err() && Figure::parse(".p95").is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! samples than it needs is `None`: "-" in a text, `null` in JSON, never 0.
 
 use crate::human::Human;
+use crate::quantiles::Quantiles;
 use crate::summary::{CpuSummary, GroupSummary, Latency, RequestTimes, ServiceSummary, Summary, TaskSummary};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -50,7 +51,7 @@ impl<'a> Subject<'a> {
         of_several(figure, [self])
     }
 
-    fn measure(self, quantity: Quantity) -> Option<MeasuredFigure> {
+    fn measure(self, quantity: Quantity) -> Option<MeasuredFigure<'a>> {
         use Quantity as Q;
         match quantity {
             Q::Run => time(self.task()?.run),
@@ -63,7 +64,7 @@ impl<'a> Subject<'a> {
             Q::Wait => time(self.task()?.wait),
             Q::WaitMax => time(self.task()?.wait_max),
             Q::Sleep => time(self.task()?.sleep),
-            Q::WakeupLatency => samples(self.task()?.latency),
+            Q::WakeupLatency => samples(self.task()?.latency.as_ref()),
             Q::Timers => count(self.task()?.timers),
             // Without a timer there is nothing that could have been missed.
             Q::TimersMissed => count(self.task().filter(|task| task.timers > 0)?.missed),
@@ -75,8 +76,8 @@ impl<'a> Subject<'a> {
             Q::RequestRate => rate(self.service()?.completed),
             Q::RequestsUnfinished => count(self.service()?.unfinished),
             Q::RequestsDropped => count(self.service()?.dropped),
-            Q::RequestLatency => samples(self.service()?.latency),
-            Q::Queued => samples(self.service()?.queued),
+            Q::RequestLatency => samples(self.service()?.latency.as_ref()),
+            Q::Queued => samples(self.service()?.queued.as_ref()),
             Q::GroupUsage => time(self.group()?.usage),
             Q::GroupShare => share(self.group()?.usage),
             Q::NrPeriods => count(self.group()?.stat.nr_periods),
@@ -134,17 +135,17 @@ impl<'a> Subject<'a> {
 
 /// A quantity as a summary has it.
 #[derive(Clone, Copy, Debug)]
-enum MeasuredFigure {
+enum MeasuredFigure<'a> {
     Value(u64),
     /// An amount times a factor, per nanosecond of the elapsed time, rounded down. Of several it is
     /// the amounts that are added up: a thousand short tasks would lose a thousand roundings.
     PerTime(u64, u64),
-    Samples(SampledFigure),
+    Samples(SampledFigure<'a>),
 }
 
 /// A distribution as a summary has it. A statistic that it does not keep is `None`.
 #[derive(Clone, Copy, Debug)]
-struct SampledFigure {
+struct SampledFigure<'a> {
     count: u64,
     mean: Option<Duration>,
     p50: Duration,
@@ -152,9 +153,10 @@ struct SampledFigure {
     p99: Duration,
     p999: Option<Duration>,
     max: Duration,
+    quantiles: &'a Quantiles,
 }
 
-impl SampledFigure {
+impl SampledFigure<'_> {
     fn stat(self, stat: Stat) -> Option<u64> {
         if stat == Stat::Count {
             return Some(self.count);
@@ -163,48 +165,50 @@ impl SampledFigure {
             Stat::Value | Stat::Count => None,
             Stat::Mean => self.mean,
             P50 => Some(self.p50),
-            P90 => self.p90,
+            P90 if self.p90.is_some() => self.p90,
             P99 => Some(self.p99),
-            P999 => self.p999,
-            Stat::Quantile(_) => None,
+            P999 if self.p999.is_some() => self.p999,
+            // A bucket can end above the largest sample.
+            Stat::Quantile(share) => self.quantiles.at(share).map(|time| time.min(self.max)),
             Stat::Max => Some(self.max),
         };
         time.filter(|_| self.count >= stat.needs()).map(Duration::as_nanos)
     }
 }
 
-impl From<Latency> for SampledFigure {
-    fn from(of: Latency) -> Self {
-        Self { count: of.count, mean: None, p50: of.p50, p90: None, p99: of.p99, p999: None, max: of.max }
+impl<'a> From<&'a Latency> for SampledFigure<'a> {
+    fn from(of: &'a Latency) -> Self {
+        let Latency { count, p50, p99, max, ref quantiles } = *of;
+        Self { count, mean: None, p50, p90: None, p99, p999: None, max, quantiles }
     }
 }
 
-impl From<RequestTimes> for SampledFigure {
-    fn from(of: RequestTimes) -> Self {
-        let RequestTimes { count, mean, p50, p90, p99, p999, max } = of;
-        Self { count, mean: Some(mean), p50, p90: Some(p90), p99, p999: Some(p999), max }
+impl<'a> From<&'a RequestTimes> for SampledFigure<'a> {
+    fn from(of: &'a RequestTimes) -> Self {
+        let RequestTimes { count, mean, p50, p90, p99, p999, max, ref quantiles } = *of;
+        Self { count, mean: Some(mean), p50, p90: Some(p90), p99, p999: Some(p999), max, quantiles }
     }
 }
 
-fn time(time: Duration) -> Option<MeasuredFigure> {
+fn time<'a>(time: Duration) -> Option<MeasuredFigure<'a>> {
     Some(MeasuredFigure::Value(time.as_nanos()))
 }
 
-const fn count(count: u64) -> Option<MeasuredFigure> {
+const fn count<'a>(count: u64) -> Option<MeasuredFigure<'a>> {
     Some(MeasuredFigure::Value(count))
 }
 
 /// Returns a part of the elapsed time in millionths.
-const fn share(part: Duration) -> Option<MeasuredFigure> {
+const fn share<'a>(part: Duration) -> Option<MeasuredFigure<'a>> {
     Some(MeasuredFigure::PerTime(part.as_nanos(), 1_000_000))
 }
 
 /// Returns a count per second in thousandths.
-const fn rate(of: u64) -> Option<MeasuredFigure> {
+const fn rate<'a>(of: u64) -> Option<MeasuredFigure<'a>> {
     Some(MeasuredFigure::PerTime(of, 1_000_000_000_000))
 }
 
-fn samples(of: Option<impl Into<SampledFigure>>) -> Option<MeasuredFigure> {
+fn samples<'a>(of: Option<impl Into<SampledFigure<'a>>>) -> Option<MeasuredFigure<'a>> {
     Some(MeasuredFigure::Samples(of?.into()))
 }
 
@@ -505,7 +509,7 @@ fn stat_says(stat: Stat) -> String {
         Stat::Mean => format!("The mean{}", needs()),
         P50 => format!("The median{}", needs()),
         Stat::Quantile(part) => {
-            let percent = format!("{}.{:02}", part / 100, part % 100);
+            let percent = format!("{}.{:04}", part / 10_000, part % 10_000);
             format!("The quantile of {} %{}", percent.trim_end_matches('0').trim_end_matches('.'), needs())
         }
         Stat::Max => "The largest".to_owned(),
@@ -529,7 +533,7 @@ mod tests {
         assert_eq!((latency(&one, P50), latency(&one, P99)), (None, None));
         assert_eq!(latency(&one, Stat::Max), Some(8_000_000));
         let task = &mut summary.tasks[1];
-        task.latency = task.latency.map(|latency| Latency { count: 10, ..latency });
+        task.latency = task.latency.take().map(|latency| Latency { count: 10, ..latency });
         assert_eq!(
             (latency(&summary.tasks[1], P50), latency(&summary.tasks[1], P99)),
             (Some(8_000_000), Some(8_000_000))

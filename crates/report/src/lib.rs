@@ -12,6 +12,7 @@
 //! | [`events`](mod@events) | events as text, one line each |
 //! | [`explain`](mod@explain) | why tasks waited: chains of causes that add up to each wait |
 //! | [`plot`] | plots as SVG, and in a terminal |
+//! | [`quantiles`] | any percentile of a distribution |
 //! | [`distribution`] | the distribution of a figure per owner |
 //! | [`load`] | how busy each CPU was over time, in bounded memory |
 //! | [`human`] | durations of three significant digits |
@@ -32,6 +33,7 @@ pub mod json;
 pub mod load;
 pub mod metrics;
 pub mod plot;
+pub mod quantiles;
 #[cfg(test)]
 mod sample;
 mod services;

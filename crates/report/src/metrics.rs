@@ -11,6 +11,7 @@
 use crate::frame::buckets::{self, Bucket};
 use crate::gaps::Gaps;
 use crate::groups::GroupSums;
+use crate::quantiles::Quantiles;
 use crate::services::ServiceSums;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
 use crate::waits::{History, Piece, RunStretch, WorstWaits};
@@ -495,7 +496,14 @@ impl TaskSums {
             sleep: self.sleep,
             latency: self.latency.as_ref().map(|histogram| {
                 let quantile = |q| Duration::from_nanos(histogram.value_at_quantile(q)).min(self.latency_max);
-                Latency { count: histogram.len(), p50: quantile(0.5), p99: quantile(0.99), max: self.latency_max }
+                let quantiles = Quantiles::of(histogram);
+                Latency {
+                    count: histogram.len(),
+                    p50: quantile(0.5),
+                    p99: quantile(0.99),
+                    max: self.latency_max,
+                    quantiles,
+                }
             }),
             timers: self.timers,
             missed: self.missed,

@@ -8,6 +8,7 @@
 //! histograms per service.
 
 use crate::frame::buckets::{self, Bucket};
+use crate::quantiles::Quantiles;
 use crate::summary::{RequestTimes, ServiceSummary};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -68,6 +69,7 @@ impl LatencyTimes {
             p99: quantile(0.99),
             p999: quantile(0.999),
             max: self.max,
+            quantiles: Quantiles::of(&self.histogram),
         })
     }
 }
@@ -185,9 +187,9 @@ mod tests {
         let summary = Metrics::of(&script.end(10_000));
         let web = &summary.services[0];
         assert_eq!((&*web.name, web.arrived, web.completed, web.unfinished, web.dropped), ("web", 3, 1, 1, 1));
-        let latency = web.latency.expect("two have a latency");
+        let latency = web.latency.as_ref().expect("two have a latency");
         assert_eq!((latency.count, latency.max), (2, Duration::from_millis(7)), "the unfinished request is 7 ms old");
         assert_eq!(latency.mean, Duration::from_millis(6));
-        assert_eq!(web.queued.map(|queued| queued.max), Some(Duration::from_millis(3)));
+        assert_eq!(web.queued.as_ref().map(|queued| queued.max), Some(Duration::from_millis(3)));
     }
 }

@@ -1,6 +1,7 @@
 //! [`Summary`]: the figures of a run.
 
 use crate::human::Human;
+use crate::quantiles::Quantiles;
 use crate::table::shorten;
 use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Nice, Prio, SchedAttr};
@@ -196,7 +197,7 @@ pub struct ServiceSummary {
 }
 
 /// A distribution of request times: quantiles, within 0.1 %, and the exact mean and maximum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestTimes {
     /// How many.
     pub count: u64,
@@ -212,6 +213,8 @@ pub struct RequestTimes {
     pub p999: Duration,
     /// The longest, exactly.
     pub max: Duration,
+    /// All of them, for other percentiles.
+    pub quantiles: Quantiles,
 }
 
 /// The figures of one task group, as in `cpu.stat` and `cpu.stat.local`.
@@ -234,7 +237,7 @@ pub struct GroupSummary {
 }
 
 /// A distribution of latencies: quantiles, within 1 %, and the exact maximum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Latency {
     /// The number of values.
     pub count: u64,
@@ -244,6 +247,8 @@ pub struct Latency {
     pub p99: Duration,
     /// The longest, exactly.
     pub max: Duration,
+    /// All of them, for other percentiles.
+    pub quantiles: Quantiles,
 }
 
 /// Migrations between run queues, by their mechanism.

@@ -111,6 +111,8 @@ mod tests {
         assert_eq!((goal.task.as_deref(), goal.figure, goal.value), (None, p99, 20_000_000));
         let goal = Goal::parse("web.request_latency.p99.9 < 1s").expect("a goal of a service");
         assert_eq!((goal.task.as_deref(), &*goal.figure.key()), (Some("web"), "request_latency.p99.9"));
+        let goal = Goal::parse("web.queued.p99.5 < 1s").expect("any percentile");
+        assert_eq!((goal.task.as_deref(), &*goal.figure.key()), (Some("web"), "queued.p99.5"));
         let goal = Goal::parse("/web/api.nr_throttled <= 3").expect("a goal of a group");
         assert_eq!((goal.task.as_deref(), goal.figure), (Some("/web/api"), Quantity::NrThrottled.into()));
         let goal = Goal::parse("a.b.share>=12.5%").expect("names may hold dots");
@@ -120,7 +122,7 @@ mod tests {
             ("audio.lateness.max", "has no comparison", "write \"audio.lateness.max <= 200us\""),
             ("audio.latnesss.max <= 1ms", "no figure `audio.latnesss.max`", "did you mean `lateness.max`?"),
             ("run <= 1ms", "no figure `run`", "write TASK.run, or *.run for all"),
-            ("request_latency.p98 <= 1ms", "no figure", "did you mean `request_latency.p9"),
+            ("request_latency.p100 <= 1ms", "no figure", "above p0 and below p100"),
             ("a.run <= 5", "`5`", ""),
             ("a.preemptions <= 1ms", "`1ms` is not a whole number", ""),
             ("a.share >= much", "`much` is not a share", ""),

@@ -146,7 +146,7 @@ fn error(name: String, recorded: &[&TaskSummary], simulated: &[&TaskSummary]) ->
     // Of several threads the mean of their medians, by number of wakeups.
     let median = |tasks: &[&TaskSummary]| {
         let (mut whole, mut count) = (0_u128, 0_u64);
-        for latency in tasks.iter().filter_map(|task| task.latency) {
+        for latency in tasks.iter().filter_map(|task| task.latency.as_ref()) {
             whole += u128::from(latency.p50.as_nanos()) * u128::from(latency.count);
             count += latency.count;
         }

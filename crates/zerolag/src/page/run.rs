@@ -116,7 +116,7 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
 
 /// Returns what a change did to the requests of each service.
 fn latencies(before: &Summary, after: &Summary) -> Vec<String> {
-    let of = |service: &ServiceSummary| service.latency.map(|times| times.p99);
+    let of = |service: &ServiceSummary| service.latency.as_ref().map(|times| times.p99);
     let line = |was: &ServiceSummary| {
         let is = after.services.iter().find(|service| service.name == was.name)?;
         Some(format!(
