@@ -2,7 +2,7 @@
 
 use crate::errors::raise;
 use crate::spec::Spec;
-use crate::study::signals;
+use crate::study::{rule, signals};
 use pyo3::prelude::*;
 use zerolag::advise::samples::Samples;
 use zerolag::advise::{Question, counters};
@@ -16,26 +16,18 @@ pub(crate) struct Advice(zerolag::advise::Advice);
 
 /// Searches for what meets the goals.
 #[pyfunction]
-#[pyo3(signature = (spec, goals, seeds, risk, group = None))]
+#[pyo3(signature = (spec, goals, risk, seeds = None, most = None, group = None))]
 pub(crate) fn advise(
     py: Python<'_>,
     spec: Spec,
     goals: Vec<String>,
-    seeds: u64,
     risk: f64,
+    seeds: Option<u64>,
+    most: Option<u64>,
     group: Option<String>,
 ) -> PyResult<Advice> {
-    let mut wrong = Vec::new();
-    if !(1..=1_000).contains(&seeds) {
-        wrong.push(ValueError::new("seeds", seeds.to_string(), "it is outside 1..=1000"));
-    }
-    if !(0.0..1.0).contains(&risk) {
-        wrong.push(ValueError::new("risk", risk.to_string(), "expected a share from 0 to below 1"));
-    }
-    if !wrong.is_empty() {
-        return Err(raise(py, &Error::Values(wrong)));
-    }
-    let question = Question { goals, seeds, risk, group, base_error: None };
+    let rule = rule(py, risk, ("seeds", seeds), most)?;
+    let question = Question { goals, rule, group, base_error: None };
     let mut raised = None;
     let found = py.detach(|| {
         let plan = spec.simulation()?.plan()?.plan;

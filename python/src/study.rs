@@ -12,6 +12,7 @@ use zerolag::compare::Variant;
 use zerolag::error::ValueError;
 use zerolag::page::{self, About};
 use zerolag::report::frame::{Frame, Values};
+use zerolag::risk::Rule;
 use zerolag::simulation::Plan;
 use zerolag::sweep::{self, SweptFigure};
 use zerolag::workload::goal::{Goal, Relation};
@@ -74,17 +75,49 @@ impl Comparison {
     }
 }
 
+/// Returns the rule of a search; its seeds have another name where advice is asked for.
+pub(crate) fn rule(
+    py: Python<'_>,
+    risk: f64,
+    (name, search): (&str, Option<u64>),
+    most: Option<u64>,
+) -> PyResult<Rule> {
+    let mut wrong = Vec::new();
+    for (name, value) in [(name, search), ("most", most)] {
+        if let Some(value) = value.filter(|value| !(1..=10_000).contains(value)) {
+            wrong.push(ValueError::new(name, value.to_string(), "it is outside 1..=10000"));
+        }
+    }
+    match Rule::new(risk, search, most) {
+        Ok(rule) if wrong.is_empty() => return Ok(rule),
+        Ok(_) => {}
+        Err(why) => wrong.push(ValueError::new("risk", risk.to_string(), why)),
+    }
+    Err(raise(py, &Error::Values(wrong)))
+}
+
 /// A search for the smallest value that meets goals.
 #[pyclass(frozen, module = "zerolag")]
 pub(crate) struct Search(sweep::search::Search);
 
-/// Searches for the smallest value of a key that meets goals with every seed.
+/// Searches for the smallest value of a key with which fewer than the share `risk` of all seeds miss
+/// a goal.
 #[pyfunction]
-pub(crate) fn smallest(py: Python<'_>, spec: Spec, key: &str, goals: Vec<String>, runs: u64) -> PyResult<Search> {
+#[pyo3(signature = (spec, key, goals, risk, runs = None, most = None))]
+pub(crate) fn smallest(
+    py: Python<'_>,
+    spec: Spec,
+    key: &str,
+    goals: Vec<String>,
+    risk: f64,
+    runs: Option<u64>,
+    most: Option<u64>,
+) -> PyResult<Search> {
+    let rule = rule(py, risk, ("runs", runs), most)?;
     let mut raised = None;
     let found = py.detach(|| {
         let plan = spec.simulation()?.plan()?.plan;
-        sweep::search::Search::run(&plan, key, &goals, runs, |_| signals(&mut raised))
+        sweep::search::Search::run(&plan, key, &goals, rule, |_| signals(&mut raised))
     });
     match raised {
         Some(error) => Err(error),

@@ -32,7 +32,7 @@ def test_explanations_comparisons_advice_and_traces_have_pages(web: str) -> None
     shown: list[Any] = [
         zerolag.explain(web, worst=1, what_if=("hz", 1000)),
         zerolag.compare(web, kernels=["5.15", "6.12"], runs=2),
-        zerolag.advise(web, "p99 <= 100ms", seeds=2, duration="500ms"),
+        zerolag.advise(web, "p99 <= 100ms", seeds=2, risk=0.5, duration="500ms"),
     ]
     trace = zerolag.read_trace("crates/trace/tests/data/mixed-2cpu.perf.txt.gz")
     for result in [*shown, trace, trace.explain(worst=1)]:

@@ -147,10 +147,10 @@ def test_explain_compare_and_smallest(web: str) -> None:
     assert set(compared.table["variant"]) == {"5.15", "6.12"}
     by_limit = zerolag.compare(web, vary={"cpu_max": ["40000 100000", "80000 100000"]}, runs=2)
     assert any(row["changed"] for row in by_limit.table.rows() if row["figure"] == "wait.max")
-    found = zerolag.smallest(web, "cpu_max", "request_latency.p99 <= 100ms", runs=1)
+    found = zerolag.smallest(web, "cpu_max", "request_latency.p99 <= 100ms", risk=0.5, runs=2)
     assert found.least is not None and 40000 < int(found.least.split()[0]) < 200000
     assert found.to_dict()["key"] == "cpu.max"
-    assert zerolag.smallest(web, "workers", ["request_latency.p99 <= 1ns"], runs=1).least is None
+    assert zerolag.smallest(web, "workers", ["request_latency.p99 <= 1ns"], risk=0.5, runs=1).least is None
 
 
 def test_a_table_is_a_mapping_without_any_library(web: str) -> None:

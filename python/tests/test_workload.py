@@ -73,9 +73,9 @@ def test_the_fields_are_the_keys_of_a_scenario() -> None:
 
 
 def test_advice_is_that_of_the_command_line(cli: str) -> None:
-    options = ["-q", "-d", "2s", "--seeds", "2", "--goal", "p99 <= 40ms", "--json"]
+    options = ["-q", "-d", "2s", "--seeds", "2", "--risk", "50%", "--goal", "p99 <= 40ms", "--json"]
     printed = subprocess.run([cli, "advise", "examples/web-service-limit.toml", *options], capture_output=True, text=True)
-    advice = zerolag.advise("examples/web-service-limit.toml", "p99 <= 40ms", seeds=2, duration="2s")
+    advice = zerolag.advise("examples/web-service-limit.toml", "p99 <= 40ms", seeds=2, risk=0.5, duration="2s")
     assert advice.to_json() == printed.stdout
     assert advice.ticket in str(advice) and advice.alternatives[0]["change"] == "as it is"
     assert (advice.choice is None) == (printed.returncode == 99)
@@ -101,10 +101,10 @@ def test_counters_give_the_advice_of_the_command_line(cli: str, tmp_path: pathli
 
 def test_a_trace_is_imported_for_advice(cli: str) -> None:
     path = "crates/trace/tests/data/mixed-2cpu.perf.txt.gz"
-    options = ["-q", "-d", "500ms", "--seeds", "1", "--goal", "*.wakeup_latency.p99 <= 1s", "--json"]
+    options = ["-q", "-d", "500ms", "--seeds", "1", "--risk", "50%", "--goal", "*.wakeup_latency.p99 <= 1s", "--json"]
     printed = subprocess.run([cli, "advise", path, *options], capture_output=True, text=True)
     trace = zerolag.read_trace(path)
-    advice = zerolag.advise(trace, "*.wakeup_latency.p99 <= 1s", seeds=1, duration="500ms")
+    advice = zerolag.advise(trace, "*.wakeup_latency.p99 <= 1s", seeds=1, risk=0.5, duration="500ms")
     assert advice.to_json() == printed.stdout, printed.stderr
     assert advice.to_dict()["base_error"] >= 0
 

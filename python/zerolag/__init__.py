@@ -200,7 +200,9 @@ def smallest(
     key: str,
     such_that: Union[str, Sequence[str]],
     *,
-    runs: int = 3,
+    risk: float = 0.05,
+    runs: Optional[int] = None,
+    most: Optional[int] = None,
     kernel: Optional[str] = None,
     cpus: Optional[int] = None,
     machine: Optional[str] = None,
@@ -210,13 +212,14 @@ def smallest(
     set: Optional[Mapping[str, Value]] = None,
     **settings: Value,
 ) -> Search:
-    """Searches for the smallest value of a limit or of workers with which every run meets the goals:
-    `smallest("web.toml", "cpu.max", "request_latency.p99 <= 40ms")`."""
+    """Searches for the smallest value of a limit or of workers with which fewer than the share `risk` of all seeds miss a goal,
+    with a confidence of 95 %: `smallest("web.toml", "cpu.max", "request_latency.p99 <= 40ms")`. `runs` are the seeds of the
+    search; what it finds is judged by at most `most` others."""
     goals = [such_that] if isinstance(such_that, str) else list(such_that)
     spec = spec_of(
         workload, kernel=kernel, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings
     )
-    return Search(_zerolag.smallest(spec, key_of(key), goals, runs))
+    return Search(_zerolag.smallest(spec, key_of(key), goals, risk, runs, most))
 
 
 def kernels() -> list[str]:

@@ -18,8 +18,9 @@ def advise(
     workload: Union[Workload, Trace],
     goals: Union[str, Sequence[str]] = (),
     *,
-    seeds: int = 10,
-    risk: float = 0.0,
+    seeds: Optional[int] = None,
+    risk: float = 0.05,
+    most: Optional[int] = None,
     group: Optional[str] = None,
     groups: Optional[Mapping[str, str]] = None,
     limits: Optional[Mapping[str, str]] = None,
@@ -34,7 +35,8 @@ def advise(
 ) -> Advice:
     """Finds the smallest limit, burst and number of workers with which a workload meets its goals.
 
-    `risk` is the share of seeds that may miss; `group` the group whose limit is chosen, if there are several. Of a trace,
+    Fewer than the share `risk` of all seeds miss, with a confidence of 95 %. `seeds` are those of a search; what it finds is
+    judged by at most `most` others. `group` is the group whose limit is chosen, if there are several. Of a trace,
     `groups` ({"redis-server": "/db"}) and `limits` ({"/db": "50000 100000"}) say what it was recorded under.
     """
     wanted = [goals] if isinstance(goals, str) else list(goals)
@@ -50,8 +52,8 @@ def advise(
     )
     if name is not None:
         spec = replace(spec, name=name)
-    advice = Advice(_zerolag.advise(spec, wanted, seeds, risk, group))
-    return advice._named(spec.name, lambda: call_of("advise", spec, goals=wanted, seeds=seeds))
+    advice = Advice(_zerolag.advise(spec, wanted, risk, seeds, most, group))
+    return advice._named(spec.name, lambda: call_of("advise", spec, goals=wanted, seeds=seeds, risk=risk))
 
 
 def advise_counters(

@@ -1,8 +1,8 @@
 //! `zerolag advise`: what to set for a stated goal.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::import::GroupArgs;
-use super::options::{RunArgs, WorkloadArgs};
+use super::import::{FormArgs, GroupArgs};
+use super::options::{RuleArgs, RunArgs, WorkloadArgs, share};
 use super::output::{HtmlArgs, JsonArgs};
 use super::plan::{notes, simulation_of_workload};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use zerolag::advise::counters::{demand, demand_since_creation};
 use zerolag::advise::samples::Samples;
 use zerolag::advise::{Question, advise};
-use zerolag::import;
+use zerolag::import::{self, Form};
 use zerolag::limit;
 use zerolag::model::CpuMax;
 use zerolag::page::{self, Shown};
@@ -23,7 +23,7 @@ use zerolag::{Error, Workload};
 #[command(after_help = "\
 Examples:
   zerolag advise examples/web-service-limit.toml --goal 'p99 <= 40ms'
-  zerolag advise perf.data --group nginx=/web --limit '/web=50000 100000' --goal 'nginx.wakeup_latency.p99 <= 5ms'
+  zerolag advise perf.data --group nginx=/web --limit '/web=50000 100000' --goal 'nginx.request_latency.p99 <= 5ms'
   zerolag advise cpu.stat.log --now '200000 100000' --throttled 1%
   zerolag advise usage.csv periods.csv throttled.csv --now 2 --throttled 1%")]
 pub(crate) struct Args {
@@ -32,19 +32,20 @@ pub(crate) struct Args {
     /// More files of counters, put together by their time
     #[arg(value_name = "FILE")]
     more: Vec<PathBuf>,
-    /// A goal that every run must meet, as in scenarios; `p99 <= 40ms` is that of requests; may be
-    /// repeated [default: the workload's]
+    /// A goal, as in scenarios; `p99 <= 40ms` is that of requests; may be repeated [default: the
+    /// workload's]
     #[arg(long = "goal", value_name = "GOAL")]
     goals: Vec<String>,
-    /// Seeds that judge a value, and as many others that judge the answer
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
-    seeds: u64,
-    /// The share of seeds that may miss
-    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share)]
-    risk: f64,
+    /// Seeds of a search; what it finds is judged by others [default: 41 with a risk of 5 %]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: Option<u64>,
+    #[command(flatten)]
+    rule: RuleArgs,
     /// The group whose limit is to be chosen, if there are several
     #[arg(long = "of", value_name = "/PATH")]
     of: Option<String>,
+    #[command(flatten)]
+    form: FormArgs,
     #[command(flatten)]
     groups: GroupArgs,
     /// The present limit (counters only): `200000 100000`, `2`, `750m` or `75%`
@@ -63,15 +64,6 @@ pub(crate) struct Args {
     html: HtmlArgs,
     #[command(flatten)]
     run: RunArgs,
-}
-
-/// Reads a percentage below 100.
-fn share(text: &str) -> Result<f64, String> {
-    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
-    match number {
-        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("expected a percentage below 100, as in 5%".to_owned()),
-    }
 }
 
 /// Reads a time in seconds.
@@ -104,10 +96,10 @@ pub(crate) fn run(args: &Args) -> Done {
     let workload = if zerolag::trace::is_trace(&head) {
         of_trace(args)?
     } else {
-        if let Some(option) = args.groups.given() {
+        if let Some(option) = args.form.given().or(args.groups.given()) {
             return Err(Failure::input_help(
                 format!("{option} is for traces"),
-                "a workload has its groups in it; --set changes their limits",
+                "a workload has its groups and its form in it; --set changes limits",
             ));
         }
         args.workload.workload()?
@@ -118,13 +110,13 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let question = Question {
         goals: args.goals.clone(),
-        seeds: args.seeds,
-        risk: args.risk,
+        rule: args.rule.rule(args.seeds)?,
         group: args.of.clone(),
         base_error: None,
     };
     catch_interrupts();
-    let mut progress = Progress::new(60 * args.seeds, "runs or so", args.run.sim.is_quiet());
+    let mut progress =
+        Progress::new(40 * question.rule.search() + 15 * question.rule.needs(), "runs or so", args.run.sim.is_quiet());
     let advice = advise(&prepared.plan, &question, |done| progress.at(done as u64));
     progress.finish();
     let advice = match advice {
@@ -170,7 +162,8 @@ fn of_counters(args: &Args) -> Done {
 fn of_trace(args: &Args) -> Result<Workload, Failure> {
     let path = &args.workload.file;
     let trace: Trace = input::trace(path)?;
-    let options = args.groups.options(args.run.kernel.kernel)?;
+    let usual = if zerolag::goals::are_of_requests(&args.goals) { Form::Fitted } else { Form::Exact };
+    let options = args.form.options(args.groups.options(args.run.kernel.kernel)?, usual)?;
     let (scenario, base) = import::to_advise(&trace, &path.display().to_string(), &options)?;
     if !args.run.sim.is_quiet() {
         eprintln_lossy(base.to_string().trim_end());

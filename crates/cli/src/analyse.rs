@@ -32,8 +32,8 @@ pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     let prepared = prepare(&simulation_of(&args.workload, &args.run)?, args.run.sim.is_quiet())?;
     catch_interrupts();
-    let mut progress = Progress::new(args.runs.runs, "runs", args.run.sim.is_quiet());
-    let analysis = analyse(&prepared.plan, args.runs.runs, |done| progress.at(done));
+    let mut progress = Progress::new(args.runs.per_variant(), "runs", args.run.sim.is_quiet());
+    let analysis = analyse(&prepared.plan, args.runs.per_variant(), |done| progress.at(done));
     progress.finish();
     let analysis = match analysis {
         Err(Error::Interrupted) => return Ok(say_interrupted()),

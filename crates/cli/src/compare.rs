@@ -1,7 +1,9 @@
 //! `zerolag compare`: one workload, or all of a directory, under several kernels or settings.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::options::{self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
+use super::options::{
+    self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, RunArgs, RunsArgs, ShowArgs, SimArgs, WorkloadArgs,
+};
 use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{notes, simulation_of};
 use super::progress::{Progress, catch_interrupts, interrupted, say_interrupted};
@@ -10,6 +12,7 @@ use std::path::PathBuf;
 use zerolag::Error;
 use zerolag::compare::{self, Bisection, Comparison, Suite, SuiteBisection, Variant};
 use zerolag::model::KernelVersion;
+use zerolag::model::figure::Figure;
 use zerolag::page::{self, Shown};
 use zerolag::simulation::Note;
 
@@ -24,6 +27,8 @@ pub(crate) struct Args {
     /// The values of a setting, as in rt_balance=passive,pull_locked; instead of kernels
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with = "kernels")]
     vary: Option<String>,
+    #[command(flatten)]
+    show: ShowArgs,
     #[command(flatten)]
     runs: RunsArgs,
     #[command(flatten)]
@@ -46,6 +51,7 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    args.show.check()?;
     args.json.check()?;
     args.html.check()?;
     args.table.check()?;
@@ -83,9 +89,10 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Runs the variants; `None` after Ctrl-C.
 fn compared(args: &Args, variants: &[Variant]) -> Result<Option<Comparison>, Failure> {
-    let runs = args.runs.runs;
-    let mut progress = Progress::new(variants.len() as u64 * runs, "runs", args.sim.is_quiet());
-    let compared = compare::run(variants, runs, |done| progress.at(done));
+    let runs = args.runs.per_variant();
+    let mut progress = Progress::new(2 * variants.len() as u64 * runs, "runs", args.sim.is_quiet());
+    let more = args.show.show.iter().filter_map(|name| Some(Figure::parse(name.trim()).ok()?.1));
+    let compared = compare::run_with(variants, runs, &more.collect::<Vec<_>>(), |done| progress.at(done));
     progress.finish();
     match compared {
         Err(Error::Interrupted) => Ok(None),
@@ -96,7 +103,7 @@ fn compared(args: &Args, variants: &[Variant]) -> Result<Option<Comparison>, Fai
 /// Finds the settings behind the largest change; `None` after Ctrl-C, `Some(None)` if nothing is to
 /// be explained.
 fn bisection(args: &Args, variants: &[Variant], compared: &Comparison) -> Result<Option<Option<Bisection>>, Failure> {
-    let runs = args.runs.runs;
+    let runs = args.runs.per_variant();
     let mut progress = Progress::new(40 * runs, "runs or so", args.sim.is_quiet());
     let found = compare::bisect(variants, compared, runs, |done| progress.at(done));
     progress.finish();

@@ -58,11 +58,13 @@ impl Failure {
             [only] => only.help.clone(),
             _ => None,
         };
-        let line = |error: &ValueError| match &error.help {
-            Some(inner) if help.is_none() => {
-                format!("{option} {}={}: {}\n  help: {inner}", error.key, error.value, error.message)
+        let line = |error: &ValueError| {
+            // What stands behind the option itself has no key; its message names it.
+            let key = if error.key.is_empty() { String::new() } else { format!(" {}={}", error.key, error.value) };
+            match &error.help {
+                Some(inner) if help.is_none() => format!("{option}{key}: {}\n  help: {inner}", error.message),
+                _ => format!("{option}{key}: {}", error.message),
             }
-            _ => format!("{option} {}={}: {}", error.key, error.value, error.message),
         };
         let message = wrong.iter().map(line).collect::<Vec<_>>().join("\nerror: ");
         Self::Input { message, help }

@@ -19,18 +19,8 @@ pub(crate) struct Args {
     /// The file to write [default: the standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// `exact` repeats the recorded demands in their order; `fitted` makes services with arrival
-    /// processes and distributions, whose load can be set: `zerolag run FILE --set load=1.5`
-    #[arg(long, value_name = "FORM", default_value = "exact")]
-    form: FormArg,
-    /// With `--form fitted`: `load` multiplies the requests of this process or thread, instead of
-    /// those of all; may be repeated
-    #[arg(long = "service", value_name = "NAME")]
-    services: Vec<String>,
-    /// The group whose work the scenario is about: all other tasks repeat what they did, so that
-    /// work which takes longer than the recording has the same company
-    #[arg(long, value_name = "/PATH")]
-    work: Option<String>,
+    #[command(flatten)]
+    form: FormArgs,
     #[command(flatten)]
     groups: GroupArgs,
     #[command(flatten)]
@@ -43,6 +33,56 @@ pub(crate) struct Args {
 enum FormArg {
     Exact,
     Fitted,
+}
+
+/// The form of the workload of a trace.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FormArgs {
+    /// `exact` repeats the recorded demands in their order; `fitted` makes services with arrival
+    /// processes and distributions, whose load can be set: `zerolag run FILE --set load=1.5`
+    /// [default: exact; of `advise` fitted, if a goal is about requests]
+    #[arg(long, value_name = "FORM")]
+    form: Option<FormArg>,
+    /// With `--form fitted`: `load` multiplies the requests of this process or thread, instead of
+    /// those of all; may be repeated
+    #[arg(long = "service", value_name = "NAME")]
+    services: Vec<String>,
+    /// The group whose work the scenario is about: all other tasks repeat what they did, so that
+    /// work which takes longer than the recording has the same company
+    #[arg(long, value_name = "/PATH")]
+    work: Option<String>,
+}
+
+impl FormArgs {
+    /// Returns the first given option, to refuse it.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--form", self.form.is_some()),
+            ("--service", !self.services.is_empty()),
+            ("--work", self.work.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
+    /// Returns the options with this form; `usual` is that of a command without `--form`.
+    pub(super) fn options(&self, options: Options, usual: Form) -> Result<Options, Failure> {
+        let form = match self.form {
+            None if self.work.is_some() => Form::Exact,
+            None => usual,
+            Some(FormArg::Exact) => Form::Exact,
+            Some(FormArg::Fitted) => Form::Fitted,
+        };
+        if form == Form::Exact && !self.services.is_empty() {
+            return Err(Failure::input_help("--service is for the fitted form", "add --form fitted"));
+        }
+        if form == Form::Fitted && self.work.is_some() {
+            return Err(Failure::input_help(
+                "--work is for the exact form",
+                "the fitted form goes on as long as it is run",
+            ));
+        }
+        Ok(Options { form, services: self.services.clone(), work: self.work.clone(), ..options })
+    }
 }
 
 /// The groups of the recorded machine.
@@ -124,21 +164,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let trace = input::trace(&args.trace)?;
     let origin = args.trace.file_name().unwrap_or_default().to_string_lossy();
-    let form = match args.form {
-        FormArg::Exact => Form::Exact,
-        FormArg::Fitted => Form::Fitted,
-    };
-    if form == Form::Exact && !args.services.is_empty() {
-        return Err(Failure::input_help("--service is for the fitted form", "add --form fitted"));
-    }
-    if form == Form::Fitted && args.work.is_some() {
-        return Err(Failure::input_help(
-            "--work is for the exact form",
-            "the fitted form goes on as long as it is run",
-        ));
-    }
-    let (services, work) = (args.services.clone(), args.work.clone());
-    let options = Options { form, services, work, ..args.groups.options(args.kernel.kernel)? };
+    let options = args.form.options(args.groups.options(args.kernel.kernel)?, Form::Exact)?;
     let mut imported = import(&trace, &origin, &options);
     if imported.scenario.len() > SCENARIO_MAX {
         let size = imported.scenario.len() >> 20;

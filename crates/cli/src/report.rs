@@ -1,11 +1,15 @@
 //! `zerolag report`: the figures of a trace.
 
 use super::failure::Failure;
+use super::options::ShowArgs;
 use super::output::{HtmlArgs, JsonArgs, TablesArgs};
 use super::{Done, code, input};
 use std::path::PathBuf;
 use zerolag::page::{self, Pictured};
-use zerolag::report::{Metrics, Summary, frame, json, text};
+use zerolag::report::{Metrics, Summary, frame, text};
+use zerolag::results as document;
+use zerolag::simulation::figures::{RunFigures, ShownFigure};
+use zerolag::simulation::shown;
 use zerolag::trace::{Meta, open};
 
 /// Arguments of `zerolag report`.
@@ -14,6 +18,8 @@ pub(crate) struct Args {
     /// A trace: `perf.data`, `trace.dat`, Perfetto's, the text of `perf script`, tracefs or
     /// `trace-cmd report`, or zerolag's own (.zlt); xz, gzip and zstd are unpacked
     trace: PathBuf,
+    #[command(flatten)]
+    show: ShowArgs,
     #[command(flatten)]
     json: JsonArgs,
     #[command(flatten)]
@@ -30,14 +36,16 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    args.show.check()?;
     args.json.check()?;
     args.html.check()?;
     args.tables.check()?;
     let summary = summarise(args)?;
     args.tables.publish(|| frame::summary::all(&summary))?;
     let limits = text::Limits { tasks: args.tasks, ..text::Limits::default() };
-    let figures = || json::render(&summary).expect("invariant: every figure has a JSON form") + "\n";
-    args.json.publish(|| text::render(&summary, limits), figures)?;
+    let shown = shown(&args.show.show, &summary).map_err(|error| Failure::of(error, "--show"))?;
+    let figures = || document::text(&RunFigures { shown: shown.clone(), ..RunFigures::of(&summary) });
+    args.json.publish(|| text::render(&summary, limits) + &ShownFigure::text(&shown), figures)?;
     Ok(code::OK)
 }
 

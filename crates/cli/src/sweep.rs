@@ -2,7 +2,7 @@
 //! goal.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::options::{RunArgs, RunsArgs, WorkloadArgs, keys_of_set};
+use super::options::{RuleArgs, RunArgs, RunsArgs, ShowArgs, WorkloadArgs, keys_of_set};
 use super::output::{DrawArgs, HtmlArgs, JsonArgs};
 use super::plan::{notes, prepare, simulation_of};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
@@ -41,22 +41,20 @@ pub(crate) struct Args {
     workload: WorkloadArgs,
     #[command(flatten)]
     run: RunArgs,
-    /// Figures, as in goals, separated by commas [default: of services, of limits, else of tasks]
-    #[arg(long, value_name = "FIGURE,...", value_delimiter = ',')]
-    show: Vec<String>,
+    #[command(flatten)]
+    show: ShowArgs,
     #[command(flatten)]
     runs: RunsArgs,
     /// Add runs to all variants until the mean of the first figure is known within this part of it
     /// to each side, with a confidence of 95 %
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["smallest", "shard", "resume"])]
     until: Option<f64>,
-    /// With --until: the most runs per variant
-    #[arg(long, value_name = "N", requires = "until", default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..=10_000))]
-    most: u64,
+    #[command(flatten)]
+    rule: RuleArgs,
     /// Search for the smallest value of this instead: a limit, a weight, a burst, workers
     #[arg(long, value_name = "KEY", requires = "such_that")]
     smallest: Option<String>,
-    /// A goal that every run must meet; may be repeated
+    /// A goal, as in scenarios; `p99 <= 40ms` is that of requests; may be repeated
     #[arg(long, value_name = "GOAL", requires = "smallest")]
     such_that: Vec<String>,
     #[command(flatten)]
@@ -87,6 +85,9 @@ pub(crate) struct Args {
     plot: Option<PathBuf>,
 }
 
+/// The most runs of a variant with `--until`, if nothing else is asked.
+const MOST: u64 = 200;
+
 /// More cells than this are treated as a mistake.
 const CELLS_MAX: usize = 100_000;
 
@@ -96,6 +97,16 @@ pub(crate) fn run(args: &Args) -> Done {
     args.html.check()?;
     for path in [&args.plot, &args.csv, &args.parquet, &args.resume].into_iter().flatten() {
         output::check_target(path)?;
+    }
+    let of_search =
+        [("--risk", args.rule.risk.is_some()), ("--most", args.rule.most.is_some() && args.until.is_none())];
+    if let Some((option, _)) = of_search.iter().find(|(_, given)| *given && args.smallest.is_none()) {
+        let help = if *option == "--most" {
+            "add --until PERCENT, or --smallest KEY --such-that GOAL"
+        } else {
+            "add --smallest KEY --such-that GOAL"
+        };
+        return Err(Failure::input_help(format!("{option} is for a search"), help));
     }
     let (axes, fixed) = axes(args)?;
     match &args.smallest {
@@ -169,18 +180,18 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         }
     }
     let plans: Vec<Plan> = prepared.into_iter().map(|prepared| prepared.plan).collect();
-    let figures = match &args.show[..] {
+    let figures = match &args.show.show[..] {
         [] => plans.first().map(|plan| SweptFigure::usual(&plan.program)).unwrap_or_default(),
         names => names.iter().map(|name| figure(name)).collect::<Result<_, _>>()?,
     };
     catch_interrupts();
     let parts = args.shard.map_or(1, |part| part.of);
     let mut progress =
-        Progress::new((plans.len() as u64 * args.runs.runs).div_ceil(parts), "runs", args.run.sim.is_quiet());
+        Progress::new((plans.len() as u64 * args.runs.per_variant()).div_ceil(parts), "runs", args.run.sim.is_quiet());
     if let Some(part) = args.shard {
         let histograms = if args.histograms { Histograms::On } else { Histograms::Off };
         let progress_of = |done| progress.at(done as u64);
-        let shard = Shard::run(axes, &figures, &plans, args.runs.runs, part, histograms, progress_of);
+        let shard = Shard::run(axes, &figures, &plans, args.runs.per_variant(), part, histograms, progress_of);
         progress.finish();
         let shard = match shard {
             Err(RunError::Interrupted) => return Ok(say_interrupted()),
@@ -191,7 +202,7 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         // The part is whole; `merge` says what failed.
         return Ok(code::OK);
     }
-    let mut kept = Kept::new(axes, &figures, &plans, args.runs.runs);
+    let mut kept = Kept::new(axes, &figures, &plans, args.runs.per_variant());
     if args.histograms {
         kept = kept.with_histograms();
     }
@@ -200,7 +211,11 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         let bytes = std::fs::read(path).map_err(|error| Failure::reading(&name, &error))?;
         kept.resume(&name, &bytes)?;
     }
-    let until = args.until.map(|percent| Until::new(percent, args.most)).transpose().map_err(Failure::input)?;
+    let until = args
+        .until
+        .map(|percent| Until::new(percent, args.rule.most.unwrap_or(MOST)))
+        .transpose()
+        .map_err(Failure::input)?;
     let ran = match until {
         Some(until) => kept.run_until(&figures, &plans, until, |done| progress.at(done as u64)),
         None => kept.run(&figures, &plans, |done| progress.at(done as u64)),
@@ -282,8 +297,9 @@ fn figure(name: &str) -> Result<SweptFigure, Failure> {
 fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
     let plan = prepare(&simulation(args, fixed)?, args.run.sim.is_quiet())?.plan;
     catch_interrupts();
-    let mut progress = Progress::new(12 * args.runs.runs, "runs or so", args.run.sim.is_quiet());
-    let search = Search::run(&plan, key, &args.such_that, args.runs.runs, |done| progress.at(done as u64));
+    let rule = args.rule.rule(args.runs.runs)?;
+    let mut progress = Progress::new(10 * rule.search() + 5 * rule.needs(), "runs or so", args.run.sim.is_quiet());
+    let search = Search::run(&plan, key, &args.such_that, rule, |done| progress.at(done as u64));
     progress.finish();
     let search = match search {
         Err(Error::Interrupted) => return Ok(say_interrupted()),

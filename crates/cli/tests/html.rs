@@ -142,8 +142,8 @@ fn every_command_has_a_page() {
     has(
         &limited,
         &[
-            "request_latency.p99 &lt;= 40ms is met in ",
-            "met with every seed in ",
+            "request_latency.p99 &lt;= 40ms is met with all 2 seeds in ",
+            "fewer than 78 % of all seeds miss, with 95 % confidence",
             ">goal</text>",
             "<h2>Figures</h2>",
             "<th scope=\"col\" class=\"n\">burst</th>",
@@ -153,7 +153,19 @@ fn every_command_has_a_page() {
     );
     let advised = page(
         &room,
-        &["advise", "-q", &example("web-service-limit.toml"), "-d", "2s", "--seeds", "2", "--goal", "p99 <= 40ms"],
+        &[
+            "advise",
+            "-q",
+            &example("web-service-limit.toml"),
+            "-d",
+            "2s",
+            "--seeds",
+            "2",
+            "--risk",
+            "50%",
+            "--goal",
+            "p99 <= 40ms",
+        ],
     );
     has(
         &advised,
@@ -164,9 +176,9 @@ fn every_command_has_a_page() {
             "as it is",
             "goal",
             "<h2>Alternatives</h2>",
-            "2 runs each",
+            "with 95 % confidence",
             ">choice</th>",
-            "other seeds</th>",
+            "fresh seeds</th>",
             ">chosen</td>",
         ],
     );
@@ -283,8 +295,18 @@ fn tools_have_tables_and_plots() {
         assert!(!page.contains("<pre"), "{args:?}: tables, no text of a terminal");
     }
     let file = example("web-service-limit.toml");
-    let search =
-        ["--smallest", "cpu.max.burst", "--such-that", "request_latency.p99 <= 60ms", "--runs", "2", "-d", "2s"];
+    let search = [
+        "--smallest",
+        "cpu.max.burst",
+        "--such-that",
+        "request_latency.p99 <= 60ms",
+        "--runs",
+        "2",
+        "--risk",
+        "50%",
+        "-d",
+        "2s",
+    ];
     let args: Vec<&str> = ["sweep", "-q", &file].into_iter().chain(search).collect();
     let searched = page(&room, &args);
     has(

@@ -159,6 +159,10 @@ fn the_smallest_limit_reaches_the_goal_and_one_step_less_does_not() {
         trial["name"].as_str().and_then(|text| text.split(' ').next()?.parse().ok()).expect("microseconds")
     };
     assert_eq!(quota(&trials[at]) - quota(&trials[at - 1]), 1_000, "a hundredth of a CPU: {json}");
+    // Judged by seeds that took no part in the search, and it says what they promise.
+    let trial = &trials[at];
+    assert_eq!(trial["state"], "met", "{trial}");
+    assert!(trial["fresh"]["runs"].as_u64() >= Some(75) && trial["share_below"].as_f64() <= Some(0.05), "{trial}");
     // An impossible goal is met by no value: exit code 99.
     let (code, text, _) = zerolag(&["--smallest", "cpu.max", "--such-that", "request_latency.p50 <= 1us"]);
     assert_eq!(code, Some(99), "{text}");
@@ -175,10 +179,54 @@ fn sweeps_that_make_no_sense_are_refused() {
         (&["--set", "burst=0s,50ms", "--show", "request_latency.p100"], "above p0 and below p100"),
         (&["--smallest", "cpu.max"], "--such-that"),
         (&["--smallest", "hz", "--such-that", "nr_throttled <= 1"], "cannot search for `hz`"),
-        (&["--smallest", "cpu.max", "--such-that", "p99 <= 1ms"], "there is no figure `p99`"),
+        (&["--smallest", "cpu.max", "--such-that", "web.p99 <= 1ms"], "error: --such-that: goal \"web.p99 <= 1ms\""),
+        (&["--smallest", "cpu.max", "--such-that", "p100 <= 1ms"], "error: --such-that: goal \"p100 <= 1ms\""),
+        (
+            &["--smallest", "cpu.max", "--such-that", "db.request_latency.p95 <= 1ms"],
+            "known are web.request_latency.p95",
+        ),
+        (&["--smallest", "cpu.max", "--such-that", "web.timers.missed <= 1"], "no run has measured timers.missed"),
+        (&["--smallest", "cpu.max", "--such-that", "p99 <= 1ms", "--risk", "0%"], "no number of runs shows that"),
+        (
+            &["--smallest", "cpu.max", "--such-that", "p99 <= 1ms", "--risk", "1%", "--most", "100"],
+            "a share of misses below 1.0 % needs 379 runs without a miss, and at most 100 are allowed",
+        ),
+        (&["--set", "burst=0s,50ms", "--risk", "1%"], "--risk is for a search"),
     ] {
         let (code, _, stderr) = zerolag(args);
         assert_eq!(code, Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(says), "{args:?}: {stderr}");
     }
+}
+
+#[test]
+fn any_percentile_is_shown_where_it_is_asked_for() {
+    let zerolag = |args: &[&str]| {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/web-service-limit.toml");
+        let output =
+            std::process::Command::new(env!("CARGO_BIN_EXE_zerolag")).arg(args[0]).arg(file).args(&args[1..]).output();
+        let output = output.expect("the program starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let figure = "web.request_latency.p99.5";
+    let (code, text) = zerolag(&["run", "-d", "5s", "--show", &format!("{figure},throttled")]);
+    let line = text.lines().find(|line| line.starts_with(figure)).unwrap_or_else(|| panic!("{text}"));
+    assert!(code.is_some() && line.ends_with("ms") && text.contains("figures asked for"), "{line}");
+    let (_, json) = zerolag(&["run", "-d", "5s", "--show", figure, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&json["shown"][0]["figure"], &json["shown"][0]["unit"]), (&figure.into(), &"ns".into()));
+    let service = &json["services"][0]["request_latency"];
+    let (p99, p999, asked) = (&service["p99_ns"], &service["p999_ns"], &json["shown"][0]["value"]);
+    let [p99, p999, asked] = [p99, p999, asked].map(|value| value.as_u64().expect("measured"));
+    assert!(p99 <= asked && asked <= p999, "{p99} {asked} {p999}");
+    // Goals of one run say so.
+    assert_eq!(
+        (&json["goals"][0]["runs"], json["goals"][0]["met"].is_boolean()),
+        (&1.into(), true),
+        "{}",
+        json["goals"]
+    );
+    let compared = ["compare", "--vary", "burst=0s,200ms", "--runs", "2", "-d", "5s", "-q", "--show", "queued.p95"];
+    let (_, json) = zerolag(&[&compared[..], &["--json"]].concat());
+    assert!(json.contains("\"web.queued.p95_ns\""), "{json}");
 }

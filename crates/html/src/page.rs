@@ -70,7 +70,7 @@ pub enum Verdict {
     None,
     /// Every goal is met.
     Met,
-    /// A goal is missed, or the run failed.
+    /// A goal is missed with the one seed of a run, or the run failed.
     Missed,
 }
 
@@ -200,7 +200,7 @@ impl Page<'_> {
     fn write_answer(&self, out: &mut String) {
         let (class, word) = match self.verdict {
             Verdict::None => ("plain", ""),
-            Verdict::Met => ("met", "<span class=\"badge\">goals met</span> "),
+            Verdict::Met => ("met", "<span class=\"badge\">goals met, one seed</span> "),
             Verdict::Missed => ("missed", "<span class=\"badge\">missed</span> "),
         };
         write!(out, "<section class=\"answer {class}\" id=\"answer\" aria-label=\"The answer\">\n<p class=\"lead\">{word}{}</p>\n", escape(&self.answer))

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use zerolag::error::ValueError;
+use zerolag::goals::ONE_SEED;
 use zerolag::model::{Duration, KernelVersion};
 use zerolag::page::{self, About, Picture, Pictured};
 use zerolag::simulation::{Histograms, Observe, Prepared, verdicts};
@@ -119,7 +120,7 @@ pub fn run(text: &str, values: &str, title: &str, mut progress: impl FnMut(f64) 
         let pictured = picture.finish(report.outcome.end, report.summary.clone(), report.histograms.clone());
         let about = About { title: title.to_owned(), command: format!("playground, {values}") };
         let goals: Vec<Value> =
-            result.goals().iter().map(|goal| json!({ "met": goal.is_met(), "says": goal.to_string() })).collect();
+            result.goals().iter().map(|goal| json!({ "met": goal.is_met(), "says": goal.line(ONE_SEED) })).collect();
         Ok(json!({
             "ok": true,
             "html": page::of_run(&result, &prepared.plan, &pictured, &about),

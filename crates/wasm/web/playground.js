@@ -215,7 +215,7 @@ async function run() {
     }
     showPage(found.html ?? "", title(), { name: lesson < 0 && (byId("example", HTMLSelectElement).value || opened) || "scenario", ...asked });
     const missed = (found.goals ?? []).filter((goal) => !goal.met).length;
-    const goals = found.goals?.length ? (missed ? `, ${missed} of ${found.goals.length} goals missed` : `, all ${found.goals.length} goals met`) : "";
+    const goals = found.goals?.length ? (missed ? `, ${missed} of ${found.goals.length} goals missed (one seed)` : `, all ${found.goals.length} goals met (one seed)`) : "";
     status.textContent = `${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}`;
     answerByRun(found);
   } catch (error) {

@@ -34,7 +34,7 @@ pub enum Error {
 /// A key whose value cannot be set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueError {
-    /// The key, as the caller wrote it.
+    /// The key, as the caller wrote it; empty if the value is an argument of its own.
     pub key: String,
     /// The value, as the caller wrote it.
     pub value: String,
@@ -115,7 +115,10 @@ pub fn plain(error: &io::Error) -> String {
 
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}: {}", self.key, self.value, self.message)?;
+        if !self.key.is_empty() {
+            write!(f, "{}={}: ", self.key, self.value)?;
+        }
+        f.write_str(&self.message)?;
         self.help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
     }
 }

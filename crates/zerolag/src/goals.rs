@@ -1,12 +1,15 @@
 //! Checks the goals of a scenario against the figures of its run.
 
+use crate::error::{Error, ValueError};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use zerolag_report::figure::{self, Amount, Figure, Owner, Several, Stat, Subject, Unit};
+use zerolag_report::figure::{self, Amount, Figure, Owner, Quantity, Several, Stat, Subject, Unit};
 use zerolag_report::frame::{Frame, Values};
 use zerolag_report::{Summary, plot};
+use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Relation};
 
 /// The result of a goal.
@@ -74,10 +77,25 @@ pub(crate) struct GoalResult<'a> {
     unit: &'static str,
 }
 
+/// What one run says of a goal: with another seed it can say something else.
+pub const ONE_SEED: &str = "one seed";
+/// The same of a run on a host, which has no seed.
+pub const ONE_RUN: &str = "one run";
+
+impl Verdict {
+    /// Returns the verdict as a line that says what it rests on: [`ONE_SEED`] or [`ONE_RUN`].
+    #[must_use]
+    pub fn line(&self, rests_on: &str) -> String {
+        let word = if self.is_met() { "met" } else { "missed" };
+        let width = "missed ()".len() + rests_on.len();
+        format!("{:<width$}  {self}", format!("{word} ({rests_on})"))
+    }
+}
+
 impl fmt::Display for Verdict {
+    /// Writes the goal and its figure.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = if self.is_met() { "met   " } else { "missed" };
-        write!(f, "{word}  {}", self.goal)?;
+        write!(f, "{}", self.goal)?;
         let (text, needs) = (Amount::some(self.figure, self.goal.figure.unit()), self.goal.figure.needs());
         match (self.figure, self.known) {
             (None, _) => f.write_str(": there was nothing to measure")?,
@@ -88,6 +106,141 @@ impl fmt::Display for Verdict {
             Some(thread) => write!(f, " ({thread})"),
             None => Ok(()),
         }
+    }
+}
+
+/// Reads goals, as in scenarios, of a program. `p99 <= 40ms` of a program with requests stands for
+/// `request_latency.p99 <= 40ms`.
+///
+/// # Errors
+/// Each goal that is none, or whose figure no part of the program has, as it was written.
+pub(crate) fn read(texts: &[String], program: &Program) -> Result<Vec<Goal>, Error> {
+    let mut wrong = Vec::new();
+    let mut goals = Vec::new();
+    for text in texts {
+        let trimmed = text.trim();
+        let is_short = program.services().next().is_some() && is_statistic(trimmed);
+        let full = if is_short { format!("request_latency.{trimmed}") } else { trimmed.to_owned() };
+        match Goal::parse(&full) {
+            Ok(goal) => goals.push(goal),
+            // The mistake is in what was written, not in what stands for it.
+            Err((message, help)) => {
+                let message = if is_short { message.replace("request_latency.p", "p") } else { message };
+                wrong.push(ValueError { help, ..ValueError::new("", text, message) });
+            }
+        }
+    }
+    wrong.extend(goals.iter().filter_map(|goal| has_no_owner(goal, program)));
+    if wrong.is_empty() { Ok(goals) } else { Err(Error::Values(wrong)) }
+}
+
+/// Returns whether one of these goals is about requests: then the workload of a trace needs them.
+#[must_use]
+pub fn are_of_requests(goals: &[String]) -> bool {
+    let is_of_requests = |goal: &String| {
+        let is_of_service = |goal: Goal| goal.figure.owner() == Owner::Service;
+        is_statistic(goal.trim()) || Goal::parse(goal.trim()).is_ok_and(is_of_service)
+    };
+    goals.iter().any(is_of_requests)
+}
+
+/// Returns whether a goal begins with a statistic, right or wrong: `p99 <= 40ms`.
+fn is_statistic(goal: &str) -> bool {
+    let first = goal.split(|letter: char| letter.is_whitespace() || "<>".contains(letter)).next().unwrap_or_default();
+    let number = first.strip_prefix('p').unwrap_or_default();
+    Stat::parse(first).is_some() || number.starts_with(|digit: char| digit.is_ascii_digit())
+}
+
+/// Returns the mistake of a goal whose figure no part of a program can have.
+fn has_no_owner(goal: &Goal, program: &Program) -> Option<ValueError> {
+    let names: Vec<&str> = match goal.figure.owner() {
+        Owner::Task => program.tasks.iter().map(|task| &*task.name).collect(),
+        Owner::Service => program.sources.iter().map(|source| &*source.name).collect(),
+        Owner::Group => program.groups.iter().map(|group| &*group.path).collect(),
+        Owner::Machine | Owner::Cpu => return None,
+    };
+    let exists = match goal.task.as_deref() {
+        Some(name) => names.contains(&name),
+        None => !names.is_empty(),
+    };
+    if exists {
+        return None;
+    }
+    let kind = match goal.figure.owner() {
+        Owner::Task | Owner::Machine | Owner::Cpu => "task",
+        Owner::Service => "service",
+        Owner::Group => "group",
+    };
+    let named = goal.task.as_ref().map_or_else(String::new, |name| format!(" named `{name}`"));
+    let error = ValueError::new("", &goal.text, format!("goal \"{}\": there is no {kind}{named}", goal.text));
+    let known = names.iter().take(NAMES_SHOWN).map(|name| format!("{name}.{}", goal.figure));
+    let known: Vec<String> = known.collect();
+    let help = if known.is_empty() { owners_of(program) } else { format!("known are {}", known.join(", ")) };
+    Some(error.help(help))
+}
+
+/// Names that a message lists.
+const NAMES_SHOWN: usize = 12;
+
+/// Returns the parts of a program that have figures, for a goal on a kind of which there is none.
+fn owners_of(program: &Program) -> String {
+    let tasks = program.tasks.iter().map(|task| format!("{}.{}", task.name, Quantity::WakeupLatency.row().key));
+    let services = program.sources.iter().map(|of| format!("{}.{}", of.name, Quantity::RequestLatency.row().key));
+    let groups = program.groups.iter().map(|group| format!("{}.{}", group.path, Quantity::Throttled.row().key));
+    let all: Vec<String> = services.chain(groups).chain(tasks).take(NAMES_SHOWN).collect();
+    format!("there are {}, and others of these (`zerolag figures`)", all.join(", "))
+}
+
+/// Returns per goal what is wrong with it if a run has measured nothing of its figure: which
+/// figures it has measured of the same owner. Empty if all goals were measured.
+pub(crate) fn unmeasured(verdicts: &[Verdict], summary: &Summary) -> Vec<Option<ValueError>> {
+    if verdicts.iter().all(|verdict| verdict.figure.is_some()) {
+        return Vec::new();
+    }
+    let error = |verdict: &Verdict| {
+        let goal = &verdict.goal;
+        let message = format!("goal \"{}\": no run has measured {}", goal.text, goal.figure);
+        let known = measured(goal, summary);
+        let help = if known.is_empty() {
+            "nothing was measured of its owner".to_owned()
+        } else {
+            format!("measured are {}", known.join(", "))
+        };
+        ValueError::new("", &goal.text, message).help(help)
+    };
+    verdicts.iter().map(|verdict| verdict.figure.is_none().then(|| error(verdict))).collect()
+}
+
+/// Returns the figures that a run has measured of a goal's owner.
+fn measured(goal: &Goal, summary: &Summary) -> Vec<String> {
+    let owner = goal.task.as_deref();
+    let is_known = |figure: &Figure| figure_of(*figure, owner, summary).is_some();
+    let name = |figure: Figure| owner.map_or_else(|| figure.key(), |owner| format!("{owner}.{figure}"));
+    let all = Figure::of(goal.figure.owner()).filter(|figure| figure.is_in_goals() && is_known(figure)).map(name);
+    // In the order of the table, each once.
+    let mut seen = BTreeSet::new();
+    all.filter(|name| seen.insert(name.clone())).collect()
+}
+
+/// Keeps the worse verdict of each goal.
+pub(crate) fn worsen(worst: &mut Vec<Verdict>, verdicts: &[Verdict]) {
+    if worst.is_empty() {
+        worst.extend_from_slice(verdicts);
+        return;
+    }
+    for (worst, verdict) in worst.iter_mut().zip(verdicts) {
+        if is_worse(verdict, worst) {
+            worst.clone_from(verdict);
+        }
+    }
+}
+
+fn is_worse(verdict: &Verdict, than: &Verdict) -> bool {
+    match (verdict.figure, than.figure) {
+        (None, _) => true,
+        (_, None) => false,
+        (Some(figure), Some(other)) if verdict.goal.wants_more() => figure < other,
+        (Some(figure), Some(other)) => figure > other,
     }
 }
 
@@ -115,8 +268,22 @@ pub(crate) const fn drawn(unit: Unit) -> (plot::Unit, f64) {
     }
 }
 
-/// Returns verdicts as a frame: `goal`, `met`, `figure` (in the unit of `unit`: `ns`, `count` or
-/// `millionths`), `thread`.
+/// A goal, judged by one run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct GoalOfRun<'a> {
+    #[serde(flatten)]
+    result: GoalResult<'a>,
+    /// The runs that judge it: one, so that another seed can give another verdict.
+    runs: u64,
+}
+
+/// Returns the verdicts of one run as data.
+pub(crate) fn of_run(verdicts: &[Verdict]) -> Vec<GoalOfRun<'_>> {
+    verdicts.iter().map(|verdict| GoalOfRun { result: verdict.data(), runs: 1 }).collect()
+}
+
+/// Returns the verdicts of one run as a frame: `goal`, `met`, `figure` (in the unit of `unit`:
+/// `ns`, `count` or `millionths`), `thread`, and `runs`: that judge it.
 #[must_use]
 pub fn frame(verdicts: &[Verdict]) -> Frame {
     let text = |of: &dyn Fn(&Verdict) -> Arc<str>| Values::Text(verdicts.iter().map(of).collect());
@@ -133,6 +300,7 @@ pub fn frame(verdicts: &[Verdict]) -> Frame {
             text(&|verdict| verdict.thread.as_deref().unwrap_or_default().into()),
             known(&|verdict| verdict.thread.is_some()),
         )
+        .with("runs", Values::U64(vec![1; verdicts.len()]))
 }
 
 fn verdict(goal: &Goal, summary: &Summary) -> Verdict {

@@ -37,6 +37,7 @@
 //! | [`compare`] | a workload under several kernels or settings: differences per task |
 //! | [`explanation`] | why the longest waits were long, and what a change does to them |
 //! | [`page`] | reports as one HTML file |
+//! | [`risk`] | how many runs missed a goal, what that says of all seeds, and how many runs an answer needs |
 //! | [`goals`] | goals of a scenario, checked against its figures |
 //! | [`import`](mod@import) | a workload from a trace, and how far its simulation is from the recording |
 //! | [`origin`] | the recording of an imported workload, in results |
@@ -70,6 +71,7 @@ pub mod manifest;
 pub mod origin;
 pub mod page;
 pub mod results;
+pub mod risk;
 pub mod schedulability;
 pub mod settings;
 pub mod simulation;

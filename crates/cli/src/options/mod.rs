@@ -12,6 +12,8 @@
 //! | [`RunArgs`] | [`SimArgs`], [`KernelArgs`], [`DurationArgs`] and [`ManifestArgs`] | `run`, `sweep`, `explain`, `advise` |
 //! | [`QuietArgs`] | `--quiet` | those, and `validate` |
 //! | [`RunsArgs`] | `--runs` | subcommands that compare variants |
+//! | [`RuleArgs`] | `--risk`, `--most` | those that search for a value that meets a goal |
+//! | [`ShowArgs`] | `--show` | those that print figures |
 //! | [`TraceArgs`] | `--trace`, `--trace-format` | those that can write a trace of the whole run |
 //!
 //! The test of this module checks that an option has one help text, one value name and one parser
@@ -25,7 +27,8 @@ mod trace;
 mod workload;
 
 pub(crate) use run::{
-    DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RunArgs, RunsArgs, SimArgs, keys_of_set,
+    DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RuleArgs, RunArgs, RunsArgs, ShowArgs,
+    SimArgs, keys_of_set, share,
 };
 pub(crate) use trace::{TRACE, TraceArgs};
 pub(crate) use workload::WorkloadArgs;

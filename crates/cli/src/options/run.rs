@@ -5,7 +5,9 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use zerolag::Simulation;
 use zerolag::manifest::Manifest;
+use zerolag::model::figure::Figure;
 use zerolag::model::{Duration, KernelVersion, Topology};
+use zerolag::risk::{RISK, Rule};
 use zerolag::sim::Costs;
 use zerolag::values::{self, cpus, duration, kernel, machine, setting};
 
@@ -157,14 +159,73 @@ pub(crate) struct RunArgs {
     pub(crate) manifest: ManifestArgs,
 }
 
+/// Figures besides those that are shown anyway.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Figures, as in goals, separated by commas, also any percentile: `web.request_latency.p95`
+    /// [default: of a sweep those of services, of limits, else of tasks]
+    #[arg(long, value_name = "FIGURE,...", value_delimiter = ',')]
+    pub(crate) show: Vec<String>,
+}
+
+impl ShowArgs {
+    /// Refuses names that are no figures, before anything runs.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        for name in self.show.iter().map(|name| name.trim()) {
+            Figure::parse(name)
+                .map_err(|help| Failure::input_help(format!("--show: there is no figure `{name}`"), help))?;
+        }
+        Ok(())
+    }
+}
+
+/// How often a value may miss a goal, and how many runs show it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RuleArgs {
+    /// The share of all seeds that may miss a goal; judged by fresh seeds, with a confidence of
+    /// 95 % [default: 5%]
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    pub(crate) risk: Option<f64>,
+    /// The most runs of a value: fresh seeds of a search [default: three times those that a value
+    /// without a miss needs], or with --until [default: 200]
+    #[arg(long = "most", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) most: Option<u64>,
+}
+
+impl RuleArgs {
+    /// Returns the rule, with so many seeds of a search.
+    pub(crate) fn rule(&self, search: Option<u64>) -> Result<Rule, Failure> {
+        let risk = self.risk.unwrap_or(RISK);
+        Rule::new(risk, search, self.most).map_err(|why| {
+            let help = "a larger --risk needs fewer runs, --most allows more";
+            Failure::input_help(format!("--risk {}%: {why}", 100.0 * risk), help)
+        })
+    }
+}
+
+/// Reads a percentage below 100.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected a percentage below 100, as in 5%".to_owned()),
+    }
+}
+
 /// The number of runs of each variant.
 ///
-/// The default is one for all subcommands. A const parameter with the default of each does not
-/// work: the derived code keeps the text of a default in a `static`, and a generic function has one
-/// for all its parameters, so `sweep`, which declared 3, had the 5 of `compare`.
+/// The default is one for all subcommands that compare; a search has that of its risk.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunsArgs {
-    /// Runs per variant; each run adds 1 to the seed
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub(crate) runs: u64,
+    /// Runs per variant, or seeds of a search; each run adds 1 to the seed [default: 5; of a search
+    /// 41 with a risk of 5 %]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) runs: Option<u64>,
+}
+
+impl RunsArgs {
+    /// Returns the runs of a variant.
+    pub(crate) fn per_variant(&self) -> u64 {
+        self.runs.unwrap_or(5)
+    }
 }

@@ -134,7 +134,9 @@ fn no_options_are_generic() {
     let runs = |name: &str| {
         let found = command.find_subcommand(name).unwrap_or_else(|| panic!("there is `{name}`"));
         let arg = found.get_arguments().find(|arg| arg.get_long() == Some("runs")).expect("it has --runs");
-        arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect::<String>()
+        arg.get_help().map(ToString::to_string).unwrap_or_default()
     };
-    assert_eq!(["compare", "sweep", "analyse"].map(runs), ["5", "5", "5"]);
+    let says = ["compare", "sweep", "analyse"].map(runs).map(|help| help.contains("[default: 5; of a search 41 "));
+    assert_eq!(says, [true; 3], "as `RunsArgs::per_variant` and the rule have them");
+    assert_eq!(zerolag::risk::Rule::default().search(), 41);
 }

@@ -1,7 +1,7 @@
 //! The arguments of `zerolag run`, for both hosts.
 
 use crate::failure::Failure;
-use crate::options::{RunArgs, TRACE, TraceArgs, WorkloadArgs, keys_of_set};
+use crate::options::{RunArgs, ShowArgs, TRACE, TraceArgs, WorkloadArgs, keys_of_set};
 use crate::output::{self, DrawArgs, HtmlArgs, JsonArgs, TablesArgs};
 use crate::tracing::Target;
 use std::io::Write;
@@ -20,6 +20,8 @@ pub(crate) struct Args {
     pub(crate) on: On,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     #[command(flatten)]
@@ -57,6 +59,7 @@ impl Args {
     pub(crate) fn outputs(&self) -> Result<Option<Target<'_>>, Failure> {
         let trace = self.trace.target()?;
         let trace = trace.map(|target| target.with_marks(&self.rtapp_marks)).transpose()?;
+        self.show.check()?;
         self.json.check()?;
         self.html.check()?;
         self.tables.check()?;

@@ -7,7 +7,7 @@ use crate::progress::{catch_interrupts, interrupted};
 use crate::{Done, code};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use zerolag::goals::{self, Verdict};
+use zerolag::goals::{self, ONE_RUN, Verdict};
 use zerolag::model::{CpuMask, Topology};
 use zerolag::page::{self, Pictured};
 use zerolag::report::frame;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Done {
     args.json.publish(|| as_text(&report, args.run.sim.is_quiet()), || report.to_json())?;
     let verdicts = goals::judge(&goals, &report.summary);
     for verdict in &verdicts {
-        eprintln_lossy(&format!("goal {verdict}"));
+        eprintln_lossy(&format!("goal {}", verdict.line(ONE_RUN)));
     }
     Ok(match verdict(&report, args.run.sim.is_quiet()) {
         code::OK if !verdicts.iter().all(Verdict::is_met) => code::GOAL_MISSED,
@@ -130,6 +130,7 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
         ("--set", !machine_args.set.is_empty()),
         ("--costs", sim.costs.is_some()),
         ("--manifest", args.run.manifest.manifest.is_some()),
+        ("--show", !args.show.show.is_empty()),
     ];
     if let Some((option, _)) = simulated.iter().find(|(_, given)| *given) {
         return Err(Failure::input_help(

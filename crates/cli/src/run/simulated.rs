@@ -9,7 +9,7 @@ use crate::tracing::{self, Target};
 use crate::{Done, code};
 use std::sync::Arc;
 use zerolag::RunResult;
-use zerolag::goals::Verdict;
+use zerolag::goals::{ONE_SEED, Verdict};
 use zerolag::page::{self, Picture};
 use zerolag::report::human::Human;
 use zerolag::report::load::Load;
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut picture = args.html.is_wanted().then(|| Picture::new(&prepared.plan.meta()));
     let mut loaded = look.map(|_| Loaded(Load::new(&prepared.plan.meta())));
     let result = simulate(&prepared, trace, is_quiet, ((log.as_mut(), picture.as_mut()), loaded.as_mut()))?;
+    let result = result.showing(&args.show.show).map_err(|error| Failure::of(error, "--show"))?;
     if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
         write_log(dir, log)?;
     }
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let text = || if is_quiet { (result.headline(), String::new()) } else { (result.to_string(), plots) };
     args.json.publish_drawn(text, || result.to_json())?;
     for verdict in result.goals() {
-        eprintln_lossy(&format!("goal {verdict}"));
+        eprintln_lossy(&format!("goal {}", verdict.line(ONE_SEED)));
     }
     Ok(match verdict(result.report()) {
         code::OK if !result.goals().iter().all(Verdict::is_met) => code::GOAL_MISSED,

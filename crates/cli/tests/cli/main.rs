@@ -510,12 +510,12 @@ fn every_json_names_its_schema_and_variants_have_one_form() {
         ("zerolag.explain.v4", &[&["explain", example, "--what-if", "hz=250"], &short], &["explanation"]),
         ("zerolag.explain.v4", &[&["explain", &trace]], &["explanation"]),
         (
-            "zerolag.sweep.smallest.v1",
+            "zerolag.sweep.smallest.v2",
             &[
                 &["sweep", "examples/web-service-limit.toml", "--smallest", "workers", "--such-that"],
                 &["request_latency.p50 <= 10s", "-q", "-d", "2s", "--runs", "1"],
             ],
-            &["met", "goals", "limits"],
+            &["met", "goals", "limits", "state", "searched", "fresh", "share_below"],
         ),
         ("zerolag.cyclictest.v1", &[&["cyclictest", "-q", "-l", "2"]], &[]),
         ("zerolag.rt-migrate-test.v1", &[&["rt-migrate-test", "-q", "-l", "2"]], &[]),
@@ -675,7 +675,7 @@ fn a_new_scenario_runs_and_reaches_its_goals() {
     assert_eq!(zerolag(&["init", file]).code, Some(0));
     let ended = zerolag(&["run", file]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("goal met     control.lateness.max <= 1ms: it is "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("goal met (one seed)     control.lateness.max <= 1ms: it is "), "{}", ended.stderr);
     let again = zerolag(&["init", file]);
     assert_eq!(again.code, Some(2));
     assert!(again.stderr.contains("not overwritten"), "{}", again.stderr);
@@ -697,9 +697,9 @@ fn a_missed_goal_is_code_99() {
     let ended = zerolag_with(&["run", "-"], workload.as_bytes());
     assert_eq!(ended.code, Some(99), "{}", ended.stderr);
     for said in [
-        "goal missed  a.wait.max <= 1ms: it is ",
+        "goal missed (one seed)  a.wait.max <= 1ms: it is ",
         " (a-0)",
-        "goal met     a.share >= 40%: it is ",
+        "goal met (one seed)     a.share >= 40%: it is ",
         "nothing to measure",
     ] {
         assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);

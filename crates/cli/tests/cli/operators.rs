@@ -174,10 +174,10 @@ fn advice_comes_from_a_scenario_and_from_counters() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{more:?}");
         assert!(ended.stderr.contains(part), "{more:?}: {}", ended.stderr);
     }
-    let web = ["advise", "examples/web-service-limit.toml", "-q", "-d", "2s", "--seeds", "2"];
+    let web = ["advise", "examples/web-service-limit.toml", "-q", "-d", "2s", "--seeds", "2", "--risk", "50%"];
     let ended = zerolag(&[&web[..], &["--goal", "p99 <= 40ms", "--json"]].concat());
     let json: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    assert_eq!(json["schema"], "zerolag.advise.v1", "{}", ended.stderr);
+    assert_eq!(json["schema"], "zerolag.advise.v2", "{}", ended.stderr);
     assert_eq!(json["goals"][0], "request_latency.p99 <= 40ms");
     assert_eq!(ended.code, Some(if json["choice"].is_null() { 99 } else { 0 }));
     let ended = zerolag(&[&web[..], &["--now", "1"]].concat());

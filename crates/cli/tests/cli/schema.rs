@@ -177,9 +177,22 @@ fn what_every_command_writes_has_its_published_form() {
     expect("zerolag.sweep.v1", &["merge", &path("1.json"), &path("2.json"), "--json"], None);
     histograms_add_up(&dir, &mut expect);
     let smallest = ["sweep", web, "--smallest", "workers", "--such-that", "request_latency.p50 <= 10s"];
-    expect("zerolag.sweep.smallest.v1", &[&smallest[..], &["--runs", "1"], &short].concat(), None);
-    let advice = ["advise", web, "-q", "-d", "2s", "--seeds", "2", "--goal", "request_latency.p99 <= 40ms", "--json"];
-    let advice = expect("zerolag.advise.v1", &advice, None);
+    expect("zerolag.sweep.smallest.v2", &[&smallest[..], &["--runs", "1"], &short].concat(), None);
+    let advice = [
+        "advise",
+        web,
+        "-q",
+        "-d",
+        "2s",
+        "--seeds",
+        "2",
+        "--risk",
+        "50%",
+        "--goal",
+        "request_latency.p99 <= 40ms",
+        "--json",
+    ];
+    let advice = expect("zerolag.advise.v2", &advice, None);
     assert_eq!(advice["alternatives"][0]["searched"]["worst"][0]["unit"], "ns");
     let counters = write(
         "stat.csv",

@@ -3,8 +3,8 @@
 use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
-    &["document"],
-    &["background", "error", "goals", "knob", "origin", "settings", "variant"],
+    &["document", "error", "risk"],
+    &["background", "goals", "knob", "origin", "settings", "variant"],
     &["limit"],
     &["manifest", "source", "values"],
     // Simulations.

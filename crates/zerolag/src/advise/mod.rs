@@ -15,9 +15,17 @@
 //!                    └─► the smallest number of workers with the present limit
 //! ```
 //!
-//! The search judges each value with `seeds` seeds, of which at most the share `risk` may miss. A
-//! value found so fits these seeds, so each answer is run again with as many other seeds: the share
-//! of those that miss is the risk that is printed.
+//! Each value is searched for and judged as [`sweep::search`](crate::sweep::search) does it, with
+//! the same seeds, by the same [`judge`](crate::sweep::judge): the two give the same value. A value
+//! meets the goals if fresh seeds say, with a confidence of 95 %, that fewer than the share `risk`
+//! of all seeds miss.
+//!
+//! * Nothing is recommended that takes more of anything than a state that meets the goals.
+//! * A limit is advised on only if something of the goals runs in its group.
+//! * The wakeup latency of a thread is met by work that is not done: fewer workers wait less, and
+//!   so do throttled ones. For the threads of a service such a goal is refused, and that of its
+//!   requests is named. For other tasks a run counts as missed in which they compute less than they
+//!   do today.
 //!
 //! A workload imported from a trace has a base error. A change whose effect is below it is answered
 //! with "cannot tell".
@@ -29,19 +37,23 @@ pub mod samples;
 pub(crate) mod view;
 
 use crate::error::{Error, ValueError};
-use crate::goals::{self, Verdict};
-use crate::knob::Knob;
+use crate::goals;
+use crate::knob::{Knob, Part};
 use crate::limit::Limit;
+use crate::risk::{Rule, Settled};
 use crate::simulation::Plan;
-use crate::sweep::{RunError, run_all};
+use crate::sweep::RunError;
+use crate::sweep::judge::{Judge, Judged, Least};
+use crate::sweep::search::smallest;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_model::{CpuMax, Duration};
-use zerolag_report::Summary;
-use zerolag_report::figure::Quantity;
+use zerolag_report::figure::{Owner, Quantity, Stat};
 use zerolag_workload::Program;
-use zerolag_workload::goal::{Goal, Relation};
+use zerolag_workload::goal::Goal;
+use zerolag_workload::limits::LimitPart;
 use zerolag_workload::origin::is_within;
+use zerolag_workload::program::TaskDef;
 
 /// What is asked.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,10 +61,8 @@ pub struct Question {
     /// The goals, as in scenarios; `p99 <= 40ms` stands for `request_latency.p99 <= 40ms`. Without
     /// any, those of the workload.
     pub goals: Vec<String>,
-    /// Seeds that judge a value, and as many others that judge the answer.
-    pub seeds: u64,
-    /// The share of seeds that may miss, 0..1.
-    pub risk: f64,
+    /// What the answer promises, and the seeds of its searches.
+    pub rule: Rule,
     /// The group whose limit is changed, if there are several.
     pub group: Option<String>,
     /// The relative base error of the workload, instead of what its
@@ -62,7 +72,7 @@ pub struct Question {
 
 impl Default for Question {
     fn default() -> Self {
-        Self { goals: Vec::new(), seeds: 10, risk: 0.0, group: None, base_error: None }
+        Self { goals: Vec::new(), rule: Rule::default(), group: None, base_error: None }
     }
 }
 
@@ -98,27 +108,6 @@ impl Change {
     }
 }
 
-/// How many runs missed a goal.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Tally {
-    /// Runs.
-    pub runs: u64,
-    /// Of these, runs that missed a goal.
-    pub missed: u64,
-    /// Per goal the figure of the worst run.
-    pub worst: Vec<Verdict>,
-    /// The CPU time of the group, or of all tasks, as a number of CPUs: mean of the runs.
-    pub used_cpus: f64,
-}
-
-impl Tally {
-    /// Returns the share of runs that missed.
-    #[must_use]
-    pub fn risk(&self) -> f64 {
-        if self.runs == 0 { 0.0 } else { self.missed as f64 / self.runs as f64 }
-    }
-}
-
 /// A value that was searched for, or a state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alternative {
@@ -128,17 +117,27 @@ pub struct Alternative {
     pub limit: Option<Limit>,
     /// The threads of the service, if there is one.
     pub workers: Option<u32>,
-    /// The runs with the seeds of the search.
-    pub searched: Tally,
-    /// The runs with other seeds.
-    pub others: Tally,
-    /// Whether the goals are met as often as asked, with the seeds of the search.
-    pub is_met: bool,
+    /// What its runs gave.
+    pub judged: Judged,
     /// Whether the effect is below the base error: then nothing is known.
     pub is_below_base_error: bool,
 }
 
 impl Alternative {
+    /// Returns whether the goals are met as often as asked.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.judged.is_met()
+    }
+
+    /// Returns the mean number of CPUs that the group, or all tasks, use.
+    #[must_use]
+    pub fn used_cpus(&self) -> f64 {
+        let (searched, fresh) = (&self.judged.searched, &self.judged.fresh);
+        let sum = |tally: &crate::sweep::judge::Tally| tally.used_cpus * tally.misses.runs as f64;
+        (sum(searched) + sum(fresh)) / searched.misses.and(fresh.misses).runs.max(1) as f64
+    }
+
     /// Returns the reserved CPU time in thousandths of a CPU; none without a limit.
     #[must_use]
     pub fn reserved_milli(&self) -> Option<u64> {
@@ -165,145 +164,189 @@ pub struct Advice {
     pub nr_cpus: usize,
     /// Simulated time per run.
     pub duration: Option<Duration>,
-    /// Seeds of the search, and as many others.
-    pub seeds: u64,
+    /// The service whose number of workers was changed, if there is one.
+    pub service: Option<String>,
+    /// What the answer promises, and the seeds of the searches.
+    pub rule: Rule,
     /// The first seed.
     pub first_seed: u64,
-    /// The share of seeds that may miss.
-    pub risk: f64,
     /// The relative base error of an imported workload.
     pub base_error: Option<f64>,
     /// What was tried: as it is first, then without a limit.
     pub alternatives: Vec<Alternative>,
     /// What was turned through all its values and never met the goals.
     pub not_enough: Vec<Change>,
+    /// What would have needed more runs than allowed.
+    pub not_settled: Vec<Change>,
+    /// Whether a run counts as missed in which the tasks of the goals compute less than today.
+    pub counts_work: bool,
     /// The index of the one to choose; none if none meets the goals.
     pub choice: Option<usize>,
-}
-
-/// What every try has in common.
-struct AdviseStudy<'p, P> {
-    plan: &'p Plan,
-    goals: Vec<Goal>,
-    group: Option<usize>,
-    task: Option<usize>,
-    question: &'p Question,
-    done: usize,
-    progress: P,
 }
 
 /// Answers a question about a simulation.
 ///
 /// ```
 /// use zerolag::advise::{Question, advise};
+/// use zerolag::risk::Rule;
 /// use zerolag::{Simulation, Workload};
 ///
 /// let text = "[machine]\ncpus = 4\n[group.\"/web\"]\nlimits.cpu = 1\n[service.web]\nworkers = 4\ngroup = \"/web\"\n\
 ///     arrivals = { bursts = { size = 8, every = { exponential = { mean = \"100ms\" } } } }\nsteps = [{ run = \"5ms\" }]\n";
 /// let plan = Simulation::new(Workload::toml(text)).duration("5s".parse()?).plan()?.plan;
-/// let question = Question { goals: vec!["p99 <= 60ms".into()], seeds: 3, ..Question::default() };
+/// let rule = Rule::new(0.3, Some(3), None)?;
+/// let question = Question { goals: vec!["p99 <= 60ms".into()], rule, ..Question::default() };
 /// let advice = advise(&plan, &question, |_| std::ops::ControlFlow::Continue(()))?;
 /// let choice = &advice.alternatives[advice.choice.expect("a limit meets the goal")];
-/// assert!(choice.is_met && choice.searched.missed == 0);
+/// assert!(choice.is_met() && choice.judged.share_below() <= Some(0.3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// A goal is wrong or missing, the group is ambiguous, a run failed, or `progress`, which gets the
-/// number of runs, ended it.
+/// A goal is wrong, missing, or about a figure that does not exist or that a limit cannot be judged
+/// by; the group is ambiguous, or nothing of the goals runs in it; a run failed; or `progress`,
+/// which gets the number of runs, ended it.
 pub fn advise(
     plan: &Plan,
     question: &Question,
     progress: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Advice, Error> {
-    let goals = goals_of(plan, &question.goals)?;
-    let group = group_of(&plan.program, question.group.as_deref())?;
-    let task = match Knob::find("workers", &plan.program) {
+    let program = &*plan.program;
+    let goals = match &question.goals[..] {
+        [] if plan.goals.is_empty() => {
+            return Err(Error::input_help("there is no goal", "give one, as in --goal 'p99 <= 40ms'"));
+        }
+        [] => plan.goals.iter().map(|goal| goal.text.clone()).collect(),
+        given => given.to_vec(),
+    };
+    let goals = goals::read(&goals, program)?;
+    let group = group_of(program, question.group.as_deref(), &goals)?;
+    let task = match Knob::find("workers", program) {
         Some(Ok(knob)) => Some(knob.index),
         Some(Err(_)) | None => None,
     };
-    let program = &*plan.program;
+    let work = work_of(program, &goals)?;
+    let path = group.map(|group| Arc::clone(&program.groups[group].path));
+    let judge = Judge::new(plan, &goals, question.rule, progress).of_group(path).counting_work(work.clone());
+    let mut study = AdviseStudy { plan, judge, group, task, not_settled: Vec::new() };
+    let mut alternatives = study.alternatives()?;
+    study.judge.refuse_unmeasured()?;
+    let not_settled = study.not_settled;
     let base_error =
         question.base_error.or_else(|| Some(program.origin.as_ref()?.base_error.of(Quantity::Wait.into())));
-    let question = &Question { base_error, ..question.clone() };
-    let mut study = AdviseStudy { plan, goals, group, task, question, done: 0, progress };
-    let mut alternatives = vec![study.judge(Change::AsItIs, program)?];
-    let max = group.map(|group| program.groups[group].max).filter(|max| max.quota.is_some());
-    if let (Some(group), Some(max)) = (group, max) {
-        let without = with_max(program, group, CpuMax { quota: None, ..max });
-        let without = study.judge(Change::NoLimit, &without)?;
-        let helps = without.is_met;
-        alternatives.push(without);
-        if helps {
-            alternatives.extend(study.limit(group, max)?);
-        }
-    }
-    if let Some(task) = task {
-        alternatives.extend(study.workers(task)?);
-    }
-    study.mark_below_base_error(&mut alternatives);
+    mark_below_base_error(base_error, &mut alternatives);
     let choice = choose(&alternatives);
     let has = |change| alternatives.iter().any(|alternative| alternative.change == change);
+    let is_met_today = alternatives.first().is_some_and(Alternative::is_met);
     let tried = |change: &Change| match change {
         Change::Limit | Change::Burst | Change::LimitAndBurst => {
-            alternatives.iter().any(|alternative| alternative.change == Change::NoLimit && alternative.is_met)
+            alternatives.iter().any(|alternative| alternative.change == Change::NoLimit && alternative.is_met())
         }
         Change::Workers => task.is_some(),
         Change::AsItIs | Change::NoLimit => false,
     };
     let all = [Change::Limit, Change::Burst, Change::LimitAndBurst, Change::Workers];
-    let not_enough = all.into_iter().filter(|change| tried(change) && !has(*change)).collect();
+    let is_not_enough =
+        |change: &Change| !is_met_today && tried(change) && !has(*change) && !not_settled.contains(change);
     Ok(Advice {
-        goals: study.goals,
         group: group.map(|group| program.groups[group].path.to_string()),
+        service: task.map(|task| program.tasks[task].name.to_string()),
         nr_cpus: plan.config.topology.nr_cpus(),
         duration: plan.config.duration,
-        seeds: question.seeds,
+        rule: question.rule,
         first_seed: plan.config.seed,
-        risk: question.risk,
-        base_error: question.base_error,
-        alternatives,
-        not_enough,
+        base_error,
+        not_enough: all.into_iter().filter(is_not_enough).collect(),
+        not_settled,
+        counts_work: !work.is_empty(),
         choice,
+        alternatives,
+        goals,
     })
 }
 
-/// Reads the goals, or takes the workload's own.
-fn goals_of(plan: &Plan, texts: &[String]) -> Result<Vec<Goal>, Error> {
-    if texts.is_empty() {
-        if plan.goals.is_empty() {
-            return Err(Error::input_help("there is no goal", "give one, as in --goal 'p99 <= 40ms'"));
-        }
-        return Ok(plan.goals.clone());
-    }
+/// Returns the tasks whose work counts, because goals on their waits are met by work that is not
+/// done.
+fn work_of(program: &Program, goals: &[Goal]) -> Result<Vec<String>, Error> {
+    let is_wait = |goal: &&Goal| {
+        matches!(goal.figure.quantity, Quantity::WakeupLatency | Quantity::Wait | Quantity::WaitMax)
+            && !goal.wants_more()
+    };
     let mut wrong = Vec::new();
-    let mut goals = Vec::new();
-    for text in texts {
-        // `p99` of a workload with requests is theirs.
-        let is_short = ["p50", "p90", "p99", "max", "mean"].iter().any(|short| text.trim_start().starts_with(short));
-        let full = if is_short && plan.program.services().next().is_some() {
-            format!("request_latency.{}", text.trim_start())
-        } else {
-            text.clone()
-        };
-        match Goal::parse(&full) {
-            Ok(goal) => goals.push(goal),
-            Err((message, help)) => wrong.push(ValueError { help, ..ValueError::new("goal", text, message) }),
-        }
+    let mut tasks = Vec::new();
+    for goal in goals.iter().filter(is_wait) {
+        let of_goal = program.tasks.iter().filter(|task| goal.task.as_deref().is_none_or(|name| *task.name == *name));
+        tasks.extend(of_goal.map(|task| task.name.to_string()));
+        let service = program.services().find(|service| goal.task.as_deref().is_none_or(|name| **service == *name));
+        let Some(service) = service else { continue };
+        let message = format!(
+            "goal \"{}\": {} says nothing of requests: fewer workers, or throttled ones, wake less often and wait less",
+            goal.text, goal.figure
+        );
+        let stat = if goal.figure.stat == Stat::Value { Stat::Max } else { goal.figure.stat };
+        let named = format!("{service}.{}.{stat}", Quantity::RequestLatency.row().key);
+        wrong.push(ValueError::new("", &goal.text, message).help(format!("give a goal on {named}")));
     }
-    if wrong.is_empty() { Ok(goals) } else { Err(Error::Values(wrong)) }
+    tasks.sort_unstable();
+    tasks.dedup();
+    if wrong.is_empty() { Ok(tasks) } else { Err(Error::Values(wrong)) }
 }
 
-/// Returns the group whose limit is asked about; none if the workload has no groups.
-fn group_of(program: &Program, name: Option<&str>) -> Result<Option<usize>, Error> {
-    if program.groups.is_empty() && name.is_none() {
-        return Ok(None);
+/// Returns the group whose limit is asked about; none if the workload has no group, or nothing of
+/// the goals runs in the one that it has.
+fn group_of(program: &Program, name: Option<&str>, goals: &[Goal]) -> Result<Option<usize>, Error> {
+    let concerned = |index: &usize| goals.iter().any(|goal| concerns(goal, program, *index));
+    if let Some(name) = name {
+        let found = match Knob::find(&format!("{name}:cpu.max"), program) {
+            Some(Ok(knob)) => knob.index,
+            Some(Err(error)) => return Err(Error::input_help(error.message, error.help)),
+            None => return Ok(None),
+        };
+        if concerned(&found) {
+            return Ok(Some(found));
+        }
+        let groups = (0..program.groups.len()).filter(concerned).map(|index| &*program.groups[index].path);
+        let groups: Vec<&str> = groups.collect();
+        let help = match &groups[..] {
+            [] => "no group: leave --of out".to_owned(),
+            groups => format!("they run in {}", groups.join(", ")),
+        };
+        return Err(Error::input_help(format!("nothing of the goals runs in `{name}`"), help));
     }
-    let key = name.map_or_else(|| "cpu.max".to_owned(), |name| format!("{name}:cpu.max"));
-    match Knob::find(&key, program) {
-        Some(Ok(knob)) => Ok(Some(knob.index)),
-        Some(Err(error)) => Err(Error::input_help(error.message, "name the group: --of /web")),
-        None => Ok(None),
+    let limited = (0..program.groups.len()).filter(|index| program.groups[*index].max.quota.is_some());
+    let limited: Vec<usize> = limited.filter(concerned).collect();
+    match limited[..] {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        [..] => {
+            let paths: Vec<&str> = limited.iter().map(|index| &*program.groups[*index].path).collect();
+            let message = format!("ambiguous group; candidates: {}", paths.join(", "));
+            Err(Error::input_help(message, format!("name the group: --of {}", paths[0])))
+        }
+    }
+}
+
+/// Returns whether something that a goal is about runs in a group or below it.
+fn concerns(goal: &Goal, program: &Program, group: usize) -> bool {
+    let above = &*program.groups[group].path;
+    let is_within = |path: &str| {
+        let rest = path.strip_prefix(above.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let is_named = |name: &str| goal.task.as_deref().is_none_or(|asked| asked == name);
+    let runs_within = |task: &TaskDef| {
+        let groups = task.phases.iter().map(|phase| phase.group).chain([task.group]);
+        groups.flatten().any(|index| is_within(&program.groups[index].path))
+    };
+    match goal.figure.owner() {
+        Owner::Task => program.tasks.iter().any(|task| is_named(&task.name) && runs_within(task)),
+        // The threads of a service have its name.
+        Owner::Service => {
+            let is_service = |task: &TaskDef| program.services().any(|service| *service == *task.name);
+            program.tasks.iter().any(|task| is_named(&task.name) && is_service(task) && runs_within(task))
+        }
+        Owner::Group => program.groups.iter().any(|group| is_named(&group.path) && is_within(&group.path)),
+        Owner::Machine | Owner::Cpu => true,
     }
 }
 
@@ -314,242 +357,132 @@ fn with_max(program: &Program, group: usize, max: CpuMax) -> Program {
     program
 }
 
+/// What every try has in common.
+struct AdviseStudy<'p, P> {
+    plan: &'p Plan,
+    judge: Judge<'p, P>,
+    group: Option<usize>,
+    task: Option<usize>,
+    not_settled: Vec<Change>,
+}
+
 impl<P: FnMut(usize) -> ControlFlow<()>> AdviseStudy<'_, P> {
-    /// Returns the number of seeds that may miss.
-    fn allowed(&self) -> u64 {
-        (self.question.risk * self.question.seeds as f64).floor() as u64
-    }
-
-    /// Runs a program with seeds from `first`; ends once more than `enough` have missed.
-    fn tally(&mut self, program: &Program, first: u64, enough: u64) -> Result<Tally, RunError> {
-        let plan = Plan { program: Arc::new(program.clone()), ..self.plan.clone() };
-        let base = plan.config.seed.wrapping_add(first);
-        let path = self.group.map(|group| Arc::clone(&program.groups[group].path));
-        let used = |summary: &Summary| {
-            let group = path.as_ref().and_then(|path| summary.groups.iter().find(|group| group.path == *path));
-            let all = || summary.tasks.iter().map(|task| task.run).sum();
-            let time: Duration = group.map_or_else(all, |group| group.usage);
-            time.as_nanos() as f64 / summary.elapsed.as_nanos().max(1) as f64
-        };
-        let goals = &self.goals;
-        let measure = |summary: &Summary| (goals::judge(goals, summary), used(summary));
-        let mut tally = Tally::default();
-        let at_once = std::thread::available_parallelism().map_or(1, usize::from).max(2) as u64;
-        while tally.runs < self.question.seeds && tally.missed <= enough {
-            let next = tally.runs..self.question.seeds.min(tally.runs + at_once);
-            let plans: Vec<Plan> = next.map(|run| plan.clone().with_seed(base.wrapping_add(run))).collect();
-            let (progress, done) = (&mut self.progress, self.done);
-            for outcome in run_all(&plans, measure, |runs| progress(done + runs))? {
-                let failed = |why| RunError::Failed {
-                    values: Limit::all(program).iter().map(ToString::to_string).collect(),
-                    why,
-                };
-                let (verdicts, used) = outcome.map_err(failed)?;
-                tally.missed += u64::from(!verdicts.iter().all(Verdict::is_met));
-                tally.used_cpus += used;
-                tally.runs += 1;
-                worsen(&mut tally.worst, verdicts);
+    /// Returns the present state, that without a limit, and what was searched for.
+    fn alternatives(&mut self) -> Result<Vec<Alternative>, RunError> {
+        let program = &*self.plan.program;
+        let today = self.judge.judge(program)?;
+        let mut alternatives = vec![self.alternative(Change::AsItIs, today)];
+        let max = self.group.map(|group| program.groups[group].max).filter(|max| max.quota.is_some());
+        if let (Some(group), Some(max)) = (self.group, max) {
+            let without = self.judge.judge(&with_max(program, group, CpuMax { quota: None, ..max }))?;
+            let settled = without.settled;
+            alternatives.push(self.alternative(Change::NoLimit, without));
+            match settled {
+                Some(Settled::Met) => alternatives.extend(self.limit(group, max)?),
+                Some(Settled::Open) => {
+                    self.not_settled.extend([Change::Limit, Change::Burst, Change::LimitAndBurst]);
+                }
+                Some(Settled::Missed) | None => {}
             }
-            self.done += plans.len();
         }
-        tally.used_cpus /= tally.runs.max(1) as f64;
-        Ok(tally)
+        if let Some(index) = self.task {
+            let found = smallest(&mut self.judge, self.plan, Knob { part: Part::Workers, index })?;
+            alternatives.extend(self.found(Change::Workers, found.least.map(|trial| trial.judged), found.is_open));
+        }
+        Ok(alternatives)
     }
 
-    /// Returns whether a program meets the goals with the seeds of the search.
-    fn meets(&mut self, program: &Program) -> Result<bool, RunError> {
-        let allowed = self.allowed();
-        Ok(self.tally(program, 0, allowed)?.missed <= allowed)
-    }
-
-    /// Runs a program with all seeds.
-    fn judge(&mut self, change: Change, program: &Program) -> Result<Alternative, RunError> {
-        let searched = self.tally(program, 0, u64::MAX)?;
-        let others = self.tally(program, self.question.seeds, u64::MAX)?;
+    /// Returns a judged program as an alternative.
+    fn alternative(&self, change: Change, judged: Judged) -> Alternative {
+        let program = &judged.program;
         let path = self.group.map(|group| program.groups[group].path.to_string());
         let limit = Limit::all(program).into_iter().find(|limit| path.as_ref() == Some(&limit.group));
-        Ok(Alternative {
-            change,
-            limit,
-            workers: self.task.map(|task| program.tasks[task].instances),
-            is_met: searched.missed <= self.allowed(),
-            searched,
-            others,
-            is_below_base_error: false,
-        })
+        let workers = self.task.map(|task| program.tasks[task].instances);
+        Alternative { change, limit, workers, judged, is_below_base_error: false }
     }
 
-    /// Returns the smallest of the values `low..=high` whose program meets the goals, assuming that
-    /// a larger value is never worse; the search begins at `start`.
-    fn least(
-        &mut self,
-        (low, start, high): (u64, u64, u64),
-        program: impl Fn(u64) -> Option<Program>,
-    ) -> Result<Option<u64>, RunError> {
-        let try_at = |study: &mut Self, at: u64| match program(at) {
-            Some(program) => study.meets(&program),
-            None => Ok(false),
-        };
-        // [missing, meeting]: doubling away from the start, then halves.
-        let (mut missing, mut meeting);
-        let mut step = 1_u64.max((high - low) / 64);
-        if try_at(self, start)? {
-            (missing, meeting) = (None, start);
-            while missing.is_none() && meeting > low {
-                let at = meeting.saturating_sub(step).max(low);
-                if try_at(self, at)? {
-                    meeting = at;
-                } else {
-                    missing = Some(at);
-                }
-                step = step.saturating_mul(2);
-            }
-        } else {
-            let mut below = start;
-            loop {
-                if below >= high {
-                    return Ok(None);
-                }
-                let at = below.saturating_add(step).min(high);
-                if try_at(self, at)? {
-                    (missing, meeting) = (Some(below), at);
-                    break;
-                }
-                below = at;
-                step = step.saturating_mul(2);
-            }
+    /// Returns what a search found, or notes that it is not settled.
+    fn found(&mut self, change: Change, judged: Option<Judged>, is_open: bool) -> Option<Alternative> {
+        if is_open {
+            self.not_settled.push(change);
         }
-        while let Some(below) = missing.filter(|below| meeting - below > 1) {
-            let middle = below.midpoint(meeting);
-            if try_at(self, middle)? {
-                meeting = middle;
-            } else {
-                missing = Some(middle);
-            }
-        }
-        Ok(Some(meeting))
+        judged.map(|judged| self.alternative(change, judged))
     }
 
     /// Returns the smallest limit, burst, and both.
     fn limit(&mut self, group: usize, max: CpuMax) -> Result<Vec<Alternative>, RunError> {
+        let mut alternatives = Vec::new();
+        for (change, part) in [(Change::Limit, LimitPart::Max), (Change::Burst, LimitPart::Burst)] {
+            let knob = Knob { part: Part::Limit(part), index: group };
+            let found = smallest(&mut self.judge, self.plan, knob)?;
+            alternatives.extend(self.found(change, found.least.map(|trial| trial.judged), found.is_open));
+        }
+        // In hundredths of a CPU, as the searches above.
         let program = &*self.plan.program;
-        let Some(quota) = max.quota else { return Ok(Vec::new()) };
-        // In hundredths of a CPU.
         let step = Duration::from_nanos((max.period.as_nanos() / 100).max(1));
-        let units = |time: Duration| time.as_nanos().div_ceil(step.as_nanos());
-        let most = 100 * self.plan.config.topology.nr_cpus() as u64;
-        let at = |units: u64| step * units;
-        let quota_only = |value: u64| Some(with_max(program, group, CpuMax { quota: Some(at(value)), ..max }));
-        let burst_only = |value: u64| {
-            let burst = at(value).min(quota);
-            Some(with_max(program, group, CpuMax { burst, ..max }))
+        let units = |time: Duration| time.as_nanos().div_ceil(step.as_nanos()).max(1);
+        let (low, high) = (units(CpuMax::SHORTEST), 100 * self.plan.config.topology.nr_cpus() as u64);
+        let both = |place: u64| {
+            let quota = step * (low + place);
+            Ok(with_max(program, group, CpuMax { quota: Some(quota), burst: quota, ..max }))
         };
-        let both = |value: u64| {
-            let quota = at(value);
-            Some(with_max(program, group, CpuMax { quota: Some(quota), burst: quota, ..max }))
-        };
-        let least = units(CpuMax::SHORTEST.max(max.burst)).max(1);
-        let present = units(quota);
-        let most = most.max(present);
-        let mut found = Vec::new();
-        if let Some(value) = self.least((least, present.clamp(least, most), most), quota_only)? {
-            found.extend(quota_only(value).map(|program| (Change::Limit, program)));
-        }
-        if let Some(value) = self.least((0, units(max.burst).min(present), present), burst_only)? {
-            found.extend(burst_only(value).map(|program| (Change::Burst, program)));
-        }
-        let least = units(CpuMax::SHORTEST).max(1);
-        if let Some(value) = self.least((least, present.clamp(least, most), most), both)? {
-            found.extend(both(value).map(|program| (Change::LimitAndBurst, program)));
-        }
-        found.into_iter().map(|(change, program)| self.judge(change, &program)).collect()
-    }
-
-    /// Returns the smallest number of workers that meets the goals. More workers can be worse: they
-    /// spend the quota on more CPUs at a time. So numbers are tried one by one, not bisected.
-    fn workers(&mut self, task: usize) -> Result<Option<Alternative>, RunError> {
-        let program = &*self.plan.program;
-        let present = program.tasks[task].instances;
-        let with = |count: u32| {
-            let mut program = program.clone();
-            program.tasks[task].instances = count;
-            program
-        };
-        let nr_cpus = u32::try_from(self.plan.config.topology.nr_cpus()).unwrap_or(u32::MAX);
-        let mut counts: Vec<u32> =
-            WORKERS.into_iter().filter(|count| *count <= present.max(nr_cpus).saturating_mul(2)).collect();
-        counts.push(nr_cpus);
-        counts.sort_unstable();
-        counts.dedup();
-        for count in counts.into_iter().filter(|count| *count != present) {
-            let program = with(count);
-            if self.meets(&program)? {
-                return self.judge(Change::Workers, &program).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Marks what differs from the present state by less than the base error.
-    fn mark_below_base_error(&self, alternatives: &mut [Alternative]) {
-        let Some(base) = self.question.base_error else { return };
-        let figures = |alternative: &Alternative| -> Vec<Option<u64>> {
-            alternative.searched.worst.iter().map(|verdict| verdict.figure).collect()
-        };
-        let Some((first, rest)) = alternatives.split_first_mut() else { return };
-        let before = figures(first);
-        for alternative in rest {
-            let after = figures(alternative);
-            let is_small = before.iter().zip(&after).all(|pair| match pair {
-                (Some(before), Some(after)) => is_within(base, *before as f64, *after as f64),
-                _ => base.is_infinite(),
-            });
-            alternative.is_below_base_error = is_small;
-        }
+        let Least { mut tried, answer, is_open } = self.judge.least(high.saturating_sub(low), both)?;
+        let judged = answer.and_then(|place| tried.remove(&place));
+        alternatives.extend(self.found(Change::LimitAndBurst, judged, is_open));
+        Ok(alternatives)
     }
 }
 
-/// The numbers of workers that are tried, besides the number of CPUs.
-const WORKERS: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
-
-/// Keeps the worse verdict of each goal.
-fn worsen(worst: &mut Vec<Verdict>, verdicts: Vec<Verdict>) {
-    if worst.is_empty() {
-        *worst = verdicts;
-        return;
-    }
-    for (worst, verdict) in worst.iter_mut().zip(verdicts) {
-        let is_worse = match (verdict.figure, worst.figure) {
-            (None, _) => true,
-            (_, None) => false,
-            (Some(figure), Some(other)) => match verdict.goal.relation {
-                Relation::Below | Relation::AtMost => figure > other,
-                Relation::Above | Relation::AtLeast => figure < other,
-            },
-        };
-        if is_worse {
-            *worst = verdict;
-        }
-    }
-}
-
-/// Returns the alternative that meets the goals, misses least with other seeds, and reserves least.
-/// Of equal ones that which changes least. No limit at all is never chosen, and a change below the
-/// base error neither.
-fn choose(alternatives: &[Alternative]) -> Option<usize> {
-    let possible = alternatives.iter().enumerate().filter(|(_, alternative)| {
-        alternative.is_met && !alternative.is_below_base_error && alternative.change != Change::NoLimit
-    });
-    let rank = |alternative: &Alternative| {
-        let burst = alternative.limit.as_ref().map_or(0, |limit| limit.burst_us);
-        (alternative.others.missed, alternative.reserved_milli().unwrap_or(u64::MAX), burst)
+/// Marks what differs from the present state by less than the base error, by the worst run.
+fn mark_below_base_error(base: Option<f64>, alternatives: &mut [Alternative]) {
+    let Some(base) = base else { return };
+    let figures = |alternative: &Alternative| -> Vec<Option<u64>> {
+        alternative.judged.searched.worst.iter().map(|verdict| verdict.figure).collect()
     };
-    possible.min_by_key(|(at, alternative)| (rank(alternative), *at)).map(|(at, _)| at)
+    let Some((first, rest)) = alternatives.split_first_mut() else { return };
+    let before = figures(first);
+    for alternative in rest {
+        let after = figures(alternative);
+        let is_small = before.iter().zip(&after).all(|pair| match pair {
+            (Some(before), Some(after)) => is_within(base, *before as f64, *after as f64),
+            _ => base.is_infinite(),
+        });
+        alternative.is_below_base_error = is_small;
+    }
+}
+
+/// What an alternative takes: the quota and the burst in microseconds per period of a second, and
+/// threads. No limit is more than any.
+fn taken(alternative: &Alternative) -> [u64; 3] {
+    let per_second = |part: u64, period: u64| u128::from(part) * 1_000_000 / u128::from(period.max(1));
+    let of = |limit: &Limit, part: u64| u64::try_from(per_second(part, limit.period_us)).unwrap_or(u64::MAX);
+    let limit = alternative.limit.as_ref();
+    let quota = limit.and_then(|limit| Some(of(limit, limit.quota_us?))).unwrap_or(u64::MAX);
+    let burst = limit.map_or(0, |limit| of(limit, limit.burst_us));
+    [quota, burst, alternative.workers.unwrap_or(0).into()]
+}
+
+/// Returns the alternative that meets the goals and reserves least; of equal ones that which
+/// changes least. No limit at all is never chosen, and a change below the base error neither. If
+/// the present state meets the goals, nothing is chosen that takes more of anything.
+fn choose(alternatives: &[Alternative]) -> Option<usize> {
+    let today = alternatives.first().filter(|today| today.is_met()).map(taken);
+    let takes_more = |alternative: &Alternative| {
+        today.is_some_and(|today| taken(alternative).iter().zip(&today).any(|(then, now)| then > now))
+    };
+    let possible = alternatives.iter().enumerate().filter(|(_, alternative)| {
+        alternative.is_met()
+            && !alternative.is_below_base_error
+            && alternative.change != Change::NoLimit
+            && !takes_more(alternative)
+    });
+    possible.min_by_key(|(at, alternative)| (taken(alternative), *at)).map(|(at, _)| at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::search::Search;
     use crate::{Simulation, Workload};
 
     fn ask(group: &str, workers: u32, goal: &str, question: Question) -> Advice {
@@ -559,7 +492,8 @@ mod tests {
         );
         let text = if group.is_empty() { text } else { text.replace("workers =", "group = \"/web\"\nworkers =") };
         let simulation = Simulation::new(Workload::toml(&text)).duration(Duration::from_secs(3));
-        let question = Question { goals: vec![goal.to_owned()], seeds: 3, ..question };
+        let rule = Rule::new(0.3, Some(3), None).expect("valid");
+        let question = Question { goals: vec![goal.to_owned()], rule, ..question };
         let plan = simulation.plan().expect("it is valid").plan;
         advise(&plan, &question, |_| ControlFlow::Continue(())).expect("an answer")
     }
@@ -571,15 +505,16 @@ mod tests {
         let advice = ask(HALF, 4, "p99 <= 60ms", Question::default());
         let [now, without, ..] = &advice.alternatives[..] else { panic!("{advice}") };
         assert_eq!((now.change, without.change), (Change::AsItIs, Change::NoLimit));
-        assert!(!now.is_met && without.is_met, "{advice}");
+        assert!(!now.is_met() && without.is_met(), "{advice}");
         let limit = advice.alternatives.iter().find(|found| found.change == Change::Limit).expect("a limit is enough");
-        assert!(limit.is_met && limit.searched.missed == 0 && limit.searched.runs == 3 && limit.others.runs == 3);
+        let judged = &limit.judged;
+        assert!(limit.is_met() && judged.searched.misses.missed == 0 && judged.share_below() <= Some(0.3), "{advice}");
         let least = limit.reserved_milli().expect("a limit");
         assert!((310..4000).contains(&least), "{advice}");
         let below = ask(&HALF.replace("300m", &format!("{}m", least - 10)), 4, "p99 <= 60ms", Question::default());
-        assert!(!below.alternatives[0].is_met, "{least}m is the least: {below}");
+        assert!(below.alternatives[0].judged.searched.misses.missed > 0, "{least}m is the least: {below}");
         let chosen = advice.chosen().expect("a choice");
-        assert!(chosen.is_met && chosen.change != Change::NoLimit);
+        assert!(chosen.is_met() && chosen.change != Change::NoLimit);
         assert!(advice.ticket().contains("cpu.max of /web to \""), "{}", advice.ticket());
         assert_eq!(advice.to_json()["alternatives"].as_array().map(Vec::len), Some(advice.alternatives.len()));
     }
@@ -593,7 +528,7 @@ mod tests {
         assert_eq!(advice.not_enough, [Change::Workers]);
         let advice = ask("", 1, "p99 <= 30ms", Question::default());
         assert_eq!(advice.chosen().map(|chosen| chosen.change), Some(Change::Workers), "{advice}");
-        assert!(advice.ticket().contains("workers instead of 1"), "{}", advice.ticket());
+        assert!(advice.ticket().contains("workers of web instead of 1"), "{}", advice.ticket());
     }
 
     #[test]
@@ -616,5 +551,83 @@ mod tests {
         assert!(ask(&[], None).starts_with("there is no goal"));
         assert!(ask(&["p99 <= 1ms", "x"], None).contains("p99"));
         assert!(ask(&["a.run >= 0ms"], Some("/web")).contains("there is no group `/web`"));
+    }
+
+    fn plan(text: &str, duration: u64) -> Plan {
+        let simulation = Simulation::new(Workload::toml(text)).duration(Duration::from_secs(duration));
+        simulation.plan().expect("it is valid").plan
+    }
+
+    fn question(goals: &[&str]) -> Question {
+        let rule = Rule::new(0.3, Some(4), None).expect("valid");
+        Question { goals: goals.iter().map(|goal| (*goal).to_owned()).collect(), rule, ..Question::default() }
+    }
+
+    fn go(_: usize) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    #[test]
+    fn advice_and_a_search_find_the_same_values() {
+        let text = include_str!("../../../../examples/web-service-limit.toml");
+        let (plan, question) = (plan(text, 5), question(&["p99 <= 60ms"]));
+        let advice = advise(&plan, &question, go).expect("an answer");
+        for (change, key) in
+            [(Change::Limit, "cpu.max"), (Change::Burst, "cpu.max.burst"), (Change::Workers, "workers")]
+        {
+            let search = Search::run(&plan, key, &question.goals, question.rule, go).expect("it runs");
+            let advised = advice.alternatives.iter().find(|alternative| alternative.change == change);
+            assert_eq!(advised.map(|one| &one.judged), search.found.least.as_ref().map(|one| &one.judged), "{key}");
+        }
+        assert!(advice.alternatives.iter().any(|one| one.change == Change::Limit), "{advice}");
+    }
+
+    /// A service with two workers outside of the only group; something else runs in the group.
+    const BESIDE: &str = "[machine]\ncpus = 4\n[group.\"/batch\"]\n\"cpu.max\" = \"50000 100000\"\n\
+        [service.web]\nworkers = 2\narrivals = { poisson = \"50/s\" }\n\
+        steps = [{ run = { exponential = { mean = \"2ms\" } } }, { sleep = \"1ms\" }]\n\
+        [task.batch]\ngroup = \"/batch\"\nsteps = [{ run = \"100ms\" }]\n";
+
+    #[test]
+    fn nothing_is_recommended_beyond_what_meets_the_goal() {
+        let advice = advise(&plan(BESIDE, 2), &question(&["web.request_latency.p99 <= 100ms"]), go).expect("an answer");
+        let today = &advice.alternatives[0];
+        assert!(today.is_met() && today.workers == Some(2), "{advice}");
+        let chosen = advice.chosen().expect("the present state meets it");
+        assert!(chosen.workers <= Some(2), "{advice}");
+        assert!(
+            advice.group.is_none() && !advice.to_string().contains("/batch"),
+            "nothing of the goal runs there: {advice}"
+        );
+        let of = Question { group: Some("/batch".to_owned()), ..question(&["web.request_latency.p99 <= 100ms"]) };
+        let error = advise(&plan(BESIDE, 2), &of, go).expect_err("nothing of the goal runs there").to_string();
+        assert!(error.starts_with("nothing of the goals runs in `/batch`"), "{error}");
+        let batch = advise(&plan(BESIDE, 2), &question(&["batch.share >= 10%"]), go).expect("an answer");
+        assert_eq!(batch.group.as_deref(), Some("/batch"));
+    }
+
+    #[test]
+    fn figures_that_do_not_exist_are_refused_with_those_that_do() {
+        let refused = |goal: &str| advise(&plan(BESIDE, 1), &question(&[goal]), go).expect_err(goal).to_string();
+        for (goal, says, help) in [
+            ("nosuchthing.wakeup_latency.p99 <= 1ms", "there is no task named `nosuchthing`", "web.wakeup_latency.p99"),
+            ("db.request_latency.p95 <= 1ms", "there is no service named `db`", "web.request_latency.p95"),
+            ("/web.throttled <= 1ms", "there is no group named `/web`", "/batch.throttled"),
+            ("batch.timers.missed <= 0", "no run has measured timers.missed", "batch.run"),
+            ("p95 < = 1ms", "goal \"p95 < = 1ms\"", ""),
+            ("p100 <= 1ms", "goal \"p100 <= 1ms\"", ""),
+        ] {
+            let error = refused(goal);
+            assert!(error.contains(says) && error.contains(help) && !error.contains("goal="), "{goal}: {error}");
+        }
+    }
+
+    #[test]
+    fn wakeup_latency_is_no_goal_for_a_service() {
+        let refused = advise(&plan(BESIDE, 1), &question(&["web.wakeup_latency.p95 <= 1ms"]), go);
+        let error = refused.expect_err("it is met by work that is not done").to_string();
+        assert!(error.contains("says nothing of requests") && error.contains("web.request_latency.p95"), "{error}");
+        let batch = advise(&plan(BESIDE, 1), &question(&["batch.wait.max <= 1s"]), go).expect("judged with its work");
+        assert!(batch.counts_work && batch.to_string().contains("compute less than today"), "{batch}");
     }
 }

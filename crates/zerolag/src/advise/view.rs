@@ -1,9 +1,12 @@
 //! Advice as a table, as JSON, and as the sentence for a ticket.
 
-use super::{Advice, Alternative, Change, Tally};
+use super::{Advice, Alternative, Change};
 use crate::document::{self, Document};
 use crate::goals::{GoalResult, Verdict};
 use crate::limit::Limit;
+use crate::risk::{Above, Below, CONFIDENCE, Misses, Settled};
+use crate::sweep::judge::{Judged, Tally};
+use crate::sweep::search::missed;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +19,7 @@ use zerolag_workload::origin::CANNOT_TELL;
 
 /// The result of `zerolag advise` for a workload or a trace.
 pub(crate) const DOCUMENT: Document = Document::of::<AdviceGiven<'_>>(SCHEMA, "advise");
-const SCHEMA: &str = "zerolag.advise.v1";
+const SCHEMA: &str = "zerolag.advise.v2";
 
 /// The smallest limit, burst and number of workers for a goal.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -28,12 +31,16 @@ struct AdviceGiven<'a> {
     goals: Vec<&'a str>,
     /// The path of the group; null if there is none.
     group: Option<&'a str>,
-    /// The runs of the search; as many others follow.
+    /// The seeds of a search. A value that they let pass is judged by further seeds.
     seeds: u64,
     /// The seed of the first run; each further run adds 1.
     seed: u64,
-    /// The share of runs that is allowed to miss a goal.
+    /// The share of all seeds that is allowed to miss a goal.
     allowed_risk: f64,
+    /// The confidence of each answer.
+    confidence: f64,
+    /// The most fresh seeds of a value.
+    most: u64,
     /// Of an imported workload: the relative error of its simulation.
     base_error: Option<f64>,
     /// The number of CPUs.
@@ -42,6 +49,10 @@ struct AdviceGiven<'a> {
     alternatives: Vec<AdvisedAlternative<'a>>,
     /// The changes that are not enough alone, at any value.
     not_enough: Vec<&'static str>,
+    /// The changes for which more runs than allowed would be needed.
+    not_settled: Vec<&'static str>,
+    /// Whether a run also misses in which the tasks of the goals compute less than today.
+    counts_work: bool,
     /// The index of the chosen alternative; null if none meets the goals.
     choice: Option<usize>,
     /// Whether the goals are missed even without a limit.
@@ -59,38 +70,38 @@ struct AdvisedAlternative<'a> {
     limit: Option<&'a Limit>,
     /// The threads of the service.
     workers: Option<u32>,
-    /// Whether the goals are met as often as asked, with the seeds of the search.
+    /// Whether the goals are met as often as asked.
     met: bool,
+    /// The same in words: `met`, `missed` or `not settled`.
+    state: &'static str,
     /// Whether the effect is below the base error: then nothing is known.
     below_base_error: bool,
-    /// The share of the other runs that miss a goal.
+    /// The share of the judging runs that miss a goal.
     risk: f64,
+    /// What the true share is below.
+    share_below: Option<f64>,
+    /// The CPU time of the group, or of all tasks, as a number of CPUs: mean of the runs.
+    used_cpus: f64,
     /// The most CPUs that the group can take from others within a period.
     peak_cpus: f64,
-    /// The runs of the search.
+    /// The runs with the seeds of the search. They judge a state that was not searched for, too.
     searched: RunTally<'a>,
-    /// The runs with other seeds.
-    others: RunTally<'a>,
+    /// The runs with fresh seeds.
+    fresh: RunTally<'a>,
 }
 
 /// How many runs missed a goal.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct RunTally<'a> {
-    /// Runs.
-    runs: u64,
-    /// Of these, runs that missed a goal.
-    missed: u64,
+    /// The runs, and how many of them missed a goal.
+    #[serde(flatten)]
+    misses: Misses,
     /// The goals, with the figure of the worst run.
     worst: Vec<GoalResult<'a>>,
-    /// The CPU time of the group, or of all tasks, as a number of CPUs: mean of the runs.
-    used_cpus: f64,
 }
 
-impl Tally {
-    fn data(&self) -> RunTally<'_> {
-        let worst = self.worst.iter().map(Verdict::data).collect();
-        RunTally { runs: self.runs, missed: self.missed, worst, used_cpus: self.used_cpus }
-    }
+fn data(tally: &Tally) -> RunTally<'_> {
+    RunTally { misses: tally.misses, worst: tally.worst.iter().map(Verdict::data).collect() }
 }
 
 impl Advice {
@@ -103,7 +114,10 @@ impl Advice {
     /// Returns whether the goals are missed even without a limit.
     #[must_use]
     pub fn is_not_the_limit(&self) -> bool {
-        self.alternatives.iter().any(|alternative| alternative.change == Change::NoLimit && !alternative.is_met)
+        let is_missed = |judged: &Judged| judged.settled == Some(Settled::Missed);
+        self.alternatives
+            .iter()
+            .any(|alternative| alternative.change == Change::NoLimit && is_missed(&alternative.judged))
     }
 
     /// Returns the sentence for a ticket.
@@ -112,57 +126,82 @@ impl Advice {
         let Some(now) = self.alternatives.first() else { return String::new() };
         let goals: Vec<&str> = self.goals.iter().map(|goal| &*goal.text).collect();
         let goals = goals.join(" and ");
-        let of = self.group.as_deref().unwrap_or("the workload");
         let simulated = self.duration.map_or_else(String::new, |duration| format!(" of {}", length(duration)));
-        let seen = |tally: &Tally| format!("{} of {}", tally.missed, tally.runs);
-        let Some(chosen) = self.chosen() else {
-            if self.is_not_the_limit() {
-                return format!(
-                    "A larger CPU limit of {of} does not help: without any limit \"{goals}\" is missed in {} simulated \
-                     runs{simulated}, too.",
-                    self.alternatives.get(1).map_or_else(String::new, |without| seen(&without.searched))
-                );
-            }
-            return format!("No value that was tried meets \"{goals}\" for {of}.");
-        };
+        let Some(chosen) = self.chosen() else { return self.no_choice(&goals, &simulated) };
         let figures = |alternative: &Alternative| {
-            let all = alternative.searched.worst.iter();
-            all.map(Verdict::figure_text).collect::<Vec<_>>().join(" and ")
-        };
-        let what = match (chosen.change, &chosen.limit) {
-            (Change::AsItIs, _) => format!("Leave the limit of {of} as it is"),
-            (Change::Workers, _) => {
-                let (now, then) = (now.workers.unwrap_or_default(), chosen.workers.unwrap_or_default());
-                format!("Run {then} workers instead of {now} in {of}")
-            }
-            (_, Some(limit)) => {
-                let milli = limit.limits_cpu_milli.map(milli_text).unwrap_or_default();
-                let quota = limit.quota_us.unwrap_or_default();
-                let kubernetes = if limit.burst_us == 0 {
-                    format!("Kubernetes: limits.cpu {milli}")
-                } else {
-                    format!("limits.cpu {milli}; Kubernetes has no field for the burst")
-                };
-                let burst = if limit.burst_us == 0 {
-                    String::new()
-                } else {
-                    format!(" and cpu.max.burst to {}", limit.burst_us)
-                };
-                format!("Set cpu.max of {of} to \"{quota} {}\"{burst} ({kubernetes})", limit.period_us)
-            }
-            (_, None) => format!("Change {of}"),
+            alternative.judged.worst().iter().map(Verdict::figure_text).collect::<Vec<_>>().join(" and ")
         };
         let before = match chosen.change {
             Change::AsItIs => String::new(),
             _ => format!(", {} today", figures(now)),
         };
         format!(
-            "{what}: the worst of {} simulated runs{simulated} is {} for \"{goals}\"{before}; {} other runs miss. It uses {:.2} \
-             CPUs on average.",
-            chosen.searched.runs,
+            "{}: {} (runs{simulated}, \"{goals}\"). The worst run is {}{before}. It uses {:.2} CPUs on average.",
+            self.what(now, chosen),
+            chosen.judged.says(),
             figures(chosen),
-            seen(&chosen.others),
-            chosen.searched.used_cpus
+            chosen.used_cpus()
+        )
+    }
+
+    /// Returns what the limit or the workers are of.
+    fn of(&self) -> &str {
+        self.group.as_deref().unwrap_or("the workload")
+    }
+
+    /// Returns what to do.
+    fn what(&self, now: &Alternative, chosen: &Alternative) -> String {
+        let of = self.of();
+        match (chosen.change, &chosen.limit) {
+            (Change::AsItIs, _) if self.group.is_some() => format!("Leave the limit of {of} as it is"),
+            (Change::AsItIs, _) => format!("Leave {of} as it is"),
+            (Change::Workers, _) => {
+                let (now, then) = (now.workers.unwrap_or_default(), chosen.workers.unwrap_or_default());
+                let workers = if then == 1 { "worker" } else { "workers" };
+                format!("Run {then} {workers} of {} instead of {now}", self.service.as_deref().unwrap_or(of))
+            }
+            (_, Some(limit)) => {
+                let milli = limit.limits_cpu_milli.map(milli_text).unwrap_or_default();
+                let quota = limit.quota_us.unwrap_or_default();
+                let (burst, kubernetes) = match limit.burst_us {
+                    0 => (String::new(), format!("Kubernetes: limits.cpu {milli}")),
+                    burst => (
+                        format!(" and cpu.max.burst to {burst}"),
+                        format!("limits.cpu {milli}; Kubernetes has no field for the burst"),
+                    ),
+                };
+                format!("Set cpu.max of {of} to \"{quota} {}\"{burst} ({kubernetes})", limit.period_us)
+            }
+            (_, None) => format!("Change {of}"),
+        }
+    }
+
+    /// Returns why there is no choice.
+    fn no_choice(&self, goals: &str, simulated: &str) -> String {
+        let of = self.of();
+        let without = self.alternatives.iter().find(|alternative| alternative.change == Change::NoLimit);
+        if let Some(without) = without.filter(|_| self.is_not_the_limit()) {
+            return format!(
+                "A larger CPU limit of {of} does not help: without any limit \"{goals}\" is missed, too: in {}, so that the true share is above \
+                 {} with {:.0} % confidence (runs{simulated}).",
+                missed(without.judged.judging()),
+                Above(without.judged.share_above().unwrap_or_default()),
+                100.0 * CONFIDENCE
+            );
+        }
+        let named = |changes: &[Change]| changes.iter().map(|change| change.name()).collect::<Vec<_>>().join(", ");
+        if self.not_settled.is_empty() {
+            return format!("No value that was tried meets \"{goals}\" for {of}.");
+        }
+        let unlimited = without.filter(|without| without.judged.settled == Some(Settled::Open));
+        let unlimited =
+            unlimited.map_or_else(String::new, |without| format!(" Without a limit {}.", without.judged.says()));
+        format!(
+            "Not settled for {of}: whether fewer than {} of all seeds miss \"{goals}\" needs more than {} runs of a value ({}). \
+             --most allows more, a larger --risk needs fewer.{unlimited}",
+            Below(self.rule.risk()),
+            self.rule.most(),
+            named(&self.not_settled)
         )
     }
 
@@ -170,14 +209,33 @@ impl Advice {
     #[must_use]
     pub fn titled(&self) -> Titled {
         let mut text = vec![
-            format!("{} runs each; the figures are those of the worst run.", self.seeds),
-            "\u{201c}Other seeds\u{201d} took no part in the search: their misses are the risk. \u{201c}At most\u{201d} is \
-             what the group can take from others within one period."
+            self.how(),
+            "\u{201c}Fresh seeds\u{201d} took no part in the search. \u{201c}At most\u{201d} is what the group can take from \
+             others within one period. The figures are those of the worst run."
                 .to_owned(),
         ];
         text.extend(self.not_enough_text());
         text.extend(self.base_error_text());
         Titled::new("Alternatives", text.join(" "), self.table("chosen").name(0, "choice").name(1, "change"))
+    }
+
+    /// Returns how values are judged.
+    fn how(&self) -> String {
+        let rule = self.rule;
+        let mut text = format!(
+            "Met: fewer than {} of all seeds miss, with {:.0} % confidence. Values are searched for with seeds {} to {} and judged by \
+             fresh ones, {} without a miss and at most {}.",
+            Below(rule.risk()),
+            100.0 * CONFIDENCE,
+            self.first_seed,
+            self.first_seed.wrapping_add(rule.search() - 1),
+            rule.needs(),
+            rule.most()
+        );
+        if self.counts_work {
+            text.push_str(" A run also misses in which the tasks of the goals compute less than today.");
+        }
+        text
     }
 
     /// Returns the alternatives; `chosen` marks the chosen one.
@@ -190,7 +248,9 @@ impl Advice {
             heads.push(("workers", Align::Right));
         }
         heads.extend(goals.iter().map(|goal| (*goal, Align::Right)));
-        heads.extend([("missed", Align::Right), ("other seeds", Align::Right), ("at most", Align::Right)]);
+        let judged =
+            [("", Align::Left), ("search", Align::Right), ("fresh seeds", Align::Right), ("true share", Align::Right)];
+        heads.extend(judged.into_iter().chain([("at most", Align::Right)]));
         let mut table = Table::new(&heads);
         for (at, alternative) in self.alternatives.iter().enumerate() {
             let limit = alternative.limit.as_ref().filter(|limit| limit.quota_us.is_some());
@@ -203,14 +263,23 @@ impl Advice {
             if has_workers {
                 row.push(alternative.workers.map_or_else(|| "-".to_owned(), |count| count.to_string()));
             }
-            let is_unknown = alternative.is_below_base_error;
-            row.extend(alternative.searched.worst.iter().map(Verdict::figure_text));
-            row.push(if is_unknown {
-                CANNOT_TELL.to_owned()
-            } else {
-                format!("{} of {}", alternative.searched.missed, alternative.searched.runs)
+            let judged = &alternative.judged;
+            row.extend(judged.worst().iter().map(Verdict::figure_text));
+            row.push(match judged.settled {
+                _ if alternative.is_below_base_error => CANNOT_TELL.to_owned(),
+                Some(settled) => settled.name().to_owned(),
+                None => String::new(),
             });
-            row.push(format!("{} of {}", alternative.others.missed, alternative.others.runs));
+            row.extend([missed(judged.searched.misses), missed(judged.fresh.misses)]);
+            row.push(
+                match judged.settled {
+                    Some(Settled::Missed) => judged.share_above().map(|share| format!("> {}", Above(share))),
+                    Some(Settled::Met | Settled::Open) | None => {
+                        judged.share_below().map(|share| format!("< {}", Below(share)))
+                    }
+                }
+                .unwrap_or_else(|| "-".to_owned()),
+            );
             row.push(format!("{:.1} CPUs", alternative.peak_cpus(self.nr_cpus)));
             table.push(row);
         }
@@ -219,7 +288,14 @@ impl Advice {
 
     fn not_enough_text(&self) -> Option<String> {
         let names: Vec<&str> = self.not_enough.iter().map(|change| change.name()).collect();
-        (!names.is_empty()).then(|| format!("Not enough alone, at any value: {}.", names.join(", ")))
+        let unsettled: Vec<&str> = self.not_settled.iter().map(|change| change.name()).collect();
+        let lines = [("Not enough alone, at any value", names), ("Not settled", unsettled)];
+        let lines: Vec<String> = lines
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(says, names)| format!("{says}: {}.", names.join(", ")))
+            .collect();
+        (!lines.is_empty()).then(|| lines.join(" "))
     }
 
     fn base_error_text(&self) -> Option<String> {
@@ -240,24 +316,31 @@ impl Advice {
             change: alternative.change.name(),
             limit: alternative.limit.as_ref(),
             workers: alternative.workers,
-            met: alternative.is_met,
+            met: alternative.is_met(),
+            state: alternative.judged.settled.map_or("", Settled::name),
             below_base_error: alternative.is_below_base_error,
-            risk: alternative.others.risk(),
+            risk: alternative.judged.judging().share(),
+            share_below: alternative.judged.share_below(),
+            used_cpus: alternative.used_cpus(),
             peak_cpus: alternative.peak_cpus(self.nr_cpus),
-            searched: alternative.searched.data(),
-            others: alternative.others.data(),
+            searched: data(&alternative.judged.searched),
+            fresh: data(&alternative.judged.fresh),
         });
         document::value(&AdviceGiven {
             schema: SCHEMA,
             goals: self.goals.iter().map(|goal| &*goal.text).collect(),
             group: self.group.as_deref(),
-            seeds: self.seeds,
+            seeds: self.rule.search(),
             seed: self.first_seed,
-            allowed_risk: self.risk,
+            allowed_risk: self.rule.risk(),
+            confidence: CONFIDENCE,
+            most: self.rule.most(),
             base_error: self.base_error,
             cpus: self.nr_cpus,
             alternatives: alternatives.collect(),
             not_enough: self.not_enough.iter().map(|change| change.name()).collect(),
+            not_settled: self.not_settled.iter().map(|change| change.name()).collect(),
+            counts_work: self.counts_work,
             choice: self.choice,
             is_not_the_limit: self.is_not_the_limit(),
             ticket: self.ticket(),
@@ -268,20 +351,19 @@ impl Advice {
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let goals: Vec<&str> = self.goals.iter().map(|goal| &*goal.text).collect();
-        let last = self.first_seed.wrapping_add(self.seeds.saturating_sub(1));
-        write!(f, "{}: {} runs each, seeds {}..={last}", goals.join(", "), self.seeds, self.first_seed)?;
+        write!(f, "{}", goals.join(", "))?;
         match self.duration {
-            Some(duration) => writeln!(f, ", {} simulated\n", Human(duration))?,
+            Some(duration) => writeln!(f, ", {} simulated per run\n", Human(duration))?,
             None => writeln!(f, "\n")?,
         }
         writeln!(f, "{}", self.table("=>"))?;
         if let Some(names) = self.not_enough_text() {
             writeln!(f, "{names}")?;
         }
+        writeln!(f, "{}", self.how())?;
         writeln!(
             f,
-            "The figures are those of the worst run. \"other seeds\" took no part in the search: their misses are the risk. \"at most\":\n\
-             what the group can take from others within one period."
+            "The figures are those of the worst run. \"at most\": what the group can take from others within one period."
         )?;
         if let Some(base) = self.base_error_text() {
             writeln!(f, "{base}")?;

@@ -440,12 +440,16 @@ fn changed_by(
     let is_new = |row: &&ComparedFigure| {
         !compared.rows.iter().any(|known| known.owner == row.owner && known.figure == row.figure)
     };
-    let known =
-        compared.rows.iter().map(|row| ComparedFigure { values: vec![base(row), value_of(trial, row)], ..row.clone() });
-    let new = trial
-        .iter()
-        .filter(is_new)
-        .map(|row| ComparedFigure { values: vec![Some(ZERO), row.values[0]], ..row.clone() });
+    let known = compared.rows.iter().map(|row| ComparedFigure {
+        values: vec![base(row), value_of(trial, row)],
+        fresh: Vec::new(),
+        ..row.clone()
+    });
+    let new = trial.iter().filter(is_new).map(|row| ComparedFigure {
+        values: vec![Some(ZERO), row.values[0]],
+        fresh: Vec::new(),
+        ..row.clone()
+    });
     let rows: Vec<ComparedFigure> = known.chain(new).collect();
     most_changed(rows.iter()).cloned()
 }

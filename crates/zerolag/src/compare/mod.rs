@@ -3,7 +3,9 @@
 //! Comparing one run with another is not enough: a different seed also changes the figures. So
 //! every variant runs with the same seeds, and random draws are common to all. A figure has
 //! *changed* if the ranges over the seeds do not overlap and the means differ by more than 2 %
-//! (shares: and by more than a tenth of a point).
+//! (shares: and by more than a tenth of a point), and if the same holds, in the same direction,
+//! with as many fresh seeds: of hundreds of figures some differ by chance in the seeds that chose
+//! them.
 //!
 //! Compared is everything that the workload has: its tasks, its services with their requests, its
 //! groups with their limits, and the machine. The figures are those of
@@ -119,7 +121,8 @@ struct ComparedRow<'a> {
     figure: String,
     /// Its unit: `ns`, `count`, `percent` of a CPU, or `per_second`.
     unit: &'static str,
-    /// Whether the last variant differs from the first by more than the seeds do.
+    /// Whether the last variant differs from the first by more than the seeds do, also with as many
+    /// fresh seeds.
     changed: bool,
     /// Of an imported workload: whether that change is smaller than the base error, so that nothing
     /// is known.
@@ -148,24 +151,34 @@ pub struct ComparedFigure {
     pub figure: Figure,
     /// In the order of the variants, in the smallest unit; `None` if a run does not know it.
     pub values: Vec<Option<Range>>,
+    /// The same with fresh seeds; empty if no figure has changed in the first ones.
+    pub fresh: Vec<Option<Range>>,
 }
 
 impl ComparedFigure {
-    /// Returns whether the last variant differs from the first by more than the seeds do.
+    /// Returns whether the last variant differs from the first by more than the seeds do, also with
+    /// the fresh seeds if there are any.
     #[must_use]
     pub fn has_changed(&self) -> bool {
-        let Some((first, last)) = self.ends() else { return false };
+        let change = self.change_in(&self.values);
+        change.is_some() && (self.fresh.is_empty() || self.change_in(&self.fresh) == change)
+    }
+
+    /// Returns whether the last of some values is larger than the first, if they differ by more
+    /// than the seeds do.
+    fn change_in(&self, values: &[Option<Range>]) -> Option<bool> {
+        let (first, last) = ends(values)?;
         let is_apart = first.max < last.min || last.max < first.min;
         let by = (first.mean - last.mean).abs();
         let is_visible = self.figure.unit() != Unit::Share || by >= NO_SHARE;
-        is_apart && is_visible && by > NOTHING * first.mean.abs().max(last.mean.abs())
+        let has_changed = is_apart && is_visible && by > NOTHING * first.mean.abs().max(last.mean.abs());
+        has_changed.then_some(last.mean > first.mean)
     }
 
     /// Returns the values of the first and of the last variant, if both are known.
     #[must_use]
     pub fn ends(&self) -> Option<(Range, Range)> {
-        let [first, .., last] = self.values.as_slice() else { return None };
-        (*first).zip(*last)
+        ends(&self.values)
     }
 
     /// Returns a mean of it as tables show it.
@@ -173,6 +186,11 @@ impl ComparedFigure {
     pub fn text(&self, mean: Option<f64>) -> String {
         Amount { value: mean, unit: self.figure.unit() }.to_string()
     }
+}
+
+fn ends(values: &[Option<Range>]) -> Option<(Range, Range)> {
+    let [first, .., last] = values else { return None };
+    (*first).zip(*last)
 }
 
 /// One workload under several variants.
@@ -212,6 +230,19 @@ impl Variant {
     }
 }
 
+/// As [`run`], and compares more figures of their owners: any percentile of a distribution is one.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    variants: &[Variant],
+    runs: u64,
+    more: &[Figure],
+    progress: impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<Comparison, Error> {
+    compared(variants, runs, more, progress)
+}
+
 /// Runs every variant with `runs` seeds; `progress` is called before each run with the number of
 /// those that are done, and can end it.
 ///
@@ -230,12 +261,38 @@ impl Variant {
 ///
 /// # Errors
 /// The program does not fit the machine; `progress` ended it.
-pub fn run(
+pub fn run(variants: &[Variant], runs: u64, progress: impl FnMut(u64) -> ControlFlow<()>) -> Result<Comparison, Error> {
+    compared(variants, runs, &[], progress)
+}
+
+fn compared(
     variants: &[Variant],
     runs: u64,
+    more: &[Figure],
     mut progress: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Comparison, Error> {
     let seed = variants.first().map_or(0, |variant| variant.plan.config.seed);
+    let mut rows = measured(variants, (seed, runs), more, &mut progress)?;
+    if rows.iter().any(ComparedFigure::has_changed) {
+        let fresh = measured(variants, (seed.wrapping_add(runs), runs), more, |done| {
+            progress(variants.len() as u64 * runs + done)
+        })?;
+        rows.iter_mut().zip(fresh).for_each(|(row, fresh)| row.fresh = fresh.values);
+    }
+    rows.retain(|row| row.values.iter().flatten().any(|range| range.max != 0.0));
+    let faults = differing_faults(variants);
+    let origin = variants.first().and_then(|variant| variant.plan.program.origin.clone());
+    let labels = variants.iter().map(|variant| variant.label.clone()).collect();
+    Ok(Comparison { variants: labels, runs, seed, rows, faults, origin })
+}
+
+/// Returns all figures of every variant over `runs` seeds from `first` on.
+fn measured(
+    variants: &[Variant],
+    (first, runs): (u64, u64),
+    more: &[Figure],
+    mut progress: impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<Vec<ComparedFigure>, Error> {
     let mut rows: Vec<ComparedFigure> = Vec::new();
     let mut done = 0;
     for (index, variant) in variants.iter().enumerate() {
@@ -244,9 +301,9 @@ pub fn run(
                 return Err(Error::Interrupted);
             }
             done += 1;
-            let plan = variant.plan.clone().with_seed(seed.wrapping_add(run));
+            let plan = variant.plan.clone().with_seed(first.wrapping_add(run));
             let report = plan.run(Observe::FIGURES)?;
-            for (place, (row, value)) in measure(&plan.program, &report.summary).into_iter().enumerate() {
+            for (place, (row, value)) in measure(&plan.program, &report.summary, more).into_iter().enumerate() {
                 if rows.len() == place {
                     rows.push(row);
                 }
@@ -254,11 +311,7 @@ pub fn run(
             }
         }
     }
-    rows.retain(|row| row.values.iter().flatten().any(|range| range.max != 0.0));
-    let faults = differing_faults(variants);
-    let origin = variants.first().and_then(|variant| variant.plan.program.origin.clone());
-    let labels = variants.iter().map(|variant| variant.label.clone()).collect();
-    Ok(Comparison { variants: labels, runs, seed, rows, faults, origin })
+    Ok(rows)
 }
 
 /// Returns the known bugs that some of the variants have and others have not.
@@ -340,12 +393,18 @@ fn members(program: &Program, group: &GroupDef) -> usize {
 }
 
 /// Returns all figures of a run, in an order that depends only on the program.
-fn measure(program: &Program, summary: &Summary) -> Vec<(ComparedFigure, Option<u64>)> {
+fn measure(program: &Program, summary: &Summary, more: &[Figure]) -> Vec<(ComparedFigure, Option<u64>)> {
     let mut found = Vec::new();
     let mut push = |owner: &str, kind: Owner, members: usize, subjects: &[Subject<'_>]| {
-        for figure in Figure::of(kind).filter(|figure| is_compared(*figure) && !repeats(*figure, members)) {
+        let usual: Vec<Figure> =
+            Figure::of(kind).filter(|figure| is_compared(*figure) && !repeats(*figure, members)).collect();
+        let asked = more.iter().filter(|figure| figure.owner() == kind && !usual.contains(figure));
+        for figure in usual.iter().chain(asked).copied() {
             let value = figure::of_several(figure, subjects.iter().copied());
-            found.push((ComparedFigure { owner: owner.to_owned(), figure, values: Vec::new() }, value));
+            found.push((
+                ComparedFigure { owner: owner.to_owned(), figure, values: Vec::new(), fresh: Vec::new() },
+                value,
+            ));
         }
     };
     for name in program.services() {
@@ -498,6 +557,9 @@ impl fmt::Display for Comparison {
         }
         let same = self.rows.len() - changed.len();
         writeln!(f, "{} figures differ by more than 2 % and by more than seeds do; {same} do not", changed.len())?;
+        if let Some(fresh) = self.fresh_text() {
+            writeln!(f, "{fresh}")?;
+        }
         match &self.origin {
             Some(origin) => writeln!(f, "{origin}"),
             None => Ok(()),
@@ -517,6 +579,16 @@ impl Comparison {
     /// Returns the change of a row, or that it is not known.
     pub(crate) fn change(&self, row: &ComparedFigure) -> String {
         if self.cannot_tell(row) { CANNOT_TELL.to_owned() } else { change(row) }
+    }
+
+    /// Returns by which seeds the differences were confirmed; `None` if there was none.
+    pub(crate) fn fresh_text(&self) -> Option<String> {
+        self.rows.iter().any(|row| !row.fresh.is_empty()).then(|| {
+            let first = self.seed.wrapping_add(self.runs);
+            let last = first.wrapping_add(self.runs.saturating_sub(1));
+            let seeds = if self.runs == 1 { format!("seed {first}") } else { format!("seeds {first}..{last}") };
+            format!("what differs also does so, in the same direction, with {seeds}")
+        })
     }
 
     /// Returns which runs a value is the mean of.
@@ -559,7 +631,7 @@ mod tests {
         Simulation::new(Workload::toml(&(origin + text))).duration(Duration::from_secs(1))
     }
 
-    fn compared(error: &str) -> Comparison {
+    fn compared_import(error: &str) -> Comparison {
         let variants = Variant::per_value(&imported(error), "hz", ["100", "1000"]).expect("valid");
         run(&variants, 1, |_| ControlFlow::Continue(())).expect("it runs")
     }
@@ -575,7 +647,7 @@ mod tests {
 
     #[test]
     fn an_effect_below_the_base_error_is_not_told() {
-        let (plain, close, far) = (compared(""), compared("1%"), compared("10000%"));
+        let (plain, close, far) = (compared_import(""), compared_import("1%"), compared_import("10000%"));
         let changed = plain.rows.iter().filter(|row| row.has_changed()).count();
         assert!(changed > 0 && !plain.to_string().contains("cannot tell") && plain.to_json().get("origin").is_none());
         let told = |of: &Comparison| of.rows.iter().filter(|row| row.has_changed() && !of.cannot_tell(row)).count();

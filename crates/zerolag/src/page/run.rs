@@ -4,7 +4,7 @@ use super::several::titled;
 use super::tables::{conditions, figures};
 use super::{About, Pictured, Shown};
 use crate::explanation::{Answer, Change};
-use crate::goals::Verdict as Goal;
+use crate::goals::{ONE_SEED, Verdict as Goal};
 use crate::simulation::{Plan, RunResult, verdicts};
 use std::cmp::Ordering;
 use zerolag_check::Report;
@@ -178,9 +178,8 @@ fn capital(text: &str) -> String {
 }
 
 fn goal_text(goal: &Goal) -> String {
-    let text = goal.to_string();
     // The page shows the verdict before it.
-    text.trim_start_matches("met").trim_start_matches("missed").trim_start().to_owned()
+    format!("{goal} ({ONE_SEED})")
 }
 
 /// Returns the answer in one sentence.
@@ -198,16 +197,21 @@ fn answer(result: &RunResult, pictured: &Pictured) -> (Verdict, String) {
     let missed: Vec<&Goal> = goals.iter().filter(|goal| !goal.is_met()).collect();
     match (goals.len(), &missed[..]) {
         (0, _) => (Verdict::None, what),
-        (1, []) => (Verdict::Met, format!("The goal {} is met: it is {}.", goals[0].goal, goals[0].figure_text())),
-        (all, []) => (Verdict::Met, format!("All {all} goals are met. {what}")),
-        (1, [goal]) => (Verdict::Missed, format!("The goal {} is missed: it is {}.", goal.goal, goal.figure_text())),
+        (1, []) => (
+            Verdict::Met,
+            format!("With this seed the goal {} is met: it is {}.", goals[0].goal, goals[0].figure_text()),
+        ),
+        (all, []) => (Verdict::Met, format!("With this seed all {all} goals are met. {what}")),
+        (1, [goal]) => {
+            (Verdict::Missed, format!("With this seed the goal {} is missed: it is {}.", goal.goal, goal.figure_text()))
+        }
         (all, [goal, ..]) => {
             let count = missed.len();
             let (goal, figure) = (&goal.goal, goal.figure_text());
             (
                 Verdict::Missed,
                 format!(
-                    "{count} of {all} goals {} missed: {goal}, but it is {figure}.",
+                    "With this seed {count} of {all} goals {} missed: {goal}, but it is {figure}.",
                     if count == 1 { "is" } else { "are" }
                 ),
             )

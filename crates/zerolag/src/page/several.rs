@@ -6,6 +6,7 @@ use crate::advise::Advice;
 use crate::compare::{ComparedFigure, Comparison, Variant};
 use crate::error::Error;
 use crate::goals;
+use crate::risk::{Below, CONFIDENCE, Misses};
 use crate::simulation::Plan;
 use crate::sweep::Grid;
 use zerolag_html::page::{Body, Page, Section};
@@ -91,10 +92,19 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
     let judged: Vec<(usize, &Goal)> = judged.collect();
     let answer = match &judged[..] {
         [] => range,
-        [(met, goal), ..] => format!("{goal} is met in {met} of {all} cells. {range}"),
+        [(met, goal), ..] => format!("{goal} is met with {} in {met} of {all} cells. {range}", seeds_of(grid)),
     };
-    let verdicts =
-        judged.iter().map(|(met, goal)| (*met == all, format!("{goal}: met with every seed in {met} of {all} cells")));
+    let no_miss = Misses { missed: 0, runs: grid.runs }.at_most(CONFIDENCE);
+    let verdict = |(met, goal): &(usize, &Goal)| {
+        let says = format!(
+            "{goal}: met with {} in {met} of {all} cells. Without a miss fewer than {} of all seeds miss, with {:.0} % confidence",
+            seeds_of(grid),
+            Below(no_miss),
+            100.0 * CONFIDENCE
+        );
+        (*met == all, says)
+    };
+    let verdicts = judged.iter().map(verdict);
     let text = match grid.runs {
         1 => format!("One run per point, seed {}.", grid.seed),
         runs => format!("Means of {runs} runs per point; the bands and whiskers are the range over the seeds."),
@@ -118,6 +128,14 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
         .to_html()
 }
 
+/// Returns what the cells of a grid are judged by.
+fn seeds_of(grid: &Grid) -> String {
+    match grid.runs {
+        1 => goals::ONE_SEED.to_owned(),
+        runs => format!("all {runs} seeds"),
+    }
+}
+
 /// Returns the page of figures without a timeline: an answer, plots and tables.
 #[must_use]
 pub fn of_figures(shown: Shown, about: &About) -> String {
@@ -137,7 +155,7 @@ pub fn of_advice(advice: &Advice, about: &About) -> String {
     let plot = |(at, goal): (usize, &Goal)| {
         let (unit, scale) = goals::drawn(goal.figure.unit());
         let figures = advice.alternatives.iter().enumerate().filter_map(|(place, alternative)| {
-            let figure = alternative.searched.worst.get(at)?.figure?;
+            let figure = alternative.judged.worst().get(at)?.figure?;
             Some((place as f64, figure as f64 * scale))
         });
         let goal_line = (0..names.len()).map(|place| (place as f64, goal.value as f64 * scale)).collect();

@@ -2,16 +2,57 @@
 
 use super::verdicts::{self, MonitorVerdict};
 use crate::document::Document;
+use crate::goals::{self, GoalOfRun};
 use crate::limit::Limit;
 use crate::origin::OriginData;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use zerolag_report::Summary;
+use zerolag_report::figure::{Amount, Figure};
 use zerolag_report::json::{Figures, SCHEMA};
+use zerolag_report::table::{Align, Table};
 
 /// The result of `zerolag run` and `zerolag report`.
 pub(crate) const DOCUMENT: Document = Document::of::<RunFigures<'_>>(SCHEMA, "run, report");
+
+/// A figure that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct ShownFigure {
+    /// Its name, as asked for.
+    figure: String,
+    /// Its value; null if it is not known.
+    value: Option<u64>,
+    /// The unit of `value`: `ns`, `count`, `millionths` of a CPU, `thousandths per second`.
+    unit: &'static str,
+    #[serde(skip)]
+    #[schemars(skip)]
+    amount: String,
+}
+
+impl ShownFigure {
+    /// Returns a figure of a run by its name, as in goals: any percentile of a distribution is one.
+    ///
+    /// # Errors
+    /// A valid form.
+    pub fn of(name: &str, summary: &Summary) -> Result<Self, String> {
+        let (owner, figure) = Figure::parse(name)?;
+        let (value, unit) = (goals::figure_of(figure, owner.as_deref(), summary), figure.unit());
+        let amount = Amount::some(value, unit).to_string();
+        Ok(Self { figure: name.to_owned(), value, unit: unit.name(), amount })
+    }
+
+    /// Returns figures as a table with a heading; nothing of none.
+    #[must_use]
+    pub fn text(shown: &[Self]) -> String {
+        if shown.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new(&[("figure", Align::Left), ("value", Align::Right)]);
+        shown.iter().for_each(|one| table.push([one.figure.clone(), one.amount.clone()]));
+        format!("\nfigures asked for\n{table}")
+    }
+}
 
 /// The figures of a simulation, of a run on the host, or of a trace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -25,6 +66,12 @@ pub struct RunFigures<'a> {
     /// Of a simulation of an imported workload: its recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginData>,
+    /// Of a simulation with goals: whether each was met, by this run alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goals: Option<Vec<GoalOfRun<'a>>>,
+    /// With `--show`: the figures that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<ShownFigure>,
     /// Of a run: how it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunEnd>,
@@ -111,7 +158,16 @@ impl<'a> RunFigures<'a> {
     /// Returns the figures of a summary alone.
     #[must_use]
     pub fn of(summary: &'a Summary) -> Self {
-        Self { figures: Figures::of(summary), limits: None, origin: None, ended: None, host: None, checks: None }
+        Self {
+            figures: Figures::of(summary),
+            limits: None,
+            origin: None,
+            goals: None,
+            shown: Vec::new(),
+            ended: None,
+            host: None,
+            checks: None,
+        }
     }
 
     /// Returns them with the end of a run and the verdicts of its monitors.

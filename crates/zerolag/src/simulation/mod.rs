@@ -27,4 +27,4 @@ pub use builder::{Cancel, Note, Prepared, Progress, Simulation};
 pub(crate) use figures::DOCUMENT;
 pub(crate) use plan::Begun;
 pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, Watch};
-pub use result::RunResult;
+pub use result::{RunResult, shown};

@@ -1,10 +1,11 @@
 //! [`RunResult`]: what a run gives.
 
-use super::figures::{RunCounts, RunEnd, RunFigures};
+use super::figures::{RunCounts, RunEnd, RunFigures, ShownFigure};
 use super::plan::Report;
 use super::verdicts;
 use crate::document;
-use crate::goals::Verdict;
+use crate::error::{Error, ValueError};
+use crate::goals::{self, Verdict};
 use crate::limit::Limit;
 use crate::origin::OriginData;
 use std::fmt;
@@ -42,6 +43,7 @@ pub struct RunResult {
     rows: Rows,
     kept: Kept,
     origin: Option<Origin>,
+    shown: Vec<ShownFigure>,
 }
 
 impl RunResult {
@@ -52,12 +54,22 @@ impl RunResult {
     pub const ROWS: [&'static str; 3] = ["switches", "waits", "requests"];
 
     pub(super) const fn new(report: Report, goals: Vec<Verdict>, limits: Vec<Limit>, rows: Rows, kept: Kept) -> Self {
-        Self { report, goals, limits, rows, kept, origin: None }
+        Self { report, goals, limits, rows, kept, origin: None, shown: Vec::new() }
     }
 
     /// Returns it with the recording that its workload was imported from.
     pub(super) fn imported_from(self, origin: Option<Origin>) -> Self {
         Self { origin, ..self }
+    }
+
+    /// Returns it with more figures in its text and its JSON, by their names as in goals: any
+    /// percentile of a distribution is one.
+    ///
+    /// # Errors
+    /// A name that is no figure, with a valid form.
+    pub fn showing(mut self, names: &[String]) -> Result<Self, Error> {
+        self.shown = shown(names, &self.report.summary)?;
+        Ok(self)
     }
 
     /// Returns the recording that the workload was imported from, if it was: a difference to
@@ -130,7 +142,7 @@ impl RunResult {
             "services" => frame::summary::services(summary),
             "worst_waits" => frame::summary::worst_waits(summary),
             "histograms" => frame::buckets::frame(&self.report.histograms),
-            "goals" => crate::goals::frame(&self.goals),
+            "goals" => goals::frame(&self.goals),
             // Of a run without monitors: a table without rows.
             "checks" => verdicts::frame(self.report.checks.as_ref().unwrap_or(&zerolag_check::Report::default())),
             "switches" if self.kept.switches => self.rows.switches_frame(),
@@ -164,6 +176,8 @@ impl RunResult {
         };
         let figures = RunFigures {
             limits: Some(&self.limits),
+            shown: self.shown.clone(),
+            goals: (!self.goals.is_empty()).then(|| goals::of_run(&self.goals)),
             origin: self.origin.as_ref().map(OriginData::from),
             ..RunFigures::of(&report.summary)
         };
@@ -222,8 +236,23 @@ impl RunResult {
 impl fmt::Display for RunResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tables = text::render(&self.report.summary, text::Limits::default());
-        write!(f, "{tables}\n{}", self.ending())
+        write!(f, "{tables}{}\n{}", ShownFigure::text(&self.shown), self.ending())
     }
+}
+
+/// Returns figures of a run by their names.
+///
+/// # Errors
+/// Every name that is no figure.
+pub fn shown(names: &[String], summary: &Summary) -> Result<Vec<ShownFigure>, Error> {
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for name in names.iter().map(|name| name.trim()) {
+        match ShownFigure::of(name, summary) {
+            Ok(figure) => found.push(figure),
+            Err(help) => wrong.push(ValueError::new("", name, format!("there is no figure `{name}`")).help(help)),
+        }
+    }
+    if wrong.is_empty() { Ok(found) } else { Err(Error::Values(wrong)) }
 }
 
 /// The number of limits in the text of a result.

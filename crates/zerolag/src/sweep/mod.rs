@@ -1,5 +1,5 @@
 //! One workload with many values: [`Grid`], every combination, whole or in parts ([`shard`]);
-//! [`search`], the smallest value that meets a goal.
+//! [`search`], the smallest value that meets a goal, by the one [`judge`].
 //!
 //! Two runs with different seeds differ by chance, which hides small effects. So every cell runs
 //! with the same seeds, and the random draws of a task or a request belong to it by name. Two cells
@@ -15,6 +15,7 @@
 //! figures, and the reason. Values that cannot be set are refused before anything runs.
 
 pub mod histogram;
+pub mod judge;
 mod prefix;
 pub mod resume;
 pub mod search;

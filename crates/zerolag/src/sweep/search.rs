@@ -1,17 +1,20 @@
 //! [`smallest`]: the smallest value of a knob with which a workload meets its goals.
 //!
-//! Trying all values would take thousands of runs. Bisection needs fewer than twenty values: it
-//! ends with a value that meets the goals in every run and, one step below it, one that does not.
-//! Between the tried values it assumes that a larger value is never worse. That holds for quota,
-//! burst and weight up to the noise of schedules, which common random numbers keep small. All tried
-//! values are part of the result.
+//! Trying all values would take thousands of runs. Bisection needs fewer than twenty values, and
+//! ends with one that the seeds of the search let pass. That it meets the goals is the statement of
+//! other seeds: the [`judge`](super::judge) has the rule. Between the tried values the search
+//! assumes that a larger value is never worse. That holds for quota, burst and weight up to the
+//! noise of schedules, which common random numbers keep small. All tried values are part of the
+//! result.
 
-use super::{Knob, RunError, run_all};
+use super::judge::{Judge, Judged};
+use super::{Knob, RunError};
 use crate::document::{self, Document};
-use crate::error::{Error, ValueError};
+use crate::error::Error;
 use crate::goals::{self, GoalResult, Verdict};
 use crate::knob::Part;
 use crate::limit::Limit;
+use crate::risk::{Below, CONFIDENCE, Misses, Rule, Settled};
 use crate::simulation::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,15 +22,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use zerolag_report::plot::{Axis, Mark, Plot};
 use zerolag_report::table::{Align, Table, Titled};
-use zerolag_workload::goal::Goal;
 use zerolag_workload::limits::LimitPart;
 
 /// The result of `zerolag sweep --smallest`.
 pub(crate) const DOCUMENT: Document = Document::of::<SmallestValue<'_>>(SCHEMA, "sweep --smallest");
-const SCHEMA: &str = "zerolag.sweep.smallest.v1";
+const SCHEMA: &str = "zerolag.sweep.smallest.v2";
 
 /// The smallest value that meets the goals.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -35,14 +36,23 @@ struct SmallestValue<'a> {
     /// The name and version of this form.
     #[schemars(extend("const" = SCHEMA))]
     schema: &'static str,
-    /// The runs of each value.
+    /// The seeds of the search. A value that they let pass is judged by further seeds.
     runs: u64,
     /// The seed of the first run; each further run adds 1.
     seed: u64,
+    /// The share of all seeds that may miss a goal.
+    risk: f64,
+    /// The confidence of the answer.
+    confidence: f64,
+    /// The most fresh seeds of a value.
+    most: u64,
     /// The key that was searched for.
     key: &'a str,
-    /// The smallest value that meets the goals in every run; null if none does.
+    /// The smallest value of which fresh seeds say that it meets the goals often enough; null if
+    /// there is none.
     least: Option<&'a str>,
+    /// Whether there is no value because more runs than allowed would be needed.
+    not_settled: bool,
     /// All tried values, in order of value.
     variants: Vec<TriedValue<'a>>,
 }
@@ -54,8 +64,17 @@ struct TriedValue<'a> {
     name: &'a str,
     /// The value by its key.
     values: BTreeMap<&'a str, &'a str>,
-    /// Whether every goal was met in every run.
+    /// Whether fresh seeds say that the goals are met often enough.
     met: bool,
+    /// What is known: `met`, `missed` or `not settled` by fresh seeds; `passed` or `missed` by the
+    /// seeds of the search alone.
+    state: &'static str,
+    /// The runs with the seeds of the search. It ends when the value has missed too often.
+    searched: Misses,
+    /// The runs with fresh seeds; no runs if the search passed the value over.
+    fresh: Misses,
+    /// What the true share of misses is below, by the fresh seeds; null without any.
+    share_below: Option<f64>,
     /// The goals, with the figure of the worst run.
     goals: Vec<GoalResult<'a>>,
     /// The limits and weights of groups.
@@ -63,7 +82,7 @@ struct TriedValue<'a> {
 }
 
 /// A tried value.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Trial {
     /// The value: microseconds, threads or a weight.
     pub value: u64,
@@ -71,36 +90,50 @@ pub struct Trial {
     pub written: String,
     /// The limits of groups with this value.
     pub limits: Vec<Limit>,
+    /// What its runs gave.
+    pub judged: Judged,
     /// The result of each goal: that of the run with the worst figure.
     pub verdicts: Vec<Verdict>,
+    /// Whether the seeds of the search let it pass.
+    passes: bool,
 }
 
 impl Trial {
-    /// Returns whether every goal was met in every run.
+    /// Returns whether the goals are met as often as asked, by fresh seeds.
     #[must_use]
     pub fn is_met(&self) -> bool {
-        self.verdicts.iter().all(Verdict::is_met)
+        self.judged.is_met()
+    }
+
+    /// Returns what is known of it in a word.
+    #[must_use]
+    pub const fn state(&self) -> &'static str {
+        match self.judged.settled {
+            Some(settled) => settled.name(),
+            None if self.passes => "passed",
+            None => Settled::Missed.name(),
+        }
     }
 }
 
 /// The result of the search.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The smallest value that meets the goals; `None` if no value does.
     pub least: Option<Trial>,
-    /// The value one step below, which misses them; or the largest, if no value meets them.
-    pub miss: Option<Trial>,
+    /// Whether there is none because more runs than allowed would be needed.
+    pub is_open: bool,
     /// All tried values, in order of value.
     pub trials: Vec<Trial>,
 }
 
 /// A search and its result, as text and as JSON.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Search {
     /// The name of the knob, as written.
     pub key: String,
-    /// Runs per value.
-    pub runs: u64,
+    /// What the answer promises, and the seeds of the search.
+    pub rule: Rule,
     /// The seed of the first run.
     pub seed: u64,
     /// The result.
@@ -109,16 +142,16 @@ pub struct Search {
 
 impl Search {
     /// Finds the knob of this name, and searches for its smallest value with which the plan meets
-    /// the goals, written as in scenarios, with each of `runs` seeds.
+    /// the goals, written as in scenarios, as often as the rule asks.
     ///
     /// # Errors
-    /// The key is no knob or has no smallest value, a goal is wrong, a run failed, or `progress`
-    /// ended it.
+    /// The key is no knob or has no smallest value, a goal is wrong or about a figure that does not
+    /// exist, a run failed, or `progress` ended it.
     pub fn run(
         plan: &Plan,
         key: &str,
         goals: &[String],
-        runs: u64,
+        rule: Rule,
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
         let known = &*format!("known are {}", Part::ordered_keys());
@@ -132,19 +165,11 @@ impl Search {
                 if knob.part == Part::Limit(LimitPart::Burst) { "a burst needs a quota: set cpu.max" } else { known };
             return Err(wrong("it has no smallest value".to_owned(), help));
         }
-        let mut refused = Vec::new();
-        let mut read = Vec::new();
-        for text in goals {
-            match Goal::parse(text) {
-                Ok(goal) => read.push(goal),
-                Err((message, help)) => refused.push(ValueError { help, ..ValueError::new("goal", text, message) }),
-            }
-        }
-        if !refused.is_empty() {
-            return Err(Error::Values(refused));
-        }
-        let found = smallest(plan, knob, &read, runs, progress)?;
-        Ok(Self { key: key.to_owned(), runs, seed: plan.config.seed, found })
+        let goals = goals::read(goals, &plan.program)?;
+        let mut judge = Judge::new(plan, &goals, rule, progress);
+        let found = smallest(&mut judge, plan, knob)?;
+        judge.refuse_unmeasured()?;
+        Ok(Self { key: key.to_owned(), rule, seed: plan.config.seed, found })
     }
 
     /// Returns the search as JSON.
@@ -154,15 +179,23 @@ impl Search {
             name: &trial.written,
             values: [(&*self.key, &*trial.written)].into(),
             met: trial.is_met(),
+            state: trial.state(),
+            searched: trial.judged.searched.misses,
+            fresh: trial.judged.fresh.misses,
+            share_below: trial.judged.share_below(),
             goals: trial.verdicts.iter().map(Verdict::data).collect(),
             limits: &trial.limits,
         });
         document::value(&SmallestValue {
             schema: SCHEMA,
-            runs: self.runs,
+            runs: self.rule.search(),
             seed: self.seed,
+            risk: self.rule.risk(),
+            confidence: CONFIDENCE,
+            most: self.rule.most(),
             key: &self.key,
             least: self.found.least.as_ref().map(|trial| &*trial.written),
+            not_settled: self.found.is_open,
             variants: variants.collect(),
         })
     }
@@ -172,10 +205,21 @@ impl Search {
     /// Returns the answer in one sentence.
     #[must_use]
     pub fn answer(&self) -> String {
-        self.found.least.as_ref().map_or_else(
-            || format!("No {} meets the goals.", self.key),
-            |least| format!("The smallest {} is {}.", self.key, least.written),
-        )
+        match &self.found.least {
+            Some(least) => format!("The smallest {} is {}: {}.", self.key, least.written, least.judged.says()),
+            None if self.found.is_open => format!("{}.", capital(&self.not_settled())),
+            None => format!("No {} meets the goals.", self.key),
+        }
+    }
+
+    /// Says that there is no answer yet.
+    fn not_settled(&self) -> String {
+        let judged = self.found.trials.iter().rev().find(|trial| trial.judged.settled.is_some());
+        let says = judged.map_or_else(String::new, |trial| {
+            let runs = trial.judged.fresh.misses.runs;
+            format!(" after {runs} runs of {}: {}", trial.written, trial.judged.says())
+        });
+        format!("not settled{says}, where it was to be below {}", Below(self.rule.risk()))
     }
 
     /// Returns the tried values under a heading.
@@ -186,8 +230,7 @@ impl Search {
         let column = table.to_rows()[0].iter().position(String::is_empty).unwrap_or(1);
         let table = table.name(column, "goals");
         let limits = self.found.least.iter().flat_map(|least| &least.limits).map(|limit| format!(" Limit of {limit}."));
-        let how = self.how();
-        let how = [how[..1].to_uppercase(), how[1..].to_owned(), ".".to_owned()].concat();
+        let how = format!("{}.", capital(&self.how()));
         Titled::new("Tried values", [how].into_iter().chain(limits).collect::<String>(), table)
     }
 
@@ -217,9 +260,15 @@ impl Search {
     }
 
     fn how(&self) -> String {
-        let (tried, runs) = (self.found.trials.len(), self.runs);
+        let (tried, rule) = (self.found.trials.len(), self.rule);
+        let values = if tried == 1 { "value" } else { "values" };
         format!(
-            "{tried} values tried, {runs} runs each; the worst run decides; the search assumes that a larger value is never worse"
+            "{tried} {values} tried with up to {} seeds from {} on; a value that they let pass is judged by fresh seeds, {} \
+             without a miss and at most {}; the search assumes that a larger value is never worse",
+            rule.search(),
+            self.seed,
+            rule.needs(),
+            rule.most()
         )
     }
 
@@ -233,17 +282,29 @@ impl Search {
         };
         let has_limit = found.trials.iter().any(|trial| limit_of(trial).is_some());
         let limit = has_limit.then_some(("cpu.max", Align::Left));
-        let heads = [(&*self.key, Align::Left)].into_iter().chain(limit).chain([("", Align::Left)]);
+        let states = [("", Align::Left), ("search", Align::Right), ("fresh seeds", Align::Right)];
+        let heads = [(&*self.key, Align::Left)].into_iter().chain(limit).chain(states);
         let heads = heads.chain(goals.iter().map(|verdict| (&*verdict.goal.text, Align::Right)));
         let mut table = Table::new(&heads.collect::<Vec<_>>());
         for trial in &found.trials {
-            let met = if trial.is_met() { "met" } else { "missed" };
+            let states =
+                [trial.state().to_owned(), missed(trial.judged.searched.misses), missed(trial.judged.fresh.misses)];
             let figures = trial.verdicts.iter().map(Verdict::figure_text);
             let limit = has_limit.then(|| limit_of(trial).unwrap_or_default());
-            table.push([trial.written.clone()].into_iter().chain(limit).chain([met.to_owned()]).chain(figures));
+            table.push([trial.written.clone()].into_iter().chain(limit).chain(states).chain(figures));
         }
         table
     }
+}
+
+/// Returns how many runs missed, for a table.
+pub(crate) fn missed(misses: Misses) -> String {
+    if misses.runs == 0 { "-".to_owned() } else { format!("{} of {}", misses.missed, misses.runs) }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 impl fmt::Display for Search {
@@ -252,118 +313,53 @@ impl fmt::Display for Search {
         match &found.least {
             Some(least) => {
                 writeln!(f, "the smallest {key} is {}", least.written)?;
+                writeln!(f, "{}", least.judged.says())?;
                 for limit in &least.limits {
                     writeln!(f, "limit of {limit}")?;
                 }
                 writeln!(f)?;
             }
+            None if found.is_open => writeln!(f, "{}\n", self.not_settled())?,
             None => writeln!(f, "no {key} meets the goals\n")?,
         }
         writeln!(f, "{}\n{}", self.table(), self.how())
     }
 }
 
-/// Searches for the smallest value of `knob` with which `plan` meets `goals` with each of `runs`
-/// seeds.
+/// Searches for the smallest value of `knob` with which a plan meets the goals of its judge.
 ///
 /// # Errors
-/// A run failed, or `progress` ended it.
+/// A run failed, or the judge's `progress` ended it.
 ///
 /// # Panics
 /// If the knob's values have no order of more and less ([`Knob::range`]).
-pub fn smallest(
+pub fn smallest<P: FnMut(usize) -> ControlFlow<()>>(
+    judge: &mut Judge<'_, P>,
     plan: &Plan,
     knob: Knob,
-    goals: &[Goal],
-    runs: u64,
-    mut progress: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Found, RunError> {
-    let nr_cpus = plan.config.topology.nr_cpus();
-    let (low, high, step) = knob.range(&plan.program, nr_cpus).expect("the caller has asked for the range");
-    let mut trials: Vec<Trial> = Vec::new();
-    let mut done = 0;
-    let mut meets = |place: u64, trials: &mut Vec<Trial>| -> Result<bool, RunError> {
-        let value = (low + place * step).min(high);
-        let trial = attempt(plan, knob, value, goals, runs, |runs| progress(done + runs))?;
-        done += usize::try_from(runs).unwrap_or(usize::MAX);
-        let met = trial.is_met();
-        trials.push(trial);
-        Ok(met)
-    };
-    let last = high.saturating_sub(low).div_ceil(step);
-    // [missing, meeting]: first the ends, then halves.
-    let answer = if meets(0, &mut trials)? {
-        Some(0)
-    } else if last == 0 {
-        None
-    } else {
-        // Doubling from below: the answer is rarely large, and large values take longest to run.
-        let (mut missing, mut meeting) = (0, None);
-        let mut place = 1;
-        while meeting.is_none() && missing < last {
-            place = (place * 2).min(last);
-            if meets(place, &mut trials)? {
-                meeting = Some(place);
-            } else {
-                missing = place;
-            }
-        }
-        while let Some(known) = meeting.filter(|known| known - missing > 1) {
-            let middle = missing.midpoint(known);
-            if meets(middle, &mut trials)? {
-                meeting = Some(middle);
-            } else {
-                missing = middle;
-            }
-        }
-        meeting
-    };
+    let (low, high, step) =
+        knob.range(&plan.program, plan.config.topology.nr_cpus()).expect("the caller has asked for the range");
     let value_at = |place: u64| (low + place * step).min(high);
-    let at = |place: u64| trials.iter().find(|trial| trial.value == value_at(place)).cloned();
-    let least = answer.and_then(at);
-    let miss = answer.map_or(Some(last), |place| place.checked_sub(1)).and_then(at);
-    trials.sort_by_key(|trial| trial.value);
-    Ok(Found { least, miss, trials })
-}
-
-/// Runs one value with all seeds.
-fn attempt(
-    plan: &Plan,
-    knob: Knob,
-    value: u64,
-    goals: &[Goal],
-    runs: u64,
-    progress: impl FnMut(usize) -> ControlFlow<()>,
-) -> Result<Trial, RunError> {
-    let mut program = (*plan.program).clone();
-    let written = knob.written(&program, value);
-    let failed = |why: String| RunError::Failed { values: written.clone(), why };
-    knob.set(&mut program, &written).map_err(|error| failed(error.message))?;
-    let limits = Limit::all(&program);
-    let plan = Plan { program: Arc::new(program), ..plan.clone() };
-    let seeded: Vec<Plan> = (0..runs).map(|run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))).collect();
-    let outcomes = run_all(&seeded, |summary| goals::judge(goals, summary), progress)?;
-    let mut worst: Vec<Verdict> = Vec::new();
-    for outcome in outcomes {
-        let verdicts = outcome.map_err(&failed)?;
-        if worst.is_empty() {
-            worst = verdicts;
-            continue;
+    let program = |place: u64| {
+        let mut program = (*plan.program).clone();
+        let written = knob.written(&program, value_at(place));
+        match knob.set(&mut program, &written) {
+            Ok(()) => Ok(program),
+            Err(error) => Err(RunError::Failed { values: written, why: error.message }),
         }
-        for (worst, verdict) in worst.iter_mut().zip(verdicts) {
-            if is_worse(&verdict, worst) {
-                *worst = verdict;
-            }
-        }
-    }
-    Ok(Trial { value, written, limits, verdicts: worst })
-}
-
-fn is_worse(verdict: &Verdict, than: &Verdict) -> bool {
-    match (verdict.figure, than.figure) {
-        (None, _) => true,
-        (_, None) => false,
-        // The goal's relation decides which figure is the worse one.
-        (Some(figure), Some(other)) => figure != other && !verdict.goal.relation.holds(figure, other),
-    }
+    };
+    let found = judge.least(high.saturating_sub(low).div_ceil(step), program)?;
+    let rule = judge.rule();
+    let trial = |(place, judged): (&u64, &Judged)| Trial {
+        value: value_at(*place),
+        written: knob.written(&plan.program, value_at(*place)),
+        limits: Limit::all(&judged.program),
+        verdicts: judged.worst(),
+        passes: judged.searched.misses.missed <= rule.tolerated(judged.searched.misses.runs),
+        judged: judged.clone(),
+    };
+    let trials: Vec<Trial> = found.tried.iter().map(trial).collect();
+    let least = found.answer.and_then(|place| trials.iter().find(|trial| trial.value == value_at(place)).cloned());
+    Ok(Found { least, is_open: found.is_open, trials })
 }
