@@ -236,7 +236,7 @@ fn every_command_has_a_page() {
     let traced = zerolag(&room, &["run", "-q", &web, "-d", "1s", "--trace", "t.zlt"]);
     assert!(matches!(traced.status.code(), Some(0 | 99)));
     has(&page(&room, &["report", "t.zlt"]), &["<h2>Latency</h2>", "<h2>Timeline</h2>", "<h2>Longest waits</h2>"]);
-    has(&page(&room, &["explain", "t.zlt", "--worst", "2"]), &["The 2 longest of"]);
+    has(&page(&room, &["explain", "t.zlt", "--worst", "2"]), &["The 2 longest waits"]);
 }
 
 #[test]

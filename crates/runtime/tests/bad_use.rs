@@ -21,7 +21,7 @@ fn reservations_beyond_the_cpus_are_refused() {
     let first = rt.task().reserve(ms(60), ms(100)).spawn(pass(gate.clone())).expect("60 % fit");
     let refused = rt.task().reserve(ms(60), ms(100)).spawn(async {});
     let Err(SpawnError::Refused(error)) = refused else { panic!("120 % do not fit: {refused:?}") };
-    assert!(error.to_string().contains("bandwidth"), "{error}");
+    assert!(error.to_string().contains("0.300 free (EBUSY)"), "{error}");
     gate.open();
     rt.block_on(first).expect("a result");
     // The bandwidth is given back at the 0-lag time of the last job, at most a period later.

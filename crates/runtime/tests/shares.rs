@@ -94,7 +94,10 @@ fn what_does_not_fit_is_refused() {
     // At most 95 % of two CPUs can be reserved, including the deadline servers.
     let first = reserved(90).expect("it fits");
     let refused = reserved(95).expect_err("that is too much");
-    assert!(matches!(refused, SpawnError::Refused(_)) && refused.to_string().contains("bandwidth"), "{refused}");
+    assert!(
+        matches!(refused, SpawnError::Refused(_)) && refused.to_string().contains("0.900 free (EBUSY)"),
+        "{refused}"
+    );
     first.abort();
     assert!(rt.block_on(first).is_err());
     let again = reserved(90).expect("what ended gave its bandwidth back");

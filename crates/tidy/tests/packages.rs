@@ -3,8 +3,6 @@
 //! `cargo deny` does the same and more; it is not on every machine, and a licence enters with the
 //! change that adds a package.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
-
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +13,7 @@ fn root() -> PathBuf {
 
 /// Returns the licences that the policy allows.
 fn allowed() -> Vec<String> {
-    let text = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    let text = std::fs::read_to_string(root().join("deny.toml")).expect("the policy");
     let (_, list) = text.split_once("allow = [").expect("a list of licences");
     let (list, _) = list.split_once(']').expect("its end");
     list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
@@ -69,9 +67,9 @@ fn one(words: &[&str], at: &mut usize, allowed: &[String]) -> bool {
 /// Returns the packages of the workspace and what they depend on.
 fn packages() -> Vec<Value> {
     let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
-    let output = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().unwrap();
+    let output = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     answer["packages"].as_array().cloned().expect("packages")
 }
 

@@ -3,22 +3,22 @@
 use std::path::{Path, PathBuf};
 
 /// Returns the root of the repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Returns the folder of the record of schedules.
-pub fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schedules")
 }
 
 /// Returns the text of a file.
-pub fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Returns the files below a folder with one of these extensions, in order.
-pub fn files(folder: &str, extensions: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn files(folder: &str, extensions: &[&str]) -> Vec<(String, String)> {
     let mut folders = vec![root().join(folder)];
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -37,7 +37,7 @@ pub fn files(folder: &str, extensions: &[&str]) -> Vec<(String, String)> {
 }
 
 /// Returns the drawn scenarios of the record of schedules.
-pub fn drawn() -> Vec<(String, String)> {
+pub(crate) fn drawn() -> Vec<(String, String)> {
     let text = read(&folder().join("drawn.txt"));
     let scenarios = text.split("# seed 7, number ").skip(1);
     let named = scenarios.map(|text| text.split_once('\n').expect("a line"));
@@ -45,7 +45,7 @@ pub fn drawn() -> Vec<(String, String)> {
 }
 
 /// Returns the scenarios of the specs.
-pub fn specs() -> Vec<(String, String)> {
+pub(crate) fn specs() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for path in zerolag_lab::spec::find(&root().join("specs")).expect("the directory of specs") {
         let name = path.strip_prefix(root()).expect("below the root").display().to_string();

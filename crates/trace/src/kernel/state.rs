@@ -62,6 +62,16 @@ impl States {
         }
     }
 
+    /// Returns a number of a state, for a file that names this kernel.
+    pub(crate) const fn number(self, state: PrevState) -> u64 {
+        match state {
+            PrevState::Runnable => self.preempted,
+            PrevState::Blocked => 1, // TASK_INTERRUPTIBLE
+            PrevState::Dead => 0x10, // ended in every row
+            PrevState::Idle => 0,
+        }
+    }
+
     /// Returns the bits that the `print fmt` of `sched_switch` prints as `+` and as the letters of
     /// an end; `None` if it prints no letters.
     pub(crate) fn of_print(print: &str) -> Option<Self> {
@@ -207,6 +217,16 @@ mod tests {
         let mut seen = Seen::default();
         numbers.iter().for_each(|number| seen.note(*number));
         seen.states()
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        for release in ["2.6.33", "3.2.0", "3.10.0", "4.4.0", "4.9.0", "4.14.0", "6.12.0"] {
+            let states = States::of_release(release).expect("a release");
+            for state in [Runnable, Blocked, Dead] {
+                assert_eq!(states.state(states.number(state)), state, "{release}");
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::schema::{
     Process, ProcessTree, ServiceEvent, Softirq, Switch, SystemInfo, Thread, Trace, TracePacket, Utsname, Wakeup,
 };
 use super::tracks::{self, ThreadName, Track, Tracks};
+use crate::kernel::state::States;
 use crate::meta::{Meta, Source};
 use crate::table::IdTable;
 use prost::Message;
@@ -26,8 +27,7 @@ use std::sync::Arc;
 use zerolag_model::attr::Prio;
 use zerolag_model::event::Irq;
 use zerolag_model::{
-    CpuId, Duration, GroupId, Instant, Mark, PrevState, Record, RequestStep, ServerKind, ServerState, TaskId,
-    TraceEvent,
+    CpuId, Duration, GroupId, Instant, Mark, Record, RequestStep, ServerKind, ServerState, TaskId, TraceEvent,
 };
 
 /// Writes a trace for the Perfetto viewer.
@@ -47,6 +47,8 @@ pub fn write(out: &mut impl Write, trace: &crate::container::Trace) -> io::Resul
 pub struct PerfettoWriter<W> {
     out: W,
     source: Source,
+    /// The numbers of `prev_state` in the kernel that the file names: a reader goes by it.
+    states: States,
     cpus: IdTable<CpuId, Bundle>,
     /// The CPU of the last event, and its time.
     last: (CpuId, Instant),
@@ -117,6 +119,7 @@ impl<W: Write> PerfettoWriter<W> {
         let mut writer = Self {
             out,
             source: meta.source,
+            states: States::of_release(&release(&meta.kernel)).unwrap_or_default(),
             cpus: IdTable::default(),
             last: (CpuId(0), Instant::ZERO),
             tasks: IdTable::default(),
@@ -459,6 +462,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.meet(*prev)?;
         self.meet(*next)?;
         let next_prio = next.map(|_| *next_prio);
+        let number = i64::try_from(self.states.number(*prev_state)).unwrap_or(i64::MAX);
         let (left, urgency) = (self.prio_of(*prev), next_prio.map_or(IDLE_PRIO, prio));
         // This can begin a packet, and then nothing is known.
         self.begin(cpu, record.at, Place::Switch)?;
@@ -466,7 +470,7 @@ impl<W: Write> PerfettoWriter<W> {
             let bundle = self.cpus.entry(cpu);
             let index = bundle.name(&self.tasks, *next, cpu);
             bundle.sched.switch_timestamp.push(at.saturating_sub(bundle.last_switch));
-            bundle.sched.switch_prev_state.push(state(*prev_state));
+            bundle.sched.switch_prev_state.push(number);
             bundle.sched.switch_next_pid.push(tid(*next));
             bundle.sched.switch_next_prio.push(urgency);
             bundle.sched.switch_next_comm_index.push(index);
@@ -477,7 +481,7 @@ impl<W: Write> PerfettoWriter<W> {
                 prev_comm: Some(self.name_of(*prev, cpu)),
                 prev_pid: Some(tid(*prev)),
                 prev_prio: Some(left),
-                prev_state: Some(state(*prev_state)),
+                prev_state: Some(number),
                 next_comm: Some(self.name_of(*next, cpu)),
                 next_pid: Some(tid(*next)),
                 next_prio: Some(urgency),
@@ -650,16 +654,6 @@ fn prio(prio: Prio) -> i32 {
     i32::from(prio.kernel())
 }
 
-/// Returns the state in the numbering of `sched_switch` since Linux 4.14.
-const fn state(state: PrevState) -> i64 {
-    match state {
-        PrevState::Runnable => TASK_REPORT_MAX,
-        PrevState::Blocked => TASK_INTERRUPTIBLE,
-        PrevState::Dead => EXIT_DEAD,
-        PrevState::Idle => 0,
-    }
-}
-
 fn irq_entry(irq: Irq) -> FtracePayload {
     match irq {
         Irq::Softirq => FtracePayload::SoftirqEntry(Softirq { vec: Some(TIMER_SOFTIRQ) }),
@@ -708,8 +702,4 @@ const BUNDLE_MAX: usize = 4_096;
 const PID_OFFSET: u64 = 1_000;
 /// The idle task has priority 120 in the kernel's trace points.
 const IDLE_PRIO: i32 = 120;
-const TASK_INTERRUPTIBLE: i64 = 1;
-const EXIT_DEAD: i64 = 0x10;
-/// Preempted: still runnable.
-const TASK_REPORT_MAX: i64 = 0x100;
 const TIMER_SOFTIRQ: u32 = 1;

@@ -388,7 +388,8 @@ impl<'p, P: FnMut(usize) -> ControlFlow<()>> Judge<'p, P> {
 /// Returns the CPU time of a group, or of all tasks, as a number of CPUs.
 fn used_cpus(group: Option<&str>, summary: &Summary) -> f64 {
     let group = group.and_then(|path| summary.group_by_path(path));
-    let all = || summary.tasks.iter().map(|task| task.run).sum();
+    // As of a group: what the scheduler charges, without interrupts that are accounted apart.
+    let all = || summary.tasks.iter().map(|task| task.exec.unwrap_or(task.run)).sum();
     let time: Duration = group.map_or_else(all, |group| group.usage);
     time.as_nanos() as f64 / summary.elapsed.as_nanos().max(1) as f64
 }
