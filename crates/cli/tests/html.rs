@@ -294,6 +294,11 @@ fn tools_have_tables_and_plots() {
         has(&page, texts);
         assert!(!page.contains("<pre"), "{args:?}: tables, no text of a terminal");
     }
+}
+
+#[test]
+fn a_search_has_tables_and_plots() {
+    let room = Room::new("search");
     let file = example("web-service-limit.toml");
     let search = [
         "--smallest",

@@ -21,6 +21,7 @@ pub(crate) struct Head {
     /// The parts that were left out.
     pub(crate) skips: Skips,
     /// Whether zerolag wrote the file, and not a recorder.
+    #[cfg(feature = "recordings")]
     pub(crate) is_ours: bool,
     /// When recording began and ended, if the file tells.
     pub(crate) start: Option<Instant>,

@@ -48,7 +48,9 @@ pub(crate) mod tracing_data;
 use crate::container::Trace;
 use crate::error::ReadError;
 use event::Event;
-pub(crate) use head::{Head, is_scheduling, reserve};
+#[cfg(feature = "recordings")]
+pub(crate) use head::reserve;
+pub(crate) use head::{Head, is_scheduling};
 
 /// Returns the trace of events, which need not be sorted. Complexity: O(n log n) in events, linear
 /// if they are sorted.

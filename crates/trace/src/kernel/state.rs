@@ -63,6 +63,7 @@ impl States {
     }
 
     /// Returns a number of a state, for a file that names this kernel.
+    #[cfg(feature = "recordings")]
     pub(crate) const fn number(self, state: PrevState) -> u64 {
         match state {
             PrevState::Runnable => self.preempted,
@@ -74,6 +75,7 @@ impl States {
 
     /// Returns the bits that the `print fmt` of `sched_switch` prints as `+` and as the letters of
     /// an end; `None` if it prints no letters.
+    #[cfg(feature = "recordings")]
     pub(crate) fn of_print(print: &str) -> Option<Self> {
         let state = "REC->prev_state";
         let flags = print.split_once(state)?.1.split_once("__print_flags(")?.1;
@@ -135,16 +137,19 @@ impl Seen {
 
 /// Returns the value of an expression of a format: numbers, `|`, `<<`, `+`, `-` and parentheses, as
 /// C binds them. What follows it is not looked at.
+#[cfg(feature = "recordings")]
 fn value(text: &str) -> Option<u64> {
     let mut expression = Expression { rest: text.as_bytes(), depth: 0 };
     expression.or()
 }
 
+#[cfg(feature = "recordings")]
 struct Expression<'a> {
     rest: &'a [u8],
     depth: u32,
 }
 
+#[cfg(feature = "recordings")]
 impl Expression<'_> {
     /// Takes an operator, if it comes next.
     fn takes(&mut self, operator: &[u8]) -> bool {
@@ -198,6 +203,7 @@ impl Expression<'_> {
 }
 
 /// Deeper parentheses are no format of a kernel.
+#[cfg(feature = "recordings")]
 const DEPTH_MAX: u32 = 32;
 
 /// Returns a number, decimal or `0x1f`.
