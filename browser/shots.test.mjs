@@ -78,9 +78,11 @@ const zoomed = (from, to) => async (page) => {
     document.querySelector("#timeline").scrollIntoView();
   }, [from, to]);
 };
+const summed = (page) => page.locator("#waits").evaluate((waits) => waits.scrollIntoView());
+
 const opened = async (page) => {
   await page.locator(".waits summary").first().click();
-  await page.locator("#waits").evaluate((waits) => waits.scrollIntoView());
+  await page.locator(".waits").first().evaluate((waits) => waits.scrollIntoView());
 };
 const dropped = async (page) => {
   await page.evaluate((letters) => {
@@ -102,6 +104,7 @@ const SCENES = [
   ["timeline-near-dark", report("build"), DARK, zoomed(0.5, 0.502)],
   ["marks", report("marks"), {}, zoomed(0, 1)],
   ["waits", report("build"), {}, opened],
+  ["causes", report("build"), {}, summed],
   ["waits-phone-dark", report("build"), { ...PHONE, ...DARK }, opened],
   ["print", report("build"), {}, (page) => page.emulateMedia({ media: "print" })],
   ["playground", built, {}],

@@ -413,7 +413,7 @@ fn write_table(out: &mut String, label: &str, rows: &[Vec<String>]) {
 const CAUSES_SHOWN: usize = 12;
 
 /// Writes what all waits have in common, before the longest as examples.
-fn write_causes(out: &mut String, all: &Summary) {
+fn write_causes(out: &mut String, run: &str, all: &Summary) {
     let Summary { count, tail_count, .. } = all;
     let (total, tail, tail_from) = (Human(all.total), Human(all.tail), Human(all.tail_from));
     writeln!(
@@ -421,8 +421,10 @@ fn write_causes(out: &mut String, all: &Summary) {
         "<p>{count} waits take {total} together. The tail, {tail_count} of at least {tail_from}, takes {tail}.</p>"
     )
     .expect(INFALLIBLE);
-    write_table(out, "Waiting by cause", &all.causes_table(CAUSES_SHOWN).to_rows());
-    write_table(out, "Waiting by task", &all.episodes_table(CAUSES_SHOWN).to_rows());
+    // Each region of a page has a name of its own: several runs have a table each.
+    let label = |table: &str| if run.is_empty() { table.to_owned() } else { format!("{table}, {run}") };
+    write_table(out, &label("Waiting by cause"), &all.causes_table(CAUSES_SHOWN).to_rows());
+    write_table(out, &label("Waiting by task"), &all.episodes_table(CAUSES_SHOWN).to_rows());
 }
 
 fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
@@ -430,7 +432,7 @@ fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
         out.push_str("<p>No task waited.</p>\n");
         return;
     }
-    write_causes(out, &run.waits.summary);
+    write_causes(out, &run.name, &run.waits.summary);
     let shown = run.waits.waits.len();
     writeln!(out, "<p class=\"quiet\">The {shown} longest waits. The times of the causes of a wait add up to it.</p>")
         .expect(INFALLIBLE);

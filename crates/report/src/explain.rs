@@ -187,6 +187,10 @@ impl Explainer {
                     };
                     if waits {
                         self.begin(*prev, record.at);
+                    } else if self.replay.task(*prev).is_some_and(|view| view.state == TaskState::Blocked) {
+                        // It ran all the time, which the beginning of a recording does not show: a
+                        // wakeup had only cancelled its sleep.
+                        self.open.remove(prev);
                     }
                 }
             }
@@ -538,7 +542,10 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.summary)?;
         if !self.waits.is_empty() {
-            writeln!(f, "\nthe {} longest:", self.waits.len())?;
+            match self.waits.len() {
+                1 => writeln!(f, "\nthe longest:")?,
+                several => writeln!(f, "\nthe {several} longest:")?,
+            }
         }
         for wait in &self.waits {
             writeln!(f, "\n{} waited {} ({} to {})", self.name(wait.task), Human(wait.length()), wait.from, wait.to)?;
@@ -703,6 +710,18 @@ mod tests {
         let server = ServerKind::Fair;
         let expected = [(Why::Defers { server, until }, 20), (Why::Exhausted { server, until }, 20)];
         assert_eq!(whys.collect::<Vec<_>>(), expected);
+    }
+
+    /// A recording begins while `a` runs: it is woken before it sleeps, and then sleeps.
+    #[test]
+    fn a_task_that_sleeps_does_not_wait() {
+        let mut script = Script::new(2);
+        let a = script.fair("a");
+        script.wake(1, 0, a).run(2, 0, Some(a), None).wake(90, 0, a).run(95, 0, None, Some(a));
+        let mut trace = script.end(100);
+        trace.meta.source = zerolag_trace::Source::Text;
+        let lengths: Vec<_> = all(&trace).waits.iter().map(|wait| wait.length().as_nanos() / 1_000).collect();
+        assert_eq!(lengths, [5]);
     }
 
     #[test]

@@ -232,11 +232,15 @@ impl Names {
         }
     }
 
-    /// Returns the name that a task shares with the other instances of its definition.
+    /// Returns the name that a task shares with the other instances of its definition; in a
+    /// recording, with threads of its name.
     pub(super) fn kind_of(&self, task: TaskId) -> String {
-        let name = self.task(task);
+        let Some(name) = self.tasks.get(&task) else { return self.task(task) };
+        if self.tids.get(task.index()).is_some() {
+            return name.to_string();
+        }
         let base = name.rsplit_once('-').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
-        base.map_or_else(|| name.clone(), |(base, _)| format!("{base}-*"))
+        base.map_or_else(|| name.to_string(), |(base, _)| format!("{base}-*"))
     }
 
     pub(super) fn group(&self, group: GroupId) -> String {
