@@ -1,7 +1,7 @@
 //! `zerolag report`: the figures of a trace.
 
 use super::failure::Failure;
-use super::options::ShowArgs;
+use super::options::{QuietArgs, ShowArgs};
 use super::output::{HtmlArgs, JsonArgs, TablesArgs};
 use super::{Done, code, input};
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ pub(crate) struct Args {
     /// Number of longest waits to list
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..))]
     waits: u16,
+    #[command(flatten)]
+    quiet: QuietArgs,
 }
 
 /// Runs the subcommand.
@@ -66,7 +68,7 @@ fn summarise(args: &Args) -> Result<Summary, Failure> {
         input::each_record(&args.trace, start, Metrics::observe)?
     };
     // The text of a report says itself what a cut file lacks.
-    if args.json.takes_stdout() {
+    if args.json.takes_stdout() && !args.quiet.quiet {
         input::say_dropped(&args.trace, &meta);
     }
     let mut summary = metrics.finish(meta.end);

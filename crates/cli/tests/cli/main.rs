@@ -75,6 +75,9 @@ fn refused(workload: &str, parts: &[&str]) {
 fn wrong_arguments_say_what_would_be_right() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "examples/audio.json", "--set", "rt_balanc=passive"], &["did you mean `rt_balance`"]),
+        (&["run", "examples/audio.json", "--set", "kernal=6.1"], &["did you mean `kernel`"]),
+        (&["run", "examples/web-service-limit.toml", "--set", "bursts=1ms"], &["did you mean `burst`"]),
+        (&["man", "swep"], &["`zerolag` has no subcommand `swep`", "did you mean `sweep`"]),
         (&["run", "examples/audio.json", "--set", "rt_balance"], &["KEY=VALUE"]),
         (&["run", "examples/audio.json", "--set", "hz=0"], &["0 is outside 1..=10000"]),
         (&["compare", "examples/audio.json", "--vary", "hz=100,250", "--machine", "2x2"], &["expected four numbers"]),
@@ -652,6 +655,8 @@ fn manual_pages_name_every_subcommand() {
     let page = std::fs::read_to_string(dir.join("zerolag-run.1")).expect("written");
     assert!(page.contains("rtapp\\-duplicates"), "{page}");
     assert!(zerolag(&["man"]).stdout.starts_with(".ie"), "troff");
+    let of_sweep = zerolag(&["man", "sweep"]).stdout;
+    assert!(of_sweep.contains(".TH zerolag-sweep 1") && of_sweep.contains("smallest"), "{of_sweep}");
 }
 
 #[test]

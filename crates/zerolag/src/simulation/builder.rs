@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zerolag_model::settings::SettingError;
+use zerolag_model::settings::{SettingError, nearest};
 use zerolag_model::{Duration, Instant, KernelVersion, Record, Settings, Topology};
 use zerolag_report::frame::Follower;
 use zerolag_report::frame::rows::Kept;
@@ -423,7 +423,7 @@ impl Simulation {
                         }
                     }
                     None => match plan.config.settings.set(key, value) {
-                        Err(error) => match near(&error, key) {
+                        Err(error) => match near(&error, key, &parameters) {
                             Some(near) => refuse(&format_args!("unknown key; did you mean `{near}`?")),
                             None => refuse(&error),
                         },
@@ -526,12 +526,15 @@ impl Simulation {
     }
 }
 
-/// Returns the part of a program that an unknown key was likely meant to be. A setting that is as
-/// similar is named by its error.
-fn near(error: &SettingError, key: &str) -> Option<String> {
-    match error {
-        SettingError::UnknownKey { near: None, .. } => Knob::nearest(key),
-        _ => None,
+/// Returns what an unknown key was likely meant to be: a parameter of the workload, a word of the
+/// run, or a part of the program. A setting that is similar is named by its error.
+fn near(error: &SettingError, key: &str, parameters: &[String]) -> Option<String> {
+    let SettingError::UnknownKey { near, .. } = error else { return None };
+    let words = parameters.iter().map(String::as_str).chain(["kernel", "cpus", "seed"]);
+    match (nearest(key, words), near) {
+        (Some(word), _) => Some(word.to_owned()),
+        (None, None) => Knob::nearest(key),
+        (None, Some(_)) => None,
     }
 }
 
