@@ -225,6 +225,7 @@ mod tests {
         seen.states()
     }
 
+    #[cfg(feature = "recordings")]
     #[test]
     fn a_state_is_read_as_it_was_written() {
         for release in ["2.6.33", "3.2.0", "3.10.0", "4.4.0", "4.9.0", "4.14.0", "6.12.0"] {
@@ -262,6 +263,7 @@ mod tests {
     }
 
     /// The formats of Linux 3.1, 4.4 (a Juno board), and of 4.14 and later.
+    #[cfg(feature = "recordings")]
     #[test]
     fn a_format_tells_the_bits() {
         let old = "\"prev_state=%s ==>\", REC->prev_state ? __print_flags(REC->prev_state, \"|\", { 1, \"S\"} , { 2, \
