@@ -130,7 +130,7 @@ impl IpiReason {
 }
 
 /// What a section of kernel mode disables.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Disables {
     /// Preemption: interrupts are served, and the CPU goes on with the same task.
     Preemption,

@@ -20,13 +20,14 @@ mod summary;
 
 use crate::gaps::Gaps;
 use crate::human::Human;
-pub use cause::{Cause, Off, Sparing, Why};
+pub use cause::{Cause, Sparing, Why};
 use cause::{Dated, Names};
 use core::fmt;
 pub use data::ExplainedWaits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub use summary::{CauseShare, Episodes, Summary};
+use zerolag_model::event::Disables;
 use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerKind, ServerState, TaskId,
     TraceEvent,
@@ -125,7 +126,7 @@ pub struct Explainer {
     /// The tasks in kernel mode, and since when.
     in_kernel: BTreeMap<TaskId, Instant>,
     /// The CPUs whose task has disabled preemption, what it disabled, and since when.
-    disabled: BTreeMap<CpuId, (Off, Instant)>,
+    disabled: BTreeMap<CpuId, (Disables, Instant)>,
     /// Tasks that were migrated since they last ran.
     moved: BTreeSet<TaskId>,
     open: BTreeMap<TaskId, OpenWait>,
@@ -236,7 +237,7 @@ impl Explainer {
             }
             TraceEvent::NoPreempt { disables: Some(disables), .. } => {
                 let since = self.disabled.get(&record.cpu).map_or(record.at, |(_, since)| *since);
-                self.disabled.insert(record.cpu, (Off::from(*disables), since));
+                self.disabled.insert(record.cpu, (*disables, since));
             }
             TraceEvent::NoPreempt { disables: None, .. } | TraceEvent::Switch { .. } => {
                 self.disabled.remove(&record.cpu);
@@ -573,7 +574,7 @@ impl fmt::Display for Explanation {
 mod tests {
     use super::*;
     use crate::sample::two_hogs_and_a_fifo;
-    use zerolag_model::event::{Disables, Irq};
+    use zerolag_model::event::Irq;
     use zerolag_trace::script::Script;
 
     fn all(trace: &Trace) -> Explanation {
@@ -687,7 +688,7 @@ mod tests {
         assert_eq!(waits_behind_lower("full", syscall), Why::Switching);
         assert_eq!(waits_behind_lower("lazy", syscall), Why::Switching, "lazy spares fair tasks from fair tasks only");
         let section = |task| vec![(1, TraceEvent::NoPreempt { task, disables: Some(Disables::Interrupts) })];
-        assert_eq!(waits_behind_lower("rt", section), Why::Disabled { disables: Off::Interrupts });
+        assert_eq!(waits_behind_lower("rt", section), Why::Disabled { disables: Disables::Interrupts });
         let irq = |_| vec![(1, TraceEvent::IrqEnter { irq: Irq::Device })];
         assert_eq!(waits_behind_lower("full", irq), Why::Interrupted);
     }

@@ -126,7 +126,7 @@ pub enum Why {
     /// The other task has disabled preemption or interrupts.
     Disabled {
         /// What it disabled.
-        disables: Off,
+        disables: Disables,
     },
     /// The other task ranks lower, and its CPU serves an interrupt.
     Interrupted,
@@ -166,35 +166,6 @@ impl Sparing {
             Self::None => "none",
             Self::Voluntary => "voluntary",
             Self::Lazy => "lazy",
-        }
-    }
-}
-
-/// What a section disables, in an order for sorting.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Off {
-    /// Preemption.
-    Preemption,
-    /// Interrupts, and with them preemption.
-    Interrupts,
-}
-
-impl Off {
-    /// Returns the word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Preemption => Disables::Preemption.name(),
-            Self::Interrupts => Disables::Interrupts.name(),
-        }
-    }
-}
-
-impl From<Disables> for Off {
-    fn from(disables: Disables) -> Self {
-        match disables {
-            Disables::Preemption => Self::Preemption,
-            Disables::Interrupts => Self::Interrupts,
         }
     }
 }

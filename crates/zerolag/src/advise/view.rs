@@ -14,7 +14,7 @@ use std::fmt;
 use zerolag_model::Duration;
 use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table, Titled};
-use zerolag_workload::limits::milli_text;
+use zerolag_workload::limits::{milli_text, notations};
 use zerolag_workload::origin::CANNOT_TELL;
 
 /// The result of `zerolag advise` for a workload or a trace.
@@ -136,7 +136,7 @@ impl Advice {
             _ => format!(", {} today", figures(now)),
         };
         format!(
-            "{}: {} (runs{simulated}, \"{goals}\"). The worst run is {}{before}. It uses {:.2} CPUs on average.",
+            "{}: {} (runs{simulated}, \"{goals}\"). The worst of all runs, those of the search included, is {}{before}. It uses {:.2} CPUs on average.",
             self.what(now, chosen),
             chosen.judged.says(),
             figures(chosen),
@@ -161,13 +161,13 @@ impl Advice {
                 format!("Run {then} {workers} of {} instead of {now}", self.service.as_deref().unwrap_or(of))
             }
             (_, Some(limit)) => {
-                let milli = limit.limits_cpu_milli.map(milli_text).unwrap_or_default();
+                let milli = limit.limits_cpu_milli.map(notations).unwrap_or_default();
                 let quota = limit.quota_us.unwrap_or_default();
                 let (burst, kubernetes) = match limit.burst_us {
-                    0 => (String::new(), format!("Kubernetes: limits.cpu {milli}")),
+                    0 => (String::new(), milli),
                     burst => (
                         format!(" and cpu.max.burst to {burst}"),
-                        format!("limits.cpu {milli}; Kubernetes has no field for the burst"),
+                        format!("{milli}; Kubernetes has no field for the burst"),
                     ),
                 };
                 format!("Set cpu.max of {of} to \"{quota} {}\"{burst} ({kubernetes})", limit.period_us)
