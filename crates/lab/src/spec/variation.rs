@@ -180,6 +180,7 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         "boost" => costs.boost = value,
         "unboost" => costs.unboost = value,
         "pipe_io" => costs.pipe_io = value,
+        "pipe_alone" => costs.pipe_alone = value,
         "ipi_send" => costs.ipi_send = value,
         "ipi_latency" => costs.ipi_latency = everywhere,
         "ipi_handler" => costs.ipi_handler = value,

@@ -339,8 +339,8 @@ macro_rules! trace_events {
         31 () { throttled: true } => "rt-throttle" "begins",
         32 () { throttled: false } => "rt-throttle" "ends";
 
-        /// A task enters kernel mode by a system call, or leaves it (`raw_syscalls:sys_enter`,
-        /// `sys_exit`).
+        /// A task enters kernel mode by a system call or a step of kernel mode, or leaves it
+        /// (`raw_syscalls:sys_enter`, `sys_exit`).
         Syscall {
             /// The task.
             task: TaskId,

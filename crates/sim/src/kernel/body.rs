@@ -9,6 +9,17 @@ use std::sync::Arc;
 use zerolag_core::{LockId, Parcel};
 use zerolag_model::{CpuId, CpuMask, Duration};
 
+/// What a task's program does in kernel mode. Waiting is not meant: there the core knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visit {
+    /// Nothing: the costs of its calls are part of user mode's steps.
+    None,
+    /// A step of kernel mode outside system calls. It ends before the next step.
+    Step,
+    /// It is between the beginning and the end of a system call.
+    Syscall,
+}
+
 /// The kernel's part of a task.
 #[derive(Debug)]
 pub(super) struct Body {
@@ -23,8 +34,7 @@ pub(super) struct Body {
     pub(super) last_ran_on: Option<CpuId>,
     /// The affinity that [`Job::SetAffinity`](crate::kernel::words::Job::SetAffinity) sets.
     pub(super) new_affinity: Option<Arc<CpuMask>>,
-    /// Between the beginning and the end of a system call.
-    pub(super) in_syscall: bool,
+    pub(super) visit: Visit,
     /// Spinning locks that it holds or spins for (`preempt_count`): nothing preempts its CPU.
     pub(super) spin_locks: u32,
     /// Sections with softirqs disabled that it is in.
@@ -53,7 +63,7 @@ impl Body {
             refill: Duration::ZERO,
             last_ran_on: None,
             new_affinity: None,
-            in_syscall: false,
+            visit: Visit::None,
             spin_locks: 0,
             bh_sections: 0,
             blocked_on: None,

@@ -13,7 +13,7 @@
 //! | while it holds or spins for a spinning lock | `KernelLocked` |
 //! | anywhere else, the way back to user mode included | `User` |
 
-use crate::kernel::body::Body;
+use crate::kernel::body::{Body, Visit};
 use crate::kernel::cpu::{Cpu, Ends, Segment};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;
@@ -29,21 +29,21 @@ impl Kernel {
             (None, _) => CpuMode::Idle,
             (Some(task), _) if bodies[task.index()].spin_locks > 0 => CpuMode::KernelLocked,
             (Some(_), Segment::Work { layer: CpuLayer::Kernel, .. }) => CpuMode::Kernel,
-            (Some(task), Segment::None) if bodies[task.index()].in_syscall => CpuMode::Kernel,
+            (Some(task), Segment::None) if bodies[task.index()].visit == Visit::Syscall => CpuMode::Kernel,
             (Some(_), _) => CpuMode::User,
         }
     }
 
     #[inline]
     pub(crate) fn is_in_syscall(&self, task: TaskId) -> bool {
-        self.bodies[task.index()].in_syscall
+        self.bodies[task.index()].visit == Visit::Syscall
     }
 
     /// Returns whether the current task is in kernel mode without being in a system call: it goes
     /// back to user mode before its next action.
     #[inline(always)]
     pub(crate) fn is_to_leave_kernel(&self, cpu: CpuId, task: TaskId) -> bool {
-        !self.bodies[task.index()].in_syscall && self.cpus[cpu.index()].rq.current_mode() != TaskMode::User
+        !self.is_in_syscall(task) && self.cpus[cpu.index()].rq.current_mode() != TaskMode::User
     }
 
     /// Tells the core that the current task goes on in user mode. Returns whether it goes on at
@@ -51,6 +51,10 @@ impl Kernel {
     #[inline]
     pub(crate) fn back_to_user(&mut self, cpu: CpuId, task: TaskId) -> bool {
         debug_assert!(self.is_to_leave_kernel(cpu, task), "it is in kernel mode");
+        if self.bodies[task.index()].visit == Visit::Step {
+            self.bodies[task.index()].visit = Visit::None;
+            self.emit_at(self.path_end(cpu), cpu, TraceEvent::Syscall { task, enters: false });
+        }
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock_in_path(self.time.now);
         self.scheduler.return_to_user(&mut place.rq, clock, &mut self.calls.io);
@@ -61,16 +65,26 @@ impl Kernel {
         goes_on
     }
 
+    /// The current task begins a step of kernel mode when it gets its CPU. The record says that it
+    /// enters the kernel, as an empty system call would: nothing else says why a task of a higher
+    /// rank waits for it.
+    pub(crate) fn enter_kernel_step(&mut self, cpu: CpuId, task: TaskId) {
+        if self.bodies[task.index()].visit == Visit::None {
+            self.bodies[task.index()].visit = Visit::Step;
+            self.emit_at(self.path_end(cpu), cpu, TraceEvent::Syscall { task, enters: true });
+        }
+    }
+
     /// The current task begins a system call.
     pub(crate) fn enter_syscall(&mut self, cpu: CpuId, task: TaskId) {
-        self.bodies[task.index()].in_syscall = true;
+        self.bodies[task.index()].visit = Visit::Syscall;
         self.scheduler.enter_kernel(&mut self.cpus[cpu.index()].rq);
         self.emit(cpu, TraceEvent::Syscall { task, enters: true });
     }
 
     /// The current task ends a system call.
     pub(crate) fn exit_syscall(&mut self, cpu: CpuId, task: TaskId) {
-        self.bodies[task.index()].in_syscall = false;
+        self.bodies[task.index()].visit = Visit::None;
         self.emit(cpu, TraceEvent::Syscall { task, enters: false });
     }
 
@@ -92,7 +106,7 @@ impl Kernel {
         let mut why = Leave::Block;
         if self.rules.lends_turns {
             let body = &mut self.bodies[task.index()];
-            body.blocked_on = lock.filter(|_| body.in_syscall);
+            body.blocked_on = lock.filter(|_| body.visit == Visit::Syscall);
             why = body.blocked_on.map_or(Leave::Block, Leave::BlockOn);
         }
         self.push_job(cpu, Job::Switch(why));

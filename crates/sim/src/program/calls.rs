@@ -8,9 +8,10 @@
 //! since nothing preempts the call there. A call that finds no task to wake has that part too, and
 //! is asked for it when its effect is known ([`CallCosts::left_after`]).
 //!
-//! Two are charged at run time, with [`CallCosts`]. Only a contended mutex is a call, and whether
+//! Three are charged at run time, with [`CallCosts`]. Only a contended mutex is a call, and whether
 //! one is contended is not known before ([`futex`](crate::program::act::futex)). A sleep counts
-//! from the beginning of its call ([`wait`](crate::program::act::wait)).
+//! from the beginning of its call ([`wait`](crate::program::act::wait)). Whether a read or write of
+//! a pipe waits or wakes is known when it is done ([`pipe`](crate::program::act::pipe)).
 
 use crate::costs::Costs;
 use std::sync::Arc;
@@ -36,12 +37,15 @@ pub(crate) struct CallCosts {
     sleeps_inside: Duration,
     /// What a pipe adds.
     pipe_io: Duration,
+    /// A read or write of a pipe that neither waits nor wakes.
+    pub(crate) pipe_alone: Duration,
     /// What follows a wakeup in its call.
     pub(crate) rest: Duration,
 }
 
 impl CallCosts {
     pub(crate) fn of(costs: &Costs) -> Self {
+        let contained = costs.syscall.is_zero() && costs.pipe_io.is_zero();
         Self {
             idle: costs.syscall,
             busy: costs.syscall + costs.waiting_call,
@@ -51,6 +55,7 @@ impl CallCosts {
             sleeps: costs.syscall + costs.waiting_call + costs.sleep_call,
             sleeps_inside: costs.waiting_call + costs.sleep_call,
             pipe_io: costs.pipe_io,
+            pipe_alone: if contained { costs.pipe_alone } else { Duration::ZERO },
             rest: costs.call_rest,
         }
     }

@@ -141,6 +141,8 @@ pub(crate) struct Cursor {
     pub(crate) bh_lock: Option<ResourceId>,
     /// Bytes of the present write that are in the pipe.
     pub(crate) piped: u32,
+    /// It has waited at a pipe in the present read or write.
+    pub(crate) waited_at_pipe: bool,
     /// Where it is in a read.
     pub(crate) reading: Option<Reading>,
     /// Windows that the present read has read.

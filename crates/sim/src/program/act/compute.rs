@@ -22,6 +22,9 @@ impl Programs {
         if time.is_zero() {
             return;
         }
+        if layer == CpuLayer::Kernel {
+            kernel.enter_kernel_step(cpu, task);
+        }
         kernel.compute(cpu, task, time, layer);
     }
 
