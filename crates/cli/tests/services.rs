@@ -163,6 +163,10 @@ fn the_smallest_limit_reaches_the_goal_and_one_step_less_does_not() {
     let trial = &trials[at];
     assert_eq!(trial["state"], "met", "{trial}");
     assert!(trial["fresh"]["runs"].as_u64() >= Some(75) && trial["share_below"].as_f64() <= Some(0.05), "{trial}");
+    // Threads that are throttled, or fewer, wake less often: the least value would always meet it.
+    let (code, _, refused) = zerolag(&["--smallest", "cpu.max", "--such-that", "web.wakeup_latency.p99 <= 1ms"]);
+    assert_eq!(code, Some(2), "{refused}");
+    assert!(refused.contains("says nothing of requests") && refused.contains("web.request_latency.p99"), "{refused}");
     // An impossible goal is met by no value: exit code 99.
     let (code, text, _) = zerolag(&["--smallest", "cpu.max", "--such-that", "request_latency.p50 <= 1us"]);
     assert_eq!(code, Some(99), "{text}");

@@ -182,6 +182,36 @@ fn has_no_owner(goal: &Goal, program: &Program) -> Option<ValueError> {
 /// Names that a message lists.
 const NAMES_SHOWN: usize = 12;
 
+/// Returns the tasks whose work counts, because goals on their waits are met by work that is not
+/// done: fewer workers wake less often, and so do throttled ones.
+///
+/// # Errors
+/// A goal on the waits of threads of a service: it says nothing of requests.
+pub(crate) fn work_of(program: &Program, goals: &[Goal]) -> Result<Vec<String>, Error> {
+    let is_wait = |goal: &&Goal| {
+        matches!(goal.figure.quantity, Quantity::WakeupLatency | Quantity::Wait | Quantity::WaitMax)
+            && !goal.wants_more()
+    };
+    let mut wrong = Vec::new();
+    let mut tasks = Vec::new();
+    for goal in goals.iter().filter(is_wait) {
+        let of_goal = program.tasks.iter().filter(|task| goal.task.as_deref().is_none_or(|name| *task.name == *name));
+        tasks.extend(of_goal.map(|task| task.name.to_string()));
+        let service = program.services().find(|service| goal.task.as_deref().is_none_or(|name| **service == *name));
+        let Some(service) = service else { continue };
+        let message = format!(
+            "goal \"{}\": {} says nothing of requests: fewer workers, or throttled ones, wake less often and wait less",
+            goal.text, goal.figure
+        );
+        let stat = if goal.figure.stat == Stat::Value { Stat::Max } else { goal.figure.stat };
+        let named = format!("{service}.{}.{stat}", Quantity::RequestLatency.row().key);
+        wrong.push(ValueError::new("", &goal.text, message).help(format!("give a goal on {named}")));
+    }
+    tasks.sort_unstable();
+    tasks.dedup();
+    if wrong.is_empty() { Ok(tasks) } else { Err(Error::Values(wrong)) }
+}
+
 /// Returns the parts of a program that have figures, for a goal on a kind of which there is none.
 fn owners_of(program: &Program) -> String {
     let tasks = program.tasks.iter().map(|task| format!("{}.{}", task.name, Quantity::WakeupLatency.row().key));

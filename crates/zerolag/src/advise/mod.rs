@@ -36,7 +36,7 @@ pub mod counters;
 pub mod samples;
 pub(crate) mod view;
 
-use crate::error::{Error, ValueError};
+use crate::error::Error;
 use crate::goals;
 use crate::knob::{Knob, Part};
 use crate::limit::Limit;
@@ -48,7 +48,7 @@ use crate::sweep::search::smallest;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_model::{CpuMax, Duration};
-use zerolag_report::figure::{Owner, Quantity, Stat};
+use zerolag_report::figure::{Owner, Quantity};
 use zerolag_workload::Program;
 use zerolag_workload::goal::Goal;
 use zerolag_workload::limits::LimitPart;
@@ -219,7 +219,7 @@ pub fn advise(
         Some(Ok(knob)) => Some(knob.index),
         Some(Err(_)) | None => None,
     };
-    let work = work_of(program, &goals)?;
+    let work = goals::work_of(program, &goals)?;
     let path = group.map(|group| Arc::clone(&program.groups[group].path));
     let judge = Judge::new(plan, &goals, question.rule, progress).of_group(path).counting_work(work.clone());
     let mut study = AdviseStudy { plan, judge, group, task, not_settled: Vec::new() };
@@ -257,33 +257,6 @@ pub fn advise(
         alternatives,
         goals,
     })
-}
-
-/// Returns the tasks whose work counts, because goals on their waits are met by work that is not
-/// done.
-fn work_of(program: &Program, goals: &[Goal]) -> Result<Vec<String>, Error> {
-    let is_wait = |goal: &&Goal| {
-        matches!(goal.figure.quantity, Quantity::WakeupLatency | Quantity::Wait | Quantity::WaitMax)
-            && !goal.wants_more()
-    };
-    let mut wrong = Vec::new();
-    let mut tasks = Vec::new();
-    for goal in goals.iter().filter(is_wait) {
-        let of_goal = program.tasks.iter().filter(|task| goal.task.as_deref().is_none_or(|name| *task.name == *name));
-        tasks.extend(of_goal.map(|task| task.name.to_string()));
-        let service = program.services().find(|service| goal.task.as_deref().is_none_or(|name| **service == *name));
-        let Some(service) = service else { continue };
-        let message = format!(
-            "goal \"{}\": {} says nothing of requests: fewer workers, or throttled ones, wake less often and wait less",
-            goal.text, goal.figure
-        );
-        let stat = if goal.figure.stat == Stat::Value { Stat::Max } else { goal.figure.stat };
-        let named = format!("{service}.{}.{stat}", Quantity::RequestLatency.row().key);
-        wrong.push(ValueError::new("", &goal.text, message).help(format!("give a goal on {named}")));
-    }
-    tasks.sort_unstable();
-    tasks.dedup();
-    if wrong.is_empty() { Ok(tasks) } else { Err(Error::Values(wrong)) }
 }
 
 /// Returns the group whose limit is asked about; none if the workload has no group, or nothing of

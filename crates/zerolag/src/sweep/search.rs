@@ -145,8 +145,8 @@ impl Search {
     /// the goals, written as in scenarios, as often as the rule asks.
     ///
     /// # Errors
-    /// The key is no knob or has no smallest value, a goal is wrong or about a figure that does not
-    /// exist, a run failed, or `progress` ended it.
+    /// The key is no knob or has no smallest value, a goal is wrong, about a figure that does not
+    /// exist or about the waits of a service's threads, a run failed, or `progress` ended it.
     pub fn run(
         plan: &Plan,
         key: &str,
@@ -166,6 +166,7 @@ impl Search {
             return Err(wrong("it has no smallest value".to_owned(), help));
         }
         let goals = goals::read(goals, &plan.program)?;
+        goals::work_of(&plan.program, &goals)?;
         let mut judge = Judge::new(plan, &goals, rule, progress);
         let found = smallest(&mut judge, plan, knob)?;
         judge.refuse_unmeasured()?;
