@@ -21,11 +21,11 @@ use zerolag::simulation::Note;
 pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// A kernel; give two or more, the first is the baseline
+    /// A kernel; give two or more, the first is the baseline. With --vary one: all run on it
     #[arg(long = "kernel", help_heading = MACHINE, value_name = "VERSION", value_parser = options::kernel)]
     kernels: Vec<KernelVersion>,
     /// The values of a setting, as in rt_balance=passive,pull_locked; instead of kernels
-    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with = "kernels")]
+    #[arg(long, value_name = "KEY=VALUE,...")]
     vary: Option<String>,
     #[command(flatten)]
     show: ShowArgs,
@@ -175,7 +175,8 @@ enum Notes {
 
 fn variants(args: &Args, workload: &WorkloadArgs, shown: Notes) -> Result<Vec<Variant>, Failure> {
     let (key, values) = varied(args)?;
-    let (kernel, duration) = (KernelArgs { kernel: None }, args.duration.clone());
+    let kernel = KernelArgs { kernel: args.kernels.first().copied().filter(|_| args.vary.is_some()) };
+    let duration = args.duration.clone();
     let run = RunArgs { sim: args.sim.clone(), kernel, duration, manifest: args.manifest.clone() };
     let simulation = simulation_of(workload, &run)?;
     if let Some(first) = values.first().filter(|_| shown == Notes::Printed && !args.sim.is_quiet()) {
@@ -199,6 +200,10 @@ fn varied(args: &Args) -> Result<(&str, Vec<String>), Failure> {
         let values: Vec<String> = values.split(',').map(ToOwned::to_owned).collect();
         if values.len() < 2 {
             return Err(Failure::input(format!("--vary {vary}: two values or more are wanted")));
+        }
+        if args.kernels.len() > 1 || key == "kernel" && !args.kernels.is_empty() {
+            let help = "give one --kernel, on which all values run, or compare kernels without --vary";
+            return Err(Failure::input_help("--vary with several kernels", help));
         }
         return Ok((key, values));
     }

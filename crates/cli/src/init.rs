@@ -30,3 +30,16 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// The text of a new scenario.
 const SCENARIO: &str = include_str!("init.toml");
+
+#[cfg(test)]
+mod tests {
+    use super::SCENARIO;
+    use zerolag::model::KernelVersion;
+
+    #[test]
+    fn it_names_the_kernels_that_there_are() {
+        let newest = KernelVersion::default().name();
+        let oldest = KernelVersion::ALL[0].name();
+        assert!(SCENARIO.contains(&format!("# {oldest} to {newest} (without this line {newest})")), "{SCENARIO}");
+    }
+}

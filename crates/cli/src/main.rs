@@ -6,6 +6,7 @@ mod advise;
 mod analyse;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod candidates;
 mod check;
 mod compare;
 mod completions;
@@ -141,6 +142,8 @@ enum Command {
 
 /// Runs the command line.
 fn main() -> ExitCode {
+    // Ends the program if a shell asks what can be typed.
+    completions::engine().complete();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

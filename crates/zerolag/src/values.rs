@@ -19,9 +19,11 @@ pub fn costs(name: &str) -> Result<Costs, Error> {
     }
     let path = Path::new(name);
     if !path.exists() && !name.contains(['/', '.']) {
-        let near = nearest(name, ["zero", "default"].into_iter());
+        let names = || Costs::NAMED.iter().map(|(known, ..)| *known);
+        let near = nearest(name, names());
+        let known = names().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
         let help = near.map_or_else(
-            || "known are `zero`, `default` and `xeon-e7-4s`; anything else is the path of a TOML file".to_owned(),
+            || format!("known are {known}; anything else is the path of a TOML file"),
             |near| format!("did you mean `{near}`?"),
         );
         return Err(Error::input_help(format!("costs: there is no profile or file `{name}`"), help));

@@ -482,10 +482,85 @@ fn settings_and_completions_are_complete() {
         assert!(ended.stdout.contains(setting.name), "{}", setting.name);
     }
     assert!(ended.stdout.contains("passive"), "{}", ended.stdout);
-    for shell in ["bash", "zsh", "fish"] {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ended = zerolag(&["completions", shell]);
-        assert!(ended.code == Some(0) && ended.stdout.contains("rt-migrate-test"), "{shell}");
+        assert!(ended.code == Some(0) && ended.stdout.contains("COMPLETE"), "{shell}");
     }
+}
+
+/// Types a line in bash, and the tabulator behind it. `None` if there is no bash.
+fn completed(line: &str) -> Option<Vec<String>> {
+    const TYPED: &str = r#"
+        PATH=$3:$PATH; source <(zerolag completions bash); COMP_WORDBREAKS=$2
+        COMP_LINE=$1; COMP_POINT=${#1}; _zerolag; printf '%s\n' "${COMPREPLY[@]}""#;
+    let program = Path::new(env!("CARGO_BIN_EXE_zerolag")).parent().expect("a directory");
+    let words = " \t\n\"'@><=;|&(:";
+    let args = ["-c", TYPED, "_", line, words, program.to_str().expect("UTF-8")];
+    let output = Command::new("bash").args(args).output().ok()?;
+    Some(String::from_utf8(output.stdout).expect("UTF-8").lines().map(ToOwned::to_owned).collect())
+}
+
+/// Why does a FIFO thread wait for a task of nice 0? Nothing interrupts kernel mode there.
+#[test]
+fn explain_names_kernel_mode_without_a_system_call() {
+    let file = scratch("kernel-mode").join("writer.toml");
+    let text = r#"
+kernel = "6.12"
+duration = "300ms"
+[settings]
+preempt = "voluntary"
+[task.audio]
+policy = "fifo"
+priority = 80
+steps = [{ timer = { period = "50ms", mode = "absolute" } }, { run = "1ms" }]
+[task.writer]
+steps = [{ kernel = "60ms" }, { sleep = "7ms" }]
+"#;
+    std::fs::write(&file, text).expect("it is written");
+    let ended = zerolag(&["explain", file.to_str().expect("UTF-8"), "-q"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let first = ended.stdout.lines().nth(3).expect("a cause");
+    assert!(first.contains("queued behind writer-* (in kernel mode, preempt = voluntary)"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("asked to switch"), "{}", ended.stdout);
+}
+
+#[test]
+fn bash_completes_values() {
+    let cases: [(&str, &[&str]); 9] = [
+        ("zerolag swe", &["sweep"]),
+        ("zerolag run x.toml --kernel 7.", &["7.0", "7.1", "7.2", "7.3"]),
+        ("zerolag run x.toml --costs z", &["zero"]),
+        ("zerolag run x.toml --set rt_bal", &["rt_balance="]),
+        // Bash replaces what follows the sign.
+        ("zerolag run x.toml --set preempt=", &["none", "voluntary", "full", "lazy", "rt"]),
+        ("zerolag compare x.toml --vary preempt=none,f", &["none,full"]),
+        ("zerolag sweep x.toml --smallest cpu.m", &["cpu.max", "cpu.max.burst"]),
+        (
+            "zerolag advise x.toml --goal web.request_latency.p99",
+            &["web.request_latency.p99", "web.request_latency.p99.9"],
+        ),
+        ("zerolag export x.toml --type no", &[]),
+    ];
+    for (line, answers) in cases {
+        let Some(found) = completed(line) else {
+            eprintln!("skipped: there is no bash");
+            return;
+        };
+        let found: Vec<&str> = found.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+        assert_eq!(found, answers, "{line}");
+    }
+}
+
+#[test]
+fn compare_varies_a_setting_on_a_named_kernel() {
+    let compare = ["compare", "examples/audio.json", "--vary", "hz=100,250", "--runs", "1", "-d", "300ms", "-q"];
+    let on = |more: &[&str]| zerolag(&[&compare[..], more].concat());
+    let [named, set, newest] = [&["--kernel", "2.6.23"][..], &["--set", "kernel=2.6.23"], &[]].map(on);
+    assert_eq!(named.code, Some(0), "{}", named.stderr);
+    assert_eq!(named.stdout, set.stdout);
+    assert_ne!(named.stdout, newest.stdout, "the kernel counts");
+    let ended = on(&["--kernel", "5.15", "--kernel", "6.12"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("give one --kernel"), "{}", ended.stderr);
 }
 
 /// A schema, the parts of a command line, and the keys of a variant's results.
