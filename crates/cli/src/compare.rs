@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Done {
 fn compared(args: &Args, variants: &[Variant]) -> Result<Option<Comparison>, Failure> {
     let runs = args.runs.per_variant();
     let mut progress = Progress::new(2 * variants.len() as u64 * runs, "runs", args.sim.is_quiet());
-    let more = args.show.show.iter().filter_map(|name| Some(Figure::parse(name.trim()).ok()?.1));
+    let more = args.show.show.iter().filter_map(|name| Figure::parse(name.trim()).ok());
     let compared = compare::run_with(variants, runs, &more.collect::<Vec<_>>(), |done| progress.at(done));
     progress.finish();
     match compared {

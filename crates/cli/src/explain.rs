@@ -6,7 +6,7 @@ use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{prepare, simulation_of};
 use super::{Done, code, input, output};
 use std::path::{Path, PathBuf};
-use zerolag::explanation::{Answer, record};
+use zerolag::explanation::{Answer, bounds, record};
 use zerolag::page::{self, About, Pictured};
 use zerolag::report::explain::{Explained, Explanation, Options};
 use zerolag::trace::Trace;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(path) = &args.perfetto {
         output::check_target(path)?;
     }
-    let options = Options { worst: usize::from(args.worst), task: args.task.clone() };
+    let options = Options { worst: usize::from(args.worst), task: args.task.clone(), ..Options::default() };
     let answer = match as_trace(args)? {
         Some(trace) => {
             if args.what_if.is_some() {
@@ -75,7 +75,8 @@ fn of_workload(args: &Args, options: &Options) -> Result<Answer, Failure> {
         None => Answer::of(&prepared, options.clone())?,
         Some(path) => {
             let trace = record(&prepared.plan)?;
-            let answer = Answer::of_trace(&trace, options.clone());
+            let bounds = bounds(&prepared.plan.goals);
+            let answer = Answer::of_trace(&trace, Options { bounds, ..options.clone() });
             mark(path, &trace, &answer.found)?;
             Answer { seed: Some(prepared.plan.config.seed), ..answer }
         }

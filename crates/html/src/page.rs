@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt::Write;
 use zerolag_model::{Instant, TaskId};
-use zerolag_report::explain::{Explanation, Summary};
+use zerolag_report::explain::{Explanation, RequestTime, Summary};
 use zerolag_report::human::Human;
 use zerolag_report::plot::Room;
 
@@ -414,13 +414,7 @@ const CAUSES_SHOWN: usize = 12;
 
 /// Writes what all waits have in common, before the longest as examples.
 fn write_causes(out: &mut String, run: &str, all: &Summary) {
-    let Summary { count, tail_count, .. } = all;
-    let (total, tail, tail_from) = (Human(all.total), Human(all.tail), Human(all.tail_from));
-    writeln!(
-        out,
-        "<p>{count} waits take {total} together. The tail, {tail_count} of at least {tail_from}, takes {tail}.</p>"
-    )
-    .expect(INFALLIBLE);
+    writeln!(out, "<p>{}.</p>", escape(&all.sentence("waits"))).expect(INFALLIBLE);
     // Each region of a page has a name of its own: several runs have a table each.
     let label = |table: &str| if run.is_empty() { table.to_owned() } else { format!("{table}, {run}") };
     write_table(out, &label("Waiting by cause"), &all.causes_table(CAUSES_SHOWN).to_rows());
@@ -431,6 +425,12 @@ fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
     if run.waits.waits.is_empty() {
         out.push_str("<p>No task waited.</p>\n");
         return;
+    }
+    for RequestTime { service, summary } in &run.waits.requests {
+        writeln!(out, "<p>{}: {}.</p>", escape(service), escape(&summary.sentence("requests"))).expect(INFALLIBLE);
+        let label =
+            format!("Requests of {service} by cause{}{}", if run.name.is_empty() { "" } else { ", " }, run.name);
+        write_table(out, &label, &summary.causes_table(CAUSES_SHOWN).to_rows());
     }
     write_causes(out, &run.name, &run.waits.summary);
     let shown = run.waits.waits.len();

@@ -83,7 +83,7 @@ fn adds_up(found: &Explanation) {
 }
 
 fn of_free() -> Options {
-    Options { worst: 10, task: Some("free".to_owned()) }
+    Options { worst: 10, task: Some("free".to_owned()), ..Options::default() }
 }
 
 /// Linux 6.12: the longest append takes 104 to 108 ms, because the limited process is preempted in
@@ -111,7 +111,7 @@ fn an_append_on_6_12_waits_for_the_limited_groups_next_period() {
 #[test]
 fn the_recorded_appends_are_explained_as_far_as_their_events_reach() {
     let trace = zerolag::trace::open(Path::new("tests/data/inversion/append-6.12.txt.xz")).expect("a trace");
-    let found = explain(&trace, Options { worst: usize::MAX, task: Some("gt".to_owned()) });
+    let found = explain(&trace, Options { worst: usize::MAX, task: Some("gt".to_owned()), ..Options::default() });
     adds_up(&found);
     let kept_off = |wait: &&Explained| {
         let causes = wait.causes.iter().filter(|(chain, _)| matches!(chain[..], [Cause::KeptOff { .. }]));
@@ -224,7 +224,7 @@ fn random_scenarios_keep_the_rules_and_every_wait_adds_up() {
         if let Some((monitor, violation)) = report.violations().next() {
             panic!("scenario {number}: {monitor}: {violation}\n{text}");
         }
-        let found = explain(&trace, Options { worst: usize::MAX, task: None });
+        let found = explain(&trace, Options { worst: usize::MAX, ..Options::default() });
         adds_up(&found);
         waits += found.waits.len();
         let stops = trace.records.iter();

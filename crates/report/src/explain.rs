@@ -16,6 +16,7 @@
 
 mod cause;
 mod data;
+mod requests;
 mod summary;
 
 use crate::gaps::Gaps;
@@ -24,9 +25,12 @@ pub use cause::{Cause, Sparing, Why};
 use cause::{Dated, Names};
 use core::fmt;
 pub use data::ExplainedWaits;
+pub use requests::RequestTime;
+use requests::{Doing, Requests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-pub use summary::{CauseShare, Episodes, Summary};
+use summary::Counting;
+pub use summary::{CauseShare, Episodes, Missed, Summary};
 use zerolag_model::event::Disables;
 use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerKind, ServerState, TaskId,
@@ -87,21 +91,65 @@ pub struct Explanation {
     pub waits: Vec<Explained>,
     /// All waits of the selected tasks by cause, and by task.
     pub summary: Summary,
+    /// The requests of each service by what their workers did, in the order of the services.
+    pub requests: Vec<RequestTime>,
     names: Names,
 }
 
 /// Which waits to explain.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How many of the longest waits are kept.
     pub worst: usize,
     /// Only tasks whose name starts with this; `None` is all.
     pub task: Option<String>,
+    /// The goals on waits and requests: what misses one is summed apart.
+    pub bounds: Vec<Bound>,
+}
+
+/// The longest time that a goal allows.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// The goal, as written.
+    pub goal: String,
+    /// What it is about.
+    pub of: Bounded,
+    /// The name of the task or service; `None` is all.
+    pub owner: Option<String>,
+    /// The longest time.
+    pub most: Duration,
+}
+
+/// What a goal bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bounded {
+    /// Each wait of a task.
+    Waits,
+    /// Each wait of a task that begins with its wakeup.
+    Wakeups,
+    /// The latency of each request of a service.
+    Requests,
+}
+
+impl Bound {
+    /// Returns whether it is about such a wait of a task; instances have the name with a number.
+    fn is_of_task(&self, kind: &str, wait: Bounded) -> bool {
+        let is_named = |owner: &str| kind.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest == "-*");
+        let is_of = self.of == Bounded::Waits || self.of == Bounded::Wakeups && wait == Bounded::Wakeups;
+        is_of && self.owner.as_deref().is_none_or(is_named)
+    }
+
+    /// Returns whether it is about requests of a service.
+    fn is_of_service(&self, name: &str) -> bool {
+        self.of == Bounded::Requests && self.owner.as_deref().is_none_or(|owner| owner == name)
+    }
 }
 
 /// A wait that is under way.
 #[derive(Debug)]
 struct OpenWait {
+    /// Whether a wakeup began it, or losing the CPU or a lock.
+    kind: Bounded,
     from: Instant,
     chain: Chain,
     chain_since: Instant,
@@ -131,7 +179,8 @@ pub struct Explainer {
     moved: BTreeSet<TaskId>,
     open: BTreeMap<TaskId, OpenWait>,
     options: Options,
-    counting: summary::Counting,
+    counting: Counting,
+    requests: Requests,
     found: Explanation,
 }
 
@@ -149,6 +198,10 @@ impl Explainer {
     /// Starts before the first record.
     #[must_use]
     pub fn new(meta: &Meta, options: Options) -> Self {
+        let of_waits = options.bounds.iter().filter(|bound| bound.of != Bounded::Requests);
+        let goals: Vec<&str> = of_waits.map(|bound| &*bound.goal).collect();
+        let counting = if goals.is_empty() { Counting::default() } else { Counting::with_goal(goals.join(", ")) };
+        let names = Names::new(meta);
         Self {
             replay: Replay::new(meta),
             gaps: Gaps::new(meta),
@@ -164,8 +217,9 @@ impl Explainer {
             moved: BTreeSet::new(),
             open: BTreeMap::new(),
             options,
-            counting: summary::Counting::default(),
-            found: Explanation { waits: Vec::new(), summary: Summary::default(), names: Names::new(meta) },
+            counting,
+            requests: Requests::default(),
+            found: Explanation { waits: Vec::new(), summary: Summary::default(), requests: Vec::new(), names },
         }
     }
 
@@ -175,7 +229,9 @@ impl Explainer {
         self.replay.apply(record);
         self.groups.apply(record);
         match &record.event {
-            TraceEvent::Waking { task, .. } | TraceEvent::Wakeup { task, .. } => self.begin(*task, record.at),
+            TraceEvent::Waking { task, .. } | TraceEvent::Wakeup { task, .. } => {
+                self.begin(*task, record.at, Bounded::Wakeups)
+            }
             TraceEvent::Switch { prev, prev_state, next, .. } => {
                 if let Some(next) = next {
                     self.end(*next, record.at);
@@ -187,8 +243,11 @@ impl Explainer {
                         PrevState::Dead | PrevState::Idle => false,
                     };
                     if waits {
-                        self.begin(*prev, record.at);
-                    } else if self.replay.task(*prev).is_some_and(|view| view.state == TaskState::Blocked) {
+                        self.begin(*prev, record.at, Bounded::Waits);
+                    } else if *prev_state == PrevState::Blocked {
+                        self.does(*prev, record.at, |_| Doing::Sleeps);
+                    }
+                    if !waits && self.replay.task(*prev).is_some_and(|view| view.state == TaskState::Blocked) {
                         // It ran all the time, which the beginning of a recording does not show: a
                         // wakeup had only cancelled its sleep.
                         self.open.remove(prev);
@@ -211,6 +270,13 @@ impl Explainer {
             TraceEvent::TaskNew { task, name, .. } => {
                 self.found.names.tasks.insert(*task, Arc::clone(name));
             }
+            TraceEvent::QueueNew { queue, name } => {
+                // Of several goals the longest time counts: that of the percentile at the end.
+                let bounds = self.options.bounds.iter().filter(|bound| bound.is_of_service(name));
+                let goal = bounds.max_by_key(|bound| bound.most).map(|bound| (bound.goal.clone(), bound.most));
+                self.requests.name(*queue, name, goal);
+            }
+            TraceEvent::Request { queue, request, step } => self.requests.step(*queue, *request, *step, record.at),
             TraceEvent::GroupNew { group, path, .. } => {
                 self.found.names.groups.insert(*group, Arc::clone(path));
             }
@@ -269,7 +335,7 @@ impl Explainer {
         self.found.names.tasks.get(&task).is_some_and(|name| name.starts_with(&**prefix))
     }
 
-    fn begin(&mut self, task: TaskId, at: Instant) {
+    fn begin(&mut self, task: TaskId, at: Instant, kind: Bounded) {
         if self.open.contains_key(&task) || !self.is_asked_for(task) {
             return;
         }
@@ -277,12 +343,14 @@ impl Explainer {
             return; // The wakeup only cancelled a sleep.
         }
         let chain = self.chain(task);
+        self.does(task, at, |names| Doing::Waits(names.text(&chain, Dated::Alike).into()));
         let steps = vec![(at, chain.clone())];
-        self.open.insert(task, OpenWait { from: at, chain, chain_since: at, parts: BTreeMap::new(), steps });
+        self.open.insert(task, OpenWait { kind, from: at, chain, chain_since: at, parts: BTreeMap::new(), steps });
     }
 
     fn end(&mut self, task: TaskId, at: Instant) {
         self.moved.remove(&task);
+        self.does(task, at, |_| Doing::Computes);
         let Some(mut open) = self.open.remove(&task) else { return };
         open.close_part(at);
         let length = at.since(open.from);
@@ -312,6 +380,7 @@ impl Explainer {
             let chain = self.chain(*task);
             if chain != wait.chain {
                 wait.close_part(at);
+                self.does(*task, at, |names| Doing::Waits(names.text(&chain, Dated::Alike).into()));
                 // A chain that lasted for no time is no step.
                 wait.steps.pop_if(|(since, _)| *since == at);
                 if wait.steps.len() < STEPS_MAX {
@@ -437,7 +506,15 @@ impl Explainer {
             *parts.entry(self.found.names.text(chain, Dated::Alike)).or_default() += *time;
         }
         let tasks = self.found.names.kind_of(task);
-        self.counting.count(tasks, open.from, length, &parts);
+        let misses = self.options.bounds.iter().any(|bound| bound.is_of_task(&tasks, open.kind) && length > bound.most);
+        self.counting.count(tasks, open.from, length, &parts, misses);
+    }
+
+    /// Stores what a task does from now on, if the trace has requests that it could serve.
+    fn does(&mut self, task: TaskId, at: Instant, doing: impl FnOnce(&Names) -> Doing) {
+        if self.requests.is_used() {
+            self.requests.enter(task, at, doing(&self.found.names));
+        }
     }
 
     /// Ends the trace, and with it the open waits.
@@ -448,6 +525,7 @@ impl Explainer {
             self.end(task, end);
         }
         self.found.summary = self.counting.finish();
+        self.found.requests = self.requests.finish(end);
         self.found
     }
 }
@@ -525,6 +603,15 @@ impl Explanation {
         found
     }
 
+    /// Returns why goals on requests or waits are missed, a sentence per goal: the largest parts of
+    /// the time of those that are beyond it.
+    #[must_use]
+    pub fn why_missed(&self) -> Vec<String> {
+        let requests = self.requests.iter().map(|of| (&of.summary, "requests"));
+        let all = requests.chain([(&self.summary, "waits")]);
+        all.filter_map(|(summary, what)| summary.why_missed(what)).collect()
+    }
+
     /// Returns the name of a task.
     #[must_use]
     pub fn name(&self, task: TaskId) -> String {
@@ -541,6 +628,9 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for RequestTime { service, summary } in &self.requests {
+            writeln!(f, "{service}: {}\n\n{}", summary.sentence("requests"), summary.causes_table(summary::SHOWN))?;
+        }
         write!(f, "{}", self.summary)?;
         if !self.waits.is_empty() {
             match self.waits.len() {
@@ -578,7 +668,7 @@ mod tests {
     use zerolag_trace::script::Script;
 
     fn all(trace: &Trace) -> Explanation {
-        explain(trace, Options { worst: usize::MAX, task: None })
+        explain(trace, Options { worst: usize::MAX, ..Options::default() })
     }
 
     #[test]

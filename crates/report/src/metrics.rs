@@ -337,7 +337,9 @@ impl Metrics {
         if let Some(id) = ran {
             self.charge_group(id, cpu, view_since, at);
         }
-        self.history.push(cpu, RunStretch { task: ran, prio, from: view_since, to: at });
+        if current != Current::Unknown {
+            self.history.push(cpu, RunStretch { task: ran, prio, from: view_since, to: at });
+        }
     }
 
     /// Charges the group of a task that runs on a CPU with its time there that was not charged yet.
@@ -382,9 +384,14 @@ impl Metrics {
     fn end_wait(&mut self, id: TaskId, at: Instant, ending: Ending) {
         let Some(view) = self.replay.task(id) else { return };
         let Some(from) = view.waits_since() else { return };
-        let unsure = view.rq.map_or(Duration::ZERO, |cpu| self.gaps.within(cpu, from, at));
-        let task = self.tasks.entry(id);
         let length = at.since(from);
+        let unsure = match view.rq {
+            // No switch of that CPU is recorded: the task can have run at any time.
+            Some(cpu) if ending == Ending::TraceEnded && self.replay.cpu(cpu).current == Current::Unknown => length,
+            Some(cpu) => self.gaps.within(cpu, from, at),
+            None => Duration::ZERO,
+        };
+        let task = self.tasks.entry(id);
         task.wait_unsure = task.wait_unsure.saturating_add(unsure);
         task.is_seen = true;
         task.wait = task.wait.saturating_add(length);
@@ -447,7 +454,7 @@ impl Metrics {
 }
 
 /// What ends a wait.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
     Ran { on: CpuId },
     TraceEnded,

@@ -10,7 +10,7 @@ use zerolag_model::{
     ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MigrateReason, Policy, TaskId,
 };
 use zerolag_trace::replay::WaitCause;
-use zerolag_trace::{Meta, Thread};
+use zerolag_trace::{Meta, Source, Thread};
 
 /// The figures of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +42,11 @@ impl Summary {
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let gaps = match self.meta.recorded.gaps.len() {
+            0 if self.switches == 0 && self.meta.source == Source::Text => {
+                return Some(
+                    "no `sched_switch` is recorded: what ran, and how long tasks waited, is not known.".to_owned(),
+                );
+            }
             0 => return None,
             1 => "one gap".to_owned(),
             several => format!("{several} gaps"),

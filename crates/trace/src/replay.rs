@@ -335,7 +335,8 @@ impl Replay {
                     prio: attr.prio(),
                     attr: *attr,
                     name: Arc::clone(name),
-                    is_new: true,
+                    // A task that a recording shows first was created before.
+                    is_new: known,
                     ..TaskView::default()
                 };
             }

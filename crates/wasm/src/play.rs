@@ -111,7 +111,7 @@ fn messages(diagnostics: &Diagnostics) -> Vec<Value> {
 #[must_use]
 pub fn run(text: &str, values: &str, title: &str, mut progress: impl FnMut(f64) -> ControlFlow<()>) -> Value {
     let ran = prepare(text, values).and_then(|prepared| {
-        let mut picture = Picture::new(&prepared.plan.meta());
+        let mut picture = Picture::new(&prepared.plan.meta(), &prepared.plan.goals);
         let result = prepared.run_into(&mut picture, |at| {
             let whole = at.end.map_or(0, |end| end.as_nanos()).max(1);
             progress(at.at.as_nanos() as f64 / whole as f64)

@@ -465,6 +465,8 @@ steps = [{ run = "${work}" }, { sleep = { exponential = { mean = "${work}" } } }
     assert_eq!(of(&[("workers", "8"), ("work", "5ms"), ("other", "1")]), (8, run(5), "/web /web/a".to_owned()));
     let wrong = load_with(&text.replace("${work}", "${wrk}"), &[], &[]).expect_err("wrong");
     assert!(wrong.contains("there is no parameter `wrk`\n  help: did you mean `work`?"), "{wrong}");
+    let wrong = load_with(&text.replace("\"${work}\"", "\"2ms\""), &[], &[]).expect_err("setting it changes nothing");
+    assert!(wrong.contains("parameter `work` is used nowhere"), "{wrong}");
     let wrong = load_with(text, &[], &[("workers", "many")]).expect_err("wrong");
     assert!(wrong.contains("main.toml:7:13: error: `instances` = \"many\" is not a number of threads"), "{wrong}");
 }

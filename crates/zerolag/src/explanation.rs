@@ -5,6 +5,7 @@
 
 use crate::document::{self, Document};
 use crate::error::Error;
+use crate::goals::Verdict;
 use crate::simulation::{Plan, Prepared};
 use crate::variant::Label;
 use schemars::JsonSchema;
@@ -14,11 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::{Duration, Record};
-use zerolag_report::explain::{Explained, ExplainedWaits, Explainer, Explanation, Options, explain};
+use zerolag_report::explain::{Bound, Bounded, Explained, ExplainedWaits, Explainer, Explanation, Options, explain};
+use zerolag_report::figure::{Quantity, Unit};
 use zerolag_report::frame::Frame;
 use zerolag_report::human::Human;
 use zerolag_sim::{Sink, Tracing};
 use zerolag_trace::Trace;
+use zerolag_workload::goal::Goal;
 
 /// Explained waits, as they are and, if asked, with a value changed.
 ///
@@ -29,7 +32,7 @@ use zerolag_trace::Trace;
 ///
 /// let text = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"10ms\" }]\nloop = 3\n";
 /// let simulation = Simulation::new(Workload::toml(text));
-/// let options = Options { worst: 1, task: None };
+/// let options = Options { worst: 1, ..Options::default() };
 /// let answer = Answer::of(&simulation.plan()?, options.clone())?;
 /// let answer = answer.what_if("hz", "100", &simulation.set("hz", 100).plan()?, options)?;
 /// assert!(answer.to_string().contains("is queued behind a-"));
@@ -158,10 +161,46 @@ pub fn record(plan: &Plan) -> Result<Trace, Error> {
 }
 
 fn simulate(plan: &Plan, options: Options) -> Result<Explanation, Error> {
+    explained(plan, Options { bounds: bounds(&plan.goals), ..options })
+}
+
+fn explained(plan: &Plan, options: Options) -> Result<Explanation, Error> {
     let mut machine = plan.build(Tracing::On)?;
     let mut listener = Listener(Explainer::new(&plan.meta(), options));
     let outcome = machine.run_with(&mut listener, |_, _| ControlFlow::Continue(()));
     Ok(listener.0.finish(outcome.end))
+}
+
+/// Runs a plan again and returns why it misses goals, a sentence per service and one for waits:
+/// the largest parts of the time of what is beyond the missed goals.
+///
+/// # Errors
+/// The program does not fit the machine.
+pub fn why_missed(plan: &Plan, verdicts: &[Verdict]) -> Result<Vec<String>, Error> {
+    let missed: Vec<Goal> =
+        verdicts.iter().filter(|verdict| !verdict.is_met()).map(|verdict| verdict.goal.clone()).collect();
+    let bounds = bounds(&missed);
+    if bounds.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(explained(plan, Options { bounds, ..Options::default() })?.why_missed())
+}
+
+/// Returns the longest times that goals allow waits and requests: what misses one is summed apart.
+#[must_use]
+pub fn bounds(goals: &[Goal]) -> Vec<Bound> {
+    let bound = |goal: &Goal| {
+        let of = match goal.figure.quantity {
+            Quantity::RequestLatency => Bounded::Requests,
+            Quantity::WakeupLatency => Bounded::Wakeups,
+            Quantity::WaitMax => Bounded::Waits,
+            _ => return None,
+        };
+        let is_longest = goal.figure.unit() == Unit::Time && !goal.wants_more();
+        let most = Duration::from_nanos(goal.value);
+        is_longest.then(|| Bound { goal: goal.text.clone(), of, owner: goal.task.clone(), most })
+    };
+    goals.iter().filter_map(bound).collect()
 }
 
 /// A time without and with a change.

@@ -89,7 +89,7 @@ fn served(args: &Args) -> Result<Served, Failure> {
     }
     let observe = Observe { histograms: Histograms::On, ..Observe::default() };
     let prepared = prepare(&simulation_of(&args.workload, &args.run)?.observe(observe), args.run.sim.is_quiet())?;
-    let mut picture = Picture::new(&prepared.plan.meta());
+    let mut picture = Picture::new(&prepared.plan.meta(), &prepared.plan.goals);
     let result = prepared.run_into(&mut picture, |_| ControlFlow::Continue(()))?;
     let report = result.report();
     let pictured = picture.finish(report.outcome.end, report.summary.clone(), report.histograms.clone());

@@ -509,6 +509,8 @@ kernel = "6.12"
 duration = "300ms"
 [settings]
 preempt = "voluntary"
+[machine]
+cpus = 1
 [task.audio]
 policy = "fifo"
 priority = 80
@@ -522,6 +524,31 @@ steps = [{ kernel = "60ms" }, { sleep = "7ms" }]
     let first = ended.stdout.lines().nth(3).expect("a cause");
     assert!(first.contains("queued behind writer-* (in kernel mode, preempt = voluntary)"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("asked to switch"), "{}", ended.stdout);
+}
+
+/// The sum of a column of percentages of a table of causes.
+fn shares(table: &str, column: usize) -> f64 {
+    let rows = table.lines().take_while(|line| line.contains('%'));
+    let share = |line: &str| line.split_whitespace().nth(column)?.strip_suffix('%')?.parse::<f64>().ok();
+    rows.filter_map(share).sum()
+}
+
+#[test]
+fn what_requests_wait_for_adds_up_and_a_missed_goal_says_why() {
+    let ended = zerolag(&["explain", "examples/web-service-limit.toml", "-q"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let (_, rest) = ended.stdout.split_once("requests take").expect("requests");
+    let (head, table) = rest.split_once("cause\n").expect("a table");
+    assert!(head.contains("are beyond request_latency.p99 <= 40ms"), "the later goal: {head}");
+    for column in 0..3 {
+        // Cut to a tenth of a percent, and at most nine rows.
+        assert!((99.0..=100.0).contains(&shares(table, column)), "column {column}: {table}");
+    }
+    assert!(table.contains("waits in the queue while its worker is throttled in /web"), "{table}");
+    let ended = zerolag(&["run", "examples/web-service-limit.toml"]);
+    let why = ended.stderr.lines().find(|line| line.starts_with("why: ")).expect("a reason");
+    assert!(why.contains("requests are beyond request_latency.p99 <= 40ms; of their time "), "{why}");
+    assert!(why.contains("throttled in /web"), "{why}");
 }
 
 #[test]

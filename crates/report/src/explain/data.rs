@@ -1,6 +1,6 @@
 //! Explanations as data: every cause with its kind, its CPU and what it is about, for programs.
 
-use super::{Cause, CauseShare, Chain, Episodes, Explained, Explanation, Summary, Why};
+use super::{Cause, CauseShare, Chain, Episodes, Explained, Explanation, RequestTime, Summary, Why};
 use crate::frame::Frame;
 use crate::frame::columns::Of;
 use schemars::JsonSchema;
@@ -12,8 +12,19 @@ use zerolag_model::{GroupId, TaskId};
 pub struct ExplainedWaits {
     /// All waits of the selected tasks by cause.
     summary: WaitSummary,
+    /// The requests of each service: a wait is a request, and its causes are what its worker did.
+    requests: Vec<ServiceRequests>,
     /// The longest waits, the longest first.
     waits: Vec<ExplainedWait>,
+}
+
+/// The requests of a service by cause.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ServiceRequests {
+    /// The service.
+    service: String,
+    /// Their sums.
+    summary: WaitSummary,
 }
 
 /// All waits of the selected tasks by cause, and by task and main cause.
@@ -25,6 +36,9 @@ struct WaitSummary {
     total_ns: u64,
     /// The tail: the longest waits, at least 1 % of all.
     tail: WaitTail,
+    /// Those beyond the goal; left out without a goal on them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed: Option<WaitsMissed>,
     /// The causes, the largest total first: their times add up to those of all waits and of the
     /// tail.
     causes: Vec<SummaryCause>,
@@ -43,6 +57,17 @@ struct WaitTail {
     total_ns: u64,
 }
 
+/// The waits that are longer than a goal allows.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct WaitsMissed {
+    /// The goal, as written; several are separated by commas.
+    goal: String,
+    /// The number of waits.
+    waits: u64,
+    /// Their time together.
+    total_ns: u64,
+}
+
 /// A cause over all waits.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct SummaryCause {
@@ -52,6 +77,9 @@ struct SummaryCause {
     total_ns: u64,
     /// Its time over the tail.
     tail_ns: u64,
+    /// Its time over those beyond the goal; left out without a goal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed_ns: Option<u64>,
     /// Its longest time in one wait.
     longest_ns: u64,
     /// The number of waits in which it occurs.
@@ -270,6 +298,7 @@ impl From<&Summary> for WaitSummary {
             says: cause.says.clone(),
             total_ns: cause.total.as_nanos(),
             tail_ns: cause.tail.as_nanos(),
+            missed_ns: all.missed.is_some().then(|| cause.missed.as_nanos()),
             longest_ns: cause.longest.as_nanos(),
             waits: cause.waits,
         };
@@ -285,6 +314,11 @@ impl From<&Summary> for WaitSummary {
             waits: all.count,
             total_ns: all.total.as_nanos(),
             tail: WaitTail { from_ns: all.tail_from.as_nanos(), waits: all.tail_count, total_ns: all.tail.as_nanos() },
+            missed: all.missed.as_ref().map(|missed| WaitsMissed {
+                goal: missed.goal.clone(),
+                waits: missed.count,
+                total_ns: missed.total.as_nanos(),
+            }),
             causes: all.causes.iter().map(cause).collect(),
             episodes: all.episodes.iter().map(episodes).collect(),
         }
@@ -295,8 +329,11 @@ impl Explanation {
     /// Returns all waits and totals as data.
     #[must_use]
     pub fn data(&self) -> ExplainedWaits {
+        let service =
+            |of: &RequestTime| ServiceRequests { service: of.service.clone(), summary: WaitSummary::from(&of.summary) };
         ExplainedWaits {
             summary: WaitSummary::from(&self.summary),
+            requests: self.requests.iter().map(service).collect(),
             waits: self.waits.iter().map(|wait| self.wait(wait)).collect(),
         }
     }

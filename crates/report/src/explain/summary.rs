@@ -27,10 +27,23 @@ pub struct Summary {
     pub tail_count: u64,
     /// The time of the tail.
     pub tail: Duration,
+    /// The waits that are longer than a goal allows; `None` without a goal.
+    pub missed: Option<Missed>,
     /// The causes, the largest total first. Their times add up to the total and to the tail.
     pub causes: Vec<CauseShare>,
     /// The waits of tasks of one definition that have the same main cause, the largest total first.
     pub episodes: Vec<Episodes>,
+}
+
+/// The waits that are longer than a goal allows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missed {
+    /// The goal, as written; several are separated by commas.
+    pub goal: String,
+    /// Their number.
+    pub count: u64,
+    /// Their time together.
+    pub total: Duration,
 }
 
 /// A cause and its part of all waits.
@@ -42,6 +55,8 @@ pub struct CauseShare {
     pub total: Duration,
     /// Its time over the waits of the tail.
     pub tail: Duration,
+    /// Its time over the waits that are longer than a goal allows.
+    pub missed: Duration,
     /// The number of waits in which it occurs.
     pub waits: u64,
     /// Its longest time in one wait.
@@ -74,18 +89,37 @@ pub(super) struct Counting {
     waits: ByLength<(u64, Duration)>,
     causes: BTreeMap<String, CauseCount>,
     episodes: BTreeMap<(String, String), Episodes>,
+    missed: Option<Missed>,
 }
 
 #[derive(Debug, Default)]
 struct CauseCount {
     times: ByLength<Duration>,
+    missed: Duration,
     waits: u64,
     longest: Duration,
 }
 
 impl Counting {
-    /// Counts a wait: its tasks, start, length, and the times of its causes.
-    pub(super) fn count(&mut self, tasks: String, from: Instant, length: Duration, parts: &BTreeMap<String, Duration>) {
+    /// Returns an empty count of waits that a goal is about.
+    pub(super) fn with_goal(goal: String) -> Self {
+        Self { missed: Some(Missed { goal, count: 0, total: Duration::ZERO }), ..Self::default() }
+    }
+
+    /// Counts a wait: its tasks, start, length, the times of its causes, and whether it is longer
+    /// than a goal allows.
+    pub(super) fn count(
+        &mut self,
+        tasks: String,
+        from: Instant,
+        length: Duration,
+        parts: &BTreeMap<String, Duration>,
+        misses: bool,
+    ) {
+        if let Some(missed) = self.missed.as_mut().filter(|_| misses) {
+            missed.count += 1;
+            missed.total += length;
+        }
         let bucket = bucket(length);
         let (count, total) = self.waits.entry(bucket).or_default();
         *count += 1;
@@ -96,6 +130,9 @@ impl Counting {
             }
             let cause = self.causes.get_mut(says).expect("it has just been inserted");
             *cause.times.entry(bucket).or_default() += *time;
+            if misses {
+                cause.missed += *time;
+            }
             cause.waits += 1;
             cause.longest = cause.longest.max(*time);
         }
@@ -130,6 +167,7 @@ impl Counting {
             says,
             total: cause.times.values().copied().sum(),
             tail: cause.times.range(tail_from..).map(|(_, time)| *time).sum(),
+            missed: cause.missed,
             waits: cause.waits,
             longest: cause.longest,
         };
@@ -143,6 +181,7 @@ impl Counting {
             tail_from: Duration::from_nanos(tail_from),
             tail_count,
             tail,
+            missed: self.missed,
             causes,
             episodes,
         }
@@ -157,36 +196,70 @@ const fn bucket(length: Duration) -> u64 {
 }
 
 /// How many rows of a table the text shows.
-const SHOWN: usize = 8;
+pub(super) const SHOWN: usize = 8;
+/// How many parts a sentence names.
+const REASONS: usize = 3;
 
 impl Summary {
     /// Returns the causes as a table: the largest first, the smallest in one row.
     #[must_use]
     pub fn causes_table(&self, shown: usize) -> Table {
-        let mut table = Table::new(&[
-            ("of all", Align::Right),
-            ("of the tail", Align::Right),
-            ("total", Align::Right),
-            ("longest", Align::Right),
-            ("waits", Align::Right),
-            ("cause", Align::Left),
-        ]);
+        let missed = self.missed.as_ref().filter(|missed| missed.count > 0);
+        let mut heads = vec![("of all", Align::Right), ("of the tail", Align::Right)];
+        heads.extend(missed.map(|_| ("of those that miss", Align::Right)));
+        let (right, left) = (["total", "longest", "waits"], ("cause", Align::Left));
+        heads.extend(right.map(|head| (head, Align::Right)));
+        heads.push(left);
+        let mut table = Table::new(&heads);
         let human = |time: Duration| Human(time).to_string();
-        let mut push = |total, tail, longest, waits: String, says: String| {
+        let mut push = |[total, tail, of_missed]: [Duration; 3], longest, waits: String, says: String| {
             let shares = [percent(total, self.total), percent(tail, self.tail)];
-            table.push(shares.into_iter().chain([human(total), longest, waits, says]));
+            let of_missed = missed.map(|missed| percent(of_missed, missed.total));
+            table.push(shares.into_iter().chain(of_missed).chain([human(total), longest, waits, says]));
         };
         let (first, rest) = self.causes.split_at(shown.min(self.causes.len()));
         for cause in first {
-            push(cause.total, cause.tail, human(cause.longest), cause.waits.to_string(), cause.says.clone());
+            let times = [cause.total, cause.tail, cause.missed];
+            push(times, human(cause.longest), cause.waits.to_string(), cause.says.clone());
         }
         if !rest.is_empty() {
             let sum = |time: fn(&CauseShare) -> Duration| rest.iter().map(time).sum();
             let plural = if rest.len() == 1 { "" } else { "s" };
             let says = format!("{} other cause{plural}", rest.len());
-            push(sum(|cause| cause.total), sum(|cause| cause.tail), String::new(), String::new(), says);
+            let times = [sum(|cause| cause.total), sum(|cause| cause.tail), sum(|cause| cause.missed)];
+            push(times, String::new(), String::new(), says);
         }
         table
+    }
+
+    /// Returns what the sums are of, without a full stop; `what` is waits or requests.
+    #[must_use]
+    pub fn sentence(&self, what: &str) -> String {
+        let Self { count, tail_count, .. } = self;
+        if self.total.is_zero() {
+            return format!("{count} {what}, none of them takes time");
+        }
+        let (total, tail_from, tail) = (Human(self.total), Human(self.tail_from), Human(self.tail));
+        let missed = self.missed.as_ref().map_or_else(String::new, |Missed { goal, count, total }| match count {
+            0 => format!("; none is beyond {goal}"),
+            count => format!("; {count} are beyond {goal}, and take {}", Human(*total)),
+        });
+        format!(
+            "{count} {what} take {total} together; the tail, {tail_count} of at least {tail_from}, takes {tail}{missed}"
+        )
+    }
+
+    /// Returns the largest parts of what is beyond the goal, as a sentence without a full stop;
+    /// `None` if nothing is.
+    #[must_use]
+    pub fn why_missed(&self, what: &str) -> Option<String> {
+        let Missed { goal, count, total } = self.missed.as_ref().filter(|missed| missed.count > 0)?;
+        let mut causes: Vec<&CauseShare> =
+            self.causes.iter().filter(|cause| cause.missed.as_nanos() >= total.as_nanos() / 100).collect();
+        causes.sort_by_key(|cause| core::cmp::Reverse(cause.missed));
+        let part = |cause: &&CauseShare| format!("{} {}", percent(cause.missed, *total), cause.says);
+        let parts: Vec<String> = causes.iter().take(REASONS).map(part).collect();
+        Some(format!("{count} of {} {what} are beyond {goal}; of their time {}", self.count, parts.join(", ")))
     }
 
     /// Returns the episodes as a table: the largest first, the smallest in one row.
@@ -227,16 +300,11 @@ fn percent(part: Duration, whole: Duration) -> String {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { count, tail_count, .. } = self;
-        if self.total.is_zero() {
-            return writeln!(f, "{count} waits, none of them takes time");
+        writeln!(f, "{}", self.sentence("waits"))?;
+        match self.total.is_zero() {
+            true => Ok(()),
+            false => write!(f, "\n{}\n{}", self.causes_table(SHOWN), self.episodes_table(SHOWN)),
         }
-        let (total, tail_from, tail) = (Human(self.total), Human(self.tail_from), Human(self.tail));
-        writeln!(
-            f,
-            "{count} waits take {total} together; the tail, {tail_count} of at least {tail_from}, takes {tail}\n"
-        )?;
-        write!(f, "{}\n{}", self.causes_table(SHOWN), self.episodes_table(SHOWN))
     }
 }
 
@@ -249,14 +317,14 @@ mod tests {
     }
 
     fn counted() -> Summary {
-        let mut counting = Counting::default();
+        let mut counting = Counting::with_goal("batch.wait.max <= 101ms".to_owned());
         let behind = |time| BTreeMap::from([("is queued".to_owned(), time)]);
         for at in 0..198 {
-            counting.count("web-*".to_owned(), Instant::from_nanos(at), ms(1), &behind(ms(1)));
+            counting.count("web-*".to_owned(), Instant::from_nanos(at), ms(1), &behind(ms(1)), false);
         }
         let throttled = BTreeMap::from([("is queued".to_owned(), ms(20)), ("is throttled".to_owned(), ms(80))]);
-        counting.count("web-*".to_owned(), Instant::from_nanos(300), ms(100), &throttled);
-        counting.count("batch".to_owned(), Instant::from_nanos(400), ms(102), &behind(ms(102)));
+        counting.count("web-*".to_owned(), Instant::from_nanos(300), ms(100), &throttled, false);
+        counting.count("batch".to_owned(), Instant::from_nanos(400), ms(102), &behind(ms(102)), true);
         counting.finish()
     }
 
@@ -288,8 +356,14 @@ mod tests {
 
     #[test]
     fn the_text_sums_the_causes_that_it_does_not_show() {
+        let missed = counted().missed.expect("a goal");
+        assert_eq!((missed.count, missed.total), (1, ms(102)));
         let table = counted().causes_table(1).to_string();
-        assert!(table.contains(" 80.0%        60.3%   320ms") && table.contains("1 other cause\n"), "{table}");
+        assert!(
+            table.contains(" 80.0%        60.3%              100.0%   320ms") && table.contains("1 other cause\n"),
+            "{table}"
+        );
+        assert!(counted().to_string().contains("; 1 are beyond batch.wait.max <= 101ms, and take 102ms\n"));
         assert_eq!(Counting::default().finish().to_string(), "0 waits, none of them takes time\n");
     }
 

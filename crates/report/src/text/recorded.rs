@@ -29,10 +29,11 @@ pub(super) fn write(out: &mut String, summary: &Summary) -> fmt::Result {
         )?;
         write_differences(out, summary)?;
     }
+    let missing = summary.missing();
     if recorded.gaps.is_empty() {
-        return Ok(());
+        return missing.map_or(Ok(()), |missing| writeln!(out, "{missing}"));
     }
-    if let Some(missing) = summary.missing() {
+    if let Some(missing) = missing {
         writeln!(out, "\n{missing} The longest:")?;
     }
     let mut longest: Vec<&Gap> = recorded.gaps.iter().collect();

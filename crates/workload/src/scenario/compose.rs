@@ -21,6 +21,7 @@ use crate::LoadOptions;
 use crate::diagnostic::{Diagnostic, Report, Source, Span};
 use crate::input;
 use core::fmt::Write;
+use std::collections::BTreeSet;
 use std::path::Path;
 use zerolag_model::settings::nearest;
 
@@ -227,9 +228,15 @@ pub(super) fn fill_in(root: &mut Members<'_>, report: &mut Report) -> Vec<String
             report.error(span(item), message);
         }
     }
-    let mut filler = Filler { parameters: &parameters, report };
+    let mut filler = Filler { parameters: &parameters, used: BTreeSet::new(), report };
     for member in root.iter_mut() {
         filler.item(&mut member.item);
+    }
+    let used = filler.used;
+    // Setting one would change nothing, without a word.
+    for tree::Member { key, item, .. } in parameters.as_slice().iter().filter(|member| !used.contains(&*member.key)) {
+        let help = format!("write \"${{{key}}}\" where its value belongs, or remove it");
+        report.error_help(span(item), format!("parameter `{key}` is used nowhere"), &help);
     }
     let mut names: Vec<String> = parameters.as_slice().iter().map(|member| member.key.to_string()).collect();
     names.sort();
@@ -238,6 +245,7 @@ pub(super) fn fill_in(root: &mut Members<'_>, report: &mut Report) -> Vec<String
 
 struct Filler<'f, 'i> {
     parameters: &'f Members<'i>,
+    used: BTreeSet<String>,
     report: &'f mut Report,
 }
 
@@ -288,7 +296,9 @@ impl<'i> Filler<'_, 'i> {
 
     fn parameter(&mut self, name: &str, at: Span) -> Option<&Value<'i>> {
         let found = self.parameters.get(name);
-        if found.is_none() {
+        if found.is_some() {
+            self.used.insert(name.to_owned());
+        } else {
             let diagnostic = Diagnostic::error(at, format!("there is no parameter `{name}`"));
             let known = self.parameters.as_slice().iter().map(|member| &*member.key);
             self.report.push(match nearest(name, known) {

@@ -153,6 +153,8 @@ pub struct ComparedFigure {
     pub values: Vec<Option<Range>>,
     /// The same with fresh seeds; empty if no figure has changed in the first ones.
     pub fresh: Vec<Option<Range>>,
+    /// Whether it was asked for: it is shown, changed or not.
+    pub is_asked: bool,
 }
 
 impl ComparedFigure {
@@ -230,14 +232,18 @@ impl Variant {
     }
 }
 
-/// As [`run`], and compares more figures of their owners: any percentile of a distribution is one.
+/// A figure to be shown, changed or not, of an owner or of all that have it, as [`Figure::parse`]
+/// reads it.
+pub type Asked = (Option<String>, Figure);
+
+/// As [`run`], and compares more figures: any percentile of a distribution is one.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with(
     variants: &[Variant],
     runs: u64,
-    more: &[Figure],
+    more: &[Asked],
     progress: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Comparison, Error> {
     compared(variants, runs, more, progress)
@@ -268,7 +274,7 @@ pub fn run(variants: &[Variant], runs: u64, progress: impl FnMut(u64) -> Control
 fn compared(
     variants: &[Variant],
     runs: u64,
-    more: &[Figure],
+    more: &[Asked],
     mut progress: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Comparison, Error> {
     let seed = variants.first().map_or(0, |variant| variant.plan.config.seed);
@@ -279,7 +285,7 @@ fn compared(
         })?;
         rows.iter_mut().zip(fresh).for_each(|(row, fresh)| row.fresh = fresh.values);
     }
-    rows.retain(|row| row.values.iter().flatten().any(|range| range.max != 0.0));
+    rows.retain(|row| row.is_asked || row.values.iter().flatten().any(|range| range.max != 0.0));
     let faults = differing_faults(variants);
     let origin = variants.first().and_then(|variant| variant.plan.program.origin.clone());
     let labels = variants.iter().map(|variant| variant.label.clone()).collect();
@@ -287,13 +293,18 @@ fn compared(
 }
 
 /// Returns all figures of every variant over `runs` seeds from `first` on.
+///
+/// Variants can have other owners: one that puts a task elsewhere gives a group its only member. So
+/// figures are joined by owner and name, and a figure is left out only if it repeats another in
+/// every variant.
 fn measured(
     variants: &[Variant],
     (first, runs): (u64, u64),
-    more: &[Figure],
+    more: &[Asked],
     mut progress: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Vec<ComparedFigure>, Error> {
-    let mut rows: Vec<ComparedFigure> = Vec::new();
+    let mut rows: Vec<(ComparedFigure, bool)> = Vec::new();
+    let mut places: BTreeMap<(String, Figure), usize> = BTreeMap::new();
     let mut done = 0;
     for (index, variant) in variants.iter().enumerate() {
         for run in 0..runs {
@@ -303,15 +314,29 @@ fn measured(
             done += 1;
             let plan = variant.plan.clone().with_seed(first.wrapping_add(run));
             let report = plan.run(Observe::FIGURES)?;
-            for (place, (row, value)) in measure(&plan.program, &report.summary, more).into_iter().enumerate() {
-                if rows.len() == place {
-                    rows.push(row);
-                }
-                rows[place].add(index, value, runs);
+            for measured in measure(&plan.program, &report.summary, more) {
+                let place = *places.entry((measured.owner.clone(), measured.figure)).or_insert_with(|| {
+                    rows.push((ComparedFigure::new(&measured, variants.len()), true));
+                    rows.len() - 1
+                });
+                let (row, repeats) = &mut rows[place];
+                row.add(index, measured.value, runs);
+                *repeats &= measured.repeats;
             }
         }
     }
-    Ok(rows)
+    let told = rows.into_iter().filter(|(_, repeats)| !repeats).map(|(row, _)| row.known());
+    Ok(told.collect())
+}
+
+/// A figure of a run.
+struct Measured {
+    owner: String,
+    figure: Figure,
+    value: Option<u64>,
+    /// It is that of another owner again, and none has asked for it.
+    repeats: bool,
+    is_asked: bool,
 }
 
 /// Returns the known bugs that some of the variants have and others have not.
@@ -356,10 +381,21 @@ impl ComparedFigure {
         Some(Range { mean: mean * factor, min: min * factor, max: max * factor })
     }
 
-    fn add(&mut self, variant: usize, value: Option<u64>, runs: u64) {
-        if self.values.len() == variant {
-            self.values.push(Some(Range { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }));
+    /// Returns a row without values.
+    fn new(of: &Measured, variants: usize) -> Self {
+        let values = vec![Some(Range { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }); variants];
+        Self { owner: of.owner.clone(), figure: of.figure, values, fresh: Vec::new(), is_asked: of.is_asked }
+    }
+
+    /// Returns the row; a variant that has no such owner knows no value.
+    fn known(mut self) -> Self {
+        for value in &mut self.values {
+            *value = value.filter(|range| range.min <= range.max);
         }
+        self
+    }
+
+    fn add(&mut self, variant: usize, value: Option<u64>, runs: u64) {
         self.values[variant] = self.values[variant].zip(value).map(|(range, value)| {
             let value = value as f64;
             Range { mean: range.mean + value / runs as f64, min: range.min.min(value), max: range.max.max(value) }
@@ -393,18 +429,23 @@ fn members(program: &Program, group: &GroupDef) -> usize {
 }
 
 /// Returns all figures of a run, in an order that depends only on the program.
-fn measure(program: &Program, summary: &Summary, more: &[Figure]) -> Vec<(ComparedFigure, Option<u64>)> {
+fn measure(program: &Program, summary: &Summary, more: &[Asked]) -> Vec<Measured> {
     let mut found = Vec::new();
     let mut push = |owner: &str, kind: Owner, members: usize, subjects: &[Subject<'_>]| {
-        let usual: Vec<Figure> =
-            Figure::of(kind).filter(|figure| is_compared(*figure) && !repeats(*figure, members)).collect();
-        let asked = more.iter().filter(|figure| figure.owner() == kind && !usual.contains(figure));
-        for figure in usual.iter().chain(asked).copied() {
-            let value = figure::of_several(figure, subjects.iter().copied());
-            found.push((
-                ComparedFigure { owner: owner.to_owned(), figure, values: Vec::new(), fresh: Vec::new() },
-                value,
-            ));
+        let usual: Vec<Figure> = Figure::of(kind).filter(|figure| is_compared(*figure)).collect();
+        let is_of = |whose: &Option<String>| whose.as_deref().is_none_or(|name| name == owner);
+        let asked = more.iter().filter(|(whose, figure)| figure.owner() == kind && is_of(whose));
+        let asked: Vec<Figure> = asked.map(|(_, figure)| *figure).collect();
+        let unusual = asked.iter().filter(|figure| !usual.contains(figure));
+        for figure in usual.iter().chain(unusual).copied() {
+            let is_asked = asked.contains(&figure);
+            found.push(Measured {
+                owner: owner.to_owned(),
+                figure,
+                value: figure::of_several(figure, subjects.iter().copied()),
+                repeats: !is_asked && repeats(figure, members),
+                is_asked,
+            });
         }
     };
     for name in program.services() {
@@ -538,13 +579,14 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.variants.iter().map(|label| label.name.as_str()).collect();
         writeln!(f, "{}: {}\n", names.join(" against "), self.seeds_text())?;
-        let changed: Vec<&ComparedFigure> = self.rows.iter().filter(|row| row.has_changed()).collect();
+        let changed = self.rows.iter().filter(|row| row.has_changed()).count();
         let mut columns = vec![("owner", Align::Left), ("figure", Align::Left)];
         columns.extend(names.iter().map(|name| (*name, Align::Right)));
         columns.push(("change", Align::Right));
         let mut table = Table::new(&columns);
         let mut previous = "";
-        for row in &changed {
+        let shown: Vec<&ComparedFigure> = self.shown().collect();
+        for row in &shown {
             let owner = if row.owner == previous { "" } else { row.owner.as_str() };
             previous = &row.owner;
             let mut cells = vec![owner.to_owned(), row.figure.label()];
@@ -552,11 +594,11 @@ impl fmt::Display for Comparison {
             cells.push(self.change(row));
             table.push(cells);
         }
-        if !changed.is_empty() {
+        if !shown.is_empty() {
             writeln!(f, "{table}")?;
         }
-        let same = self.rows.len() - changed.len();
-        writeln!(f, "{} figures differ by more than 2 % and by more than seeds do; {same} do not", changed.len())?;
+        let same = self.rows.len() - changed;
+        writeln!(f, "{changed} figures differ by more than 2 % and by more than seeds do; {same} do not")?;
         if let Some(fresh) = self.fresh_text() {
             writeln!(f, "{fresh}")?;
         }
@@ -576,9 +618,18 @@ impl Comparison {
         is_within(origin.base_error.of(row.figure), first.mean, last.mean)
     }
 
-    /// Returns the change of a row, or that it is not known.
+    /// Returns the rows that are shown: what has changed, and what was asked for.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &ComparedFigure> {
+        self.rows.iter().filter(|row| row.has_changed() || row.is_asked)
+    }
+
+    /// Returns the change of a row, that there is none, or that it is not known.
     pub(crate) fn change(&self, row: &ComparedFigure) -> String {
-        if self.cannot_tell(row) { CANNOT_TELL.to_owned() } else { change(row) }
+        match row.has_changed() {
+            true if self.cannot_tell(row) => CANNOT_TELL.to_owned(),
+            false if row.ends().is_some() => NO_CHANGE.to_owned(),
+            _ => change(row),
+        }
     }
 
     /// Returns by which seeds the differences were confirmed; `None` if there was none.
@@ -598,6 +649,9 @@ impl Comparison {
         format!("{} runs each, {seeds}", self.runs)
     }
 }
+
+/// The change of a figure that was asked for, if it has not changed.
+const NO_CHANGE: &str = "none";
 
 /// Returns the change from the first variant to the last: points of a percentage, else a factor or
 /// percent.
@@ -660,6 +714,41 @@ mod tests {
         assert_eq!(json["origin"]["base_error"]["wait_percent"], 10000.0);
         let rows = json["rows"].as_array().expect("rows");
         assert!(rows.iter().all(|row| row["below_base_error"] == row["changed"]));
+    }
+
+    /// The task moves from one group to the other: each has one member under one of the variants.
+    const MOVES: &str = "duration = \"1s\"\n[parameters]\ng = \"/a\"\n[machine]\ncpus = 2\n[group.\"/a\"]\n\
+                         \"cpu.max\" = \"30000 100000\"\n[group.\"/b\"]\n\"cpu.max\" = \"60000 100000\"\n\
+                         [task.x]\ngroup = \"${g}\"\nsteps = [{ run = \"1h\" }]\n\
+                         [task.y]\ngroup = \"/b\"\nsteps = [{ run = \"3ms\" }, { sleep = \"7ms\" }]\n";
+
+    #[test]
+    fn figures_are_joined_by_their_owners() {
+        let simulation = Simulation::new(Workload::toml(MOVES)).costs("zero".to_owned());
+        let variants = Variant::per_value(&simulation, "g", ["/a", "/b"]).expect("valid");
+        let compared = run(&variants, 1, |_| ControlFlow::Continue(())).expect("it runs");
+        let means = |owner: &str, key: &str| -> Vec<Option<f64>> {
+            let row = compared.rows.iter().find(|row| row.owner == owner && row.figure.key() == key);
+            row.expect("a row").values.iter().map(|range| range.map(|range| (range.mean / 1e4).round())).collect()
+        };
+        assert_eq!(means("/a", "share"), [Some(30.0), Some(0.0)], "{compared}");
+        assert_eq!(means("/b", "share"), [Some(30.0), Some(60.0)], "{compared}");
+        assert_eq!(means("x", "share"), [Some(30.0), Some(33.0)], "{compared}");
+    }
+
+    #[test]
+    fn what_was_asked_for_is_shown_without_a_change() {
+        let asked = ["hog.turns.per_second", "short.run"].map(|name| Figure::parse(name).expect("a figure"));
+        let of = |more: &[Asked]| {
+            let values = ["passive", "pull_locked"];
+            run_with(&variants("rt_balance", values), 1, more, |_| ControlFlow::Continue(())).expect("it runs")
+        };
+        let (bare, shown) = (of(&[]), of(&asked));
+        assert!(!bare.to_string().contains("none"), "{bare}");
+        let lines: Vec<String> = shown.to_string().lines().map(ToOwned::to_owned).collect();
+        let of_owner = |owner: &str| lines.iter().filter(|line| line.starts_with(owner)).count();
+        assert_eq!((of_owner("hog"), of_owner("short")), (1, 1), "{shown}");
+        assert_eq!(lines.iter().filter(|line| line.ends_with("  none")).count(), 2, "{shown}");
     }
 
     #[test]

@@ -14,8 +14,10 @@ use zerolag_report::frame::Bucket;
 use zerolag_report::metrics::Metrics;
 use zerolag_sim::Sink;
 use zerolag_trace::{Meta, ReadError, Trace, TraceReader, open, zlt};
+use zerolag_workload::goal::Goal;
 
 use crate::error::Error;
+use crate::explanation::bounds;
 use crate::simulation::{Checks, Histograms, Observe, Plan};
 
 /// How many of the longest waits a page explains.
@@ -49,10 +51,10 @@ impl Sink for Picture {
 }
 
 impl Picture {
-    /// Starts before the first record.
+    /// Starts before the first record of a run with these goals.
     #[must_use]
-    pub fn new(meta: &Meta) -> Self {
-        let options = Options { worst: WAITS, task: None };
+    pub fn new(meta: &Meta, goals: &[Goal]) -> Self {
+        let options = Options { worst: WAITS, bounds: bounds(goals), ..Options::default() };
         Self { recorder: Recorder::new(meta), explainer: Explainer::new(meta, options) }
     }
 
@@ -81,7 +83,7 @@ impl Portrait {
     /// Starts before the first record.
     #[must_use]
     pub fn new(meta: &Meta) -> Self {
-        Self { picture: Picture::new(meta), metrics: Metrics::new(meta) }
+        Self { picture: Picture::new(meta, &[]), metrics: Metrics::new(meta) }
     }
 
     /// Ends the run.
@@ -125,7 +127,7 @@ impl Pictured {
     /// # Errors
     /// The program does not fit the machine.
     pub fn of_plan(plan: &Plan) -> Result<Self, Error> {
-        let mut picture = Picture::new(&plan.meta());
+        let mut picture = Picture::new(&plan.meta(), &plan.goals);
         let observe = Observe { checks: Checks::Off, worst_waits: 0, histograms: Histograms::On };
         let report = plan.run_into(observe, &mut picture, |_, _| ControlFlow::Continue(()))?;
         Ok(picture.finish(report.outcome.end, report.summary, report.histograms))

@@ -53,7 +53,7 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
             compared.seeds_text(),
             compared.rows.len() - changed.len()
         ),
-        Body::Table(differing(compared, &changed)),
+        Body::Table(differing(compared)),
     )];
     if let Some(first) = variants.first() {
         details.extend(conditions(about, &first.plan.meta(), Some(&first.plan)));
@@ -63,14 +63,14 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
 }
 
 /// Returns the figures that differ, a row each.
-fn differing(compared: &Comparison, changed: &[&ComparedFigure]) -> Vec<Vec<String>> {
+fn differing(compared: &Comparison) -> Vec<Vec<String>> {
     let names = compared.variants.iter().map(|label| label.name.clone());
     let head = ["owner", "figure"].map(str::to_owned).into_iter().chain(names).chain(["change".to_owned()]);
-    let row = |row: &&ComparedFigure| {
+    let row = |row: &ComparedFigure| {
         let values = row.values.iter().map(|range| row.text(range.map(|range| range.mean)));
         [row.owner.clone(), row.figure.label()].into_iter().chain(values).chain([compared.change(row)]).collect()
     };
-    [head.collect()].into_iter().chain(changed.iter().map(row)).collect()
+    [head.collect()].into_iter().chain(compared.shown().map(row)).collect()
 }
 
 /// Returns the page of a sweep: a plot per figure, with the range over the seeds,
