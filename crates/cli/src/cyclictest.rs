@@ -30,7 +30,7 @@ use zerolag_tools::shown;
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// A workload that runs next to the test: scenario TOML, rt-app JSON or a CSV task set
+    /// A workload that runs next to the test: scenario TOML, rt-app JSON or a task set
     #[arg(value_name = "WORKLOAD")]
     workload: Option<PathBuf>,
     /// Run thread #N on processor #N, or on the processors of a set in round-robin order

@@ -17,7 +17,8 @@ static STDIN: OnceLock<Vec<u8>> = OnceLock::new();
 /// Returns whether a file is read as a workload, by its name, unless it is a trace all the same;
 /// others are traces.
 pub(crate) fn is_workload(path: &Path) -> bool {
-    let is_named = path.extension().is_none_or(|ending| ending == "toml" || ending == "json" || ending == "csv");
+    const NAMED: [&str; 6] = ["toml", "json", "csv", "xml", "yml", "yaml"];
+    let is_named = path.extension().is_none_or(|ending| NAMED.iter().any(|named| ending == *named));
     is_named && (path == Path::new("-") || !head(path).is_ok_and(|head| is_trace(&head)))
 }
 

@@ -1,11 +1,12 @@
 //! From bytes to text: checks before any grammar, and the choice of the grammar.
 //!
 //! One pass over the bytes refuses input that is too large, not UTF-8 or not text at all; a byte
-//! order mark is skipped. The format is chosen by the name's extension, else by the first
-//! significant character: rt-app files are a JSON object, scenario files are TOML. A table of tasks
-//! is recognised only by its name.
+//! order mark is skipped. The format is chosen by the name's extension, else by the contents:
+//! rt-app files are a JSON object, task sets are XML, a list `taskset:` or a table whose first line
+//! names its columns; anything else is TOML.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source, Span};
+use crate::task_set;
 
 /// The largest input, in bytes.
 pub const INPUT_MAX: usize = 100_000_000;
@@ -25,6 +26,10 @@ pub enum Format {
     Scenario,
     /// A table of periodic tasks.
     TaskSet,
+    /// A task set in XML.
+    Xml,
+    /// A task set in YAML.
+    Yaml,
 }
 
 /// Returns the text of the input.
@@ -73,8 +78,13 @@ pub(crate) fn format_of(name: &str, text: &str) -> Format {
         Some("json" | "jsonc") => Format::RtApp,
         Some("toml") => Format::Scenario,
         Some("csv") => Format::TaskSet,
+        Some("xml") => Format::Xml,
+        Some("yml" | "yaml") => Format::Yaml,
         Some(_) | None => match text.trim_start_matches('\u{feff}').trim_start().as_bytes().first() {
             Some(b'{' | b'/') => Format::RtApp,
+            Some(b'<') => Format::Xml,
+            Some(_) | None if text.lines().any(|line| line.trim_end() == "taskset:") => Format::Yaml,
+            Some(_) | None if task_set::is_table(text) => Format::TaskSet,
             Some(_) | None => Format::Scenario,
         },
     }
@@ -112,6 +122,12 @@ mod tests {
             ("-", "/* */ {", Format::RtApp),
             ("-", "[task.a]", Format::Scenario),
             ("-", "", Format::Scenario),
+            ("a.xml", "x = 1", Format::Xml),
+            ("a.yaml", "", Format::Yaml),
+            ("-", "\u{feff}\n<?xml version='1.0'?>", Format::Xml),
+            ("set.txt", "# of a tool\ntaskset:\n- name: a\n", Format::Yaml),
+            ("-", "\u{feff}# ms\nname, wcet_ms, period_ms\n", Format::TaskSet),
+            ("-", "name = \"runtime, period\"", Format::Scenario),
         ] {
             assert_eq!(format_of(name, text), format, "{name} {text}");
         }

@@ -19,6 +19,8 @@
 //! | [`input`] | limits of inputs |
 //! | [`interrupt`] | interrupts of devices, and the threads that they become |
 //! | [`limits`] | CPU limits and weights in the notations of Kubernetes, systemd and Docker |
+//! | `task_set` | task sets of other tools: tables, SimSo, Cheddar, PARTSim |
+//! | [`yaml`] | YAML as a tree with positions |
 #![warn(missing_docs)]
 
 pub mod arrivals;
@@ -43,6 +45,8 @@ pub mod render;
 mod resource;
 pub mod rtapp;
 pub mod scenario;
+mod task_set;
+pub mod yaml;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use program::Program;
@@ -70,7 +74,7 @@ pub struct LoadOptions {
     pub machine_override: Option<Topology>,
     /// The meaning of duplicate keys in rt-app files.
     pub duplicates: DuplicatePolicy,
-    /// The scheduling of the tasks of a CSV task set.
+    /// The scheduling of the tasks of a task set.
     pub task_set: PeriodicPolicy,
     /// Values for parameters that a scenario declares; others are ignored.
     pub parameters: Vec<(String, String)>,
@@ -160,8 +164,8 @@ pub fn default_machine() -> Topology {
 }
 
 /// Reads a workload file. `name` is used in messages and, by its extension, chooses the format:
-/// `.json` is rt-app, `.toml` a scenario, `.csv` a table of periodic tasks; otherwise the first
-/// character decides.
+/// `.json` is rt-app, `.toml` a scenario, `.csv` a table of periodic tasks, `.xml` and `.yml` those
+/// of other tools; otherwise the contents decide.
 ///
 /// Does not check decisions that a kernel makes at run time: whether a deadline task is admitted,
 /// whether a setting fits the kernel version. Cost: O(input), at most [`input::INPUT_MAX`] bytes.
@@ -173,6 +177,6 @@ pub fn load(name: &str, bytes: &[u8], options: &LoadOptions) -> Result<Scenario,
     match input::format_of(name, text) {
         Format::RtApp => rtapp::load(name, text, options),
         Format::Scenario => scenario::load(name, text, options),
-        Format::TaskSet => builtin::load(name, text, options),
+        format @ (Format::TaskSet | Format::Xml | Format::Yaml) => task_set::load(format, name, text, options),
     }
 }

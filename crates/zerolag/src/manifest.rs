@@ -17,22 +17,18 @@
 //! group and the manifest one container with limits, they belong together whatever their names are.
 //! As in Kubernetes, a request that is missing equals the limit.
 //!
-//! YAML can name a node and use it again, and ten lines can then stand for a billion nodes. Nodes
-//! here are shared, not copied, and depth, number and size are bounded.
-//!
 //! Sources: Kubernetes API reference v1, `ResourceRequirements`; Kubernetes
 //! `pkg/apis/core/v1/defaults.go`, `SetDefaults_Pod` (requests default to limits); Compose
 //! specification, `05-services.md`, `deploy.md`.
 
 use crate::error::Error;
 use crate::knob::{Knob, Part};
-use saphyr_parser::{Event, Parser, ScalarStyle};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 use zerolag_workload::Program;
 use zerolag_workload::limits::{LimitPart, milli_cpus};
+use zerolag_workload::yaml::{YamlNode, YamlValue, documents};
 
 /// The limits of the containers of a manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -234,119 +230,6 @@ impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.0, self.1)
     }
-}
-
-/// A node of YAML, and its line.
-#[derive(Debug)]
-struct YamlNode {
-    line: usize,
-    what: YamlValue,
-}
-
-#[derive(Debug)]
-enum YamlValue {
-    Null,
-    Scalar(String),
-    Sequence(Vec<Rc<YamlNode>>),
-    /// Keys that are no scalars are left out.
-    Mapping(Vec<(String, Rc<YamlNode>)>),
-}
-
-impl YamlNode {
-    const fn kind(&self) -> &'static str {
-        match self.what {
-            YamlValue::Null => "nothing",
-            YamlValue::Scalar(_) => "a value",
-            YamlValue::Sequence(_) => "a list",
-            YamlValue::Mapping(_) => "a mapping",
-        }
-    }
-}
-
-/// Reads all documents of a text.
-#[expect(clippy::too_many_lines, reason = "one arm per event of the parser")]
-fn documents(text: &str) -> Result<Vec<Rc<YamlNode>>, ManifestError> {
-    struct OpenNode {
-        node: YamlNode,
-        anchor: usize,
-        key: Option<Option<String>>,
-    }
-    let mut open: Vec<OpenNode> = Vec::new();
-    let mut anchors: BTreeMap<usize, Rc<YamlNode>> = BTreeMap::new();
-    let mut roots = Vec::new();
-    let mut count = 0_usize;
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event
-            .map_err(|error| ManifestError(error.marker().line(), format!("this is not YAML: {}", error.info())))?;
-        let line = span.start.line();
-        count += 1;
-        if count > NODES_MAX || open.len() > DEPTH_MAX {
-            let most = format!("at most {NODES_MAX} nodes, {DEPTH_MAX} deep, are read");
-            return Err(ManifestError(line, format!("the manifest is too large: {most}")));
-        }
-        let node = match event {
-            Event::Scalar(text, style, anchor, _) => {
-                let is_plain = style == ScalarStyle::Plain;
-                let is_null = is_plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
-                let what = if is_null { YamlValue::Null } else { YamlValue::Scalar(text.into_owned()) };
-                let node = Rc::new(YamlNode { line, what });
-                anchors.insert(anchor, Rc::clone(&node));
-                node
-            }
-            Event::Alias(anchor) => match anchors.get(&anchor) {
-                Some(node) => Rc::clone(node),
-                None => return Err(ManifestError(line, "an alias stands inside the node that it names".to_owned())),
-            },
-            Event::SequenceStart(anchor, _) => {
-                open.push(OpenNode {
-                    node: YamlNode { line, what: YamlValue::Sequence(Vec::new()) },
-                    anchor,
-                    key: None,
-                });
-                continue;
-            }
-            Event::MappingStart(anchor, _) => {
-                open.push(OpenNode {
-                    node: YamlNode { line, what: YamlValue::Mapping(Vec::new()) },
-                    anchor,
-                    key: None,
-                });
-                continue;
-            }
-            Event::SequenceEnd | Event::MappingEnd => {
-                let Some(done) = open.pop() else { continue };
-                let node = Rc::new(done.node);
-                anchors.insert(done.anchor, Rc::clone(&node));
-                node
-            }
-            Event::DocumentStart(_) | Event::DocumentEnd | Event::StreamStart | Event::StreamEnd | Event::Nothing => {
-                continue;
-            }
-        };
-        let Some(parent) = open.last_mut() else {
-            roots.push(node);
-            continue;
-        };
-        match &mut parent.node.what {
-            YamlValue::Sequence(items) => items.push(node),
-            YamlValue::Mapping(pairs) => match parent.key.take() {
-                None => {
-                    let key = match &node.what {
-                        YamlValue::Scalar(key) => Some(key.clone()),
-                        YamlValue::Null | YamlValue::Sequence(_) | YamlValue::Mapping(_) => None,
-                    };
-                    if let Some(key) = key.as_ref().filter(|key| pairs.iter().any(|(known, _)| known == *key)) {
-                        return Err(ManifestError(line, format!("`{key}` is given twice")));
-                    }
-                    parent.key = Some(key);
-                }
-                Some(Some(key)) => pairs.push((key, node)),
-                Some(None) => {}
-            },
-            YamlValue::Null | YamlValue::Scalar(_) => unreachable!("invariant: only collections are open"),
-        }
-    }
-    Ok(roots)
 }
 
 #[derive(Default)]
@@ -567,12 +450,6 @@ impl ManifestReader {
 
 /// The largest manifest.
 const SIZE_MAX: u64 = 4 << 20;
-
-/// The most nodes of a manifest.
-const NODES_MAX: usize = 200_000;
-
-/// The deepest nesting.
-const DEPTH_MAX: usize = 100;
 
 /// How deep lists of lists are read.
 const LISTS_MAX: usize = 4;

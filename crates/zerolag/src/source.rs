@@ -37,14 +37,14 @@ impl Workload {
         Self { source, duplicates, task_set }
     }
 
-    /// Returns the workload of a file: scenario TOML, rt-app JSON, or a task set as CSV. It is read
-    /// by each call that needs it.
+    /// Returns the workload of a file: scenario TOML, rt-app JSON, or a task set as CSV, XML or
+    /// YAML. It is read by each call that needs it.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::of(WorkloadSource::File(path.into()))
     }
 
     /// Returns the workload of a text. `name` stands for the file in messages; by its extension it
-    /// chooses the format: `.toml`, `.json` or `.csv`; otherwise the first character decides.
+    /// chooses the format: `.toml`, `.json`, `.csv`, `.xml`, `.yml`; otherwise the contents decide.
     pub fn text(name: &str, text: impl AsRef<[u8]>) -> Self {
         Self::of(WorkloadSource::Text { name: name.into(), bytes: text.as_ref().into() })
     }
@@ -73,7 +73,7 @@ impl Workload {
         self
     }
 
-    /// Returns it with another scheduling of the tasks of a CSV task set.
+    /// Returns it with another scheduling of the tasks of a task set.
     #[must_use]
     pub const fn task_set(mut self, policy: PeriodicPolicy) -> Self {
         self.task_set = policy;

@@ -14,16 +14,16 @@ use zerolag::workload::{DuplicatePolicy, LoadOptions, Scenario};
 /// The workload and how its file is read.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadArgs {
-    /// The workload: scenario TOML, rt-app JSON or a CSV task set (task,runtime,period,deadline);
-    /// `-` is the standard input
+    /// The workload: scenario TOML, rt-app JSON, or a task set: CSV (task,runtime,period,deadline),
+    /// XML of SimSo or Cheddar, YAML of PARTSim; `-` is the standard input
     #[arg(value_name = "WORKLOAD")]
     pub(crate) file: PathBuf,
     /// The meaning of a duplicate key in an object of an rt-app file
     #[arg(long, value_name = "POLICY", default_value = "workgen", value_parser = duplicates())]
     rtapp_duplicates: DuplicatePolicy,
-    /// How the tasks of a CSV task set are scheduled: by deadline, or by SCHED_FIFO in rate
-    /// monotonic order
-    #[arg(long, value_name = "POLICY", default_value = "deadline", value_parser = task_set())]
+    /// How the tasks of a task set are scheduled: as its file says (a table: by deadline), by
+    /// SCHED_DEADLINE, or by SCHED_FIFO in rate monotonic order
+    #[arg(long, value_name = "POLICY", default_value = "file", value_parser = task_set())]
     task_set: PeriodicPolicy,
 }
 
@@ -61,10 +61,11 @@ fn duplicates() -> impl TypedValueParser<Value = DuplicatePolicy> {
         .map(|name| DuplicatePolicy::from_name(&name).unwrap_or_default())
 }
 
-/// Reads the scheduling of a CSV task set.
+/// Reads the scheduling of a task set.
 fn task_set() -> impl TypedValueParser<Value = PeriodicPolicy> {
-    PossibleValuesParser::new(["deadline", "fifo"]).map(|name| match &*name {
+    PossibleValuesParser::new(["file", "deadline", "fifo"]).map(|name| match &*name {
         "fifo" => PeriodicPolicy::RateMonotonicFifo,
-        _ => PeriodicPolicy::Deadline,
+        "deadline" => PeriodicPolicy::Deadline,
+        _ => PeriodicPolicy::OfFile,
     })
 }

@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 const FILE: &str = "The trace (perf.data, trace.dat, Perfetto's, the text of perf script, tracefs or trace-cmd report, \
-                    zerolag's own), or a workload to run: scenario TOML, rt-app JSON or a CSV task set";
+                    zerolag's own), or a workload to run: scenario TOML, rt-app JSON or a task set";
 
 /// How many connections are open at a time; a browser has six.
 const CONNECTIONS: usize = 64;
