@@ -10,7 +10,7 @@ use clap::{Command, CommandFactory};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use zerolag::error::Error;
-use zerolag::trace::is_trace;
+use zerolag::trace::{is_trace, tool_output};
 
 /// Returns the mistake, if the file of the command line is for another subcommand. `arguments` are
 /// those behind the name of the program.
@@ -24,6 +24,9 @@ pub(super) fn file(arguments: &[OsString]) -> Option<Failure> {
     let name = path.display();
     if is_trace(&head) {
         return (kind == InputKind::Workload).then(|| Error::is_trace(&name.to_string()).into());
+    }
+    if let Some(tool) = tool_output(&String::from_utf8_lossy(&head)).filter(|_| kind != InputKind::Trace) {
+        return Some(Failure::input_help(format!("`{name}` is {}, and no {}", tool.what, kind.name()), tool.advice));
     }
     if is_manifest(&head) && kind != InputKind::Trace {
         let sub = command.get_name();

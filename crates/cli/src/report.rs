@@ -6,11 +6,12 @@ use super::output::{HtmlArgs, JsonArgs, TablesArgs};
 use super::{Done, code, input};
 use std::path::PathBuf;
 use zerolag::page::{self, Pictured};
+use zerolag::report::tool::ToolLatencies;
 use zerolag::report::{Metrics, Summary, frame, text};
 use zerolag::results as document;
 use zerolag::simulation::figures::{RunFigures, ShownFigure};
 use zerolag::simulation::shown;
-use zerolag::trace::{Meta, open};
+use zerolag::trace::{Meta, is_trace, open, tool_output};
 
 /// Arguments of `zerolag report`.
 #[derive(Debug, clap::Args)]
@@ -42,6 +43,10 @@ pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     args.html.check()?;
     args.tables.check()?;
+    if let Some(latencies) = of_tool(args)? {
+        args.json.publish(|| latencies.to_string(), String::new)?;
+        return Ok(code::OK);
+    }
     let summary = summarise(args)?;
     args.tables.publish(|| frame::summary::all(&summary))?;
     let limits = text::Limits { tasks: args.tasks, ..text::Limits::default() };
@@ -49,6 +54,22 @@ pub(crate) fn run(args: &Args) -> Done {
     let figures = || document::text(&RunFigures { shown: shown.clone(), ..RunFigures::of(&summary) });
     args.json.publish(|| text::render(&summary, limits) + &ShownFigure::text(&shown), figures)?;
     Ok(code::OK)
+}
+
+/// Returns the latencies of a tool's output, if the file is one that has some.
+fn of_tool(args: &Args) -> Result<Option<ToolLatencies>, Failure> {
+    let Ok(head) = input::head(&args.trace) else { return Ok(None) };
+    let known = tool_output(&String::from_utf8_lossy(&head)).filter(|tool| tool.has_figures);
+    let Some(tool) = known.filter(|_| !is_trace(&head)) else { return Ok(None) };
+    let name = args.trace.display();
+    let wants_more =
+        args.json.is_wanted() || args.html.is_wanted() || args.tables.are_wanted() || !args.show.show.is_empty();
+    if wants_more {
+        let message = format!("`{name}` is {}: its latencies are shown as a table only", tool.what);
+        return Err(Failure::input_help(message, tool.advice));
+    }
+    let bytes = std::fs::read(&args.trace).map_err(|error| Failure::reading(name, &error))?;
+    Ok(Some(ToolLatencies::read(&String::from_utf8_lossy(&bytes), tool)))
 }
 
 /// Returns the figures, and writes the page if it is wanted. Only the page needs all records at

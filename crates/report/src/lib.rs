@@ -41,6 +41,7 @@ pub mod summary;
 pub mod table;
 pub mod text;
 pub mod timeline;
+pub mod tool;
 mod waits;
 
 pub use metrics::Metrics;

@@ -29,6 +29,13 @@ impl Quantiles {
         Self(values.into_iter().map(|value| (value, 1)).collect())
     }
 
+    /// Returns those of a histogram of another tool: values in ascending order, and how many of
+    /// each.
+    #[must_use]
+    pub fn of_counts(counts: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        Self(counts.into_iter().filter(|(_, count)| *count > 0).collect())
+    }
+
     /// Returns the value that a share of the values, in millionths, does not exceed. `None` without
     /// values. O(buckets).
     #[must_use]

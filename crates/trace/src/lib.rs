@@ -42,6 +42,7 @@ pub mod script;
 mod table;
 mod task_clock;
 mod text;
+mod tool_output;
 #[cfg(feature = "recordings")]
 mod trace_dat;
 pub mod zlt;
@@ -53,4 +54,5 @@ pub use open::{is_trace, open, stream, stream_recording};
 pub use replay::Replay;
 pub use table::{IdTable, TableId};
 pub use task_clock::{Ended, Moment, TaskClock};
+pub use tool_output::{ToolOutput, tool_output};
 pub use zlt::{TraceReader, TraceWriter};

@@ -12,6 +12,7 @@ use crate::kernel::stream::{Each, Keep, Way};
 use crate::meta::Meta;
 use crate::packed::{self, Input};
 use crate::text::{HEAD, as_text, escaped, text_head};
+use crate::tool_output::tool_output;
 use crate::zlt::{self, TraceReader, TraceWriter};
 #[cfg(feature = "recordings")]
 use crate::{perf_data, perfetto, trace_dat};
@@ -79,8 +80,14 @@ fn not_known(head: &[u8]) -> ReadError {
 }
 
 fn foreign(head: &[u8]) -> Option<ReadError> {
-    let (_, format, hint) = FOREIGN.iter().find(|(magic, ..)| head.starts_with(magic))?;
-    Some(ReadError::Foreign { format, hint })
+    if let Some((_, format, hint)) = FOREIGN.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        return Some(ReadError::Foreign { format, hint });
+    }
+    if head.get(257..262) == Some(b"ustar") {
+        return Some(ReadError::Foreign { format: "a tar archive", hint: "unpack it, and give the trace in it" });
+    }
+    let tool = tool_output(&text_head(head)?)?;
+    Some(ReadError::Foreign { format: tool.what, hint: tool.advice })
 }
 
 /// Returns whether bytes are a trace of a known format, packed or not. Only the beginning is
@@ -226,6 +233,11 @@ mod tests {
 
     #[test]
     fn foreign_formats_are_named_with_the_way_out() {
+        let line = "T: 0 ( 1234) P:80 I:1000 C:  10000 Min:      2 Act:    3 Avg:    3 Max:      20\n";
+        assert!(refused(line.as_bytes()).starts_with("this is the output of cyclictest; it has latencies, and not"));
+        let mut tar = vec![0; 1024];
+        tar[257..262].copy_from_slice(b"ustar");
+        assert!(refused(&tar).contains("this is a tar archive; unpack it"), "{}", refused(&tar));
         assert!(refused(b"\x7fELF").contains("this is a program"));
         assert!(open(Path::new("does/not/exist")).is_err());
         assert!(refused(b"").starts_with("this is no trace; it begins with ``. Known are zerolag's own"));

@@ -91,8 +91,8 @@ impl Error {
     /// Returns the failure to read a trace.
     #[must_use]
     pub fn trace(path: &Path, error: &ReadError) -> Self {
-        let is_workload =
-            path.extension().is_some_and(|ending| ending == "toml" || ending == "json" || ending == "csv");
+        const WORKLOADS: [&str; 6] = ["toml", "json", "csv", "xml", "yml", "yaml"];
+        let is_workload = path.extension().is_some_and(|ending| WORKLOADS.iter().any(|known| ending == *known));
         match error {
             ReadError::Io(error) => Self::reading(path.display(), error),
             ReadError::Unknown { .. } | ReadError::Foreign { .. } if is_workload => Self::input_help(

@@ -114,6 +114,11 @@ impl JsonArgs {
         }
     }
 
+    /// Returns whether JSON is wanted.
+    pub(crate) const fn is_wanted(&self) -> bool {
+        self.json.is_some()
+    }
+
     /// Returns whether the JSON takes the place of the text.
     pub(crate) fn takes_stdout(&self) -> bool {
         self.json.is_some() && self.file().is_none()

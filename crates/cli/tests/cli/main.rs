@@ -733,6 +733,62 @@ fn a_table_of_tasks_runs_by_deadline_or_by_rate() {
 }
 
 #[test]
+fn outputs_of_tools_are_named_with_the_way_out() {
+    let dir = scratch("tool-output");
+    let file = |name: &str, text: &str| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).expect("writable");
+        path.to_str().expect("a plain path").to_owned()
+    };
+    let lines = "T: 0 ( 1234) P:80 I:1000 C:  10000 Min:      2 Act:    3 Avg:    3 Max:      20\n";
+    let cyclictest = file("cyclictest.txt", lines);
+    let shown = zerolag(&["report", &cyclictest]);
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    assert!(shown.stdout.contains("thread 0  10000  2.00us  3.00us  20.0us"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("zerolag record --print-cmd tracefs"), "{}", shown.stdout);
+    let head = "           time    cpu  task name                       wait time  sch delay   run time\n";
+    let timehist =
+        file("timehist.txt", &format!("{head}  991963.885740 [0001]  sleep[17008]  25.613      0.000      0.057\n"));
+    for args in [
+        vec!["report", &timehist],
+        vec!["check", &timehist],
+        vec!["import", &timehist],
+        vec!["run", &timehist],
+        vec!["explain", &timehist],
+        vec!["check", &cyclictest],
+        vec!["sweep", &cyclictest, "--vary", "hz=100,250"],
+        vec!["report", &cyclictest, "--json"],
+    ] {
+        let ended = zerolag(&args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
+        let (what, advice) = match args[1].contains("timehist") {
+            true => ("the output of perf sched timehist", "zerolag report perf.data"),
+            false => ("the output of cyclictest", "zerolag record --print-cmd tracefs"),
+        };
+        assert!(ended.stderr.contains(what) && ended.stderr.contains(advice), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn task_sets_of_other_tools_are_workloads() {
+    let dir = scratch("task-sets");
+    let set = "<simulation duration='50000000'><sched class='simso.schedulers.RM'/><processors><processor id='1'/></processors><tasks>\
+               <task name='a' id='1' abort_on_miss='no' period='10' WCET='2.5'/><task name='b' id='2' period='5' WCET='1'/></tasks></simulation>";
+    let path = dir.join("set.xml");
+    std::fs::write(&path, set).expect("writable");
+    let path = path.to_str().expect("a plain path");
+    let ended = zerolag(&["run", path, "--json", "--costs", "zero"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("task b: abort_on_miss"), "{}", ended.stderr);
+    let json: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    // 50 ms on one processor: five jobs of 2.5 ms, ten of 1 ms.
+    assert_eq!([&json["tasks"][0]["run_ns"], &json["tasks"][1]["run_ns"]], [&12_500_000, &10_000_000]);
+    assert_eq!([&json["tasks"][0]["policy"], &json["tasks"][1]["policy"]], [&"FIFO 98", &"FIFO 99"]);
+    let bounds = zerolag(&["analyse", path, "--runs", "1"]);
+    assert!(bounds.code == Some(0) && bounds.stdout.contains("3.50ms"), "{}{}", bounds.stdout, bounds.stderr);
+}
+
+#[test]
 fn workloads_go_to_rt_app_or_it_is_said_why_not() {
     let dir = scratch("export");
     let out = dir.join("rt.json");

@@ -5,7 +5,7 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     // Words: descriptions of a run, names of formats, bytes and texts of files, tables of ids.
-    &["file_bytes", "formats", "groups", "meta", "table", "text"],
+    &["file_bytes", "formats", "groups", "meta", "table", "text", "tool_output"],
     &["container", "error"],
     &["packed", "replay", "script", "task_clock"],
     // The events of a kernel, and a trace from them.
@@ -26,7 +26,14 @@ pub(crate) const FLOORS: Floors = &[
     // Formats of other tools: text, perf.data, Perfetto's traces, trace.dat.
     &["ftrace/bytes", "ftrace/html", "ftrace/write", "perf_data/layout", "perfetto/schema", "trace_dat/ring"],
     &["ftrace/line", "perf_data/window", "perfetto/packets", "perfetto/tracks", "trace_dat/layout"],
-    &["ftrace/event", "ftrace/states", "perf_data/file", "perfetto/reader", "perfetto/writer", "trace_dat/decode"],
+    &[
+        "ftrace/event",
+        "ftrace/states",
+        "perf_data/file",
+        "perfetto/reader",
+        "perfetto/writer",
+        "trace_dat/decode",
+    ],
     &["ftrace/reader", "perfetto/stream", "perf_data/stream", "trace_dat/stream"],
     &["ftrace/stream"],
     &["ftrace", "perf_data", "perfetto"],
