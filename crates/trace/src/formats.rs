@@ -13,6 +13,9 @@ pub(crate) enum Format {
     PerfData,
     #[cfg(feature = "recordings")]
     TraceDat,
+    /// An archive of SchedViz.
+    #[cfg(feature = "recordings")]
+    SchedViz,
     /// A page of systrace.
     Page,
     Text,
@@ -29,6 +32,8 @@ impl Format {
         Self::PerfData,
         #[cfg(feature = "recordings")]
         Self::TraceDat,
+        #[cfg(feature = "recordings")]
+        Self::SchedViz,
         Self::Page,
         Self::Text,
         #[cfg(feature = "recordings")]
@@ -43,6 +48,8 @@ impl Format {
             Self::PerfData => "perf.data",
             #[cfg(feature = "recordings")]
             Self::TraceDat => "trace.dat of trace-cmd",
+            #[cfg(feature = "recordings")]
+            Self::SchedViz => "archives of SchedViz",
             Self::Page => "systrace (HTML)",
             Self::Text => "the text of tracefs, perf script and trace-cmd report",
             #[cfg(feature = "recordings")]

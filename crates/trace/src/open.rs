@@ -36,6 +36,8 @@ impl Format {
             Self::PerfData => perf_data::is(head),
             #[cfg(feature = "recordings")]
             Self::TraceDat => trace_dat::is(head),
+            #[cfg(feature = "recordings")]
+            Self::SchedViz => trace_dat::schedviz::is(head),
             Self::Page => text_head(head).is_some_and(|text| ftrace::html::is_page(&text)),
             Self::Text => text_head(head).is_some_and(|text| ftrace::is_trace(&text)),
             #[cfg(feature = "recordings")]
@@ -50,6 +52,8 @@ impl Format {
             Self::PerfData => perf_data::read(bytes),
             #[cfg(feature = "recordings")]
             Self::TraceDat => trace_dat::read(bytes),
+            #[cfg(feature = "recordings")]
+            Self::SchedViz => trace_dat::read_schedviz(bytes),
             Self::Page => match ftrace::html::text_of(&as_text(bytes)) {
                 Some(text) => ftrace::read(&text),
                 None => Err(ReadError::Foreign {

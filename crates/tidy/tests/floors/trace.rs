@@ -33,6 +33,7 @@ pub(crate) const FLOORS: Floors = &[
         "perfetto/reader",
         "perfetto/writer",
         "trace_dat/decode",
+        "trace_dat/schedviz",
     ],
     &["ftrace/reader", "perfetto/stream", "perf_data/stream", "trace_dat/stream"],
     &["ftrace/stream"],

@@ -96,7 +96,7 @@ pub(super) fn read(place: FileBytes<'_>) -> Result<File<'_>, ReadError> {
 }
 
 impl File<'_> {
-    const fn new(order: ByteOrder) -> Self {
+    pub(super) const fn new(order: ByteOrder) -> Self {
         Self {
             order,
             decoders: Decoders::new(),

@@ -24,6 +24,7 @@
 mod decode;
 mod layout;
 mod ring;
+pub(crate) mod schedviz;
 mod stream;
 
 use crate::container::Trace;
@@ -51,7 +52,23 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 /// It is damaged or cut off, of another version, or its clock does not tell the time.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     let place = FileBytes::Memory(bytes);
-    let file = layout::read(place)?;
+    contents(&layout::read(place)?, place, FORMAT)
+}
+
+/// Reads an archive of SchedViz.
+///
+/// # Errors
+/// It is damaged, or has no buffers of ftrace.
+pub(crate) fn read_schedviz(bytes: &[u8]) -> Result<Trace, ReadError> {
+    let file = schedviz::layout(bytes)?;
+    contents(&file, FileBytes::Memory(bytes), schedviz::FORMAT).map_err(|error| match error {
+        ReadError::Damaged { offset, reason, .. } => ReadError::Damaged { format: schedviz::FORMAT, offset, reason },
+        other => other,
+    })
+}
+
+/// Reads the first instance that has events.
+fn contents(file: &File<'_>, place: FileBytes<'_>, format: &'static str) -> Result<Trace, ReadError> {
     let mut unpacked = 0;
     for content in &file.contents {
         match content {
@@ -59,7 +76,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
             Contents::Buffer(buffer) => {
                 let clock = file.clock(&buffer.clock)?;
                 let pages = buffer.parts.iter().map(|part| file.pages(place, part, &mut unpacked));
-                match events(&file, &clock, buffer, &pages.collect::<Result<Vec<_>, _>>()?) {
+                match events(file, format, &clock, buffer, &pages.collect::<Result<Vec<_>, _>>()?) {
                     Err(ReadError::NoEvents { .. }) => {}
                     done => return done,
                 }
@@ -70,8 +87,14 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
 }
 
 /// Reads the events of one instance.
-fn events(file: &File<'_>, clock: &Clock, buffer: &Buffer, pages: &[Cow<'_, [u8]>]) -> Result<Trace, ReadError> {
-    let mut head = Head { cpus: file.cpus, kernel: file.kernel.clone(), ..Head::of(FORMAT) };
+fn events(
+    file: &File<'_>,
+    format: &'static str,
+    clock: &Clock,
+    buffer: &Buffer,
+    pages: &[Cow<'_, [u8]>],
+) -> Result<Trace, ReadError> {
+    let mut head = Head { cpus: file.cpus, kernel: file.kernel.clone(), ..Head::of(format) };
     let mut events = Vec::new();
     let mut placed: u64 = 0;
     for (part, bytes) in buffer.parts.iter().zip(pages) {

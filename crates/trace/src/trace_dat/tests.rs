@@ -1,6 +1,6 @@
 use super::*;
 use crate::ftrace;
-use zerolag_model::event::Irq;
+use zerolag_model::event::{Irq, PrevState};
 use zerolag_model::{Record, TraceEvent};
 
 /// A recording, and what `trace-cmd report -t -R` prints of it.
@@ -147,4 +147,29 @@ fn clocks_of_ticks_are_scaled_or_refused() {
     file.offset = -3;
     assert_eq!(file.clock("x86-tsc").map(|clock| clock.time(1000).as_nanos()).ok(), Some(504));
     assert_eq!(file.clock("mono").map(|clock| clock.time(1000).as_nanos()).ok(), Some(997));
+}
+
+/// Six pages; the numbers are those of a decoder that was written for the purpose
+/// (`tests/data/README.md`). The kernel marks a preempted task by 4096.
+#[test]
+fn archives_of_schedviz_are_read() {
+    let archive = include_bytes!("../../tests/data/schedviz.tar.gz");
+    let trace = Trace::from_bytes(archive).expect("a recording");
+    let switches: Vec<&Record> =
+        trace.records.iter().filter(|record| matches!(record.event, TraceEvent::Switch { .. })).collect();
+    assert_eq!(switches.len(), 207);
+    let took = switches[206].at.since(switches[0].at);
+    assert_eq!(took.as_nanos(), 87_109_522_809 - 87_088_367_522);
+    let is_preempted = |record: &Record| {
+        matches!(record.event, TraceEvent::Switch { prev: Some(_), prev_state: PrevState::Runnable, .. })
+    };
+    assert_eq!(switches.into_iter().filter(|record| is_preempted(record)).count(), 30);
+    assert_eq!(trace.meta.recorded.format, "SchedViz archive");
+    let tar = Trace::unpack(archive).expect("an archive").into_owned();
+    for end in (512..tar.len()).step_by(997) {
+        // Cut off anywhere: an error or less, and no panic.
+        drop(Trace::from_bytes(&tar[..end]));
+    }
+    let without = Trace::from_bytes(&tar[..1024]).expect_err("no buffers").to_string();
+    assert!(without.contains("a SchedViz archive without buffers of ftrace"), "{without}");
 }
