@@ -117,7 +117,7 @@ impl Trace {
     /// Explains the longest waits.
     #[pyo3(signature = (worst, task=None))]
     fn explain(&self, py: Python<'_>, worst: usize, task: Option<String>) -> Explanation {
-        let answer = py.detach(|| Answer::of_trace(&self.trace, Options { worst, task }));
+        let answer = py.detach(|| Answer::of_trace(&self.trace, Options { worst, task, ..Options::default() }));
         Explanation { answer, of: Explained::Trace(Arc::clone(&self.trace)) }
     }
 
@@ -214,7 +214,7 @@ pub(crate) fn explain(
     task: Option<String>,
     what_if: Option<(String, String)>,
 ) -> PyResult<Explanation> {
-    let options = Options { worst, task };
+    let options = Options { worst, task, ..Options::default() };
     let answered = py.detach(|| {
         let simulation = spec.simulation()?;
         let first = simulation.plan()?;
