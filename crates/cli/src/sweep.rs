@@ -249,7 +249,10 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     args.html.publish(|| Ok(page::of_grid(&grid, plans.first(), &HtmlArgs::about(args.workload.file.display()))))?;
     let look = args.draw.look().filter(|_| !args.run.sim.is_quiet());
     let drawn = || look.zip(grid.plot(0, "")).map(|(look, plot)| format!("\n{}", terminal::bars(&plot, look)));
-    args.json.publish_drawn(|| (grid.to_string(), drawn().unwrap_or_default()), || grid.to_json())?;
+    let goals = plans.first().map(|plan| &*plan.goals).unwrap_or_default();
+    let judged: String = grid.judged(goals).iter().map(|(_, says)| format!("\ngoal {says}")).collect();
+    let judged = if judged.is_empty() { judged } else { judged + "\n" };
+    args.json.publish_drawn(|| (grid.to_string() + &judged, drawn().unwrap_or_default()), || grid.to_json())?;
     if is_interrupted {
         let (done, all) = kept.done();
         let how = args.resume.as_ref().map_or_else(

@@ -6,7 +6,6 @@ use crate::advise::Advice;
 use crate::compare::{ComparedFigure, Comparison, Variant};
 use crate::error::Error;
 use crate::goals;
-use crate::risk::{Below, CONFIDENCE, Misses};
 use crate::simulation::Plan;
 use crate::sweep::Grid;
 use zerolag_html::page::{Body, Page, Section};
@@ -92,19 +91,8 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
     let judged: Vec<(usize, &Goal)> = judged.collect();
     let answer = match &judged[..] {
         [] => range,
-        [(met, goal), ..] => format!("{goal} is met with {} in {met} of {all} cells. {range}", seeds_of(grid)),
+        [(met, goal), ..] => format!("{goal} is met with {} in {met} of {all} cells. {range}", grid.seeds_of()),
     };
-    let no_miss = Misses { missed: 0, runs: grid.runs }.at_most(CONFIDENCE);
-    let verdict = |(met, goal): &(usize, &Goal)| {
-        let says = format!(
-            "{goal}: met with {} in {met} of {all} cells. Without a miss fewer than {} of all seeds miss, with {:.0} % confidence",
-            seeds_of(grid),
-            Below(no_miss),
-            100.0 * CONFIDENCE
-        );
-        (*met == all, says)
-    };
-    let verdicts = judged.iter().map(verdict);
     let text = match grid.runs {
         1 => format!("One run per point, seed {}.", grid.seed),
         runs => format!("Means of {runs} runs per point; the bands and whiskers are the range over the seeds."),
@@ -124,18 +112,11 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
         None => tables.chain([command(about)]).collect(),
     };
     let sections = plots_section(plots, &text).into_iter().collect();
-    Page { title: about.title.clone(), answer, goals: verdicts.collect(), sections, details, ..Page::default() }
+    Page { title: about.title.clone(), answer, goals: grid.judged(goals), sections, details, ..Page::default() }
         .to_html()
 }
 
 /// Returns what the cells of a grid are judged by.
-fn seeds_of(grid: &Grid) -> String {
-    match grid.runs {
-        1 => goals::ONE_SEED.to_owned(),
-        runs => format!("all {runs} seeds"),
-    }
-}
-
 /// Returns the page of figures without a timeline: an answer, plots and tables.
 #[must_use]
 pub fn of_figures(shown: Shown, about: &About) -> String {

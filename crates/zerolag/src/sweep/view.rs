@@ -3,9 +3,10 @@
 use super::histogram::Distribution;
 use super::{Axis, Cell, Grid, Range, SweptFigure};
 use crate::document::{self, Document};
-use crate::goals::drawn;
+use crate::goals::{ONE_SEED, drawn};
 use crate::limit::Limit;
 use crate::origin::OriginData;
+use crate::risk::{Below, CONFIDENCE, Misses};
 use crate::variant::Label;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -340,6 +341,33 @@ impl Grid {
             plot.y.range = Some(plot::Range { high: value * 1.05, ..range });
         }
         Some(plot.with("goal", Mark::Dashed, vec![(low, value), (high, value)]))
+    }
+
+    /// Returns for each goal whose figure is swept: whether all cells meet it, and in how many it is
+    /// met, with what so many seeds say of all.
+    #[must_use]
+    pub fn judged(&self, goals: &[Goal]) -> Vec<(bool, String)> {
+        let all = self.cells.len();
+        let no_miss = Below(Misses { missed: 0, runs: self.runs }.at_most(CONFIDENCE));
+        let seeds = self.seeds_of();
+        let judged = |(index, figure): (usize, &SweptFigure)| {
+            let goal = figure.goal(goals)?;
+            let met = self.meeting(index, goal);
+            let says = format!(
+                "{goal}: met with {seeds} in {met} of {all} cells. Without a miss fewer than {no_miss} of all seeds miss, with {:.0} % confidence",
+                100.0 * CONFIDENCE
+            );
+            Some((met == all, says))
+        };
+        self.figures.iter().enumerate().filter_map(judged).collect()
+    }
+
+    /// Returns the seeds of a cell, in words.
+    pub(crate) fn seeds_of(&self) -> String {
+        match self.runs {
+            1 => ONE_SEED.to_owned(),
+            runs => format!("all {runs} seeds"),
+        }
     }
 
     /// Returns in how many cells a goal for a figure is met with every seed.
