@@ -40,16 +40,17 @@
 //! and so does one of less than a round of a busy CPU beside an idle one that ticks. Neither fails
 //! a run.
 //!
-//! Complexity: O(1) per record; O(waiting tasks) when a turn of a class above the fair one ends,
-//! when a CPU ends an idle time longer than the bound, or when a group is unthrottled; O(CPUs) when
-//! a task ends a wait longer than the bound.
+//! Complexity: O(log n) per record; O(waiting tasks) when a CPU ends an idle time longer than the
+//! bound, or when a group is unthrottled; O(CPUs) when a task ends a wait longer than the bound.
 
 mod left;
+mod queues;
 #[cfg(test)]
 mod tests;
 
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
+use queues::{Kind, WaitingQueues};
 use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::settings::Preempt;
 use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Duration, Instant, Prio, Record, TaskId, Topology, TraceEvent};
@@ -83,6 +84,8 @@ struct NoTaskLost {
     has_migrations: bool,
     bound: Duration,
     waiting: BTreeMap<TaskId, WaitingTask>,
+    /// The same tasks by the queue that they are on.
+    queues: WaitingQueues,
     /// A throttled task does not wait for a CPU.
     groups: Groups,
     isolated: CpuMask,
@@ -123,6 +126,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         has_migrations: context.meta.source != zerolag_trace::Source::Text,
         bound: context.options.idle_bound,
         waiting: BTreeMap::new(),
+        queues: WaitingQueues::default(),
         groups: Groups::new(context.meta.setting("throttle")),
         isolated: cpus("isolcpus"),
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
@@ -270,8 +274,8 @@ impl Monitor for NoTaskLost {
             }
             // So do the real-time tasks that waited for the end of throttling, or of a server.
             TraceEvent::RtThrottle { throttled: false } | TraceEvent::Server { .. } => {
-                for (task, wait) in &mut self.waiting {
-                    if after.task(*task).is_some_and(|task| task.rq == Some(record.cpu) && task.prio.is_rt()) {
+                for (task, _) in self.queues.on(after, record.cpu, Kind::Rt) {
+                    if let Some(wait) = self.waiting.get_mut(&task) {
                         wait.since = record.at;
                     }
                 }
@@ -279,6 +283,7 @@ impl Monitor for NoTaskLost {
             // No other event begins or ends a wait on a queue.
             _ => {}
         }
+        self.requeue(after, record);
     }
 
     fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> crate::Outcome {
@@ -313,6 +318,26 @@ impl NoTaskLost {
         }
     }
 
+    /// Keeps the waiting tasks by queue: after each event that can change the state, the queue or
+    /// the priority of a task.
+    fn requeue(&mut self, after: &Replay, record: &Record) {
+        let tasks = match &record.event {
+            TraceEvent::Switch { prev, next, .. } => [*prev, *next],
+            TraceEvent::TaskNew { task, .. }
+            | TraceEvent::Waking { task, .. }
+            | TraceEvent::Wakeup { task, .. }
+            | TraceEvent::Migrate { task, .. }
+            | TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. }
+            | TraceEvent::Proxy { task, .. } => [Some(*task), None],
+            // No other event does.
+            _ => return,
+        };
+        for task in tasks.into_iter().flatten() {
+            self.queues.update(after, task, self.waiting.contains_key(&task));
+        }
+    }
+
     /// A CPU stops being idle, or the trace ends: finds the tasks that waited meanwhile.
     fn judge_idleness(&self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
         let view = before.cpu(cpu);
@@ -336,10 +361,9 @@ impl NoTaskLost {
     /// Returns whether a real-time task waits behind one that may not run on an idle CPU, and
     /// pushes end there.
     fn is_behind_stuck(&self, before: &Replay, view: &TaskView, cpu: CpuId) -> bool {
-        let is_stuck = |other: &TaskView| {
-            other.rq == view.rq && other.prio.is_rt() && !view.prio.beats(other.prio) && !other.may_run_on(cpu)
-        };
-        !self.skips_stuck && self.waiting.keys().any(|task| before.task(*task).is_some_and(is_stuck))
+        let is_stuck = |other: &TaskView| !view.prio.beats(other.prio) && !other.may_run_on(cpu);
+        let mut there = view.rq.into_iter().flat_map(|rq| self.queues.on(before, rq, Kind::Rt));
+        !self.skips_stuck && there.any(|(_, other)| is_stuck(other))
     }
 
     /// Notes that a task above the fair class leaves a CPU, or this class.

@@ -29,6 +29,7 @@
 //! * *real-time tasks bound to a busy CPU*, where only the periodic balancer moves them: they weigh
 //!   most, so it comes back to that CPU in vain.
 
+use super::queues::Kind;
 use super::{NoTaskLost, is_behind, runs_rt};
 use crate::monitors::group_starved::weight_of;
 use zerolag_model::{ClassId, CpuId, Distance, Instant, TaskId};
@@ -131,12 +132,11 @@ impl NoTaskLost {
     }
 
     /// Returns from when on a fair task has waited on a CPU alone; `None` if none waits there, or
-    /// several. O(waiting tasks).
+    /// several. O(log n).
     pub(super) fn is_alone_from(&self, before: &Replay, rq: CpuId) -> Option<Instant> {
-        let is_there =
-            |id: TaskId| before.task(id).is_some_and(|task| task.prio.class() == ClassId::Fair && task.rq == Some(rq));
-        let mut there = self.waiting.iter().filter(|(id, _)| is_there(**id)).map(|(_, wait)| wait.since);
-        there.next().filter(|_| there.next().is_none())
+        let mut there = self.queues.on(before, rq, Kind::Fair).map(|(task, _)| task);
+        let alone = there.next().filter(|_| there.next().is_none())?;
+        self.waiting.get(&alone).map(|wait| wait.since)
     }
 
     /// Returns until when a task that was alone behind a class above elsewhere kept a CPU from a
