@@ -34,5 +34,5 @@ mod task_time;
 mod unconfirmed;
 
 pub use checker::{Checker, check};
-pub use monitor::{Context, LATE_SWITCH, Monitor, Options, Outcome, assumed_late_switch};
+pub use monitor::{Context, LATE_SWITCH, LONGEST_PATH, Monitor, Options, Outcome, SETTLE, assumed_late_switch};
 pub use report::{Findings, Report, Unseen, Verdict, Violation};

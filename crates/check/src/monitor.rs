@@ -39,11 +39,12 @@ pub struct Options {
     /// The number of violations kept per rule; all are counted.
     pub keep: usize,
     /// How long the machine must be quiet before real-time tasks must be where they belong.
-    /// Default: 0 under the cost profile `zero`, 50 us otherwise, and 1 ms for recorded kernels,
-    /// whose handlers are not in the trace.
+    /// Default: 0 under the cost profile `zero`, 50 us otherwise, or as long as a path of the
+    /// kernel takes ([`LONGEST_PATH`]), and 1 ms for recorded kernels, whose handlers are not
+    /// in the trace.
     pub settle: Option<Duration>,
     /// How long a CPU may take to obey a request to reschedule, or spin for a run-queue lock,
-    /// before it counts as quiet nevertheless.
+    /// before it counts as quiet nevertheless; longer where a path of the kernel takes longer.
     pub grace: Duration,
     /// How long a CPU may be idle while a task waits that may run there.
     pub idle_bound: Duration,
@@ -69,6 +70,14 @@ impl Default for Options {
 /// trace.
 pub const LATE_SWITCH: &str = "late_switch";
 
+/// The key of how long a path of the kernel can take without an event, in nanoseconds: the sum of
+/// its operations and of the exit from the deepest idle state. A trace has it if that is longer
+/// than the usual [`SETTLE`].
+pub const LONGEST_PATH: &str = "longest_path";
+
+/// How long a simulated machine must be quiet, unless its costs say more.
+pub const SETTLE: Duration = Duration::from_micros(50);
+
 /// Returns how much later than a switch its event can come in a trace that does not say it.
 #[must_use]
 pub fn assumed_late_switch(costs: &str) -> Duration {
@@ -93,10 +102,21 @@ impl Context<'_> {
     pub fn settle(&self) -> Duration {
         let by_source = || match (self.meta.source.is_complete(), self.meta.costs.as_str()) {
             (true, "zero" | "") => Duration::ZERO,
-            (true, _) => Duration::from_micros(50),
+            (true, _) => SETTLE.max(self.longest_path()),
             (false, _) => Duration::from_millis(1),
         };
         self.options.settle.unwrap_or_else(by_source)
+    }
+
+    /// Returns how long a CPU may take to obey; see [`Options::grace`].
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.options.grace.max(self.longest_path())
+    }
+
+    fn longest_path(&self) -> Duration {
+        let said = self.meta.setting(LONGEST_PATH).and_then(|nanos| nanos.parse().ok());
+        Duration::from_nanos(said.unwrap_or_default())
     }
 
     /// Returns the part of the time between two switches that is charged to no task, if an

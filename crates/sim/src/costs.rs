@@ -251,6 +251,54 @@ impl Costs {
         self.pick + self.fair_pick
     }
 
+    /// Returns how long a CPU can be on its way without an event: a wakeup, an interrupt, and a
+    /// switch, each with its tail, behind the exit from the deepest idle state. Scans and the time
+    /// that a lock is held by others are not in it.
+    #[must_use]
+    pub fn longest_path(&self) -> Duration {
+        let sum = |times: &[Duration]| times.iter().copied().fold(Duration::ZERO, Duration::saturating_add);
+        let farthest = |times: &ByDistance| times.smt.max(times.llc).max(times.socket).max(times.remote);
+        let operations = sum(&[
+            self.pick,
+            self.fair_pick,
+            self.context_switch,
+            self.fair_switch,
+            self.wakeup_local.max(self.wakeup_remote),
+            self.fair_wakeup,
+            self.queued_wakeup,
+            self.syscall,
+            self.waiting_call,
+            self.sleep_call,
+            self.call_rest,
+            self.boost,
+            self.unboost,
+            self.pipe_io,
+        ]);
+        let interrupts = sum(&[
+            self.ipi_send,
+            farthest(&self.ipi_latency),
+            self.ipi_handler,
+            farthest(&self.ipi_work),
+            self.inner_lock,
+            self.timer_irq,
+            self.tick,
+            self.fair_tick,
+            self.hrtick,
+        ]);
+        let moves = sum(&[
+            self.rq_lock_hold,
+            farthest(&self.rq_lock_transfer),
+            self.migrate_task,
+            self.throttle,
+            farthest(&self.cache_refill),
+        ]);
+        let tails = [&self.timer_late, &self.switch_late, &self.wakeup_late, &self.migrate_late];
+        let late = sum(&tails.map(|tail| tail.quantiles().last().map_or(Duration::ZERO, |(_, time)| *time)));
+        let wakes = self.idle_states.iter().filter_map(|state| state.ipi_latency.as_ref()).map(farthest);
+        let exits = self.idle_states.iter().map(|state| state.exit).chain(wakes);
+        sum(&[operations, interrupts, moves, late, exits.max().unwrap_or_default().max(self.idle_exit)])
+    }
+
     /// Returns the time of a tick of a CPU that runs a fair task, or not. It is asked only where
     /// that matters: named profiles have no difference, and most ticks need nothing else of it.
     #[must_use]
@@ -652,6 +700,17 @@ mod tests {
         assert_eq!(states.map(|state| state.is_some_and(|state| state.polling)), [false, true, true, false]);
         let latency = states.map(|state| state.and_then(|state| state.ipi_latency).map(|times| times.llc));
         assert_eq!(latency, [None, Some(Duration::from_micros(2)), Some(Duration::from_micros(2)), None]);
+    }
+
+    #[test]
+    fn a_path_is_as_long_as_what_is_on_it() {
+        let of = |text: &str| Costs::from_toml("mine", text).expect("valid").longest_path();
+        assert_eq!(Costs::zero().longest_path(), Duration::ZERO);
+        assert!(Costs::server().longest_path() < Duration::from_micros(50));
+        let deep = of("idle_states = [{ residency = \"1ms\", exit = \"3ms\" }]");
+        assert!(deep > Duration::from_millis(3) && deep < Duration::from_micros(3_050), "{deep}");
+        let late = of("wakeup_late = [[0, \"0ns\"], [1000000, \"7ms\"]]");
+        assert!(late > Duration::from_millis(7), "{late}");
     }
 
     #[test]

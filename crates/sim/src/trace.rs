@@ -104,6 +104,7 @@ impl Tracer {
             while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 < record.at) {
                 sink.record(&entry.remove());
             }
+            hand_on_switch(&mut self.later, &record, sink);
             sink.record(&record);
         }
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 < now) {
@@ -122,5 +123,49 @@ impl Tracer {
                 sink.record(&record);
             }
         }
+    }
+}
+
+/// Hands on what was made ahead on the CPU of a record up to a switch at its instant: without costs
+/// behind the event of a switch, the next task acts at the same instant.
+fn hand_on_switch(later: &mut BTreeMap<(Instant, u64), Record>, record: &Record, sink: &mut impl Sink) {
+    let of_now = (record.at, 0)..=(record.at, u64::MAX);
+    let is_switch = |late: &Record| late.cpu == record.cpu && matches!(late.event, TraceEvent::Switch { .. });
+    let Some(last) = later.range(of_now.clone()).rfind(|(_, late)| is_switch(late)).map(|(key, _)| *key) else {
+        return;
+    };
+    let here = later.range(of_now).filter(|(key, late)| late.cpu == record.cpu && **key <= last);
+    for key in here.map(|(key, _)| *key).collect::<Vec<_>>() {
+        sink.record(&later.remove(&key).expect("invariant: it was found"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::event::PrevState;
+    use zerolag_model::{CpuId, TaskId};
+
+    /// A switch whose event comes later is before what its task does at the same instant, and not
+    /// before what another CPU does.
+    #[test]
+    fn a_task_acts_after_the_event_of_its_switch() {
+        let at = Instant::from_nanos(425);
+        let task = TaskId(0);
+        let drop_lock = |cpu| Record { at, cpu: CpuId(cpu), event: TraceEvent::DropLock { task, lock: 0 } };
+        let event = TraceEvent::Switch {
+            prev: None,
+            prev_state: PrevState::Runnable,
+            next: Some(task),
+            next_prio: zerolag_model::SchedAttr::NORMAL.prio(),
+        };
+        let switch = Record { at, cpu: CpuId(1), event };
+        let mut tracer = Tracer::new(Tracing::On);
+        tracer.push_later(switch.clone());
+        tracer.push(drop_lock(0));
+        tracer.push(drop_lock(1));
+        let mut seen = Vec::new();
+        tracer.drain(at, &mut seen);
+        assert_eq!(seen, [drop_lock(0), switch, drop_lock(1)]);
     }
 }

@@ -4,10 +4,12 @@
 //! continues until it is migrated, so the change itself is no violation. A task whose CPUs are all
 //! offline runs elsewhere (`select_fallback_rq`), and goes on there when one of them comes back,
 //! until it is placed again. So does one that waits elsewhere when its affinity becomes such CPUs.
+//! A switch whose event comes later than its decision ([`Options::late_switch`](crate::Options))
+//! has a task that was allowed there when it was chosen.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
-use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{IdTable, Replay};
 
 struct AffinityMonitor {
@@ -15,6 +17,9 @@ struct AffinityMonitor {
     masks: u64,
     /// Whether all CPUs of a task were offline when it was placed, or got them.
     homeless: IdTable<TaskId, bool>,
+    late_switch: Duration,
+    /// When the affinity of each task last changed.
+    changed: IdTable<TaskId, Option<Instant>>,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -22,6 +27,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         is_complete: context.meta.source.is_complete(),
         masks: 0,
         homeless: IdTable::default(),
+        late_switch: context.late_switch(),
+        changed: IdTable::default(),
     }))
 }
 
@@ -30,6 +37,7 @@ impl Monitor for AffinityMonitor {
         let (task, cpu, does): (TaskId, CpuId, &str) = match &record.event {
             TraceEvent::Affinity { task, cpus } => {
                 self.masks += 1;
+                *self.changed.entry(*task) = Some(record.at);
                 let rq = before.task(*task).and_then(|view| view.rq);
                 let is_offline = |cpu| before.cpu(cpu).online_since().is_none();
                 *self.homeless.entry(*task) = rq.is_some_and(|rq| !cpus.contains(rq)) && cpus.iter().all(is_offline);
@@ -49,7 +57,10 @@ impl Monitor for AffinityMonitor {
         if !matches!(record.event, TraceEvent::Switch { .. }) {
             *excused = is_homeless;
         }
-        if !may_run && !is_homeless && !*excused {
+        let is_switch = matches!(record.event, TraceEvent::Switch { .. });
+        let since_change = self.changed.get(task).copied().flatten().map(|changed| record.at.since(changed));
+        let was_chosen_before = is_switch && since_change.is_some_and(|since| since < self.late_switch);
+        if !may_run && !is_homeless && !*excused && !was_chosen_before {
             found.push(record.at, Some(cpu), &[task], || {
                 let cpus = view.affinity.as_ref().map_or_else(String::new, ToString::to_string);
                 format!("{} {does} on cpu {cpu}, but may use {cpus} only", label(before, task))

@@ -173,8 +173,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     Ok(Box::new(RtQuiescence {
         queues: RtQueues::default(),
         settle: context.settle(),
-        grace: context.options.grace,
-        answer: if has_kernel_sections { in_kernel(context).max(context.options.grace) } else { context.options.grace },
+        grace: context.grace(),
+        answer: if has_kernel_sections { in_kernel(context).max(context.grace()) } else { context.grace() },
         has_kernel_sections,
         hidden: if context.meta.source == Source::Text && setting("preempt").is_none() {
             in_kernel(context)
