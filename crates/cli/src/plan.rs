@@ -36,6 +36,9 @@ pub(super) fn simulation_with(workload: Workload, sim: &SimArgs, kernel: &Kernel
         simulation = simulation.seed(seed);
     }
     simulation = simulation.background(sim.background.threads());
+    if sim.force {
+        simulation = simulation.forced();
+    }
     sim.machine.set.iter().fold(simulation, |simulation, (key, value)| simulation.set(key, value))
 }
 

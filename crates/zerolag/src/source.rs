@@ -90,6 +90,20 @@ impl Workload {
         }
     }
 
+    /// Returns the line, from 1, at which a table of the text begins: `[task.NAME]`, or the task of
+    /// an rt-app file. `None` if it is elsewhere, as in an included file.
+    pub(crate) fn line_of(&self, kind: &str, name: &str) -> Option<usize> {
+        let bytes: Arc<[u8]> = match &self.source {
+            WorkloadSource::File(path) => std::fs::read(path).ok()?.into(),
+            WorkloadSource::Text { bytes, .. } => Arc::clone(bytes),
+            WorkloadSource::Scenario(_) | WorkloadSource::Program { .. } => return None,
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let heads = [format!("[{kind}.{name}]"), format!("[{kind}.\"{name}\"]"), format!("\"{name}\"")];
+        let is_head = |line: &str| heads.iter().any(|head| line.trim_start().starts_with(head));
+        text.lines().position(is_head).map(|index| index + 1)
+    }
+
     /// Returns it with its file read, so that many simulations of it read the file once.
     ///
     /// # Errors

@@ -63,6 +63,9 @@ pub(crate) struct SimArgs {
     /// The kernel's own threads besides the workload
     #[arg(help_heading = MACHINE, long, value_enum, value_name = "THREADS", default_value = "profile")]
     pub(crate) background: Background,
+    /// Run it even if that takes more than ten minutes or 2 GB by the estimate made before each run
+    #[arg(help_heading = MACHINE, long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) quiet: QuietArgs,
 }

@@ -9,7 +9,7 @@ pub(crate) const FLOORS: Floors = &[
     &["manifest", "source", "values"],
     // Simulations.
     &["simulation/plan", "simulation/verdicts"],
-    &["simulation/figures"],
+    &["simulation/estimate", "simulation/figures"],
     &["simulation/result"],
     &["simulation/builder"],
     &["simulation"],

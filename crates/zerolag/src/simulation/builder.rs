@@ -8,6 +8,7 @@
 //!
 //! Every wrong value is reported, not only the first.
 
+use super::estimate::Estimate;
 use super::plan::{DEFAULT_DURATION, Histograms, Observe, Plan};
 use super::result::RunResult;
 use crate::background::Background;
@@ -88,6 +89,7 @@ pub struct Simulation {
     observe: Observe,
     kept: Kept,
     cancel: Cancel,
+    is_forced: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -236,6 +238,7 @@ impl Simulation {
             observe: Observe { histograms: Histograms::On, ..Observe::default() },
             kept: Kept::default(),
             cancel: Cancel::default(),
+            is_forced: false,
         }
     }
 
@@ -332,6 +335,13 @@ impl Simulation {
     #[must_use]
     pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
+        self
+    }
+
+    /// Runs it however long that takes: a run whose [`Estimate`] is too much is refused otherwise.
+    #[must_use]
+    pub const fn forced(mut self) -> Self {
+        self.is_forced = true;
         self
     }
 
@@ -471,8 +481,22 @@ impl Simulation {
             notes.push(Note::DefaultDuration);
             plan = plan.for_duration(DEFAULT_DURATION);
         }
+        let estimate = Estimate::of(&plan);
+        if estimate.is_too_much() && !self.is_forced {
+            return Err(self.too_much(&estimate));
+        }
         let (observe, kept, cancel) = (self.observe, self.kept, self.cancel.clone());
         Ok(Prepared { plan, warnings, notes, observe, kept, cancel })
+    }
+
+    /// Returns the error of a run that takes too long, with the place of what takes most.
+    fn too_much(&self, estimate: &Estimate) -> Error {
+        let help = "correct it, choose a shorter duration, or run it anyway: --force (`forced` in a program)";
+        let Some(largest) = &estimate.largest else { return Error::input_help(estimate.to_string(), help) };
+        let name = self.workload.name();
+        let line = self.workload.line_of(largest.kind, &largest.name);
+        let place = line.map_or_else(|| name.clone(), |line| format!("{name}:{line}"));
+        Error::input_help(format!("{place}: {} `{}`: {}: {estimate}", largest.kind, largest.name, largest.says), help)
     }
 
     /// Reads the workload and runs it.

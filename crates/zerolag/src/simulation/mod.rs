@@ -9,6 +9,7 @@
 //! | module | gives |
 //! |---|---|
 //! | `builder` | [`Simulation`]: a workload and the values that a caller chooses; [`Prepared`] |
+//! | `estimate` | [`Estimate`]: what a run costs at least, before it begins |
 //! | [`figures`] | the JSON of a run |
 //! | `plan` | [`Plan`]: everything that a simulation depends on; [`Watch`]: observes a run |
 //! | `result` | [`RunResult`]: what a run gives, as figures, tables, text and JSON |
@@ -18,12 +19,14 @@
 //! them can run at a time. The same simulation gives the same bytes.
 
 mod builder;
+mod estimate;
 pub mod figures;
 mod plan;
 mod result;
 pub mod verdicts;
 
 pub use builder::{Cancel, Note, Prepared, Progress, Simulation};
+pub use estimate::{Contributor, Estimate};
 pub(crate) use figures::DOCUMENT;
 pub(crate) use plan::Begun;
 pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, Watch};
