@@ -5,6 +5,7 @@ use super::options::{QuietArgs, kernel};
 use super::progress::{Progress, catch_interrupts, interrupted};
 use super::{Done, code, output};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +69,15 @@ struct FuzzTally {
 pub(crate) fn run(args: &Args) -> Done {
     if args.print {
         for number in numbers(args) {
-            output::print(&format!("# seed {}, number {number}\n{}\n", args.seed, drawn(args, number)))?;
+            let draft = drawn(args, number);
+            output::print(&format!("# seed {}, number {number}\n{draft}\n", args.seed))?;
+            let options = draft.options("FILE");
+            if !options.is_empty() {
+                output::print(&format!("# zerolag run {options}\n"))?;
+            }
+            if let Some(costs) = draft.costs() {
+                output::print(&format!("# FILE:\n# {}\n", costs.trim_end().replace('\n', "\n# ")))?;
+            }
         }
         return Ok(code::OK);
     }
@@ -101,9 +110,13 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let found = findings.len();
     output::print(&format!(
-        "{done} scenarios of seed {}: {events} events, {refused} refused, {found} findings\n",
-        args.seed
+        "{done} scenarios of seed {}: {events} events, {refused} refused ({:.1} %), {found} findings\n",
+        args.seed,
+        100.0 * refused as f64 / done.max(1) as f64
     ))?;
+    for (kind, count) in kinds(&findings) {
+        output::print(&format!("  {count} times: {kind}\n"))?;
+    }
     if let Some(rest) = rest(args, done) {
         eprintln_lossy(&format!("note: interrupted; `{rest}` runs the rest"));
     }
@@ -116,6 +129,17 @@ pub(crate) fn run(args: &Args) -> Done {
         0 => code::OK,
         _ => code::FAILURE,
     })
+}
+
+/// Returns how often each kind of finding was made. Not all are written.
+fn kinds(findings: &[(u64, Finding)]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for (_, finding) in findings {
+        let said = finding.to_string();
+        let kind = said.split(':').next().unwrap_or_default();
+        *counts.entry(kind.to_owned()).or_default() += 1;
+    }
+    counts
 }
 
 /// Returns the command that draws the same scenarios.
@@ -181,9 +205,16 @@ fn write_finding(args: &Args, number: u64, finding: &Finding) -> Result<(), Fail
     };
     let small = shrink(&drawn(args, number), args.shrink, |draft| shows(draft).is_some());
     let finding = shows(&small).unwrap_or_else(|| finding.clone());
-    let path = args.out.join(format!("fuzz-{}-{number}.toml", args.seed));
+    let name = format!("fuzz-{}-{number}", args.seed);
+    let path = args.out.join(format!("{name}.toml"));
+    let of_costs = args.out.join(format!("{name}-costs.toml"));
+    if let Some(costs) = small.costs() {
+        output::write_text(&of_costs, &costs)?;
+    }
+    let options = small.options(&of_costs.display().to_string());
+    let options = if options.is_empty() { options } else { format!("# zerolag run {options}\n") };
     let said = finding.to_string().replace('\n', "\n# ");
-    output::write_text(&path, &format!("# {} --from {number} --count 1\n# {said}\n{small}", again(args)))?;
+    output::write_text(&path, &format!("# {} --from {number} --count 1\n{options}# {said}\n{small}", again(args)))?;
     output::print(&format!("number {number}: {finding}\n  {}\n", path.display()))
 }
 

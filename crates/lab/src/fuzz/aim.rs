@@ -1,4 +1,5 @@
-//! [`aim`]: moves changes to moments at which the run is in an awkward state.
+//! [`aim`]: moves changes to moments at which the run is in an awkward state, and its end into the
+//! middle of something.
 //!
 //! Faults of interactions are found where two things overlap: a CPU goes offline while its task is
 //! throttled, a group's limit is set while a task of it is boosted. Such states last microseconds,
@@ -12,20 +13,23 @@
 use super::dice::Dice;
 use super::draft::{Block, Draft};
 use super::judge::{enough, guarded};
-use zerolag::simulation::Plan;
 use zerolag_model::{Instant, Record, TraceEvent};
 use zerolag_sim::{Sink, Tracing};
-use zerolag_workload::{LoadOptions, load};
 
 /// Moves some of the changes of a draft. A draft that is refused, or that panics, stays as it is:
 /// to judge it is not the task of this function.
 pub(super) fn aim(dice: &mut Dice, draft: &mut Draft) {
     let is_change = |block: &&mut Block| block.head == "[[change]]";
-    if !draft.blocks.iter_mut().any(|block| is_change(&block)) {
+    let has_changes = draft.blocks.iter_mut().any(|block| is_change(&block));
+    let ends_anywhere = dice.once_in(2);
+    if !has_changes && !ends_anywhere {
         return;
     }
-    let moments = guarded(|| watch(&draft.to_string())).unwrap_or_default();
-    if moments.is_empty() {
+    let Moments { at: moments, any, .. } = guarded(|| watch(draft)).unwrap_or_default();
+    if ends_anywhere && !any.is_empty() {
+        end_at(dice, &any, draft);
+    }
+    if moments.is_empty() || !has_changes {
         return;
     }
     let mut pick =
@@ -47,13 +51,23 @@ pub(super) fn aim(dice: &mut Dice, draft: &mut Draft) {
     }
 }
 
+/// Lets the run end in the middle of something: at a record, or within the operation that follows
+/// it. The first half of the run stays.
+fn end_at(dice: &mut Dice, any: &[Instant], draft: &mut Draft) {
+    let at = any[dice.of(any.len() as u64 / 2, any.len() as u64 - 1) as usize].as_nanos();
+    let within = dice.pick(&[0, 1, 40, 300, 2_000]);
+    let end = at + if within > 1 { dice.of(0, within) } else { within };
+    if let Some(top) = draft.blocks.first_mut().filter(|_| end > 0) {
+        top.set("duration", &format!("\"{end}ns\""));
+    }
+}
+
 /// Runs a draft and returns the instants at which awkward states begin, at most one per kind and
 /// millisecond: a kind that is frequent must not hide the others.
-fn watch(text: &str) -> Option<Vec<Instant>> {
-    let plan = Plan::new(load("aim.toml", text.as_bytes(), &LoadOptions::default()).ok()?).ok()?;
+fn watch(draft: &Draft) -> Option<Moments> {
     let mut seen = Moments::default();
-    let _ = plan.build(Tracing::On).ok()?.run_with(&mut seen, enough);
-    Some(seen.at)
+    let _ = draft.plan().ok()?.build(Tracing::On).ok()?.run_with(&mut seen, enough);
+    Some(seen)
 }
 
 #[derive(Default)]
@@ -61,7 +75,13 @@ struct Moments {
     at: Vec<Instant>,
     /// The millisecond of the last moment of each kind.
     last: [Option<u64>; KINDS],
+    records: u64,
+    /// The time of each [`EVERY`]th record, of any kind.
+    any: Vec<Instant>,
 }
+
+/// One record in so many is a possible end. A prime: what repeats does not always meet the same.
+const EVERY: u64 = 37;
 
 /// How many kinds of moments [`kind`] tells apart.
 const KINDS: usize = 12;
@@ -87,6 +107,10 @@ const fn kind(event: &TraceEvent) -> Option<usize> {
 
 impl Sink for Moments {
     fn record(&mut self, record: &Record) {
+        self.records += 1;
+        if self.records.is_multiple_of(EVERY) {
+            self.any.push(record.at);
+        }
         let Some(kind) = kind(&record.event) else { return };
         let millisecond = record.at.as_nanos() / 1_000_000;
         if self.last[kind] != Some(millisecond) && record.at > Instant::ZERO {
@@ -106,8 +130,24 @@ mod tests {
         [task.a]\ngroup = \"/g\"\nsteps = [{ run = \"1h\" }]\n";
 
     #[test]
+    fn a_run_can_end_at_any_record() {
+        let ends: std::collections::BTreeSet<String> = (0..40)
+            .map(|state| {
+                let mut draft = Draft::of_text("kernel = \"6.12\"\nseed = 1");
+                draft.blocks[0].line("duration = \"30ms\"");
+                let mut task = Block::new("[task.a]");
+                task.line("instances = 9").list("steps", vec!["{ run = \"70us\" }, { sleep = \"10us\" }".to_owned()]);
+                draft.blocks.push(task);
+                aim(&mut Dice::from_state(state), &mut draft);
+                draft.blocks[0].value("duration").expect("a duration").to_owned()
+            })
+            .collect();
+        assert!(ends.len() > 10 && ends.contains("\"30ms\""), "{ends:?}");
+    }
+
+    #[test]
     fn the_moments_of_throttling_are_seen() {
-        let moments = watch(TEXT).expect("it runs");
+        let moments = watch(&Draft::of_text(TEXT)).expect("it runs").at;
         // At the tick after its quota is used up; the second period repays what it took too much.
         let ticks = [4, 20].map(|ms| Instant::ZERO + Duration::from_millis(ms));
         assert_eq!(moments, ticks);
@@ -123,7 +163,7 @@ mod tests {
         group.line("\"cpu.max\" = \"2000 10000\"");
         let mut top = Block::new("");
         top.line("kernel = \"6.12\"").line("duration = \"30ms\"");
-        let before = Draft { blocks: vec![top, group, task, change], twin: None };
+        let before = Draft { blocks: vec![top, group, task, change], ..Draft::default() };
         let mut aimed = before.clone();
         aim(&mut Dice::from_state(1), &mut aimed);
         let at = aimed.blocks[3].value("at").expect("a time");
@@ -139,7 +179,7 @@ mod tests {
         task.list("steps", vec!["{ rum = \"1h\" }".to_owned()]);
         let mut change = Block::new("[[change]]");
         change.line("at = \"1us\"").line("task = \"a\"").line("nice = 5");
-        let before = Draft { blocks: vec![Block::new(""), task, change], twin: None };
+        let before = Draft { blocks: vec![Block::new(""), task, change], ..Draft::default() };
         let mut aimed = before.clone();
         aim(&mut Dice::from_state(1), &mut aimed);
         assert_eq!(aimed, before);

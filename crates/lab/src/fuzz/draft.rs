@@ -2,6 +2,10 @@
 
 use super::twin::Twin;
 use std::fmt;
+use zerolag::background::Background;
+use zerolag::simulation::Plan;
+use zerolag_sim::Costs;
+use zerolag_workload::{LoadOptions, load};
 
 /// A line of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +52,23 @@ impl Block {
         }
     }
 
+    /// Takes the lines of a key away.
+    pub(super) fn unset(&mut self, key: &str) {
+        self.lines.retain(
+            |line| !matches!(line, ScenarioLine::Text(text) if text.strip_prefix(key).is_some_and(|rest| rest.starts_with(" = "))),
+        );
+    }
+
+    /// Changes every text of a line or an item of a list.
+    pub(super) fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
+        for line in &mut self.lines {
+            match line {
+                ScenarioLine::Text(text) => change(text),
+                ScenarioLine::List(_, items) => items.iter_mut().for_each(&mut *change),
+            }
+        }
+    }
+
     pub(super) fn list(&mut self, key: &'static str, items: Vec<String>) -> &mut Self {
         self.lines.push(ScenarioLine::List(key, items));
         self
@@ -60,17 +81,63 @@ pub struct Draft {
     pub(super) blocks: Vec<Block>,
     /// What it is compared with.
     pub(super) twin: Option<Twin>,
+    /// The file of its costs, as one table without a head; none where the scenario names a profile.
+    pub(super) costs: Option<Block>,
+    /// The kernel's own threads besides it.
+    pub(super) background: Background,
 }
 
 impl Draft {
+    /// Returns the draft of a scenario's text, whose parts are not known.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        let mut block = Block::new("");
+        block.line(text);
+        Self { blocks: vec![block], ..Self::default() }
+    }
+
+    /// Returns the text of its cost profile, if it has one of its own.
+    #[must_use]
+    pub fn costs(&self) -> Option<String> {
+        let costs = self.costs.as_ref()?;
+        Some(Self { blocks: vec![costs.clone()], ..Self::default() }.to_string())
+    }
+
+    /// Returns the options of the command line that the run needs, with the name of the file of its
+    /// costs; empty if it needs none.
+    #[must_use]
+    pub fn options(&self, costs: &str) -> String {
+        let of_costs = self.costs.as_ref().map(|_| format!("--costs {costs}"));
+        let background = match self.background {
+            Background::Profile => None,
+            Background::None => Some("none"),
+            Background::Idle => Some("idle"),
+            Background::Kernel => Some("kernel"),
+        };
+        let all = of_costs.into_iter().chain(background.map(|threads| format!("--background {threads}")));
+        all.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns what is simulated.
+    ///
+    /// # Errors
+    /// The scenario, or its costs, are not valid.
+    pub fn plan(&self) -> Result<Plan, String> {
+        let text = self.to_string();
+        let scenario = load("fuzz.toml", text.as_bytes(), &LoadOptions::default()).map_err(|why| why.to_string())?;
+        let mut plan = Plan::new(scenario).map_err(|why| why.to_string())?;
+        if let Some(costs) = self.costs() {
+            plan.config.costs = Costs::from_toml("fuzz", &costs).map_err(|why| format!("costs: {why}"))?;
+        }
+        let mut program = (*plan.program).clone();
+        self.background.add_to(&mut program, plan.config.topology.nr_cpus(), &plan.config.costs.threads);
+        plan.program = program.into();
+        Ok(plan)
+    }
+
     /// Changes every text of a line or an item of a list.
     pub(super) fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
-        for line in self.blocks.iter_mut().flat_map(|block| &mut block.lines) {
-            match line {
-                ScenarioLine::Text(text) => change(text),
-                ScenarioLine::List(_, items) => items.iter_mut().for_each(&mut *change),
-            }
-        }
+        self.blocks.iter_mut().for_each(|block| block.each_text(change));
     }
 }
 

@@ -2,6 +2,7 @@
 //! changes.
 
 use super::aim::aim;
+use super::around::{around, pauses};
 use super::changes::changes;
 use super::dice::Dice;
 use super::draft::{Block, Draft, ScenarioLine};
@@ -37,10 +38,15 @@ pub(super) struct MachineDraw {
 pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     let dice = &mut Dice::new(seed, number);
     let kernel = kernel.unwrap_or_else(|| dice.pick(KernelVersion::ALL));
-    let twin = [Some(Twin::Names), Some(Twin::Costs), Some(Twin::Cpus)][(number % 3) as usize];
+    let twin = Some(Twin::ALL[(number % Twin::ALL.len() as u64) as usize]);
     let mut draft = Draft { twin, ..Draft::default() };
     let (machine, nr_cpus) = machine(dice);
-    let length = if nr_cpus > 16 { dice.of(20, 80) } else { dice.of(60, 500) } * 1_000;
+    // What a machine does in a time grows with its CPUs.
+    let length = match nr_cpus {
+        0..=16 => dice.of(60, 500),
+        17..64 => dice.of(20, 80),
+        _ => dice.of(2, 15),
+    } * 1_000;
     let hz = dice.pick(&[100, 250, 250, 1000]);
     let costs = dice.pick(&["zero", "default"]);
     let mut top = Block::new("");
@@ -73,6 +79,8 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     services(dice, &world, &mut draft);
     interrupts(dice, &mut draft);
     changes(dice, &world, &names, &mut draft);
+    pauses(dice, world.has_hotplug, &mut draft);
+    around(dice, &mut draft);
     if dice.once_in(2) {
         aim(dice, &mut draft);
     }
@@ -152,9 +160,13 @@ const EXT_SETTINGS: [(&str, &[&str]); 5] = [
     ("ext_server.booked", &["both", "needed"]),
 ];
 
+/// The kind of machine with more than 64 CPUs.
+const LARGE: u64 = 10;
+
 fn machine(dice: &mut Dice) -> (Block, u64) {
     let mut block = Block::new("[machine]");
-    let nr_cpus = match dice.of(0, 9) {
+    let kind = if dice.once_in(40) { LARGE } else { dice.of(0, 9) };
+    let nr_cpus = match kind {
         0..=4 => {
             let cpus = dice.of(1, 8);
             block.line(format!("cpus = {cpus}"));
@@ -179,6 +191,8 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
         }
         kind => {
             let counts = match kind {
+                // More CPUs than one word of a mask has.
+                LARGE => dice.pick(&[[1, 8, 8, 1], [2, 4, 8, 2], [4, 8, 8, 1], [4, 8, 8, 2], [3, 2, 11, 1]]),
                 6 => [1, 1, dice.of(2, 4), 2],
                 7 => [dice.of(2, 3), 1, dice.of(1, 3), 1],
                 8 => [2, 2, dice.of(1, 3), dice.of(1, 2)],
@@ -299,7 +313,8 @@ fn groups(dice: &mut Dice, world: &mut MachineDraw, draft: &mut Draft) {
         let nested = index > 0 && dice.once_in(2);
         let path = if nested { format!("{}/g{index}", world.groups[0].0) } else { format!("/g{index}") };
         let mut block = Block::new(format!("[group.\"{path}\"]"));
-        let period = dice.pick(&[5, 10, 20, 50, 100]) * 1_000;
+        // The kernel takes no period below 1 ms (`min_cfs_quota_period`).
+        let period = dice.pick(&[1_000, 1_001, 1_733, 5_000, 10_000, 20_000, 50_000, 100_000, 100_000]);
         if !dice.once_in(3) {
             let quota = limit(dice, period);
             block.line(format!("\"cpu.max\" = \"{quota} {period}\""));

@@ -7,12 +7,10 @@ use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use zerolag::simulation::Plan;
 use zerolag_check::{Checker, Options};
 use zerolag_model::{Instant, Record};
 use zerolag_sim::{End, NoTrace, Sink, Stats, Tracing};
 use zerolag_trace::TraceWriter;
-use zerolag_workload::{LoadOptions, load};
 
 /// Events after which a run is ended and judged as far as it came.
 const EVENTS_MAX: u64 = 150_000;
@@ -61,6 +59,9 @@ impl fmt::Display for Finding {
                     Twin::Names => "other names of tasks change the run",
                     Twin::Cpus => "CPUs that no task may use change the run",
                     Twin::Costs => "costs change what happens at set times",
+                    Twin::Idle => "an empty group and a task that never begins change the run",
+                    Twin::Quota => "a group gets less time with a larger limit",
+                    Twin::Scaled => "times that are twice as long change the schedule",
                 };
                 write!(f, "{what}: {how}")
             }
@@ -96,13 +97,13 @@ pub fn is_judging() -> bool {
 /// A panic is caught; its message goes to the panic hook as well.
 #[must_use]
 pub fn judge(text: &str) -> Judged {
-    judged(|| run(text))
+    judged(|| run(&Draft::of_text(text)))
 }
 
 /// As [`judge`](fn@judge), and compares the scenario with its twin.
 #[must_use]
 pub fn judge_draft(draft: &Draft) -> Judged {
-    judged(|| match run(&draft.to_string())? {
+    judged(|| match run(draft)? {
         Judged::Fine(events) => Ok(compare(draft).map_or(Judged::Fine(events), Judged::Wrong)),
         other => Ok(other),
     })
@@ -138,9 +139,8 @@ fn refused(why: impl fmt::Display) -> Judged {
 }
 
 /// An error is a judgement too: that of a run that did not come to its end.
-fn run(text: &str) -> Result<Judged, Judged> {
-    let scenario = load("fuzz.toml", text.as_bytes(), &LoadOptions::default()).map_err(refused)?;
-    let plan = Plan::new(scenario).map_err(refused)?;
+fn run(draft: &Draft) -> Result<Judged, Judged> {
+    let plan = draft.plan().map_err(refused)?;
     let traced = |checks, split: Option<Instant>| {
         let meta = plan.meta();
         let checker = matches!(checks, MonitorsOn::On).then(|| Checker::new(&meta, &Options::default()));

@@ -15,20 +15,24 @@
 //! | [`draft`](Draft) | a scenario as parts that can be taken away |
 //! | `dice` | random numbers |
 //! | `draw`, `tasks`, `changes` | the generator: the world, its tasks, and what changes in mid-run |
+//! | `around` | costs, the kernel's own threads, pauses, odd times |
 //! | `aim` | changes moved to moments of the run: while a task is throttled, boosted, migrated, proxied |
 //! | `judge` | the oracles that look at one run |
 //! | `twin` | the oracles that compare two |
+//! | `metamorphic` | those of them that know how the two must differ |
 //! | `shrink` | the search for a smaller scenario with the same finding |
 //!
 //! A scenario is a function of seed and number, so a finding is repeated by its number on any
 //! machine.
 
 mod aim;
+mod around;
 mod changes;
 mod dice;
 mod draft;
 mod draw;
 mod judge;
+mod metamorphic;
 mod shrink;
 mod tasks;
 mod twin;

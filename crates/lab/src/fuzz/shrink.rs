@@ -1,6 +1,7 @@
 //! [`shrink`](fn@shrink): takes away what a finding does not need.
 
 use super::draft::{Draft, ScenarioLine};
+use zerolag::background::Background;
 
 /// Returns a smaller draft for which `is_same` still holds: no table, line or step of it can be
 /// taken away. `is_same` is called at most `tries` times.
@@ -52,16 +53,47 @@ pub fn shrink(draft: &Draft, tries: u32, mut is_same: impl FnMut(&Draft) -> bool
                 }
             }
         }
+        for smaller in around(&best) {
+            attempt(&mut best, smaller, &mut left);
+        }
+        for line in (0..best.costs.as_ref().map_or(0, |costs| costs.lines.len())).rev() {
+            let mut smaller = best.clone();
+            let Some(costs) = &mut smaller.costs else { break };
+            costs.lines.remove(line);
+            attempt(&mut best, smaller, &mut left);
+        }
         if best == before || left == 0 {
             return best;
         }
     }
 }
 
+/// Returns the drafts without what is around them: the kernel's threads, and costs of their own.
+fn around(draft: &Draft) -> Vec<Draft> {
+    let mut all = Vec::new();
+    if draft.background != Background::Profile {
+        all.push(Draft { background: Background::Profile, ..draft.clone() });
+    }
+    if draft.costs.is_some() {
+        all.push(Draft { costs: None, ..draft.clone() });
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fuzz::draft::Block;
+
+    #[test]
+    fn costs_and_threads_that_are_not_needed_go() {
+        let mut costs = Block::new("");
+        costs.line("tick = \"1us\"").line("pick = \"2us\"");
+        let background = Background::Kernel;
+        let draft = Draft { blocks: vec![Block::new("")], costs: Some(costs), background, ..Draft::default() };
+        let small = shrink(&draft, 100, |draft| draft.costs().is_some_and(|costs| costs.contains("pick")));
+        assert_eq!((small.costs().as_deref(), small.background), (Some("pick = \"2us\"\n"), Background::Profile));
+    }
 
     #[test]
     fn what_is_not_needed_goes() {

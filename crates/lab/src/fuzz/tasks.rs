@@ -26,8 +26,12 @@ pub(super) fn tasks(dice: &mut Dice, world: &MachineDraw, draft: &mut Draft) -> 
         if !world.groups.is_empty() && dice.once_in(2) {
             block.line(format!("group = \"{}\"", dice.pick(&paths(world))));
         }
-        if dice.once_in(2) {
-            block.line(format!("delay = \"{}us\"", dice.of(0, world.length / 2)));
+        let delay = if dice.once_in(2) { dice.of(0, world.length / 2) } else { 0 };
+        if delay > 0 {
+            block.line(format!("delay = \"{delay}us\""));
+        }
+        if dice.once_in(8) {
+            block.line(format!("until = \"{}us\"", dice.of(delay + 2, world.length + 2)));
         }
         let steps = if dice.once_in(4) && !is_deadline {
             partners += 1;

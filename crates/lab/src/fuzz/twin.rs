@@ -9,6 +9,9 @@
 //! | `Names` | the names of the tasks, permuted | every record |
 //! | `Cpus` | two more CPUs, isolated: no task may use them | every record of the other CPUs but the allowed CPUs |
 //! | `Costs` | `zero` instead of `default` costs | what happens at set times: arrivals, changes of groups, hotplug |
+//! | `Idle` | an empty group, and a task that never begins | every record of the others |
+//! | `Quota` | twice the limit of a sole group on a sole CPU | no less CPU time, but for the last tick and period |
+//! | `Scaled` | all times twice as long | every switch, at twice its time |
 //!
 //! Both sides of a pair are derived from the draft, so that nothing else differs: random lengths
 //! belong to the name of their task, so the `Names` pair has constants instead; granularities and,
@@ -17,14 +20,15 @@
 
 use super::draft::{Block, Draft, ScenarioLine};
 use super::judge::{Finding, Hash, enough};
+use super::metamorphic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use zerolag::background::Background;
 use zerolag::simulation::Plan;
 use zerolag_model::event::RequestStep;
 use zerolag_model::{CpuId, Duration, Instant, Record, TraceEvent};
 use zerolag_sim::{Sink, Tracing};
 use zerolag_trace::TraceWriter;
-use zerolag_workload::{LoadOptions, load};
 
 /// What differs between a scenario and its twin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +39,17 @@ pub enum Twin {
     Cpus,
     /// The costs of operations.
     Costs,
+    /// A group without tasks, and a task that never begins.
+    Idle,
+    /// The limit of the only group.
+    Quota,
+    /// The unit of time.
+    Scaled,
+}
+
+impl Twin {
+    /// All kinds. Drafts have them in turn.
+    pub const ALL: [Self; 6] = [Self::Names, Self::Costs, Self::Cpus, Self::Idle, Self::Quota, Self::Scaled];
 }
 
 /// Runs the two scenarios of a draft's twin; returns the difference that must not be.
@@ -45,18 +60,20 @@ pub enum Twin {
 pub fn compare(draft: &Draft) -> Option<Finding> {
     let twin = draft.twin?;
     let (one, other) = pair(draft, twin)?;
-    differ(twin, &one.to_string(), &other.to_string())
+    differ(twin, &one, &other)
 }
 
 /// Compares two scenarios as a scenario and its twin of this kind.
 #[must_use]
-pub(super) fn differ(twin: Twin, one: &str, other: &str) -> Option<Finding> {
-    let base = plan(one)?;
+pub(super) fn differ(twin: Twin, one: &Draft, other: &Draft) -> Option<Finding> {
+    let base = one.plan().ok()?;
     let (meta, nr_cpus) = (base.meta(), base.config.topology.nr_cpus());
-    let twins = plan(other)?;
+    let twins = other.plan().ok()?;
     let said = |what: String| Some(Finding::TwinDiffers(twin, what));
     match twin {
-        Twin::Names | Twin::Cpus => {
+        Twin::Quota => metamorphic::less_with_more_quota(&base, &twins).and_then(said),
+        Twin::Scaled => metamorphic::not_scaled(&base, &twins).and_then(said),
+        Twin::Names | Twin::Cpus | Twin::Idle => {
             let of =
                 |plan| bytes(plan, Nameless { writer: TraceWriter::new(Hash::default(), &meta).ok()?, nr_cpus, twin });
             let (one, other) = (of(&base)?, of(&twins)?);
@@ -79,10 +96,6 @@ pub(super) fn differ(twin: Twin, one: &str, other: &str) -> Option<Finding> {
 /// How long before the end an arrival or a change can be missed: it can wait for a CPU to take its
 /// interrupt, and the run ends with its last task, which costs make later.
 const LATE: Duration = Duration::from_millis(20);
-
-fn plan(text: &str) -> Option<Plan> {
-    Plan::new(load("twin.toml", text.as_bytes(), &LoadOptions::default()).ok()?).ok()
-}
 
 /// Runs a scenario; returns the hash and the number of its records on the first CPUs, without
 /// names.
@@ -108,11 +121,20 @@ impl Sink for Nameless {
             return;
         }
         let mut record = record.clone();
+        // The group of an `Idle` twin says that it exists. Its task is never created.
+        if self.twin == Twin::Idle && is_of_a_group(&record.event) {
+            return;
+        }
         if let TraceEvent::TaskNew { name, .. } = &mut record.event {
             *name = Arc::from("");
         }
         self.writer.push(&record).expect("invariant: a hash takes every byte");
     }
+}
+
+/// Whether an event says what a group is.
+const fn is_of_a_group(event: &TraceEvent) -> bool {
+    matches!(event, TraceEvent::GroupNew { .. } | TraceEvent::GroupMax { .. } | TraceEvent::GroupWeight { .. })
 }
 
 /// What happens at times that the scenario sets.
@@ -187,17 +209,18 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             (names.len() > 1).then_some((one, other))
         }
         Twin::Cpus => {
-            // Each CPU has threads for its interrupts and timers, and a part of each hard limit.
+            // Each CPU has threads for its interrupts and timers, its pauses, and a part of each
+            // hard limit.
             let is_of_all = |block: &Block| {
-                ["[cpuset", "[interrupt"].into_iter().any(|head| block.head.starts_with(head))
+                ["[cpuset", "[interrupt", "[pause"].into_iter().any(|head| block.head.starts_with(head))
                     || block.value("\"bandwidth\"").is_some_and(|value| value.contains("hard_limits"))
                     || block.value("\"preempt\"").is_some_and(|value| value.contains("rt"))
             };
             let is_plain = !draft.blocks.iter().any(is_of_all);
             let machine = draft.blocks.iter().find(|block| block.head == "[machine]")?;
             let cpus: u32 = machine.value("cpus")?.parse().ok()?;
-            let mut one = draft.clone();
-            // Kernel paths of a machine with more CPUs are longer.
+            // Kernel paths of a machine with more CPUs are longer, and each CPU has its threads.
+            let mut one = Draft { costs: None, background: Background::None, ..draft.clone() };
             one.blocks.first_mut()?.set("costs", "\"zero\"");
             let settings = one.blocks.iter_mut().find(|block| block.head == "[settings]")?;
             let is_free = ["\"isolcpus\"", "\"nohz_full\""].into_iter().all(|key| settings.value(key).is_none());
@@ -217,12 +240,15 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
                 return None;
             }
             let with = |costs: &str| {
-                let mut draft = draft.clone();
+                let mut draft = Draft { costs: None, ..draft.clone() };
                 draft.blocks.first_mut()?.set("costs", &format!("\"{costs}\""));
                 Some(draft)
             };
             Some((with("zero")?, with("default")?))
         }
+        Twin::Idle => Some((draft.clone(), metamorphic::with_idle(draft)?)),
+        Twin::Quota => metamorphic::quotas(draft),
+        Twin::Scaled => metamorphic::scaled(draft),
     }
 }
 
@@ -264,7 +290,7 @@ fn rename(block: &mut Block, names: &[String]) {
 
 /// Replaces each random time by a constant one: the least of a uniform one, the mean of an
 /// exponential one.
-fn constant(text: &str) -> String {
+pub(super) fn constant(text: &str) -> String {
     let mut text = text.to_owned();
     for (begin, end) in [("{ uniform = { min = ", " } }"), ("{ exponential = { mean = ", " } }")] {
         while let Some(from) = text.find(begin) {
@@ -289,6 +315,10 @@ mod tests {
         [service.web]\narrivals = { poisson = \"500/s\" }\nworkers = 2\nsteps = [{ run = \"100us\" }]\n\n\
         [[change]]\nat = \"50ms\"\ngroup = \"/g\"\n\"cpu.max\" = \"2000 10000\"\n";
 
+    fn differs(twin: Twin, one: &str, other: &str) -> Option<Finding> {
+        differ(twin, &Draft::of_text(one), &Draft::of_text(other))
+    }
+
     fn changed(from: &str, to: &str) -> String {
         let text = TEXT.replace(from, to);
         assert!(text != TEXT, "`{from}` is in the text");
@@ -299,9 +329,9 @@ mod tests {
     fn names_that_decide_are_found() {
         // Streams of random numbers are named by their tasks: with random lengths, a planted fault.
         let renamed = changed("[task.a]", "[task.z]");
-        assert!(matches!(differ(Twin::Names, TEXT, &renamed), Some(Finding::TwinDiffers(Twin::Names, _))));
+        assert!(matches!(differs(Twin::Names, TEXT, &renamed), Some(Finding::TwinDiffers(Twin::Names, _))));
         let [one, other] = [TEXT, &renamed].map(constant);
-        assert_eq!(differ(Twin::Names, &one, &other), None);
+        assert_eq!(differs(Twin::Names, &one, &other), None);
     }
 
     #[test]
@@ -321,18 +351,18 @@ mod tests {
         let with = |cpus, settings: &str| {
             format!("{TEXT}\n[machine]\ncpus = {cpus}\n[settings]\ntunable_scaling = \"none\"\n{settings}")
         };
-        assert!(differ(Twin::Cpus, &with(2, ""), &with(4, "")).is_some());
-        assert!(differ(Twin::Cpus, &with(2, ""), &with(4, "isolcpus = \"3\"\n")).is_some());
+        assert!(differs(Twin::Cpus, &with(2, ""), &with(4, "")).is_some());
+        assert!(differs(Twin::Cpus, &with(2, ""), &with(4, "isolcpus = \"3\"\n")).is_some());
     }
 
     #[test]
     fn costs_that_move_a_set_time_are_found() {
         let zero = changed("\"default\"", "\"zero\"");
-        assert_eq!(differ(Twin::Costs, &zero, TEXT), None);
+        assert_eq!(differs(Twin::Costs, &zero, TEXT), None);
         for (from, to) in
             [("2000 10000\"\n", "3000 10000\"\n"), ("500/s", "501/s"), ("at = \"50ms\"", "at = \"500ms\"")]
         {
-            assert!(differ(Twin::Costs, &zero, &changed(from, to)).is_some(), "{to}");
+            assert!(differs(Twin::Costs, &zero, &changed(from, to)).is_some(), "{to}");
         }
     }
 
@@ -349,7 +379,7 @@ mod tests {
                 [[change]]\nat = \"200002us\"\ncpu = 10\nonline = false\n"
             )
         };
-        assert_eq!(differ(Twin::Costs, &with("zero"), &with("default")), None);
+        assert_eq!(differs(Twin::Costs, &with("zero"), &with("default")), None);
     }
 
     #[test]
@@ -362,8 +392,15 @@ mod tests {
                 [[change]]\nat = \"{at}\"\ncpu = 1\nonline = false\n"
             )
         };
-        assert_eq!(differ(Twin::Costs, &with("zero", "50002us"), &with("default", "50002us")), None);
-        assert!(differ(Twin::Costs, &with("zero", "10ms"), &with("default", "60ms")).is_some());
+        assert_eq!(differs(Twin::Costs, &with("zero", "50002us"), &with("default", "50002us")), None);
+        assert!(differs(Twin::Costs, &with("zero", "10ms"), &with("default", "60ms")).is_some());
+    }
+
+    #[test]
+    fn a_group_with_a_task_is_found_and_an_empty_one_is_not() {
+        let with = |group: &str| format!("{TEXT}\n[group.\"/zz\"]\n[task.zz]\nsteps = [{{ run = \"1ms\" }}]\n{group}");
+        assert_eq!(differs(Twin::Idle, TEXT, &with("instances = 0\n")), None);
+        assert!(differs(Twin::Idle, TEXT, &with("group = \"/zz\"\n")).is_some());
     }
 
     #[test]
