@@ -1,10 +1,10 @@
 //! [`Simulation`]: a workload and the values that a caller chooses.
 //!
 //! A value can belong to several things, so there is one order in which a key is looked up, for
-//! every front end and every kind of run: a parameter that the scenario declares; `kernel`, `cpus`
-//! and `seed`; a part of the program ([`Knob`]: `cpu.max`, `/web:cpu.max`, `workers`); a setting of
-//! the scheduler. What a caller sets goes over what the file says, and the file's settings over
-//! the kernel's.
+//! every front end and every kind of run: a parameter that the scenario declares; `kernel`, `cpus`,
+//! `seed` and `force`; a part of the program ([`Knob`]: `cpu.max`, `/web:cpu.max`, `workers`); a
+//! setting of the scheduler. What a caller sets goes over what the file says, and the file's
+//! settings over the kernel's.
 //!
 //! Every wrong value is reported, not only the first.
 
@@ -415,6 +415,8 @@ impl Simulation {
                 // These were applied above; here only mistakes are left.
                 "kernel" => drop(values::kernel(value).map_err(|reason| refuse(&reason))),
                 "cpus" => drop(values::cpus(value).map_err(|reason| refuse(&reason))),
+                "force" if ["on", "off"].contains(&value.as_str()) => {}
+                "force" => refuse(&"expected on or off"),
                 "seed" => match value.parse() {
                     Ok(number) => seed = Some(number),
                     Err(_) => refuse(&"expected a whole number"),
@@ -482,7 +484,8 @@ impl Simulation {
             plan = plan.for_duration(DEFAULT_DURATION);
         }
         let estimate = Estimate::of(&plan);
-        if estimate.is_too_much() && !self.is_forced {
+        let is_forced = self.is_forced || self.values.iter().any(|(key, value)| key == "force" && value == "on");
+        if estimate.is_too_much() && !is_forced {
             return Err(self.too_much(&estimate));
         }
         let (observe, kept, cancel) = (self.observe, self.kept, self.cancel.clone());
@@ -491,7 +494,7 @@ impl Simulation {
 
     /// Returns the error of a run that takes too long, with the place of what takes most.
     fn too_much(&self, estimate: &Estimate) -> Error {
-        let help = "correct it, choose a shorter duration, or run it anyway: --force (`forced` in a program)";
+        let help = "correct it, choose a shorter duration, or run it anyway: --force, or the value force=on";
         let Some(largest) = &estimate.largest else { return Error::input_help(estimate.to_string(), help) };
         let name = self.workload.name();
         let line = self.workload.line_of(largest.kind, &largest.name);
@@ -554,7 +557,7 @@ impl Simulation {
 /// run, or a part of the program. A setting that is similar is named by its error.
 fn near(error: &SettingError, key: &str, parameters: &[String]) -> Option<String> {
     let SettingError::UnknownKey { near, .. } = error else { return None };
-    let words = parameters.iter().map(String::as_str).chain(["kernel", "cpus", "seed"]);
+    let words = parameters.iter().map(String::as_str).chain(["kernel", "cpus", "seed", "force"]);
     match (nearest(key, words), near) {
         (Some(word), _) => Some(word.to_owned()),
         (None, None) => Knob::nearest(key),

@@ -265,6 +265,7 @@ mod tests {
     fn refused(text: &str) -> Option<String> {
         let simulation = Simulation::new(Workload::text("mine.toml", text));
         assert!(simulation.clone().forced().plan().is_ok(), "{text}");
+        assert!(simulation.clone().set("force", "on").plan().is_ok(), "{text}");
         match simulation.plan() {
             Ok(_) => None,
             Err(Error::Input { message, help }) => Some(format!("{message}; {}", help.unwrap_or_default())),
