@@ -2,8 +2,9 @@
 //!
 //! The queued task must have been there for longer than the settle time: a wakeup can arrive
 //! between the decision and the record of the switch, and then requests the next switch. So can a
-//! priority: a task that has become more urgent within the settle time is not judged. Also, a CPU
-//! never leaves a runnable real-time task for a less urgent one.
+//! priority: a task that has become more urgent within the settle time is not judged, and neither
+//! is one that was a deadline task, which may have waited for its budget. Also, a CPU never leaves
+//! a runnable real-time task for a less urgent one.
 //!
 //! Where RT throttling or a deadline server may let fair tasks, or none, run instead (see
 //! [`Context::has_fair_floor`]), only switches to real-time tasks are judged.
@@ -155,7 +156,9 @@ impl RtOrder {
             // No other event changes a priority.
             _ => return,
         };
-        if before.task(task).is_some_and(|view| to.beats(view.prio)) {
+        // A deadline task without budget waits for it, and no longer in another class.
+        let begins_to_wait = |prio: Prio| prio == Prio::DEADLINE || to.beats(prio);
+        if before.task(task).is_some_and(|view| begins_to_wait(view.prio)) {
             *self.risen.entry(task) = Some(record.at);
         }
     }
@@ -242,6 +245,27 @@ mod tests {
         };
         holds("rt-order", &leaves(999));
         let says = "cpu 0 switches to the idle task of priority 140, but a (task 0) of priority 98 was running there";
+        breaks("rt-order", &leaves(900), says);
+    }
+
+    /// The CPU leaves a deadline task without budget, which becomes a real-time task.
+    #[test]
+    fn a_deadline_task_that_changes_between_decision_and_switch_holds() {
+        let leaves = |changed_at: u64| {
+            let mut script = Script::new(1);
+            "default".clone_into(&mut script.meta.costs);
+            let ms = Duration::from_millis;
+            let params = zerolag_model::DlParams::new(ms(1), ms(15), ms(15));
+            let a = script.task("a", zerolag_model::SchedAttr::Deadline(params));
+            script.wake(0, 0, a).run(0, 0, None, Some(a));
+            let priority = zerolag_model::RtPriority::new(5).expect("in range");
+            let attr = zerolag_model::SchedAttr::fifo(priority);
+            script.event(changed_at, 0, TraceEvent::AttrChange { task: a, attr });
+            script.switch(1000, 0, Some(a), PrevState::Runnable, None).run(1002, 0, None, Some(a));
+            script.end(1100)
+        };
+        holds("rt-order", &leaves(999));
+        let says = "cpu 0 switches to the idle task of priority 140, but a (task 0) of priority 94 was running there";
         breaks("rt-order", &leaves(900), says);
     }
 
