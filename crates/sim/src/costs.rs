@@ -272,7 +272,7 @@ impl Costs {
             self.call_rest,
             self.boost,
             self.unboost,
-            self.pipe_io,
+            self.pipe_io.max(self.pipe_alone),
         ]);
         let interrupts = sum(&[
             self.ipi_send,
