@@ -254,13 +254,13 @@ mod tests {
         let leaves = |changed_at: u64| {
             let mut script = Script::new(1);
             "default".clone_into(&mut script.meta.costs);
-            let ms = Duration::from_millis;
+            let ms = zerolag_model::Duration::from_millis;
             let params = zerolag_model::DlParams::new(ms(1), ms(15), ms(15));
             let a = script.task("a", zerolag_model::SchedAttr::Deadline(params));
             script.wake(0, 0, a).run(0, 0, None, Some(a));
             let priority = zerolag_model::RtPriority::new(5).expect("in range");
             let attr = zerolag_model::SchedAttr::fifo(priority);
-            script.event(changed_at, 0, TraceEvent::AttrChange { task: a, attr });
+            script.event(changed_at, 0, zerolag_model::TraceEvent::AttrChange { task: a, attr });
             script.switch(1000, 0, Some(a), PrevState::Runnable, None).run(1002, 0, None, Some(a));
             script.end(1100)
         };
