@@ -311,6 +311,23 @@ fn the_oldest_compiler_is_the_pinned_one() {
     }
 }
 
+/// The version and the licence that a publication cites are those of the workspace.
+#[test]
+fn the_citation_is_that_of_the_workspace() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("a file of the root");
+    let (manifest, citation) = (read("Cargo.toml"), read("CITATION.cff"));
+    let quoted = |key: &str| {
+        let line = manifest.lines().find(|line| line.starts_with(key)).expect("the key is there");
+        line.split('"').nth(1).expect("a quoted value").to_owned()
+    };
+    let version = format!("version: {}", quoted("version"));
+    assert!(citation.lines().any(|line| line == version), "CITATION.cff must have the line `{version}`");
+    let listed: Vec<&str> = citation.lines().filter_map(|line| line.strip_prefix("  - ")).collect();
+    for licence in quoted("license").split(" OR ") {
+        assert!(listed.contains(&licence), "CITATION.cff does not list the licence {licence}");
+    }
+}
+
 #[test]
 fn the_directory_of_specs_holds_specs_only() {
     let mut wrong = Wrong::default();
