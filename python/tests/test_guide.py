@@ -1,4 +1,4 @@
-"""The guide: its code runs, in order, and prints what the page says; the stubs are those of the module."""
+"""The pages with code: it runs, in order, and prints what they say; the stubs are those of the module."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import pathlib
 import re
 from typing import Any
 
+import pytest
 import zerolag
 from zerolag import _zerolag
 
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
 
 
-def test_the_code_of_the_guide_prints_what_the_page_says(tmp_path: pathlib.Path) -> None:
-    page = pathlib.Path("docs/how-to/python.md").read_text()
+@pytest.mark.parametrize("page", ["docs/how-to/python.md", "docs/tutorial/researcher.md"])
+def test_the_code_of_a_page_prints_what_the_page_says(page: str, tmp_path: pathlib.Path) -> None:
     names: dict[str, Any] = {"scratch": tmp_path, "__name__": "__main__"}
-    blocks = BLOCK.findall(page)
-    assert len(blocks) >= 6, "the page has code"
+    blocks = BLOCK.findall(pathlib.Path(page).read_text())
+    assert len(blocks) >= 5, "the page has code"
     for code, expected in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "docs/how-to/python.md", "exec"), names)
+            exec(compile(code, page, "exec"), names)
         if expected:
             assert printed.getvalue().rstrip() == expected.rstrip(), code
 

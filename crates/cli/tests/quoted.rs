@@ -1,7 +1,8 @@
 //! The outputs that README and guides quote are those that the commands print.
 //!
 //! A fenced block that begins with `$ zerolag ...` is such a quote: its other lines must be lines
-//! of the output, in that order; `...` stands for lines left out.
+//! of the output, in that order; `...` stands for lines left out. A block that begins with
+//! `$ cat FILE` quotes a file of the repository in the same way.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,7 +44,7 @@ fn quotes(page: &str, text: &str) -> Vec<Quote> {
             quote.command.push_str(line.trim_end_matches('\\'));
             continues = line.ends_with('\\');
         } else if let Some(command) = begun {
-            is_quote = command.starts_with("zerolag ");
+            is_quote = ["zerolag ", "cat "].iter().any(|program| command.starts_with(program));
             if is_quote {
                 let place = format!("{page}:{}", number + 1);
                 found.push(Quote { place, command: command.trim_end_matches('\\').to_owned(), lines: Vec::new() });
@@ -98,6 +99,8 @@ fn quoted_outputs_are_those_of_the_commands() {
     let mut wrong = Vec::new();
     // Several pages quote the same command.
     let mut outputs: BTreeMap<String, String> = BTreeMap::new();
+    // Where the commands of pages write traces, for the commands below them.
+    fs::create_dir_all(root().join("target")).expect("the repository can be written");
     for page in pages() {
         let text = fs::read_to_string(root().join(&page)).expect("readable");
         for quote in quotes(&page, &text) {
@@ -106,6 +109,9 @@ fn quoted_outputs_are_those_of_the_commands() {
             }
             let command = words(quote.command.split(" | ").next().expect("one at least"));
             let run = || {
+                if command[0] == "cat" {
+                    return fs::read_to_string(root().join(&command[1])).expect("a file of the repository");
+                }
                 let program =
                     Command::new(env!("CARGO_BIN_EXE_zerolag")).args(&command[1..]).current_dir(root()).output();
                 String::from_utf8_lossy(&program.expect("the program starts").stdout).into_owned()
@@ -130,4 +136,7 @@ fn a_wrong_quote_is_found() {
     assert_eq!(missing(&found[0].lines, "first\nsecond\nlast\n"), None);
     assert_eq!(missing(&found[0].lines, "last\nfirst\n"), Some("last"), "the order counts");
     assert_eq!(missing(&found[0].lines, "first\nlast one\n"), Some("last"));
+    let files = quotes("page", "```\n$ cat a.toml\ncpus = 1\n```\n");
+    assert_eq!(words(&files[0].command), ["cat", "a.toml"]);
+    assert_eq!(files[0].lines, ["cpus = 1"]);
 }

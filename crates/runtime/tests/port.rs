@@ -1,4 +1,5 @@
-//! The page about the port of a server shows the difference between the two programs as they are.
+//! The page about the port of a server shows the difference between the two programs as they are,
+//! and the tutorial shows parts of its server as they are.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -27,10 +28,25 @@ fn applies(diff: &str, before: &str, after: &str) {
     assert_eq!(made, after, "the page's difference does not give the program after");
 }
 
+fn read(path: &str) -> String {
+    read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("it is in the repository")
+}
+
+/// The indentation of a part is that of its place, so it does not count.
+#[test]
+fn the_tutorial_has_parts_of_the_server() {
+    let unindented = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let page = read("../../docs/tutorial/server-author.md");
+    let server = unindented(&read("examples/axum_tenants/main.rs"));
+    let parts: Vec<&str> = page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(parts.len(), 2, "the page shows the layer and the tenant of a request");
+    for part in parts {
+        assert!(server.contains(&unindented(part)), "examples/axum_tenants/main.rs has no such lines:\n{part}");
+    }
+}
+
 #[test]
 fn the_page_has_the_difference() {
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| read_to_string(crate_dir.join(path)).expect("it is in the repository");
     let page = read("../../docs/how-to/runtime-port.md");
     let (_, diff) = page.split_once("```diff\n").expect("a block with a difference");
     let (diff, _) = diff.split_once("```").expect("its end");
