@@ -2,7 +2,8 @@
 //!
 //! A fenced block that begins with `$ zerolag ...` is such a quote: its other lines must be lines
 //! of the output, in that order; `...` stands for lines left out. A block that begins with
-//! `$ cat FILE` quotes a file of the repository in the same way.
+//! `$ cat FILE` quotes a file of the repository in the same way. A picture that a command draws
+//! must have the bytes of the one in the repository.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("calibrate", "measures the host"),
     ("validate --live", "runs on the host's kernel"),
     ("repro ", "runs for minutes; tests/repro.rs has shorter ones"),
-    ("--plot", "writes a file into the repository"),
 ];
 
 fn root() -> PathBuf {
@@ -80,6 +80,15 @@ fn missing<'a>(lines: &'a [String], output: &str) -> Option<&'a str> {
     quoted.into_iter().find(|line| !rest.any(|printed| printed.trim() == *line))
 }
 
+/// Lets a command draw below `target`; returns the picture that it names, and that which it draws.
+fn picture(command: &mut [String]) -> Option<(String, String)> {
+    let at = command.iter().position(|word| word == "--plot")? + 1;
+    let kept = command[at].clone();
+    let drawn = format!("target/{}", kept.rsplit('/').next().expect("one at least"));
+    command[at].clone_from(&drawn);
+    Some((kept, drawn))
+}
+
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
     for kind in ["tutorial", "how-to", "explanation"] {
@@ -99,7 +108,7 @@ fn quoted_outputs_are_those_of_the_commands() {
     let mut wrong = Vec::new();
     // Several pages quote the same command.
     let mut outputs: BTreeMap<String, String> = BTreeMap::new();
-    // Where the commands of pages write traces, for the commands below them.
+    // Where the commands of pages write traces, for the commands below them, and pictures.
     fs::create_dir_all(root().join("target")).expect("the repository can be written");
     for page in pages() {
         let text = fs::read_to_string(root().join(&page)).expect("readable");
@@ -107,7 +116,8 @@ fn quoted_outputs_are_those_of_the_commands() {
             if quote.lines.is_empty() || NOT_RUN.iter().any(|(part, _)| quote.command.contains(part)) {
                 continue;
             }
-            let command = words(quote.command.split(" | ").next().expect("one at least"));
+            let mut command = words(quote.command.split(" | ").next().expect("one at least"));
+            let picture = picture(&mut command);
             let run = || {
                 if command[0] == "cat" {
                     return fs::read_to_string(root().join(&command[1])).expect("a file of the repository");
@@ -118,6 +128,12 @@ fn quoted_outputs_are_those_of_the_commands() {
             };
             let printed = outputs.entry(command.join("\0")).or_insert_with(run);
             compared += 1;
+            if let Some((kept, drawn)) = picture {
+                let [kept, drawn] = [kept, drawn].map(|file| fs::read(root().join(file)).expect("a picture"));
+                if kept != drawn {
+                    wrong.push(format!("{}: `{}` draws another picture", quote.place, quote.command));
+                }
+            }
             if let Some(line) = missing(&quote.lines, printed) {
                 wrong.push(format!("{}: `{}` does not print, in this place:\n  {line}", quote.place, quote.command));
             }
@@ -136,6 +152,9 @@ fn a_wrong_quote_is_found() {
     assert_eq!(missing(&found[0].lines, "first\nsecond\nlast\n"), None);
     assert_eq!(missing(&found[0].lines, "last\nfirst\n"), Some("last"), "the order counts");
     assert_eq!(missing(&found[0].lines, "first\nlast one\n"), Some("last"));
+    let mut draws = words("zerolag sweep a.toml --plot docs/b.svg");
+    assert_eq!(picture(&mut draws), Some(("docs/b.svg".to_owned(), "target/b.svg".to_owned())));
+    assert_eq!(draws.last().map(String::as_str), Some("target/b.svg"));
     let files = quotes("page", "```\n$ cat a.toml\ncpus = 1\n```\n");
     assert_eq!(words(&files[0].command), ["cat", "a.toml"]);
     assert_eq!(files[0].lines, ["cpus = 1"]);
