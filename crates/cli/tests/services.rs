@@ -135,7 +135,8 @@ fn zerolag(args: &[&str]) -> (Option<i32>, String, String) {
 fn a_sweep_is_a_table_in_the_order_of_its_values() {
     let (code, table, stderr) = zerolag(&["--set", "cpu.max.burst=0,200000", "--set", "kernel=6.12,5.15"]);
     assert_eq!(code, Some(0), "{stderr}");
-    let rows: Vec<Vec<&str>> = table.lines().skip(3).take(4).map(|line| line.split_whitespace().take(2).collect()).collect();
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(3).take(4).map(|line| line.split_whitespace().take(2).collect()).collect();
     assert_eq!(rows, [["0", "6.12"], ["0", "5.15"], ["200000", "6.12"], ["200000", "5.15"]], "{table}");
     let (_, json, _) = zerolag(&["--set", "cpu.max.burst=0,200000", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");

@@ -53,7 +53,9 @@ impl Kernel {
         debug_assert!(self.is_to_leave_kernel(cpu, task), "it is in kernel mode");
         if self.bodies[task.index()].visit == Visit::Step {
             self.bodies[task.index()].visit = Visit::None;
-            self.emit_at(self.path_end(cpu), cpu, TraceEvent::Syscall { task, enters: false });
+            // Now, not at the end of the path: it can be throttled here, and is no longer in the
+            // kernel then.
+            self.emit(cpu, TraceEvent::Syscall { task, enters: false });
         }
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock_in_path(self.time.now);

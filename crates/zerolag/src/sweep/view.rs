@@ -343,8 +343,8 @@ impl Grid {
         Some(plot.with("goal", Mark::Dashed, vec![(low, value), (high, value)]))
     }
 
-    /// Returns for each goal whose figure is swept: whether all cells meet it, and in how many it is
-    /// met, with what so many seeds say of all.
+    /// Returns for each goal whose figure is swept: whether all cells meet it, and in how many it
+    /// is met, with what so many seeds say of all.
     #[must_use]
     pub fn judged(&self, goals: &[Goal]) -> Vec<(bool, String)> {
         let all = self.cells.len();
@@ -354,7 +354,8 @@ impl Grid {
             let goal = figure.goal(goals)?;
             let met = self.meeting(index, goal);
             let says = format!(
-                "{goal}: met with {seeds} in {met} of {all} cells. Without a miss fewer than {no_miss} of all seeds miss, with {:.0} % confidence",
+                "{goal}: met with {seeds} in {met} of {all} cells. Without a miss fewer than {no_miss} of all seeds \
+                 miss, with {:.0} % confidence",
                 100.0 * CONFIDENCE
             );
             Some((met == all, says))
