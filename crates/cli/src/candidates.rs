@@ -18,8 +18,11 @@ struct Offer {
     meaning: String,
 }
 
+/// Returns what can be typed, by what is typed already.
+type Offers = fn(&str) -> Vec<Offer>;
+
 /// Names of values, and what is offered for what is typed of one.
-const OFFERS: &[(&str, fn(&str) -> Vec<Offer>)] = &[
+const OFFERS: &[(&str, Offers)] = &[
     ("VERSION", |_| kernels()),
     ("KEY=VALUE", settings),
     ("KEY=VALUE,...", settings),
@@ -43,7 +46,7 @@ pub(crate) fn add(command: clap::Command) -> clap::Command {
         .mut_subcommands(add)
 }
 
-fn complete(typed: &OsStr, offers: fn(&str) -> Vec<Offer>) -> Vec<CompletionCandidate> {
+fn complete(typed: &OsStr, offers: Offers) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let candidate = |offer: Offer| CompletionCandidate::new(offer.word).help(Some(offer.meaning.into()));
     offers(typed).into_iter().filter(|offer| offer.word.starts_with(typed)).map(candidate).collect()

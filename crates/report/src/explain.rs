@@ -230,7 +230,7 @@ impl Explainer {
         self.groups.apply(record);
         match &record.event {
             TraceEvent::Waking { task, .. } | TraceEvent::Wakeup { task, .. } => {
-                self.begin(*task, record.at, Bounded::Wakeups)
+                self.begin(*task, record.at, Bounded::Wakeups);
             }
             TraceEvent::Switch { prev, prev_state, next, .. } => {
                 if let Some(next) = next {

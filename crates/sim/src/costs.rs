@@ -221,6 +221,9 @@ impl Default for ByDistance {
     }
 }
 
+/// A named profile: its name, what it is, and the profile.
+pub type NamedCosts = (&'static str, &'static str, fn() -> Costs);
+
 impl Costs {
     /// Returns the state of `idle_states` of a CPU that has idled for so long.
     #[must_use]
@@ -464,7 +467,7 @@ impl Costs {
     }
 
     /// The profiles that have names, each with what it is.
-    pub const NAMED: &'static [(&'static str, &'static str, fn() -> Self)] = &[
+    pub const NAMED: &'static [NamedCosts] = &[
         ("zero", "every operation takes no time", Self::zero),
         ("default", "a current x86 server", Self::server),
         ("xeon-e7-4s", "a server of four sockets, 2011 to 2014", Self::xeon_e7_4s),

@@ -197,7 +197,7 @@ fn global_edf_meets_the_density_test() {
 fn global_responses(rows: &[(u64, u64, u64)], cpus: u64, policy: PeriodicPolicy) -> Option<Vec<Duration>> {
     let tasks = all_sporadic(rows);
     let bounds = match policy {
-        PeriodicPolicy::Deadline => global::edf(&tasks, cpus),
+        PeriodicPolicy::Deadline | PeriodicPolicy::OfFile => global::edf(&tasks, cpus),
         PeriodicPolicy::RateMonotonicFifo => {
             let ranks: Vec<u32> = (0..).take(tasks.len()).collect();
             global::fixed(&tasks, &ranks, &[], cpus)

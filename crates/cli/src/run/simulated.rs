@@ -8,7 +8,6 @@ use crate::progress::{Progress, catch_interrupts};
 use crate::tracing::{self, Target};
 use crate::{Done, code};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use zerolag::RunResult;
 use zerolag::explanation::why_missed;
 use zerolag::goals::{ONE_SEED, Verdict};
@@ -43,9 +42,7 @@ pub(crate) fn run(args: &Args) -> Done {
     catch_interrupts();
     let mut picture = args.html.is_wanted().then(|| Picture::new(&prepared.plan.meta(), &prepared.plan.goals));
     let mut loaded = look.map(|_| Loaded(Load::new(&prepared.plan.meta())));
-    let started = Instant::now();
     let result = simulate(&prepared, trace, is_quiet, ((log.as_mut(), picture.as_mut()), loaded.as_mut()))?;
-    let took = started.elapsed();
     let result = result.showing(&args.show.show).map_err(|error| Failure::of(error, "--show"))?;
     if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
         write_log(dir, log)?;
@@ -65,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Done {
         eprintln_lossy(&format!("goal {}", verdict.line(ONE_SEED)));
     }
     if !is_quiet && result.goals().iter().any(|verdict| !verdict.is_met()) {
-        say_why(&prepared.plan, result.goals(), took)?;
+        say_why(&prepared.plan, &result)?;
     }
     Ok(match verdict(result.report()) {
         code::OK if !result.goals().iter().all(Verdict::is_met) => code::GOAL_MISSED,
@@ -74,19 +71,19 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 /// Says why goals are missed: runs the workload again, with its records, if that is short.
-fn say_why(plan: &Plan, verdicts: &[Verdict], took: Duration) -> Result<(), Failure> {
-    if took > AGAIN_MAX {
+fn say_why(plan: &Plan, result: &RunResult) -> Result<(), Failure> {
+    if result.report().summary.switches > AGAIN_MAX {
         eprintln_lossy("why: `zerolag explain` says it, in a run as long as this one");
         return Ok(());
     }
-    for why in why_missed(plan, verdicts)? {
+    for why in why_missed(plan, result.goals())? {
         eprintln_lossy(&format!("why: {why}"));
     }
     Ok(())
 }
 
-/// The longest run that is repeated to say why: the answer comes after another two times as long.
-const AGAIN_MAX: Duration = Duration::from_secs(2);
+/// The most switches of a run that is repeated to say why: about a second of work.
+const AGAIN_MAX: u64 = 1_000_000;
 
 /// Draws the latencies and the load of the CPUs, each after an empty line.
 fn plots(report: &Report, loaded: Loaded, look: Look) -> String {
