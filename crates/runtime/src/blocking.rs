@@ -21,7 +21,7 @@
 //! function.
 
 use crate::coop;
-use crate::meter::{Measured, ThreadClock, own_cpu_time};
+use crate::meter::{ThreadClock, own_cpu_time};
 use crate::patience::{SLOW_AFTER, slow};
 use crate::state::blocking::{Blocking, BlockingJob, QueuedCall, RunningCall};
 use crate::state::engine::Engine;
@@ -43,9 +43,11 @@ const IDLE: StdDuration = StdDuration::from_secs(5);
 const CHARGE_AGAIN: Duration = Duration::from_millis(5);
 
 impl Engine {
-    /// Charges the running functions, and slows long ones down. Called at ticks.
-    pub(crate) fn charge_blocking(&self) {
-        for one in &mut self.blocking.state.lock().running {
+    /// Charges the running functions, and slows long ones down. Called at ticks. Returns whether
+    /// there are any.
+    pub(crate) fn charge_blocking(&self) -> bool {
+        let mut state = self.blocking.state.lock();
+        for one in &mut state.running {
             let Some(used) = ThreadClock::of(one.tid).read() else { continue };
             if one.charged.is_some_and(|charged| used.saturating_sub(charged) >= CHARGE_AGAIN) {
                 pay(one, used);
@@ -55,14 +57,14 @@ impl Engine {
                 slow(one.tid);
             }
         }
+        !state.running.is_empty()
     }
 }
 
 /// Charges the group of a running function for the CPU time up to `used`.
 fn pay(running: &mut RunningCall<GroupState>, used: Duration) {
     let took = used.saturating_sub(running.charged.replace(used).unwrap_or(used));
-    running.group.owe(took);
-    running.group.add_usage(CpuId(0), Measured { ran: took, lost: Duration::ZERO });
+    running.group.charge(CpuId(0), took);
 }
 
 impl Engine {
@@ -101,6 +103,8 @@ fn serve(engine: &Arc<Engine>) {
     let Blocking { state, changed, .. } = &engine.blocking;
     let tid = rustix::thread::gettid();
     let mut is_over = false;
+    // The CPU time of this thread up to which groups were charged.
+    let mut charged = ThreadClock::own().read().map(|_| Duration::ZERO);
     loop {
         let QueuedCall { group, job } = {
             let mut state = state.lock();
@@ -121,9 +125,12 @@ fn serve(engine: &Arc<Engine>) {
             };
             let had = ThreadClock::own().read();
             let group = Arc::clone(&queued.group);
-            state.running.push(RunningCall { group, tid, charged: had, began: had, is_slow: false });
+            // The way out of the queue is charged as well.
+            let charged = charged.or(had);
+            state.running.push(RunningCall { group, tid, charged, began: had, is_slow: false });
             queued
         };
+        engine.timeline.begin_ticks();
         is_over = false;
         job.run(); // [2]
         let is_slow = {
@@ -131,6 +138,7 @@ fn serve(engine: &Arc<Engine>) {
             let place = state.running.iter().position(|one| one.tid == tid && Arc::ptr_eq(&one.group, &group));
             let mut one = state.running.swap_remove(place.expect("invariant: a running function is in the list"));
             pay(&mut one, own_cpu_time());
+            charged = one.charged;
             state.threads -= usize::from(one.is_slow);
             one.is_slow
         };

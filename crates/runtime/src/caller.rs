@@ -15,6 +15,7 @@
 
 use crate::riders;
 use crate::state::engine::{Engine, Queue};
+use crate::state::group::SMALL_DEBT;
 use crate::state::life::Woken;
 use crate::state::task::Task;
 use crate::sync::{QueueGuard, thread};
@@ -406,15 +407,14 @@ impl<'e> Caller<'e> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
         let wall = engine.now();
-        queue.meter.pass_over(engine.cpus[cpu.index()].host_work.beside(wall), wall);
-        let had = queue.meter.run_by_this_thread(wall);
-        self.had = had;
         let Some(task) = task else {
             let left = self.under_at(&mut queue, wall, Call::Leave { cpu, why });
             debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "an idle CPU has no task that leaves");
             engine.answer_kick(cpu);
             return Some((queue, LeftAs::Queued, wall));
         };
+        let had = queue.meter.run_by_this_thread(wall);
+        self.had = self.had.or(had);
         if queue.rq.current_mode() == TaskMode::User && engine.spares(task, Duration::ZERO) {
             let _ = self.under_at(&mut queue, wall, Call::SetMode { cpu, mode: TaskMode::Kernel });
         }
@@ -473,17 +473,21 @@ impl<'e> Caller<'e> {
     /// Starts a picked task: its debt is charged, and it returns to user mode unless it is spared.
     /// Returns whether it can run; it cannot if its group has used up its quota, or might have by
     /// paying.
-    fn begin(&mut self, mut queue: QueueGuard<'e, Queue>, task: &Arc<Task>, picked: Instant) -> bool {
+    fn begin(&mut self, mut queue: QueueGuard<'e, Queue>, task: &Arc<Task>, wall: Instant) -> bool {
         let cpu = self.cpu;
-        // The time of the switch itself is charged to no task: the clock is read again. The core
-        // charges from the pick on.
-        let wall = self.engine.now();
-        queue.meter.pass_over(wall.since(picked), wall);
+        // The switch is charged to this task: the clock runs on from the task that has left.
+        let _ = queue.meter.run_by_this_thread(wall);
         self.engine.cpus[cpu.index()].began.store(wall.as_nanos(), Ordering::Relaxed);
         let Ok(Answer::Step(step)) = self.under_at(&mut queue, wall, Call::Switched { cpu }) else {
             unreachable!("invariant: `Switched` follows `Pick`")
         };
-        let _ = queue.meter.take();
+        let host_work = queue.meter.take_host_work();
+        if task.kind.is_fair() {
+            queue.meter.charge(host_work);
+        } else {
+            // A reservation is for the task's own work.
+            queue.meter.count(host_work);
+        }
         let mut debt = Duration::ZERO;
         if !task.has_borrowed_class() {
             debt = task.take_debt();
@@ -499,8 +503,8 @@ impl<'e> Caller<'e> {
         self.notify();
         self.carry(step);
         // A task that has paid is picked again if its group has quota left and it is still its
-        // turn.
-        debt.is_zero() && !matches!(resched, Some(Ok(Answer::Resched(Resched::Now))))
+        // turn. A small debt is charged with the poll that follows.
+        debt < SMALL_DEBT && !matches!(resched, Some(Ok(Answer::Resched(Resched::Now))))
     }
 }
 

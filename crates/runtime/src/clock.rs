@@ -6,12 +6,14 @@
 //! CPU's own thread, which can be in the middle of a poll.
 
 use crate::caller::Caller;
+use crate::causes::Causes;
+use crate::meter::{pay_thread, take_unpaid};
 use crate::state::engine::Engine;
 use crate::timers::fire_all;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zerolag_core::call::Call;
-use zerolag_model::Instant;
+use zerolag_model::{CpuId, Instant};
 
 /// Runs the thread of the clock.
 pub(crate) fn run(engine: &Arc<Engine>) {
@@ -21,6 +23,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
     }
     let tick = engine.tick_period();
     let mut next_tick = Instant::ZERO;
+    pay_thread();
     loop {
         let (now, due) = {
             let mut timers = engine.timeline.timers.lock();
@@ -44,11 +47,15 @@ pub(crate) fn run(engine: &Arc<Engine>) {
                 }
             }
         };
-        fire_all(engine, due);
+        let mut causes = Causes::default();
+        fire_all(engine, due, &mut causes);
         engine.timeline.is_firing.store(false, Ordering::Relaxed);
         if next_tick <= now {
             next_tick = (now + tick).round_down_to(tick);
-            tick_all(engine);
+            tick_all(engine, &mut causes);
+        }
+        if !causes.is_empty() {
+            causes.charge(CpuId(0), take_unpaid());
         }
     }
 }
@@ -65,25 +72,23 @@ pub(crate) fn step(engine: &Arc<Engine>) {
         if due.is_empty() {
             break;
         }
-        fire_all(engine, due);
+        fire_all(engine, due, &mut Causes::default());
     }
-    tick_all(engine);
+    tick_all(engine, &mut Causes::default());
 }
 
-fn tick_all(engine: &Arc<Engine>) {
+fn tick_all(engine: &Arc<Engine>, causes: &mut Causes) {
     let mut any = false;
     for cpu in engine.scheduler.config().topology().cpus() {
         if engine.cpus[cpu.index()].is_busy.load(Ordering::SeqCst) {
             any = true;
             engine.wake_postponed(cpu);
             Caller::new(engine, cpu).make(Call::Tick { cpu });
-            engine.watch_poll(cpu);
+            causes.extend(engine.watch_poll(cpu).as_ref().map(|task| &task.group));
         }
     }
-    engine.slow_detached_polls();
-    engine.charge_blocking();
-    // Without ticks it would not be seen that a poll counts no longer.
-    any |= !engine.held_back.is_empty();
+    // Without ticks they would not be charged, nor would it be seen that a poll counts no longer.
+    any |= engine.watch_detached_polls() | engine.charge_blocking();
     if !any {
         engine.timeline.timers.lock().is_ticking = false;
         // A CPU can have become busy between the two checks.

@@ -150,7 +150,8 @@ fn quota_of(cpus: f64, period: zerolag_model::Duration) -> Result<zerolag_model:
 /// The CPU time of a group, and how often its limit throttled it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// The CPU time that its tasks, and those of the groups below it, have used. Up to a tick old.
+    /// The CPU time that its tasks, and those of the groups below it, have used, with the runtime's
+    /// own work for them. Up to a tick old; of polls that have lost their CPU some 5 ms.
     pub cpu: Duration,
     /// The time for which a poll of these tasks was in progress on a CPU of the scheduler but did
     /// not run: other programs, the machine's owner or a limit of the container took the processor,

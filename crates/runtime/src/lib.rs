@@ -71,12 +71,12 @@
 //! be interrupted: a task yields only when it awaits a future that is not ready, and at
 //! [`checkpoint`]. A task that ignores a preemption request loses its CPU after
 //! [`Builder::hand_off_after`]: its thread continues beside the others, after 50 ms of CPU time at
-//! nice 19, and the task pays for that time later. So limits hold on average; at any moment they
-//! hold up to the length of one poll.
+//! nice 19, and its group is charged for that time while it passes. So limits hold on average; at
+//! any moment they hold up to the length of one poll.
 //!
-//! Charged is the CPU time of the thread that polls, as the kernel counts it: time that other
-//! programs or a limit of the container take from a thread is not charged to the task that it
-//! polls, but shown in [`Usage::lost`].
+//! Charged is the CPU time of the threads, as the kernel counts it: time that other programs or a
+//! limit of the container take from a thread is not charged to the task that it polls, but shown in
+//! [`Usage::lost`]. The runtime's own work is charged as well, to the group that causes it.
 //!
 //! The runtime has no reactor for sockets and files of its own. With the feature `tokio` every poll
 //! runs in the context of a tokio runtime (`Builder::reactor`), so its I/O and timers, and what is
@@ -98,6 +98,7 @@
 //! | `wake`, `timers`, `switch` | wakeups; timers that are due; switches of a CPU |
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
 //! | `meter` | the clock that tasks are charged by: CPU time of threads |
+//! | `causes` | the groups that pay for timers, wakeups and ticks |
 //! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
 //! | `relay`, `riders` | a task that blocks passes its turn on to the task that it has woken |
 //! | `hold_back` | tasks whose group has a processor already, for a poll that has lost its CPU |
@@ -122,6 +123,7 @@
 mod blocking;
 mod boost;
 mod caller;
+mod causes;
 mod clock;
 mod confine;
 mod coop;

@@ -17,16 +17,22 @@
 //!    idle --------------------> CPU time of its thread ----------------------> CPU time of that
 //!    (wall time)  <-------------------- no task is runnable [3] --------------------- thread
 //! ```
+//!
+//! # The host's own work
+//!
+//! The thread of a CPU switches, wakes, and goes to sleep and wakes itself. All of it is CPU time
+//! of the process, so it is charged: a limit that did not contain it let a tenant that only yields
+//! use eight times its quota. As in the kernel, a switch is charged to the task that is switched
+//! to: the clock runs on from the task that leaves to the next. The work of a CPU that idles is
+//! charged to the task that ends the idleness. So every thread knows the CPU time up to which it
+//! was charged (`PAID`), also beside the CPUs, and hands the rest to the group that its next work
+//! is for.
 
-use crate::sync::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::cell::Cell;
 use zerolag_model::{Duration, Instant};
 
 /// The wall time after which a thread's clock is read again.
 const GRAIN: Duration = Duration::from_micros(50);
-
-/// The most CPU time that the host's work around a poll takes.
-const OWN_WORK: Duration = Duration::from_micros(5);
 
 /// The clock of a thread of this process: its CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,49 +79,32 @@ pub(crate) struct Measured {
     pub(crate) lost: Duration,
 }
 
-/// The host's own work in the turn of a task: between the switch to it and its poll, between two
-/// polls, and from the last poll on. Of a poll of 0.1 ms it is 1 %, which tasks with a limit are
-/// not charged. Only the thread of the CPU uses it.
-#[derive(Debug, Default)]
-pub(crate) struct HostWork {
-    /// The work so far, in nanoseconds.
-    beside: AtomicU64,
-    /// When the last poll ended, in nanoseconds; 0 in a poll, and if polls are not timed.
-    outside: AtomicU64,
+thread_local! {
+    /// The CPU time of this thread up to which a group was charged.
+    static PAID: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-impl HostWork {
-    /// A poll begins; `switched` is when the task was switched to, if this is its first poll since.
-    pub(crate) fn begin(&self, now: Instant, switched: Option<Instant>) {
-        let since = match self.outside.swap(0, Ordering::Relaxed) {
-            0 => switched.unwrap_or(now),
-            outside => Instant::from_nanos(outside),
-        };
-        let beside = self.beside.load(Ordering::Relaxed) + now.since(since).as_nanos();
-        self.beside.store(beside, Ordering::Relaxed);
-    }
+/// The CPU time of this thread so far is charged to no group, or was charged already.
+pub(crate) fn pay_thread() {
+    PAID.set(ThreadClock::own().read());
+}
 
-    /// A poll ends.
-    pub(crate) fn end(&self, now: Instant) {
-        self.outside.store(now.as_nanos(), Ordering::Relaxed);
-    }
+/// Returns the CPU time that this thread has used and no group was charged for, which the caller
+/// charges.
+pub(crate) fn take_unpaid() -> Duration {
+    take_unpaid_until(ThreadClock::own().read())
+}
 
-    /// Returns the work in the turn that ends.
-    pub(crate) fn beside(&self, now: Instant) -> Duration {
-        let outside = self.outside.load(Ordering::Relaxed);
-        let beside = Duration::from_nanos(self.beside.load(Ordering::Relaxed));
-        if outside == 0 && beside.is_zero() {
-            return Duration::ZERO;
-        }
-        self.forget();
-        beside + if outside == 0 { Duration::ZERO } else { now.since(Instant::from_nanos(outside)) }
-    }
+fn take_unpaid_until(used: Option<Duration>) -> Duration {
+    let Some(used) = used else { return Duration::ZERO };
+    let paid = PAID.get().unwrap_or(Duration::ZERO);
+    PAID.set(Some(used.max(paid)));
+    used.saturating_sub(paid)
+}
 
-    /// The turn goes on without the task that was polled: it is not known any more what is work.
-    pub(crate) fn forget(&self) {
-        self.outside.store(0, Ordering::Relaxed);
-        self.beside.store(0, Ordering::Relaxed);
-    }
+/// Returns by how much this thread was charged too much: its clock has to catch up.
+fn paid_ahead(used: Option<Duration>) -> Duration {
+    PAID.get().zip(used).map_or(Duration::ZERO, |(paid, used)| paid.saturating_sub(used))
 }
 
 /// See the [module](self).
@@ -129,12 +118,15 @@ pub(crate) struct Meter {
     /// The thread that runs the CPU's task, and its CPU time at the last reading.
     thread: Option<(ThreadClock, Option<Duration>)>,
     measured: Measured,
+    /// CPU time of the thread between two tasks, which the next task is charged for.
+    host_work: Duration,
 }
 
 impl Meter {
     pub(crate) const fn new() -> Self {
         let measured = Measured { ran: Duration::ZERO, lost: Duration::ZERO };
-        Self { wall: Instant::ZERO, task: Instant::ZERO, told: Instant::ZERO, thread: None, measured }
+        let (wall, task, told) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
+        Self { wall, task, told, thread: None, measured, host_work: Duration::ZERO }
     }
 
     /// Returns the task time. `read` reads the clock of a thread.
@@ -175,29 +167,53 @@ impl Meter {
             return None;
         }
         self.advance(wall, Duration::ZERO, ThreadClock::read);
-        let before = self.thread.replace((own, own.read())).and_then(|(_, used)| used);
+        self.run_by(own, wall, own.read())
+    }
+
+    fn run_by(&mut self, clock: ThreadClock, wall: Instant, used: Option<Duration>) -> Option<Duration> {
+        let before = self.thread.replace((clock, used)).and_then(|(_, used)| used);
+        self.host_work += take_unpaid_until(used);
         (self.wall, self.task) = (wall, self.told);
+        self.excuse(paid_ahead(used));
         before
     }
 
-    /// No task runs from here on. \[3\]
+    /// No task runs from here on; called by the thread of the CPU. \[3\]
     pub(crate) fn rest(&mut self, wall: Instant) {
-        self.advance(wall, GRAIN, ThreadClock::read);
-        (self.wall, self.task, self.thread) = (wall, self.told, None);
+        self.rest_at(wall, ThreadClock::read);
     }
 
-    /// The last `length` until `wall` were the host's own work, around a poll or between two: the
-    /// clock stands still for them.
-    ///
-    /// The CPU time of the thread contains the work as well. Of a longer time most was a wait for
-    /// the processor, or for a lock.
-    pub(crate) fn pass_over(&mut self, length: Duration, wall: Instant) {
-        if let Some((_, used)) = &mut self.thread {
-            self.wall = (self.wall + length).min(wall);
-            if let Some(used) = used {
-                *used += length.min(OWN_WORK);
-            }
+    fn rest_at(&mut self, wall: Instant, read: impl FnOnce(ThreadClock) -> Option<Duration>) {
+        if self.thread.is_none() {
+            return;
         }
+        self.advance(wall, Duration::ZERO, read);
+        // What was told too much is paid for the time to come.
+        let ahead = self.told.since(self.task);
+        PAID.set(self.thread.take().and_then(|(_, used)| used).map(|used| used + ahead));
+        (self.wall, self.task) = (wall, self.told);
+    }
+
+    /// Returns the CPU time of the thread since the last task has left: between two tasks, and
+    /// while the CPU idled.
+    pub(crate) fn take_host_work(&mut self) -> Duration {
+        std::mem::take(&mut self.host_work) + self.take().ran
+    }
+
+    /// Charges the current task for the host's work.
+    pub(crate) fn charge(&mut self, work: Duration) {
+        self.skip(work);
+        self.count(work);
+    }
+
+    /// Counts CPU time without charging it.
+    pub(crate) fn count(&mut self, work: Duration) {
+        self.measured.ran += work;
+    }
+
+    /// The thread has used CPU time for others meanwhile: the clock stands still for it.
+    pub(crate) fn excuse(&mut self, work: Duration) {
+        self.task = Instant::from_nanos(self.task.as_nanos().saturating_sub(work.as_nanos()));
     }
 
     /// Advances the task clock by CPU time that was used elsewhere.
@@ -255,18 +271,49 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_own_work_is_not_charged() {
+    fn the_hosts_own_work_is_charged_to_the_next_task() {
         let mut meter = running();
-        assert_eq!(told(&mut meter, 1_030, 500), at(1_030));
-        // A switch of 2 us, and 80 us of the next task; the clock of the thread counts both.
-        meter.pass_over(us(2), at(1_032));
-        assert_eq!(told(&mut meter, 1_032, 500), at(1_030));
-        assert_eq!(told(&mut meter, 1_112, 612), at(1_110));
-        assert_eq!(meter.take(), Measured { ran: us(110), lost: us(0) });
-        // A switch in which the thread was preempted for 3 ms.
-        meter.pass_over(us(3_000), at(4_112));
-        assert_eq!(told(&mut meter, 4_212, 713), at(1_206));
-        assert_eq!(meter.take(), Measured { ran: us(96), lost: us(4) });
+        assert_eq!(told(&mut meter, 1_100, 600), at(1_100));
+        assert_eq!(meter.take().ran, us(100), "the task leaves");
+        // 3 us to find no other task, 9 us to fall asleep and to wake up.
+        meter.rest_at(at(1_103), |_| Some(us(603)));
+        assert_eq!(meter.at(at(1_900)), at(1_900), "idle: wall time");
+        let _ = meter.run_by(ThreadClock(1), at(1_900), Some(us(612)));
+        let work = meter.take_host_work();
+        assert_eq!(work, us(12));
+        meter.charge(work);
+        assert_eq!(told(&mut meter, 2_000, 712), at(2_012));
+        assert_eq!(meter.take().ran, us(112), "all that the thread used since the first task left");
+    }
+
+    #[test]
+    fn time_that_was_told_too_much_is_paid_while_the_cpu_idles() {
+        let mut meter = running();
+        assert_eq!(told(&mut meter, 1_040, 500), at(1_040));
+        // It ran for 10 us of these.
+        meter.rest_at(at(1_040), |_| Some(us(510)));
+        assert_eq!(meter.take().ran, us(40));
+        assert_eq!(meter.at(at(3_000)), at(3_000), "idle: wall time");
+        let _ = meter.run_by(ThreadClock(1), at(3_000), Some(us(545)));
+        assert_eq!(meter.take_host_work(), us(5), "35 us, of which 30 were charged before");
+        meter.rest_at(at(3_000), |_| Some(us(545)));
+        let _ = meter.run_by(ThreadClock(1), at(3_010), Some(us(549)));
+        assert_eq!(meter.take_host_work(), us(4));
+        assert_eq!(told(&mut meter, 3_040, 549), at(3_030));
+        meter.rest_at(at(3_040), |_| Some(us(559)));
+        assert_eq!(meter.at(at(4_000)), at(3_990), "idle: wall time");
+        let _ = (meter.take(), meter.run_by(ThreadClock(1), at(4_000), Some(us(564))));
+        assert_eq!(meter.take_host_work(), us(0), "5 us, of 20 that were charged before");
+        assert_eq!(told(&mut meter, 4_100, 664), at(4_075));
+    }
+
+    #[test]
+    fn work_for_others_is_excused() {
+        let mut meter = running();
+        assert_eq!(told(&mut meter, 1_100, 600), at(1_100));
+        meter.excuse(us(60));
+        assert_eq!(told(&mut meter, 1_150, 650), at(1_100));
+        assert_eq!(told(&mut meter, 1_200, 700), at(1_140));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Tas
             if next.is_some() {
                 // When it was switched to. If a more urgent one is woken, this CPU is kicked.
                 let began = engine.cpus[cpu.index()].began.load(Ordering::Relaxed);
-                timers::catch_up(engine, Instant::from_nanos(began));
+                timers::catch_up(engine, cpu, Instant::from_nanos(began));
             }
             note_switch(engine, cpu, next)
         }

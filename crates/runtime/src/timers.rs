@@ -6,8 +6,11 @@
 //! the earliest expiry after each switch, and fires timers that are overdue itself.
 
 use crate::caller::Caller;
+use crate::causes::Causes;
 use crate::coop;
+use crate::meter::own_cpu_time;
 use crate::state::engine::Engine;
+use crate::state::group::GroupState;
 use crate::state::timeline::{Due, Expired};
 use std::sync::Arc;
 use zerolag_core::call::Call;
@@ -15,24 +18,44 @@ use zerolag_model::{CpuId, Instant};
 
 /// Fires the timers that are overdue, if the thread of the clock does not. Called by CPUs, at a
 /// time that they have read anyway.
-pub(crate) fn catch_up(engine: &Arc<Engine>, now: Instant) {
+pub(crate) fn catch_up(engine: &Arc<Engine>, cpu: CpuId, now: Instant) {
     if engine.timeline.is_late(now) {
         let due = {
             let mut timers = engine.timeline.timers.lock();
             engine.timeline.take_due(&mut timers, now)
         };
-        fire_all(engine, due);
+        let (had, mut causes) = (own_cpu_time(), Causes::default());
+        fire_all(engine, due, &mut causes);
+        if !causes.is_empty() {
+            // The task that was switched to does not pay for them.
+            let work = own_cpu_time().saturating_sub(had);
+            causes.charge(cpu, work);
+            engine.cpus[cpu.index()].queue.lock().meter.excuse(work);
+        }
     }
 }
 
 /// Fires timers that are due. The tasks that they wake are placed together.
-pub(crate) fn fire_all(engine: &Arc<Engine>, due: Expired) {
-    due.timers.into_iter().for_each(|timer| fire(engine, timer));
+pub(crate) fn fire_all(engine: &Arc<Engine>, due: Expired, causes: &mut Causes) {
+    for timer in due.timers {
+        causes.extend(cause(engine, timer).as_ref());
+        fire(engine, timer);
+    }
     if due.sleeps.is_empty() {
         return;
     }
     let wake = || due.sleeps.into_iter().for_each(|waker| engine.contain(|| waker.wake()));
-    Caller::new(engine, CpuId(0)).wake_all(coop::gathering(wake));
+    let woken = coop::gathering(wake);
+    causes.extend(woken.iter().map(|task| &task.group));
+    Caller::new(engine, CpuId(0)).wake_all(woken);
+}
+
+/// Returns the group that a timer is for: its own, or that of the task which runs on its CPU.
+fn cause(engine: &Engine, due: Due) -> Option<Arc<GroupState>> {
+    match due {
+        Due::Rq(cpu, _) => engine.cpus[cpu.index()].thread.lock().polled().map(|task| Arc::clone(&task.group)),
+        Due::Group(group, _) => engine.live_group(group),
+    }
 }
 
 fn fire(engine: &Arc<Engine>, due: Due) {

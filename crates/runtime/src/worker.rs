@@ -13,8 +13,8 @@
 //! A poll cannot be stopped. If it ignores a preemption request for `hand_off_after`
 //! ([`patience`](crate::patience)), its CPU is handed over: the task is taken off the CPU as if it
 //! slept, and another thread becomes that of the CPU and runs the waiting tasks \[1\]. When the
-//! poll ends, the CPU time that it used meanwhile becomes the task's debt, which is charged when
-//! the task runs next \[2\]. So even a task that does not cooperate keeps its quota on average.
+//! poll uses from then on is charged at ticks: the tasks of its group that run next pay \[2\].
+//! So even a task that does not cooperate keeps its quota on average.
 //!
 //! A thread that lost its CPU competes with the others for the processors of the machine. Once it
 //! has used its part of [`SLOW_AFTER`] there, it gets nice 19 \[3\], unless its task holds a lock
@@ -26,14 +26,13 @@ use crate::boost::settle;
 use crate::caller::Caller;
 use crate::coop;
 use crate::hold_back::COUNTS_FOR;
-use crate::meter::{Measured, ThreadClock, own_cpu_time};
+use crate::meter::{Measured, ThreadClock, own_cpu_time, pay_thread, take_unpaid};
 use crate::patience::{Request, SLOW_AFTER, Sample, slow};
 use crate::relay;
 use crate::spare::PollCharge;
 use crate::state::cpu_thread::Polling;
 use crate::state::detached::DetachedPoll;
 use crate::state::engine::Engine;
-use crate::state::life::Charge;
 use crate::state::task::Task;
 use crate::switch::schedule;
 use crate::sync::{park, thread};
@@ -61,6 +60,7 @@ pub(crate) fn start(engine: &Arc<Engine>, cpu: CpuId) -> std::io::Result<()> {
     let sitting = Arc::clone(engine);
     let epoch = engine.cpus[cpu.index()].thread.lock().epoch;
     engine.start(format!("zerolag-{cpu}"), move || {
+        pay_thread();
         run(&sitting, cpu, epoch, None);
         wait_for_cpus(&sitting);
     })
@@ -236,14 +236,6 @@ fn poll(
             at => Instant::from_nanos(at),
         }
     });
-    // Its own poll is what a task with a limit is charged.
-    let host_work = task.group.limited().map(|_| &engine.cpus[cpu.index()].host_work);
-    let host_work = host_work.filter(|host_work| {
-        if owner.is_some() {
-            host_work.forget();
-        }
-        owner.is_none()
-    });
     let latency = task.group.latency.as_deref().zip(began);
     if let Some((latency, began)) = latency
         && let Some(ready_at) = task.ready_at()
@@ -257,11 +249,7 @@ fn poll(
         Polling { task: Arc::clone(task), owner, began, is_seen: false, seen: None, asked: None, is_long: false };
     cpu_thread.lock().polling = Some(polling);
     coop::begin(Arc::clone(task));
-    if let Some(host_work) = host_work {
-        host_work.begin(engine.now(), began);
-    }
     let polled = poll_job(task);
-    let ended = host_work.map(|_| engine.now());
     coop::end();
     if let Some((latency, began)) = latency {
         latency.add_poll(began, engine.now());
@@ -275,9 +263,6 @@ fn poll(
             }
             drop(cpu_thread);
             engine.wake_held_back(&task.group);
-            if let Some((host_work, ended)) = host_work.zip(ended) {
-                host_work.end(ended);
-            }
             let Some(polling) = polling else {
                 unreachable!("invariant: the poll of a CPU that was not handed over is noted")
             };
@@ -315,14 +300,11 @@ fn poll(
         if task.is_slow.swap(false, Ordering::Relaxed) {
             coop::note_slowed();
         }
-        if let Some((since, Charge::ByThread(had))) = body.attach() {
-            let took = match had {
-                Some(had) => own_cpu_time().saturating_sub(had),
-                None => engine.now().since(since),
-            };
-            task.group.add_usage(cpu, Measured { ran: took, lost: Duration::ZERO });
-            task.owe(took);
+        let poll = body.attach();
+        if let Some(due) = poll.and_then(|mut poll| poll.take_due(own_cpu_time(), engine.now())) {
+            engine.charge_beside(task, due);
         }
+        pay_thread();
         matches!(polled, Polled::Over) || body.is_notified()
     };
     if is_awake {
@@ -336,6 +318,7 @@ fn poll_job(task: &Arc<Task>) -> Polled {
     if task.is_aborted.load(Ordering::Acquire) {
         task.cancel();
     }
+    let _budget = task.engine().reactor.budget();
     match task.poll(&mut Context::from_waker(&waker_ref(task))) {
         Poll::Pending => Polled::Pending,
         Poll::Ready(()) => Polled::Over,
@@ -344,8 +327,8 @@ fn poll_job(task: &Arc<Task>) -> Polled {
 
 impl Engine {
     /// Accounts for the current poll of a CPU, and starts another thread for the CPU if the poll
-    /// has not yielded for too long. Called at the CPU's ticks.
-    pub(crate) fn watch_poll(self: &Arc<Self>, cpu: CpuId) {
+    /// has not yielded for too long. Called at the CPU's ticks. Returns the task whose turn it is.
+    pub(crate) fn watch_poll(self: &Arc<Self>, cpu: CpuId) -> Option<Arc<Task>> {
         let place = &self.cpus[cpu.index()];
         let tick = self.tick_period();
         let (current, sleeps) = {
@@ -356,7 +339,7 @@ impl Engine {
         if let Some(task) = &current {
             relay::wake_riders(self, task);
         }
-        if let Some(task) = current {
+        if let Some(task) = &current {
             let mut queue = place.queue.lock();
             if queue.rq.current() == Some(task.id) {
                 task.group.add_usage(cpu, queue.meter.take());
@@ -396,9 +379,14 @@ impl Engine {
             }
             cpu_thread.is_overdue(self.hand_off_after, tick, now)
         };
-        if !is_overdue {
-            return;
+        if is_overdue {
+            self.hand_over(cpu);
         }
+        current
+    }
+
+    /// Asks another thread to take a CPU over, if there can be another one.
+    fn hand_over(self: &Arc<Self>, cpu: CpuId) {
         if self.detached.fetch_add(1, Ordering::AcqRel) >= self.detached_max {
             self.detached.fetch_sub(1, Ordering::AcqRel);
             return;
@@ -417,10 +405,11 @@ impl Engine {
         }
     }
 
-    /// Slows the threads down that have used much CPU time without a CPU of the scheduler. Called
-    /// at ticks.
-    pub(crate) fn slow_detached_polls(self: &Arc<Self>) {
+    /// Charges the polls that go on without a CPU of the scheduler, and slows the threads down that
+    /// have used much CPU time so. Called at ticks. Returns whether there are any.
+    pub(crate) fn watch_detached_polls(self: &Arc<Self>) -> bool {
         let detached_polls = self.detached_polls.lock().clone();
+        let are_there = !detached_polls.is_empty();
         let after = slow_after(detached_polls.len());
         for DetachedPoll { task, counts, began, signals } in detached_polls {
             let now = self.now();
@@ -429,12 +418,14 @@ impl Engine {
             }
             let mut body = task.body.lock();
             let Some(poll) = body.detached().filter(|poll| poll.look_at <= now) else { continue };
-            let used = match (poll.charge, ThreadClock::of(poll.tid).read()) {
-                (Charge::ByThread(Some(had)), Some(used)) => used.saturating_sub(had),
-                (Charge::ByThread(_) | Charge::ByCpu, _) => now.since(poll.since),
-            };
+            let clock = ThreadClock::of(poll.tid).read();
+            let due = clock.and_then(|clock| poll.take_due(clock, now));
+            let used = poll.used(clock, now);
             poll.look_at = now + LOOK_EVERY;
             let tid = poll.tid;
+            if let Some(due) = due {
+                self.charge_beside(&task, due);
+            }
             let (held, waits_for) = (task.locks().held.lock(), task.locks().waits_for.lock());
             if used >= after && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
                 // [3] If the kernel refuses, the thread competes at its old priority.
@@ -450,6 +441,21 @@ impl Engine {
                     .for_each(|one| one.counts = false);
                 self.wake_held_back(&task.group);
             }
+        }
+        are_there
+    }
+}
+
+impl Engine {
+    /// Charges a task for CPU time that its poll has used without a CPU. The group pays with
+    /// whichever of its tasks runs next, as this one can go on without end. Tasks of the root group
+    /// and urgent ones pay themselves.
+    fn charge_beside(&self, task: &Task, due: Duration) {
+        if task.kind.is_fair() && task.group.parent.is_some() {
+            task.group.charge(task.cpu(), due);
+        } else {
+            task.group.add_usage(task.cpu(), Measured { ran: due, lost: Duration::ZERO });
+            task.owe(due);
         }
     }
 }
@@ -478,6 +484,8 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         cpu_thread.epoch += 1;
         (HandOver { task, owner }, cpu_thread.epoch)
     };
+    // The start of this thread, or its way out of the pool.
+    engine.charge_beside(&detachment.task, take_unpaid());
     run(engine, cpu, epoch, Some(detachment));
     true
 }

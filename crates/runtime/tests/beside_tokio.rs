@@ -152,3 +152,53 @@ fn clients_of_a_limited_group_do_not_stall() {
     }
     rt.block_on(serves.expect("room")).expect("a result");
 }
+
+/// A future that counts its polls.
+struct Counted<F>(std::pin::Pin<Box<F>>, Arc<std::sync::atomic::AtomicUsize>);
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<F::Output> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.as_mut().poll(cx)
+    }
+}
+
+/// A channel with a backlog: a poll takes as many messages as in a task of tokio (128), and has as
+/// many again next time. Such a poll did not end before the backlog.
+#[test]
+fn a_poll_has_the_budget_of_a_task_of_tokio() {
+    const MESSAGES: usize = 10_000;
+    let tokio = tokio_with(1);
+    let rt = beside(&tokio);
+    let receive = || {
+        let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
+        (0..MESSAGES).for_each(|n| send.send(n).expect("it is open"));
+        drop(send);
+        let polls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let received = async move {
+            let mut count = 0;
+            while receive.recv().await.is_some() {
+                count += 1;
+            }
+            count
+        };
+        (Counted(Box::pin(received), Arc::clone(&polls)), polls)
+    };
+    let (theirs, expected) = receive();
+    assert_eq!(tokio.block_on(tokio.spawn(theirs)).expect("a result"), MESSAGES);
+    let expected = expected.load(std::sync::atomic::Ordering::Relaxed);
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let (ours, polls) = receive();
+            (rt.spawn(ours).expect("room"), polls)
+        })
+        .collect();
+    for (task, polls) in tasks {
+        assert_eq!(rt.block_on(task).expect("a result"), MESSAGES);
+        let polls = polls.load(std::sync::atomic::Ordering::Relaxed);
+        // Of the budget of 128 one part restores it.
+        assert!((expected..=expected + expected / 50 + 1).contains(&polls), "{polls} polls, {expected} of tokio");
+    }
+}

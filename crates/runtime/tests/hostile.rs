@@ -78,6 +78,55 @@ fn what_a_poll_took_beside_its_cpu_is_charged() {
     assert!(usage.cpu >= ms(10), "{usage:?}: it starves");
 }
 
+/// A poll that never ends cannot be stopped, but it is charged while it runs: its group shows what
+/// it uses and starts no other poll from it. It was charged at its end, so never, and its group
+/// went on beside it as if it had used nothing.
+#[test]
+fn a_poll_without_end_is_charged_while_it_runs() {
+    let rt = Builder::new().cpus(1).hand_off_after(Some(ms(2))).build().expect("threads");
+    let tenant = rt.group("tenant").quota(0.1).period(ms(50)).create().expect("a group");
+    let below = tenant.group("below").create().expect("a group");
+    let (over, used) = (Gate::new(), Arc::new(AtomicU32::new(0)));
+    let disturber = disturb(&rt, &over);
+    let (stays, uses) = (over.clone(), Arc::clone(&used));
+    let endless = below.spawn(async move {
+        let own = || clock_gettime(ClockId::ThreadCPUTime);
+        let began = Duration::try_from(own()).expect("it is positive");
+        while !stays.is_open() {
+            let now = Duration::try_from(own()).expect("it is positive");
+            uses.store((now - began).as_millis() as u32, Ordering::Relaxed);
+        }
+    });
+    // Another task of the limited group, in a group beside it.
+    let polls = Arc::new(AtomicU32::new(0));
+    let (ends, counts) = (over.clone(), Arc::clone(&polls));
+    let wait_until = |time: u32| {
+        while used.load(Ordering::Relaxed) < time {
+            std::thread::sleep(ms(1));
+        }
+    };
+    wait_until(100);
+    let other = tenant.spawn(async move {
+        while !ends.is_open() {
+            counts.fetch_add(1, Ordering::Relaxed);
+            use_cpu_time(ms(1));
+            yield_now().await;
+        }
+    });
+    wait_until(600);
+    // At ticks, and 5 ms apart, so a busy machine shows it later.
+    let (usage, used) = (tenant.usage().cpu.as_millis(), u128::from(used.load(Ordering::Relaxed)));
+    let polls = polls.load(Ordering::Relaxed);
+    over.open();
+    for task in [endless, other] {
+        rt.block_on(task.expect("room")).expect("a result");
+    }
+    rt.block_on(disturber).expect("a result");
+    assert!(usage + 150 >= used, "{usage} ms of {used} are shown");
+    // 0.1 CPUs beside the poll would be 50 polls and more.
+    assert!(polls <= 10, "{polls} polls beside one that uses up what the group has");
+}
+
 /// More tasks that block their threads than there are CPUs, by far, and until the urgent task has
 /// ended: it does not wait for one of them.
 #[test]
@@ -120,7 +169,8 @@ fn a_poll_that_sleeps_is_not_charged() {
     });
     rt.block_on(sleeps.expect("room")).expect("a result");
     let usage = tenant.usage();
-    assert!(usage.cpu < ms(10) && usage.lost > ms(300), "{usage:?}");
+    // It is charged for the ticks at which the clock looks at it.
+    assert!(usage.cpu < ms(40) && usage.lost > ms(300), "{usage:?}");
     assert_eq!(usage.stat.nr_throttled, 0, "{usage:?}");
 }
 

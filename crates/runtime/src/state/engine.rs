@@ -9,7 +9,7 @@ use super::live_tasks::LiveTasks;
 use super::task::Task;
 use super::time_source::TimeSource;
 use super::timeline::Timeline;
-use crate::meter::{HostWork, Meter};
+use crate::meter::Meter;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
 use crate::record::Recorder;
@@ -48,7 +48,6 @@ pub(crate) struct Cpu {
     pub(crate) is_busy: AtomicBool,
     /// When the task was switched to that is polled next, in nanoseconds; 0 once it is polled.
     pub(crate) began: AtomicU64,
-    pub(crate) host_work: HostWork,
     /// A task whose wakeup the poll in progress has left to its end ([`wake`](crate::wake)).
     pub(crate) next: Mutex<Option<Arc<Task>>>,
     pub(crate) thread: Mutex<CpuThread<Task>>,
@@ -180,7 +179,6 @@ impl Engine {
             is_kicked: Arc::new(AtomicBool::new(false)),
             is_busy: AtomicBool::new(false),
             began: AtomicU64::new(0),
-            host_work: HostWork::default(),
             next: Mutex::default(),
             thread: Mutex::new(CpuThread::default()),
         };
@@ -292,6 +290,11 @@ impl Engine {
     /// the lock.
     pub(crate) fn live_groups(&self) -> Vec<Arc<GroupState>> {
         self.groups.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Returns a live group by its id; `None` for the root.
+    pub(crate) fn live_group(&self, id: GroupId) -> Option<Arc<GroupState>> {
+        self.groups.lock().get(&id).and_then(Weak::upgrade)
     }
 
     /// Returns whether a poll of a task is in progress on a CPU of the scheduler.

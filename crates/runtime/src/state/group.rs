@@ -7,7 +7,11 @@ use crate::meter::Measured;
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerolag_model::{CpuId, GroupId};
+use zerolag_model::{CpuId, Duration, GroupId};
+
+/// A debt that is paid in passing. The runtime's own work leaves one at most ticks, and a task that
+/// starts would not begin at once, or not share its turn, because of some microseconds.
+pub(crate) const SMALL_DEBT: Duration = Duration::from_micros(100);
 
 /// The part of a group that its tasks, children and handles share; the group is removed with the
 /// last of them.
@@ -57,18 +61,39 @@ impl GroupState {
         std::iter::successors(Some(self), |group| group.parent.as_ref())
     }
 
-    pub(crate) fn owe(&self, time: zerolag_model::Duration) {
-        self.debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
+    /// Charges CPU time that no CPU of the scheduler has measured: it is used already, and the next
+    /// task pays.
+    pub(crate) fn charge(self: &Arc<Self>, cpu: CpuId, time: Duration) {
+        self.add_usage(cpu, Measured { ran: time, lost: Duration::ZERO });
+        self.owe(time);
     }
 
-    /// Returns whether ended tasks of the group owe CPU time.
+    /// Makes the next task of the limited group pay, whichever of the groups below it is in;
+    /// without a limit the next task of this group.
+    pub(crate) fn owe(self: &Arc<Self>, time: Duration) {
+        if !time.is_zero() {
+            let debtor = self.limited().unwrap_or(self);
+            debtor.debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether a task that starts would have to pay more than a little.
     pub(crate) fn owes(&self) -> bool {
-        self.debt.load(Ordering::Relaxed) > 0
+        self.debtors().map(|group| group.debt.load(Ordering::Relaxed)).sum::<u64>() >= SMALL_DEBT.as_nanos()
     }
 
-    pub(crate) fn take_debt(&self) -> zerolag_model::Duration {
+    /// Takes what a task that starts has to pay. O(depth).
+    pub(crate) fn take_debt(&self) -> Duration {
         // Most groups owe nothing; a swap would write.
-        zerolag_model::Duration::from_nanos(if self.owes() { self.debt.swap(0, Ordering::Relaxed) } else { 0 })
+        let owing = self.debtors().filter(|group| group.debt.load(Ordering::Relaxed) > 0);
+        Duration::from_nanos(owing.map(|group| group.debt.swap(0, Ordering::Relaxed)).sum())
+    }
+
+    /// Returns the groups whose debts a task of this one pays. The debts of the root are those of
+    /// its own tasks.
+    fn debtors(&self) -> impl Iterator<Item = &Self> {
+        let above = std::iter::successors(self.parent.as_deref(), |group| group.parent.as_deref());
+        std::iter::once(self).chain(above.filter(|group| group.parent.is_some()))
     }
 
     /// Adds the time that a task has run on a CPU, to the group and those above it.

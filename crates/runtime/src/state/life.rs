@@ -102,8 +102,31 @@ pub(crate) struct WithoutCpu {
     pub(crate) since: Instant,
     pub(crate) tid: rustix::thread::Pid,
     pub(crate) charge: Charge,
+    /// The CPU time without a CPU that was charged so far.
+    pub(crate) paid: Duration,
     /// When the clock looks at the CPU time of the thread next.
     pub(crate) look_at: Instant,
+}
+
+impl WithoutCpu {
+    /// Returns the CPU time since it lost its CPU; `clock` is that of its thread.
+    pub(crate) fn used(&self, clock: Option<Duration>, now: Instant) -> Duration {
+        match (self.charge, clock) {
+            (Charge::ByThread(Some(had)), Some(used)) => used.saturating_sub(had),
+            (Charge::ByThread(_) | Charge::ByCpu, _) => now.since(self.since),
+        }
+    }
+
+    /// Returns the CPU time that is to be charged now; `None` as long as its CPU charges it.
+    pub(crate) fn take_due(&mut self, clock: Duration, now: Instant) -> Option<Duration> {
+        if self.charge == Charge::ByCpu {
+            return None;
+        }
+        let used = self.used(Some(clock), now);
+        let due = used.saturating_sub(self.paid);
+        self.paid = self.paid.max(used);
+        Some(due)
+    }
 }
 
 /// Which clock charges the task for a detached poll.
@@ -457,7 +480,7 @@ impl Body {
             Life::Runner(parcel) => Phase::Parked(parcel),
             other => unexpected("in a poll", &other),
         };
-        let poll = WithoutCpu { phase, since, tid, charge: Charge::ByCpu, look_at };
+        let poll = WithoutCpu { phase, since, tid, charge: Charge::ByCpu, paid: Duration::ZERO, look_at };
         self.set(Life::Detached(Box::new(poll))); // [15]
     }
 
@@ -470,14 +493,18 @@ impl Body {
         }
     }
 
-    /// Its detached poll has ended. Returns since when it was detached, and the clock that charges
-    /// for it.
-    pub(crate) fn attach(&mut self) -> Option<(Instant, Charge)> {
-        let Life::Detached(poll) = &mut self.life else { return None };
-        let (since, charge) = (poll.since, poll.charge);
-        let phase = std::mem::replace(&mut poll.phase, Phase::Queued);
-        self.life = Life::Attached(phase); // [16]
-        Some((since, charge))
+    /// Its detached poll has ended. Returns that poll.
+    pub(crate) fn attach(&mut self) -> Option<WithoutCpu> {
+        match std::mem::replace(&mut self.life, Life::Moving) {
+            Life::Detached(mut poll) => {
+                self.set(Life::Attached(std::mem::replace(&mut poll.phase, Phase::Queued))); // [16]
+                Some(*poll)
+            }
+            life => {
+                self.set(life);
+                None
+            }
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) const FLOORS: Floors = &[
     &["state/engine state/group state/task"],
     // What is known of the calling thread; what only looks at the state, or changes a part of it.
     &["coop"],
-    &["engine", "riders", "spare"],
+    &["causes", "engine", "riders", "spare"],
     // The way through the core, and what is on it.
     &["caller"],
     &["timers", "wake"],
