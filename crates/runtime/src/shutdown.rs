@@ -139,7 +139,6 @@ impl Engine {
     /// Aborts the remaining tasks once all threads have ended. Dropping their futures can drop
     /// handles of other tasks.
     fn clear(&self) {
-        self.held_back.clear();
         for id in self.tasks.ids() {
             if let Some(task) = self.tasks.take(id) {
                 task.cancel();

@@ -283,8 +283,16 @@ fn poll(
     }
     // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
     //     exit.
-    engine.detached_polls.lock().retain(|other| !Arc::ptr_eq(&other.task, task));
-    engine.wake_held_back(&task.group);
+    let counted = {
+        let mut polls = engine.detached_polls.lock();
+        let place = polls.iter().position(|other| Arc::ptr_eq(&other.task, task));
+        polls.swap_remove(place.expect("invariant: a poll without a CPU is in the list")).counts
+    };
+    if counted {
+        engine.discount_detached(&task.group);
+    } else {
+        engine.wake_held_back(&task.group);
+    }
     if coop::take_postponed() {
         // The CPU has another thread, which does not know of it.
         engine.wake_postponed(cpu);
@@ -434,12 +442,15 @@ impl Engine {
             }
             drop((held, waits_for, body));
             if counts && (used >= COUNTS_FOR || Sample::of(tid).is_some_and(|sample| sample.sleeps)) {
-                self.detached_polls
-                    .lock()
-                    .iter_mut()
-                    .filter(|one| Arc::ptr_eq(&one.task, &task))
-                    .for_each(|one| one.counts = false);
-                self.wake_held_back(&task.group);
+                // It can have ended meanwhile.
+                let counted = {
+                    let mut polls = self.detached_polls.lock();
+                    let poll = polls.iter_mut().find(|one| Arc::ptr_eq(&one.task, &task));
+                    poll.is_some_and(|poll| std::mem::replace(&mut poll.counts, false))
+                };
+                if counted {
+                    self.discount_detached(&task.group);
+                }
             }
         }
         are_there
@@ -480,6 +491,7 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         task.body.lock().detach(now, tid, look_at); // [1]
         let signals = std::mem::take(&mut cpu_thread.signals);
         signals.is_lost.store(true, Ordering::Release);
+        Engine::count_detached(&task.group);
         engine.detached_polls.lock().push(DetachedPoll { task: Arc::clone(&task), counts: true, began, signals });
         cpu_thread.epoch += 1;
         (HandOver { task, owner }, cpu_thread.epoch)

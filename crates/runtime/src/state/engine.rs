@@ -2,7 +2,7 @@
 
 use super::blocking::Blocking;
 use super::cpu_thread::CpuThread;
-use super::detached::{DetachedPoll, HeldBack};
+use super::detached::DetachedPoll;
 use super::group::GroupState;
 use super::info::Hooks;
 use super::live_tasks::LiveTasks;
@@ -86,7 +86,6 @@ pub(crate) struct Engine {
     pub(crate) spare_at_most: Duration,
     /// The tasks whose polls have lost their CPU.
     pub(crate) detached_polls: Mutex<Vec<DetachedPoll<Task>>>,
-    pub(crate) held_back: HeldBack<Task>,
     pub(crate) pool: Pool,
     pub(crate) blocking: Blocking<GroupState>,
     pub(crate) live_tasks: LiveTasks,
@@ -200,7 +199,6 @@ impl Engine {
             detached_max: parts.detached_max,
             spare_at_most: parts.spare_at_most,
             detached_polls: Mutex::default(),
-            held_back: HeldBack::default(),
             pool: Pool::default(),
             blocking: Blocking::new(parts.blocking_max),
             live_tasks: LiveTasks::default(),

@@ -1,7 +1,9 @@
 //! [`GroupState`]: the part of a group that its tasks, children and handles share.
 
+use super::detached::HeldBack;
 use super::engine::Engine;
 use super::spared::Spared;
+use super::task::Task;
 use crate::latency::Latency;
 use crate::meter::Measured;
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
@@ -29,6 +31,7 @@ pub(crate) struct GroupState {
     /// Counted only if the runtime was built to.
     pub(crate) latency: Option<Box<Latency>>,
     pub(crate) spared: Mutex<Spared>,
+    pub(crate) held_back: HeldBack<Task>,
     /// The CPU time that ended tasks owe, in nanoseconds; the next task of the group is charged.
     debt: AtomicU64,
 }
@@ -43,8 +46,9 @@ impl GroupState {
         let [lost, debt] = [0; 2].map(AtomicU64::new);
         let used = (0..engine.cpus.len().min(PARTS)).map(|_| UsedThere::default()).collect();
         let is_limited = AtomicBool::new(false);
-        let latency = engine.is_measuring.then(Box::default);
-        Self { id, name, parent, engine, used, lost, is_limited, latency, spared: Mutex::default(), debt }
+        let (latency, spared, held_back) =
+            (engine.is_measuring.then(Box::default), Mutex::default(), HeldBack::default());
+        Self { id, name, parent, engine, used, lost, is_limited, latency, spared, held_back, debt }
     }
 
     /// Returns the innermost group from here upwards that has a limit. O(depth).

@@ -109,11 +109,13 @@ pub(crate) struct WithoutCpu {
 }
 
 impl WithoutCpu {
-    /// Returns the CPU time since it lost its CPU; `clock` is that of its thread.
+    /// Returns the CPU time since it lost its CPU and the CPU was switched; `clock` is that of its
+    /// thread. The thread that takes the CPU over can wait long for a processor before the switch.
     pub(crate) fn used(&self, clock: Option<Duration>, now: Instant) -> Duration {
         match (self.charge, clock) {
             (Charge::ByThread(Some(had)), Some(used)) => used.saturating_sub(had),
-            (Charge::ByThread(_) | Charge::ByCpu, _) => now.since(self.since),
+            (Charge::ByThread(_), _) => now.since(self.since),
+            (Charge::ByCpu, _) => Duration::ZERO,
         }
     }
 

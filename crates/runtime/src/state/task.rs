@@ -1,5 +1,6 @@
 //! [`Task`]: a future with its place in the scheduler.
 
+use super::detached::{Hold, HoldCell};
 use super::engine::Engine;
 use super::group::GroupState;
 use super::job::Job;
@@ -104,6 +105,8 @@ struct TaskExtras {
     has_riders: AtomicBool,
     /// These tasks, in reverse.
     riders: Mutex<Vec<Arc<Task>>>,
+    /// It waits for the end of another poll of its group.
+    hold: HoldCell,
     locks: TaskLocks,
 }
 
@@ -183,6 +186,17 @@ impl Task {
 
     pub(crate) fn locks(&self) -> &TaskLocks {
         &self.extras.get_or_init(Box::default).locks
+    }
+
+    /// Returns whether it is held back ([`hold_back`](crate::hold_back)).
+    pub(crate) fn hold(&self) -> Hold {
+        self.extras.get().map_or(Hold::Free, |more| more.hold.get())
+    }
+
+    pub(crate) fn set_hold(&self, hold: Hold) {
+        if self.hold() != hold {
+            self.extras.get_or_init(Box::default).hold.set(hold);
+        }
     }
 
     /// Returns when it was woken or its last poll ended, in nanoseconds, or 0; `None` unless waits
