@@ -50,11 +50,12 @@ pub(crate) fn settle(tasks: impl IntoIterator<Item = Arc<Task>>) {
 }
 
 impl Task {
-    /// Returns the most urgent loan: of the waiters for its locks; a task that is aborted or lifted
-    /// also gets the lowest real-time priority, so that no limit stops it.
+    /// Returns the most urgent loan: of the waiters for its locks; a task that is lifted, or
+    /// aborted in a limited group, also gets the lowest real-time priority, so that no limit stops
+    /// it.
     pub(crate) fn inherits(&self) -> Option<Lent> {
         let held = self.locks().held.lock().clone();
-        let is_hurried = self.is_aborted.load(Ordering::Acquire) || self.is_lifted.load(Ordering::Relaxed);
+        let is_hurried = self.is_hurried() || self.is_lifted.load(Ordering::Relaxed);
         let own = is_hurried.then_some(Lent::Prio(Prio::from_rt(RtPriority::MIN)));
         let inherits = most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(own));
         // A loan counts only if it is more urgent than the task itself.

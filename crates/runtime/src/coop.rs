@@ -3,6 +3,7 @@
 
 use crate::marks::{Marks, Pair, Signals, Site};
 use crate::state::engine::Engine;
+use crate::state::group::GroupState;
 use crate::state::task::Task;
 use crate::sync::AtomicBool;
 use std::cell::{Cell, RefCell};
@@ -11,7 +12,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use zerolag_core::Leave;
 use zerolag_model::CpuId;
 
@@ -29,8 +30,10 @@ struct ThisCpu {
 
 crate::sync::thread_local! {
     static THIS_CPU: RefCell<Option<ThisCpu>> = const { RefCell::new(None) };
-    /// The runtime whose `block_on` this thread is in.
-    static BLOCK_ON: RefCell<Option<Arc<Engine>>> = const { RefCell::new(None) };
+    /// The runtime whose `block_on` this thread is in, and the waker of the call.
+    static BLOCK_ON: RefCell<Option<(Arc<Engine>, Option<Waker>)>> = const { RefCell::new(None) };
+    /// The group in whose name this thread runs code that is no poll.
+    static WITHIN: RefCell<Option<Arc<GroupState>>> = const { RefCell::new(None) };
     /// The runtime that started this thread ([`join_runtime`]).
     static OWNER: Cell<Option<usize>> = const { Cell::new(None) };
     /// This thread was slowed down for good.
@@ -156,15 +159,17 @@ pub(crate) fn current_task() -> Option<Arc<Task>> {
 /// Returns the runtime that this thread belongs to, or waits in.
 pub(crate) fn current_engine() -> Option<Arc<Engine>> {
     let own = THIS_CPU.try_with(|here| here.borrow().as_ref().map(|here| Arc::clone(&here.engine))).ok().flatten();
-    own.or_else(|| BLOCK_ON.try_with(|within| within.borrow().clone()).ok().flatten())
+    own.or_else(|| {
+        BLOCK_ON.try_with(|within| within.borrow().as_ref().map(|(engine, _)| Arc::clone(engine))).ok().flatten()
+    })
 }
 
 /// A thread outside the runtime waits for a future; the thread leaves it when this is dropped.
-pub(crate) struct BlockOnScope(Option<Arc<Engine>>);
+pub(crate) struct BlockOnScope(Option<(Arc<Engine>, Option<Waker>)>);
 
 impl BlockOnScope {
-    pub(crate) fn enter(engine: &Arc<Engine>) -> Self {
-        Self(BLOCK_ON.with(|within| within.replace(Some(Arc::clone(engine)))))
+    pub(crate) fn enter(engine: &Arc<Engine>, waker: Option<&Waker>) -> Self {
+        Self(BLOCK_ON.with(|within| within.replace(Some((Arc::clone(engine), waker.cloned())))))
     }
 }
 
@@ -173,6 +178,39 @@ impl Drop for BlockOnScope {
         let before = self.0.take();
         let _ = BLOCK_ON.try_with(|within| within.replace(before));
     }
+}
+
+/// This thread runs code in the name of a group until this is dropped.
+pub(crate) struct GroupScope(Option<Arc<GroupState>>);
+
+impl GroupScope {
+    pub(crate) fn enter(group: &Arc<GroupState>) -> Self {
+        Self(WITHIN.with(|within| within.replace(Some(Arc::clone(group)))))
+    }
+}
+
+impl Drop for GroupScope {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        let _ = WITHIN.try_with(|within| within.replace(before));
+    }
+}
+
+/// Returns the group of the task that this thread polls, or of the code that it runs beside.
+pub(crate) fn current_group() -> Option<Arc<GroupState>> {
+    let polled = current_task().map(|task| Arc::clone(&task.group));
+    polled.or_else(|| WITHIN.try_with(|within| within.borrow().clone()).ok().flatten())
+}
+
+/// Returns whether a waker is the one of the task that this thread polls, or of its `block_on`. The
+/// address of the task is compared, as there can be several tables of one type's functions.
+pub(crate) fn is_own_waker(waker: &Waker) -> bool {
+    let is_its = |task: &Arc<Task>| std::ptr::addr_eq(Arc::as_ptr(task), waker.data());
+    let is_polled = |here: &ThisCpu| here.task.borrow().as_ref().is_some_and(is_its);
+    let is_waiting =
+        |within: &(Arc<Engine>, Option<Waker>)| within.1.as_ref().is_some_and(|own| own.data() == waker.data());
+    THIS_CPU.try_with(|here| here.borrow().as_ref().is_some_and(is_polled)).unwrap_or(false)
+        || BLOCK_ON.try_with(|within| within.borrow().as_ref().is_some_and(is_waiting)).unwrap_or(false)
 }
 
 /// Marks the start of a poll on this thread.

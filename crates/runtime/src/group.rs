@@ -39,6 +39,7 @@ pub struct GroupBuilder {
     max: CpuMax,
     quota: Option<f64>,
     has_period: bool,
+    blocking_max: usize,
 }
 
 /// The period of a quota for which none was set, in milliseconds.
@@ -82,6 +83,14 @@ impl GroupBuilder {
         self
     }
 
+    /// Sets how many of its functions of [`spawn_blocking`](Group::spawn_blocking) run at a time,
+    /// at least 1. The default is [`Builder::blocking_max`](crate::Builder::blocking_max), which
+    /// all groups share.
+    pub fn blocking_max(mut self, functions: usize) -> Self {
+        self.blocking_max = functions;
+        self
+    }
+
     /// Creates the group.
     ///
     /// # Errors
@@ -108,7 +117,9 @@ impl GroupBuilder {
             parent: parent.id,
             path: path_of(&parent, &self.name).into(),
         });
-        let group = Group { state: Arc::new(GroupState::new(id, self.name, Some(parent), Arc::clone(&engine))) };
+        let mut state = GroupState::new(id, self.name, Some(parent), Arc::clone(&engine));
+        state.blocking_max = self.blocking_max;
+        let group = Group { state: Arc::new(state) };
         engine.admit_group(&group.state);
         if max.quota.is_some() {
             group.set_max(max)?;
@@ -187,6 +198,29 @@ impl Group {
         &self.state.engine
     }
 
+    /// Returns the group of the calling task, function of [`spawn_blocking`](Self::spawn_blocking)
+    /// or destructor; `None` elsewhere, and in tasks of other executors.
+    ///
+    /// ```
+    /// # use zerolag_runtime::{Builder, Group};
+    /// let rt = Builder::new().cpus(1).build()?;
+    /// let acme = rt.group("acme").create()?;
+    /// let name = acme.spawn(async { Group::current().map(|group| group.name().to_owned()) })?;
+    /// assert_eq!(rt.block_on(name)?.as_deref(), Some("acme"));
+    /// assert!(Group::current().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        coop::current_group().map(|state| Self { state })
+    }
+
+    /// Returns the path of the group from the root, which is `/`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.state.path()
+    }
+
     /// Returns the name of the group.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -196,7 +230,8 @@ impl Group {
     /// Starts building a group below this one.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         let (parent, name) = (self.clone(), name.into());
-        GroupBuilder { parent, name, weight: 100, max: CpuMax::UNLIMITED, quota: None, has_period: false }
+        let (max, blocking_max) = (CpuMax::UNLIMITED, usize::MAX);
+        GroupBuilder { parent, name, weight: 100, max, quota: None, has_period: false, blocking_max }
     }
 
     /// Sets `cpu.weight`, 1 to 10000.

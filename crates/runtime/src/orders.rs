@@ -2,6 +2,8 @@
 //! wakers, and a clock that the test advances. A wakeup that is lost is a deadlock, which `shuttle`
 //! reports with the order that leads to it.
 
+mod beside;
+
 use crate::clock;
 use crate::coop::{self, checkpoint, should_yield, yield_now};
 use crate::group::Group;
@@ -431,47 +433,6 @@ fn limits_and_locks_let_all_tasks_end() {
         join(&rt, busy);
         join(&rt, limited);
         clock.stop();
-    });
-}
-
-/// Functions of two groups share a thread; one of them is aborted at any time, before it starts,
-/// while it runs, or after it.
-#[test]
-fn functions_that_block_all_return() {
-    explore(500, || {
-        let rt = build(two_cpus().blocking_max(1));
-        let groups = ["a", "b"].map(|name| rt.group(name).create().expect("a group"));
-        let (ran, is_inside) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
-        let tasks: Vec<_> = (0..3)
-            .map(|n| {
-                let (ran, is_inside) = (Arc::clone(&ran), Arc::clone(&is_inside));
-                let run = move || {
-                    let _inside = Inside::enter(&is_inside);
-                    thread::yield_now();
-                    ran.fetch_add(1, Ordering::SeqCst);
-                };
-                groups[n % 2].spawn_blocking(run).expect("room")
-            })
-            .collect();
-        let mut tasks = tasks.into_iter();
-        let aborted = tasks.next().expect("the first");
-        aborted.abort();
-        let was_aborted = matches!(rt.block_on(aborted), Err(JoinError::Aborted));
-        join(&rt, tasks);
-        let ran = ran.load(Ordering::SeqCst);
-        assert!(ran == 3 || ran == 2 && was_aborted, "{ran} ran");
-    });
-}
-
-/// The runtime ends while functions wait, run, and return.
-#[test]
-fn the_end_comes_while_functions_block() {
-    explore(500, || {
-        let rt = build(two_cpus().blocking_max(2));
-        let tasks: Vec<_> = (0..3).map(|_| rt.spawn_blocking(thread::yield_now).expect("room")).collect();
-        thread::yield_now();
-        drop(rt);
-        assert!(tasks.iter().all(JoinHandle::is_finished));
     });
 }
 

@@ -13,7 +13,12 @@ use zerolag_model::{Duration, Instant};
 /// The CPU time that the threads which have lost their CPU get at their old priority, in equal
 /// parts. With 50 ms for each of them, eight polls of 50 ms competed with the CPUs of the scheduler
 /// as equals, and requests waited for 16 ms.
-pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(50);
+const SLOW_AFTER: Duration = Duration::from_millis(50);
+
+/// Returns the CPU time after which one of `threads` is slowed down.
+pub(crate) fn slow_after(threads: usize) -> Duration {
+    Duration::from_nanos(SLOW_AFTER.as_nanos() / (threads as u64).max(1))
+}
 
 /// What the kernel says about a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

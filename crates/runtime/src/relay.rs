@@ -25,8 +25,9 @@
 //!
 //! Rules:
 //!
-//! * Both are fair tasks of nice 0 in the same group, without loans, without debts. So no limit, no
-//!   weight and no class sees a difference; of two tasks of one group, one is charged for both.
+//! * Both are fair tasks of nice 0 in the same group, without loans, without debts of their own. So
+//!   no limit, no weight and no class sees a difference; of two tasks of one group, one is charged
+//!   for both. What the group owes is paid at ticks.
 //! * A relay lasts as long as the turn: at most a time slice if other tasks wait for the CPU.
 //! * A thread that wakes the owner, or changes the loan of either, kicks the CPU \[5\].
 //! * A task whose poll was seen at two ticks is no runner before it has had a shorter one on a turn
@@ -78,7 +79,6 @@ fn try_run_on_turn(cpu: CpuId, owner: &Task, runner: &Task) -> bool {
         || runner.is_bound()
         || runner.is_long.load(Ordering::Relaxed)
         || !Arc::ptr_eq(&owner.group, &runner.group)
-        || runner.group.owes()
     {
         return false;
     }

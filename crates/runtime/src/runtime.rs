@@ -183,7 +183,9 @@ impl Builder {
     }
 
     /// Sets the largest number of functions of [`TaskBuilder::spawn_blocking`] that run at a time,
-    /// at least 1; each has a thread. The default is 64.
+    /// at least 1; each has a thread. The default is 64. A group of which none runs starts one in
+    /// addition to them, so no group waits for another; for a group there is
+    /// [`GroupBuilder::blocking_max`].
     pub fn blocking_max(mut self, threads: usize) -> Self {
         self.blocking_max = threads;
         self
@@ -353,9 +355,9 @@ impl Runtime {
             "a task must not call `block_on`: it would block a CPU of the runtime; use `await`"
         );
         assert!(!self.engine.is_forked(), "the process was forked: the threads of the runtime are in its parent");
-        let _within = coop::BlockOnScope::enter(&self.engine);
-        let _entered = self.engine.enter_reactor();
         let waker = Waker::from(Arc::new(Unpark(current())));
+        let _within = coop::BlockOnScope::enter(&self.engine, Some(&waker));
+        let _entered = self.engine.enter_reactor();
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
         loop {

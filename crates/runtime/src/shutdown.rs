@@ -93,6 +93,7 @@ impl Engine {
         self.timeline.stop();
         self.pool.close();
         self.blocking.close();
+        self.callbacks.close();
     }
 
     /// Waits for the ends of the threads on a thread of its own.

@@ -10,7 +10,7 @@ pub(crate) use self::tested::*;
 mod system {
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
     pub(crate) use std::sync::MutexGuard as QueueGuard;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use std::thread::park;
     pub(crate) use std::{thread, thread_local};
 
@@ -47,7 +47,7 @@ mod tested {
     use std::sync::PoisonError;
     use std::time::{Duration, Instant};
 
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use shuttle::{thread, thread_local};
 
     /// Parks the thread. `shuttle` can wake it for no reason, again and again.

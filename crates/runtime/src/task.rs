@@ -13,7 +13,6 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use zerolag_model::TaskId;
 
@@ -89,7 +88,7 @@ impl Task {
 
     /// Asks for the end of the task: see [`JoinHandle::abort`].
     pub(crate) fn abort(self: &Arc<Self>) {
-        self.is_aborted.store(true, Ordering::Release);
+        self.ask_to_abort();
         settle([Arc::clone(self)]);
         self.engine().wake(self);
         self.engine().kick(self.cpu());
@@ -126,8 +125,11 @@ impl<T> JoinHandle<T> {
     }
 
     /// Drops the task's future when it is polled next, if it has not ended by then; its result is
-    /// [`JoinError::Aborted`]. Until then it has the lowest real-time priority: the end of a task
-    /// does not wait for the quota of its group. A poll in progress is asked to yield.
+    /// [`JoinError::Aborted`]. A poll in progress is asked to yield.
+    ///
+    /// The end of a task does not wait for the quota of its group: in a limited group the future is
+    /// dropped on a thread beside the CPUs, at the group's expense, otherwise in a poll of the
+    /// task, at its own priority.
     pub fn abort(&self) {
         self.task.abort();
     }

@@ -74,7 +74,7 @@ impl Future for Sleep {
         if self.at < NEVER && self.engine.now() >= self.at {
             return Poll::Ready(());
         }
-        self.key = Some(self.engine.timeline.remember(self.at, cx.waker().clone()));
+        self.key = Some(self.engine.timeline.remember(self.at, self.engine.waker_for_clock(cx.waker())));
         Poll::Pending
     }
 }

@@ -17,23 +17,23 @@
 //! So even a task that does not cooperate keeps its quota on average.
 //!
 //! A thread that lost its CPU competes with the others for the processors of the machine. Once it
-//! has used its part of [`SLOW_AFTER`] there, it gets nice 19 \[3\], unless its task holds a lock
-//! or waits for one: others would wait for it at that priority. Such a task gets no lock before its
-//! poll ends. Nice 19 cannot be undone without privileges, so the thread ends after the poll; all
-//! others wait in the [`pool`](crate::pool) for another CPU.
+//! has used its part of 50 ms there ([`slow_after`]), it gets nice 19 \[3\], unless its task holds
+//! a lock or waits for one: others would wait for it at that priority. Such a task gets no lock
+//! before its poll ends. Nice 19 cannot be undone without privileges, so the thread ends after the
+//! poll; all others wait in the [`pool`](crate::pool) for another CPU.
 
 use crate::boost::settle;
 use crate::caller::Caller;
 use crate::coop;
 use crate::hold_back::COUNTS_FOR;
 use crate::meter::{Measured, ThreadClock, own_cpu_time, pay_thread, take_unpaid};
-use crate::patience::{Request, SLOW_AFTER, Sample, slow};
+use crate::patience::{Request, Sample, slow, slow_after};
 use crate::relay;
 use crate::spare::PollCharge;
 use crate::state::cpu_thread::Polling;
 use crate::state::detached::DetachedPoll;
 use crate::state::engine::Engine;
-use crate::state::task::Task;
+use crate::state::task::{Abort, Task};
 use crate::switch::schedule;
 use crate::sync::{park, thread};
 use futures_util::task::waker_ref;
@@ -323,8 +323,12 @@ fn poll(
 }
 
 fn poll_job(task: &Arc<Task>) -> Polled {
-    if task.is_aborted.load(Ordering::Acquire) {
-        task.cancel();
+    match task.abort_state() {
+        Abort::Not => {}
+        Abort::Asked if task.engine().drops_beside(task) => return Polled::Pending,
+        Abort::Asked => task.cancel(),
+        Abort::Handed => return Polled::Pending,
+        Abort::Dropped => return Polled::Over,
     }
     let _budget = task.engine().reactor.budget();
     match task.poll(&mut Context::from_waker(&waker_ref(task))) {
@@ -351,6 +355,10 @@ impl Engine {
             let mut queue = place.queue.lock();
             if queue.rq.current() == Some(task.id) {
                 task.group.add_usage(cpu, queue.meter.take());
+                if task.kind.is_fair() && !task.has_borrowed_class() {
+                    // A turn can be long: it pays what its group owes meanwhile.
+                    queue.meter.skip(task.group.take_debt());
+                }
             }
             if sleeps && queue.rq.nr_running() > 1 {
                 place.is_kicked.store(true, Ordering::SeqCst);
@@ -469,11 +477,6 @@ impl Engine {
             task.owe(due);
         }
     }
-}
-
-/// Returns the CPU time after which one of `threads` without a CPU is slowed down.
-fn slow_after(threads: usize) -> Duration {
-    Duration::from_nanos(SLOW_AFTER.as_nanos() / (threads as u64).max(1))
 }
 
 /// Takes a CPU over from its thread if the poll there is still overdue, and serves the CPU. Returns

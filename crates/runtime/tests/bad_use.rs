@@ -125,6 +125,29 @@ fn a_task_cannot_block_on_a_runtime() {
     assert_eq!(rt.block_on(task.expect("room")).expect("a result"), (7, true));
 }
 
+/// The `block_on` of another executor does not panic: it blocks a poll like any system call. The
+/// only CPU is handed over, and the poll is reported.
+#[test]
+fn the_block_on_of_another_executor_is_reported() {
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let reports = Arc::clone(&reported);
+    let note = move |overrun: &zerolag_runtime::Overrun| reports.lock().expect("no panic").push(overrun.clone());
+    let rt = Builder::new().cpus(1).reactor(tokio.handle().clone()).on_overrun(ms(20), note);
+    let rt = rt.build().expect("threads");
+    let (ends, is_over) = tokio::sync::oneshot::channel();
+    let handle = tokio.handle().clone();
+    let blocks = rt.task().name("blocks").spawn(async move { handle.block_on(is_over).expect("it is sent") });
+    let other = rt.spawn(async move {
+        sleep(ms(100)).await;
+        ends.send(7).expect("it is received");
+    });
+    rt.block_on(other.expect("room")).expect("it runs meanwhile");
+    assert_eq!(rt.block_on(blocks.expect("room")).expect("a result"), 7);
+    let reported = reported.lock().expect("no panic");
+    assert!(reported.iter().any(|overrun| &*overrun.task.name == "blocks"), "{reported:?}");
+}
+
 /// A forked process has none of the threads: starting a task is an error, waiting panics, and
 /// dropping the runtime, or its shutdown, returns.
 #[test]

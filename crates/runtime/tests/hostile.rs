@@ -127,6 +127,62 @@ fn a_poll_without_end_is_charged_while_it_runs() {
     assert!(polls <= 10, "{polls} polls beside one that uses up what the group has");
 }
 
+/// Computes in its destructor until another task has made turns, for ten seconds at most.
+struct LongDrop(Arc<AtomicU32>, Arc<AtomicU32>);
+
+impl Drop for LongDrop {
+    fn drop(&mut self) {
+        let (began, from) = (Instant::now(), self.0.load(Ordering::SeqCst));
+        while self.0.load(Ordering::SeqCst) < from + 50 && began.elapsed() < Duration::from_secs(10) {
+            std::hint::spin_loop();
+        }
+        use_cpu_time(ms(30));
+        self.1.store(self.0.load(Ordering::SeqCst) - from, Ordering::SeqCst);
+    }
+}
+
+/// The destructors of an aborted task take seconds: other tasks run meanwhile, on the only CPU.
+/// They had the real-time priority of the abort, so all tenants stood still.
+#[test]
+fn destructors_of_aborted_tasks_have_no_priority() {
+    // Without a floor, which would end the wait after a second.
+    let rt = Builder::new().cpus(1).floor(Duration::ZERO, ms(100)).build().expect("threads");
+    for quota in [None, Some(0.5)] {
+        let (gate, turns, made) = (Gate::new(), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (over, counts) = (gate.clone(), Arc::clone(&turns));
+        let others = rt.group("others").create().expect("a group");
+        let other = others.spawn(async move {
+            while !over.is_open() {
+                counts.fetch_add(1, Ordering::SeqCst);
+                sleep(ms(1)).await;
+            }
+        });
+        let tenant = rt.group("tenant").create().expect("a group");
+        tenant.set_quota(quota).expect("it is in range");
+        let long = LongDrop(Arc::clone(&turns), Arc::clone(&made));
+        let began = Gate::new();
+        let begins = began.clone();
+        let aborted = tenant.spawn(async move {
+            let _long = long;
+            begins.open();
+            std::future::pending::<()>().await;
+        });
+        let aborted = aborted.expect("room");
+        while !began.is_open() {
+            std::thread::sleep(ms(1));
+        }
+        let before = tenant.usage().cpu;
+        aborted.abort();
+        assert!(matches!(rt.block_on(aborted), Err(JoinError::Aborted)));
+        gate.open();
+        rt.block_on(other.expect("room")).expect("a result");
+        let made = made.load(Ordering::SeqCst);
+        assert!(made >= 50, "quota {quota:?}: {made} turns of the other task in the destructor");
+        let charged = tenant.usage().cpu - before;
+        assert!(charged >= ms(25), "quota {quota:?}: {charged:?} are charged");
+    }
+}
+
 /// More tasks that block their threads than there are CPUs, by far, and until the urgent task has
 /// ended: it does not wait for one of them.
 #[test]

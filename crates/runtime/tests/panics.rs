@@ -163,6 +163,44 @@ fn a_waker_can_panic() {
     });
 }
 
+/// A waker that waits until another task has slept, for ten seconds at most.
+struct Slow(Gate, Gate);
+
+impl Wake for Slow {
+    fn wake(self: Arc<Self>) {
+        let began = Instant::now();
+        while !self.0.is_open() && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(ms(1));
+        }
+        if self.0.is_open() {
+            self.1.open();
+        }
+    }
+}
+
+/// A waker of the users can take long: one that panics reads the symbols of the program for its
+/// backtrace. No timer waits for it.
+#[test]
+fn a_waker_does_not_stop_the_clock() {
+    within(Duration::from_secs(60), || {
+        let rt = Builder::new().cpus(2).build().expect("threads");
+        let (slept, in_time) = (Gate::new(), Gate::new());
+        let waker = Waker::from(Arc::new(Slow(slept.clone(), in_time.clone())));
+        let sets = rt.spawn(async move {
+            let mut sleeps = Box::pin(sleep(ms(1)));
+            assert!(sleeps.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            std::future::pending::<()>().await;
+        });
+        let _sets = sets.expect("room");
+        let sleeps = rt.spawn(async move {
+            sleep(ms(50)).await;
+            slept.open();
+        });
+        rt.block_on(sleeps.expect("room")).expect("a result");
+        wait_for(|| in_time.is_open());
+    });
+}
+
 /// A waker that calls a function when it is dropped.
 struct Last(Box<dyn Fn() + Send + Sync>);
 

@@ -88,6 +88,7 @@ pub(crate) struct Engine {
     pub(crate) detached_polls: Mutex<Vec<DetachedPoll<Task>>>,
     pub(crate) pool: Pool,
     pub(crate) blocking: Blocking<GroupState>,
+    pub(crate) callbacks: Blocking<GroupState>,
     pub(crate) live_tasks: LiveTasks,
     pub(crate) reactor: Reactor,
     /// The process that started the threads.
@@ -184,6 +185,7 @@ impl Engine {
         let cpus: Box<[Cpu]> = scheduler.config().topology().cpus().map(cpu).collect();
         Self {
             timeline: Timeline::new(cpus.len()),
+            callbacks: Blocking::new(cpus.len()),
             scheduler,
             cpus,
             tasks: TaskTable::new(parts.tasks),

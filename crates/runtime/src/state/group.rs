@@ -32,6 +32,8 @@ pub(crate) struct GroupState {
     pub(crate) latency: Option<Box<Latency>>,
     pub(crate) spared: Mutex<Spared>,
     pub(crate) held_back: HeldBack<Task>,
+    /// How many functions of `spawn_blocking` can run at a time.
+    pub(crate) blocking_max: usize,
     /// The CPU time that ended tasks owe, in nanoseconds; the next task of the group is charged.
     debt: AtomicU64,
 }
@@ -48,7 +50,8 @@ impl GroupState {
         let is_limited = AtomicBool::new(false);
         let (latency, spared, held_back) =
             (engine.is_measuring.then(Box::default), Mutex::default(), HeldBack::default());
-        Self { id, name, parent, engine, used, lost, is_limited, latency, spared, held_back, debt }
+        let blocking_max = usize::MAX;
+        Self { id, name, parent, engine, used, lost, is_limited, latency, spared, held_back, blocking_max, debt }
     }
 
     /// Returns the innermost group from here upwards that has a limit. O(depth).

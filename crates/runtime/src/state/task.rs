@@ -8,7 +8,7 @@ use super::life::Body;
 use super::lock::LockQueue;
 use super::upkeep::Upkeep;
 use crate::span::TaskSpan;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
@@ -32,7 +32,8 @@ pub(crate) struct Task {
     pub(crate) body: Mutex<Body>,
     /// Locked during a poll. The lock of the body is taken inside this one, never around it.
     pub(crate) job: Mutex<Pin<Box<dyn Job>>>,
-    pub(crate) is_aborted: AtomicBool,
+    /// An [`Abort`].
+    abort: AtomicU8,
     /// Its poll continues at nice 19: it gets no lock before the poll ends. Set under the locks of
     /// `body`, `held` and `waits_for`.
     pub(crate) is_slow: AtomicBool,
@@ -51,6 +52,24 @@ pub(crate) struct Task {
     pub(crate) last_cpu: AtomicU32,
     /// Most tasks have none: no name, no lock, no subscriber that wants their span.
     extras: OnceLock<Box<TaskExtras>>,
+}
+
+/// How far an abort is.
+///
+/// ```text
+///          asked for               picked, in a limited group           its future is dropped
+///   Not -------------> Asked ---------------------------------> Handed ----------------------> Dropped
+///                        | picked, without a limit: dropped in this poll
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Abort {
+    Not,
+    Asked,
+    /// Another thread drops the future.
+    Handed,
+    /// It has, and the task has its result.
+    Dropped,
 }
 
 /// What a task is by its own parameters.
@@ -155,7 +174,7 @@ impl Task {
             group,
             body: Mutex::new(Body::new(parcel)),
             job: Mutex::new(job),
-            is_aborted: AtomicBool::new(false),
+            abort: AtomicU8::new(Abort::Not as u8),
             is_slow: AtomicBool::new(false),
             kind: Kind::of(attr),
             affinity,
@@ -186,6 +205,28 @@ impl Task {
 
     pub(crate) fn locks(&self) -> &TaskLocks {
         &self.extras.get_or_init(Box::default).locks
+    }
+
+    pub(crate) fn abort_state(&self) -> Abort {
+        let value = self.abort.load(Ordering::Acquire);
+        let states = [Abort::Asked, Abort::Handed, Abort::Dropped];
+        states.into_iter().find(|state| *state as u8 == value).unwrap_or(Abort::Not)
+    }
+
+    /// Asks for its end. It is asked for once.
+    pub(crate) fn ask_to_abort(&self) {
+        let [from, to] = [Abort::Not, Abort::Asked].map(|state| state as u8);
+        let _ = self.abort.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Notes how far its abort is; only one thread has it then.
+    pub(crate) fn set_abort(&self, state: Abort) {
+        self.abort.store(state as u8, Ordering::Release);
+    }
+
+    /// Returns whether a limit could delay its abort.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.abort_state() != Abort::Not && self.kind.is_fair() && self.group.limited().is_some()
     }
 
     /// Returns whether it is held back ([`hold_back`](crate::hold_back)).

@@ -22,9 +22,9 @@ pub(crate) const FLOORS: Floors = &[
     // The way through the core, and what is on it.
     &["caller"],
     &["timers", "wake"],
-    &["boost", "hold_back", "switch"],
+    &["blocking", "boost", "hold_back", "switch"],
     // Tasks, and what users do with them.
-    &["blocking", "group", "mutex", "relay", "report", "time"],
+    &["group", "mutex", "relay", "report", "time"],
     &["task"],
     &["shutdown", "spawn"],
     &["set", "tower"],
@@ -36,5 +36,5 @@ pub(crate) const FLOORS: Floors = &[
     &["metrics", "socket"],
     &["lib"],
     // Tests of whole runtimes, in many orders of their steps.
-    &["orders"],
+    &["orders orders/beside"],
 ];
