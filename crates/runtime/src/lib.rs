@@ -107,7 +107,7 @@
 //! | `task`, `spawn`, `group` | the handles of the users |
 //! | `mutex`, `boost`, `spare` | locks that boost, the loans of their holders, and holders whose group has no quota |
 //! | `time` | futures that wait for a time |
-//! | `blocking` | functions that block or compute, on threads beside the CPUs |
+//! | `blocking` | functions that block or compute, destructors and wakers, on threads beside the CPUs |
 //! | `set`, `shutdown` | tasks that do not outlive their owner; the end of a runtime |
 //! | `report`, `marks` | tasks by name and place; polls that were too long, and where |
 //! | `reactor` | the tokio runtime beside this one |
@@ -173,7 +173,7 @@ pub use record::{Diverged, Recording};
 pub use runtime::{BuildError, Builder, Runtime};
 pub use set::{AbortOnDrop, JoinSet};
 pub use shutdown::Shutdown;
-pub use spawn::{SpawnError, TaskBuilder};
+pub use spawn::{SpawnError, TaskBuilder, spawn};
 pub use state::info::{Overrun, TaskInfo, TaskState};
 pub use state::job::JoinError;
 pub use task::JoinHandle;

@@ -40,6 +40,8 @@ pub enum SpawnError {
     Forked,
     /// The scheduler refuses the task: its reservation does not fit, or its CPUs do not exist.
     Refused(TaskError),
+    /// [`spawn`] was called outside of the tasks and functions of a runtime.
+    Outside,
 }
 
 impl fmt::Display for SpawnError {
@@ -49,11 +51,42 @@ impl fmt::Display for SpawnError {
             Self::Ended => f.write_str("the runtime has ended"),
             Self::Forked => f.write_str("the process was forked: the threads of the runtime are in its parent"),
             Self::Refused(error) => fmt::Display::fmt(error, f),
+            Self::Outside => f.write_str("it is not called in a task of a runtime: use the `spawn` of a group"),
         }
     }
 }
 
 impl std::error::Error for SpawnError {}
+
+/// Starts a task of nice 0 in the group of the calling task, in place of `tokio::spawn`: the tasks
+/// that a handler starts stay in the group of its tenant.
+///
+/// ```
+/// # use zerolag_runtime::{Builder, Group, spawn};
+/// let rt = Builder::new().cpus(1).build()?;
+/// let acme = rt.group("acme").quota(0.5).create()?;
+/// let handler = acme.spawn(async {
+///     let part = spawn(async { Group::current().expect("it inherits the group").path() })?;
+///     Ok::<_, zerolag_runtime::SpawnError>(part.await.expect("no panic"))
+/// })?;
+/// assert_eq!(rt.block_on(handler)??, "/acme");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`TaskBuilder::spawn`], and [`SpawnError::Outside`].
+#[track_caller]
+pub fn spawn<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    // No closure: it would not pass on the place of the caller.
+    match Group::current() {
+        Some(group) => group.spawn(future),
+        None => Err(SpawnError::Outside),
+    }
+}
 
 impl TaskBuilder {
     pub(crate) fn new(group: Group) -> Self {
@@ -166,8 +199,9 @@ impl TaskBuilder {
     /// has used more than its quota this way starts no other task until it has paid.
     ///
     /// At most [`Builder::blocking_max`](crate::Builder::blocking_max) such functions run at a
-    /// time; of those that wait, one of the group with the fewest running ones is next. After 50 ms
-    /// of CPU time the thread gets nice 19. An abort drops a function that was not started yet; one
+    /// time, and one of a group in any case; of those that wait, one of the group with the fewest
+    /// running ones is next. After 50 ms of CPU time, divided by the number of the group's running
+    /// functions, the thread gets nice 19. An abort drops a function that was not started yet; one
     /// that runs goes on, and its result is dropped.
     ///
     /// # Errors

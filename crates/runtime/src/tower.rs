@@ -31,7 +31,7 @@ use crate::time::Sleep;
 use crate::units::{to_model, to_std};
 use futures_util::future::{Either, select};
 use http::header::{HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, ready};
@@ -146,12 +146,16 @@ type Setup<By, T> = Box<dyn Fn(&By, T) -> T + Send + Sync>;
 /// Returns how long after its arrival a request has to be answered.
 type DeadlineOf<Req> = Box<dyn Fn(&Req) -> Option<Duration> + Send + Sync>;
 
+/// Changes a request that is about to be served in a group.
+type Prepare<Req> = Box<dyn Fn(&mut Req, &Group) + Send + Sync>;
+
 struct Shared<Req, Res, K> {
     parent: Group,
     key: Box<dyn Fn(&Req) -> K + Send + Sync>,
     group: Setup<K, GroupBuilder>,
     task: Setup<Req, TaskBuilder>,
     deadline: Option<DeadlineOf<Req>>,
+    prepare: Option<Prepare<Req>>,
     shed: Box<dyn Fn(&Shed) -> Res + Send + Sync>,
     limits: Limits,
     tenants: Mutex<BTreeMap<K, Arc<Tenant>>>,
@@ -283,6 +287,7 @@ impl<Req, Res, K> GroupLayer<Req, Res, K> {
             group: Box::new(|_, group| group),
             task: Box::new(|_, task| task),
             deadline: None,
+            prepare: None,
             shed: Box::new(shed),
             limits,
             tenants: Mutex::default(),
@@ -350,6 +355,20 @@ impl<Req, Res, K> GroupLayer<Req, Res, K> {
     #[must_use]
     pub fn idle(self, time: Duration) -> Self {
         self.change(|shared| shared.limits.idle = time)
+    }
+}
+
+impl<Body, Res, K> GroupLayer<Request<Body>, Res, K> {
+    /// Puts the [`Group`] of its tenant into the extensions of each request, for extractors (axum:
+    /// `Extension<Group>`) and middleware that do not run in the request's task. Code that does has
+    /// [`Group::current`].
+    #[must_use]
+    pub fn extension(self) -> Self {
+        self.change(|shared| {
+            shared.prepare = Some(Box::new(|request, group| {
+                request.extensions_mut().insert(group.clone());
+            }));
+        })
     }
 }
 
@@ -504,7 +523,7 @@ impl<Req, Res, K> Shared<Req, Res, K> {
     async fn serve<S>(
         &self,
         mut inner: S,
-        request: Req,
+        mut request: Req,
         admission: Admission,
         within: Option<Duration>,
     ) -> Result<Res, S::Error>
@@ -522,6 +541,9 @@ impl<Req, Res, K> Shared<Req, Res, K> {
                 (Arc::clone(&waits.0), slot.expect("invariant: the semaphore is never closed"))
             }
         };
+        if let Some(prepare) = &self.prepare {
+            prepare(&mut request, &tenant.group);
+        }
         let task = tenant.group.task();
         let task = within.map_or(task.clone(), |within| task.nice(nice_of(within)));
         let task = (self.task)(&request, task);

@@ -4,10 +4,12 @@
 mod common;
 
 use common::ms;
-use std::future::pending;
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use zerolag_runtime::{Builder, Elapsed, JoinError, JoinSet, interval, sleep, timeout, yield_now};
+use zerolag_runtime::{
+    Builder, Elapsed, Group, JoinError, JoinSet, SpawnError, interval, sleep, spawn, timeout, yield_now,
+};
 
 #[test]
 fn a_dropped_owner_aborts() {
@@ -128,4 +130,67 @@ fn an_interval_does_not_drift() {
 #[should_panic(expected = "the period of an interval must not be zero")]
 fn an_interval_has_a_period() {
     let _ = interval(Duration::ZERO);
+}
+
+/// What a handler starts stays in its group: tasks, their tasks, functions that block, destructors.
+/// Outside there is no group, and `spawn` says so.
+#[test]
+fn a_group_is_inherited() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let acme = rt.group("acme").quota(1.5).create().expect("a group");
+    let path = || Group::current().map(|group| group.path());
+    let found = acme.spawn(async move {
+        let below =
+            spawn(async move { (path(), spawn(async move { path() }).expect("room").await.expect("a result")) });
+        let below = below.expect("room").await.expect("a result");
+        let group = Group::current().expect("it is in one");
+        let blocking = group.spawn_blocking(path).expect("room").await.expect("a result");
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let dropped = OnDrop(Some(sender), path);
+        let waits = spawn(async move {
+            let _dropped = dropped;
+            pending::<()>().await;
+        });
+        let waits = waits.expect("room");
+        yield_now().await;
+        waits.abort();
+        let _ = waits.await;
+        [below.0, below.1, blocking, receiver.await.expect("it was dropped")]
+    });
+    let found = rt.block_on(found.expect("room")).expect("a result");
+    assert_eq!(found, [(); 4].map(|()| Some("/acme".to_owned())));
+    assert_eq!((path(), spawn(async {}).err()), (None, Some(SpawnError::Outside)));
+    assert_eq!(rt.block_on(async { path() }), None);
+}
+
+/// Sends the group in which it is dropped.
+struct OnDrop(Option<tokio::sync::oneshot::Sender<Option<String>>>, fn() -> Option<String>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        let path = (self.1)();
+        self.0.take().expect("it is dropped once").send(path).expect("the test waits");
+    }
+}
+
+/// The connection tasks of an HTTP/2 client or server are started by an executor that the library
+/// is given: one of a few lines keeps them in a group.
+#[test]
+fn a_library_with_an_executor_stays_in_a_group() {
+    #[derive(Clone)]
+    struct InGroup(Group);
+    impl<F> hyper::rt::Executor<F> for InGroup
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        fn execute(&self, future: F) {
+            drop(self.0.spawn(future));
+        }
+    }
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let acme = rt.group("acme").create().expect("a group");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let send = async move { sender.send(Group::current().map(|group| group.path())).expect("the test waits") };
+    hyper::rt::Executor::execute(&InGroup(acme), send);
+    assert_eq!(receiver.recv().expect("it ran"), Some("/acme".to_owned()));
 }

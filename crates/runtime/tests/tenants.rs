@@ -75,6 +75,24 @@ fn groups_arise_on_demand() {
     rt.block_on(waits).expect("a result").expect("a response");
 }
 
+/// The group of a request is in its extensions, and in the task that serves it.
+#[test]
+fn a_handler_reaches_its_group() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    type Asked = http::Request<()>;
+    let layer: GroupLayer<Asked, Response<String>, String> =
+        GroupLayer::by(rt.root(), |request: &Asked| request.uri().path()[1..].to_owned()).extension();
+    let service = layer.layer(service_fn(|request: Asked| async move {
+        let given = request.extensions().get::<zerolag_runtime::Group>().map(|group| group.path());
+        let task = zerolag_runtime::spawn(async { zerolag_runtime::Group::current().map(|group| group.path()) });
+        let inherited = task.expect("room").await.expect("a result");
+        Ok::<_, Infallible>(Response::new(format!("{given:?} {inherited:?}")))
+    }));
+    let request = http::Request::builder().uri("/acme").body(()).expect("a request");
+    let response = rt.block_on(service.oneshot(request)).expect("a response");
+    assert_eq!(response.body(), r#"Some("/acme") Some("/acme")"#);
+}
+
 /// One slot, one place in the queue: the third request is shed, and other tenants are served.
 #[test]
 fn a_full_queue_sheds() {
