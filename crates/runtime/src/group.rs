@@ -170,6 +170,11 @@ pub struct Usage {
     pub lost: Duration,
     /// The `cpu.stat` of its own limit.
     pub stat: CpuStat,
+    /// The seconds in which its limit stopped a task, or was about to, that held a
+    /// [`Mutex`](crate::Mutex) others waited for, because the group had used up
+    /// [`Builder::spare_at_most`](crate::Builder::spare_at_most). Locks of other libraries are not
+    /// seen.
+    pub lock_stalls: u64,
 }
 
 impl Usage {
@@ -281,7 +286,8 @@ impl Group {
         let stat = self.state.engine.scheduler.group_stat(self.state.id).unwrap_or_default();
         let time = |counter: &AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));
         let cpu = self.state.used.iter().map(|used| time(&used.0)).sum();
-        Usage { cpu, lost: time(&self.state.lost), stat }
+        let lock_stalls = self.state.spared.lock().stalls();
+        Usage { cpu, lost: time(&self.state.lost), stat, lock_stalls }
     }
 
     /// Returns the histograms so far; `None` without

@@ -57,6 +57,7 @@ impl Runtime {
     /// | `zerolag_group_throttled_microseconds_total` | `group` | throttled by its own limit, summed over CPUs |
     /// | `zerolag_group_periods_total` | `group` | periods of its own limit |
     /// | `zerolag_group_throttled_periods_total` | `group` | periods in which it was throttled |
+    /// | `zerolag_group_lock_stalls_total` | `group` | [`Usage::lock_stalls`](crate::Usage::lock_stalls) |
     /// | `zerolag_group_queue_wait_microseconds_bucket`, `_sum`, `_count` | `group`, `le` | waits for a CPU; with [`Builder::latencies`](crate::Builder::latencies) |
     /// | `zerolag_group_poll_microseconds_bucket`, `_sum`, `_count` | `group`, `le` | lengths of polls; likewise |
     /// | `zerolag_tasks` | `state` | tasks that are polled, that wait for a CPU or quota, that sleep |
@@ -69,6 +70,7 @@ impl Runtime {
             count("zerolag_group_throttled_microseconds_total", micros(usage.throttled()));
             count("zerolag_group_periods_total", usage.stat.nr_periods);
             count("zerolag_group_throttled_periods_total", usage.stat.nr_throttled);
+            count("zerolag_group_lock_stalls_total", usage.lock_stalls);
         }
         for (group, latencies) in self.latencies() {
             publish(&QUEUE_WAIT, &group, &latencies.queue_wait);

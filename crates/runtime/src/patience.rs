@@ -6,6 +6,10 @@
 //!
 //! * has used CPU time since, at least a part of the time allowed, or sleeps in a system call;
 //! * and the clock has seen as many ticks: a machine that stood still catches up with one.
+//!
+//! A poll that ignores it keeps its CPU for a while if others wait for a lock that its task holds.
+//! On a thread beside the CPUs it would compete with them for the processors, and an urgent task
+//! that comes for the lock would wait longer than if no CPU were ever handed over.
 
 use crate::meter::ThreadClock;
 use zerolag_model::{Duration, Instant};
@@ -79,6 +83,20 @@ impl Request {
     }
 }
 
+/// The CPU time after a request for which a poll keeps its CPU, because others wait for a lock that
+/// its task holds.
+const PATIENCE_OF_WAITERS: Duration = Duration::from_millis(50);
+
+impl Request {
+    /// Returns whether a holder of a lock that others wait for keeps its CPU: not if it sleeps.
+    pub(crate) fn is_young(&self, sample: Option<Sample>) -> bool {
+        match (self.had, sample) {
+            (Some(had), Some(sample)) => !sample.sleeps && sample.used.saturating_sub(had) < PATIENCE_OF_WAITERS,
+            (_, None) | (None, _) => false,
+        }
+    }
+}
+
 /// Gives a thread nice 19; those of unit tests are none of the kernel's.
 pub(crate) fn slow(tid: rustix::thread::Pid) {
     if !cfg!(any(test, miri)) {
@@ -127,6 +145,14 @@ mod tests {
     #[test]
     fn a_machine_that_stood_still_is_not_the_polls_fault() {
         assert!(!seen(1).is_ignored(at(500), AFTER, TICK, || sample(false, 600)));
+    }
+
+    #[test]
+    fn waiters_for_a_lock_are_patient_with_a_holder_that_computes() {
+        assert!(seen(2).is_young(sample(false, 149)));
+        assert!(!seen(2).is_young(sample(false, 150)));
+        assert!(!seen(2).is_young(sample(true, 101)));
+        assert!(!seen(2).is_young(None));
     }
 
     #[test]

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use zerolag_core::Leave;
-use zerolag_model::{CpuId, Duration, Instant};
+use zerolag_model::{ClassId, CpuId, Duration, Instant};
 
 /// The shortest time between two looks at such a thread.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -395,10 +395,29 @@ impl Engine {
             }
             cpu_thread.is_overdue(self.hand_off_after, tick, now)
         };
-        if is_overdue {
+        if is_overdue && !self.keeps_for_waiters(cpu) {
             self.hand_over(cpu);
         }
         current
+    }
+
+    /// Returns whether a poll that has not yielded keeps its CPU: others wait for a lock that its
+    /// task holds, and no more urgent task waits for the CPU. Without one, the holder would compete
+    /// with the CPUs for a processor, and an urgent task that waits for the lock as well.
+    fn keeps_for_waiters(&self, cpu: CpuId) -> bool {
+        let place = &self.cpus[cpu.index()];
+        let (task, is_young) = {
+            let cpu_thread = place.thread.lock();
+            let Some(polling) = &cpu_thread.polling else { return false };
+            let sample = cpu_thread.tid.and_then(Sample::of);
+            (Arc::clone(&polling.task), polling.asked.is_some_and(|asked| asked.is_young(sample)))
+        };
+        if !is_young || !task.holds_locks() || !task.locks().held.lock().iter().any(|lock| lock.is_wanted()) {
+            return false;
+        }
+        let queue = place.queue.lock();
+        let current = queue.rq.current();
+        !queue.rq.inspect().queued().any(|(id, prio)| Some(id) != current && prio.class() != ClassId::Fair)
     }
 
     /// Asks another thread to take a CPU over, if there can be another one.
@@ -426,14 +445,16 @@ impl Engine {
     pub(crate) fn watch_detached_polls(self: &Arc<Self>) -> bool {
         let detached_polls = self.detached_polls.lock().clone();
         let are_there = !detached_polls.is_empty();
-        let after = slow_after(detached_polls.len());
+        // An urgent task waits for a lock of one of them: the others make room for it.
+        let is_urgent = detached_polls.iter().any(|one| one.task.has_borrowed_class());
+        let after = if is_urgent { Duration::ZERO } else { slow_after(detached_polls.len()) };
         for DetachedPoll { task, counts, began, signals } in detached_polls {
             let now = self.now();
             if self.overrun_after().is_some_and(|after| began.is_some_and(|began| now.since(began) >= after)) {
                 signals.is_long.store(true, Ordering::Relaxed);
             }
             let mut body = task.body.lock();
-            let Some(poll) = body.detached().filter(|poll| poll.look_at <= now) else { continue };
+            let Some(poll) = body.detached().filter(|poll| is_urgent || poll.look_at <= now) else { continue };
             let clock = ThreadClock::of(poll.tid).read();
             let due = clock.and_then(|clock| poll.take_due(clock, now));
             let used = poll.used(clock, now);

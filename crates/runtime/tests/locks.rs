@@ -4,14 +4,16 @@
 mod common;
 
 use common::{Gate, compute_until, ms, pass};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use zerolag_model::{Nice, Prio, RtPriority, SchedAttr, TraceEvent};
-use zerolag_runtime::{Builder, Mutex, checkpoint, sleep, yield_now};
+use zerolag_runtime::{Builder, Mutex, TaskState, checkpoint, sleep, yield_now};
 
 fn fifo(priority: i64) -> SchedAttr {
     SchedAttr::fifo_at(priority)
@@ -46,6 +48,63 @@ fn a_holder_inherits() {
     end.open();
     rt.block_on(hog).expect("a result");
     rt.block_on(holder.expect("room")).expect("a result");
+}
+
+/// A poll that computes in a lock that others wait for keeps its CPU for a while, although a fair
+/// task waits for the CPU: beside the CPUs it would compete with that one, and so would an urgent
+/// task that comes for the lock. An urgent task that waits for the CPU gets it.
+#[test]
+fn a_holder_that_others_wait_for_keeps_its_cpu() {
+    let rt = Builder::new().cpus(1).hand_off_after(Some(ms(2))).build().expect("threads");
+    let (end, lock) = (Gate::new(), Arc::new(Mutex::new(())));
+    let turns = Arc::new(AtomicU32::new(0));
+    let (over, counts) = (end.clone(), Arc::clone(&turns));
+    let other = rt.spawn(async move {
+        while !over.is_open() {
+            counts.fetch_add(1, Ordering::SeqCst);
+            yield_now().await;
+        }
+    });
+    let (ours, wanting, seen, root) = (Arc::clone(&lock), Arc::clone(&lock), Arc::clone(&turns), rt.root().clone());
+    let holder = rt.spawn(async move {
+        let compute = |length: Duration| {
+            let own = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("it is positive");
+            let before = (seen.load(Ordering::SeqCst), own());
+            while own() < before.1 + length {
+                std::hint::spin_loop();
+            }
+            seen.load(Ordering::SeqCst) - before.0
+        };
+        let alone = compute(ms(15));
+        yield_now().await;
+        let _has = ours.lock().await;
+        let has_begun = Gate::new();
+        let begins = has_begun.clone();
+        let waits = root.spawn(async move {
+            begins.open();
+            drop(wanting.lock().await);
+        });
+        let waits = waits.expect("room");
+        while !has_begun.is_open() || waits.info().state != TaskState::Asleep {
+            yield_now().await;
+        }
+        let wanted = compute(ms(15));
+        let urgent_ran = Gate::new();
+        let runs = urgent_ran.clone();
+        let urgent = root.task().attr(fifo(10)).spawn(async move { runs.open() }).expect("room");
+        while !urgent_ran.is_open() {
+            std::hint::spin_loop();
+        }
+        drop(urgent);
+        (alone > 0, wanted, waits)
+    });
+    let (lost_its_cpu_before, wanted, waits) = rt.block_on(holder.expect("room")).expect("a result");
+    end.open();
+    for task in [waits, other.expect("room")] {
+        rt.block_on(task).expect("a result");
+    }
+    assert!(lost_its_cpu_before, "without waiters for a lock the poll loses its CPU");
+    assert_eq!(wanted, 0, "turns of a fair task while others wait for the lock");
 }
 
 /// The same through a chain: the holder of the first lock waits for the second lock, and the holder
@@ -148,6 +207,7 @@ fn a_stopped_holder_continues_for_a_while() {
     std::thread::sleep(ms(300));
     let ((spared, quota), windows) = (gained(), began.elapsed().as_secs() as u32 + 2);
     assert!(spared <= quota + windows * ms(40) + ms(10), "{spared:?}: it was spared for too long");
+    assert!(before.lock_stalls == 0 && tenant.usage().lock_stalls > 0, "others waited for a holder that was stopped");
     end.open();
     tenant.set_quota(None).expect("no limit is in range");
     for task in [holder.expect("room"), outside] {

@@ -82,6 +82,11 @@ impl<T> LockQueue<T> {
         self.state.lock().holder.clone()
     }
 
+    /// Returns whether any task or thread waits for the lock.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state.lock().queue.first().is_some()
+    }
+
     /// Returns the tasks that wait for the lock; `None` is a thread outside the runtime.
     pub(crate) fn waiters(&self) -> Vec<Option<Arc<T>>> {
         let state = self.state.lock();
