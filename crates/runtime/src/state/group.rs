@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use zerolag_model::{CpuId, Duration, GroupId};
 
 /// A debt that is paid in passing. The runtime's own work leaves one at most ticks, and a task that
-/// starts would not begin at once, or not share its turn, because of some microseconds.
+/// starts would not begin at once because of some microseconds.
 pub(crate) const SMALL_DEBT: Duration = Duration::from_micros(100);
 
 /// The part of a group that its tasks, children and handles share; the group is removed with the
@@ -85,6 +85,7 @@ impl GroupState {
     }
 
     /// Returns whether a task that starts would have to pay more than a little.
+    #[cfg(feature = "tower")]
     pub(crate) fn owes(&self) -> bool {
         self.debtors().map(|group| group.debt.load(Ordering::Relaxed)).sum::<u64>() >= SMALL_DEBT.as_nanos()
     }
