@@ -99,7 +99,7 @@ fn a_poll_without_end_is_charged_while_it_runs() {
     });
     // Another task of the limited group, in a group beside it.
     let polls = Arc::new(AtomicU32::new(0));
-    let (ends, counts) = (over.clone(), Arc::clone(&polls));
+    let (ends, counts, began) = (over.clone(), Arc::clone(&polls), Instant::now());
     let wait_until = |time: u32| {
         while used.load(Ordering::Relaxed) < time {
             std::thread::sleep(ms(1));
@@ -113,18 +113,19 @@ fn a_poll_without_end_is_charged_while_it_runs() {
             yield_now().await;
         }
     });
-    wait_until(600);
+    wait_until(400);
     // At ticks, and 5 ms apart, so a busy machine shows it later.
     let (usage, used) = (tenant.usage().cpu.as_millis(), u128::from(used.load(Ordering::Relaxed)));
-    let polls = polls.load(Ordering::Relaxed);
+    let (polls, lasted) = (polls.load(Ordering::Relaxed), began.elapsed());
     over.open();
     for task in [endless, other] {
         rt.block_on(task.expect("room")).expect("a result");
     }
     rt.block_on(disturber).expect("a result");
     assert!(usage + 150 >= used, "{usage} ms of {used} are shown");
-    // 0.1 CPUs beside the poll would be 50 polls and more.
-    assert!(polls <= 10, "{polls} polls beside one that uses up what the group has");
+    // Polls of 1 ms. On a busy machine the endless one, at nice 19, leaves some of 0.1 CPUs.
+    let left = (lasted.as_millis() / 10).saturating_sub(used);
+    assert!(u128::from(polls) <= left + left / 5 + 20, "{polls} polls, with {left} ms left of the quota");
 }
 
 /// Computes in its destructor until another task has made turns, for ten seconds at most.
