@@ -1,6 +1,7 @@
 //! `zerolag check`: runs the monitors over a trace.
 
 use super::output::JsonArgs;
+use super::progress::busy;
 use super::{Done, code, input};
 use std::path::PathBuf;
 use zerolag::check::{Checker, Options};
@@ -21,7 +22,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     let start = |meta: &Meta| Checker::new(meta, &Options::default());
-    let (mut checker, meta) = input::each_record(&args.trace, start, Checker::observe)?;
+    let read = || input::each_record(&args.trace, start, Checker::observe);
+    let (mut checker, meta) = busy("checking the trace", false, read)?;
     input::say_dropped(&args.trace, &meta);
     checker.lost(meta.lost_events);
     let report = checker.finish(meta.end);

@@ -6,7 +6,7 @@ use super::options::{
 };
 use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{notes, simulation_of};
-use super::progress::{Progress, catch_interrupts, interrupted, say_interrupted};
+use super::progress::{Progress, busy, catch_interrupts, interrupted, say_interrupted};
 use super::{Done, code};
 use std::path::PathBuf;
 use zerolag::Error;
@@ -81,7 +81,9 @@ pub(crate) fn run(args: &Args) -> Done {
         format!("{json:#}\n")
     };
     let about = || HtmlArgs::about(args.workload.file.display());
-    args.html.publish(|| Ok(page::of_comparison(&compared, &variants, &about())?))?;
+    busy("writing the page", args.sim.is_quiet(), || {
+        args.html.publish(|| Ok(page::of_comparison(&compared, &variants, &about())?))
+    })?;
     args.table.publish(|| compared.frame())?;
     args.json.publish(text, json)?;
     Ok(code::OK)

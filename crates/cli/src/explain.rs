@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::options::{self, RunArgs, WorkloadArgs};
 use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{prepare, simulation_of};
+use super::progress::busy;
 use super::{Done, code, input, output};
 use std::path::{Path, PathBuf};
 use zerolag::explanation::{Answer, bounds, record};
@@ -49,19 +50,20 @@ pub(crate) fn run(args: &Args) -> Done {
         output::check_target(path)?;
     }
     let options = Options { worst: usize::from(args.worst), task: args.task.clone(), ..Options::default() };
-    let answer = match as_trace(args)? {
+    let is_quiet = args.run.sim.is_quiet();
+    let answer = match busy("reading the trace", is_quiet, || as_trace(args))? {
         Some(trace) => {
             if args.what_if.is_some() {
                 return Err(Failure::input("--what-if needs a workload: a trace cannot be run again"));
             }
-            let answer = Answer::of_trace(&trace, options);
+            let answer = busy("explaining", is_quiet, || Answer::of_trace(&trace, options));
             args.html.publish(|| Ok(page::of_explanation(&answer, &Pictured::of(&trace), None, &about(args))))?;
             if let Some(path) = &args.perfetto {
                 mark(path, &trace, &answer.found)?;
             }
             answer
         }
-        None => of_workload(args, &options)?,
+        None => busy("running and explaining", is_quiet, || of_workload(args, &options))?,
     };
     args.table.publish(|| answer.frame())?;
     args.json.publish(|| answer.to_string(), || format!("{:#}\n", answer.to_json()))?;

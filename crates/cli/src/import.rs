@@ -3,6 +3,7 @@
 use super::failure::{Failure, eprintln_lossy};
 use super::options::KernelArgs;
 use super::output::JsonArgs;
+use super::progress::busy;
 use super::{Done, code, input, output};
 use std::path::PathBuf;
 use zerolag::import::{Form, GroupTree, ImportError, Options, base_error, import, text, to_json};
@@ -162,10 +163,10 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         None => {}
     }
-    let trace = input::trace(&args.trace)?;
+    let trace = busy("reading the trace", false, || input::trace(&args.trace))?;
     let origin = args.trace.file_name().unwrap_or_default().to_string_lossy();
     let options = args.form.options(args.groups.options(args.kernel.kernel)?, Form::Exact)?;
-    let mut imported = import(&trace, &origin, &options);
+    let mut imported = busy("importing", false, || import(&trace, &origin, &options));
     if imported.scenario.len() > SCENARIO_MAX {
         let size = imported.scenario.len() >> 20;
         return Err(Failure::input_help(
@@ -190,7 +191,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if imported.tasks.is_empty() {
         return Err(Failure::input(format!("{}: no task computes in this trace", args.trace.display())));
     }
-    let base = base_error(&trace, &imported).map_err(|error| match error {
+    let base = busy("running the import", false, || base_error(&trace, &imported)).map_err(|error| match error {
         ImportError::Scenario(error) => Failure::Workload(error),
         error => Failure::input(format!("{}: {error}", args.trace.display())),
     })?;

@@ -9,6 +9,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -81,3 +83,28 @@ impl Progress {
         }
     }
 }
+
+/// Does work that has no position, and shows that it is under way from its second second on.
+pub(crate) fn busy<T>(what: &'static str, quiet: bool, work: impl FnOnce() -> T) -> T {
+    if quiet || !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let (ended, end) = mpsc::channel::<()>();
+    let spinner = std::thread::spawn(move || {
+        // The channel is closed when the work is done.
+        if end.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
+            bar.enable_steady_tick(SILENCE / 10);
+            let _closed = end.recv();
+            bar.finish_and_clear();
+        }
+    });
+    let done = work();
+    drop(ended);
+    // It ends: nothing in it panics.
+    drop(spinner.join());
+    done
+}
+
+/// How long a program may be silent.
+const SILENCE: Duration = Duration::from_secs(1);

@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::options::{QuietArgs, ShowArgs};
 use super::output::{HtmlArgs, JsonArgs, TablesArgs};
+use super::progress::busy;
 use super::{Done, code, input};
 use std::path::PathBuf;
 use zerolag::page::{self, Pictured};
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Done {
         args.json.publish(|| latencies.to_string(), String::new)?;
         return Ok(code::OK);
     }
-    let summary = summarise(args)?;
+    let summary = busy("reading the trace", args.quiet.quiet, || summarise(args))?;
     args.tables.publish(|| frame::summary::all(&summary))?;
     let limits = text::Limits { tasks: args.tasks, ..text::Limits::default() };
     let shown = shown(&args.show.show, &summary).map_err(|error| Failure::of(error, "--show"))?;

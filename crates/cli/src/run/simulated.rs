@@ -4,7 +4,7 @@ use super::args::{Args, write_log};
 use crate::failure::{Failure, eprintln_lossy};
 use crate::output::{HtmlArgs, Loaded, latencies};
 use crate::plan::{prepare, simulation_of};
-use crate::progress::{Progress, catch_interrupts};
+use crate::progress::{Progress, busy, catch_interrupts};
 use crate::tracing::{self, Target};
 use crate::{Done, code};
 use std::sync::Arc;
@@ -51,7 +51,9 @@ pub(crate) fn run(args: &Args) -> Done {
         let report = result.report();
         let pictured = picture.finish(report.outcome.end, report.summary.clone(), report.histograms.clone());
         let about = HtmlArgs::about(args.workload.file.display());
-        args.html.publish(|| Ok(page::of_run(&result, &prepared.plan, &pictured, &about)))?;
+        busy("writing the page", is_quiet, || {
+            args.html.publish(|| Ok(page::of_run(&result, &prepared.plan, &pictured, &about)))
+        })?;
     }
     let table = |name: &&str| result.table(name).filter(|frame| frame.rows() > 0 || *name == "tasks");
     args.tables.publish(|| RunResult::TABLES.iter().filter_map(table).collect())?;
@@ -76,7 +78,7 @@ fn say_why(plan: &Plan, result: &RunResult) -> Result<(), Failure> {
         eprintln_lossy("why: `zerolag explain` says it, in a run as long as this one");
         return Ok(());
     }
-    for why in why_missed(plan, result.goals())? {
+    for why in busy("looking for the reason", false, || why_missed(plan, result.goals()))? {
         eprintln_lossy(&format!("why: {why}"));
     }
     Ok(())

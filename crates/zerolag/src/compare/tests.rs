@@ -63,9 +63,9 @@ fn figures_are_joined_by_their_owners() {
         let row = compared.rows.iter().find(|row| row.owner == owner && row.figure.key() == key);
         row.expect("a row").values.iter().map(|range| range.map(|range| (range.mean / 1e4).round())).collect()
     };
-    assert_eq!(means("/a", "share"), [Some(30.0), Some(0.0)], "{compared}");
-    assert_eq!(means("/b", "share"), [Some(30.0), Some(60.0)], "{compared}");
-    assert_eq!(means("x", "share"), [Some(30.0), Some(33.0)], "{compared}");
+    assert_eq!(means("/a", "usage.share"), [Some(33.0), Some(0.0)], "{compared}");
+    assert_eq!(means("/b", "usage.share"), [Some(30.0), Some(64.0)], "{compared}");
+    assert_eq!(means("x", "share"), [Some(33.0), Some(49.0)], "{compared}");
 }
 
 #[test]

@@ -636,7 +636,7 @@ mod tests {
 
     #[test]
     fn a_key_is_a_parameter_first() {
-        let text = "[parameters]\nseed = 3\nhz = \"1ms\"\ncpus = 2\n[task.a]\ninstances = 3\nsteps = [{ run = \"${hz}\" }, { sleep = \"1ms\" }]\n";
+        let text = "[parameters]\nseed = 3\nhz = \"1ms\"\ncpus = 2\n[task.a]\ninstances = \"${seed}\"\nsteps = [{ run = \"${hz}\" }, { sleep = \"1ms\" }]\n[task.b]\ninstances = \"${cpus}\"\nsteps = [{ run = \"1ms\" }]\n";
         let plan = simulation(text).set("hz", "2ms").set("seed", 9).set("cpus", 64).plan().expect("parameters").plan;
         assert_eq!((plan.config.seed, plan.config.topology.nr_cpus()), (0, zerolag_workload::DEFAULT_CPUS as usize));
         let settings = KernelVersion::default().settings();
