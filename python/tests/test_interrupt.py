@@ -24,7 +24,7 @@ def test_other_threads_run_meanwhile() -> None:
 
     results: list[zerolag.Result] = []
     runs = [
-        threading.Thread(target=lambda: results.append(zerolag.run(HOGS, duration="100h", progress=progress))) for _ in range(2)
+        threading.Thread(target=lambda: results.append(zerolag.run(HOGS, duration="100h", force="on", progress=progress))) for _ in range(2)
     ]
     for run in runs:
         run.start()
@@ -40,7 +40,7 @@ def test_other_threads_run_meanwhile() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "zerolag.run(hogs, duration='100h', progress=lambda *_: begun() or True)",
+        "zerolag.run(hogs, duration='100h', force='on', progress=lambda *_: begun() or True)",
         "zerolag.compare(hogs, kernels=['5.15', '6.12'], runs=10000, duration='20ms')",
         "zerolag.sweep(hogs, {'hz': range(100, 1000)}, runs=10000, duration='20ms', progress=lambda *_: begun())",
     ],
