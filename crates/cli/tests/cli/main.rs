@@ -579,6 +579,13 @@ fn bash_completes_values() {
 }
 
 #[test]
+fn a_quiet_run_prints_the_figures_that_it_is_asked_for() {
+    let ended = zerolag(&["run", "examples/nice-hogs.toml", "-q", "-d", "1s", "--show", "hog0.share"]);
+    let line = ended.stdout.lines().find(|line| line.starts_with("hog0.share")).expect("the figure");
+    assert!(line.ends_with('%') && !ended.stdout.contains("worst waits"), "{}", ended.stdout);
+}
+
+#[test]
 fn compare_varies_a_setting_on_a_named_kernel() {
     let compare = ["compare", "examples/audio.json", "--vary", "hz=100,250", "--runs", "1", "-d", "300ms", "-q"];
     let on = |more: &[&str]| zerolag(&[&compare[..], more].concat());

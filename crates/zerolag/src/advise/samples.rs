@@ -16,7 +16,7 @@
 
 use crate::error::Error;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::text::visible;
 
 /// A counter.
@@ -75,6 +75,8 @@ pub struct Samples {
     by_time: BTreeMap<i64, BTreeMap<Counter, f64>>,
     /// The counters of a `cpu.stat` without a time.
     since_creation: BTreeMap<Counter, f64>,
+    /// Whose they are, by the labels of their series.
+    owners: BTreeSet<String>,
 }
 
 /// Returns whether bytes are samples of counters.
@@ -84,7 +86,11 @@ pub fn are_samples(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     match text.trim_start().chars().next() {
         Some('{' | '[') => {
-            text.contains("\"resultType\"") || text.contains("cfs_") || text.contains("cpu_usage_seconds")
+            // An error of Prometheus is an answer too.
+            text.contains("\"resultType\"")
+                || text.contains("\"errorType\"")
+                || text.contains("cfs_")
+                || text.contains("cpu_usage_seconds")
         }
         Some(_) => text.lines().take(40).any(|line| line.split(is_separator).any(|word| Counter::of(word).is_some())),
         None => false,
@@ -243,6 +249,10 @@ impl Samples {
             one => std::slice::from_ref(one),
         };
         for answer in answers {
+            if answer.get("status").and_then(Value::as_str) == Some("error") {
+                let why = answer.get("error").and_then(Value::as_str).unwrap_or("it does not say why");
+                return Err(format!("1: this is no answer, Prometheus has refused the query: {}", shown_long(why)));
+            }
             let result = answer.pointer("/data/result").or_else(|| answer.get("result")).unwrap_or(answer);
             let series = match result {
                 Value::Array(all) => &all[..],
@@ -251,6 +261,9 @@ impl Samples {
             for one in series {
                 let name = one.pointer("/metric/__name__").and_then(Value::as_str).unwrap_or_default();
                 let Some((counter, factor)) = Counter::of(name) else { continue };
+                if let Some(whose) = owner_of(one) {
+                    self.owners.insert(whose);
+                }
                 let values = one.get("values").and_then(Value::as_array).ok_or("1: a series has no `values`")?;
                 for pair in values {
                     let at = pair.get(0).and_then(Value::as_f64).and_then(in_seconds);
@@ -265,9 +278,35 @@ impl Samples {
                 }
             }
         }
-        Ok(())
+        // A limit is that of one: sums of several would be compared with it.
+        let owners: Vec<&str> = self.owners.iter().map(String::as_str).collect();
+        match owners[..] {
+            [] | [_] => Ok(()),
+            [first, ..] => Err(format!(
+                "1: these are counters of {}: {}; a limit is that of one, so ask for one: {first}",
+                owners.len(),
+                owners.iter().take(OWNERS_SHOWN).copied().collect::<Vec<_>>().join(", ")
+            )),
+        }
     }
 }
+
+/// Returns whose counters a series has, as a selector: `{namespace="n",pod="web-0",container="app"}`;
+/// `None` if it has no such label. Others, as that of the CPU, are parts of one owner.
+fn owner_of(series: &Value) -> Option<String> {
+    let label = |name: &str| Some((name.to_owned(), series.pointer("/metric")?.get(name)?.as_str()?.to_owned()));
+    let of_pod = ["namespace", "pod", "container"].into_iter().filter_map(label);
+    let mut labels: Vec<(String, String)> = of_pod.filter(|(_, value)| !value.is_empty()).collect();
+    if labels.is_empty() {
+        labels.extend(["name", "id"].into_iter().filter_map(label).take(1));
+    }
+    let text = |(name, value): &(String, String)| format!("{name}=\"{}\"", shown(value));
+    let labels: Vec<String> = labels.iter().map(text).collect();
+    (!labels.is_empty()).then(|| format!("{{{}}}", labels.join(",")))
+}
+
+/// How many owners a message names.
+const OWNERS_SHOWN: usize = 5;
 
 fn sample(at: f64, counters: &BTreeMap<Counter, f64>) -> Sample {
     let of = |counter| counters.get(&counter).copied();
@@ -318,6 +357,11 @@ fn shown(word: &str) -> String {
     visible(&word.chars().take(40).collect::<String>()).into_owned()
 }
 
+/// Returns a sentence of a file for a message.
+fn shown_long(text: &str) -> String {
+    visible(&text.chars().take(200).collect::<String>()).into_owned()
+}
+
 /// How samples of `cpu.stat` are collected.
 pub const COLLECT: &str = "while sleep 10; do date +%s.%N; cat /sys/fs/cgroup/PATH/cpu.stat; done > FILE";
 
@@ -337,6 +381,28 @@ mod tests {
             samples.read("f", text.as_bytes()).map_err(|error| error.to_string())?;
         }
         Ok(samples.all())
+    }
+
+    fn answer(pods: &[&str]) -> String {
+        let series = |pod: &&str| {
+            let metric =
+                format!("{{\"__name__\":\"container_cpu_cfs_periods_total\",\"pod\":\"{pod}\",\"container\":\"app\"}}");
+            format!("{{\"metric\":{metric},\"values\":[[1700000000,\"10\"],[1700000010,\"20\"]]}}")
+        };
+        let all: Vec<String> = pods.iter().map(series).collect();
+        format!("{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}", all.join(","))
+    }
+
+    #[test]
+    fn counters_of_several_pods_are_not_added() {
+        assert_eq!(read(&[&answer(&["web-0"])]).expect("one pod").len(), 2);
+        let refused = read(&[&answer(&["web-0", "web-1"])]).expect_err("two limits");
+        let says = "of 2: {pod=\"web-0\",container=\"app\"}, {pod=\"web-1\",container=\"app\"}; a limit is that of one";
+        assert!(refused.contains(says), "{refused}");
+        assert!(read(&[&answer(&["web-0"]), &answer(&["web-1"])]).is_err(), "in two files");
+        let refused = read(&["{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"parse error\"}"]);
+        assert!(refused.expect_err("no answer").contains("Prometheus has refused the query: parse error"));
+        assert!(are_samples(b"{\"status\":\"error\",\"errorType\":\"bad_data\"}"));
     }
 
     #[test]

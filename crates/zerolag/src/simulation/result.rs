@@ -185,12 +185,14 @@ impl RunResult {
     }
 
     /// Returns the headline of the result, how the run ended, and the verdicts of the monitors:
-    /// the text without its tables.
+    /// the text without its tables, but for the figures that were asked for.
     #[must_use]
     pub fn headline(&self) -> String {
         let tables = text::render(&self.report.summary, text::Limits::default());
         let head = tables.find("\n\n").map_or(&*tables, |end| &tables[..=end]);
-        format!("{head}{}", self.ending())
+        let shown = ShownFigure::text(&self.shown);
+        let gap = if shown.is_empty() { "" } else { "\n" };
+        format!("{head}{shown}{gap}{}", self.ending())
     }
 
     /// Returns what is said of the limits of groups, in lines.
