@@ -10,7 +10,7 @@
 //! A task of tokio that receives from a channel with a backlog is asked to yield after 128 messages
 //! (`tokio::task::coop`): tokio's types return `Pending` once the budget of the poll is used up.
 //! Outside of tokio's executor there is no budget, so such a poll did not end before the backlog
-//! did. tokio has no function that gives a poll a budget; but [`poll_proceed`] takes one part of it
+//! did. tokio has no function that gives a poll a budget; but `poll_proceed` takes one part of it
 //! and returns a value that puts the budget back as it was when it is dropped \[2\]. So each thread
 //! of a CPU takes such a value out of a `block_on`, which has a budget, and drops it outside \[1\]:
 //! then the thread itself has one. What a poll uses up is put back at its end.
