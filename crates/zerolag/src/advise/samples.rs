@@ -291,7 +291,7 @@ impl Samples {
     }
 }
 
-/// Returns whose counters a series has, as a selector: `{namespace="n",pod="web-0",container="app"}`;
+/// Returns whose counters a series has, as a selector: `{pod="web-0",container="app"}`;
 /// `None` if it has no such label. Others, as that of the CPU, are parts of one owner.
 fn owner_of(series: &Value) -> Option<String> {
     let label = |name: &str| Some((name.to_owned(), series.pointer("/metric")?.get(name)?.as_str()?.to_owned()));
