@@ -1,6 +1,8 @@
 //! The command line as a user sees it: a process, its output, its exit code.
 
+mod complete;
 mod draw;
+mod explain;
 mod hostile;
 mod operators;
 mod schema;
@@ -485,96 +487,6 @@ fn settings_and_completions_are_complete() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ended = zerolag(&["completions", shell]);
         assert!(ended.code == Some(0) && ended.stdout.contains("COMPLETE"), "{shell}");
-    }
-}
-
-/// Types a line in bash, and the tabulator behind it. `None` if there is no bash.
-fn completed(line: &str) -> Option<Vec<String>> {
-    const TYPED: &str = r#"
-        PATH=$3:$PATH; source <(zerolag completions bash); COMP_WORDBREAKS=$2
-        COMP_LINE=$1; COMP_POINT=${#1}; _zerolag; printf '%s\n' "${COMPREPLY[@]}""#;
-    let program = Path::new(env!("CARGO_BIN_EXE_zerolag")).parent().expect("a directory");
-    let words = " \t\n\"'@><=;|&(:";
-    let args = ["-c", TYPED, "_", line, words, program.to_str().expect("UTF-8")];
-    let output = Command::new("bash").args(args).output().ok()?;
-    Some(String::from_utf8(output.stdout).expect("UTF-8").lines().map(ToOwned::to_owned).collect())
-}
-
-/// Why does a FIFO thread wait for a task of nice 0? Nothing interrupts kernel mode there.
-#[test]
-fn explain_names_kernel_mode_without_a_system_call() {
-    let file = scratch("kernel-mode").join("writer.toml");
-    let text = r#"
-kernel = "6.12"
-duration = "300ms"
-[settings]
-preempt = "voluntary"
-[machine]
-cpus = 1
-[task.audio]
-policy = "fifo"
-priority = 80
-steps = [{ timer = { period = "50ms", mode = "absolute" } }, { run = "1ms" }]
-[task.writer]
-steps = [{ kernel = "60ms" }, { sleep = "7ms" }]
-"#;
-    std::fs::write(&file, text).expect("it is written");
-    let ended = zerolag(&["explain", file.to_str().expect("UTF-8"), "-q"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let first = ended.stdout.lines().nth(3).expect("a cause");
-    assert!(first.contains("queued behind writer-* (in kernel mode, preempt = voluntary)"), "{}", ended.stdout);
-    assert!(!ended.stdout.contains("asked to switch"), "{}", ended.stdout);
-}
-
-/// The sum of a column of percentages of a table of causes.
-fn shares(table: &str, column: usize) -> f64 {
-    let rows = table.lines().take_while(|line| line.contains('%'));
-    let share = |line: &str| line.split_whitespace().nth(column)?.strip_suffix('%')?.parse::<f64>().ok();
-    rows.filter_map(share).sum()
-}
-
-#[test]
-fn what_requests_wait_for_adds_up_and_a_missed_goal_says_why() {
-    let ended = zerolag(&["explain", "examples/web-service-limit.toml", "-q"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let (_, rest) = ended.stdout.split_once("requests take").expect("requests");
-    let (head, table) = rest.split_once("cause\n").expect("a table");
-    assert!(head.contains("are beyond request_latency.p99 <= 40ms"), "the later goal: {head}");
-    for column in 0..3 {
-        // Cut to a tenth of a percent, and at most nine rows.
-        assert!((99.0..=100.0).contains(&shares(table, column)), "column {column}: {table}");
-    }
-    assert!(table.contains("waits in the queue while its worker is throttled in /web"), "{table}");
-    let ended = zerolag(&["run", "examples/web-service-limit.toml"]);
-    let why = ended.stderr.lines().find(|line| line.starts_with("why: ")).expect("a reason");
-    assert!(why.contains("requests are beyond request_latency.p99 <= 40ms; of their time "), "{why}");
-    assert!(why.contains("throttled in /web"), "{why}");
-}
-
-#[test]
-fn bash_completes_values() {
-    let cases: [(&str, &[&str]); 9] = [
-        ("zerolag swe", &["sweep"]),
-        ("zerolag run x.toml --kernel 7.", &["7.0", "7.1", "7.2", "7.3"]),
-        ("zerolag run x.toml --costs z", &["zero"]),
-        ("zerolag run x.toml --set rt_bal", &["rt_balance="]),
-        // Bash replaces what follows the sign.
-        ("zerolag run x.toml --set preempt=", &["none", "voluntary", "full", "lazy", "rt"]),
-        ("zerolag compare x.toml --vary preempt=none,f", &["none,full"]),
-        ("zerolag sweep x.toml --smallest cpu.m", &["cpu.max", "cpu.max.burst"]),
-        (
-            "zerolag advise x.toml --goal web.request_latency.p99",
-            &["web.request_latency.p99", "web.request_latency.p99.9"],
-        ),
-        ("zerolag export x.toml --type no", &[]),
-    ];
-    for (line, answers) in cases {
-        let Some(found) = completed(line) else {
-            eprintln!("skipped: there is no bash");
-            return;
-        };
-        let found: Vec<&str> = found.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
-        assert_eq!(found, answers, "{line}");
     }
 }
 

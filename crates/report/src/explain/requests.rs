@@ -156,10 +156,12 @@ impl Requests {
 /// Returns the parts of a request by what its worker did.
 fn parts(open: Open, end: Instant, states: Option<&VecDeque<(Instant, Doing)>>) -> BTreeMap<String, Duration> {
     let mut parts: BTreeMap<String, Duration> = BTreeMap::new();
-    let Some((states, (_, start))) = states.zip(open.taken) else {
+    let Some((_, start)) = open.taken else {
         parts.insert("waits in the queue until the end".to_owned(), end.since(open.due));
         return parts;
     };
+    let unknown = VecDeque::new();
+    let states = states.unwrap_or(&unknown);
     let mut add = |from: Instant, to: Instant, says: &dyn Fn(bool) -> String| {
         for (from, to, is_queued) in [(from, to.min(start), true), (from.max(start), to, false)] {
             let time = to.since(from);
