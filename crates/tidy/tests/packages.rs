@@ -105,3 +105,36 @@ fn an_expression_is_read_as_spdx_says() {
         assert_eq!(is_fulfilled(text, &allowed), expected, "{text}");
     }
 }
+
+/// Returns the packages of a lock file with their versions.
+fn locked(file: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(file).expect("a lock file");
+    let value = |block: &str, key: &str| {
+        let (_, rest) = block.split_once(&format!("\n{key} = \""))?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    text.split("[[package]]").filter_map(|block| Some((value(block, "name")?, value(block, "version")?))).collect()
+}
+
+/// Returns what a version has in common with those that may replace it: `1`, `0.4`.
+fn line(version: &str) -> &str {
+    let end = if version.starts_with("0.") { 2 } else { 1 };
+    let parts: Vec<_> = version.match_indices('.').map(|(at, _)| at).collect();
+    parts.get(end - 1).map_or(version, |at| &version[..*at])
+}
+
+/// The Python package has a lock file of its own. A package of another version is compiled twice,
+/// and a fault of it is mended in one of both only.
+#[test]
+fn the_python_package_uses_the_same_versions() {
+    let ours = locked(&root().join("Cargo.lock"));
+    let theirs = locked(&root().join("python/Cargo.lock"));
+    assert!(ours.len() > 100 && theirs.len() > 50, "{} and {} packages", ours.len(), theirs.len());
+    let differ = |(name, version): &&(String, String)| {
+        let mut same_line = ours.iter().filter(|(other, theirs)| other == name && line(theirs) == line(version));
+        same_line.clone().next().is_some() && !same_line.any(|(_, other)| other == version)
+    };
+    let wrong: Vec<_> = theirs.iter().filter(differ).collect();
+    assert!(wrong.is_empty(), "cargo update -p NAME --precise VERSION in python/, as in Cargo.lock: {wrong:?}");
+    assert_eq!((line("1.12.2"), line("0.4.8"), line("10.0.1")), ("1", "0.4", "10"));
+}
