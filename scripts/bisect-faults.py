@@ -17,7 +17,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/release/zerolag"))
+ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/quick/zerolag"))
 # Costs by distance, and the others: all are zero but those of a block.
 BY_DISTANCE = ["ipi_latency", "ipi_work", "rq_lock_transfer", "cache_refill"]
 PLAIN = ["context_switch", "fair_switch", "wakeup_local", "wakeup_remote", "fair_wakeup", "queued_wakeup", "syscall", "waiting_call", "sleep_call",

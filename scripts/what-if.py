@@ -16,7 +16,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SESSIONS = [word for group in os.environ.get("SESSIONS", "").split() for word in ("--group", group)]
-ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/release/zerolag"))
+ZEROLAG = os.environ.get("ZEROLAG", os.path.join(HERE, "../target/quick/zerolag"))
 # Base, change, what is set for it, the group whose figures are compared, its threads, the threads whose end is the end of the work. `nice NAME=N`
 # edits the nice level of these threads in the imported file; `fitted` imports the model for other loads. `busiest NAME` is only the thread of this
 # name with the most switches: the other thread of wrk sleeps until the time is over, also if all recorded requests are done.

@@ -11,7 +11,7 @@ out=$(mkdir -p "${1:?a directory}" && cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- build hackbench web redis workers bursts
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-ZEROLAG=${ZEROLAG:-$here/../target/release/zerolag}
+ZEROLAG=${ZEROLAG:-$here/../target/quick/zerolag}
 work=$(mktemp -d)
 root=/sys/fs/cgroup
 [ -e $root/cpu/cpu.shares ] && root=$root/cpu && v1=1 || v1=0

@@ -62,7 +62,7 @@ def recorded(directory, case):
 
 
 def simulated(workload, kernel, costs):
-    zerolag = os.environ.get("ZEROLAG", pathlib.Path(__file__).parents[3] / "target/release/zerolag")
+    zerolag = os.environ.get("ZEROLAG", pathlib.Path(__file__).parents[3] / "target/quick/zerolag")
     with tempfile.TemporaryDirectory() as directory:
         trace = pathlib.Path(directory, "trace.txt")
         options = ["--kernel", kernel, "--costs", costs, "--cpus", "1", "--background", "none", "--set", "irq_time_accounting=off"]
