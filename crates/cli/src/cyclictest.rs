@@ -9,7 +9,6 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{TraceArgs, WorkloadArgs};
-use super::plan::simulation_with;
 use super::progress::interrupted;
 use super::tool::{Load, LoadArgs, Steps, SysInfo, ToolArgs, micros, tool_duration};
 use super::{Done, code, output};
@@ -17,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use zerolag::Plan;
+use zerolag::{Plan, Workload};
 use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
 use zerolag::results::{self, Document};
 use zerolag::simulation::DEFAULT_DURATION;
@@ -139,14 +138,13 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
         return Err(Failure::input_help("--load is for a test without a workload", help));
     }
     let beside = workload.map(|workload| workload.scenario(machine_args));
-    let (test, mut plan) = match beside.transpose()? {
+    let (test, simulation) = match beside.transpose()? {
         Some(mut scenario) => {
             let machine = machine_args.topology().unwrap_or_else(|| scenario.machine_or_default());
             let test = test(args, machine.nr_cpus())?;
             scenario.machine = Some(machine);
             scenario.program = test.program(scenario.program);
-            let simulation = simulation_with(scenario.into(), &args.tool.sim, &args.tool.kernel);
-            (test, simulation.plan()?.plan)
+            (test, args.tool.simulation(scenario.into()))
         }
         None => {
             let machine = args.tool.machine();
@@ -154,13 +152,19 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
             let mut beside = Program::default();
             if args.load.load != Load::None {
                 // The load keeps off isolated CPUs, which are a setting.
-                args.load.load.add_to(&mut beside, &args.tool.plan(Program::default(), machine.clone())?);
+                args.load.add_to(&mut beside, &args.tool.plan(Program::default(), machine.clone())?);
             }
-            let plan = args.tool.plan(test.program(beside), machine)?;
-            (test, plan)
+            let program = test.program(beside);
+            (test, args.tool.simulation(Workload::of_program(program, machine)))
         }
     };
+    let mut plan = simulation.duration(duration(args, &test)).plan()?.plan;
     plan.config.costs.bound_idle_exit(args.latency);
+    Ok((test, plan))
+}
+
+/// Returns how long the test takes at most.
+fn duration(args: &Args, test: &Cyclictest) -> Duration {
     // All cycles of the slowest thread, plus time for the last one to be late.
     let longest = test.interval(test.threads.saturating_sub(1));
     let cycles = test.loops.map(|loops| {
@@ -173,7 +177,7 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
         (None, Some(cycles)) => cycles,
         (None, None) => DEFAULT_DURATION,
     };
-    Ok((test, plan.for_duration(duration.min(workload::random::MAX_TIME))))
+    duration.min(workload::random::MAX_TIME)
 }
 
 fn test(args: &Args, cpus: usize) -> Result<Cyclictest, Failure> {

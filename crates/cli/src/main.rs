@@ -98,6 +98,8 @@ enum Command {
     Timerlat(rtla::TimerlatArgs),
     /// osnoise: interruptions of a busy thread per CPU
     Osnoise(rtla::OsnoiseArgs),
+    /// timerlat and osnoise as lines that begin with `rtla` name them
+    Rtla(rtla::Args),
     /// Repeat a published experiment and compare with its published results
     Repro(repro::Args),
     /// Print the commands that record a machine without losing events
@@ -169,6 +171,7 @@ fn main() -> ExitCode {
         Command::Cyclictest(args) => cyclictest::run(&args),
         Command::Timerlat(args) => rtla::timerlat(&args),
         Command::Osnoise(args) => rtla::osnoise(&args),
+        Command::Rtla(args) => rtla::run(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),

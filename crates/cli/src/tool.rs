@@ -4,20 +4,21 @@
 //! stdout is the tool's; machine, kernel, costs and seed of the simulation go to stderr.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::options::{KernelArgs, SimArgs};
+use super::options::{Background, KernelArgs, SimArgs};
 use super::output::HtmlArgs;
 use super::plan::simulation_with;
 use super::progress::{Progress, catch_interrupts};
+use super::rtla::cpu_list;
 use super::tracing::{self, Target};
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
-use zerolag::model::{CpuMask, Duration, Instant, Topology};
+use zerolag::model::{CpuId, CpuMask, Duration, Instant, Topology};
 use zerolag::page::Shown;
 use zerolag::page::{self, Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::workload::{Program, default_machine};
-use zerolag::{Plan, Workload};
+use zerolag::{Plan, Simulation, Workload};
 use zerolag_tools::build_load::BuildLoad;
 use zerolag_tools::{busy_loop, kernel_load};
 
@@ -39,6 +40,9 @@ pub(crate) struct LoadArgs {
     /// preempt=none|voluntary|full|lazy|rt
     #[arg(long, value_enum, default_value = "none", help_heading = "Simulation")]
     pub(crate) load: Load,
+    /// The CPUs of the load [default: all; isolated ones have only hogs]
+    #[arg(long, value_name = "CPU-LIST", value_parser = cpu_list, help_heading = "Simulation")]
+    pub(crate) load_cpus: Option<CpuMask>,
 }
 
 /// The load next to a tool.
@@ -54,20 +58,22 @@ pub(crate) enum Load {
     Kernel,
 }
 
-impl Load {
+impl LoadArgs {
     /// Adds the load to a program without resources and groups, on the machine of a plan. Only
     /// `hogs` uses CPUs that are isolated.
-    pub(crate) fn add_to(self, program: &mut Program, plan: &Plan) {
+    pub(crate) fn add_to(&self, program: &mut Program, plan: &Plan) {
         let all = CpuMask::first_n(plan.config.topology.nr_cpus());
+        let is_wanted = |cpu: &CpuId| self.load_cpus.as_ref().is_none_or(|cpus| cpus.contains(*cpu));
+        let all: CpuMask = all.iter().filter(is_wanted).collect();
         let (_, free) = parted(plan, &all);
-        match self {
-            Self::None => {}
-            Self::Build => {
+        match self.load {
+            Load::None => {}
+            Load::Build => {
                 let jobs = u32::try_from(free.count()).unwrap_or(u32::MAX);
                 BuildLoad { cpus: Some(free), ..BuildLoad::new(jobs) }.add_to(program);
             }
-            Self::Hogs => program.tasks.extend(all.iter().map(busy_loop)),
-            Self::Kernel => kernel_load::add_to(program, &plan.config.topology, &free),
+            Load::Hogs => program.tasks.extend(all.iter().map(busy_loop)),
+            Load::Kernel => kernel_load::add_to(program, &plan.config.topology, &free),
         }
     }
 }
@@ -80,6 +86,11 @@ pub(crate) fn parted(plan: &Plan, all: &CpuMask) -> (CpuMask, CpuMask) {
 }
 
 impl ToolArgs {
+    /// Returns whether the machine is given.
+    pub(crate) fn has_machine(&self) -> bool {
+        self.sim.machine.topology().is_some()
+    }
+
     /// Returns the machine of a tool that runs alone.
     pub(crate) fn machine(&self) -> Topology {
         self.sim.machine.topology().unwrap_or_else(default_machine)
@@ -87,8 +98,20 @@ impl ToolArgs {
 
     /// Returns the plan of a program built by the tool.
     pub(crate) fn plan(&self, program: Program, machine: Topology) -> Result<Plan, Failure> {
-        let workload = Workload::of_program(program, machine);
-        Ok(simulation_with(workload, &self.sim, &self.kernel).plan()?.plan)
+        Ok(self.simulation(Workload::of_program(program, machine)).plan()?.plan)
+    }
+
+    /// Returns the simulation of a workload: beside the kernel's own threads, if none are chosen.
+    /// On an empty machine a tool finds nothing: rt-migrate-test passes on kernels that fail it
+    /// within a second.
+    pub(crate) fn simulation(&self, workload: Workload) -> Simulation {
+        let simulation = simulation_with(workload, &self.sim, &self.kernel);
+        // A profile from a file has the threads of its host, and without costs nothing disturbs.
+        let is_built_in = matches!(self.sim.costs.as_deref(), None | Some("default"));
+        match self.sim.background {
+            Background::Profile if is_built_in => simulation.background(Background::Idle.threads()),
+            _ => simulation,
+        }
     }
 
     /// Prints the parts of the plan that the tool's own output does not name.

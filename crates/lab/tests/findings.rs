@@ -63,12 +63,7 @@ fn threads_of_a_cpu_that_goes_offline_run_elsewhere() {
     let path = files().into_iter().find(|path| path.file_stem().is_some_and(|stem| stem == "background-hotplug"));
     let path = path.expect("a finding of that name");
     for background in [Background::Kernel, Background::Idle] {
-        let trace = run_with(&path, &|mut plan| {
-            let mut program = (*plan.program).clone();
-            background.add_to(&mut program, plan.config.topology.nr_cpus(), &[]);
-            plan.program = program.into();
-            plan.with_costs(Costs::zero())
-        });
+        let trace = run_with(&path, &|plan| plan.with_costs(Costs::zero()).with_background(background));
         let summary = Metrics::of(&trace);
         // A thread of a loaded machine wakes often enough to be moved.
         let moved = summary.tasks.iter().filter(|task| &*task.name == "kworker/3-0" && task.migrations.total() > 0);

@@ -261,8 +261,11 @@ impl Sink for Collector {
         match &record.event {
             TraceEvent::IrqEnter { irq } => {
                 row.depth += 1;
-                if row.is_current {
+                // Whatever runs: `osnoise_trace_irq_entry` asks only whether a sample is taken.
+                if row.sample.is_some() {
                     row.count(*irq);
+                }
+                if row.is_current {
                     row.gap_begins(record.at, test);
                 }
             }
@@ -276,13 +279,14 @@ impl Sink for Collector {
                     row.gap_begins(record.at, test);
                     if *prev_state != zerolag_model::PrevState::Runnable {
                         (row.state, row.sample) = (ClockReading::Away, None);
-                    } else {
-                        row.in_sample.thread += 1;
                     }
                 }
                 if *next == Some(own) {
                     row.is_current = true;
                     row.goes_on(record.at, test);
+                } else if row.sample.is_some() {
+                    // `trace_sched_switch_callback`: each thread that runs instead, also idle.
+                    row.in_sample.thread += 1;
                 }
             }
             // The end of the run. A `nohz_full` CPU can have had no record for a long time.
@@ -395,6 +399,33 @@ CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single      
         row.gap_begins(at(3_100_000), &test);
         assert_eq!((row.periods, row.runtime), (3, 3_003_900), "undisturbed samples are exact");
         assert_eq!((row.noise.total, row.max_noise), (53_910, 53_903));
+    }
+
+    #[test]
+    fn what_disturbs_is_counted_while_another_thread_runs() {
+        let mut collector = test().collector(1, None);
+        let (own, hog, other) = (TaskId::from_index(0), TaskId::from_index(1), TaskId::from_index(2));
+        let mut event = |us: u64, event| {
+            collector.record(&Record { at: Instant::from_nanos(us * 1_000), cpu: CpuId(0), event });
+        };
+        let switch = |prev, next| TraceEvent::Switch {
+            prev,
+            prev_state: zerolag_model::PrevState::Runnable,
+            next,
+            next_prio: zerolag_model::Prio::IDLE,
+        };
+        event(0, switch(None, Some(own)));
+        event(100, switch(Some(own), Some(hog)));
+        for tick in 1..4 {
+            event(100 + tick * 1_000, TraceEvent::IrqEnter { irq: Irq::Tick });
+            event(101 + tick * 1_000, TraceEvent::IrqExit { irq: Irq::Tick });
+        }
+        event(10_000, switch(Some(hog), Some(other)));
+        event(20_000, switch(Some(other), Some(own)));
+        event(1_000_000, TraceEvent::IrqEnter { irq: Irq::Tick });
+        let row = &collector.rows[0];
+        assert_eq!((row.periods, row.noise.total), (1, 19_900), "one gap");
+        assert_eq!((row.noise.irq, row.noise.thread), (4, 2), "ticks in it, and both threads");
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //!
 //! The distances are exponential, the times lognormal with these medians and 90 % points.
 
-use zerolag_model::{CpuId, Duration, SchedAttr};
+use zerolag_model::{CpuMask, Duration, SchedAttr};
 use zerolag_sim::costs::KernelThread;
 use zerolag_workload::program::{Action, Program, TaskDef};
 use zerolag_workload::random::{Bounds, Dist, DistError};
@@ -55,12 +55,12 @@ struct ThreadDef {
 }
 
 impl Background {
-    /// Adds the threads to a program, for a machine of so many CPUs with these threads in its
+    /// Adds the threads to a program, for a machine with these CPUs and these threads in its
     /// profile. No run waits for their end.
     ///
     /// # Panics
     /// Never: the profile's reader has checked their times.
-    pub fn add_to(self, program: &mut Program, nr_cpus: usize, of_profile: &[KernelThread]) {
+    pub(crate) fn add_to(self, program: &mut Program, cpus: &CpuMask, of_profile: &[KernelThread]) {
         let threads: Vec<ThreadDef> = match self {
             Self::Profile => of_profile.iter().map(ThreadDef::of).collect(),
             Self::None => Vec::new(),
@@ -74,7 +74,7 @@ impl Background {
         for thread in threads.iter().filter(|thread| !thread.per_cpu) {
             program.tasks.push(thread.task(thread.name.clone()));
         }
-        for cpu in (0..nr_cpus).map(CpuId::from_index) {
+        for cpu in cpus.iter() {
             let own = threads.iter().filter(|thread| thread.per_cpu);
             program.tasks.extend(own.map(|thread| thread.task(format!("{}{cpu}", thread.name)).on(cpu)));
         }
@@ -142,7 +142,7 @@ mod tests {
 
     fn names(background: Background, of_profile: &[KernelThread]) -> Vec<String> {
         let mut program = Program::default();
-        background.add_to(&mut program, 2, of_profile);
+        background.add_to(&mut program, &CpuMask::first_n(2), of_profile);
         program.tasks.iter().map(|task| task.name.to_string()).collect()
     }
 

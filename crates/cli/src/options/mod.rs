@@ -27,6 +27,7 @@ mod trace;
 mod workload;
 
 pub(crate) use run::{
+    Background,
     DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RuleArgs, RunArgs, RunsArgs, ShowArgs,
     SimArgs, keys_of_set, share,
 };

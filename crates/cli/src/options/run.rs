@@ -73,7 +73,8 @@ pub(crate) struct SimArgs {
 /// The threads besides a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Background {
-    /// Those of the cost profile: a calibrated one has those of its host, others have none
+    /// Those of the cost profile: a calibrated one has those of its host, others have none, but
+    /// tools of measurement those of `idle`
     Profile,
     /// None
     None,

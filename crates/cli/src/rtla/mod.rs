@@ -5,7 +5,7 @@
 //!
 //! * nothing is printed during the run, and without `-d` a run lasts a minute;
 //! * `--cpus` is the machine's size, as for every subcommand; rtla's option of that name is only
-//!   `-c`;
+//!   `-c`. Without it the machine has four CPUs, or as many as `-c` and `--isolcpus` name;
 //! * threads are kernel threads unless `-u` is given;
 //! * there is no auto-analysis: `zerolag explain` does that with the trace.
 //!
@@ -22,6 +22,7 @@ use super::failure::Failure;
 use super::output::{DrawArgs, of_timerlat};
 use clap::ValueEnum;
 use run::{Shape, SimulationArgs};
+pub(crate) use values::cpu_list;
 use table::{Given, OfOsnoise, OfTimerlat, Tool};
 use zerolag::model::{Duration, SchedAttr};
 use zerolag_tools::json;
@@ -63,6 +64,30 @@ pub(crate) struct OsnoiseArgs {
     given: Given<OfOsnoise>,
     #[command(flatten)]
     simulation: SimulationArgs,
+}
+
+/// Arguments of `zerolag rtla`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    tool: RtlaTool,
+}
+
+/// The tools of rtla.
+#[derive(Debug, clap::Subcommand)]
+enum RtlaTool {
+    /// timerlat: latency of a periodic real-time thread per CPU
+    Timerlat(TimerlatArgs),
+    /// osnoise: interruptions of a busy thread per CPU
+    Osnoise(OsnoiseArgs),
+}
+
+/// Runs `zerolag rtla`.
+pub(crate) fn run(args: &Args) -> Done {
+    match &args.tool {
+        RtlaTool::Timerlat(args) => timerlat(args),
+        RtlaTool::Osnoise(args) => osnoise(args),
+    }
 }
 
 /// Runs `zerolag timerlat`.

@@ -13,8 +13,8 @@ use clap::ValueEnum;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use zerolag::Plan;
-use zerolag::model::{CpuMask, Duration, Instant, Record, TraceEvent};
+use zerolag::{Plan, Workload};
+use zerolag::model::{CpuMask, Duration, Instant, Record, Topology, TraceEvent};
 use zerolag::page::Shown;
 use zerolag::page::{Pictured, Portrait};
 use zerolag::sim::{Sink, Tracing};
@@ -85,21 +85,39 @@ impl Shape {
 }
 
 impl SimulationArgs {
+    /// Returns the machine: without a size of its own one that has the CPUs that are named. A line
+    /// of another machine has no option for the size.
+    fn machine(&self, shape: &Shape) -> Topology {
+        let machine = self.tool.machine();
+        let named = [&shape.cpus, &self.isolcpus, &self.load.load_cpus];
+        let last = named.into_iter().filter_map(|cpus| cpus.as_ref()?.last()).max();
+        let larger = last.filter(|last| !self.tool.has_machine() && last.index() >= machine.nr_cpus());
+        match larger.map(|last| (last, Topology::flat(last.0.saturating_add(1)))) {
+            Some((last, Ok(machine))) => {
+                eprintln_lossy(&format!("note: a machine of {} CPUs, because CPU {last} is named", machine.nr_cpus()));
+                machine
+            }
+            // Too large for any machine: the list is refused, with the size of this one.
+            Some((_, Err(_))) | None => machine,
+        }
+    }
+
     /// Returns the plan without its program, and the machine's CPUs.
     pub(crate) fn plan(&self, shape: &Shape) -> Result<(Plan, CpuMask), Failure> {
-        let machine = self.tool.machine();
+        let machine = self.machine(shape);
         let all = CpuMask::first_n(machine.nr_cpus());
-        let mut plan = self.tool.plan(Program::default(), machine)?;
-        plan.config.duration = Some(shape.warm_up.saturating_add(shape.duration));
+        let mut simulation = self.tool.simulation(Workload::of_program(Program::default(), machine));
         if let Some(isolated) = &self.isolcpus {
-            plan.config.settings.isolcpus.clone_from(isolated);
-            if let Some(cpu) = plan.config.settings.missing_cpu("isolcpus", all.count()) {
-                let (cpu, last) = (cpu.0, all.count() - 1);
+            if let Some(cpu) = isolated.last().filter(|cpu| !all.contains(*cpu)) {
+                let last = all.count() - 1;
                 return Err(Failure::input(format!(
                     "--isolcpus: CPU {cpu} does not exist: the machine has CPUs 0..={last}"
                 )));
             }
+            simulation = simulation.set("isolcpus", isolated.to_string());
         }
+        let mut plan = simulation.plan()?.plan;
+        plan.config.duration = Some(shape.warm_up.saturating_add(shape.duration));
         Ok((plan, all))
     }
 
@@ -117,7 +135,7 @@ impl SimulationArgs {
                 program.interrupts.extend(lines(noise, cpus));
             }
         }
-        self.load.load.add_to(&mut program, plan);
+        self.load.add_to(&mut program, plan);
         // The plan was made of nothing: what it has is `--background`.
         if !plan.program.tasks.is_empty() {
             program.kernel_work.first_task = Some(program.tasks.len());

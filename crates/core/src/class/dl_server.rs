@@ -85,7 +85,9 @@ use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::settings::{ServerStart, ServerStop, ServerWakeup, TimerGrain};
-use zerolag_model::{Activation, ClassId, Duration, Instant, ServerKind, ServerParams, SignedDuration, TraceEvent};
+use zerolag_model::{
+    Activation, ClassId, Duration, Instant, ServerKind, ServerParams, Settings, SignedDuration, TraceEvent,
+};
 
 /// A deferred server starts although its zero-laxity instant has moved, if it has moved by less
 /// than this (`dl_server_min_res`).
@@ -517,7 +519,17 @@ pub(crate) fn overlook<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, asked: ServerKi
 
 /// Arms the budget timer of a server that now runs a task of its class.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    if cx.config.settings.fair_server_hrtick {
+        let at = cx.now.wall.saturating_add(Settings::SHORTEST_HRTICK);
+        cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at });
+    }
     arm_budget(rq, cx, kind);
+}
+
+/// Returns whether the high-resolution tick of a served task is that of `fair_server.hrtick`: it
+/// reschedules, and the next pick sets it again.
+pub(crate) fn has_hrtick<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> bool {
+    cx.config.settings.fair_server_hrtick && rq.dl.serving.is_some()
 }
 
 fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {

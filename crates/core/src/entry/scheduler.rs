@@ -675,6 +675,8 @@ impl<L: RawMutex> Scheduler<L> {
         let Some(slot) = rq.current_slot().filter(|_| rq.phase() == Phase::Running) else { return };
         let resched = match rq.current_class() {
             ClassId::Rt => rt::check_slice(rq, cx, slot),
+            // v6.12 `fair.c`, `entity_tick`: a queued tick reschedules.
+            ClassId::Fair if dl_server::has_hrtick(rq, cx) => Resched::Now,
             ClassId::Fair if is_hrtick => fair::hrtick(rq, cx, slot),
             ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
             ClassId::Deadline => dl::check_budget(rq, cx, slot),

@@ -129,10 +129,7 @@ impl Draft {
         if let Some(costs) = self.costs() {
             plan.config.costs = Costs::from_toml("fuzz", &costs).map_err(|why| format!("costs: {why}"))?;
         }
-        let mut program = (*plan.program).clone();
-        self.background.add_to(&mut program, plan.config.topology.nr_cpus(), &plan.config.costs.threads);
-        plan.program = program.into();
-        Ok(plan)
+        Ok(plan.with_background(self.background))
     }
 
     /// Changes every text of a line or an item of a list.

@@ -42,6 +42,8 @@ const SYSCTL: &str = "/proc/sys/kernel";
 const DEBUGFS: &str = "/sys/kernel/debug/sched";
 const BOOT: &str = "boot option";
 const PATCHES: &str = "patches of 2023";
+const VARIABLE: &str = "variable";
+const CONFIG: &str = "configuration";
 
 /// Directories that may stand before a name, and the prefix of `sysctl`.
 const PREFIXES: [&str; 3] = ["/proc/sys/kernel/", "/sys/kernel/debug/sched/", "kernel."];
@@ -54,7 +56,7 @@ const fn row(key: &'static str, setting: &'static str, place: &'static str) -> S
 const NO_LIMIT: &str = "4194305us";
 
 /// Every kernel's name that differs from the setting's, or takes other values.
-pub(super) const SPELLINGS: [Spelling; 14] = [
+pub(super) const SPELLINGS: [Spelling; 29] = [
     Spelling { values: &[("-1", NO_LIMIT)], ..row("sched_rt_runtime_us", "sched_rt_runtime_us", SYSCTL) },
     Spelling {
         values: &[("-1", "100ms"), ("0", "100ms")],
@@ -72,12 +74,30 @@ pub(super) const SPELLINGS: [Spelling; 14] = [
     row("fair_server_period", "fair_server.period", PATCHES),
     Spelling { values: &[("0", "immediate"), ("1", "deferred")], ..row("fair_server_defer", "fair_server", PATCHES) },
     row("sched_proxy_exec", "proxy_exec", BOOT),
+    // Variables: articles and patches name them instead of the files.
+    row("sysctl_sched_cfs_bandwidth_slice", "sched_cfs_bandwidth_slice_us", VARIABLE),
+    row("sysctl_sched_rt_period", "sched_rt_period_us", VARIABLE),
+    Spelling { values: &[("-1", NO_LIMIT)], ..row("sysctl_sched_rt_runtime", "sched_rt_runtime_us", VARIABLE) },
+    row("sysctl_sched_latency", "sched_latency_ns", VARIABLE),
+    row("sysctl_sched_min_granularity", "sched_min_granularity_ns", VARIABLE),
+    row("sysctl_sched_wakeup_granularity", "sched_wakeup_granularity_ns", VARIABLE),
+    row("sysctl_sched_migration_cost", "migration_cost_ns", VARIABLE),
+    row("sysctl_sched_nr_migrate", "nr_migrate", VARIABLE),
+    // Lines of a kernel's configuration that is known from `/boot/config-*`.
+    Spelling { values: &[("y", "none")], ..row("CONFIG_PREEMPT_NONE", "preempt", CONFIG) },
+    Spelling { values: &[("y", "voluntary")], ..row("CONFIG_PREEMPT_VOLUNTARY", "preempt", CONFIG) },
+    Spelling { values: &[("y", "full")], ..row("CONFIG_PREEMPT", "preempt", CONFIG) },
+    Spelling { values: &[("y", "lazy")], ..row("CONFIG_PREEMPT_LAZY", "preempt", CONFIG) },
+    Spelling { values: &[("y", "rt")], ..row("CONFIG_PREEMPT_RT", "preempt", CONFIG) },
+    Spelling { values: &[("y", "cpuset"), ("n", "global")], ..row("CONFIG_CPUSETS", "overload_scope", CONFIG) },
+    row("CONFIG_HZ", "hz", CONFIG),
 ];
 
 const SCALINGS: &[(&str, &str)] = &[("0", "none"), ("1", "logarithmic"), ("2", "linear")];
 
 /// Files of the kernel without a setting, and what to do instead.
-const NOT_MODELLED: [(&str, &str); 13] = [
+const NOT_MODELLED: [(&str, &str); 14] = [
+    ("cpuset.mems", "memory has no nodes here, leave it out"),
     ("sched_util_clamp_min", "use cpu.uclamp.min of a group, uclamp_min of a task"),
     ("sched_util_clamp_max", "use cpu.uclamp.max of a group, uclamp_max of a task"),
     ("sched_util_clamp_min_rt_default", "use uclamp_min of a task"),
@@ -102,9 +122,18 @@ pub(super) enum ServerFile {
 }
 
 impl ServerFile {
-    /// Returns the file of a name such as `fair_server/cpu3/runtime`.
+    /// Returns the file of a name such as `fair_server/cpu3/runtime`, or of the patches before
+    /// v6.12 `rq/CPU3/fair_server_runtime`.
     pub(super) fn of(key: &str) -> Option<Self> {
-        let (cpu, file) = bare(key).strip_prefix("fair_server/cpu")?.split_once('/')?;
+        let key = bare(key);
+        let (cpu, file) = match key.strip_prefix("rq/") {
+            Some(of_queue) => {
+                let (cpu, file) = of_queue.split_once('/')?;
+                let cpu = cpu.strip_prefix("CPU").or_else(|| cpu.strip_prefix("cpu"))?;
+                (cpu, file.strip_prefix("fair_server_")?)
+            }
+            None => key.strip_prefix("fair_server/cpu")?.split_once('/')?,
+        };
         let is_number = !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
         let cpu = CpuId(cpu.parse().ok().filter(|_| is_number)?);
         match file {
@@ -288,6 +317,13 @@ mod tests {
             assert!(set(&[wrong]).is_err(), "{wrong:?}");
         }
         assert!(set(&[("fair_server/cpu+3/defer", "1")]).is_err());
+        let patches = [
+            ("/sys/kernel/debug/sched/rq/CPU3/fair_server_runtime", "20000000"),
+            ("rq/cpu3/fair_server_period", "100ms"),
+            ("rq/CPU3/fair_server_defer", "0"),
+        ];
+        assert_eq!(shown(&patches), shown(&all));
+        assert!(set(&[("rq/CPU3/fair_server_defers", "1")]).is_err());
     }
 
     #[test]

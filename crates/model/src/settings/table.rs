@@ -284,9 +284,14 @@ settings! {
             enforce_fair: TimerGrain = TimerGrain::Tick, "7.1" by "5d88e424ec1b" => TimerGrain::Hrtick;
         "enforce.rt": "when an exhausted RR slice takes effect",
             enforce_rt: Grain = Grain::Tick;
-        /// `HRTICK_DL`.
+        /// `HRTICK_DL`. The pick of a deadline task did not ask for the feature from 6.8 to 6.11:
+        /// it asked `hrtick_enabled`, which is true with every high-resolution timer since 5.12.
         "enforce.dl": "when an exhausted deadline budget takes effect",
-            enforce_dl: TimerGrain = TimerGrain::Tick, "7.1" by "5d88e424ec1b" => TimerGrain::Hrtick;
+            enforce_dl: TimerGrain =
+                TimerGrain::Tick,
+                "6.8" by "63ba8422f876" => TimerGrain::Hrtick,
+                "6.12" by "d16b7eb6f523" => TimerGrain::Tick,
+                "7.1" by "5d88e424ec1b" => TimerGrain::Hrtick;
         /// `CONFIG_IRQ_TIME_ACCOUNTING`: a choice of the build, not of a version. Debian's kernels
         /// are built without.
         "irq_time_accounting": "the time of interrupts and softirqs is not charged to the task that they interrupt",
@@ -554,6 +559,12 @@ settings! {
                 "6.19" by "115135422562" => ServerWakeup::NewPeriod,
                 "7.0" by "14a857056466" => ServerWakeup::RevisedAlways,
                 "7.2" by "1842bf97af10" => ServerWakeup::Revised;
+        /// `pick_next_task_dl` of patch 4 of the series asks `hrtick_enabled` instead of the
+        /// feature `HRTICK_DL`, for the remaining runtime of the served *fair* task, which is zero.
+        /// Releases that ask so (6.8 to 6.11) have no fair server.
+        "fair_server.hrtick":
+            "the high-resolution tick fires 10 us after each pick by a server (patches of 2023)",
+            fair_server_hrtick: bool = false;
         "fair_server.cpus": "CPUs with a different fair server",
             fair_server_cpus: CpuServers = CpuServers::default();
         /// In kernels since 6.12 (commit f0e1a0643a59). The scheduler is built in: the one that the

@@ -80,6 +80,10 @@ impl ScenarioReader<'_> {
                         partition = is_root(&leaf.path, leaf.item, self.report);
                     }
                     "changes" => later = Some(leaf.item),
+                    mems @ ("cpuset.mems" | "mems") => {
+                        let help = "memory has no nodes here, leave it out";
+                        self.report.error_help(leaf.span, format!("`{mems}` is not modelled"), help);
+                    }
                     other => self.report.push(unknown_key(other, leaf.span, &CPUSET_KEYS, "a cpuset")),
                 }
             }

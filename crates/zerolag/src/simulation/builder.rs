@@ -468,17 +468,7 @@ impl Simulation {
         }
         let partitions = plan.invalid_partitions();
         notes.extend(partitions.into_iter().map(|cpuset| Note::InvalidPartition { cpuset: cpuset.to_owned() }));
-        let of_profile = &plan.config.costs.threads;
-        let has_threads = match self.background {
-            Background::Profile => !of_profile.is_empty(),
-            Background::None => false,
-            Background::Idle | Background::Kernel => true,
-        };
-        if has_threads {
-            let mut program = (*plan.program).clone();
-            self.background.add_to(&mut program, plan.config.topology.nr_cpus(), of_profile);
-            plan.program = Arc::new(program);
-        }
+        plan = plan.with_background(self.background);
         if plan.config.duration.is_none() && plan.is_endless() {
             notes.push(Note::DefaultDuration);
             plan = plan.for_duration(DEFAULT_DURATION);
@@ -709,6 +699,15 @@ mod tests {
         let cancel = Cancel::default();
         cancel.cancel();
         assert!(long.cancel_with(&cancel).run().expect("partial").is_interrupted());
+    }
+
+    #[test]
+    fn isolated_cpus_have_none_of_their_own() {
+        let task = Workload::toml("machine = { cpus = 3 }\n[task.a]\nloop = 1\nsteps = [{ run = \"1ms\" }]\n");
+        let simulation = Simulation::new(task).set("isolcpus", "1").background(Background::Idle);
+        let plan = simulation.plan().expect("a plan").plan;
+        let names: Vec<&str> = plan.program.tasks.iter().map(|task| &*task.name).skip(3).collect();
+        assert_eq!(names, ["kworker/0", "kworker/u0", "kworker/2", "kworker/u2"]);
     }
 
     #[test]

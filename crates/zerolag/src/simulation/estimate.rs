@@ -175,7 +175,9 @@ fn tasks(plan: &Plan) -> Vec<Contributor> {
             seconds: count * START,
             bytes: u64::from(task.instances) * TASK_BYTES,
         };
-        if let Some(turn) = turn(task) {
+        // A turn without an end in a run without one: the caller ends it, and knows when.
+        let is_endless = life(plan, index).is_infinite() && task.phases.iter().any(|phase| phase.loops == u64::MAX);
+        if let Some(turn) = turn(task).filter(|_| !is_endless) {
             let possible = life(plan, index) / (turn.cpu + turn.away) * of_machine.min(of_group);
             let turns = task.turns.map_or(possible, |most| possible.min(most as f64));
             let steps = count * turns * turn.seconds;

@@ -7,12 +7,13 @@
 //! Figures and checks are computed during the simulation, record by record; a trace is kept only on
 //! request.
 
+use crate::background::Background;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_check::Checker;
 use zerolag_model::settings::SettingError;
-use zerolag_model::{Duration, Instant, KernelVersion, Record, Topology};
+use zerolag_model::{CpuMask, Duration, Instant, KernelVersion, Record, Topology};
 use zerolag_report::frame::Bucket;
 use zerolag_report::{Metrics, Summary};
 use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Outcome, SimError, Sink, Stats, Tracing};
@@ -109,6 +110,23 @@ impl Plan {
     #[must_use]
     pub const fn for_duration(mut self, duration: Duration) -> Self {
         self.config.duration = Some(duration);
+        self
+    }
+
+    /// Returns the plan with the kernel's own threads besides its program. Isolated CPUs have none
+    /// of their own: Linux keeps deferrable work off them (v6.12 `mm/vmstat.c`, `vmstat_shepherd`).
+    #[must_use]
+    pub fn with_background(mut self, background: Background) -> Self {
+        let threads = &self.config.costs.threads;
+        if background == Background::None || background == Background::Profile && threads.is_empty() {
+            return self;
+        }
+        let nr_cpus = self.config.topology.nr_cpus();
+        let isolated = self.config.settings.isolated_cpus(nr_cpus);
+        let free = CpuMask::first_n(nr_cpus).iter().filter(|cpu| !isolated.contains(*cpu)).collect();
+        let mut program = (*self.program).clone();
+        background.add_to(&mut program, &free, threads);
+        self.program = Arc::new(program);
         self
     }
 
