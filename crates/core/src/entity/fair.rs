@@ -181,7 +181,7 @@ impl FairEntity {
     pub(crate) fn obey(&mut self, attr: SchedAttr, base_slice: Duration, is_flat: bool) {
         let SchedAttr::Fair { policy, nice, slice } = attr else { return };
         let weight = Weight::of_policy(policy, nice);
-        if !is_flat && weight != self.load.weight() {
+        if !is_flat && u64::from(weight.value()) != self.load.value() {
             self.reweigh(LoadWeight::of_task(weight));
         }
         self.is_idle = policy == FairPolicy::Idle;
@@ -192,7 +192,7 @@ impl FairEntity {
     /// Changes the weight of an entity that is off its queue. Lag is service, so saved virtual
     /// times are scaled by the ratio of the weights (Linux v6.12 `fair.c`, `reweight_entity`).
     pub(crate) fn reweigh(&mut self, load: LoadWeight) {
-        let (old, new) = (self.load.value(), load.value());
+        let (old, new) = (self.load.fine(), load.fine());
         self.vlag = self.vlag.mul_div(old, new);
         if let Claim::Left(left) = &mut self.claim {
             *left = left.mul_div(old, new);

@@ -7,9 +7,13 @@
 //! weight ([`LoadWeight`]); a charge is then one multiplication and one shift. Both have the
 //! kernel's own precision, so that virtual times agree to the nanosecond.
 //!
+//! The weight of a task in a group of one queue for all tasks has a fraction: 7 tasks share a group
+//! of weight 10 by 1.43 each. Its unit is a 1024th ([`LoadWeight::fine`]).
+//!
 //! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_prio_to_weight` (the forty published values)
 //! and `sched_prio_to_wmult` (2^32 / weight, rounded to nearest); `kernel/sched/fair.c`,
-//! `__calc_delta`.
+//! `__calc_delta`; v7.1, whose `__calc_delta` divides by the full weight. differs: in a queue per
+//! group 7.1 and 7.2 have fractions, too.
 
 use crate::entity::vtime::Vlag;
 use core::fmt;
@@ -67,11 +71,6 @@ impl Weight {
         self.0
     }
 
-    /// Returns a computed weight, at least 2. Those of groups can be larger than any that is set.
-    pub(crate) fn computed(value: u32) -> Self {
-        Self(value.max(Self::MIN_SHARES.0))
-    }
-
     /// Returns the weight of a computed value, clamped to at least 2 and at most `high`.
     pub(crate) fn clamped(value: u64, high: Self) -> Self {
         let low = u64::from(Self::MIN_SHARES.0);
@@ -85,12 +84,32 @@ impl fmt::Display for Weight {
     }
 }
 
-/// A weight with the factor from real to virtual time: `virtual = real * mult >> shift`.
+/// A weight with the factor from real to virtual time: `virtual = real * mult >> shift`, or the
+/// exact quotient if `mult` is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoadWeight {
-    weight: Weight,
-    mult: u32,
+    whole: u32,
+    /// The rest in 1024ths.
+    fraction: u16,
     shift: u8,
+    mult: u32,
+}
+
+/// A weight of 1 in 1024ths (`scale_load`).
+pub(crate) const FINE: u64 = 1 << 10;
+/// The weight of nice 0 in 1024ths (`NICE_0_LOAD`).
+pub(crate) const FINE_NICE_0: u64 = FINE * Weight::NICE_0.0 as u64;
+
+/// Returns a weight in 1024ths.
+pub(crate) const fn scaled_up(weight: Weight) -> u64 {
+    weight.0 as u64 * FINE
+}
+
+/// Returns a sum of weights in whole numbers, at least 2 if there is one (`scale_load_down`).
+#[inline]
+pub(crate) const fn scaled_down(fine: u64) -> u64 {
+    let whole = fine / FINE;
+    if whole < Weight::MIN_SHARES.0 as u64 && fine > 0 { Weight::MIN_SHARES.0 as u64 } else { whole }
 }
 
 impl LoadWeight {
@@ -107,20 +126,45 @@ impl LoadWeight {
 
     const fn with_inverse(weight: Weight, inverse: u64) -> Self {
         let (mult, shift) = factor(Weight::NICE_0.0 as u64, inverse);
-        Self { weight, mult, shift }
+        Self { whole: weight.0, fraction: 0, mult, shift }
     }
 
-    pub(crate) const fn weight(self) -> Weight {
-        self.weight
+    /// Returns a weight in 1024ths, at least 2 of them (`MIN_SHARES`). Virtual time is exact.
+    pub(crate) const fn exact(fine: u64) -> Self {
+        if fine == FINE_NICE_0 {
+            return Self::of_task(Weight::NICE_0);
+        }
+        let least = Weight::MIN_SHARES.0 as u64;
+        let fine = if fine < least { least } else { fine };
+        let whole = if fine / FINE > u32::MAX as u64 { u32::MAX } else { (fine / FINE) as u32 };
+        Self { whole, fraction: (fine % FINE) as u16, mult: 0, shift: 0 }
     }
 
+    /// Returns a computed weight in whole numbers, at least 2. Those of groups can be larger than
+    /// any that is set.
+    pub(crate) fn whole(value: u64) -> Self {
+        Self::of_group(Weight::clamped(value, Weight(u32::MAX)))
+    }
+
+    /// Returns the weight in whole numbers, at least 2, as load averages count it.
+    #[inline]
     pub(crate) const fn value(self) -> u64 {
-        self.weight.0 as u64
+        let least = Weight::MIN_SHARES.0;
+        (if self.whole < least { least } else { self.whole }) as u64
+    }
+
+    /// Returns the weight in 1024ths.
+    #[inline]
+    pub(crate) const fn fine(self) -> u64 {
+        self.whole as u64 * FINE + self.fraction as u64
     }
 
     /// Returns how far virtual time advances while the entity runs for `time`, rounded down.
     #[inline]
     pub(crate) const fn to_virtual(self, time: Duration) -> Vlag {
+        if self.mult == 0 {
+            return Vlag::from_nanos(mul_div(time.as_nanos(), FINE_NICE_0, self.fine()) as i64);
+        }
         // The shift is at most 32. Without the mask the compiler emits code for shifts beyond the
         // lower word.
         let wide = (time.as_nanos() as u128 * self.mult as u128) >> (self.shift & 63);
@@ -130,15 +174,28 @@ impl LoadWeight {
     /// Returns how long the entity must run until virtual time has advanced by `distance`, rounded
     /// up.
     pub(crate) fn to_real_ceil(self, distance: Vlag) -> Duration {
-        let wide =
-            (u128::from(distance.as_nanos().max(0).unsigned_abs()) << self.shift).div_ceil(u128::from(self.mult));
+        let distance = u128::from(distance.as_nanos().max(0).unsigned_abs());
+        let wide = if self.mult == 0 {
+            (distance * u128::from(self.fine())).div_ceil(u128::from(FINE_NICE_0))
+        } else {
+            (distance << self.shift).div_ceil(u128::from(self.mult))
+        };
         Duration::from_nanos(u64::try_from(wide).unwrap_or(u64::MAX))
     }
 }
 
+/// Returns `a * b / c`, rounded down. Dividing 128 bits takes ten times as long as 64.
+#[inline]
+pub(crate) const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => (a as u128 * b as u128 / c as u128) as u64,
+    }
+}
+
 /// Returns `time * weight / total` with the kernel's precision, rounded down.
-pub(crate) fn share_of(time: Duration, weight: Weight, total: u64) -> Duration {
-    let (mult, shift) = factor(u64::from(weight.0), u64::from(u32::MAX) / total.max(1));
+pub(crate) fn share_of(time: Duration, weight: u64, total: u64) -> Duration {
+    let (mult, shift) = factor(weight, u64::from(u32::MAX) / total.max(1));
     Duration::from_nanos(((u128::from(time.as_nanos()) * u128::from(mult)) >> shift) as u64)
 }
 
@@ -189,6 +246,18 @@ mod tests {
                 assert!(at(nice).to_virtual(real - Duration::from_nanos(1)).as_nanos() < ns, "nice {nice} {ns}");
             }
         }
+    }
+
+    #[test]
+    fn a_fraction_of_a_weight_counts() {
+        let part = LoadWeight::exact(scaled_up(Weight(10)) / 7);
+        assert_eq!((part.fine(), part.value()), (1462, 2));
+        assert_eq!(part.to_virtual(Duration::from_millis(1)).as_nanos(), 1_000_000 * 1_048_576 / 1462);
+        assert_eq!(part.to_real_ceil(part.to_virtual(Duration::from_millis(1))), Duration::from_millis(1));
+        assert_eq!(LoadWeight::exact(0).fine(), 2);
+        assert_eq!(LoadWeight::exact(FINE_NICE_0), at(0));
+        let long = Duration::from_nanos(u64::MAX / 4096);
+        assert_eq!(part.to_virtual(long).as_nanos() as u128, u128::from(long.as_nanos()) * 1_048_576 / 1462);
     }
 
     #[test]

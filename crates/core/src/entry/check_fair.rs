@@ -3,6 +3,7 @@
 
 use crate::class::fair::capacity;
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing, own_weight};
+use crate::entity::weight::scaled_up;
 use crate::queue::fair::tally::Tally;
 use crate::queue::fair::{eevdf, turn};
 use crate::rq::inspect::Inspect;
@@ -147,7 +148,7 @@ impl Rq {
         for (slot, task) in self.tasks.iter().filter(|(_, task)| task.group == queue.group) {
             if task.fair.is_queued() {
                 entities += 1;
-                load += u64::from(own_weight(task.attr).value());
+                load += scaled_up(own_weight(task.attr));
                 tally = tally.plus(if task.fair.is_delayed() {
                     Tally::DELAYED
                 } else {
@@ -162,7 +163,7 @@ impl Rq {
                 tally = tally.plus(below.tally);
                 if below.entity.is_queued() {
                     entities += 1;
-                    load += below.entity.load.value();
+                    load += below.entity.load.fine();
                 }
             }
         }
@@ -197,9 +198,9 @@ impl Rq {
             let node = waiting.node.expect("a waiting entity has a node");
             assert_eq!(self.fair.timeline.entity(node), *entity, "the node of an entity");
             assert_eq!(self.fair.timeline.vruntime(node), waiting.vruntime, "vruntime in the timeline");
-            weight += waiting.load.value();
+            weight += waiting.load.fine();
             let key = waiting.vruntime.since(queue.zero_vruntime).as_nanos();
-            weighted += i128::from(key) * i128::from(waiting.load.value());
+            weighted += i128::from(key) * i128::from(waiting.load.fine());
         }
         assert_eq!(queue.sum_weight, weight, "sum of weights");
         assert_eq!(queue.sum_weighted_vruntime, weighted, "weighted sum of vruntimes");
@@ -246,7 +247,7 @@ impl Rq {
         if q != QueueIx::ROOT {
             assert_eq!(queue.boosted, boosted, "boosted tasks in the hierarchy");
         }
-        assert_eq!(queue.load, all.iter().map(|entity| self.entity(*entity).load.value()).sum::<u64>(), "load");
+        assert_eq!(queue.load, all.iter().map(|entity| self.entity(*entity).load.fine()).sum::<u64>(), "load");
         if self.fair.tune.algorithm == FairAlgorithm::Eevdf && !all.is_empty() {
             let eligible = all.iter().filter(|entity| eevdf::is_eligible(&self.fair, &self.tasks, q, **entity)).count();
             assert!(eligible > 0, "someone is always eligible");

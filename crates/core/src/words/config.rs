@@ -6,7 +6,7 @@ use crate::words::ids::{CpusetId, DomainId};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use zerolag_model::settings::TunableScaling;
+use zerolag_model::settings::{FairAlgorithm, FairHierarchy, Throttle, TimerGrain, TunableScaling};
 use zerolag_model::{CpuId, CpuMask, Distance, Duration, ServerKind, ServerParams, Settings, Topology};
 
 /// The configuration of a scheduler.
@@ -219,6 +219,15 @@ impl Config {
             && self.settings.tracks_load()
             && !self.settings.fair_balance.is_by_load()
             && (2..self.topology.nr_cpus()).contains(&cache)
+    }
+
+    /// Returns whether the fair tasks of all groups are on one queue.
+    pub(crate) fn is_flat(&self) -> bool {
+        let settings = &self.settings;
+        settings.fair_hierarchy == FairHierarchy::Flat
+            && settings.fair == FairAlgorithm::Eevdf
+            && settings.throttle == Throttle::AtUserReturn
+            && settings.enforce_fair != TimerGrain::Exact
     }
 
     /// Returns the initial parameters of a deadline server.

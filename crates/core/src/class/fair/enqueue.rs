@@ -9,7 +9,6 @@
 use crate::class::fair::run::{rearm, rearm_after_enqueue};
 use crate::class::fair::{bandwidth, boost, flat, groups, load, park, preferred_cache, throttle};
 use crate::entity::fair::{Claim, EntityRef, FairState, QueueIx};
-use crate::entity::weight::LoadWeight;
 use crate::queue::fair::join::{CHANGED, owes, requeue_delayed};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::Join;
@@ -218,7 +217,7 @@ pub(crate) fn enqueue_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Que
             rq.fair.wake_queue(q);
             rq.attach(parent, group);
             let before = rq.entity(group).load.value();
-            rq.entity_mut(group).reweigh(LoadWeight::of_group(weight));
+            rq.entity_mut(group).reweigh(weight);
             rq.fair.reweigh_average(&mut rq.tasks, parent, group, before);
             join::enqueue_entity(&mut rq.fair, &mut rq.tasks, parent, group, Join::Wakeup, Duration::ZERO);
             check_first(rq, cx, parent);
@@ -321,7 +320,7 @@ pub(crate) fn dequeue_entity<L: RawMutex>(
     leaving.state = FairState::Off; // [2]
     // Of a task in a group `run_queue::detach` knows it.
     leaving.average.keep_part_of_root(leaving.average.load);
-    let weight = leaving.load.value();
+    let weight = leaving.load.fine();
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
     queue.load -= weight;

@@ -13,12 +13,13 @@
 //! Work: O(depth) to enqueue, to dequeue, to switch and at a tick; O(log n) on the root's queue.
 //!
 //! Sources: Linux v7.3 `kernel/sched/fair.c`, `enqueue_hierarchy`, `dequeue_hierarchy`,
-//! `__calc_prop_weight`, `reweight_eevdf`, `set_next_task_fair`, `task_tick_fair`. differs: weights
-//! are whole numbers of which nice 0 has 1024; the kernel's are 1024 times finer.
+//! `__calc_prop_weight`, `reweight_eevdf`, `set_next_task_fair`, `task_tick_fair`, and
+//! v7.1 `__calc_delta`, `avg_vruntime_weight`: weights count with their fractions. differs: the
+//! load averages of a task follow its weight on the root's queue, in whole numbers.
 
 use crate::class::fair::{bandwidth, groups};
 use crate::entity::fair::{EntityRef, FairState, QueueIx, own_weight};
-use crate::entity::weight::{LoadWeight, Weight};
+use crate::entity::weight::{FINE_NICE_0, LoadWeight, Weight, mul_div, scaled_up};
 use crate::queue::fair::join;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -28,13 +29,13 @@ use lock_api::RawMutex;
 /// Counts a task in the queue of its group.
 pub(crate) fn count_in(rq: &mut Rq, slot: Slot) {
     let (q, own) = (rq.group_queue(slot), own_weight(rq.tasks[slot].attr));
-    add(rq, q, own.value().into());
+    add(rq, q, scaled_up(own));
 }
 
 /// Counts a task that leaves no more.
 pub(crate) fn count_out<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let (q, own) = (rq.group_queue(slot), own_weight(rq.tasks[slot].attr));
-    take_off(rq, cx, q, own.value().into());
+    take_off(rq, cx, q, scaled_up(own));
 }
 
 /// Counts a task or a group of this weight. The root's queue counts what is queued on it.
@@ -72,7 +73,7 @@ pub(crate) fn count_group_in<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Qu
         let entity = &mut rq.queue_mut(q).entity;
         entity.state = FairState::Runnable;
         entity.queue = parent;
-        let weight = entity.load.value();
+        let weight = entity.load.fine();
         add(rq, parent, weight);
     }
     follow_weight(rq, cx, q, parent);
@@ -90,7 +91,7 @@ pub(crate) fn count_group_out<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Q
     }
     let entity = &mut rq.queue_mut(q).entity;
     entity.state = FairState::Off;
-    let weight = entity.load.value();
+    let weight = entity.load.fine();
     take_off(rq, cx, parent, weight);
     groups::rest_queue(rq, &cx.shared.groups, q);
 }
@@ -106,12 +107,12 @@ fn follow_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, paren
     let now = rq.averages_clock();
     let weight = groups::entity_weight(rq.queue_mut(q), cx, now);
     let entity = &mut rq.queue_mut(q).entity;
-    let before = entity.load.value();
-    entity.load = LoadWeight::of_group(weight);
+    let before = entity.load;
+    entity.load = weight;
     if parent != QueueIx::ROOT {
-        rq.fair.reweigh_average(&mut rq.tasks, parent, EntityRef::Group(q), before);
+        rq.fair.reweigh_average(&mut rq.tasks, parent, EntityRef::Group(q), before.value());
         let above = rq.queue_mut(parent);
-        above.load = above.load - before + u64::from(weight.value());
+        above.load = above.load - before.fine() + weight.fine();
     }
 }
 
@@ -126,26 +127,25 @@ pub(crate) fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from:
     }
 }
 
+/// The least part of a weight, in 1024ths.
+const LEAST: u64 = Weight::MIN_SHARES.value() as u64;
+
 /// Returns what a task weighs on the root's queue. It is counted in its group.
 pub(crate) fn weight_of(rq: &Rq, slot: Slot) -> LoadWeight {
-    let (own, mut q) = (own_weight(rq.tasks[slot].attr), rq.group_queue(slot));
-    if q == QueueIx::ROOT {
-        return LoadWeight::of_task(own);
-    }
-    let mut weight = u128::from(own.value()) << 20;
+    let (own, mut q) = (scaled_up(own_weight(rq.tasks[slot].attr)), rq.group_queue(slot));
+    let (mut weight, mut part) = (FINE_NICE_0, own);
     while let Some(parent) = rq.queue(q).parent {
         let queue = rq.queue(q);
-        weight = weight * u128::from(queue.entity.load.value()) / u128::from(queue.load.max(1));
-        q = parent;
+        weight = mul_div(weight, part, queue.load.max(1)).max(LEAST);
+        (part, q) = (queue.entity.load.fine(), parent);
     }
-    let rounded = ((weight + (1 << 19)) >> 20).min(u128::from(u32::MAX));
-    LoadWeight::of_group(Weight::computed(rounded as u32))
+    LoadWeight::exact(mul_div(weight, part, FINE_NICE_0))
 }
 
 /// Gives a task on the root's queue its present weight there.
 pub(crate) fn reweigh(rq: &mut Rq, slot: Slot) {
     let weight = weight_of(rq, slot);
-    if weight.weight() != rq.tasks[slot].fair.load.weight() {
+    if weight != rq.tasks[slot].fair.load {
         let now = rq.averages_clock();
         join::reweigh_in_place(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot), weight, now);
     }

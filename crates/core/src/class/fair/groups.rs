@@ -19,7 +19,7 @@
 
 use crate::class::fair::{bandwidth, delay};
 use crate::entity::fair::{EntityRef, QueueIx, VruntimeFrame};
-use crate::entity::weight::{LoadWeight, Weight};
+use crate::entity::weight::{FINE, LoadWeight, Weight, mul_div};
 use crate::queue::fair::averages::period_of;
 use crate::queue::fair::queue::{GroupPart, Queue};
 use crate::queue::fair::rq::FairRq;
@@ -177,12 +177,12 @@ fn unattach(rq: &mut Rq, ix: QueueIx) {
 }
 
 /// Publishes the part of a group's queue and returns the weight that its entity should have on this
-/// CPU. The averages of the queue are up to date.
+/// CPU, in 1024ths with one queue for all tasks. The averages of the queue are up to date.
 ///
 /// A queue that has slept counts with the weight that is queued, as if it had always run; the
 /// others with their averages. So the parts of a group add up to more than its weight when its
 /// tasks wake, and to its weight after some tens of ms.
-pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, now: Instant) -> Weight {
+pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, now: Instant) -> LoadWeight {
     let is_averaged = cx.config.settings.tracks_load() && cx.config.topology.nr_cpus() > 1;
     // Period 0 means that something is queued.
     let period = period_of(now).max(1);
@@ -191,30 +191,28 @@ pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, 
     } else {
         publish_queued(queue, cx);
     }
-    let current = queue.entity.load.weight();
+    let current = queue.entity.load;
     let weight = cx.view().group_weight(queue.group);
     queue.entity.is_idle = weight & IDLE_GROUP != 0;
     if queue.load == 0 {
         return current;
     }
     let shares = Weight::clamped(weight & !IDLE_GROUP, Weight::MAX_SHARES);
+    let is_flat = cx.config.is_flat();
+    let unit = if is_flat { FINE } else { 1 };
+    let load_weight = |value| if is_flat { LoadWeight::exact(value) } else { LoadWeight::whole(value) };
     if cx.config.settings.cgroup_mode == CgroupMode::Up {
-        return shares;
+        return load_weight(u64::from(shares.value()) * unit);
     }
     let (times, most) = times_and_most(queue, cx, period);
-    let all = u64::from(shares.value()) * times;
-    let most = most.map_or(all, u64::from).min(u64::from(u32::MAX));
+    let all = u64::from(shares.value()) * unit * times;
+    let most = most.map_or(all, |most| u64::from(most) * unit).min(u64::from(u32::MAX) * unit);
     let others = cx.view().group_load(queue.group, period).saturating_sub(queue.published.load.into());
     if others == 0 {
-        return Weight::computed(all.min(most) as u32); // All load of the group is here.
+        return load_weight(all.min(most)); // All load of the group is here.
     }
-    let load = if is_averaged { queue.load.max(queue.average.load) } else { queue.load };
-    // Dividing 128 bits takes ten times as long; only weights of thousands of CPUs need them.
-    let part = match all.checked_mul(load) {
-        Some(times_load) => times_load / (others + load),
-        None => (u128::from(all) * u128::from(load) / u128::from(others + load)) as u64,
-    };
-    Weight::computed(part.min(most) as u32)
+    let load = if is_averaged { queue.whole_load().max(queue.average.load) } else { queue.whole_load() };
+    load_weight(mul_div(all, load, others + load).min(most))
 }
 
 /// Publishes the averages of a queue.
@@ -242,7 +240,7 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
 
 /// Publishes the weights that are queued: before 3.8, and on one CPU, where no other reads them.
 fn publish_queued<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) {
-    let here = GroupPart::new(queue.load, u64::from(queue.tally.runnable) << 10);
+    let here = GroupPart::new(queue.whole_load(), u64::from(queue.tally.runnable) << 10);
     if here.is_far_from(queue.published) {
         publish(queue, &cx.shared.groups, here);
     }

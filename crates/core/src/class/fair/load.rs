@@ -46,7 +46,7 @@ pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
         let (of_queue, of_part) = if tracks_load {
             (queue.average.load + 1, part.average.load)
         } else {
-            (queue.load.max(1), part.load.value())
+            (queue.whole_load().max(1), part.load.value())
         };
         let Some(parent) = queue.parent else {
             // The part of the root's own load; rounded down only once.

@@ -60,7 +60,7 @@ impl Queue {
     /// Brings the averages of the queue up to date. Returns whether they have changed.
     #[inline(always)]
     pub(crate) fn age(&mut self, now: Instant) -> bool {
-        let signals = Signals { load: self.load, runnable: self.tally.runnable, runs: self.current.is_some() };
+        let signals = Signals { load: self.whole_load(), runnable: self.tally.runnable, runs: self.current.is_some() };
         self.average.age(now, signals, 1)
     }
 
@@ -221,7 +221,7 @@ impl FairRq {
             self.age_queue(parent, now);
             self.age_entity(tasks, parent, EntityRef::Group(q), now);
             let queue = self.queue(q);
-            let (mut entity, own, own_load) = (queue.entity.average, queue.average, queue.load);
+            let (mut entity, own, own_load) = (queue.entity.average, queue.average, queue.whole_load());
             let weight = queue.entity.load.value();
             change = self.queue_mut(parent).average.propagate(&mut entity, &own, own_load, weight, change);
             self.queue_mut(q).entity.average = entity;

@@ -145,10 +145,10 @@ pub(crate) fn slice(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityR
     // Bounded by the depth.
     loop {
         let queue = &fair.queues[q.index()];
-        let weight = fair.entity(tasks, at).load.weight();
-        let mut total = queue.load;
+        let weight = fair.entity(tasks, at).load.value();
+        let mut total = queue.whole_load();
         if !fair.entity(tasks, at).is_queued() {
-            total += u64::from(weight.value());
+            total += weight;
         }
         slice = share_of(slice, weight, total);
         let Some(parent) = queue.parent else { break };

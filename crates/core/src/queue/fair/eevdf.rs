@@ -56,7 +56,7 @@ pub(crate) fn is_eligible(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: E
 fn current_of(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> Option<(Vtime, u64)> {
     queue.current.map(|entity| {
         let entity = fair.entity(tasks, entity);
-        (entity.vruntime, entity.load.value())
+        (entity.vruntime, entity.load.fine())
     })
 }
 
@@ -91,7 +91,7 @@ fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, protects: bool) -> En
         return node.map_or_else(|| first(fair, queue), |node| fair.timeline.entity(node));
     };
     let running = fair.entity(tasks, current);
-    let limit = queue.average(Some((running.vruntime, running.load.value())));
+    let limit = queue.average(Some((running.vruntime, running.load.fine())));
     let is_eligible = !limit.is_before(running.vruntime);
     if is_eligible && protects && running.is_protected() {
         return current;
@@ -116,14 +116,14 @@ pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity:
     let average = average(fair, tasks, q);
     let queue = &fair.queues[q.index()];
     let tune = fair.tune;
-    let others = queue.sum_weight + queue.current.map_or(0, |current| fair.entity(tasks, current).load.value());
+    let others = queue.sum_weight + queue.current.map_or(0, |current| fair.entity(tasks, current).load.fine());
     let joins_others = queue.nr_queued > 0;
     let joining = fair.entity_mut(tasks, entity);
     let mut slice = joining.load.to_virtual(joining.slice);
     // Joining moves the average towards the entity, which would shrink its lag. So the lag is
     // scaled up beforehand.
     let lag = if tune.place_lag && joins_others && others > 0 {
-        joining.vlag.mul_div(others + joining.load.value(), others)
+        joining.vlag.mul_div(others + joining.load.fine(), others)
     } else {
         Vlag::ZERO
     };

@@ -7,7 +7,7 @@
 
 use crate::entity::fair::{Claim, EntityRef, FairState, QueueIx};
 use crate::entity::vtime::Vlag;
-use crate::entity::weight::{LoadWeight, Weight};
+use crate::entity::weight::LoadWeight;
 use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Join;
 use crate::queue::fair::{cfs, eevdf, slice};
@@ -39,7 +39,7 @@ pub(crate) fn enqueue_entity(
     let joining = fair.entity_mut(tasks, entity);
     joining.state = FairState::Runnable; // [1]
     joining.queue = q;
-    let weight = joining.load.value();
+    let weight = joining.load.fine();
     let queue = fair.queue_mut(q);
     queue.nr_queued += 1;
     queue.load += weight;
@@ -78,11 +78,11 @@ pub(crate) fn reweigh(
     tasks: &mut TaskSlab,
     q: QueueIx,
     entity: EntityRef,
-    weight: Weight,
+    weight: LoadWeight,
     now: Instant,
 ) {
-    if fair.entity(tasks, entity).load.weight() != weight {
-        change_weight(fair, tasks, q, entity, LoadWeight::of_group(weight), now);
+    if fair.entity(tasks, entity).load != weight {
+        change_weight(fair, tasks, q, entity, weight, now);
     }
 }
 
@@ -97,7 +97,7 @@ fn change_weight(
     fair.changed.add(Unpublished::AVERAGES);
     fair.age_queue(q, now);
     fair.age_entity(tasks, q, entity, now);
-    let before = fair.entity(tasks, entity).load.value();
+    let before = fair.entity(tasks, entity).load;
     let is_current = fair.queue(q).current == Some(entity);
     let state = fair.entity(tasks, entity).state;
     match fair.tune.algorithm {
@@ -110,11 +110,11 @@ fn change_weight(
             } else {
                 unwait(fair, tasks, q, entity);
             }
-            fair.queue_mut(q).load -= before;
+            fair.queue_mut(q).load -= before.fine();
             fair.queue_mut(q).nr_queued -= 1;
             fair.entity_mut(tasks, entity).reweigh(load);
             eevdf::place(fair, tasks, q, entity, Join::Back);
-            fair.queue_mut(q).load += load.value();
+            fair.queue_mut(q).load += load.fine();
             fair.queue_mut(q).nr_queued += 1;
             if is_current {
                 fair.queue_mut(q).current = Some(entity);
@@ -128,13 +128,13 @@ fn change_weight(
                 unwait(fair, tasks, q, entity);
             }
             fair.entity_mut(tasks, entity).load = load;
-            fair.queue_mut(q).load = fair.queue(q).load - before + load.value();
+            fair.queue_mut(q).load = fair.queue(q).load - before.fine() + load.fine();
             if !is_current {
                 wait(fair, tasks, q, entity);
             }
         }
     }
-    fair.reweigh_average(tasks, q, entity, before);
+    fair.reweigh_average(tasks, q, entity, before.value());
     debug_assert!(fair.entity(tasks, entity).state == state, "a change of weight changes no state");
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn reweigh_in_place(
         unwait(fair, tasks, q, entity);
     }
     let changed = fair.entity_mut(tasks, entity);
-    let (old, new) = (changed.load.value(), load.value());
+    let (before, old, new) = (changed.load.value(), changed.load.fine(), load.fine());
     changed.load = load;
     changed.vruntime = average.minus(lag.mul_div(old, new));
     changed.virtual_deadline = average.plus(changed.virtual_deadline.since(average).mul_div(old, new));
@@ -170,7 +170,7 @@ pub(crate) fn reweigh_in_place(
     if !is_current {
         wait(fair, tasks, q, entity);
     }
-    fair.reweigh_average(tasks, q, entity, old);
+    fair.reweigh_average(tasks, q, entity, before);
 }
 
 /// Returns whether an entity that blocks must first repay negative lag (`DELAY_DEQUEUE`).

@@ -91,7 +91,7 @@ impl<'a> Member<'a> {
         debug_assert!(self.entity.node.is_none(), "an entity waits once");
         let vruntime = self.entity.vruntime;
         let key = self.entity.key(self.tune.algorithm);
-        self.queue.add_to_sums(vruntime, self.entity.load.value());
+        self.queue.add_to_sums(vruntime, self.entity.load.fine());
         let root = self.queue.waiting_as(self.entity.standing);
         self.entity.node = Some(self.timeline.insert(root, key, vruntime, self.which));
     }
@@ -101,6 +101,6 @@ impl<'a> Member<'a> {
     pub(crate) fn unwait(&mut self) {
         let node = self.entity.node.take().expect("invariant: it waits");
         self.timeline.remove(self.queue.waiting_as(self.entity.standing), node);
-        self.queue.take_from_sums(self.entity.vruntime, self.entity.load.value());
+        self.queue.take_from_sums(self.entity.vruntime, self.entity.load.fine());
     }
 }

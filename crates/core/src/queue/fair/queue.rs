@@ -2,10 +2,11 @@
 //! to no group, and the top-level groups.
 //!
 //! One entity can be current; the others wait on the timeline. The queue maintains two sums over
-//! the waiting entities, `sum_weight = Σ w` and `sum_weighted_vruntime = Σ w (v - zero)`. One
-//! division yields the average vruntime from them. `zero_vruntime` is the reference point of the
-//! sums. It follows the least vruntime upwards and never moves back, so it also serves as the
-//! `min_vruntime` of CFS. It is a reference, not a minimum: an entity can be placed before it.
+//! the waiting entities, with weights in 1024ths: `sum_weight = Σ w` and `sum_weighted_vruntime = Σ
+//! w (v - zero)`. One division yields the average vruntime from them. `zero_vruntime` is the
+//! reference point of the sums. It follows the least vruntime upwards and never moves back, so it
+//! also serves as the `min_vruntime` of CFS. It is a reference, not a minimum: an entity can be
+//! placed before it.
 //!
 //! The weighted sum is 128 bits wide: products of weight and distance cannot overflow, whatever the
 //! workload.
@@ -16,6 +17,7 @@
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx, Standing, VruntimeFrame};
 use crate::entity::pelt::Average;
 use crate::entity::vtime::{Vlag, Vtime};
+use crate::entity::weight::scaled_down;
 use crate::queue::fair::local::Local;
 use crate::queue::fair::own_slices::OwnSlices;
 use crate::queue::fair::tally::Tally;
@@ -43,7 +45,7 @@ pub(crate) struct Queue {
     pub(crate) sleeps_since: u32,
     /// The tasks queued here and below. Below a detached queue only boosted tasks count.
     pub(crate) tally: Tally,
-    /// The sum of the weights of all queued entities, including the current one.
+    /// The sum of the weights of all queued entities, including the current one, in 1024ths.
     pub(crate) load: u64,
     /// What this queue has published of its group's averages.
     pub(crate) published: GroupPart,
@@ -144,6 +146,12 @@ impl Queue {
             Standing::Ordinary | Standing::Spared => &mut self.waiting,
             Standing::Boosted => &mut self.ahead,
         }
+    }
+
+    /// Returns the sum of the weights in whole numbers, as load averages count it.
+    #[inline]
+    pub(crate) const fn whole_load(&self) -> u64 {
+        scaled_down(self.load)
     }
 
     /// Adds a waiting entity to the sums.

@@ -16,7 +16,7 @@ use crate::words::level::FULL_CAPACITY;
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
-use zerolag_model::settings::{FairAlgorithm, FairHierarchy, LagLimit, SliceProtection, Throttle, TimerGrain};
+use zerolag_model::settings::{FairAlgorithm, LagLimit, SliceProtection, Throttle, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant};
 
 /// The fair class's part of a run queue.
@@ -118,10 +118,7 @@ impl FairRq {
         let gathers = config.gathers();
         let settings = &config.settings;
         let tracks_load = settings.tracks_load() && config.topology.nr_cpus() > 1;
-        let is_flat = settings.fair_hierarchy == FairHierarchy::Flat
-            && settings.fair == FairAlgorithm::Eevdf
-            && settings.throttle == Throttle::AtUserReturn
-            && settings.enforce_fair != TimerGrain::Exact;
+        let is_flat = config.is_flat();
         let tune = Tunables {
             algorithm: settings.fair,
             enforce: settings.enforce_fair,
@@ -214,7 +211,7 @@ impl FairRq {
 
     /// Returns the sum of the weights of the root's entities.
     pub(crate) fn load(&self) -> u64 {
-        self.root().load
+        self.root().whole_load()
     }
 
     /// Returns the number of runnable tasks that are allowed to run, including the current one.

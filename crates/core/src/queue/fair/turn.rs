@@ -59,8 +59,8 @@ pub(crate) fn take_turns(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, go
     if tune.tracks_load && queue.age_with(left, picked, now) && q == QueueIx::ROOT {
         fair.changed.add(Unpublished::AVERAGES);
     }
-    queue.take_from_sums(picked.vruntime, picked.load.value());
-    queue.add_to_sums(left.vruntime, left.load.value());
+    queue.take_from_sums(picked.vruntime, picked.load.fine());
+    queue.add_to_sums(left.vruntime, left.load.fine());
     debug_assert!(left.node.is_none(), "the current entity does not wait");
     let node = picked.node.take().expect("invariant: an entity that is not current waits");
     let (key, waits) = (left.key(tune.algorithm), EntityRef::Task(going));
