@@ -202,9 +202,18 @@ pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
     }
 }
 
-/// Charges the current task up to now.
+/// Charges the current task up to now, and its budget too.
 #[inline(always)]
 pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    charge_beside(rq, cx);
+    dl::settle(rq, cx);
+}
+
+/// As [`charge_current`], for events at which the kernel does not charge a deadline task: another
+/// task wakes or is replenished, or a counter is read. A reclaiming task is charged for the time
+/// until then at its next charge, at the rate that holds then.
+#[inline(always)]
+pub(crate) fn charge_beside<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some((slot, delta)) = to_charge(rq) {
         charge(rq, cx, slot, delta);
     } else if rq.current_slot().is_none() {
@@ -226,7 +235,7 @@ fn to_charge(rq: &Rq) -> Option<(Slot, Duration)> {
 #[inline(always)]
 pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: Prio) {
     if rq.dl.serving.is_none_or(|kind| kind.class() == woken.class()) {
-        charge_current(rq, cx);
+        charge_beside(rq, cx);
     }
 }
 
@@ -238,6 +247,7 @@ pub(crate) fn charge_at_tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     } else if rq.current_slot().is_none() {
         charge_idle(rq, cx);
     }
+    dl::settle(rq, cx);
 }
 
 fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
@@ -261,7 +271,7 @@ fn charge_inline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta
             dl_server::charge(rq, cx, ClassId::Fair, delta);
         }
         ClassId::Deadline => {
-            dl::charge(rq, cx, slot, delta);
+            dl::charge(rq, slot, delta);
             rt_throttle::charge_deadline(rq, cx, delta);
         }
         ClassId::Ext => charge_ext(rq, cx, delta),

@@ -42,7 +42,7 @@ use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::settings::TimerGrain;
-use zerolag_model::{ClassId, Duration, Instant, ServerKind, TraceEvent};
+use zerolag_model::{ClassId, Duration, Instant, ServerKind, Settings, TraceEvent};
 
 /// Enqueues a task, ready or throttled.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
@@ -198,8 +198,11 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 }
 
 /// Adapts the budget timer of a reclaiming current task: its rate has changed, so its budget lasts
-/// for a shorter or a longer time.
+/// for a shorter or a longer time. The kernel's timer stays.
 fn rate_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if cx.config.settings.enforce_dl != TimerGrain::Exact {
+        return;
+    }
     if let Some(slot) = rq
         .current_slot()
         .filter(|slot| deadline::is_contending(&rq.tasks[*slot]) && deadline::reclaims(&rq.tasks[*slot]))
@@ -408,6 +411,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
 
 /// Handles the switch away from a task that stays queued: it becomes pushable.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    settle(rq, cx); // Another task could wake since the CPU left this one.
     rq.note(Unpublished::DEADLINES);
     rq.dl.reclaims = false;
     if !rq.dl.pushable.contains(&rq.tasks, slot) {
@@ -421,17 +425,32 @@ pub(crate) fn check_preempt(rq: &Rq, woken: Slot) -> Resched {
     if is_earlier { Resched::Now } else { Resched::No }
 }
 
-/// Charges exec time to the budget.
+/// Charges exec time to the budget. That of a task that reclaims is charged later ([`settle`]).
 #[inline]
-pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
+pub(crate) fn charge(rq: &mut Rq, slot: Slot, delta: Duration) {
     let task = &mut rq.tasks[slot];
-    if deadline::reclaims(task) { charge_reclaiming(rq, cx, slot, delta) } else { task.dl.charge(delta) }
+    if deadline::reclaims(task) { rq.dl.uncharged += delta } else { task.dl.charge(delta) }
 }
 
+/// Charges the budget of a reclaiming current task for its exec time since the last time, all of it
+/// at the present rate. O(servers + sleeping tasks).
+///
+/// Linux v6.12 `kernel/sched/deadline.c`, `update_curr_dl`, `grub_reclaim`.
+#[inline(always)]
+pub(crate) fn settle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    if !rq.dl.uncharged.is_zero() {
+        settle_reclaiming(rq, cx);
+    }
+}
+
+#[cold]
 #[inline(never)]
-fn charge_reclaiming<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
-    let delta = dl_sums::reclaimed(rq, cx, slot, delta);
-    rq.tasks[slot].dl.charge(delta);
+fn settle_reclaiming<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    let delta = core::mem::take(&mut rq.dl.uncharged);
+    if let Some(slot) = rq.current_slot() {
+        let delta = dl_sums::reclaimed(rq, cx, slot, delta);
+        rq.tasks[slot].dl.charge(delta);
+    }
 }
 
 /// Tells the current task at the tick that it has exhausted a budget (SIGXCPU), if it asked for
@@ -450,12 +469,23 @@ pub(crate) fn tell_overrun<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     }
 }
 
-/// Requests a reschedule if the budget of the current task is exhausted.
-pub(crate) fn check_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+/// Requests a reschedule if the budget of the current task is exhausted, at a tick.
+pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     if rq.tasks[slot].dl.is_exhausted() {
         return Resched::Now;
     }
-    // The task clock stood still during interrupts, so the timer was early.
+    if cx.config.settings.enforce_dl == TimerGrain::Exact {
+        arm_budget_timer(rq, cx, slot);
+    }
+    Resched::No
+}
+
+/// As [`tick`], when the timer of the budget fires. It is set again if it was early: the task clock
+/// stood still during interrupts, or the task reclaims.
+pub(crate) fn hrtick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    if rq.tasks[slot].dl.is_exhausted() {
+        return Resched::Now;
+    }
     arm_budget(rq, cx, slot);
     Resched::No
 }
@@ -469,9 +499,17 @@ fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
 }
 
+/// With `hrtick` the timer is set to the remaining budget also for a task that reclaims and spends
+/// it more slowly, so it fires again and again (Linux v7.1 `start_hrtick_dl`, `task_tick_dl`).
 fn arm_budget_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let left = rq.tasks[slot].dl.runtime_left.max_zero();
-    let left = if rq.dl.reclaims { dl_sums::time_of(rq, cx, slot, left) } else { left };
+    let left = match cx.config.settings.enforce_dl {
+        TimerGrain::Hrtick => left.max(Settings::SHORTEST_HRTICK),
+        TimerGrain::Exact | TimerGrain::Tick if rq.dl.reclaims => {
+            dl_sums::time_of(rq, cx, slot, left).saturating_sub(rq.dl.uncharged)
+        }
+        TimerGrain::Exact | TimerGrain::Tick => left,
+    };
     let at = cx.now.wall.saturating_add(left);
     cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at });
 }

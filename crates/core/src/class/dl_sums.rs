@@ -27,9 +27,8 @@
 //! Sources: Lipari & Baruah 2000, "Greedy reclamation of unused bandwidth in constant-bandwidth
 //! servers"; Abeni, Lipari, Parri & Sun 2016, "Multicore CPU reclaiming: parallel or sequential?";
 //! Linux v6.12 `kernel/sched/deadline.c` (`task_non_contending`, `task_contending`,
-//! `inactive_task_timer`, `grub_reclaim`, `__add_rq_bw`, `__add_running_bw`). differs: the kernel
-//! charges all exec time since the last charge at the rate at its end; here each part is charged at
-//! its own rate.
+//! `inactive_task_timer`, `grub_reclaim`, `__add_rq_bw`, `__add_running_bw`). All exec time
+//! since the last charge is charged at the rate at its end.
 
 use crate::queue::dl::server;
 use crate::queue::dl::sums::Sums;
@@ -97,30 +96,11 @@ fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) 
     ((left * limit.inverse) >> 8).min(1 << 20)
 }
 
-/// Returns when the sums change next without an event, in `from..now`.
-fn next_change(rq: &Rq, from: Instant, now: Instant) -> Option<Instant> {
-    let lingering = rq.dl.sums.lingering.iter().flatten().map(|entry| entry.until);
-    let servers = ServerKind::ALL.into_iter().filter_map(|kind| rq.dl.server(kind).zero_lag());
-    lingering.chain(servers).filter(|at| from < *at && *at < now).min()
-}
-
-/// Returns the charge of a reclaiming task for the exec time `delta`. O((1 + 0-lag times that have
-/// passed) x sleeping tasks).
+/// Returns the charge of a reclaiming task for the exec time `delta`, at the present rate.
+/// O(servers + sleeping tasks).
 pub(crate) fn reclaimed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) -> Duration {
     let Some(own) = rq.tasks[slot].dl.reserved.map(|had| had.bandwidth) else { return delta };
-    let now = cx.now.wall;
-    read_notes(rq, cx);
-    let mut from = Instant::from_nanos(now.as_nanos().saturating_sub(delta.as_nanos()));
-    let mut charged = Duration::ZERO;
-    loop {
-        let until = next_change(rq, from, now).unwrap_or(now);
-        let rate = rate(rq, cx, own, from);
-        charged += until.since(from).mul_div_floor(rate, 1 << 20);
-        if until == now {
-            return charged;
-        }
-        from = until;
-    }
+    delta.mul_div_floor(rate(rq, cx, own, cx.now.wall), 1 << 20)
 }
 
 /// Returns how long a reclaiming task can run from now until it has spent `left` of its budget, if

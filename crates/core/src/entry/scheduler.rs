@@ -290,13 +290,13 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_of(rq, task)?;
         let cx = &mut self.cx(by, now, io);
         if matches!(rq.tasks[slot].engaged, Engaged::Lends { .. }) {
-            lifecycle::charge_current(rq, cx);
+            lifecycle::charge_beside(rq, cx);
             rq.publish(cx);
             return self.wake_lender(rq, cx, slot);
         }
         let may_stay = rq.is_online() && rq.tasks[slot].may_run_on(rq.cpu());
         if !may_stay {
-            lifecycle::charge_current(rq, cx);
+            lifecycle::charge_beside(rq, cx);
             let was_delayed = fair::finish_delayed(rq, cx, slot);
             rq.publish(cx);
             if was_delayed {
@@ -306,12 +306,12 @@ impl<L: RawMutex> Scheduler<L> {
         // Until 7.0 it is placed by the average of the last charge (`requeue_delayed_entity`). Only
         // the comparison with the current task charges that one (`check_preempt_wakeup_fair`).
         if self.config.settings.delayed_debt_shrinks {
-            lifecycle::charge_current(rq, cx);
+            lifecycle::charge_beside(rq, cx);
         }
         if !fair::wake_delayed(rq, cx, slot) {
             return Err(NotHere(task));
         }
-        lifecycle::charge_current(rq, cx);
+        lifecycle::charge_beside(rq, cx);
         dl_server::update(rq, cx);
         let (prio, target) = (rq.tasks[slot].prio, rq.cpu());
         rq.tasks[slot].counters.wakeups += 1;
@@ -625,7 +625,7 @@ impl<L: RawMutex> Scheduler<L> {
                 ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
                 ClassId::Deadline => {
                     dl::tell_overrun(rq, cx, slot);
-                    dl::check_budget(rq, cx, slot)
+                    dl::tick(rq, cx, slot)
                 }
                 ClassId::Ext => ext::tick(rq),
                 ClassId::Stop | ClassId::Idle => Resched::No,
@@ -651,7 +651,7 @@ impl<L: RawMutex> Scheduler<L> {
                 Step::Done
             }
             RqTimer::RtPeriod => {
-                lifecycle::charge_current(rq, cx);
+                lifecycle::charge_beside(rq, cx);
                 rt_throttle::period_over(rq, cx);
                 Step::Done
             }
@@ -663,7 +663,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Replenishes a throttled task, which can then run again, here or on another CPU: Linux v6.12
     /// `deadline.c`, `dl_task_timer`.
     fn replenish(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-        lifecycle::charge_current(rq, cx);
+        lifecycle::charge_beside(rq, cx);
         let Some(slot) = dl::replenish_due(rq, cx) else { return Step::Done };
         lifecycle::check_preempt(rq, cx, slot);
         if rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { Step::Done }
@@ -679,7 +679,7 @@ impl<L: RawMutex> Scheduler<L> {
             ClassId::Fair if dl_server::has_hrtick(rq, cx) => Resched::Now,
             ClassId::Fair if is_hrtick => fair::hrtick(rq, cx, slot),
             ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
-            ClassId::Deadline => dl::check_budget(rq, cx, slot),
+            ClassId::Deadline => dl::hrtick(rq, cx, slot),
             ClassId::Stop | ClassId::Ext | ClassId::Idle => Resched::No,
         };
         rq.resched(cx, resched);
@@ -738,7 +738,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn charge(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
-        lifecycle::charge_current(rq, cx);
+        lifecycle::charge_beside(rq, cx);
         rq.publish(cx);
     }
 

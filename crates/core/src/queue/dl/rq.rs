@@ -8,7 +8,7 @@ use crate::queue::published::PublishedDeadlines;
 use crate::task::slab::TaskSlab;
 use crate::words::config::Config;
 use crate::words::ids::Slot;
-use zerolag_model::{CpuId, Instant, ServerKind};
+use zerolag_model::{CpuId, Duration, Instant, ServerKind};
 
 /// The deadline queue of one CPU.
 ///
@@ -35,6 +35,8 @@ pub(crate) struct DlRq {
     pub(crate) throttled: Heap<QUEUE>,
     /// The bandwidth of the entities that belong to this run queue, and the active part of it.
     pub(crate) sums: Sums,
+    /// The exec time that a reclaiming current task is still to be charged for.
+    pub(crate) uncharged: Duration,
     next_seq: u64,
 }
 
@@ -54,6 +56,7 @@ impl DlRq {
             throttled: Heap::new(),
             pushable: Heap::new(),
             next_seq: 0,
+            uncharged: Duration::ZERO,
             timer: None,
             sums: Sums::new(),
             reclaims: false,
