@@ -176,28 +176,47 @@ impl FairEntity {
     }
 
     /// Sets weight, slice and idleness from a task's attributes. The entity must not be queued.
-    /// With one queue of all tasks its weight depends on the others of its group, too, and is set
-    /// later.
+    /// Its lag has followed a change of them ([`follow`](Self::follow)). With one queue of all
+    /// tasks its weight depends on the others of its group, too, and is set later.
     pub(crate) fn obey(&mut self, attr: SchedAttr, base_slice: Duration, is_flat: bool) {
         let SchedAttr::Fair { policy, nice, slice } = attr else { return };
         let weight = Weight::of_policy(policy, nice);
         if !is_flat && u64::from(weight.value()) != self.load.value() {
-            self.reweigh(LoadWeight::of_task(weight));
+            self.load = LoadWeight::of_task(weight);
         }
         self.is_idle = policy == FairPolicy::Idle;
         self.has_custom_slice = slice.is_some();
         self.slice = slice.unwrap_or(base_slice);
     }
 
+    /// Scales what is saved of a task in the fair class whose attributes change, as
+    /// [`reweigh`](Self::reweigh) does. A task of another class whose attributes change keeps it:
+    /// the weight is then set alone. A SCHED_IDLE task that leaves the class gets the weight of its
+    /// nice level. With one queue of all tasks the weight there is another one, and changes later.
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `set_load_weight`, before the class changes
+    /// (`__sched_setscheduler`).
+    pub(crate) fn follow(&mut self, before: SchedAttr, after: SchedAttr) {
+        let SchedAttr::Fair { nice, .. } = before else { return };
+        let new = match after {
+            SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => own_weight(after),
+            SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => Weight::from_nice(nice),
+        };
+        self.rescale(own_weight(before).value().into(), new.value().into());
+    }
+
     /// Changes the weight of an entity that is off its queue. Lag is service, so saved virtual
     /// times are scaled by the ratio of the weights (Linux v6.12 `fair.c`, `reweight_entity`).
     pub(crate) fn reweigh(&mut self, load: LoadWeight) {
-        let (old, new) = (self.load.fine(), load.fine());
+        self.rescale(self.load.fine(), load.fine());
+        self.load = load;
+    }
+
+    fn rescale(&mut self, old: u64, new: u64) {
         self.vlag = self.vlag.mul_div(old, new);
         if let Claim::Left(left) = &mut self.claim {
             *left = left.mul_div(old, new);
         }
-        self.load = load;
     }
 }
 

@@ -79,8 +79,9 @@ impl<L: RawMutex> Scheduler<L> {
         if reserved.is_none() {
             self.give_back_all(&rq.tasks[slot], now.wall);
         }
-        let faults = self.dl_faults();
+        let (faults, is_flat) = (self.dl_faults(), rq.fair.tune.is_flat);
         Ok(self.change_prio(rq, cx, slot, |body| {
+            follow_weight(body, attr, is_flat);
             body.attr = attr;
             body.prio = prio;
             body.dl.reserve(reserved, faults);
@@ -120,6 +121,7 @@ impl<L: RawMutex> Scheduler<L> {
         if had.is_none() || body.dl.reserved.is_none() {
             body.dl.reset();
         }
+        follow_weight(body, attr, self.config.is_flat());
         body.attr = attr;
         body.prio = effective(attr, body.inherited());
         renew_boost(body);
@@ -338,6 +340,14 @@ fn tell_attr(io: &mut Io, (now, cpu): (Clock, CpuId), (task, attr, prio): (TaskI
     // has said so. Or it is no more from now on, and then no record will say that it ends.
     if inherits || prio != attr.prio() {
         io.event(now, cpu, || TraceEvent::PrioInherit { task, from: attr.prio(), to: prio });
+    }
+}
+
+/// Scales the lag of a task in the fair class to the weight that it gets.
+fn follow_weight(task: &mut Task, attr: SchedAttr, is_flat: bool) {
+    if task.prio.class() == ClassId::Fair && !is_flat {
+        let before = task.attr;
+        task.fair.follow(before, attr);
     }
 }
 
