@@ -532,7 +532,7 @@ impl Rq {
         PublishedCounts {
             running,
             fair,
-            only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
+            only_idle_policy: self.runs_only_idle(),
             has_waiting: running > 1 && (moves_rt || fair > 0) && self.is_online && !self.is_isolated,
             delayed: self.fair.nr_delayed(),
         }
@@ -652,6 +652,12 @@ impl Rq {
     /// lag is repaid.
     pub(crate) fn nr_runnable(&self) -> u32 {
         self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_running() + self.ext.nr_running
+    }
+
+    /// Returns whether all runnable tasks are SCHED_IDLE ones, and there is one (`sched_idle_rq`).
+    pub(crate) fn runs_only_idle(&self) -> bool {
+        let idle = self.fair.nr_idle_policy();
+        idle > 0 && idle == self.nr_runnable()
     }
 
     /// Returns whether the balancer of the fair class could move a waiting task from here.

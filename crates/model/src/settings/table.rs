@@ -424,6 +424,8 @@ settings! {
             asym_prefer_sibling: bool = false, "7.3" by "f2c2ba7219e5" => true;
         "nohz_idle_core": "the idle CPU that a busy one asks to balance is on an idle core, if there is one (7.3)",
             nohz_idle_core: bool = false, "7.3" by "293f9611ae73" => true;
+        "sched_idle_balance": "a CPU that runs only SCHED_IDLE tasks balances as often as an idle one (5.6)",
+            sched_idle_balance: bool = false, "5.6" by "323af6deaf70" => true;
         "newidle_min_idle":
             "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)",
             newidle_min_idle: bool =

@@ -10,7 +10,9 @@
 //! moves them:
 //!
 //! * **Interval.** A level is balanced every n milliseconds, where n is its number of CPUs; at half
-//!   that rate while it is balanced, and at 1/16 of the rate by a busy CPU.
+//!   that rate while it is balanced, and at 1/16 of the rate by a busy CPU. Since 5.6 one that runs
+//!   only SCHED_IDLE tasks is not busy (`sched_idle_balance`), and balances at the first tick after
+//!   the last other fair task has left.
 //! * **Cache-hot tasks.** A task that ran less than `migration_cost_ns` ago stays, until balancing
 //!   has failed more than a few times.
 //! * **Heavy tasks.** A task with more load than the imbalance stays. Every failure halves the load
@@ -265,7 +267,8 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     // ticks delays the next round by one more tick.
     let now = cx.jiffies(rq.fair.tune.tick);
     let mut next = Instant::FAR_FUTURE;
-    rq.fair.balance.next_is_busy = kind == BalanceKind::Periodic;
+    let is_busy = kind == BalanceKind::Periodic && !(cx.config.settings.sched_idle_balance && rq.runs_only_idle());
+    rq.fair.balance.next_is_busy = is_busy;
     let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu(), distance));
     let first = usize::from(core::mem::take(&mut rq.fair.balance.begins_at));
     for level in (first..LEVELS.len()).chain(0..first) {
@@ -275,7 +278,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
             continue;
         }
         let nr_cpus = u64::from(cx.view().nr_in_domain(rq.cpu(), span));
-        let due = rq.fair.balance.levels[level].last + interval(rq, cx, level, kind, nr_cpus);
+        let due = rq.fair.balance.levels[level].last + interval(rq, cx, level, is_busy, nr_cpus);
         if now < due {
             next = next.min(due);
             continue;
@@ -295,7 +298,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
             }
             None => {
                 uneven::found_even(rq, cx, level);
-                next = next.min(now + interval(rq, cx, level, kind, nr_cpus));
+                next = next.min(now + interval(rq, cx, level, is_busy, nr_cpus));
             }
         }
     }
@@ -304,17 +307,14 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
 }
 
 /// Returns the time between two rounds of a level: `get_sd_balance_interval`, in whole ticks.
-fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKind, cpus: u64) -> Duration {
+fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, is_busy: bool, cpus: u64) -> Duration {
     let tick = rq.fair.tune.tick;
     let mut wait = Duration::from_millis(cpus * if rq.fair.balance.levels[level].is_calm { 2 } else { 1 });
     let mut less = 0;
-    match kind {
-        BalanceKind::Periodic => {
-            wait = wait * BUSY_FACTOR;
-            // One tick less, so that levels do not fall due together.
-            less = 1;
-        }
-        BalanceKind::Idle | BalanceKind::NewIdle => {}
+    if is_busy {
+        wait = wait * BUSY_FACTOR;
+        // One tick less, so that levels do not fall due together.
+        less = 1;
     }
     let most = (u64::from(cx.config.settings.hz) * cx.shared.nr_cpus() as u64 / 10).max(1);
     let ticks = wait.as_nanos().div_ceil(tick.as_nanos().max(1)).saturating_sub(less).clamp(1, most);

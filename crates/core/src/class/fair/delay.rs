@@ -4,7 +4,9 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`,
 //! `finish_delayed_dequeue_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
-use crate::class::fair::enqueue::{dequeue_entity, dequeue_groups_above, propagate_dequeue, propagate_enqueue};
+use crate::class::fair::enqueue::{
+    dequeue_entity, dequeue_groups_above, note_only_idle, propagate_dequeue, propagate_enqueue,
+};
 use crate::class::fair::run::{pick, rearm_after_enqueue};
 use crate::class::fair::{boost, flat, groups, preferred_cache, throttle};
 use crate::entity::fair::EntityRef;
@@ -36,7 +38,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
 
 /// Ends a delayed dequeue. The body of a task goes to the host.
 pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
-    let mut home = rq.entity(entity).queue;
+    let (mut home, ran_only_idle) = (rq.entity(entity).queue, rq.runs_only_idle());
     let (q, owed) = (rq.entity(entity).queue, rq.entity(entity).vlag);
     dequeue_entity(rq, cx, q, entity, true);
     let shrinks = rq.fair.tune.delayed_debt_shrinks;
@@ -63,6 +65,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             dequeue_groups_above(rq, cx, q);
         }
     }
+    note_only_idle(rq, cx, ran_only_idle);
     throttle::release_if_empty(rq, cx, home);
 }
 

@@ -155,11 +155,19 @@ fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
     }
 }
 
+/// Makes the next tick a round of balancing if the CPU is left with SCHED_IDLE tasks only, and was
+/// not before a fair task left: Linux v5.10 `fair.c`, `dequeue_task_fair`.
+pub(crate) fn note_only_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, ran_only_idle: bool) {
+    if !ran_only_idle && rq.runs_only_idle() && cx.config.settings.sched_idle_balance {
+        rq.fair.balance.next = cx.now.wall;
+    }
+}
+
 /// Dequeues a task, and on the way up every group that is empty here.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
     let entity = EntityRef::Task(slot);
     let (q, home) = (rq.tasks[slot].fair.queue, rq.group_queue(slot));
-    let sleeps = why == Dequeue::Sleep;
+    let (sleeps, ran_only_idle) = (why == Dequeue::Sleep, rq.runs_only_idle());
     rq.age_entity(q, entity);
     boost::end(rq, cx, slot);
     if rq.entity(entity).is_parked() {
@@ -196,6 +204,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     if rq.fair.nr_throttled > 0 {
         throttle::release_if_empty(rq, cx, home);
     }
+    note_only_idle(rq, cx, ran_only_idle);
     rearm(rq, cx);
     Dequeued::Gone
 }
