@@ -11,8 +11,10 @@
 //! The recorded sequences contain only turns of the case's tasks: a kernel thread that interrupts a
 //! turn is removed. Tasks that differ only in name may exchange their names.
 //!
-//! Complexity: O(recorded turns x our turns) time per way to exchange names, O(our turns) memory.
+//! Complexity: O(recorded turns x our turns) time per tried way to exchange names, of which there
+//! are at most [`ALL_WAYS`] or O(names^3), and O(recorded turns x our turns) memory.
 
+use std::collections::BTreeMap;
 use zerolag_model::Duration;
 
 /// The time of one task on a CPU, up to the next task.
@@ -70,51 +72,149 @@ impl Sequence {
     }
 
     /// Returns the similarity in percent: how many of these turns `ours` has somewhere, in this
-    /// order, less its turns in between. The names of `alike` are exchanged in all ways; the best
-    /// one counts.
+    /// order, less its turns in between. The names of `alike` are exchanged; the best way that is
+    /// found counts ([`best`]).
     #[must_use]
     pub fn agreement(&self, ours: &Self, alike: &[Vec<String>], within: Duration) -> f64 {
-        let mut ways = vec![self.clone()];
-        for set in alike {
-            ways = ways.iter().flat_map(|way| permutations(set).map(|names| way.renamed(set, &names))).collect();
-        }
-        let distance = ways.iter().map(|way| way.distance(ours, within)).min().unwrap_or(0);
+        let mut numbers = BTreeMap::new();
+        let [recorded, simulated] = [self, ours].map(|sequence| sequence.numbered(&mut numbers));
+        let number = |name: &String| numbers.get(name).copied();
+        let sets: Vec<Vec<u32>> = alike.iter().map(|set| set.iter().filter_map(number).collect()).collect();
+        let distance = best(&recorded, &simulated, &sets, within);
         self.len().saturating_sub(distance) as f64 * 100.0 / self.len().max(1) as f64
     }
 
-    /// Renames the tasks of a set by the names at the same positions in another.
-    fn renamed(&self, set: &[String], names: &[String]) -> Self {
-        let name = |task: &String| set.iter().position(|one| one == task).map_or(task, |at| &names[at]).clone();
-        Self(self.0.iter().map(|turn| Turn { task: name(&turn.task), run: turn.run }).collect())
-    }
-
-    /// Returns the smallest edit distance to a part of `ours`.
-    fn distance(&self, ours: &Self, within: Duration) -> usize {
-        // The empty sequence has distance zero from any part of ours.
-        let mut above = vec![0; ours.len() + 1];
-        for (row, turn) in self.0.iter().enumerate() {
-            let mut here = Vec::with_capacity(above.len());
-            here.push(row + 1);
-            for (column, other) in ours.0.iter().enumerate() {
-                let apart = turn.run.max(other.run).saturating_sub(turn.run.min(other.run));
-                let agrees = turn.task == other.task && apart <= within;
-                let replaced = above[column] + usize::from(!agrees);
-                here.push(replaced.min(above[column + 1] + 1).min(here[column] + 1));
-            }
-            above = here;
-        }
-        above.into_iter().min().unwrap_or(0)
+    /// Returns the turns with numbers in place of names.
+    fn numbered(&self, numbers: &mut BTreeMap<String, u32>) -> Vec<(u32, Duration)> {
+        let mut number = |name: &String| {
+            let next = numbers.len() as u32;
+            *numbers.entry(name.clone()).or_insert(next)
+        };
+        self.0.iter().map(|turn| (number(&turn.task), turn.run)).collect()
     }
 }
 
+/// The most ways to exchange names of which each is tried.
+const ALL_WAYS: u64 = 120;
+
+/// For each recorded name, the name that it stands for.
+type Names = BTreeMap<u32, u32>;
+
+/// Returns the smallest edit distance under exchanges of names within sets.
+///
+/// Up to [`ALL_WAYS`] ways, all are tried. The number of ways is factorial, so with more the search
+/// begins with the names that fit best if names do not count, and exchanges two of them as long as
+/// that makes the distance smaller. It then can miss the best way, never find one that is too good.
+fn best(recorded: &[(u32, Duration)], ours: &[(u32, Duration)], sets: &[Vec<u32>], within: Duration) -> usize {
+    let ways = sets.iter().flat_map(|set| 1..=set.len() as u64).try_fold(1_u64, u64::checked_mul);
+    if ways.is_some_and(|ways| ways <= ALL_WAYS) {
+        let mut all = vec![Names::new()];
+        for set in sets {
+            let longer = |way: &Names, names: Vec<u32>| {
+                let mut way = way.clone();
+                way.extend(set.iter().copied().zip(names));
+                way
+            };
+            all = all.iter().flat_map(|way| permutations(set).map(move |names| longer(way, names))).collect();
+        }
+        return all.iter().map(|way| distance(recorded, ours, way, within)).min().unwrap_or(0);
+    }
+    let mut names = likely(recorded, ours, sets, within);
+    let mut least = distance(recorded, ours, &names, within);
+    loop {
+        let pairs = sets.iter().flat_map(|set| {
+            let later = move |at: usize| set[at + 1..].iter().map(move |other| (set[at], *other));
+            (0..set.len()).flat_map(later)
+        });
+        let exchanged = pairs.map(|(one, other)| {
+            let mut exchanged = names.clone();
+            exchanged.insert(one, names[&other]);
+            exchanged.insert(other, names[&one]);
+            (distance(recorded, ours, &exchanged, within), exchanged)
+        });
+        match exchanged.min_by_key(|(distance, _)| *distance) {
+            Some((smaller, better)) if smaller < least => (least, names) = (smaller, better),
+            _ => return least,
+        }
+    }
+}
+
+/// Returns the smallest edit distance to a part of `ours`, under names.
+fn distance(recorded: &[(u32, Duration)], ours: &[(u32, Duration)], names: &Names, within: Duration) -> usize {
+    // The empty sequence has distance zero from any part of ours.
+    let mut above = vec![0; ours.len() + 1];
+    let mut here = above.clone();
+    for (row, (task, run)) in recorded.iter().enumerate() {
+        let task = names.get(task).unwrap_or(task);
+        here[0] = row + 1;
+        for (column, (other, length)) in ours.iter().enumerate() {
+            let agrees = task == other && are_near(*run, *length, within);
+            let replaced = above[column] + usize::from(!agrees);
+            here[column + 1] = replaced.min(above[column + 1] + 1).min(here[column] + 1);
+        }
+        core::mem::swap(&mut above, &mut here);
+    }
+    above.into_iter().min().unwrap_or(0)
+}
+
+fn are_near(one: Duration, other: Duration, within: Duration) -> bool {
+    one.max(other).saturating_sub(one.min(other)) <= within
+}
+
+/// Returns names for the tasks of the sets: those with which most turns agree in the best alignment
+/// of the sequences in which all names of a set are the same.
+fn likely(recorded: &[(u32, Duration)], ours: &[(u32, Duration)], sets: &[Vec<u32>], within: Duration) -> Names {
+    let set_of = |task: u32| sets.iter().position(|set| set.contains(&task));
+    let is_same = |one: u32, other: u32| one == other || set_of(one).is_some_and(|set| set_of(other) == Some(set));
+    let width = ours.len() + 1;
+    let mut cells = vec![0_u32; (recorded.len() + 1) * width];
+    for (row, (task, run)) in recorded.iter().enumerate() {
+        let (above, here) = (row * width, (row + 1) * width);
+        cells[here] = row as u32 + 1;
+        for (column, (other, length)) in ours.iter().enumerate() {
+            let agrees = is_same(*task, *other) && are_near(*run, *length, within);
+            let replaced = cells[above + column] + u32::from(!agrees);
+            cells[here + column + 1] = replaced.min(cells[above + column + 1] + 1).min(cells[here + column] + 1);
+        }
+    }
+    let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+    let mut row = recorded.len();
+    let mut column = (0..width).min_by_key(|column| cells[row * width + column]).unwrap_or(0);
+    while row > 0 && column > 0 {
+        let (here, (task, run), (other, length)) = (cells[row * width + column], recorded[row - 1], ours[column - 1]);
+        let agrees = is_same(task, other) && are_near(run, length, within);
+        if here == cells[(row - 1) * width + column - 1] + u32::from(!agrees) {
+            *counts.entry((task, other)).or_default() += usize::from(agrees);
+            (row, column) = (row - 1, column - 1);
+        } else if here == cells[(row - 1) * width + column] + 1 {
+            row -= 1;
+        } else {
+            column -= 1;
+        }
+    }
+    let mut names = Names::new();
+    for set in sets {
+        let (mut tasks, mut free) = (set.clone(), set.clone());
+        while !tasks.is_empty() {
+            let pairs = tasks.iter().flat_map(|task| free.iter().map(move |name| (*task, *name)));
+            let count = |pair: &(u32, u32)| counts.get(pair).copied().unwrap_or(0);
+            // Of those with the same count the first.
+            let Some((task, name)) = pairs.min_by_key(|pair| core::cmp::Reverse(count(pair))) else { break };
+            names.insert(task, name);
+            tasks.retain(|other| *other != task);
+            free.retain(|other| *other != name);
+        }
+    }
+    names
+}
+
 /// Returns all orders of a set.
-fn permutations(set: &[String]) -> impl Iterator<Item = Vec<String>> + use<> {
-    let mut orders: Vec<Vec<String>> = vec![Vec::new()];
+fn permutations(set: &[u32]) -> impl Iterator<Item = Vec<u32>> + use<> {
+    let mut orders: Vec<Vec<u32>> = vec![Vec::new()];
     for name in set {
-        let longer = |order: &Vec<String>| {
-            let order = order.clone();
-            let name = name.clone();
-            (0..=order.len()).map(move |at| [&order[..at], core::slice::from_ref(&name), &order[at..]].concat())
+        let longer = |order: &Vec<u32>| {
+            let (order, name) = (order.clone(), *name);
+            (0..=order.len()).map(move |at| [&order[..at], &[name], &order[at..]].concat())
         };
         orders = orders.iter().flat_map(longer).collect();
     }
@@ -172,7 +272,38 @@ mod tests {
         assert_eq!(recorded.agreement(&ours, &[names.to_vec()], WITHIN), 100.0);
         let two = [vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned(), "d".to_owned()]];
         assert!(recorded.agreement(&ours, &two, WITHIN) < 60.0, "d is no a");
-        assert_eq!(permutations(&names).count(), 24);
+        assert_eq!(permutations(&[0, 1, 2, 3]).count(), 24);
+    }
+
+    /// 40320 ways. Eight tasks take turns of three lengths.
+    #[test]
+    fn the_names_of_many_alike_are_found_without_trying_all_ways() {
+        let names: Vec<String> = (0..8).map(|at| format!("t{at}")).collect();
+        let turn = |at: usize, lengths: usize| format!("t{at} {}\n", 1000 * (1 + lengths % 3));
+        let round =
+            |order: [usize; 8]| order.iter().enumerate().map(|(place, at)| turn(*at, place)).collect::<String>();
+        let recorded = times(&round([3, 1, 4, 0, 5, 7, 2, 6]), 12);
+        let ours = times(&round([0, 1, 2, 3, 4, 5, 6, 7]), 20);
+        assert_eq!(recorded.agreement(&ours, &[names], Duration::from_micros(100)), 100.0);
+        assert!(recorded.agreement(&ours, &[], Duration::from_micros(100)) < 40.0);
+    }
+
+    /// The search agrees with the trial of all ways, where that is possible.
+    #[test]
+    fn the_search_finds_what_all_ways_find() {
+        let turns = |order: &[u32]| -> Vec<(u32, Duration)> {
+            order.iter().map(|task| (*task, Duration::from_micros(u64::from(700 + task % 2 * 800)))).collect()
+        };
+        let recorded = turns(&[2, 0, 1, 3, 2, 0, 3, 1, 2, 0, 1, 3, 0, 2, 1, 3]);
+        let ours = turns(&[0, 2, 3, 1, 0, 2, 3, 1, 0, 2, 3, 1, 0, 2, 3, 1, 0, 2, 3, 1]);
+        let set = vec![0, 1, 2, 3];
+        let within = Duration::from_micros(50);
+        let least = permutations(&set)
+            .map(|names| distance(&recorded, &ours, &set.iter().copied().zip(names).collect(), within))
+            .min();
+        assert_eq!(Some(best(&recorded, &ours, std::slice::from_ref(&set), within)), least);
+        let names = likely(&recorded, &ours, std::slice::from_ref(&set), within);
+        assert_eq!(Some(distance(&recorded, &ours, &names, within)), least);
     }
 
     #[test]
