@@ -207,6 +207,25 @@
 extern crate alloc;
 
 mod balance;
+pub mod bandwidth {
+    //! The pool of quota of one group, for hosts that have accounts of CPU time and no run queues:
+    //! slices, debts, bursts and periods as in the kernel (`kernel/sched/fair.c`, *CFS bandwidth*).
+    //!
+    //! ```
+    //! use zerolag_core::bandwidth::{Pool, QuotaRequest};
+    //! use zerolag_model::settings::BandwidthControl;
+    //! use zerolag_model::{CpuId, CpuMax, Duration, Instant};
+    //!
+    //! let (ms, account) = (Duration::from_millis(1), CpuId(0));
+    //! let mut pool = Pool::new(BandwidthControl::Pool, 1);
+    //! let ends = pool.set(Instant::ZERO, CpuMax { quota: Some(ms * 10), ..CpuMax::UNLIMITED }).arm;
+    //! assert_eq!(pool.take(Instant::ZERO, account, QuotaRequest::exactly(ms * 15)).amount, ms * 10);
+    //! // The host calls `refresh` at the end of the period: there is quota again.
+    //! assert!(pool.refresh(ends.expect("the period ends")).is_some());
+    //! assert_eq!(pool.take(Instant::ZERO, account, QuotaRequest::exactly(ms * 5)).amount, ms * 5);
+    //! ```
+    pub use crate::shared::pool::{Pool, QuotaRequest, Refreshed, Share, TakenQuota};
+}
 pub mod call;
 mod class;
 mod entity;

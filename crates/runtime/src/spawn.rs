@@ -4,7 +4,7 @@ use crate::blocking;
 use crate::caller::Caller;
 use crate::coop;
 use crate::group::Group;
-use crate::state::job;
+use crate::state::job::{self, JoinError};
 use crate::state::task::{Affinity, NewTask, Task};
 use crate::task::JoinHandle;
 use crate::units::to_model;
@@ -218,6 +218,28 @@ impl TaskBuilder {
 }
 
 impl Group {
+    /// Runs a future as a task of this group while the result is polled and not dropped, as
+    /// `zerolag_tenants::Group::wrap` does in place.
+    ///
+    /// # Panics
+    /// The result panics if the future does, if the task cannot be started ([`SpawnError`]), and if
+    /// the runtime ends.
+    pub fn wrap<F>(&self, future: F) -> impl Future<Output = F::Output> + Send + use<F>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let group = self.clone();
+        async move {
+            let task = group.spawn(future).unwrap_or_else(|error| panic!("no task in {group:?}: {error}"));
+            match task.abort_on_drop().await {
+                Ok(output) => output,
+                Err(JoinError::Panicked(with)) => std::panic::resume_unwind(with),
+                Err(JoinError::Aborted) => panic!("the runtime has ended"),
+            }
+        }
+    }
+
     /// Starts building a task in this group.
     pub fn task(&self) -> TaskBuilder {
         TaskBuilder::new(self.clone())

@@ -20,7 +20,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &["model", "trace"]),
     ("html", &["model", "trace", "report"]),
     ("sim", &["model", "core", "analysis", "trace", "workload"]),
-    ("runtime", &["model", "core", "trace"]),
+    ("tenants", &["model", "core"]),
+    ("runtime", &["model", "core", "trace", "tenants"]),
     ("linux", &["model", "trace", "workload"]),
     ("zerolag", &["model", "core", "analysis", "trace", "workload", "check", "report", "html", "sim"]),
     ("wasm", &["zerolag"]),
@@ -578,6 +579,7 @@ const PLAIN: &[&str] = &[
     "crates/tidy",
     "crates/core",
     "crates/runtime",
+    "crates/tenants",
 ];
 
 /// The widest comment line. Longer lines are hard to read, and too wide for two files side by side.

@@ -39,7 +39,7 @@ const SLACK_PERIOD: Duration = Duration::from_millis(5);
 
 /// The quota of one group.
 #[derive(Clone, Debug)]
-pub(crate) struct Pool {
+pub struct Pool {
     max: CpuMax,
     /// Counts the limits that the group has had.
     epoch: u32,
@@ -98,29 +98,31 @@ enum SlackState {
 
 /// A CPU's request for quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct QuotaRequest {
+pub struct QuotaRequest {
     /// The amount wanted if there is plenty.
-    pub(crate) most: Duration,
+    pub most: Duration,
     /// The amount wanted if there is little. Beyond it, at most a quarter of the remaining quota is
     /// given.
-    pub(crate) least: Duration,
+    pub least: Duration,
 }
 
 impl QuotaRequest {
     /// Requests as much as there is, up to `amount`.
-    pub(crate) const fn exactly(amount: Duration) -> Self {
+    #[must_use]
+    pub const fn exactly(amount: Duration) -> Self {
         Self { most: amount, least: amount }
     }
 }
 
 /// The quota that a CPU got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TakenQuota {
-    pub(crate) amount: Duration,
+pub struct TakenQuota {
+    /// The amount.
+    pub amount: Duration,
     /// The time to arm the period timer for.
-    pub(crate) arm: Option<Instant>,
+    pub arm: Option<Instant>,
     /// The number of CPUs with a part that was examined under its lock.
-    pub(crate) scanned: u32,
+    pub scanned: u32,
 }
 
 impl TakenQuota {
@@ -132,30 +134,33 @@ impl TakenQuota {
 
 /// The result of a refresh: quota to distribute and a timer to arm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refreshed {
+pub struct Refreshed {
     /// The quota in the pool now.
-    pub(crate) runtime: Duration,
+    pub runtime: Duration,
     /// The time to arm the period timer for.
-    pub(crate) arm: Option<Instant>,
+    pub arm: Option<Instant>,
     /// The first throttled CPU, and how many there are.
-    pub(crate) first: Option<(CpuId, u32)>,
+    pub first: Option<(CpuId, u32)>,
     /// The number of CPUs with a part that was examined under its lock.
-    pub(crate) scanned: u32,
+    pub scanned: u32,
 }
 
 /// The quota that a throttled CPU gets from the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Share {
-    pub(crate) amount: Duration,
+pub struct Share {
+    /// The amount.
+    pub amount: Duration,
     /// The next throttled CPU, if there is quota left for it.
-    pub(crate) next: Option<CpuId>,
+    pub next: Option<CpuId>,
     /// The number of CPUs with a part that was examined under its lock.
-    pub(crate) scanned: u32,
+    pub scanned: u32,
 }
 
 impl Pool {
-    /// Returns the pool of a group without a limit, on a machine of `cpus` CPUs.
-    pub(crate) fn new(control: BandwidthControl, cpus: usize) -> Self {
+    /// Returns the pool of a group without a limit, on a machine of `cpus` CPUs. O(1), or O(CPUs)
+    /// if it is divided.
+    #[must_use]
+    pub fn new(control: BandwidthControl, cpus: usize) -> Self {
         Self::with(match control {
             BandwidthControl::Pool => FreeQuota::EMPTY,
             BandwidthControl::HardLimits => FreeQuota::Divided(HardLimits::new(cpus)),
@@ -181,11 +186,15 @@ impl Pool {
         }
     }
 
-    pub(crate) const fn max(&self) -> CpuMax {
+    /// Returns the limit.
+    #[must_use]
+    pub const fn max(&self) -> CpuMax {
         self.max
     }
 
-    pub(crate) const fn stat(&self) -> CpuStat {
+    /// Returns its `cpu.stat`.
+    #[must_use]
+    pub const fn stat(&self) -> CpuStat {
         self.stat
     }
 
@@ -212,7 +221,7 @@ impl Pool {
     }
 
     /// Sets a limit and fills the pool, or the part of every CPU.
-    pub(crate) fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
+    pub fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
         self.max = max;
         if self.state == PoolState::Stopped {
             // A real machine has been up for many periods when a group gets its limit, even if the
@@ -285,7 +294,7 @@ impl Pool {
     }
 
     /// Takes quota for a CPU.
-    pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: QuotaRequest) -> TakenQuota {
+    pub fn take(&mut self, now: Instant, cpu: CpuId, want: QuotaRequest) -> TakenQuota {
         if self.max.quota.is_none() {
             return TakenQuota { amount: want.most, arm: None, scanned: 0 };
         }
@@ -310,7 +319,7 @@ impl Pool {
     }
 
     /// Throttles a CPU that is out of quota, unless its debt and 1 ns can be paid.
-    pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> TakenQuota {
+    pub fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> TakenQuota {
         let taken = self.take(now, cpu, QuotaRequest::exactly(above(remaining, 1)));
         if remaining.as_nanos() + taken.amount.as_nanos().cast_signed() <= 0 {
             debug_assert!(!self.throttled.contains(&cpu), "a CPU is throttled once");
@@ -320,14 +329,20 @@ impl Pool {
     }
 
     /// Removes a CPU from the throttled ones; it was throttled for `lasted`.
-    pub(crate) fn release(&mut self, cpu: CpuId, lasted: Duration) {
+    ///
+    /// # Panics
+    /// If it is not throttled.
+    pub fn release(&mut self, cpu: CpuId, lasted: Duration) {
         let place = self.throttled.iter().position(|throttled| *throttled == cpu);
         self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
         self.stat.throttled += lasted;
     }
 
     /// Gives quota to a throttled CPU: its debt and 1 ns, so that it runs and asks again.
-    pub(crate) fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
+    ///
+    /// # Panics
+    /// If it is not throttled.
+    pub fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
         let (amount, scanned) = self.draw(cpu, QuotaRequest::exactly(above(remaining, 1)));
         if remaining.as_nanos() + amount.as_nanos().cast_signed() > 0 {
             self.release(cpu, lasted);
@@ -350,7 +365,7 @@ impl Pool {
     }
 
     /// Handles the period timer. Returns `None` if the timer is outdated.
-    pub(crate) fn refresh(&mut self, now: Instant) -> Option<Refreshed> {
+    pub fn refresh(&mut self, now: Instant) -> Option<Refreshed> {
         if self.state == PoolState::Stopped || self.max.quota.is_none() {
             self.state = PoolState::Stopped;
             return None;
@@ -395,7 +410,7 @@ impl Pool {
 
     /// Settles the account of a queue that is freed: the rest goes back, and a debt is paid as far
     /// as there is quota.
-    pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
+    pub fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
         match &mut self.quota {
             FreeQuota::Common { runtime, .. } if remaining.is_negative() => {
                 *runtime = runtime.saturating_sub((-remaining).max_zero());

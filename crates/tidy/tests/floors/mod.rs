@@ -15,6 +15,7 @@ mod core;
 mod lab;
 mod runtime;
 mod sim;
+mod tenants;
 mod trace;
 mod zerolag;
 
@@ -28,6 +29,7 @@ pub(crate) const CRATES: &[(&str, Floors)] = &[
     ("core", core::FLOORS),
     ("trace", trace::FLOORS),
     ("sim", sim::FLOORS),
+    ("tenants", tenants::FLOORS),
     ("runtime", runtime::FLOORS),
     ("zerolag", zerolag::FLOORS),
     ("lab", lab::FLOORS),
