@@ -5,7 +5,8 @@ use crate::task::{JoinHandle, SpawnError};
 use crate::units::{to_model, to_std};
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use zerolag_model::Instant;
@@ -42,6 +43,45 @@ pub(crate) struct Shared {
     beside: Option<Handle>,
     beside_runtime: Mutex<Option<tokio::runtime::Runtime>>,
     groups: Mutex<Vec<Weak<GroupState>>>,
+    /// The root, for its rounds.
+    root: OnceLock<Weak<GroupState>>,
+    is_watched: AtomicBool,
+}
+
+/// How often the queues are looked at while polls wait in them.
+const WATCH: Duration = Duration::from_millis(50);
+
+/// Looks at the queues ([`Queue::watch`](crate::queue::Queue::watch)), in a task of tokio that ends
+/// when they are empty.
+struct Watch(Weak<Shared>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // Its tokio runtime can end before the queues are empty: the next poll starts another one.
+        if let Some(shared) = self.0.upgrade() {
+            shared.is_watched.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Watch {
+    async fn run(self) {
+        loop {
+            tokio::time::sleep(WATCH).await;
+            let Some(shared) = self.0.upgrade() else { return };
+            let root = shared.root.get().and_then(Weak::upgrade);
+            let mut is_needed = false;
+            for group in shared.live().into_iter().chain(root) {
+                for queue in [&group.account.queue, &group.turn.queue, &group.rounds().queue] {
+                    is_needed |= !queue.is_empty();
+                    queue.watch();
+                }
+            }
+            if !is_needed {
+                return;
+            }
+        }
+    }
 }
 
 impl Drop for Shared {
@@ -66,6 +106,18 @@ impl Shared {
             groups.retain(|group| group.strong_count() > 0);
         }
         groups.push(Arc::downgrade(group));
+    }
+
+    /// A poll waits in a queue: looks at the queues from now on.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        if self.is_watched.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(executor) = Handle::try_current()
+            && !self.is_watched.swap(true, Ordering::AcqRel)
+        {
+            executor.spawn(Watch(Arc::downgrade(self)).run());
+        }
     }
 
     /// Returns the executor for a task of a group.
@@ -185,8 +237,11 @@ impl Builder {
             beside: runtime.as_ref().map(|runtime| runtime.handle().clone()),
             beside_runtime: Mutex::new(runtime),
             groups: Mutex::default(),
+            root: OnceLock::new(),
+            is_watched: AtomicBool::new(false),
         };
         let root = Group { state: Arc::new(GroupState::new("/".to_owned(), None, Arc::new(shared))) };
+        let _ = root.state.shared.root.set(Arc::downgrade(&root.state));
         Ok(Runtime { root })
     }
 }

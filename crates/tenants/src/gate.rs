@@ -29,7 +29,9 @@ impl Place {
             WaitsFor::Quota(_) => &level.account.queue,
             WaitsFor::Turn(_) => &level.turn.queue,
         };
-        Self { ticket: queue.join(), level: Arc::clone(level), waits }
+        let ticket = queue.join();
+        level.shared.watch();
+        Self { ticket, level: Arc::clone(level), waits }
     }
 
     /// Polls until the future can pass this level.

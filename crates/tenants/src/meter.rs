@@ -72,13 +72,19 @@ impl Clocks for System {
     }
 }
 
-/// Returns the CPU time of the calling thread. Miri has no such clock: there it stands still.
+/// Returns the CPU time of the calling thread. Miri has no such clock: there it is the wall's.
 pub(crate) fn own_cpu_time() -> Duration {
-    if cfg!(miri) {
-        return Duration::ZERO;
+    #[cfg(miri)]
+    {
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let now = System.wall();
+        return now.saturating_duration_since(*START.get_or_init(|| now));
     }
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
+    #[cfg(not(miri))]
+    {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
+    }
 }
 
 /// See the [module](self).

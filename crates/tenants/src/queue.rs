@@ -3,6 +3,10 @@
 //! Only the first does something while it waits: it has the timer, or looks again. Whatever leaves
 //! the queue (a poll that goes on, a future that is dropped) wakes the first of those that are
 //! left, so there is always one that is awake or has a timer, and never a crowd.
+//!
+//! A future can be kept without being polled: `select!` has another branch, a stream is full. It
+//! would hold all others up. So the first is looked at from time to time ([`watch`](Queue::watch)):
+//! if it was not polled since, it is woken, and if it still is not, it is passed over until it is.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,9 +23,29 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// By ticket. A poll that was not pending yet has no waker.
-    polls: BTreeMap<u64, Option<Waker>>,
+    /// By ticket.
+    polls: BTreeMap<u64, Waits>,
     next: u64,
+}
+
+#[derive(Default)]
+struct Waits {
+    /// `None` if it was not pending yet.
+    waker: Option<Waker>,
+    /// How often it was looked at as the first since it was polled.
+    looks: u8,
+}
+
+impl Waits {
+    const fn is_passed_over(&self) -> bool {
+        self.looks >= 2
+    }
+}
+
+impl Waiting {
+    fn first(&mut self) -> Option<(u64, &mut Waits)> {
+        self.polls.iter_mut().find(|(_, waits)| !waits.is_passed_over()).map(|(ticket, waits)| (*ticket, waits))
+    }
 }
 
 impl Queue {
@@ -39,7 +63,7 @@ impl Queue {
 
     /// Wakes all that wait. O(n).
     pub(crate) fn wake_all(&self) {
-        let wakers: Vec<Waker> = self.lock().polls.values().flatten().cloned().collect();
+        let wakers: Vec<Waker> = self.lock().polls.values().filter_map(|waits| waits.waker.clone()).collect();
         for waker in wakers {
             waker.wake();
         }
@@ -50,7 +74,7 @@ impl Queue {
         let mut waiting = self.lock();
         let ticket = waiting.next;
         waiting.next += 1;
-        waiting.polls.insert(ticket, None);
+        waiting.polls.insert(ticket, Waits::default());
         self.len.store(waiting.polls.len(), Ordering::Relaxed);
         ticket
     }
@@ -59,11 +83,12 @@ impl Queue {
     pub(crate) fn wait(&self, ticket: u64, waker: &Waker) -> bool {
         let mut waiting = self.lock();
         let place = waiting.polls.get_mut(&ticket).expect("invariant: a ticket is in the queue until it leaves");
-        let replaced = match place {
+        place.looks = 0;
+        let replaced = match &place.waker {
             Some(known) if known.will_wake(waker) => None,
-            _ => place.replace(waker.clone()),
+            _ => place.waker.replace(waker.clone()),
         };
-        let is_first = waiting.polls.first_key_value().is_some_and(|(first, _)| *first == ticket);
+        let is_first = waiting.first().is_some_and(|(first, _)| first == ticket);
         drop(waiting);
         drop(replaced);
         is_first
@@ -81,12 +106,28 @@ impl Queue {
         }
     }
 
+    /// Looks at the first: see the [module](self).
+    pub(crate) fn watch(&self) {
+        if self.is_empty() {
+            return;
+        }
+        let mut waiting = self.lock();
+        let Some((_, first)) = waiting.first() else { return };
+        first.looks += 1;
+        // Itself, or the next one if it is passed over from here on.
+        let woken = waiting.first().and_then(|(_, waits)| waits.waker.clone());
+        drop(waiting);
+        if let Some(woken) = woken {
+            woken.wake();
+        }
+    }
+
     /// Returns the waker of the first.
     pub(crate) fn first(&self) -> Option<Waker> {
         if self.is_empty() {
             return None;
         }
-        self.lock().polls.first_key_value().and_then(|(_, waker)| waker.clone())
+        self.lock().first().and_then(|(_, waits)| waits.waker.clone())
     }
 }
 
@@ -120,6 +161,25 @@ mod tests {
         queue.leave(tickets[2]);
         assert!(queue.is_empty());
         assert_eq!(woken(), [0, 1, 1]);
+    }
+
+    #[test]
+    fn one_that_is_not_polled_is_passed_over_until_it_is() {
+        let queue = Queue::default();
+        let counts: [Arc<Count>; 2] = std::array::from_fn(|_| Arc::default());
+        let wakers = counts.each_ref().map(|count| Waker::from(Arc::clone(count)));
+        let tickets = [(); 2].map(|()| queue.join());
+        let wait = |n: usize| queue.wait(tickets[n], &wakers[n]);
+        let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
+        assert_eq!([wait(0), wait(1)], [true, false]);
+        queue.watch();
+        assert_eq!(woken(), [1, 0]);
+        assert_eq!([wait(0), wait(1)], [true, false], "it is polled");
+        queue.watch();
+        queue.watch();
+        assert_eq!(woken(), [2, 1]);
+        assert!(wait(1));
+        assert_eq!([wait(0), wait(1)], [true, false], "it is back in its place");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
+use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -235,6 +236,40 @@ async fn a_limit_that_is_removed_wakes_all() {
         task.await.expect("a result");
     }
     assert!(began.elapsed() < Duration::from_secs(40), "50 periods are owed");
+}
+
+/// A future that waits for quota and is kept without being polled holds no other up.
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_not_polled_is_passed_over() {
+    let rt = runtime();
+    let acme = limited(&rt, 0.1);
+    acme.wrap(async { burn(ms(15)) }).await;
+    let mut kept = std::pin::pin!(acme.wrap(async {}));
+    let first = std::future::poll_fn(|cx| std::task::Poll::Ready(kept.as_mut().poll(cx).is_pending()));
+    assert!(first.await, "it waits for quota, as the first");
+    let others: Vec<_> = (0..3).map(|_| acme.spawn(async {}).expect("a task")).collect();
+    let all = async {
+        for other in others {
+            other.await.expect("a result");
+        }
+    };
+    tokio::time::timeout(ms(2000), all).await.expect("the others go on");
+    kept.await;
+}
+
+/// The same while it waits for its turn.
+#[tokio::test]
+async fn a_future_that_waits_for_its_turn_and_is_not_polled_is_passed_over() {
+    let rt = runtime();
+    let [acme, other] = ["acme", "other"].map(|name| rt.group(name).create().expect("a group"));
+    let mut kept = std::pin::pin!(acme.wrap(async {}));
+    let first = std::future::poll_fn(|cx| std::task::Poll::Ready(kept.as_mut().poll(cx).is_pending()));
+    assert!(first.await, "it looks what else there is to do");
+    for group in [&acme, &other, &acme] {
+        let task = group.spawn(async { yield_now().await });
+        tokio::time::timeout(Duration::from_secs(20), task.expect("a task")).await.expect("it runs").expect("a result");
+    }
+    kept.await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

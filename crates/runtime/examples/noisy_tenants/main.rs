@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime as Tokio};
+use tokio::sync::Semaphore;
 use zerolag_runtime::model::RtPriority;
 use zerolag_runtime::{Builder, GroupLayer, Runtime};
 
@@ -34,16 +35,22 @@ enum Contender {
     TokioYields,
     TwoRuntimes,
     TwoRuntimesNice,
+    Slots,
+    ThinQuota,
+    ThinSecond,
     Weight,
     Quota,
     Fifo,
 }
 
-const CONTENDERS: [(Contender, &str); 7] = [
+const CONTENDERS: [(Contender, &str); 10] = [
     (Contender::Tokio, "tokio"),
     (Contender::TwoRuntimes, "two tokio runtimes"),
     (Contender::TwoRuntimesNice, "two tokio runtimes, the second at nice 19"),
     (Contender::TokioYields, "tokio, noisy code yields every 100 us"),
+    (Contender::Slots, "tokio, one request of the noisy tenant at a time"),
+    (Contender::ThinQuota, "tenants on tokio: noisy limited to 0.5 CPUs"),
+    (Contender::ThinSecond, "tenants on tokio, a second runtime at nice 19"),
     (Contender::Weight, "zerolag: light tenants weigh 1000, noisy 100"),
     (Contender::Quota, "zerolag: noisy limited to 0.5 CPUs"),
     (Contender::Fifo, "zerolag: light tenants SCHED_FIFO"),
@@ -68,6 +75,8 @@ struct Server {
     yields: bool,
     /// The runtime of the noisy tenant, if it has one.
     elsewhere: Option<Handle>,
+    /// How many of its requests are served at a time, as by a concurrency limit of tower.
+    slots: Option<Arc<Semaphore>>,
     /// The CPU time of the noisy tenant and of the others, in nanoseconds.
     used: Arc<[AtomicU64; 2]>,
 }
@@ -79,6 +88,10 @@ fn is_noisy(headers: &HeaderMap) -> bool {
 async fn work(State(server): State<Server>, Path(us): Path<u64>, headers: HeaderMap) -> String {
     let (length, is_noisy) = (Duration::from_micros(us), is_noisy(&headers));
     let (used, index) = (Arc::clone(&server.used), usize::from(!is_noisy));
+    let _slot = match &server.slots {
+        Some(slots) if is_noisy => Some(slots.acquire().await.expect("it is never closed")),
+        _ => None,
+    };
     match server.elsewhere.filter(|_| is_noisy) {
         Some(runtime) => runtime.spawn(async move { compute(length, &used[index]) }).await.expect("no panic"),
         None if server.yields && is_noisy => {
@@ -121,12 +134,14 @@ fn measure(contender: Contender, seconds: u64) -> Result<Row, Box<dyn Error>> {
     };
     let elsewhere = second.as_ref().map(|runtime| runtime.handle().clone());
     let used: Arc<[AtomicU64; 2]> = Arc::default();
-    let server = Server { yields: contender == Contender::TokioYields, elsewhere, used: Arc::clone(&used) };
+    let slots = (contender == Contender::Slots).then(|| Arc::new(Semaphore::new(1)));
+    let server = Server { yields: contender == Contender::TokioYields, elsewhere, slots, used: Arc::clone(&used) };
     let app = Router::new().route("/compute/{us}", get(work)).with_state(server);
     let ours = is_ours.then(|| Builder::new().cpus(2).reactor(tokio.handle().clone()).build()).transpose()?;
-    let app = match &ours {
-        Some(rt) => app.layer(layer(rt, contender)),
-        None => app,
+    let app = match (&ours, contender) {
+        (Some(rt), _) => app.layer(layer(rt, contender)),
+        (None, Contender::ThinQuota | Contender::ThinSecond) => app.layer(thin_layer(contender)?),
+        (None, _) => app,
     };
     let listener = tokio.block_on(TcpListener::bind("127.0.0.1:0"))?;
     let at = listener.local_addr()?;
@@ -148,12 +163,26 @@ fn measure(contender: Contender, seconds: u64) -> Result<Row, Box<dyn Error>> {
     Ok([answered, p50, p99, max, rate, noisy])
 }
 
+fn tenant_of(request: &Request) -> String {
+    let name = request.headers().get("x-tenant").and_then(|name| name.to_str().ok());
+    name.unwrap_or("unknown").to_owned()
+}
+
+type ThinLayer = zerolag_tenants::GroupLayer<Request, axum::response::Response, String>;
+
+fn thin_layer(contender: Contender) -> Result<ThinLayer, Box<dyn Error>> {
+    let builder = zerolag_tenants::Builder::new();
+    let has_second = contender == Contender::ThinSecond;
+    let rt = if has_second { builder.second_runtime(2, 19) } else { builder }.build()?;
+    Ok(ThinLayer::by(rt.root(), tenant_of).group(move |name, group| match name.as_str() {
+        "noisy" if has_second => group.beside(),
+        "noisy" => group.quota(0.5),
+        _ => group,
+    }))
+}
+
 fn layer(rt: &Runtime, contender: Contender) -> GroupLayer<Request, axum::response::Response, String> {
-    let tenant = |request: &Request| {
-        let name = request.headers().get("x-tenant").and_then(|name| name.to_str().ok());
-        name.unwrap_or("unknown").to_owned()
-    };
-    GroupLayer::by(rt.root(), tenant)
+    GroupLayer::by(rt.root(), tenant_of)
         .group(move |name, group| match (contender, name.as_str()) {
             (Contender::Quota, "noisy") => group.quota(0.5),
             (Contender::Weight, "noisy") => group.weight(100),
