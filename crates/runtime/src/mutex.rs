@@ -21,6 +21,7 @@ use crate::marks::Site;
 use crate::state::lock::{LockQueue, LockState, LockWaiter, PLAIN, raises_plain};
 use crate::state::task::{Kind, Task};
 use crate::sync::Mutex as RawMutex;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -278,8 +279,9 @@ impl LockQueue<Task> {
 /// ```
 pub struct Mutex<T> {
     line: Arc<LockQueue<Task>>,
-    /// The value while the lock is free; the guard has it otherwise.
-    value: RawMutex<Option<Box<T>>>,
+    /// The guard holds this lock as well. The line decides which guard there is, so it is free when
+    /// it is taken, and it is one whose guard can change threads.
+    value: SpinMutex<T>,
 }
 
 impl<T> fmt::Debug for Mutex<T> {
@@ -291,7 +293,7 @@ impl<T> fmt::Debug for Mutex<T> {
 impl<T> Mutex<T> {
     /// Creates a free lock.
     pub fn new(value: T) -> Self {
-        Self { line: Arc::default(), value: RawMutex::new(Some(Box::new(value))) }
+        Self { line: Arc::default(), value: SpinMutex::new(value) }
     }
 
     /// Waits for the lock. Dropping the future gives up its place in the queue.
@@ -307,8 +309,8 @@ impl<T> Mutex<T> {
     }
 
     fn guard(&self) -> Guard<'_, T> {
-        let value = self.value.lock().take();
-        Guard { mutex: self, value: Some(value.expect("invariant: the value is here while the lock is free")) }
+        let value = self.value.try_lock();
+        Guard { mutex: self, value: Some(value.expect("invariant: no guard has the value while the lock is free")) }
     }
 }
 
@@ -371,7 +373,7 @@ impl<T> Drop for Lock<'_, T> {
 /// A held [`Mutex`]; dropping it hands the lock to the next waiter.
 pub struct Guard<'a, T> {
     mutex: &'a Mutex<T>,
-    value: Option<Box<T>>,
+    value: Option<SpinMutexGuard<'a, T>>,
 }
 
 impl<T: fmt::Debug> fmt::Debug for Guard<'_, T> {
@@ -396,7 +398,8 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        *self.mutex.value.lock() = self.value.take();
+        // Before the next guard takes it.
+        self.value = None;
         self.mutex.line.release();
     }
 }
