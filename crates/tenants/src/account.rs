@@ -68,6 +68,7 @@ impl Account {
     }
 
     /// Returns whether a group that is removed would leave a debt.
+    #[cfg(any(test, feature = "tower"))]
     pub(crate) fn owes(&self) -> bool {
         self.is_limited.load(Ordering::Relaxed) && self.balance.load(Ordering::Relaxed) < 0
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use zerolag_tenants::{Builder, Group, JoinError, spawn};
 
-const ROUNDS: usize = if cfg!(miri) { 10 } else { 1000 };
+const ROUNDS: usize = if cfg!(miri) { 3 } else { 1000 };
 
 /// Tasks that yield, send, sleep, start others, are aborted and panic, in groups whose limits and
 /// weights change.
