@@ -185,54 +185,74 @@ mod tests {
 
     #[test]
     fn a_poll_too_long_is_paid_for_by_the_periods_that_follow() {
-        let account = account(10, 0);
-        assert_eq!(account.closed_until(at(5)), None);
-        uses(&account, 35);
-        assert_eq!(account.closed_until(at(40)), Some(at(100)), "25 ms are owed");
-        assert_eq!(account.closed_until(at(100)), Some(at(200)));
-        assert_eq!(account.closed_until(at(200)), Some(at(300)));
-        assert_eq!(account.closed_until(at(300)), None);
-        assert_eq!(account.stat().nr_throttled, 3);
-        assert_eq!(account.stat().throttled, MS * 260);
+        shuttle::check_random(
+            || {
+                let account = account(10, 0);
+                assert_eq!(account.closed_until(at(5)), None);
+                uses(&account, 35);
+                assert_eq!(account.closed_until(at(40)), Some(at(100)), "25 ms are owed");
+                assert_eq!(account.closed_until(at(100)), Some(at(200)));
+                assert_eq!(account.closed_until(at(200)), Some(at(300)));
+                assert_eq!(account.closed_until(at(300)), None);
+                assert_eq!(account.stat().nr_throttled, 3);
+                assert_eq!(account.stat().throttled, MS * 260);
+            },
+            1,
+        );
     }
 
     #[test]
     fn periods_without_a_look_are_made_up_for() {
-        let account = account(10, 0);
-        uses(&account, 35);
-        assert_eq!(account.closed_until(at(40)), Some(at(100)));
-        assert_eq!(account.closed_until(at(950)), None, "nine periods pay 25 ms, and no more is saved up");
-        uses(&account, 11);
-        assert_eq!(account.closed_until(at(950)), Some(at(1000)));
+        shuttle::check_random(
+            || {
+                let account = account(10, 0);
+                uses(&account, 35);
+                assert_eq!(account.closed_until(at(40)), Some(at(100)));
+                assert_eq!(account.closed_until(at(950)), None, "nine periods pay 25 ms, and no more is saved up");
+                uses(&account, 11);
+                assert_eq!(account.closed_until(at(950)), Some(at(1000)));
+            },
+            1,
+        );
     }
 
     #[test]
     fn a_burst_is_the_pools() {
-        let account = account(10, 10);
-        for n in 0..3 {
-            assert_eq!(account.closed_until(at(100 * n + 5)), None);
-            uses(&account, 1);
-        }
-        // It had 5 ms of the first slice, and the pool is full: 10 ms and 10 ms of burst.
-        uses(&account, 4);
-        assert_eq!(account.closed_until(at(305)), None);
-        uses(&account, 18);
-        assert_eq!(account.closed_until(at(305)), None);
-        uses(&account, 6);
-        assert_eq!(account.closed_until(at(305)), Some(at(400)));
-        assert_eq!(account.closed_until(at(400)), None);
-        assert_eq!(account.stat().nr_bursts, 1, "it is counted at the end of its period");
+        shuttle::check_random(
+            || {
+                let account = account(10, 10);
+                for n in 0..3 {
+                    assert_eq!(account.closed_until(at(100 * n + 5)), None);
+                    uses(&account, 1);
+                }
+                // It had 5 ms of the first slice, and the pool is full: 10 ms and 10 ms of burst.
+                uses(&account, 4);
+                assert_eq!(account.closed_until(at(305)), None);
+                uses(&account, 18);
+                assert_eq!(account.closed_until(at(305)), None);
+                uses(&account, 6);
+                assert_eq!(account.closed_until(at(305)), Some(at(400)));
+                assert_eq!(account.closed_until(at(400)), None);
+                assert_eq!(account.stat().nr_bursts, 1, "it is counted at the end of its period");
+            },
+            1,
+        );
     }
 
     #[test]
     fn a_limit_is_removed() {
-        let account = account(10, 0);
-        uses(&account, 500);
-        assert!(account.owes());
-        assert!(account.closed_until(at(5)).is_some());
-        assert!(account.set(at(6), CpuMax::UNLIMITED).is_none());
-        assert!(account.is_open() && !account.owes());
-        uses(&account, 500);
-        assert_eq!(account.closed_until(at(7)), None);
+        shuttle::check_random(
+            || {
+                let account = account(10, 0);
+                uses(&account, 500);
+                assert!(account.owes());
+                assert!(account.closed_until(at(5)).is_some());
+                assert!(account.set(at(6), CpuMax::UNLIMITED).is_none());
+                assert!(account.is_open() && !account.owes());
+                uses(&account, 500);
+                assert_eq!(account.closed_until(at(7)), None);
+            },
+            1,
+        );
     }
 }

@@ -74,6 +74,7 @@
 //! | `meter` | the CPU time of a thread, divided into polls |
 //! | `account`, `turn` | the quota of a group, in the core's pool; its turn by weight |
 //! | `queue`, `gate` | polls that wait; where they do |
+//! | `sync` | the locks of queues: of the system, or of a model checker in unit tests |
 //! | `thread` | what a thread knows: the poll in progress, its meter |
 //! | `builder`, `group`, `wrap`, `task` | the types of the users |
 //! | `layer`, `tower` | requests in the groups of their tenants |
@@ -90,6 +91,7 @@ mod meter;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod queue;
+mod sync;
 mod task;
 mod thread;
 #[cfg(feature = "tower")]

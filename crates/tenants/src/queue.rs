@@ -8,9 +8,10 @@
 //! would hold all others up. So the first is looked at from time to time ([`watch`](Queue::watch)):
 //! if it was not polled since, it is woken, and if it still is not, it is passed over until it is.
 
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 /// See the [module](self).
@@ -134,8 +135,10 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shuttle::thread;
+    use std::future::poll_fn;
     use std::sync::Arc;
-    use std::task::Wake;
+    use std::task::{Poll, Wake};
 
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -148,45 +151,98 @@ mod tests {
 
     #[test]
     fn whatever_leaves_wakes_the_first_of_the_others() {
-        let queue = Queue::default();
-        let counts: [Arc<Count>; 3] = std::array::from_fn(|_| Arc::default());
-        let tickets = [(); 3].map(|()| queue.join());
-        let first: Vec<bool> = (0..3).map(|n| queue.wait(tickets[n], &Waker::from(Arc::clone(&counts[n])))).collect();
-        assert_eq!(first, [true, false, false]);
-        let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
-        queue.leave(tickets[0]);
-        assert_eq!(woken(), [0, 1, 0]);
-        queue.leave(tickets[1]);
-        assert_eq!(woken(), [0, 1, 1]);
-        queue.leave(tickets[2]);
-        assert!(queue.is_empty());
-        assert_eq!(woken(), [0, 1, 1]);
+        shuttle::check_random(
+            || {
+                let queue = Queue::default();
+                let counts: [Arc<Count>; 3] = std::array::from_fn(|_| Arc::default());
+                let tickets = [(); 3].map(|()| queue.join());
+                let first: Vec<bool> =
+                    (0..3).map(|n| queue.wait(tickets[n], &Waker::from(Arc::clone(&counts[n])))).collect();
+                assert_eq!(first, [true, false, false]);
+                let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
+                queue.leave(tickets[0]);
+                assert_eq!(woken(), [0, 1, 0]);
+                queue.leave(tickets[1]);
+                assert_eq!(woken(), [0, 1, 1]);
+                queue.leave(tickets[2]);
+                assert!(queue.is_empty());
+                assert_eq!(woken(), [0, 1, 1]);
+            },
+            1,
+        );
     }
 
     #[test]
     fn one_that_is_not_polled_is_passed_over_until_it_is() {
-        let queue = Queue::default();
-        let counts: [Arc<Count>; 2] = std::array::from_fn(|_| Arc::default());
-        let wakers = counts.each_ref().map(|count| Waker::from(Arc::clone(count)));
-        let tickets = [(); 2].map(|()| queue.join());
-        let wait = |n: usize| queue.wait(tickets[n], &wakers[n]);
-        let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
-        assert_eq!([wait(0), wait(1)], [true, false]);
-        queue.watch();
-        assert_eq!(woken(), [1, 0]);
-        assert_eq!([wait(0), wait(1)], [true, false], "it is polled");
-        queue.watch();
-        queue.watch();
-        assert_eq!(woken(), [2, 1]);
-        assert!(wait(1));
-        assert_eq!([wait(0), wait(1)], [true, false], "it is back in its place");
+        shuttle::check_random(
+            || {
+                let queue = Queue::default();
+                let counts: [Arc<Count>; 2] = std::array::from_fn(|_| Arc::default());
+                let wakers = counts.each_ref().map(|count| Waker::from(Arc::clone(count)));
+                let tickets = [(); 2].map(|()| queue.join());
+                let wait = |n: usize| queue.wait(tickets[n], &wakers[n]);
+                let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
+                assert_eq!([wait(0), wait(1)], [true, false]);
+                queue.watch();
+                assert_eq!(woken(), [1, 0]);
+                assert_eq!([wait(0), wait(1)], [true, false], "it is polled");
+                queue.watch();
+                queue.watch();
+                assert_eq!(woken(), [2, 1]);
+                assert!(wait(1));
+                assert_eq!([wait(0), wait(1)], [true, false], "it is back in its place");
+            },
+            1,
+        );
     }
 
     #[test]
     fn one_that_was_never_pending_is_passed_over_by_its_own_poll() {
-        let queue = Queue::default();
-        let (first, second) = (queue.join(), queue.join());
-        queue.leave(first);
-        assert!(queue.wait(second, Waker::noop()), "it is being polled, and finds that it is the first");
+        shuttle::check_random(
+            || {
+                let queue = Queue::default();
+                let (first, second) = (queue.join(), queue.join());
+                queue.leave(first);
+                assert!(queue.wait(second, Waker::noop()), "it is being polled, and finds that it is the first");
+            },
+            1,
+        );
+    }
+
+    /// Polls that join, wait, are dropped and go on, while another thread opens the gate and others
+    /// look: all that are not dropped go on.
+    #[test]
+    fn no_order_of_steps_loses_a_wakeup() {
+        shuttle::check_random(
+            || {
+                let (queue, open) = (Arc::new(Queue::default()), Arc::new(AtomicUsize::new(0)));
+                let polls: Vec<_> = (0..3)
+                    .map(|n| {
+                        let (queue, open) = (Arc::clone(&queue), Arc::clone(&open));
+                        thread::spawn(move || {
+                            let ticket = queue.join();
+                            let passes = poll_fn(|cx| {
+                                let is_first = queue.wait(ticket, cx.waker());
+                                let is_open = open.load(Ordering::SeqCst) > 0;
+                                // The second is dropped at once, wherever it is.
+                                if is_first && is_open || n == 1 { Poll::Ready(()) } else { Poll::Pending }
+                            });
+                            shuttle::future::block_on(passes);
+                            queue.leave(ticket);
+                        })
+                    })
+                    .collect();
+                queue.watch();
+                open.store(1, Ordering::SeqCst);
+                if let Some(first) = queue.first() {
+                    first.wake();
+                }
+                for poll in polls {
+                    poll.join().expect("it goes on");
+                }
+                assert!(queue.is_empty());
+            },
+            3000,
+        );
     }
 }

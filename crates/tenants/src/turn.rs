@@ -140,6 +140,13 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
+    /// Runs a test with one thread: the queue has locks of the model checker.
+    fn checked(test: impl Fn() + Send + Sync + 'static) {
+        let mut config = shuttle::Config::new();
+        config.max_steps = shuttle::MaxSteps::None;
+        shuttle::Runner::new(shuttle::scheduler::RandomScheduler::new(1), config).run(test);
+    }
+
     /// One thread with a task of each group in its queue, as a simulation: each has polls of its
     /// own length, and every other pass of the queue can be in reverse. Returns the parts of the
     /// CPU time.
@@ -183,17 +190,18 @@ mod tests {
     }
 
     #[test]
-    #[cfg(not(miri))] // 30 million polls
     fn groups_share_by_weight_whatever_their_polls_are() {
-        let (short, long) = (20_000, 3_000_000);
-        for is_reversed in [false, true] {
-            let shares = |groups: &[(u64, u64)]| shares(groups, 3_000_000, is_reversed);
-            assert_near(&shares(&[(100, short), (100, short)]), &[0.5, 0.5]);
-            assert_near(&shares(&[(100, short), (300, short)]), &[0.25, 0.75]);
-            assert_near(&shares(&[(100, long), (300, short)]), &[0.25, 0.75]);
-            assert_near(&shares(&[(1000, long), (100, long)]), &[0.91, 0.09]);
-            assert_near(&shares(&[(100, short), (200, long), (500, short)]), &[0.125, 0.25, 0.625]);
-        }
+        checked(|| {
+            let (short, long) = (20_000, 3_000_000);
+            for is_reversed in [false, true] {
+                let shares = |groups: &[(u64, u64)]| shares(groups, 300_000, is_reversed);
+                assert_near(&shares(&[(100, short), (100, short)]), &[0.5, 0.5]);
+                assert_near(&shares(&[(100, short), (300, short)]), &[0.25, 0.75]);
+                assert_near(&shares(&[(100, long), (300, short)]), &[0.25, 0.75]);
+                assert_near(&shares(&[(1000, long), (100, long)]), &[0.91, 0.09]);
+                assert_near(&shares(&[(100, short), (200, long), (500, short)]), &[0.125, 0.25, 0.625]);
+            }
+        });
     }
 
     fn looks(now: [Seen; 4]) -> [Look; 4] {
@@ -207,33 +215,41 @@ mod tests {
 
     #[test]
     fn a_group_alone_is_sent_back_twice_per_spare_time() {
-        let now = Seen::default();
-        let others = Seen { begun: 1, ..now };
-        assert_eq!(looks([now; 4]), [Look::Off, Look::Off, Look::Spare, Look::Spare]);
-        assert_eq!(looks([now, now, others, others]), [Look::Off; 4], "it begins anew");
+        checked(|| {
+            let now = Seen::default();
+            let others = Seen { begun: 1, ..now };
+            assert_eq!(looks([now; 4]), [Look::Off, Look::Off, Look::Spare, Look::Spare]);
+            assert_eq!(looks([now, now, others, others]), [Look::Off; 4], "it begins anew");
+        });
     }
 
     #[test]
     fn a_poll_that_is_taken_to_other_threads_runs_there() {
-        let on = |thread| Seen { thread, ..Seen::default() };
-        assert_eq!(looks([on(1), on(2), on(2), on(3)]), [Look::Off, Look::Off, Look::Off, Look::Spare]);
+        checked(|| {
+            let on = |thread| Seen { thread, ..Seen::default() };
+            assert_eq!(looks([on(1), on(2), on(2), on(3)]), [Look::Off, Look::Off, Look::Off, Look::Spare]);
+        });
     }
 
     #[test]
     fn a_group_that_had_nothing_to_do_saves_nothing_up() {
-        let (turn, rounds) = (Turn::default(), Rounds::default());
-        rounds.number.store(1_000_000, Ordering::Relaxed);
-        assert!(turn.renew(5, 100, &rounds));
-        assert!(turn.is_on(5 + 100 * QUANTUM - 1) && !turn.is_on(5 + 100 * QUANTUM));
+        checked(|| {
+            let (turn, rounds) = (Turn::default(), Rounds::default());
+            rounds.number.store(1_000_000, Ordering::Relaxed);
+            assert!(turn.renew(5, 100, &rounds));
+            assert!(turn.is_on(5 + 100 * QUANTUM - 1) && !turn.is_on(5 + 100 * QUANTUM));
+        });
     }
 
     #[test]
     fn a_deficit_is_bounded() {
-        let (turn, rounds) = (Turn::default(), Rounds::default());
-        rounds.number.store(1, Ordering::Relaxed);
-        let used = 100 * DEFICIT_MAX;
-        assert!(!turn.renew(used, 100, &rounds));
-        rounds.number.store(2 + DEFICIT_MAX / (100 * QUANTUM), Ordering::Relaxed);
-        assert!(turn.renew(used, 100, &rounds));
+        checked(|| {
+            let (turn, rounds) = (Turn::default(), Rounds::default());
+            rounds.number.store(1, Ordering::Relaxed);
+            let used = 100 * DEFICIT_MAX;
+            assert!(!turn.renew(used, 100, &rounds));
+            rounds.number.store(2 + DEFICIT_MAX / (100 * QUANTUM), Ordering::Relaxed);
+            assert!(turn.renew(used, 100, &rounds));
+        });
     }
 }

@@ -4,7 +4,8 @@
 use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
-    &["meter", "queue", "units"],
+    &["meter", "sync", "units"],
+    &["queue"],
     &["account", "turn"],
     // A group has the clock and the executors that all share, and those hold the groups.
     &["builder group task thread"],
