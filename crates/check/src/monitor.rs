@@ -71,8 +71,8 @@ impl Default for Options {
 pub const LATE_SWITCH: &str = "late_switch";
 
 /// The key of how long a path of the kernel can take without an event, in nanoseconds: the sum of
-/// its operations and of the exit from the deepest idle state. A trace has it if that is longer
-/// than the usual [`SETTLE`].
+/// its operations, of the exit from the deepest idle state, and of its turns at words that all CPUs
+/// write. A trace has it if that is longer than the usual [`SETTLE`].
 pub const LONGEST_PATH: &str = "longest_path";
 
 /// How long a simulated machine must be quiet, unless its costs say more.

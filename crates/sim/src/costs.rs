@@ -224,6 +224,11 @@ impl Default for ByDistance {
 /// A named profile: its name, what it is, and the profile.
 pub type NamedCosts = (&'static str, &'static str, fn() -> Costs);
 
+/// How often a path of the kernel looks at each CPU, and how many accesses to the state of a root
+/// domain's IPI, or to a claim, each CPU makes in a row: raising the request, taking the token, its
+/// next place, and passing it on (`rt_ipi`).
+const LOOKS: u64 = 4;
+
 impl Costs {
     /// Returns the state of `idle_states` of a CPU that has idled for so long.
     #[must_use]
@@ -254,11 +259,13 @@ impl Costs {
         self.pick + self.fair_pick
     }
 
-    /// Returns how long a CPU can be on its way without an event: a wakeup, an interrupt, and a
-    /// switch, each with its tail, behind the exit from the deepest idle state. Scans and the time
-    /// that a lock is held by others are not in it.
+    /// Returns how long a CPU of a machine of so many CPUs can be on its way without an event: a
+    /// wakeup, an interrupt, and a switch, each with its tail, behind the exit from the deepest
+    /// idle state; and as often as a path does so, a look at each CPU and an access to a word that
+    /// each of them writes, behind those of all others. Scans of tasks, and the time that a run
+    /// queue's lock is held by others, are not in it.
     #[must_use]
-    pub fn longest_path(&self) -> Duration {
+    pub fn longest_path(&self, cpus: usize) -> Duration {
         let sum = |times: &[Duration]| times.iter().copied().fold(Duration::ZERO, Duration::saturating_add);
         let farthest = |times: &ByDistance| times.smt.max(times.llc).max(times.socket).max(times.remote);
         let operations = sum(&[
@@ -282,7 +289,6 @@ impl Costs {
             farthest(&self.ipi_latency),
             self.ipi_handler,
             farthest(&self.ipi_work),
-            self.inner_lock,
             self.timer_irq,
             self.tick,
             self.fair_tick,
@@ -299,7 +305,8 @@ impl Costs {
         let late = sum(&tails.map(|tail| tail.quantiles().last().map_or(Duration::ZERO, |(_, time)| *time)));
         let wakes = self.idle_states.iter().filter_map(|state| state.ipi_latency.as_ref()).map(farthest);
         let exits = self.idle_states.iter().map(|state| state.exit).chain(wakes);
-        sum(&[operations, interrupts, moves, late, exits.max().unwrap_or_default().max(self.idle_exit)])
+        let shared = (self.scan_per_cpu + self.inner_lock) * (LOOKS * cpus as u64);
+        sum(&[operations, interrupts, moves, late, shared, exits.max().unwrap_or_default().max(self.idle_exit)])
     }
 
     /// Returns the time of a tick of a CPU that runs a fair task, or not. It is asked only where
@@ -707,9 +714,13 @@ mod tests {
 
     #[test]
     fn a_path_is_as_long_as_what_is_on_it() {
-        let of = |text: &str| Costs::from_toml("mine", text).expect("valid").longest_path();
-        assert_eq!(Costs::zero().longest_path(), Duration::ZERO);
-        assert!(Costs::server().longest_path() < Duration::from_micros(50));
+        let of = |text: &str| Costs::from_toml("mine", text).expect("valid").longest_path(1);
+        assert_eq!(Costs::zero().longest_path(64), Duration::ZERO);
+        assert!(Costs::server().longest_path(64) < Duration::from_micros(50));
+        // Four accesses of each CPU to the state of the IPI, one behind the other.
+        let slow = Costs::from_toml("mine", "inner_lock = \"10us\"").expect("valid");
+        let of_64 = slow.longest_path(64);
+        assert!(of_64 > Duration::from_micros(2_560) && of_64 < Duration::from_micros(2_600), "{of_64}");
         let deep = of("idle_states = [{ residency = \"1ms\", exit = \"3ms\" }]");
         assert!(deep > Duration::from_millis(3) && deep < Duration::from_micros(3_050), "{deep}");
         let late = of("wakeup_late = [[0, \"0ns\"], [1000000, \"7ms\"]]");

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use zerolag_core::Tracing;
-use zerolag_model::{Instant, Record, TraceEvent};
+use zerolag_model::{Instant, Record, TaskId, TraceEvent};
 
 /// A receiver of the records of a run, in order of time.
 pub trait Sink {
@@ -59,11 +59,13 @@ pub(crate) struct Tracer {
     ready: Vec<Record>,
     later: BTreeMap<(Instant, u64), Record>,
     count: u64,
+    /// The keys of the switches in `later` whose event comes later than their decision.
+    late: Vec<(Instant, u64)>,
 }
 
 impl Tracer {
     pub(crate) fn new(tracing: Tracing) -> Self {
-        Self { tracing, ready: Vec::new(), later: BTreeMap::new(), count: 0 }
+        Self { tracing, ready: Vec::new(), later: BTreeMap::new(), count: 0, late: Vec::new() }
     }
 
     pub(crate) const fn is_on(&self) -> bool {
@@ -73,6 +75,7 @@ impl Tracer {
     /// Takes a record of the present instant.
     pub(crate) fn push(&mut self, record: Record) {
         if self.is_on() {
+            self.end_switches(&record);
             self.ready.push(record);
         }
     }
@@ -85,9 +88,49 @@ impl Tracer {
         }
     }
 
+    /// Takes a switch whose event comes later than its decision.
+    pub(crate) fn push_switch(&mut self, record: Record) {
+        let at = record.at;
+        self.push_later(record);
+        self.late.push((at, self.count));
+    }
+
     /// Takes all records of the core.
     pub(crate) fn take(&mut self, records: &mut Vec<Record>) {
-        self.ready.append(records);
+        if self.late.is_empty() {
+            self.ready.append(records);
+        } else {
+            records.drain(..).for_each(|record| self.push(record));
+        }
+    }
+
+    /// Hands on the switches whose decision a record follows: the kernel holds the lock of the run
+    /// queue from the decision up to the event, so nothing that needs that lock comes between. A
+    /// path is recorded where it begins, before it has got the lock; so the event comes earlier.
+    #[inline]
+    fn end_switches(&mut self, record: &Record) {
+        if !self.late.is_empty() {
+            self.end_late_switches(record);
+        }
+    }
+
+    #[inline(never)]
+    fn end_late_switches(&mut self, record: &Record) {
+        let Self { ready, later, late, .. } = self;
+        late.retain(|key| {
+            // Its event can be over, and only not handed on yet.
+            let Some(switch) = later.get(key).filter(|switch| switch.at >= record.at) else { return false };
+            let ends = follows(switch, record);
+            if ends {
+                let mut switch = later.remove(key).expect("invariant: it was found");
+                // What its CPU does at the instant of the event, the next task does.
+                let is_behind = |other: &Record| other.at == switch.at && other.cpu == switch.cpu;
+                let place = ready.iter().position(is_behind).unwrap_or(ready.len());
+                switch.at = record.at;
+                ready.insert(place, switch);
+            }
+            !ends
+        });
     }
 
     /// Hands all records up to now to the sink.
@@ -126,6 +169,23 @@ impl Tracer {
     }
 }
 
+/// Whether a record is of something that the decision of a switch came before: it changes the tasks
+/// of the switch, or the run queue.
+fn follows(switch: &Record, record: &Record) -> bool {
+    let TraceEvent::Switch { prev, next, .. } = &switch.event else { return false };
+    let (is_here, is_of) = (record.cpu == switch.cpu, |task: &TaskId| *prev == Some(*task) || *next == Some(*task));
+    match &record.event {
+        TraceEvent::AttrChange { task, .. }
+        | TraceEvent::PrioInherit { task, .. }
+        | TraceEvent::Proxy { task, .. }
+        | TraceEvent::Affinity { task, .. } => is_here || is_of(task),
+        TraceEvent::Migrate { task, .. } | TraceEvent::Wakeup { task, .. } => is_of(task),
+        TraceEvent::Switch { prev, next, .. } => is_here || prev.iter().chain(next).any(is_of),
+        TraceEvent::NeedResched { .. } => is_here,
+        _ => false,
+    }
+}
+
 /// Hands on what was made ahead on the CPU of a record up to a switch at its instant: without costs
 /// behind the event of a switch, the next task acts at the same instant.
 fn hand_on_switch(later: &mut BTreeMap<(Instant, u64), Record>, record: &Record, sink: &mut impl Sink) {
@@ -144,7 +204,7 @@ fn hand_on_switch(later: &mut BTreeMap<(Instant, u64), Record>, record: &Record,
 mod tests {
     use super::*;
     use zerolag_model::event::PrevState;
-    use zerolag_model::{CpuId, TaskId};
+    use zerolag_model::{CpuId, SchedAttr};
 
     /// A switch whose event comes later is before what its task does at the same instant, and not
     /// before what another CPU does.
@@ -157,7 +217,7 @@ mod tests {
             prev: None,
             prev_state: PrevState::Runnable,
             next: Some(task),
-            next_prio: zerolag_model::SchedAttr::NORMAL.prio(),
+            next_prio: SchedAttr::NORMAL.prio(),
         };
         let switch = Record { at, cpu: CpuId(1), event };
         let mut tracer = Tracer::new(Tracing::On);
@@ -167,5 +227,47 @@ mod tests {
         let mut seen = Vec::new();
         tracer.drain(at, &mut seen);
         assert_eq!(seen, [drop_lock(0), switch, drop_lock(1)]);
+    }
+    /// A CPU is asked to reschedule, and its next task changes, between the decision of a switch
+    /// and its event: both follow the decision, and so the event.
+    #[test]
+    fn a_switch_comes_before_what_follows_from_it() {
+        let [decided, changed, late] = [400, 425, 600].map(Instant::from_nanos);
+        let (left, next, other) = (TaskId(0), TaskId(1), TaskId(2));
+        let prio = SchedAttr::NORMAL.prio();
+        let event =
+            TraceEvent::Switch { prev: Some(left), prev_state: PrevState::Runnable, next: Some(next), next_prio: prio };
+        let switch = |at| Record { at, cpu: CpuId(1), event: event.clone() };
+        let of = |task, cpu| Record {
+            at: changed,
+            cpu: CpuId(cpu),
+            event: TraceEvent::AttrChange { task, attr: SchedAttr::fifo_at(5) },
+        };
+        let asked = Record { at: changed, cpu: CpuId(1), event: TraceEvent::NeedResched { by: CpuId(0) } };
+        let seen = |record: Record| {
+            let mut tracer = Tracer::new(Tracing::On);
+            tracer.push_switch(switch(late));
+            tracer.take(&mut vec![record]);
+            let mut seen = Vec::new();
+            tracer.drain(changed, &mut seen);
+            tracer.flush(late, &mut seen);
+            assert!(decided < changed, "the decision is not in the trace");
+            seen
+        };
+        for record in [of(next, 1), of(left, 1), asked] {
+            assert_eq!(seen(record.clone()), [switch(changed), record]);
+        }
+        // Of another task on another CPU it says nothing.
+        assert_eq!(seen(of(other, 0)), [of(other, 0), switch(late)]);
+        // The next task acts at the instant of the event, and what it does changes a priority.
+        let acts = Record { at: late, cpu: CpuId(1), event: TraceEvent::DropLock { task: next, lock: 0 } };
+        let lends = Record { at: late, ..of(next, 1) };
+        let mut tracer = Tracer::new(Tracing::On);
+        tracer.push_switch(switch(late));
+        tracer.push(acts.clone());
+        tracer.push(lends.clone());
+        let mut seen = Vec::new();
+        tracer.flush(late, &mut seen);
+        assert_eq!(seen, [switch(late), acts, lends]);
     }
 }

@@ -240,7 +240,7 @@ mod tests {
                 let text = draft.costs().expect("it has costs");
                 let costs = Costs::from_toml("drawn", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 // The deepest exit, tails, and some twenty operations.
-                assert!(costs.longest_path().as_nanos() < 6_000_000, "{text}");
+                assert!(costs.longest_path(8).as_nanos() < 6_000_000, "{text}");
             }
         }
     }

@@ -131,15 +131,20 @@ impl Kernel {
     /// Writes the event of a switch later than the switch: the CPU has then picked the next task.
     /// Returns by how much. The decision, and the task to which the time counts, are those of the
     /// beginning: the kernel reads the clock when it enters the scheduler, and holds the lock up to
-    /// the event.
+    /// the event. So no event that needs the lock comes in between
+    /// ([`Tracer`](crate::trace::Tracer)).
     fn delay_event(&mut self, cpu: CpuId) -> Duration {
         let pick = self.pick_time(cpu);
         if !pick.is_zero() && self.books.tracer.is_on() {
             let is_switch = |record: &Record| matches!(record.event, TraceEvent::Switch { .. });
             if let Some(place) = self.calls.io.trace.iter().rposition(is_switch) {
-                let mut record = self.calls.io.trace.remove(place);
+                let mut after = self.calls.io.trace.split_off(place);
+                // Those before it were made before the decision.
+                self.books.tracer.take(&mut self.calls.io.trace);
+                let mut record = after.remove(0);
                 record.at += pick;
-                self.books.tracer.push_later(record);
+                self.books.tracer.push_switch(record);
+                self.calls.io.trace = after;
             }
         }
         pick

@@ -179,7 +179,7 @@ impl Plan {
         if late != zerolag_check::assumed_late_switch(&meta.costs) {
             meta.settings.push((zerolag_check::LATE_SWITCH.to_owned(), late.as_nanos().to_string()));
         }
-        let path = self.config.costs.longest_path();
+        let path = self.config.costs.longest_path(self.config.topology.nr_cpus());
         if path > zerolag_check::SETTLE {
             meta.settings.push((zerolag_check::LONGEST_PATH.to_owned(), path.as_nanos().to_string()));
         }
