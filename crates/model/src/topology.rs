@@ -118,7 +118,9 @@ impl Topology {
         if let Some(bad) = capacities.iter().find(|capacity| !(1..=CAPACITY_SCALE).contains(*capacity)) {
             return Err(TopologyError::CapacityRange(*bad));
         }
-        self.capacities = capacities;
+        // Equal ones are what a machine without a list has, and are not written into a trace.
+        let is_even = capacities.iter().all(|capacity| *capacity == CAPACITY_SCALE);
+        self.capacities = if is_even { Vec::new() } else { capacities };
         let kinds = |range: Range<u32>| {
             let mut kinds: Vec<u16> = range.map(|cpu| self.capacity(CpuId(cpu))).collect();
             kinds.sort_unstable();
@@ -258,6 +260,13 @@ mod tests {
         assert_eq!(asymmetry(2, 2, &[512, 512, 1024, 1024]), Some(Distance::Socket));
         assert_eq!(asymmetry(2, 2, &[512, 1024, 512, 1024]), Some(Distance::Llc));
         assert_eq!(asymmetry(2, 2, &[512; 4]), None);
+    }
+
+    /// A trace has no list of equal capacities, so the machine that is read has none.
+    #[test]
+    fn equal_capacities_are_those_of_no_list() {
+        let two = Topology::flat(2).expect("2 CPUs");
+        assert_eq!(two.clone().with_capacities(alloc::vec![CAPACITY_SCALE; 2]), Ok(two));
     }
 
     #[test]
