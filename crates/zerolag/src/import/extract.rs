@@ -48,13 +48,24 @@ pub(super) struct ImportedTask {
     pub(super) jobs: Vec<RecordedJob>,
     /// The times at which something outside of all tasks woke it.
     expiries: Vec<Instant>,
+    /// It runs or waits for a CPU when the trace ends: the rest of its demand is not known.
+    pub(super) is_unfinished: bool,
 }
 
 impl ImportedTask {
     /// Returns whether it does anything. The stopper of a CPU is a part of the scheduler.
     pub(super) fn is_used(&self) -> bool {
         let computes = self.steps.iter().any(|step| matches!(step, Step::Run(_)));
-        computes && !self.name.starts_with("migration/")
+        computes && !self.is_stopper()
+    }
+
+    /// Returns whether it does anything, or competes for a CPU without ever getting it.
+    pub(super) fn competes(&self) -> bool {
+        self.is_used() || self.is_unfinished && !self.is_stopper()
+    }
+
+    fn is_stopper(&self) -> bool {
+        self.name.starts_with("migration/")
     }
 }
 
@@ -64,7 +75,8 @@ pub(super) fn extract(trace: &Trace) -> Vec<ImportedTask> {
     // A stack or a system call tells it for certain.
     let sent = trace.meta.recorded.wakings.iter().filter(|waking| waking.means == Means::Socket);
     senders.extend(sent.filter_map(|waking| Some((waking.waker?, waking.woken))));
-    let mut extractor = Extractor { start: trace.meta.start, senders, ..Extractor::default() };
+    let is_complete = trace.meta.source.is_complete();
+    let mut extractor = Extractor { start: trace.meta.start, is_complete, senders, ..Extractor::default() };
     for record in &trace.records {
         extractor.take(record);
     }
@@ -91,6 +103,8 @@ fn wait_for_used(tasks: &mut [ImportedTask]) {
 #[derive(Default)]
 struct Extractor {
     start: Instant,
+    /// The trace shows the parent of each task that has one.
+    is_complete: bool,
     /// The tasks that wake others in softirqs.
     senders: Pairs,
     tasks: IdTable<TaskId, Doing>,
@@ -137,6 +151,8 @@ enum TracedState {
     Sleeps {
         since: Instant,
     },
+    /// It has exited.
+    Ended,
 }
 
 impl Doing {
@@ -175,7 +191,12 @@ impl Extractor {
             }
             // The attributes that it ends with: most tasks have the same all the time.
             TraceEvent::AttrChange { task, attr } => self.tasks.entry(*task).attr = Some(*attr),
-            TraceEvent::Waking { task, .. } => self.waking(*task, record.cpu, at),
+            TraceEvent::Waking { task, new, .. } => {
+                // A task of a simulation begins by itself, whatever runs on its CPU.
+                let begins = *new && self.is_complete && self.tasks.entry(*task).parent.is_none();
+                let waker = if begins { None } else { self.waker(record.cpu, *task) };
+                self.waking(*task, waker, at);
+            }
             TraceEvent::Switch { prev, prev_state, next, .. } => {
                 if let Some(prev) = prev {
                     self.switch_out(*prev, *prev_state, at);
@@ -212,8 +233,7 @@ impl Extractor {
         doing.steps.len() - 1
     }
 
-    fn waking(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
-        let waker = self.waker(cpu, task);
+    fn waking(&mut self, task: TaskId, waker: Option<TaskId>, at: Instant) {
         match self.tasks.entry(task).state {
             TracedState::Unknown => {
                 self.woken(task, self.start, waker, at);
@@ -224,7 +244,7 @@ impl Extractor {
                 let place = waker.map(|waker| (waker, self.wakes(waker, task, at)));
                 self.tasks.entry(task).early = Some(place);
             }
-            TracedState::Waits => {}
+            TracedState::Waits | TracedState::Ended => {}
         }
     }
 
@@ -289,7 +309,7 @@ impl Extractor {
             }
             PrevState::Dead => {
                 doing.compute(at);
-                doing.state = TracedState::Waits;
+                doing.state = TracedState::Ended;
                 self.cancel(task);
             }
         }
@@ -330,6 +350,7 @@ impl Extractor {
                 doing.steps.iter().copied().filter(|step| *step != Step::Run(Duration::ZERO)).collect();
             let (jobs, expiries) = (doing.jobs.clone(), doing.expiries.clone());
             let parent = doing.parent;
+            let is_unfinished = matches!(doing.state, TracedState::Waits | TracedState::Runs { .. });
             let mut task = ImportedTask {
                 id,
                 name: Arc::clone(&doing.name),
@@ -339,6 +360,7 @@ impl Extractor {
                 steps,
                 jobs,
                 expiries,
+                is_unfinished,
             };
             task.recognise_timer();
             task

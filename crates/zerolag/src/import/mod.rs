@@ -109,7 +109,14 @@ pub struct Import {
 /// Returns the workload of a trace. O(records); the fitted form also O(classes of threads squared).
 #[must_use]
 pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
-    let tasks: Vec<ImportedTask> = extract::extract(trace).into_iter().filter(ImportedTask::is_used).collect();
+    // Without a demand that was seen there is none to be drawn.
+    let is_wanted = match options.form {
+        Form::Exact => ImportedTask::competes,
+        Form::Fitted => ImportedTask::is_used,
+    };
+    let mut tasks = extract::extract(trace);
+    let computes = tasks.iter().any(ImportedTask::is_used);
+    tasks.retain(|task| computes && is_wanted(task));
     let named = options.kernel.or_else(|| KernelVersion::of_release(&trace.meta.kernel));
     let (kernel, is_kernel_known) = (named.unwrap_or_default(), named.is_some());
     let groups = ImportedGroups::new(trace, &tasks, options);

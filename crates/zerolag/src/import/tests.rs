@@ -115,6 +115,26 @@ fn a_sleep_that_a_stopper_ends_does_not_last_for_good() {
     assert!(base.run().1 < us(100), "{base}");
 }
 
+/// Three tasks share a CPU, and one of them gets none before the end. All wait there as long as
+/// they did, also those whose seen demand is over before the end.
+#[test]
+fn unfinished_tasks_compete_up_to_the_end() {
+    let mut script = Script::new(1);
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| script.fair(name));
+    for task in [a, b, c, d] {
+        script.wake(0, 0, task);
+    }
+    script.run(0, 0, None, Some(a)).preempt(3000, 0, a, b).preempt(6000, 0, b, a);
+    // `d` ends by itself.
+    script.preempt(9000, 0, a, d).exit(9500, 0, d, Some(b));
+    let trace = script.end(12_000);
+    let imported = import(&trace, "x", &Options::default());
+    assert_eq!(imported.tasks, [a, b, c, d].map(|task| vec![task]));
+    assert_eq!(imported.scenario.matches("{run=\"1ns\"},").count(), 3, "a, b and c: {}", imported.scenario);
+    let fitted = Options { form: Form::Fitted, ..Options::default() };
+    assert!(!import(&trace, "x", &fitted).tasks.contains(&vec![c]), "nothing is known of its demand");
+}
+
 #[test]
 fn even_wakings_are_a_timer() {
     let mut script = Script::new(1);

@@ -84,6 +84,10 @@ fn write(
                 }
             }
         }
+        if task.is_unfinished && !repeats {
+            // It goes on to compete, as it did: with the seen demand alone it would have ended.
+            writeln!(out, "{{run={}}},", time(Duration::from_nanos(1)))?;
+        }
         if repeats {
             // The first expiry counts from the start of the task, so each round begins as the first
             // did.
