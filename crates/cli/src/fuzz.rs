@@ -17,7 +17,8 @@ use zerolag_lab::fuzz::{Draft, Finding, Judged, draw, is_judging, judge_draft, s
 #[command(after_help = "\
 A scenario is a function of seed and number: `--seed S --from N --count 1` repeats it. A finding is a panic, a rule that \
 breaks without a fault that the kernel has, a second run with other bytes, a run without a trace that does something \
-else, or a twin that does: other names of tasks, other costs. It is shrunk, and written as a scenario that `zerolag run` takes.")]
+else, a twin that does (other names of tasks, other costs), or a trace that is another one after it was written and read. \
+It is shrunk, and written as a scenario that `zerolag run` takes.")]
 pub(crate) struct Args {
     /// The seed of all scenarios
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -12,12 +12,14 @@
 //! | [`repro`] | published experiments, repeated: our figures next to the published ones |
 //! | [`validate`] | simulation results compared with recorded kernels |
 //! | [`fuzz`] | whole scenarios at random, judged and shrunk |
+//! | [`round_trip`] | traces, written in each format and read again |
 //! | [`spec`] | Markdown specs with expected timelines |
 //! | [`DOCUMENTS`] | the published forms of their JSON results |
 #![warn(missing_docs)]
 
 pub mod fuzz;
 pub mod repro;
+pub mod round_trip;
 pub mod spec;
 pub mod validate;
 

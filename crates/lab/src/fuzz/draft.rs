@@ -1,5 +1,6 @@
 //! [`Draft`]: a scenario as parts that can be taken away.
 
+use super::trip::Trip;
 use super::twin::Twin;
 use std::fmt;
 use zerolag::background::Background;
@@ -81,6 +82,8 @@ pub struct Draft {
     pub(super) blocks: Vec<Block>,
     /// What it is compared with.
     pub(super) twin: Option<Twin>,
+    /// Where its trace is sent and comes back from.
+    pub(super) trip: Option<Trip>,
     /// The file of its costs, as one table without a head; none where the scenario names a profile.
     pub(super) costs: Option<Block>,
     /// The kernel's own threads besides it.

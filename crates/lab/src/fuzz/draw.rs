@@ -7,6 +7,7 @@ use super::changes::changes;
 use super::dice::Dice;
 use super::draft::{Block, Draft, ScenarioLine};
 use super::tasks::{interrupts, services, tasks};
+use super::trip::Trip;
 use super::twin::Twin;
 use zerolag_model::KernelVersion;
 
@@ -39,7 +40,7 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     let dice = &mut Dice::new(seed, number);
     let kernel = kernel.unwrap_or_else(|| dice.pick(KernelVersion::ALL));
     let twin = Some(Twin::ALL[(number % Twin::ALL.len() as u64) as usize]);
-    let mut draft = Draft { twin, ..Draft::default() };
+    let mut draft = Draft { twin, trip: Trip::of(number), ..Draft::default() };
     let (machine, nr_cpus) = machine(dice);
     // What a machine does in a time grows with its CPUs.
     let length = match nr_cpus {
@@ -89,7 +90,32 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     // So are these.
     loaded(&mut Dice::new(seed.rotate_left(32), number), &mut draft);
     readers(&mut Dice::new(seed.rotate_left(16), number), &mut draft);
+    lives(&mut Dice::new(seed.rotate_left(48), number), length, &mut draft);
     draft
+}
+
+/// Lets a group end in mid-run with its tasks, and perhaps begin there.
+fn lives(dice: &mut Dice, length: u64, draft: &mut Draft) {
+    if dice.once_in(2) {
+        return;
+    }
+    // One that is changed, or joined, after its end is refused.
+    let said = |block: &Block| block.value("group").map(|path| path.trim_matches('"').to_owned());
+    let is_change = |block: &&Block| block.head == "[[change]]";
+    let changed: Vec<String> = draft.blocks.iter().filter(is_change).filter_map(said).collect();
+    let is_within = |path: &String, above: &str| {
+        path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let path = |block: &Block| Some(block.head.strip_prefix("[group.\"")?.strip_suffix("\"]")?.to_owned());
+    let is_free =
+        |block: &&mut Block| path(block).is_some_and(|above| !changed.iter().any(|path| is_within(path, &above)));
+    if let Some(block) = draft.blocks.iter_mut().find(is_free) {
+        let until = dice.of(2, length);
+        if dice.once_in(3) {
+            block.line(format!("from = \"{}us\"", dice.of(1, until - 1)));
+        }
+        block.line(format!("until = \"{until}us\""));
+    }
 }
 
 /// Makes tasks readers of RCU, or lets them wait for a grace period.

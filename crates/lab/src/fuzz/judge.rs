@@ -1,6 +1,7 @@
 //! [`judge`](fn@judge): runs a scenario, and finds what must not be.
 
 use super::draft::Draft;
+use super::trip::{Trip, travel};
 use super::twin::{Twin, compare};
 use std::cell::Cell;
 use std::fmt;
@@ -29,6 +30,8 @@ pub enum Finding {
     TraceMatters(String),
     /// A twin that must do the same did not; the difference.
     TwinDiffers(Twin, String),
+    /// A trace that was written and read, or imported, is not what it was; the difference.
+    TripDiffers(Trip, String),
     /// It ended before its time, in a way that no valid scenario does.
     Ended(End),
 }
@@ -40,6 +43,7 @@ impl Finding {
         match (self, other) {
             (Self::Broken(one, _), Self::Broken(other, _)) => one == other,
             (Self::TwinDiffers(one, _), Self::TwinDiffers(other, _)) => one == other,
+            (Self::TripDiffers(one, _), Self::TripDiffers(other, _)) => one == other,
             (Self::Ended(one), Self::Ended(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
             (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
         }
@@ -64,6 +68,15 @@ impl fmt::Display for Finding {
                     Twin::Scaled => "times that are twice as long change the schedule",
                 };
                 write!(f, "{what}: {how}")
+            }
+            Self::TripDiffers(trip, how) => {
+                let what = match trip {
+                    Trip::Own => "its .zlt is not the same trace",
+                    Trip::Text => "its text says something else",
+                    Trip::Perfetto => "its Perfetto file says something else",
+                    Trip::Import => "its import is another run",
+                };
+                write!(f, "{what}: {}", how.trim())
             }
             Self::Ended(end) => write!(f, "the run ended early: {end}"),
             Self::TraceMatters(counts) => write!(f, "a run without a trace does something else: {counts}"),
@@ -100,11 +113,13 @@ pub fn judge(text: &str) -> Judged {
     judged(|| run(&Draft::of_text(text)))
 }
 
-/// As [`judge`](fn@judge), and compares the scenario with its twin.
+/// As [`judge`](fn@judge), compares the scenario with its twin, and sends its trace on its trip.
 #[must_use]
 pub fn judge_draft(draft: &Draft) -> Judged {
     judged(|| match run(draft)? {
-        Judged::Fine(events) => Ok(compare(draft).map_or(Judged::Fine(events), Judged::Wrong)),
+        Judged::Fine(events) => {
+            Ok(compare(draft).or_else(|| travel(draft)).map_or(Judged::Fine(events), Judged::Wrong))
+        }
         other => Ok(other),
     })
 }

@@ -20,7 +20,13 @@ use zerolag_sim::{Sink, Tracing};
 /// of the twin of names.
 pub(super) fn with_idle(draft: &Draft) -> Option<Draft> {
     // Each group has its part of a hard limit's pool, and the kernel's threads come behind tasks.
-    let is_apart = draft.background == Background::Profile || draft.background == Background::None;
+    let has_own_threads = draft.background == Background::Idle || draft.background == Background::Kernel;
+    // Nor may a group be created later than the empty one: its table is missing, or has `from`.
+    let said = |path: &str| draft.blocks.iter().any(|block| block.head == format!("[group.\"{path}\"]"));
+    let mut named = draft.blocks.iter().filter_map(|block| block.value("group"));
+    let comes_later = |block: &Block| block.head.starts_with("[group.") && block.value("from").is_some();
+    let is_apart =
+        !has_own_threads && named.all(|path| said(path.trim_matches('"'))) && !draft.blocks.iter().any(comes_later);
     let mut twin = draft.clone();
     let mut group = Block::new("[group.\"/zz\"]");
     group.line("\"cpu.weight\" = 700");
@@ -31,13 +37,13 @@ pub(super) fn with_idle(draft: &Draft) -> Option<Draft> {
 }
 
 /// Returns whether a block is a task of the fair class or of the real-time one.
-fn is_task(block: &Block, policies: &[&str]) -> bool {
+pub(super) fn is_task(block: &Block, policies: &[&str]) -> bool {
     let has = |policy: &str| policies.iter().any(|known| policy.trim_matches('"') == *known);
     block.head.starts_with("[task.") && block.value("policy").is_some_and(has)
 }
 
 /// Keeps the steps of a task that are accepted.
-fn keep_steps(block: &mut Block, accepts: impl Fn(&str) -> bool) -> bool {
+pub(super) fn keep_steps(block: &mut Block, accepts: impl Fn(&str) -> bool) -> bool {
     for line in &mut block.lines {
         if let ScenarioLine::List("steps", steps) = line {
             steps.retain(|step| accepts(step));
@@ -51,9 +57,11 @@ fn keep_steps(block: &mut Block, accepts: impl Fn(&str) -> bool) -> bool {
 /// second has twice the limit.
 ///
 /// Restricted to tasks that never sleep: with sleeping ones another order of turns can move a sleep
-/// to the end of the run, in Linux as well (more supply, less work until then).
+/// to the end of the run, in Linux as well (more supply, less work until then). And to operations
+/// that cost nothing: a limit that is never reached can mean more switches.
 pub(super) fn quotas(draft: &Draft) -> Option<(Draft, Draft)> {
-    let top = draft.blocks.first()?;
+    let mut top = draft.blocks.first()?.clone();
+    top.set("costs", "\"zero\"");
     let settings = draft.blocks.iter().find(|block| block.head == "[settings]")?;
     let max = draft.blocks.iter().find_map(|block| block.value("\"cpu.max\""))?.trim_matches('"').to_owned();
     let (quota, period) = max.split_once(' ')?;
@@ -72,7 +80,9 @@ pub(super) fn quotas(draft: &Draft) -> Option<(Draft, Draft)> {
             .retain(|line| matches!(line, ScenarioLine::Text(text) if kept.iter().any(|key| text.starts_with(key))));
         task.line("group = \"/g\"").list("steps", vec!["{ run = \"1h\" }".to_owned()]);
     }
-    if tasks.is_empty() || quota == 0 {
+    // Time is charged at ticks. A charge of several periods meets the quota of one.
+    let hz: u64 = settings.value("hz").and_then(|hz| hz.parse().ok()).unwrap_or(250);
+    if tasks.is_empty() || quota == 0 || period * hz < 1_000_000 {
         return None;
     }
     let with = |quota: u64| {
@@ -80,7 +90,7 @@ pub(super) fn quotas(draft: &Draft) -> Option<(Draft, Draft)> {
         group.line(format!("\"cpu.max\" = \"{quota} {period}\""));
         let mut blocks = vec![top.clone(), machine.clone(), settings.clone(), group];
         blocks.extend(tasks.iter().cloned());
-        Draft { blocks, background: Background::None, ..draft.clone() }
+        Draft { blocks, background: Background::None, costs: None, ..draft.clone() }
     };
     Some((with(quota), with(2 * quota)))
 }
@@ -153,7 +163,7 @@ pub(super) fn scaled(draft: &Draft) -> Option<(Draft, Draft)> {
         return None;
     }
     blocks.extend(tasks);
-    let mut one = Draft { blocks, twin: draft.twin, costs: None, background: Background::None };
+    let mut one = Draft { blocks, twin: draft.twin, background: Background::None, ..Draft::default() };
     one.each_text(&mut |text| *text = constant(text));
     let mut other = one.clone();
     other.each_text(&mut |text| scale(text, |nanos| 2 * nanos));

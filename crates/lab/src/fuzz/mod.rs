@@ -7,8 +7,8 @@
 //! ends of periods, and moments at which the run itself is in an awkward state (`aim`).
 //! [`judge`](fn@judge) runs it, and finds a panic, a broken rule, a second run with other bytes, or
 //! a run without a trace that does something else; [`compare`](fn@compare) runs it beside a twin
-//! that must do the same. [`shrink`](fn@shrink) takes away what the
-//! finding does not need.
+//! that must do the same; the traces of some are written, read and imported again (`trip`).
+//! [`shrink`](fn@shrink) takes away what the finding does not need.
 //!
 //! | file | holds |
 //! |---|---|
@@ -20,6 +20,7 @@
 //! | `judge` | the oracles that look at one run |
 //! | `twin` | the oracles that compare two |
 //! | `metamorphic` | those of them that know how the two must differ |
+//! | `trip` | the oracles that write a trace, and read or import it |
 //! | `shrink` | the search for a smaller scenario with the same finding |
 //!
 //! A scenario is a function of seed and number, so a finding is repeated by its number on any
@@ -35,6 +36,7 @@ mod judge;
 mod metamorphic;
 mod shrink;
 mod tasks;
+mod trip;
 mod twin;
 
 pub use dice::Dice;
@@ -42,4 +44,5 @@ pub use draft::Draft;
 pub use draw::draw;
 pub use judge::{Finding, Hash, Judged, is_judging, judge, judge_draft};
 pub use shrink::shrink;
+pub use trip::Trip;
 pub use twin::{Twin, compare};

@@ -1,5 +1,6 @@
-//! The floors of `zerolag-lab`: four ways to judge, which do not know of each other.
+//! The floors of `zerolag-lab`: ways to judge, which do not know of each other; `fuzz` takes from
+//! one.
 
 use super::Floors;
 
-pub(crate) const FLOORS: Floors = &[&["fuzz", "repro", "spec", "validate"], &["lib"]];
+pub(crate) const FLOORS: Floors = &[&["repro", "round_trip", "spec", "validate"], &["fuzz"], &["lib"]];
