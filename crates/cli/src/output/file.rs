@@ -14,8 +14,13 @@
 //! | a directory, a loop of links | refused |
 //!
 //! On Linux the temporary file has no name until it is complete (`O_TMPFILE`), so that even
-//! `kill -9` leaves nothing. Where the file system does not support that, its name is
-//! `NAME.PID.part`, and it is removed when writing fails.
+//! `kill -9` leaves nothing, but in the instant between its naming and its renaming. Where the file
+//! system does not support that, its name is `NAME.RANDOM.part` from the beginning, and it is
+//! removed when writing fails. No process reads such a file, so any can be deleted.
+//!
+//! The name is random, and never that of a file that exists: several processes can write one file
+//! at once, and the process number of the first is that of the second too if each is in a container
+//! of its own. Each result is whole, and the last one stays.
 //!
 //! Does not call `fsync`: after a power cut the new file can be missing or empty.
 
@@ -127,15 +132,21 @@ fn stream<T>(file: File, body: impl FnOnce(&mut Out) -> io::Result<T>) -> io::Re
 
 /// Writes a temporary file and renames it.
 fn replace<T>(path: &Path, body: impl FnOnce(&mut Out) -> io::Result<T>) -> io::Result<T> {
-    let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
-    let mut aside: OsString = name.to_owned();
-    aside.push(format!(".{}.part", std::process::id()));
-    let aside = path.with_file_name(aside);
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let nameless = nameless::create(dir);
+    replace_by(path, nameless::create(dir), body)
+}
+
+/// The same with this file without a name, if there can be one.
+fn replace_by<T>(path: &Path, nameless: Option<File>, body: impl FnOnce(&mut Out) -> io::Result<T>) -> io::Result<T> {
+    let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    let mut aside: OsString = name.to_owned();
+    aside.push(format!(".{:016x}.part", u64::from_ne_bytes(random)));
+    let aside = path.with_file_name(aside);
     let (file, is_named) = match nameless {
         Some(file) => (file, false),
-        None => (File::create(&aside)?, true),
+        None => (File::create_new(&aside)?, true),
     };
     let written = (|| {
         let mut out = BufWriter::new(file);
@@ -174,8 +185,6 @@ mod nameless {
 
     /// Gives it a name.
     pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
-        // An earlier process with this id can have left one.
-        drop(fs::remove_file(path));
         let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
         Ok(linkat(CWD, entry, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
     }
@@ -218,6 +227,34 @@ mod tests {
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         write(&path, |out| out.write_all(b"new")).unwrap();
         assert_eq!(content(), b"new");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Eight writers of one process, which have one process number as those of eight containers do.
+    #[test]
+    fn of_several_writers_at_once_each_result_is_whole() {
+        let dir = std::env::temp_dir().join(format!("zerolag-writers-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("a.txt");
+        let whole = |letter: u8| vec![letter; 300_000];
+        let begin = std::sync::Barrier::new(8);
+        for has_nameless in [true, false] {
+            std::thread::scope(|scope| {
+                for letter in b'a'..=b'h' {
+                    let (path, dir, begin) = (&path, &dir, &begin);
+                    scope.spawn(move || {
+                        for _ in 0..20 {
+                            begin.wait();
+                            let file = if has_nameless { nameless::create(dir) } else { None };
+                            replace_by(path, file, |out| out.write_all(&whole(letter))).expect("written");
+                            let found = fs::read(path).expect("it exists at all times");
+                            assert_eq!(found, whole(found[0]), "a mixture");
+                        }
+                    });
+                }
+            });
+        }
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         fs::remove_dir_all(&dir).unwrap();
     }
 
