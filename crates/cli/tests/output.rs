@@ -186,3 +186,177 @@ fn a_killed_run_leaves_the_old_file_and_nothing_else() {
     assert_eq!(fs::read(&path).expect("read"), b"old");
     assert_eq!(list(&dir), ["a.zlt"]);
 }
+
+/// The files of a run, written by their names in a directory.
+fn run_into(dir: &Path, seed: &str) -> Command {
+    let mut command = zerolag(&["run", "examples/rt-overload.toml", "-d", "200ms", "-q", "--seed", seed, "--trace"]);
+    command.arg(dir.join("a.zlt")).arg("--html").arg(dir.join("a.html"));
+    let mut json = OsString::from("--json=");
+    json.push(dir.join("a.json"));
+    command.arg(json).arg("--csv").arg(dir.join("csv"));
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// Returns the files of a directory and those below it, by name.
+fn contents(dir: &Path) -> Vec<(OsString, Vec<u8>)> {
+    let mut found = Vec::new();
+    for name in list(dir) {
+        let path = dir.join(&name);
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else {
+            let bytes = fs::read(&path).expect("read");
+            found.push((name, bytes));
+        }
+    }
+    found
+}
+
+/// Each file is the whole result of one of the processes, and no other file is left.
+#[test]
+fn of_several_processes_that_write_the_same_files_each_result_is_whole() {
+    const SEEDS: [&str; 4] = ["1", "2", "3", "4"];
+    let alone = |seed| {
+        let dir = scratch(&format!("alone-{seed}"));
+        let ended = end(&mut run_into(&dir, seed));
+        assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+        contents(&dir)
+    };
+    let expected = SEEDS.map(alone);
+    let names = |of: &[(OsString, Vec<u8>)]| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let dir = scratch("together");
+    for _ in 0..3 {
+        let together: Vec<_> = SEEDS.iter().map(|seed| run_into(&dir, seed).spawn().expect("starts")).collect();
+        for process in together {
+            let ended = process.wait_with_output().expect("ends");
+            assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+        }
+        let found = contents(&dir);
+        assert_eq!(names(&found), names(&expected[0]));
+        for (place, (name, bytes)) in found.iter().enumerate() {
+            // A page names the options of its run, the directory among them.
+            let is_of = |of: &Vec<(OsString, Vec<u8>)>| of[place].1.len().abs_diff(bytes.len()) < 64;
+            let is_whole = |of: &Vec<(OsString, Vec<u8>)>| of[place].1 == *bytes;
+            let is_page = name == "a.html";
+            let ends = bytes.ends_with(b"</html>\n");
+            let fits = expected.iter().any(|of| if is_page { is_of(of) && ends } else { is_whole(of) });
+            assert!(fits, "{} is of no single process", name.display());
+        }
+    }
+}
+
+/// SIGKILL at any instant leaves each file as it was, or whole, and nothing else: but for the
+/// instant between the naming of a complete file and its renaming (`output::file`).
+#[test]
+#[cfg(target_os = "linux")]
+fn runs_killed_at_any_instant_leave_whole_files() {
+    let dir = scratch("killed-anywhere");
+    let whole = {
+        assert_eq!(end(&mut run_into(&dir, "1")).status.code(), Some(0));
+        contents(&dir)
+    };
+    let mut killed = 0;
+    for turns in (0..40).map(|turn| turn * turn * 40) {
+        let mut process = run_into(&dir, "1").spawn().expect("starts");
+        for _ in 0..turns {
+            std::thread::yield_now();
+        }
+        drop(process.kill());
+        killed += u32::from(process.wait().expect("ended").code().is_none());
+        for (name, bytes) in contents(&dir) {
+            let base = name.to_str().expect("its name");
+            let base = base.split_once(".part").map_or(base, |(base, _)| base.rsplit_once('.').expect("random").0);
+            let (_, expected) = whole.iter().find(|(known, _)| known.to_str() == Some(base)).expect("a known name");
+            assert!(bytes == *expected, "{base} is not whole after {turns} turns");
+        }
+    }
+    assert!(killed > 0, "each run ended before it was killed");
+}
+
+/// A name that is no UTF-8 text is a name like any other, as input and as output of every
+/// subcommand that takes one.
+#[test]
+#[cfg(target_os = "linux")]
+#[expect(clippy::too_many_lines, reason = "a row per command line")]
+fn names_need_not_be_text() {
+    use std::os::unix::ffi::OsStringExt;
+    let dir = scratch("names");
+    let name = |end: &str| OsString::from_vec([b"b\xff", end.as_bytes()].concat());
+    let joined = |option: &str, end: &str| {
+        let mut argument = OsString::from(option);
+        argument.push(name(end));
+        argument
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (from, end) in [("rt-overload.toml", ".toml"), ("audio.json", ".json")] {
+        fs::copy(root.join("examples").join(from), dir.join(name(end))).expect("copied");
+    }
+    fs::write(dir.join(name("-costs.toml")), "context_switch = \"1us\"\n").expect("written");
+    fs::write(dir.join(name(".md")), "# A spec without a scenario\n").expect("written");
+    fs::create_dir(dir.join(name(".dir"))).expect("made");
+    let run = |arguments: &[OsString], code: i32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zerolag"));
+        let ended = end(command.args(arguments).current_dir(&dir).stdin(Stdio::null()));
+        assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {}", stderr(&ended));
+        let said = stderr(&ended);
+        assert!(!said.contains("panicked") && !said.contains("UTF-8"), "{arguments:?}: {said}");
+    };
+    let mut ran = 0;
+    let mut all = |lines: &[(&str, &[OsString], i32)]| {
+        for (line, names, code) in lines {
+            let mut names = names.iter().cloned();
+            let arguments = line.split(' ').map(|word| match word {
+                "@" => names.next().expect("a name for each @"),
+                word => OsString::from(word),
+            });
+            run(&arguments.collect::<Vec<_>>(), *code);
+            ran += 1;
+        }
+    };
+    let (toml, zlt, costs) = (name(".toml"), name(".zlt"), name("-costs.toml"));
+    all(&[
+        (
+            "run @ -q -d 50ms --trace @ --html @ @ --csv @ --parquet @ --costs @",
+            &[
+                toml.clone(),
+                zlt.clone(),
+                name(".html"),
+                joined("--json=", ".run.json"),
+                name(".csv"),
+                name(".pq"),
+                costs,
+            ],
+            0,
+        ),
+        ("run @ -q -d 50ms", &[name(".json")], 0),
+        ("export @ -o @", &[name(".json"), name(".out.json")], 0),
+        ("report @ --html @ @ --csv @", &[zlt.clone(), name(".r.html"), joined("--json=", ".r.json"), name(".r")], 0),
+        ("check @", std::slice::from_ref(&zlt), 0),
+        ("explain @ --perfetto @", &[zlt.clone(), name(".e.pftrace")], 0),
+        ("import @ -o @", &[zlt.clone(), name(".import.toml")], 0),
+        ("run @ -q", &[name(".import.toml")], 0),
+        ("convert @ @", &[zlt.clone(), name(".txt")], 0),
+        ("convert @ @", &[name(".zlt"), name(".pftrace")], 0),
+        ("report @", &[name(".txt")], 0),
+        ("report @", &[name(".pftrace")], 0),
+        ("compare @ -q -d 20ms --vary kernel=6.1,6.12 --html @", &[toml.clone(), name(".c.html")], 0),
+        ("sweep @ -q -d 20ms --set seed=1,2 --html @", &[toml.clone(), name(".s.html")], 0),
+        ("analyse @ -d 20ms", &[toml], 0),
+        ("init @", &[name(".init.toml")], 0),
+        ("fuzz -q --count 1 --out @", &[name(".dir")], 0),
+        ("rt-migrate-test -l 2 --json @", &[name(".m.json")], 0),
+        ("spec @", &[name(".md")], 1),
+        ("merge @", &[name(".none")], 2),
+        ("validate @", &[name(".none")], 2),
+        ("top --socket @", &[name(".none")], 2),
+        ("serve @", &[name(".none.zlt")], 2),
+    ]);
+    assert_eq!(ran, 23);
+    let made = list(&dir);
+    for made_name in
+        [".zlt", ".html", ".run.json", ".csv", ".pq", ".out.json", ".r.html", ".e.pftrace", ".c.html", ".m.json"]
+    {
+        assert!(made.contains(&name(made_name)), "{made_name} is missing: {made:?}");
+    }
+}

@@ -3,6 +3,7 @@
 //! Every front end reads them here, so a mistake is refused in the same words everywhere.
 
 use crate::error::Error;
+use std::ffi::OsStr;
 use std::path::Path;
 use zerolag_model::settings::{KernelError, nearest};
 use zerolag_model::{CpuMask, Duration, KernelVersion, Topology};
@@ -13,11 +14,13 @@ use zerolag_workload::random::MAX_TIME;
 ///
 /// # Errors
 /// There is no profile or file of that name, or the file is no cost profile.
-pub fn costs(name: &str) -> Result<Costs, Error> {
+pub fn costs(name: impl AsRef<OsStr>) -> Result<Costs, Error> {
+    let path = Path::new(name.as_ref());
+    // A file can have a name that is no text, a profile cannot.
+    let name = &*path.to_string_lossy();
     if let Some(costs) = Costs::named(name) {
         return Ok(costs);
     }
-    let path = Path::new(name);
     if !path.exists() && !name.contains(['/', '.']) {
         let names = || Costs::NAMED.iter().map(|(known, ..)| *known);
         let near = nearest(name, names());

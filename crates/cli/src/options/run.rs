@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use zerolag::Simulation;
 use zerolag::manifest::Manifest;
@@ -56,7 +57,7 @@ pub(crate) struct SimArgs {
     pub(crate) machine: MachineArgs,
     /// The costs of operations: zero, default, or a TOML file [default: the file's, else default]
     #[arg(help_heading = MACHINE, long, value_name = "PROFILE")]
-    pub(crate) costs: Option<String>,
+    pub(crate) costs: Option<OsString>,
     /// Seed of all random numbers [default: the file's, else 0]
     #[arg(help_heading = MACHINE, long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,

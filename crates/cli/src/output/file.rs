@@ -239,20 +239,24 @@ mod tests {
         let whole = |letter: u8| vec![letter; 300_000];
         let begin = std::sync::Barrier::new(8);
         for has_nameless in [true, false] {
-            std::thread::scope(|scope| {
-                for letter in b'a'..=b'h' {
-                    let (path, dir, begin) = (&path, &dir, &begin);
-                    scope.spawn(move || {
-                        for _ in 0..20 {
-                            begin.wait();
-                            let file = if has_nameless { nameless::create(dir) } else { None };
-                            replace_by(path, file, |out| out.write_all(&whole(letter))).expect("written");
-                            let found = fs::read(path).expect("it exists at all times");
-                            assert_eq!(found, whole(found[0]), "a mixture");
-                        }
-                    });
-                }
+            let write = &|letter: u8| {
+                // Failures are told at the end: a thread that is gone would never be at the
+                // barrier.
+                let turn = |_| {
+                    begin.wait();
+                    let file = if has_nameless { nameless::create(&dir) } else { None };
+                    let written = replace_by(&path, file, |out| out.write_all(&whole(letter)));
+                    let found = fs::read(&path).unwrap_or_default();
+                    let is_whole = found.first().is_some_and(|first| found == whole(*first));
+                    written.err().map(|error| error.to_string()).or((!is_whole).then(|| "a mixture".to_owned()))
+                };
+                (0..20).filter_map(turn).collect::<Vec<String>>()
+            };
+            let wrong: Vec<String> = std::thread::scope(|scope| {
+                let all: Vec<_> = (b'a'..=b'h').map(|letter| scope.spawn(move || write(letter))).collect();
+                all.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
             });
+            assert!(wrong.is_empty(), "{} of 160: {:?}", wrong.len(), wrong.first());
         }
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         fs::remove_dir_all(&dir).unwrap();

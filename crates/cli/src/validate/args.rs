@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// This host's cost profile (`zerolag calibrate`): also compares latencies
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "FILE", requires = "live")]
-    pub(crate) costs: Option<String>,
+    pub(crate) costs: Option<std::ffi::OsString>,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     #[command(flatten)]

@@ -19,6 +19,7 @@ use crate::limit::Limit;
 use crate::manifest::{Manifest, Unused};
 use crate::source::{Workload, WorkloadSource};
 use crate::values;
+use std::ffi::OsString;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -94,7 +95,7 @@ pub struct Simulation {
 
 #[derive(Clone, Debug)]
 enum Profile {
-    Named(String),
+    Named(OsString),
     Given(Box<Costs>),
 }
 
@@ -277,7 +278,7 @@ impl Simulation {
 
     /// Uses a cost profile by its name (`zero`, `default`, `xeon-e7-4s`) or from its TOML file.
     #[must_use]
-    pub fn costs(mut self, name: impl Into<String>) -> Self {
+    pub fn costs(mut self, name: impl Into<OsString>) -> Self {
         self.costs = Some(Profile::Named(name.into()));
         self
     }
