@@ -58,6 +58,10 @@ const CONNECTIONS: usize = 64;
 /// How long a connection can take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The answer if there are more.
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 10\r\nconnection: close\r\n\r\n";
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     // A port that cannot be had is said before the work.
@@ -165,7 +169,11 @@ fn answer(listener: TcpListener, site: &Arc<Site>) -> io::Result<()> {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let Ok(place) = Arc::clone(&free).try_acquire_owned() else { continue };
+            let Ok(place) = Arc::clone(&free).try_acquire_owned() else {
+                // It fits into the empty buffer of a new connection, so this does not wait.
+                let _ = stream.try_write(BUSY);
+                continue;
+            };
             let site = Arc::clone(site);
             tokio::spawn(async move {
                 let answers = service_fn(move |request: Request<Incoming>| {

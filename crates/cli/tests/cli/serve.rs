@@ -103,6 +103,83 @@ fn a_client_that_speaks_no_http_does_no_harm() {
     assert_eq!(server.end(), Some(0));
 }
 
+impl Server {
+    /// Sends bytes as far as the server takes them, and returns the status of its answer, if it
+    /// gives one.
+    fn send(&self, parts: &[&[u8]]) -> Option<u16> {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        for part in parts {
+            // It answers and hangs up before the end of what is too long.
+            if stream.write_all(part).is_err() {
+                break;
+            }
+        }
+        let mut bytes = Vec::new();
+        drop(stream.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).split(' ').nth(1)?.parse().ok()
+    }
+
+    /// Returns the memory of the process in kB.
+    fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+}
+
+/// Slow clients take places and no more: one too many is told so, and a place that is given back is
+/// another one's.
+#[test]
+fn slow_clients_take_places_and_give_them_back() {
+    let server = Server::start(&["examples/rt-hog.toml", "-d", "100ms"]);
+    let ask = format!("GET /{}/ HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.token, server.address);
+    let begin = || {
+        let mut stream = TcpStream::connect(&server.address).expect("it listens");
+        // The head of a request that never ends. A busy server has hung up already.
+        drop(stream.write_all(b"GET / HTTP/1.1\r\nHost: "));
+        stream
+    };
+    let mut slow: Vec<TcpStream> = (0..63).map(|_| begin()).collect();
+    assert_eq!(server.send(&[ask.as_bytes()]), Some(200), "the last place");
+    let before = server.memory();
+    slow.extend((0..200).map(|_| begin()));
+    // A busy server says so, and takes no memory for clients that wait.
+    while server.send(&[ask.as_bytes()]) != Some(503) {}
+    assert!(server.memory() < before + 20_000, "{} kB, and {before} before", server.memory());
+    drop(slow);
+    while server.send(&[ask.as_bytes()]) != Some(200) {}
+    assert_eq!(server.end(), Some(0));
+}
+
+/// No request has a body, so none is read: whatever it says of its length, it is answered at once.
+#[test]
+fn bodies_and_heads_of_any_size_are_answered_by_a_code() {
+    let server = Server::start(&["examples/rt-hog.toml", "-d", "100ms"]);
+    let token = &server.token;
+    let head = |line: &str, more: &str| format!("{line} HTTP/1.1\r\nHost: {}\r\n{more}\r\n", server.address);
+    let before = server.memory();
+    let filler = vec![b'x'; 1 << 20];
+    let huge: Vec<&[u8]> = vec![&filler; 64];
+    for (line, more, body, expected) in [
+        (format!("POST /{token}/"), "Content-Length: 99999999999\r\n", &huge[..], Some(405)),
+        (format!("PUT /{token}/part?from=0&to=1"), "Transfer-Encoding: chunked\r\n", &huge, Some(405)),
+        (format!("GET /{token}/"), "Content-Length: 5\r\nConnection: close\r\n", &[b"short"], Some(200)),
+        (format!("GET /{token}/"), "Content-Length: minus\r\n", &[], Some(400)),
+        (format!("GET /{token}/"), "Transfer-Encoding: gzip\r\n", &[], Some(400)),
+        (format!("GET /{token}/"), "X: ", &huge, Some(431)),
+        (format!("GET /{}", "y".repeat(100_000)), "", &[], Some(431)),
+    ] {
+        let head = head(&line, more);
+        let parts: Vec<&[u8]> = [head.as_bytes()].into_iter().chain(body.iter().copied()).collect();
+        let answered = server.send(&parts);
+        // Its answer can be lost with what it has not read, and the connection is closed then too.
+        assert!(answered == expected || answered.is_none() && body.len() > 1, "{answered:?} for {line} {more}");
+    }
+    assert!(server.memory() < before + 20_000, "{} kB, and {before} before", server.memory());
+    let (status, ..) = server.ask(&format!("GET /{token}/"), &server.address);
+    assert_eq!((status, server.end()), (200, Some(0)));
+}
+
 #[test]
 fn a_trace_in_our_format_and_in_others_has_the_same_parts() {
     let dir = scratch("serve");
