@@ -89,11 +89,12 @@ impl<'p> Text<'p, '_> {
         // What was read, from the beginning of a line on.
         let (mut block, mut begin) = (Vec::new(), Vec::new());
         loop {
+            let searched = block.len();
             let is_end = input.by_ref().take(BLOCK).read_to_end(&mut block)? == 0;
             if number == 0 {
                 begin = block.iter().copied().take(64).collect();
             }
-            let end = block.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            let end = whole_lines(&block, searched);
             let (lines, rest) = block.split_at(end);
             let text = as_text(lines);
             let (mut lines, names) = (&*text, &mut self.names);
@@ -129,6 +130,12 @@ impl<'p> Text<'p, '_> {
     }
 }
 
+/// Returns the length of the whole lines of a block whose first bytes, so many, have been searched
+/// and have no line break. A line can be as long as the file, so no byte is searched twice.
+fn whole_lines(block: &[u8], searched: usize) -> usize {
+    block[searched..].iter().rposition(|byte| *byte == b'\n').map_or(0, |last| searched + last + 1)
+}
+
 /// So many bytes are read before the events of their lines are given.
 const BLOCK: u64 = 1 << 17;
 
@@ -143,5 +150,19 @@ impl Order {
         }
         self.0 = event.at;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 64 MB without a line break took 39 s: each block was searched with all before it.
+    #[test]
+    fn no_byte_of_a_long_line_is_searched_twice() {
+        assert_eq!(whole_lines(b"one\ntwo\nthr", 0), 8);
+        assert_eq!(whole_lines(b"one", 0), 0);
+        assert_eq!(whole_lines(b"one two\nthree", 3), 8);
+        assert_eq!(whole_lines(b"searched\n, so it has none", 9), 0);
     }
 }
