@@ -2,10 +2,14 @@
 
 use core::ops::ControlFlow;
 use std::path::Path;
-use zerolag::model::{Duration, Record, Topology};
-use zerolag::sim::{Sink, Tracing};
+use zerolag::advise::counters::demand;
+use zerolag::advise::samples::{Samples, are_samples};
+use zerolag::manifest::Manifest;
+use zerolag::model::{CpuMax, Duration, Record, Topology};
+use zerolag::report::tool::ToolLatencies;
+use zerolag::sim::{Costs, Sink, Tracing};
 use zerolag::simulation::Observe;
-use zerolag::trace::{Meta, Trace, ftrace, perfetto};
+use zerolag::trace::{Meta, Trace, ftrace, perfetto, tool_output};
 use zerolag::workload::builtin::PeriodicPolicy;
 use zerolag::workload::{DuplicatePolicy, LoadOptions, builtin, load, rtapp};
 use zerolag::{Plan, check};
@@ -32,6 +36,12 @@ pub(crate) const TABLE: &[Target] = &[
     Target { name: "perf-data", inputs: 600, corpus: perf_data, run: trace },
     Target { name: "trace-dat", inputs: 300, corpus: trace_dat, run: trace },
     Target { name: "perfetto", inputs: 600, corpus: packets, run: trace },
+    Target { name: "packed", inputs: 300, corpus: packed, run: trace },
+    Target { name: "page", inputs: 600, corpus: pages, run: trace },
+    Target { name: "manifest", inputs: 4_000, corpus: manifests, run: manifest },
+    Target { name: "counters", inputs: 4_000, corpus: counters, run: samples },
+    Target { name: "costs", inputs: 4_000, corpus: cost_files, run: cost_file },
+    Target { name: "tool", inputs: 2_000, corpus: tools, run: tool },
     Target { name: "machine", inputs: 600, corpus: workloads, run: machine },
 ];
 
@@ -66,11 +76,76 @@ fn workloads() -> Vec<Vec<u8>> {
     all
 }
 
+/// Task sets of every format: CSV, SimSo, Cheddar, PARTSim.
 fn tables() -> Vec<Vec<u8>> {
-    vec![
-        builtin::W4.into(),
-        b"# c\ntask,runtime_ms,period_s,deadline_ns,offset\na,1,2,3000000,4\nb,5,6,7000000,0\n".to_vec(),
-    ]
+    let simso = "<?xml version=\"1.0\"?>\n<simulation duration=\"100000000\" cycles_per_ms=\"1000000\" etm=\"wcet\">\n\
+        <sched class=\"simso.schedulers.EDF\"/>\n<caches memory_access_time=\"100\"/>\n\
+        <processors><processor name=\"CPU 1\" id=\"1\" cl_overhead=\"0\" cs_overhead=\"0\" speed=\"1.0\"/></processors>\n\
+        <tasks><task name=\"A\" id=\"1\" task_type=\"Periodic\" period=\"10.0\" activationDate=\"0.0\" deadline=\"10.0\" \
+        WCET=\"2.5\" abort_on_miss=\"no\"/></tasks>\n</simulation>\n";
+    let cheddar = "<?xml version=\"1.0\"?>\n<!DOCTYPE cheddar [\n<!ELEMENT name (#PCDATA) >\n]>\n<cheddar>\n<processors>\
+        <processor><name>cpu</name><scheduler> RATE_MONOTONIC_PROTOCOL </scheduler></processor></processors>\n<tasks>\n\
+        <task task_type=\"PERIODIC_TYPE\"><cpu_name>cpu</cpu_name><name>bus</name><capacity> 10</capacity>\
+        <deadline> 50</deadline><period>50</period><jitter>1</jitter></task>\n</tasks>\n<resources><resource><name>data</name>\
+        <state>1</state><protocol>Priority_Inheritance_Protocol</protocol><resource_used_by>\n\
+        <resource_user> bus 1 10 </resource_user>\n</resource_used_by></resource></resources>\n</cheddar>\n";
+    let partsim = "taskset:\n  - name: T1\n    iat: 32\n    deadline: 32\n    server_type: grub\n    cbs_runtime: 8\n    startcpu: 1\n\
+        \x20   code:\n      - lock(r)\n      - fixed(7,bzip2)\n      - unlock(r);\n  - name: T2\n    iat: 48\n    ph: 5\n    code:\n\
+        \x20     - delay(uniform(2,14))\n      - suspend(3)\nresources:\n  - name: r\n    initial_state: unlocked\n";
+    let csv = "# c\ntask,runtime_ms,period_s,deadline_ns,offset\na,1,2,3000000,4\nb,5,6,7000000,0\n";
+    vec![builtin::W4.into(), csv.into(), simso.into(), cheddar.into(), partsim.into()]
+}
+
+/// Small archives of each packer, and those of SchedViz.
+fn packed() -> Vec<Vec<u8>> {
+    let all = ["gz", "xz", "zst"].into_iter().flat_map(|end| files("crates/trace/tests/data", end));
+    all.filter(|bytes| bytes.len() < 60_000).collect()
+}
+
+/// Pages of systrace: the text of ftrace in HTML.
+fn pages() -> Vec<Vec<u8>> {
+    let page = |text: Vec<u8>| {
+        let [before, after]: [&[u8]; 2] =
+            [b"<!DOCTYPE html>\n<body>\n<script class=\"trace-data\" type=\"x\">\n", b"\n</script>\n</body>\n"];
+        [before, &text, after].concat()
+    };
+    texts().into_iter().map(page).collect()
+}
+
+fn manifests() -> Vec<Vec<u8>> {
+    let mut all = files("docs/tutorial", "yaml");
+    all.extend(files("docs/lab/field-reports", "yaml"));
+    let compose = "services:\n  web:\n    image: w\n    cpus: 0.5\n    cpu_shares: 512\n    deploy:\n      replicas: 2\n      resources:\n\
+        \x20       limits:\n          cpus: '1.5'\n  db:\n    cpu_quota: 50000\n    cpu_period: 100000\n    cpuset: 0-3\n";
+    all.push(compose.into());
+    all
+}
+
+fn counters() -> Vec<Vec<u8>> {
+    let stat = "1700000000\nusage_usec 1000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 500\n\
+        1700000010\nusage_usec 9000\nnr_periods 110\nnr_throttled 30\nthrottled_usec 70500\n";
+    let answer = "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\
+        \"container_cpu_cfs_periods_total\",\"pod\":\"a\"},\"values\":[[1700000000,\"10\"],[1700000010,\"110\"]]}]}}";
+    let csv = "time,usage_usec,nr_periods,nr_throttled\n1700000000,1000,10,2\n1700000010,9000,110,30\n";
+    vec![stat.into(), answer.into(), csv.into(), "nr_periods 10\nnr_throttled 2\nusage_usec 7\n".into()]
+}
+
+fn cost_files() -> Vec<Vec<u8>> {
+    let all = "context_switch = \"1us\"\nsmt_speed_percent = 50\nipi_latency = { smt = \"1us\", remote = \"2us\" }\n\
+        idle_states = [{ residency = \"0us\", exit = \"1us\", polling = true }, { residency = \"1ms\", exit = \"3ms\" }]\n\
+        timer_late = [[0, \"0ns\"], [1000000, \"20us\"]]\nsmi = { gap = [[0, \"1ms\"]], length = [[0, \"1us\"]] }\n";
+    let mut found = files("crates/runtime/simulated", "toml");
+    found.push(all.into());
+    found
+}
+
+fn tools() -> Vec<Vec<u8>> {
+    let lines = "# /dev/cpu_dma_latency set to 0us\npolicy: fifo: loadavg: 0.30 0.20 0.10 1/200 3000\n\n\
+        T: 0 ( 3001) P:80 I:1000 C: 100000 Min:      1 Act:    2 Avg:    2 Max:      15\n\
+        T: 1 ( 3002) P:80 I:1500 C:  66666 Min:      1 Act:    2 Avg:    2 Max:      19\n";
+    let histogram = "# Histogram\n000000 000000\n000001 000120\n000002 000034\n# Total: 000000154\n# Min Latencies: 00001\n\
+        # Avg Latencies: 00001\n# Max Latencies: 00002\n# Histogram Overflows: 00000\n";
+    vec![lines.into(), histogram.into()]
 }
 
 fn archives() -> Vec<Vec<u8>> {
@@ -172,9 +247,61 @@ fn scenario_file(input: &[u8]) -> Result<(), String> {
 
 fn table(input: &[u8]) -> Result<(), String> {
     for task_set in [PeriodicPolicy::Deadline, PeriodicPolicy::RateMonotonicFifo] {
-        if let Err(errors) = load("f.csv", input, &LoadOptions { task_set, ..LoadOptions::default() }) {
-            drop(errors.to_string());
+        // By its extension, and by its contents.
+        for name in ["f.csv", "f"] {
+            if let Err(errors) = load(name, input, &LoadOptions { task_set, ..LoadOptions::default() }) {
+                drop(errors.to_string());
+            }
         }
+    }
+    Ok(())
+}
+
+/// A manifest that is read is put upon a workload.
+fn manifest(input: &[u8]) -> Result<(), String> {
+    match Manifest::text("f.yaml", input) {
+        Err(errors) if errors.to_string().is_empty() => Err("it is refused without a reason".to_owned()),
+        Err(_) => Ok(()),
+        Ok(manifest) => {
+            let text = "[group.\"/web\"]\n[task.a]\ngroup = \"/web\"\nsteps = [{ run = \"1ms\" }]\n";
+            let mut scenario = load("f.toml", text.as_bytes(), &LoadOptions::default()).expect("a scenario");
+            drop(manifest.apply(&mut scenario.program));
+            Ok(())
+        }
+    }
+}
+
+/// Counters that are read are in order of time, and give a demand or a reason why not.
+fn samples(input: &[u8]) -> Result<(), String> {
+    let mut samples = Samples::default();
+    if are_samples(input) && samples.read("f", input).is_ok() {
+        let all = samples.all();
+        if !all.iter().zip(all.iter().skip(1)).all(|(one, next)| one.at < next.at) {
+            return Err("the samples are not in order of time".to_owned());
+        }
+        let max = CpuMax { quota: Some(Duration::from_millis(50)), ..CpuMax::UNLIMITED };
+        drop(demand(&all, max, Some(4), 0.01));
+        drop(samples.since_creation(60.0));
+    }
+    Ok(())
+}
+
+fn cost_file(input: &[u8]) -> Result<(), String> {
+    let Ok(text) = std::str::from_utf8(input) else { return Ok(()) };
+    match Costs::from_toml("f", text) {
+        Err(error) if error.to_string().is_empty() => Err("it is refused without a reason".to_owned()),
+        Err(_) => Ok(()),
+        Ok(costs) => {
+            let _ = costs.longest_path(64);
+            Ok(())
+        }
+    }
+}
+
+fn tool(input: &[u8]) -> Result<(), String> {
+    let text = String::from_utf8_lossy(input);
+    if let Some(tool) = tool_output(&text) {
+        drop(format!("{:?}", ToolLatencies::read(&text, tool)));
     }
     Ok(())
 }
