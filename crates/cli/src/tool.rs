@@ -107,7 +107,7 @@ impl ToolArgs {
     pub(crate) fn simulation(&self, workload: Workload) -> Simulation {
         let simulation = simulation_with(workload, &self.sim, &self.kernel);
         // A profile from a file has the threads of its host, and without costs nothing disturbs.
-        let is_built_in = matches!(self.sim.costs.as_deref(), None | Some("default"));
+        let is_built_in = self.sim.costs.as_ref().is_none_or(|name| name == "default");
         match self.sim.background {
             Background::Profile if is_built_in => simulation.background(Background::Idle.threads()),
             _ => simulation,

@@ -73,7 +73,8 @@ fn a_pull_request_that_breaks_a_goal_fails_and_says_which() {
     assert!(dir.join("zerolag-pages/deploy-web-kernels.html").is_file());
     assert!(fs::read_to_string(dir.join("outputs")).expect("written").ends_with("missed=1\n"));
 
-    for (scenarios, place) in [("deploy/other.toml", "deploy/other.toml: no such file"), ("*.toml", "no file matches")] {
+    for (scenarios, place) in [("deploy/other.toml", "deploy/other.toml: no such file"), ("*.toml", "no file matches")]
+    {
         let (wrong, _) = simulate(&dir, scenarios, &[]);
         assert_eq!(wrong.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&wrong.stderr).contains(place));
