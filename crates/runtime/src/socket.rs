@@ -9,6 +9,7 @@ use crate::latency::Histogram;
 use crate::runtime::Runtime;
 use crate::state::engine::Engine;
 use crate::state::info::TaskState;
+use rustix::net;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::Permissions;
@@ -26,6 +27,9 @@ pub const FORMAT: &str = "zerolag.top.v1";
 
 /// How long a client can keep the thread: the document is smaller than a socket's buffer, mostly.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Clients that wait to be answered, as the standard library has it.
+const BACKLOG: i32 = 128;
 
 /// The figures of a runtime at one moment. Times are in microseconds, since the start of the
 /// runtime.
@@ -162,15 +166,14 @@ impl Runtime {
 }
 
 fn listen(engine: Weak<Engine>, path: &Path) -> io::Result<Socket> {
-    let listener = match UnixListener::bind(path) {
+    let listener = match bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() => {
             // The process that listened there has ended without removing it.
             std::fs::remove_file(path)?;
-            UnixListener::bind(path)
+            bind(path)
         }
         other => other,
     }?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
     let run = move || {
@@ -187,6 +190,18 @@ fn listen(engine: Weak<Engine>, path: &Path) -> io::Result<Socket> {
     };
     let thread = thread::Builder::new().name("zerolag-socket".to_owned()).spawn(run)?;
     Ok(Socket { path: path.to_path_buf(), is_over, thread: Some(thread) })
+}
+
+/// Returns a listener whose file only the owner can open. `UnixListener::bind` listens at once, and
+/// until the mode is set that of the umask lets others in: a client that connects before `listen`
+/// is refused.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let kind = (net::AddressFamily::UNIX, net::SocketType::STREAM, net::SocketFlags::CLOEXEC);
+    let socket = net::socket_with(kind.0, kind.1, kind.2, None)?;
+    net::bind(&socket, &net::SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 fn answer(mut client: UnixStream, snapshot: &Snapshot) -> io::Result<()> {

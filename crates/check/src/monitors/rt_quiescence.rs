@@ -366,10 +366,15 @@ impl RtQuiescence {
             if let Some(cpu) = self.find_move(before, task, at, &mut places) {
                 let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
                 // It can have inherited a priority since it ran on by the fault: no switch follows.
-                let current = before.cpu(cpu).current.task().and_then(|task| before.task(task));
-                let is_served =
-                    current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. } | SchedAttr::Ext { .. }));
-                let fault = (self.loses_resched && is_served).then_some("fault.fair_server_resched_lost");
+                let is_served = |cpu| {
+                    let current = before.cpu(cpu).current.task().and_then(|task| before.task(task));
+                    current.is_some_and(|task| matches!(task.attr, SchedAttr::Fair { .. } | SchedAttr::Ext { .. }))
+                };
+                // A pull leaves a task alone that its own CPU would run next (v6.12 `rt.c`,
+                // `pull_rt_task`): there the request to switch is lost.
+                let own = before.task(task).and_then(|view| view.rq);
+                let is_lost = self.loses_resched && (is_served(cpu) || own.is_some_and(is_served));
+                let fault = is_lost.then_some("fault.fair_server_resched_lost");
                 let asked = before.cpu(cpu).need_resched_since.filter(|_| self.is_complete && self.has_kernel_sections);
                 if let Some(asked) = asked {
                     let says = self.sentence(before, task, cpu, at);

@@ -64,7 +64,8 @@ fn options<'a>(command: &'a Command, path: &str, each: &mut impl FnMut(String, &
             each(path.to_owned(), name, arg);
         }
     }
-    for below in command.get_subcommands() {
+    // What is below `rtla` is there a second time, with the same types.
+    for below in command.get_subcommands().filter(|_| command.get_name() != "rtla") {
         options(below, format!("{path} {}", below.get_name()).trim(), each);
     }
 }

@@ -1,6 +1,7 @@
 //! `zerolag top` and a process that listens.
 
 use super::{scratch, zerolag};
+use std::os::unix::fs::MetadataExt;
 use zerolag_runtime::Builder;
 
 #[test]
@@ -12,6 +13,8 @@ fn a_runtime_is_shown() {
     rt.block_on(tenant.spawn(async { 7 }).expect("room")).expect("a result");
     let listening = rt.listen(&socket).expect("a socket");
     let path = socket.to_str().expect("UTF-8");
+    let (file, folder) = (socket.metadata().expect("a file"), dir.metadata().expect("a folder"));
+    assert_eq!((file.mode() & 0o777, file.uid()), (0o600, folder.uid()), "for its owner only");
     rt.listen(&socket).expect_err("another runtime listens there");
     let shown = zerolag(&["top", "--socket", path, "--every", "1ms", "--number", "2"]);
     assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""), "{}", shown.stdout);

@@ -115,14 +115,18 @@ impl Kernel {
     }
 
     /// The call of a task that has woken another one goes on to where its CPU can switch. The first
-    /// wakeup of a call spends what is left of it.
+    /// wakeup of a call spends what is left of it, unless the call waits next: it is begun again
+    /// after the wait, and has it then.
     #[inline(always)]
     fn end_call(&mut self, cpu: CpuId) {
         if let Some(left) = self.calls.left(cpu)
             && self.cpus[cpu.index()].is_in_call()
         {
             let left = core::mem::take(left);
-            self.cpus[cpu.index()].spend(CpuLayer::Kernel, left);
+            let place = &mut self.cpus[cpu.index()];
+            if place.jobs.iter().all(|job| matches!(job, Job::Wake { .. })) {
+                place.spend(CpuLayer::Kernel, left);
+            }
         }
     }
 

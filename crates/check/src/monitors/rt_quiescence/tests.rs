@@ -192,6 +192,23 @@ fn a_higher_task_behind_a_lower_one_on_its_own_cpu_breaks() {
     );
 }
 
+/// Another CPU idles, but a pull leaves a task alone that is more urgent than what its CPU runs.
+#[test]
+fn a_lost_request_is_behind_a_cpu_that_does_not_pull() {
+    let faults = |known: &str| {
+        let mut script = Script::new(2);
+        let running = script.fair("r");
+        let t = script.fifo("t", 5);
+        script.wake(0, 0, running).run(0, 0, None, Some(running)).wake(10, 0, t);
+        script.meta.settings.push(("fair_server.resched_lost".to_owned(), known.to_owned()));
+        let report = crate::check(&script.end(1000), &crate::Options::default());
+        assert!(!report.is_clean(), "{report}");
+        report.faults()
+    };
+    assert_eq!(faults("on"), Some(vec!["fault.fair_server_resched_lost"]));
+    assert_eq!(faults("off"), None);
+}
+
 /// A task that runs on by the fault of 6.12, a fair one or of a loaded scheduler, inherits a
 /// priority, and no switch follows.
 #[test]
