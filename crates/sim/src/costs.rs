@@ -260,8 +260,8 @@ impl Costs {
     }
 
     /// Returns how long a CPU of a machine of so many CPUs can be on its way without an event: a
-    /// wakeup, an interrupt, and a switch, each with its tail, behind the exit from the deepest
-    /// idle state; and as often as a path does so, a look at each CPU and an access to a word that
+    /// wakeup, an interrupt, and a switch, each with its tail, behind the exits from the deepest
+    /// idle state of the CPU that wakes a task and of the one that is to run it; and as often as a path does so, a look at each CPU and an access to a word that
     /// each of them writes, behind those of all others. Scans of tasks, and the time that a run
     /// queue's lock is held by others, are not in it.
     #[must_use]
@@ -305,8 +305,9 @@ impl Costs {
         let late = sum(&tails.map(|tail| tail.quantiles().last().map_or(Duration::ZERO, |(_, time)| *time)));
         let wakes = self.idle_states.iter().filter_map(|state| state.ipi_latency.as_ref()).map(farthest);
         let exits = self.idle_states.iter().map(|state| state.exit).chain(wakes);
+        let exit = exits.max().unwrap_or_default().max(self.idle_exit);
         let shared = (self.scan_per_cpu + self.inner_lock) * (LOOKS * cpus as u64);
-        sum(&[operations, interrupts, moves, late, shared, exits.max().unwrap_or_default().max(self.idle_exit)])
+        sum(&[operations, interrupts, moves, late, shared, exit, exit])
     }
 
     /// Returns the time of a tick of a CPU that runs a fair task, or not. It is asked only where
@@ -722,7 +723,8 @@ mod tests {
         let of_64 = slow.longest_path(64);
         assert!(of_64 > Duration::from_micros(2_560) && of_64 < Duration::from_micros(2_600), "{of_64}");
         let deep = of("idle_states = [{ residency = \"1ms\", exit = \"3ms\" }]");
-        assert!(deep > Duration::from_millis(3) && deep < Duration::from_micros(3_050), "{deep}");
+        // That of the CPU that wakes a task, and that of its own.
+        assert!(deep > Duration::from_millis(6) && deep < Duration::from_micros(6_050), "{deep}");
         let late = of("wakeup_late = [[0, \"0ns\"], [1000000, \"7ms\"]]");
         assert!(late > Duration::from_millis(7), "{late}");
     }
