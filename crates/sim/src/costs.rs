@@ -261,9 +261,10 @@ impl Costs {
 
     /// Returns how long a CPU of a machine of so many CPUs can be on its way without an event: a
     /// wakeup, an interrupt, and a switch, each with its tail, behind the exits from the deepest
-    /// idle state of the CPU that wakes a task and of the one that is to run it; and as often as a path does so, a look at each CPU and an access to a word that
-    /// each of them writes, behind those of all others. Scans of tasks, and the time that a run
-    /// queue's lock is held by others, are not in it.
+    /// idle state of the CPU that wakes a task and of the one that is to run it; and as often as a
+    /// path does so, a look at each CPU and an access to a word that each of them writes, behind
+    /// those of all others. Scans of tasks, and the time that a run queue's lock is held by others,
+    /// are not in it.
     #[must_use]
     pub fn longest_path(&self, cpus: usize) -> Duration {
         let sum = |times: &[Duration]| times.iter().copied().fold(Duration::ZERO, Duration::saturating_add);
