@@ -73,7 +73,7 @@ impl Sequence {
 
     /// Returns the similarity in percent: how many of these turns `ours` has somewhere, in this
     /// order, less its turns in between. The names of `alike` are exchanged; the best way that is
-    /// found counts ([`best`]).
+    /// found counts (`best`).
     #[must_use]
     pub fn agreement(&self, ours: &Self, alike: &[Vec<String>], within: Duration) -> f64 {
         let mut numbers = BTreeMap::new();
