@@ -25,6 +25,9 @@ pub struct CpuMax {
     pub slice: Option<Duration>,
 }
 
+/// A second, in nanoseconds.
+const SECOND: u128 = 1_000_000_000;
+
 impl CpuMax {
     /// The shortest period and the smallest quota.
     pub const SHORTEST: Duration = Duration::from_millis(1);
@@ -41,6 +44,42 @@ impl CpuMax {
     pub const SHORTEST_SLICE: Duration = Duration::from_micros(1);
     /// No limit: the default of a new group.
     pub const UNLIMITED: Self = Self { quota: None, period: Self::DEFAULT_PERIOD, burst: Duration::ZERO, slice: None };
+
+    /// Returns it with the quota of a rate, in CPU time per second: 500 ms are half a CPU. Rounded
+    /// down; not checked.
+    ///
+    /// ```
+    /// use zerolag_model::{CpuMax, Duration};
+    ///
+    /// let half = CpuMax::UNLIMITED.with_rate(Duration::from_millis(500));
+    /// assert_eq!(half.quota, Some(Duration::from_millis(50)));
+    /// ```
+    #[must_use]
+    pub fn with_rate(self, rate: Duration) -> Self {
+        let wide = u128::from(rate.as_nanos()) * u128::from(self.period.as_nanos()) / SECOND;
+        let quota = Duration::from_nanos(u64::try_from(wide).unwrap_or(u64::MAX));
+        Self { quota: Some(quota), ..self }
+    }
+
+    /// Returns it with a period for a rate: its own, or the shortest one of whole milliseconds in
+    /// which that is the smallest quota, if there is one.
+    ///
+    /// ```
+    /// use zerolag_model::{CpuMax, Duration};
+    ///
+    /// let period = |rate| CpuMax::UNLIMITED.with_period_for(Duration::from_millis(rate)).period;
+    /// assert_eq!([period(10), period(3)].map(Duration::as_nanos), [100_000_000, 334_000_000]);
+    /// ```
+    #[must_use]
+    pub fn with_period_for(self, rate: Duration) -> Self {
+        let is_enough = |max: Self| max.with_rate(rate).quota >= Some(Self::SHORTEST);
+        if is_enough(self) || !is_enough(Self { period: Self::LONGEST_PERIOD, ..self }) {
+            return self;
+        }
+        // The smallest quota is 1 ms, so the period has as many milliseconds as a second has rates.
+        let millis = Duration::from_secs(1).as_nanos().div_ceil(rate.as_nanos());
+        Self { period: Duration::from_millis(millis), ..self }
+    }
 
     /// Checks the ranges that the kernel enforces.
     ///

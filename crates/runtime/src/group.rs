@@ -42,12 +42,6 @@ pub struct GroupBuilder {
     blocking_max: usize,
 }
 
-/// The period of a quota for which none was set, in milliseconds.
-const DEFAULT_PERIOD_MS: f64 = 100.0;
-
-/// The longest period, in milliseconds.
-const MAX_PERIOD_MS: f64 = 1_000.0;
-
 impl GroupBuilder {
     /// Sets `cpu.weight`: its share among its siblings, 1 to 10000; the default is 100.
     pub fn weight(mut self, weight: u64) -> Self {
@@ -99,10 +93,8 @@ impl GroupBuilder {
     pub fn create(self) -> Result<Group, GroupSetError> {
         let mut max = self.max;
         if let Some(cpus) = self.quota {
-            if !self.has_period && cpus * DEFAULT_PERIOD_MS < 1.0 && cpus >= 1.0 / MAX_PERIOD_MS {
-                max.period = to_model(Duration::from_secs_f64((1.0 / cpus).ceil() / 1e3));
-            }
-            max.quota = Some(quota_of(cpus, max.period)?);
+            let rate = rate_of(cpus)?;
+            max = if self.has_period { max } else { max.with_period_for(rate) }.with_rate(rate);
         }
         max.check().map_err(|error| GroupSetError(GroupError::Max(error).to_string()))?;
         let weight = weight_of(self.weight)?;
@@ -151,11 +143,12 @@ fn weight_of(weight: u64) -> Result<Weight, GroupSetError> {
     Weight::from_cpu_weight(weight).ok_or_else(|| GroupSetError(format!("weight {weight} is outside 1..=10000")))
 }
 
-fn quota_of(cpus: f64, period: zerolag_model::Duration) -> Result<zerolag_model::Duration, GroupSetError> {
+/// Returns the CPU time per second of so many CPUs.
+fn rate_of(cpus: f64) -> Result<zerolag_model::Duration, GroupSetError> {
     if !(cpus.is_finite() && cpus > 0.0) {
         return Err(GroupSetError(format!("a quota of {cpus} CPUs is none")));
     }
-    Ok(zerolag_model::Duration::from_nanos((cpus * period.as_nanos() as f64) as u64))
+    Ok(zerolag_model::Duration::from_nanos((cpus * 1e9) as u64))
 }
 
 /// The CPU time of a group, and how often its limit throttled it.
@@ -256,8 +249,8 @@ impl Group {
     /// The quota is out of range, or this is the root group, which has no limit.
     pub fn set_quota(&self, cpus: Option<f64>) -> Result<(), GroupSetError> {
         let now = self.max();
-        let quota = cpus.map(|cpus| quota_of(cpus, now.period)).transpose()?;
-        self.set_max(CpuMax { quota, ..now })
+        let rate = cpus.map(rate_of).transpose()?;
+        self.set_max(rate.map_or(CpuMax { quota: None, ..now }, |rate| now.with_rate(rate)))
     }
 
     /// Sets `cpu.max` and `cpu.max.burst`. Throttled tasks run again.

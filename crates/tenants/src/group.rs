@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use zerolag_core::Weight;
 use zerolag_model::{CpuMax, CpuStat};
 
 /// The part of a group that its futures, children and handles share; the group is removed with the
@@ -128,12 +129,6 @@ pub struct GroupBuilder {
     is_beside: bool,
 }
 
-/// The period of a quota for which none was set, in milliseconds.
-const DEFAULT_PERIOD_MS: f64 = 100.0;
-
-/// The longest period, in milliseconds.
-const MAX_PERIOD_MS: f64 = 1_000.0;
-
 impl GroupBuilder {
     /// Sets its share among its siblings, 1 to 10000; the default is 100.
     pub fn weight(mut self, weight: u64) -> Self {
@@ -184,10 +179,8 @@ impl GroupBuilder {
     pub fn create(self) -> Result<Group, GroupSetError> {
         let mut max = self.max;
         if let Some(cpus) = self.quota {
-            if !self.has_period && cpus * DEFAULT_PERIOD_MS < 1.0 && cpus >= 1.0 / MAX_PERIOD_MS {
-                max.period = to_model(Duration::from_secs_f64((1.0 / cpus).ceil() / 1e3));
-            }
-            max.quota = Some(quota_of(cpus, max.period)?);
+            let rate = rate_of(cpus)?;
+            max = if self.has_period { max } else { max.with_period_for(rate) }.with_rate(rate);
         }
         max.check().map_err(|error| GroupSetError(error.to_string()))?;
         check_weight(self.weight)?;
@@ -218,15 +211,16 @@ impl fmt::Display for GroupSetError {
 impl std::error::Error for GroupSetError {}
 
 fn check_weight(weight: u64) -> Result<(), GroupSetError> {
-    let is_right = (1..=10_000).contains(&weight);
-    if is_right { Ok(()) } else { Err(GroupSetError(format!("weight {weight} is outside 1..=10000"))) }
+    let known = Weight::from_cpu_weight(weight);
+    known.map(|_| ()).ok_or_else(|| GroupSetError(format!("weight {weight} is outside 1..=10000")))
 }
 
-fn quota_of(cpus: f64, period: zerolag_model::Duration) -> Result<zerolag_model::Duration, GroupSetError> {
+/// Returns the CPU time per second of so many CPUs.
+fn rate_of(cpus: f64) -> Result<zerolag_model::Duration, GroupSetError> {
     if !(cpus.is_finite() && cpus > 0.0) {
         return Err(GroupSetError(format!("a quota of {cpus} CPUs is none")));
     }
-    Ok(zerolag_model::Duration::from_nanos((cpus * period.as_nanos() as f64) as u64))
+    Ok(zerolag_model::Duration::from_nanos((cpus * 1e9) as u64))
 }
 
 /// The CPU time of a group, and how often its limit throttled it.
@@ -325,8 +319,8 @@ impl Group {
     /// The quota is out of range, or this is the root group, which has no limit.
     pub fn set_quota(&self, cpus: Option<f64>) -> Result<(), GroupSetError> {
         let now = self.max();
-        let quota = cpus.map(|cpus| quota_of(cpus, now.period)).transpose()?;
-        self.set_max(CpuMax { quota, ..now })
+        let rate = cpus.map(rate_of).transpose()?;
+        self.set_max(rate.map_or(CpuMax { quota: None, ..now }, |rate| now.with_rate(rate)))
     }
 
     /// Sets `cpu.max` and `cpu.max.burst`. Throttled futures run again, without debt.

@@ -12,6 +12,7 @@ use super::draft::{Block, Draft, ScenarioLine};
 use super::judge::{Finding, enough};
 use super::metamorphic::{is_task, keep_steps};
 use super::twin::constant;
+use crate::round_trip::{FORMATS, LENGTH, differences, own_difference};
 use zerolag::background::Background;
 use zerolag::import::{BaseError, ImportError, Options, base_error, import};
 use zerolag::simulation::Plan;
@@ -19,8 +20,6 @@ use zerolag_report::Metrics;
 use zerolag_sim::Tracing;
 use zerolag_trace::{Meta, Trace};
 use zerolag_workload::{LoadOptions, load};
-
-use crate::round_trip::{FORMATS, LENGTH, differences, own_difference};
 
 /// Where a trace goes and comes back from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
