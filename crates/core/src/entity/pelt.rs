@@ -181,8 +181,8 @@ impl Average {
     /// Often no time has passed: a switch or a wakeup calls this several times, and only the first
     /// call finds elapsed time.
     #[inline(always)]
-    pub(crate) fn age(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
-        now.since(self.last).as_nanos() >= UNIT && self.bring_up(now, signals, weight)
+    pub(crate) fn age(&mut self, now: Instant, signals: impl FnOnce() -> Signals, weight: u64) -> bool {
+        now.as_nanos() >= self.last.as_nanos() + UNIT && self.bring_up(now, signals(), weight)
     }
 
     fn bring_up(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {

@@ -88,9 +88,10 @@ impl fmt::Display for Weight {
 /// exact quotient if `mult` is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoadWeight {
+    /// In whole numbers, at least 2 as load averages count it.
     whole: u32,
-    /// The rest in 1024ths.
-    fraction: u16,
+    /// What must be added in 1024ths; negative if the weight is below 2.
+    rest: i16,
     shift: u8,
     mult: u32,
 }
@@ -107,9 +108,36 @@ pub(crate) const fn scaled_up(weight: Weight) -> u64 {
 
 /// Returns a sum of weights in whole numbers, at least 2 if there is one (`scale_load_down`).
 #[inline]
-pub(crate) const fn scaled_down(fine: u64) -> u64 {
-    let whole = fine / FINE;
-    if whole < Weight::MIN_SHARES.0 as u64 && fine > 0 { Weight::MIN_SHARES.0 as u64 } else { whole }
+const fn scaled_down(fine: u64) -> u64 {
+    if fine == 0 {
+        return 0; // Apart, so that a caller that asks for zero asks once.
+    }
+    let (whole, least) = (fine / FINE, Weight::MIN_SHARES.0 as u64);
+    if whole < least { least } else { whole }
+}
+
+/// The sum of the weights of a queue's entities.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct WeightSum(u64);
+
+impl WeightSum {
+    /// Returns the sum in 1024ths.
+    #[inline]
+    pub(crate) const fn fine(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the sum in whole numbers, at least 2 if there is one, as load averages count it.
+    #[inline]
+    pub(crate) const fn whole(self) -> u64 {
+        scaled_down(self.0)
+    }
+
+    /// Takes one weight out and adds another, both in 1024ths.
+    #[inline]
+    pub(crate) const fn change(&mut self, less: u64, more: u64) {
+        self.0 = self.0 - less + more;
+    }
 }
 
 impl LoadWeight {
@@ -126,7 +154,7 @@ impl LoadWeight {
 
     const fn with_inverse(weight: Weight, inverse: u64) -> Self {
         let (mult, shift) = factor(Weight::NICE_0.0 as u64, inverse);
-        Self { whole: weight.0, fraction: 0, mult, shift }
+        Self { whole: weight.0, rest: 0, mult, shift }
     }
 
     /// Returns a weight in 1024ths, at least 2 of them (`MIN_SHARES`). Virtual time is exact.
@@ -136,8 +164,10 @@ impl LoadWeight {
         }
         let least = Weight::MIN_SHARES.0 as u64;
         let fine = if fine < least { least } else { fine };
-        let whole = if fine / FINE > u32::MAX as u64 { u32::MAX } else { (fine / FINE) as u32 };
-        Self { whole, fraction: (fine % FINE) as u16, mult: 0, shift: 0 }
+        let whole = scaled_down(fine);
+        debug_assert!(whole <= u32::MAX as u64, "a group's weight is bounded where it is computed");
+        // At least 2 - 2048, at most 1023.
+        Self { whole: whole as u32, rest: (fine as i64 - (whole * FINE) as i64) as i16, mult: 0, shift: 0 }
     }
 
     /// Returns a computed weight in whole numbers, at least 2. Those of groups can be larger than
@@ -149,26 +179,32 @@ impl LoadWeight {
     /// Returns the weight in whole numbers, at least 2, as load averages count it.
     #[inline]
     pub(crate) const fn value(self) -> u64 {
-        let least = Weight::MIN_SHARES.0;
-        (if self.whole < least { least } else { self.whole }) as u64
+        self.whole as u64
     }
 
     /// Returns the weight in 1024ths.
     #[inline]
     pub(crate) const fn fine(self) -> u64 {
-        self.whole as u64 * FINE + self.fraction as u64
+        (self.whole as u64 * FINE).wrapping_add_signed(self.rest as i64)
     }
 
     /// Returns how far virtual time advances while the entity runs for `time`, rounded down.
     #[inline]
     pub(crate) const fn to_virtual(self, time: Duration) -> Vlag {
         if self.mult == 0 {
-            return Vlag::from_nanos(mul_div(time.as_nanos(), FINE_NICE_0, self.fine()) as i64);
+            return self.to_virtual_exactly(time);
         }
         // The shift is at most 32. Without the mask the compiler emits code for shifts beyond the
         // lower word.
         let wide = (time.as_nanos() as u128 * self.mult as u128) >> (self.shift & 63);
         Vlag::from_nanos(wide as i64)
+    }
+
+    /// As [`to_virtual`](Self::to_virtual), by a division. Out of line, so that the common case
+    /// saves no registers for it.
+    #[inline(never)]
+    const fn to_virtual_exactly(self, time: Duration) -> Vlag {
+        Vlag::from_nanos(mul_div(time.as_nanos(), FINE_NICE_0, self.fine()) as i64)
     }
 
     /// Returns how long the entity must run until virtual time has advanced by `distance`, rounded

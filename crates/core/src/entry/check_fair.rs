@@ -170,7 +170,7 @@ impl Rq {
         assert!(self.fair.timeline.check(queue.waiting).is_empty() && queue.current.is_none(), "a group only counts");
         assert_eq!(queue.nr_queued, entities, "entities of a group");
         assert_eq!(queue.entity.is_queued(), entities > 0, "a group counts if something in it does");
-        assert_eq!(queue.load, load, "the weights in a group");
+        assert_eq!(queue.load.fine(), load, "the weights in a group");
         assert_eq!(queue.tally, tally, "the tasks of a group");
     }
 
@@ -247,7 +247,7 @@ impl Rq {
         if q != QueueIx::ROOT {
             assert_eq!(queue.boosted, boosted, "boosted tasks in the hierarchy");
         }
-        assert_eq!(queue.load, all.iter().map(|entity| self.entity(*entity).load.fine()).sum::<u64>(), "load");
+        assert_eq!(queue.load.fine(), all.iter().map(|entity| self.entity(*entity).load.fine()).sum::<u64>(), "load");
         if self.fair.tune.algorithm == FairAlgorithm::Eevdf && !all.is_empty() {
             let eligible = all.iter().filter(|entity| eevdf::is_eligible(&self.fair, &self.tasks, q, **entity)).count();
             assert!(eligible > 0, "someone is always eligible");

@@ -332,7 +332,7 @@ pub(crate) fn dequeue_entity<L: RawMutex>(
     let weight = leaving.load.fine();
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
-    queue.load -= weight;
+    queue.load.change(weight, 0);
     slice::remove(&mut rq.fair, &mut rq.tasks, q, entity);
     let queue = rq.queue_mut(q);
     let is_empty = queue.nr_queued == 0;

@@ -44,7 +44,7 @@ fn add(rq: &mut Rq, q: QueueIx, weight: u64) {
         // Else the time in which nothing was queued would count as load.
         rq.age_queue(q);
         let queue = rq.queue_mut(q);
-        queue.load += weight;
+        queue.load.change(0, weight);
         queue.nr_queued += 1;
     }
 }
@@ -54,7 +54,7 @@ fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, weight: u6
     if q != QueueIx::ROOT {
         rq.age_queue(q);
         let queue = rq.queue_mut(q);
-        queue.load -= weight;
+        queue.load.change(weight, 0);
         queue.nr_queued -= 1;
         if queue.nr_queued == 0 {
             bandwidth::give_back(rq, cx, q);
@@ -111,8 +111,7 @@ fn follow_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, paren
     entity.load = weight;
     if parent != QueueIx::ROOT {
         rq.fair.reweigh_average(&mut rq.tasks, parent, EntityRef::Group(q), before.value());
-        let above = rq.queue_mut(parent);
-        above.load = above.load - before.fine() + weight.fine();
+        rq.queue_mut(parent).load.change(before.fine(), weight.fine());
     }
 }
 
@@ -136,7 +135,7 @@ pub(crate) fn weight_of(rq: &Rq, slot: Slot) -> LoadWeight {
     let (mut weight, mut part) = (FINE_NICE_0, own);
     while let Some(parent) = rq.queue(q).parent {
         let queue = rq.queue(q);
-        weight = mul_div(weight, part, queue.load.max(1)).max(LEAST);
+        weight = mul_div(weight, part, queue.load.fine().max(1)).max(LEAST);
         (part, q) = (queue.entity.load.fine(), parent);
     }
     LoadWeight::exact(mul_div(weight, part, FINE_NICE_0))

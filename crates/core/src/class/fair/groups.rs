@@ -194,7 +194,7 @@ pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, 
     let current = queue.entity.load;
     let weight = cx.view().group_weight(queue.group);
     queue.entity.is_idle = weight & IDLE_GROUP != 0;
-    if queue.load == 0 {
+    if queue.load.fine() == 0 {
         return current;
     }
     let shares = Weight::clamped(weight & !IDLE_GROUP, Weight::MAX_SHARES);
@@ -211,7 +211,8 @@ pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, 
     if others == 0 {
         return load_weight(all.min(most)); // All load of the group is here.
     }
-    let load = if is_averaged { queue.whole_load().max(queue.average.load) } else { queue.whole_load() };
+    let queued = queue.load.whole();
+    let load = if is_averaged { queued.max(queue.average.load) } else { queued };
     load_weight(mul_div(all, load, others + load).min(most))
 }
 
@@ -221,7 +222,7 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
     let counts_tasks = matches!(cx.config.settings.cgroup_mode, CgroupMode::Concur | CgroupMode::Tasks);
     let runnable = if counts_tasks { queue.average.runnable } else { 0 };
     let here = GroupPart::new(queue.average.load, runnable);
-    if queue.load == 0 {
+    if queue.load.fine() == 0 {
         if queue.sleeps_since == 0 {
             publish(queue, table, GroupPart::default());
             table.add_sleeping(queue.group, here, period);
@@ -240,7 +241,7 @@ fn publish_average<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, period: u
 
 /// Publishes the weights that are queued: before 3.8, and on one CPU, where no other reads them.
 fn publish_queued<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) {
-    let here = GroupPart::new(queue.whole_load(), u64::from(queue.tally.runnable) << 10);
+    let here = GroupPart::new(queue.load.whole(), u64::from(queue.tally.runnable) << 10);
     if here.is_far_from(queue.published) {
         publish(queue, &cx.shared.groups, here);
     }

@@ -46,7 +46,7 @@ pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
         let (of_queue, of_part) = if tracks_load {
             (queue.average.load + 1, part.average.load)
         } else {
-            (queue.whole_load().max(1), part.load.value())
+            (queue.load.whole().max(1), part.load.value())
         };
         let Some(parent) = queue.parent else {
             // The part of the root's own load; rounded down only once.
@@ -77,7 +77,7 @@ pub(crate) fn attach_task<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Queue
             task.attached = None;
             // No queue aged it while it slept.
             let last = task.average.last;
-            task.average.age(last + slept, Signals::default(), task.load.value());
+            task.average.age(last + slept, Signals::default, task.load.value());
             if there.queue == QueueIx::ROOT {
                 let average = &task.average;
                 let note = Removed { load: average.load, runnable: average.runnable, util: average.util };

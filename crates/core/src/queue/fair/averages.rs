@@ -60,8 +60,8 @@ impl Queue {
     /// Brings the averages of the queue up to date. Returns whether they have changed.
     #[inline(always)]
     pub(crate) fn age(&mut self, now: Instant) -> bool {
-        let signals = Signals { load: self.whole_load(), runnable: self.tally.runnable, runs: self.current.is_some() };
-        self.average.age(now, signals, 1)
+        let (load, runnable, runs) = (self.load, self.tally.runnable, self.current.is_some());
+        self.average.age(now, || Signals { load: load.whole(), runnable, runs }, 1)
     }
 
     /// Brings the averages of the queue up to date as [`age`](Self::age) does, and those of its
@@ -80,8 +80,8 @@ impl FairEntity {
     /// that it represents; `runs` says whether it is current.
     #[inline(always)]
     pub(crate) fn age(&mut self, now: Instant, runnable: u32, runs: bool) {
-        let signals = Signals { load: u64::from(self.is_queued()), runnable, runs };
-        self.average.age(now, signals, self.load.value());
+        let is_queued = self.is_queued();
+        self.average.age(now, || Signals { load: u64::from(is_queued), runnable, runs }, self.load.value());
     }
 }
 
@@ -221,7 +221,7 @@ impl FairRq {
             self.age_queue(parent, now);
             self.age_entity(tasks, parent, EntityRef::Group(q), now);
             let queue = self.queue(q);
-            let (mut entity, own, own_load) = (queue.entity.average, queue.average, queue.whole_load());
+            let (mut entity, own, own_load) = (queue.entity.average, queue.average, queue.load.whole());
             let weight = queue.entity.load.value();
             change = self.queue_mut(parent).average.propagate(&mut entity, &own, own_load, weight, change);
             self.queue_mut(q).entity.average = entity;

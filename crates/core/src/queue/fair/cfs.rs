@@ -146,7 +146,7 @@ pub(crate) fn slice(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityR
     loop {
         let queue = &fair.queues[q.index()];
         let weight = fair.entity(tasks, at).load.value();
-        let mut total = queue.whole_load();
+        let mut total = queue.load.whole();
         if !fair.entity(tasks, at).is_queued() {
             total += weight;
         }

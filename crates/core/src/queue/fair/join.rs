@@ -42,7 +42,7 @@ pub(crate) fn enqueue_entity(
     let weight = joining.load.fine();
     let queue = fair.queue_mut(q);
     queue.nr_queued += 1;
-    queue.load += weight;
+    queue.load.change(0, weight);
     slice::add(fair, tasks, q, entity);
     wait(fair, tasks, q, entity);
 }
@@ -110,11 +110,11 @@ fn change_weight(
             } else {
                 unwait(fair, tasks, q, entity);
             }
-            fair.queue_mut(q).load -= before.fine();
+            fair.queue_mut(q).load.change(before.fine(), 0);
             fair.queue_mut(q).nr_queued -= 1;
             fair.entity_mut(tasks, entity).reweigh(load);
             eevdf::place(fair, tasks, q, entity, Join::Back);
-            fair.queue_mut(q).load += load.fine();
+            fair.queue_mut(q).load.change(0, load.fine());
             fair.queue_mut(q).nr_queued += 1;
             if is_current {
                 fair.queue_mut(q).current = Some(entity);
@@ -128,7 +128,7 @@ fn change_weight(
                 unwait(fair, tasks, q, entity);
             }
             fair.entity_mut(tasks, entity).load = load;
-            fair.queue_mut(q).load = fair.queue(q).load - before.fine() + load.fine();
+            fair.queue_mut(q).load.change(before.fine(), load.fine());
             if !is_current {
                 wait(fair, tasks, q, entity);
             }
@@ -166,7 +166,7 @@ pub(crate) fn reweigh_in_place(
         *until = average.plus(until.since(average).mul_div(old, new));
     }
     let queue = fair.queue_mut(q);
-    queue.load = queue.load - old + new;
+    queue.load.change(old, new);
     if !is_current {
         wait(fair, tasks, q, entity);
     }

@@ -46,8 +46,8 @@ impl Pressure {
     /// Accounts for the time since the last call, during which a task of a higher class ran or none
     /// did.
     pub(crate) fn age(&mut self, now: Instant) {
-        let signals = Signals { load: u64::from(self.is_above), runnable: 0, runs: self.is_above };
-        self.above.age(now, signals, 1);
+        let runs = self.is_above;
+        self.above.age(now, || Signals { load: u64::from(runs), runnable: 0, runs }, 1);
     }
 
     /// Averages the time of interrupts. It is a part of the capacity of this CPU (`cap_scale`), as

@@ -17,7 +17,7 @@
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx, Standing, VruntimeFrame};
 use crate::entity::pelt::Average;
 use crate::entity::vtime::{Vlag, Vtime};
-use crate::entity::weight::scaled_down;
+use crate::entity::weight::WeightSum;
 use crate::queue::fair::local::Local;
 use crate::queue::fair::own_slices::OwnSlices;
 use crate::queue::fair::tally::Tally;
@@ -45,8 +45,8 @@ pub(crate) struct Queue {
     pub(crate) sleeps_since: u32,
     /// The tasks queued here and below. Below a detached queue only boosted tasks count.
     pub(crate) tally: Tally,
-    /// The sum of the weights of all queued entities, including the current one, in 1024ths.
-    pub(crate) load: u64,
+    /// The sum of the weights of all queued entities, including the current one.
+    pub(crate) load: WeightSum,
     /// What this queue has published of its group's averages.
     pub(crate) published: GroupPart,
     pub(crate) sum_weight: u64,
@@ -127,7 +127,7 @@ impl Queue {
             nr_queued: 0,
             tally: Tally::default(),
             boosted: Tally::default(),
-            load: 0,
+            load: WeightSum::default(),
             sum_weight: 0,
             sum_weighted_vruntime: 0,
             zero_vruntime: Vtime::ZERO,
@@ -146,12 +146,6 @@ impl Queue {
             Standing::Ordinary | Standing::Spared => &mut self.waiting,
             Standing::Boosted => &mut self.ahead,
         }
-    }
-
-    /// Returns the sum of the weights in whole numbers, as load averages count it.
-    #[inline]
-    pub(crate) const fn whole_load(&self) -> u64 {
-        scaled_down(self.load)
     }
 
     /// Adds a waiting entity to the sums.

@@ -211,7 +211,7 @@ impl FairRq {
 
     /// Returns the sum of the weights of the root's entities.
     pub(crate) fn load(&self) -> u64 {
-        self.root().whole_load()
+        self.root().load.whole()
     }
 
     /// Returns the number of runnable tasks that are allowed to run, including the current one.
