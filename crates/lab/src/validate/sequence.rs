@@ -140,21 +140,65 @@ fn best(recorded: &[(u32, Duration)], ours: &[(u32, Duration)], sets: &[Vec<u32>
 }
 
 /// Returns the smallest edit distance to a part of `ours`, under names.
+///
+/// The table of distances is kept as its differences of 1, 0 or -1 from row to row, 64 rows in a
+/// word: G. Myers, "A fast bit-vector algorithm for approximate string matching based on dynamic
+/// programming", J. ACM 46 (1999); H. Hyyro's form for more than one word. Cell by cell, the same
+/// took four fifths of a validation. O(recorded turns x our turns / 64), and O(1) per pair of turns
+/// that agree.
 fn distance(recorded: &[(u32, Duration)], ours: &[(u32, Duration)], names: &Names, within: Duration) -> usize {
-    // The empty sequence has distance zero from any part of ours.
-    let mut above = vec![0; ours.len() + 1];
-    let mut here = above.clone();
+    let Some(last) = recorded.len().checked_sub(1) else { return 0 };
+    let mut rows: BTreeMap<u32, Vec<(Duration, usize)>> = BTreeMap::new();
     for (row, (task, run)) in recorded.iter().enumerate() {
-        let task = names.get(task).unwrap_or(task);
-        here[0] = row + 1;
-        for (column, (other, length)) in ours.iter().enumerate() {
-            let agrees = task == other && are_near(*run, *length, within);
-            let replaced = above[column] + usize::from(!agrees);
-            here[column + 1] = replaced.min(above[column + 1] + 1).min(here[column] + 1);
-        }
-        core::mem::swap(&mut above, &mut here);
+        rows.entry(*names.get(task).unwrap_or(task)).or_default().push((*run, row));
     }
-    above.into_iter().min().unwrap_or(0)
+    rows.values_mut().for_each(|rows| rows.sort_unstable());
+    let mut blocks = vec![Differences { rise: u64::MAX, fall: 0 }; last / 64 + 1];
+    let mut agree = vec![0_u64; blocks.len()];
+    // The empty sequence has distance zero from any part of ours. The recorded one has all its turns
+    // from the empty part.
+    let (mut here, mut least) = (recorded.len() as isize, recorded.len() as isize);
+    for (task, length) in ours {
+        agree.fill(0);
+        let rows = rows.get(task).map_or(&[][..], Vec::as_slice);
+        let from = rows.partition_point(|(run, _)| *run < length.saturating_sub(within));
+        for (_, row) in rows[from..].iter().take_while(|(run, _)| are_near(*run, *length, within)) {
+            agree[row / 64] |= 1 << (row % 64);
+        }
+        let mut change = 0;
+        for (block, (differences, agree)) in blocks.iter_mut().zip(&agree).enumerate() {
+            let lowest = if block == last / 64 { last % 64 } else { 63 };
+            change = differences.advance(*agree, change, lowest);
+        }
+        here += change;
+        least = least.min(here);
+    }
+    least as usize
+}
+
+/// The differences between 64 rows of one column of a table of distances.
+#[derive(Clone, Copy)]
+struct Differences {
+    /// The rows whose distance is one larger than that of the row above.
+    rise: u64,
+    /// The rows whose distance is one smaller.
+    fall: u64,
+}
+
+impl Differences {
+    /// Goes on to the next column, with whose turn the rows of `agree` agree. `change` is the
+    /// difference between both columns in the row above these; returns that in row `lowest`.
+    fn advance(&mut self, agree: u64, change: isize, lowest: usize) -> isize {
+        let Self { rise, fall } = *self;
+        let diagonal = agree | fall;
+        let agree = agree | u64::from(change < 0);
+        let zero = ((agree & rise).wrapping_add(rise) ^ rise) | agree;
+        let (more, less) = (fall | !(zero | rise), rise & zero);
+        let bit = |mask: u64| (mask >> lowest & 1) as isize;
+        let (more_below, less_below) = (more << 1 | u64::from(change > 0), less << 1 | u64::from(change < 0));
+        *self = Self { rise: less_below | !(diagonal | more_below), fall: more_below & diagonal };
+        bit(more) - bit(less)
+    }
 }
 
 fn are_near(one: Duration, other: Duration, within: Duration) -> bool {
@@ -286,6 +330,44 @@ mod tests {
         let ours = times(&round([0, 1, 2, 3, 4, 5, 6, 7]), 20);
         assert_eq!(recorded.agreement(&ours, &[names], Duration::from_micros(100)), 100.0);
         assert!(recorded.agreement(&ours, &[], Duration::from_micros(100)) < 40.0);
+    }
+
+    /// The distance, cell by cell.
+    fn by_cells(recorded: &[(u32, Duration)], ours: &[(u32, Duration)], names: &Names, within: Duration) -> usize {
+        let mut above = vec![0; ours.len() + 1];
+        for (row, (task, run)) in recorded.iter().enumerate() {
+            let mut here = vec![row + 1];
+            for (column, (other, length)) in ours.iter().enumerate() {
+                let agrees = names.get(task).unwrap_or(task) == other && are_near(*run, *length, within);
+                let replaced = above[column] + usize::from(!agrees);
+                here.push(replaced.min(above[column + 1] + 1).min(here[column] + 1));
+            }
+            above = here;
+        }
+        above.into_iter().min().unwrap_or(0)
+    }
+
+    /// Lengths around those of words, few and many names, all and no turns that agree.
+    #[test]
+    fn the_distance_by_words_is_that_by_cells() {
+        let mut random = zerolag_workload::random::Stream::new(7, "turns", 0, "distance");
+        let names = Names::from([(0, 1), (1, 0)]);
+        for recorded in [0, 1, 2, 63, 64, 65, 127, 128, 129, 200] {
+            for ours in [0, 1, 64, 150, 300] {
+                for tasks in [1, 3, 50] {
+                    let mut turns = |count: usize| -> Vec<(u32, Duration)> {
+                        let mut turn =
+                            || (random.below(tasks) as u32, Duration::from_micros(1000 + 100 * random.below(6)));
+                        (0..count).map(|_| turn()).collect()
+                    };
+                    let (recorded, ours) = (turns(recorded), turns(ours));
+                    for within in [0, 150, 1000].map(Duration::from_micros) {
+                        let cells = by_cells(&recorded, &ours, &names, within);
+                        assert_eq!(distance(&recorded, &ours, &names, within), cells, "{recorded:?} {ours:?}");
+                    }
+                }
+            }
+        }
     }
 
     /// The search agrees with the trial of all ways, where that is possible.
