@@ -246,6 +246,39 @@ fn of_several_processes_that_write_the_same_files_each_result_is_whole() {
     }
 }
 
+/// Two that bless the same specs at once: each spec is as one of them would have written it alone.
+#[test]
+fn of_several_processes_that_bless_the_same_specs_each_spec_is_whole() {
+    let dir = scratch("blessed");
+    let spec = |name: &str, runs: u32| {
+        let text = format!(
+            "# A spec\n\n```toml\nduration = \"20ms\"\n[task.a]\nloop = {runs}\nsteps = [{{ run = \"1ms\" }}, \
+             {{ sleep = \"1ms\" }}]\n```\n\n```switches\n```\n"
+        );
+        fs::write(dir.join(name), text).expect("written");
+    };
+    let write = || (1..=8).for_each(|runs| spec(&format!("{runs}.md"), runs));
+    let bless = || {
+        let mut command = zerolag(&["spec", "--bless"]);
+        command.arg(&dir).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    write();
+    let before = contents(&dir);
+    assert_eq!(end(&mut bless()).status.code(), Some(0));
+    let expected = contents(&dir);
+    assert!(before.iter().zip(&expected).all(|(was, is)| was != is), "nothing was to be blessed");
+    for _ in 0..5 {
+        write();
+        let together: Vec<_> = (0..4).map(|_| bless().spawn().expect("starts")).collect();
+        for process in together {
+            let ended = process.wait_with_output().expect("ends");
+            assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+        }
+        assert!(contents(&dir) == expected, "a spec differs, or another file is left: {:?}", list(&dir));
+    }
+}
+
 /// SIGKILL at any instant leaves each file as it was, or whole, and nothing else: but for the
 /// instant between the naming of a complete file and its renaming (`output::file`).
 #[test]
@@ -260,6 +293,10 @@ fn runs_killed_at_any_instant_leave_whole_files() {
     for turns in (0..40).map(|turn| turn * turn * 40) {
         let mut process = run_into(&dir, "1").spawn().expect("starts");
         for _ in 0..turns {
+            // Beside other work each turn takes long.
+            if process.try_wait().expect("asked").is_some() {
+                break;
+            }
             std::thread::yield_now();
         }
         drop(process.kill());
@@ -295,6 +332,17 @@ fn names_need_not_be_text() {
     fs::write(dir.join(name("-costs.toml")), "context_switch = \"1us\"\n").expect("written");
     fs::write(dir.join(name(".md")), "# A spec without a scenario\n").expect("written");
     fs::create_dir(dir.join(name(".dir"))).expect("made");
+    fs::create_dir(dir.join(name(".man"))).expect("made");
+    fs::create_dir(dir.join(name(".folder"))).expect("made");
+    for to in [name("-web.toml"), Path::new(&name(".folder")).join(name(".toml")).into_os_string()] {
+        fs::copy(root.join("examples/web-service-limit.toml"), dir.join(to)).expect("copied");
+    }
+    fs::write(dir.join(name(".yaml")), "services:\n  web:\n    cpus: 0.5\n").expect("written");
+    fs::create_dir_all(dir.join(name(".tree")).join("web")).expect("made");
+    fs::write(dir.join(name(".tree")).join("web/cpu.max"), "50000 100000\n").expect("written");
+    let counters = "usage_usec 500000\nnr_periods 100\nnr_throttled 10\nthrottled_usec 1000\n";
+    fs::write(dir.join(name(".stat")), counters).expect("written");
+    fs::write(dir.join(name(".log")), counters).expect("written");
     let run = |arguments: &[OsString], code: i32| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zerolag"));
         let ended = end(command.args(arguments).current_dir(&dir).stdin(Stdio::null()));
@@ -352,11 +400,56 @@ fn names_need_not_be_text() {
         ("top --socket @", &[name(".none")], 2),
         ("serve @", &[name(".none.zlt")], 2),
     ]);
-    assert_eq!(ran, 23);
+    let (web, yaml, stat) = (name("-web.toml"), name(".yaml"), name(".stat"));
+    let (grid, part) = (joined("--json=", ".part1"), joined("--json=", ".part2"));
+    all(&[
+        ("run @ -q -d 50ms -f @ --trace @", &[web.clone(), yaml.clone(), name(".web.zlt")], 99),
+        ("import @ --group web-0=/web --limits @ -o @", &[name(".web.zlt"), yaml, name(".limits.toml")], 0),
+        ("import @ --cgroup-tree @ -o @", &[name(".web.zlt"), name(".tree"), name(".groups.toml")], 0),
+        ("advise @ -d 1s --seeds 1", std::slice::from_ref(&web), 99),
+        ("advise @ --now 1 --over 10", std::slice::from_ref(&stat), 0),
+        ("advise @ @ --now 1", &[name(".log"), name(".log")], 2),
+        ("calibrate @", &[name(".none/costs.toml")], 2),
+        ("calibrate @ --events @", &[name(".none"), name(".none")], 2),
+        (
+            "sweep @ -q -d 20ms --set seed=1,2 --csv @ --parquet @ --plot @",
+            &[name(".toml"), name(".s.csv"), name(".s.pq"), name(".svg")],
+            0,
+        ),
+        ("sweep @ -q -d 20ms --set seed=1,2 --resume @", &[name(".toml"), name(".log.jsonl")], 0),
+        ("sweep @ -q -d 20ms --set seed=1,2 --shard 1/2 @", &[name(".toml"), grid], 0),
+        ("sweep @ -q -d 20ms --set seed=1,2 --shard 2/2 @", &[name(".toml"), part], 0),
+        ("merge @ @ --plot @", &[name(".part1"), name(".part2"), name(".merged.svg")], 0),
+        ("compare @ -q -d 20ms --kernel 6.1 --kernel 6.12", &[name(".folder")], 0),
+        ("cyclictest -q -l 10 -h 10 --histfile @ --json @", &[name(".hist"), name(".cyclic.json")], 0),
+        ("repro rt-ipi --cpus 4 --out @", &[name(".repro")], 0),
+        ("man --dir @", &[name(".man")], 0),
+    ]);
+    assert_eq!(ran, 23 + 17);
     let made = list(&dir);
-    for made_name in
-        [".zlt", ".html", ".run.json", ".csv", ".pq", ".out.json", ".r.html", ".e.pftrace", ".c.html", ".m.json"]
-    {
+    for made_name in [
+        ".zlt",
+        ".html",
+        ".run.json",
+        ".csv",
+        ".pq",
+        ".out.json",
+        ".r.html",
+        ".e.pftrace",
+        ".c.html",
+        ".m.json",
+        ".web.zlt",
+        ".limits.toml",
+        ".groups.toml",
+        ".s.csv",
+        ".s.pq",
+        ".svg",
+        ".log.jsonl",
+        ".merged.svg",
+        ".hist",
+        ".repro",
+        ".man",
+    ] {
         assert!(made.contains(&name(made_name)), "{made_name} is missing: {made:?}");
     }
 }
