@@ -20,9 +20,10 @@
 //! moves to another CPU: the move must follow within the settle time.
 //!
 //! In a recorded trace a violation waits for the next events of its tasks, which can show that a
-//! priority has changed before ([`Unconfirmed`]).
+//! priority has changed before, or that the task may no longer run there ([`Unconfirmed`]).
 //!
-//! Not judged: a CPU that is offline. It leaves its runnable tasks, which other CPUs then take.
+//! Not judged: a CPU that is offline, or was within the settle time. It leaves its runnable tasks,
+//! which other CPUs then take.
 //!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
 
@@ -47,6 +48,8 @@ struct RtOrder {
     left: Vec<LeftBehind>,
     /// When each task last became more urgent while it was runnable.
     risen: IdTable<TaskId, Option<Instant>>,
+    /// When each CPU last came online.
+    online: IdTable<CpuId, Option<Instant>>,
     unconfirmed: Unconfirmed,
 }
 
@@ -71,7 +74,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         moves_running: rt_balance.is_some_and(RtBalance::is_passive),
         left: Vec::new(),
         risen: IdTable::default(),
-        unconfirmed: Unconfirmed::new(context.meta.source),
+        online: IdTable::default(),
+        unconfirmed: Unconfirmed::of_cpus(context.meta.source, settle),
     }))
 }
 
@@ -80,13 +84,18 @@ impl Monitor for RtOrder {
         self.judge_left(record, found);
         self.note_rise(before, record);
         self.unconfirmed.follow(record, found);
+        if let TraceEvent::Hotplug { online: true } = record.event {
+            *self.online.entry(record.cpu) = Some(record.at);
+        }
         let TraceEvent::Switch { prev, prev_state, next, next_prio } = &record.event else { return };
         let next_prio = if next.is_some() { *next_prio } else { Prio::IDLE };
         let has_floor = self.has_fair_floor || before.cpu(record.cpu).has_fair_floor();
         if has_floor && !next_prio.is_rt() {
             return;
         }
-        if before.cpu(record.cpu).online_since().is_none() {
+        let came = self.online.get(record.cpu).copied().flatten();
+        let is_settled = came.is_none_or(|came| record.at.since(came) > self.settle);
+        if before.cpu(record.cpu).online_since().is_none() || !is_settled {
             return found.skip("the CPU is offline");
         }
         let left = prev.filter(|_| *prev_state == PrevState::Runnable);
@@ -304,6 +313,39 @@ mod tests {
         breaks("rt-order", &idles("0-1"), says);
     }
 
+    /// Text has no event for the CPUs of a task. The migration tells: it follows at once, and is
+    /// the next event of the task.
+    #[test]
+    fn a_recorded_task_that_is_moved_from_its_cpu_at_once_is_not_judged() {
+        let left = |source: Source, moved_ms: Option<u64>| {
+            let mut script = Script::new(3);
+            let (high, low) = (script.fifo("high", 5), script.fifo("low", 3));
+            script.wake(0, 0, high).run(0, 0, None, Some(high));
+            script.wake(1_000, 0, low).preempt(5_000, 0, high, low);
+            if let Some(ms) = moved_ms {
+                script.migrate(5_000 + ms * 1_000, high, 0, 1, MigrateReason::Affinity);
+                script.run(5_000 + ms * 1_000, 1, None, Some(high));
+            }
+            // Then each of the two has an event by which a recording knows its priority.
+            if moved_ms.is_none() {
+                script.preempt(9_000, 0, low, high);
+            } else {
+                script.run(9_000, 0, Some(low), None).run(9_000, 1, Some(high), None);
+            }
+            let mut trace = script.end(10_000);
+            trace.meta.source = source;
+            trace
+        };
+        holds("rt-order", &left(Source::Text, Some(0)));
+        holds("rt-order", &left(Source::Text, Some(1)));
+        let says = "cpu 0 switches to low (task 1) of priority 96, but high (task 0) of priority 94 was running there";
+        breaks("rt-order", &left(Source::Text, Some(2)), says);
+        breaks("rt-order", &left(Source::Text, None), says);
+        // Where the event exists, a migration explains nothing.
+        breaks("rt-order", &left(Source::Linux, Some(0)), says);
+        breaks("rt-order", &left(Source::Simulation, Some(0)), says);
+    }
+
     #[test]
     fn a_cpu_that_is_offline_leaves_its_tasks() {
         let mut script = Script::new(2);
@@ -315,7 +357,18 @@ mod tests {
             script.switch(20, 0, Some(high), PrevState::Runnable, None);
             script.end(20)
         };
-        holds("rt-order", &idles(offline));
+        holds("rt-order", &idles(offline.clone()));
+        // It is back between the decision and the event of the switch.
+        let back = |us: u64| {
+            let mut script = offline.clone();
+            "default".clone_into(&mut script.meta.costs);
+            script.event(us, 0, zerolag_model::TraceEvent::Hotplug { online: true });
+            script.switch(200, 0, Some(high), PrevState::Runnable, None);
+            script.end(200)
+        };
+        holds("rt-order", &back(190));
+        let was = "cpu 0 switches to the idle task of priority 140, but high (task 0) of priority 94 was running there";
+        breaks("rt-order", &back(100), was);
         let says =
             "cpu 0 switches to the idle task of priority 140, but high (task 0) of priority 94 was running there";
         breaks("rt-order", &idles(script), says);
