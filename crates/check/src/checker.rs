@@ -8,13 +8,14 @@
 use crate::monitor::{Context, Monitor, Options, Outcome};
 use crate::monitors::TABLE;
 use crate::report::{Findings, NotJudged, Report, Unseen, Verdict};
-use zerolag_model::{Instant, Record};
+use zerolag_model::{Instant, Record, Settings};
 use zerolag_trace::{Meta, Replay, Trace};
 
 /// Passes records to all monitors, for a run whose trace is not kept.
 pub struct Checker {
     meta: Meta,
     options: Options,
+    settings: Settings,
     replay: Replay,
     running: Vec<RunningMonitor>,
     last: Instant,
@@ -63,6 +64,7 @@ impl Checker {
             unseen: Unseen::default(),
             meta: meta.clone(),
             options: options.clone(),
+            settings: meta.settings(),
         };
         checker.begin();
         checker
@@ -123,7 +125,7 @@ impl Checker {
 
     /// Starts to judge.
     fn begin(&mut self) {
-        let context = Context { meta: &self.meta, options: &self.options };
+        let context = Context { meta: &self.meta, options: &self.options, settings: &self.settings };
         let lost = if self.meta.recorded.gaps.is_empty() { self.meta.lost_events } else { 0 };
         for (rule, running) in TABLE.iter().zip(&mut self.running) {
             running.before = running.found.clone();

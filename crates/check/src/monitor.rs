@@ -94,6 +94,9 @@ pub struct Context<'a> {
     pub meta: &'a Meta,
     /// The options of the check.
     pub options: &'a Options,
+    /// The settings of the run, as [`Meta::settings`] gives them. To read them takes a hundred
+    /// times as long as to judge a record, so all rules share them.
+    pub settings: &'a Settings,
 }
 
 impl Context<'_> {
@@ -146,8 +149,8 @@ impl Context<'_> {
     /// Returns the settings of the run. A setting that the trace does not contain has the value of
     /// the trace's kernel, or of [`Settings::default`] if that is not known.
     #[must_use]
-    pub fn settings(&self) -> Settings {
-        self.meta.settings()
+    pub const fn settings(&self) -> &Settings {
+        self.settings
     }
 
     /// Returns whether fair tasks, or none, may run at any time although real-time tasks wait. RT

@@ -40,7 +40,7 @@ pub(crate) struct TaskTime {
 impl TaskTime {
     /// Returns the time by the rule of a trace.
     pub(crate) fn new(context: &Context<'_>) -> Self {
-        let mut clock = TaskClock::new(&context.settings());
+        let mut clock = TaskClock::new(context.settings());
         clock.leaves_out_spins = true;
         Self { clock, ..Self::default() }
     }

@@ -111,7 +111,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     };
     Ok(Box::new(DlTardiness {
         grain,
-        servers: Servers::new(settings, context.meta),
+        servers: Servers::new(settings.clone(), context.meta),
         jobs: IdTable::default(),
         queued_servers: IdTable::default(),
         domains: BTreeMap::new(),

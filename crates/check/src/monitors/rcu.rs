@@ -55,7 +55,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let tick = Duration::from_nanos(Duration::from_secs(1).as_nanos() / u64::from(settings.hz));
     Ok(Box::new(RcuMonitor {
         boost_age: boosts.then(|| settings.rcu_boost_delay.saturating_sub(tick)),
-        sleep_max: sleep_max(&settings, boosts, tick),
+        sleep_max: sleep_max(settings, boosts, tick),
         readers: BTreeSet::new(),
         period: None,
         begun: 0,

@@ -62,7 +62,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         TimerGrain::Exact => Duration::ZERO,
         TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period(),
     };
-    let servers = Servers::new(settings, context.meta);
+    let servers = Servers::new(settings.clone(), context.meta);
     let is_on = (0..context.meta.machine.nr_cpus() as u32).any(|cpu| servers.of(CpuId(cpu)).is_on());
     if !is_on || !context.meta.source.is_complete() {
         return Err("there is no fair server".to_owned());
