@@ -2,7 +2,7 @@
 
 use crate::random::Dist;
 use std::sync::Arc;
-use zerolag_model::Duration;
+use zerolag_model::{CpuMask, Duration};
 
 /// Index into [`Program::resources`](crate::Program::resources).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,6 +111,12 @@ pub struct Disk {
     pub latency: Dist,
     /// Bytes per second of one request's transfer; 0 means no transfer time.
     pub bandwidth: u64,
+    /// The CPUs that its interrupts arrive on when it has read a part of a file; `None` is the CPU
+    /// that sent the request.
+    pub irq_cpus: Option<Arc<CpuMask>>,
+    /// How often its interrupt is moved to another of these CPUs, drawn at random (`irqbalance`: 10
+    /// s); zero is with every request, in turn.
+    pub irq_moves: Duration,
 }
 
 impl Disk {

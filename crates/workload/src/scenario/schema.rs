@@ -135,6 +135,8 @@ fn root(key: &str) -> Value {
         "disk" => named(&object(&shared::DISK_KEYS, |key| match key {
             "depth" => int(1, i64::from(shared::DEPTH_MAX)),
             "latency" => defined("dist"),
+            "irq_cpus" => defined("cpus"),
+            "irq_moves" => defined("time"),
             _ => defined("count"),
         })),
         "file" => named(&object(&shared::FILE_KEYS, |key| if key == "disk" { string() } else { defined("count") })),

@@ -22,12 +22,17 @@ use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
 
 /// The default disk: one request at a time, 5 ms and 100 MB/s, as a hard disk.
-pub(super) const DISK: Disk =
-    Disk { depth: 1, latency: Dist::Constant(Duration::from_millis(5)), bandwidth: 100_000_000 };
+pub(super) const DISK: Disk = Disk {
+    depth: 1,
+    latency: Dist::Constant(Duration::from_millis(5)),
+    bandwidth: 100_000_000,
+    irq_cpus: None,
+    irq_moves: Duration::ZERO,
+};
 /// The default pipe: 16 pages.
 pub(super) const PIPE: ResourceKind = ResourceKind::Pipe { capacity: 65_536 };
 pub(super) const FILE_KEYS: [&str; 3] = ["disk", "size", "readahead"];
-pub(super) const DISK_KEYS: [&str; 3] = ["depth", "latency", "bandwidth"];
+pub(super) const DISK_KEYS: [&str; 5] = ["depth", "latency", "bandwidth", "irq_cpus", "irq_moves"];
 /// The deepest queue of a disk: that of NVMe.
 pub(super) const DEPTH_MAX: u32 = 65_536;
 pub(super) const CPUSET_KEYS: [&str; 3] = ["cpuset.cpus", "cpuset.cpus.partition", "changes"];
@@ -251,10 +256,19 @@ impl ScenarioReader<'_> {
                 let depth = table.int("depth", 1..=u64::from(DEPTH_MAX), self.report);
                 let latency = table.get("latency").and_then(|entry| times::dist("latency", entry.item, self.report));
                 let bandwidth = table.int("bandwidth", 0..=u64::MAX, self.report);
+                let irq_cpus = table.get("irq_cpus").and_then(|entry| self.cpus("irq_cpus", entry.item));
+                let moves = table.get("irq_moves");
+                if let Some(moves) = moves.filter(|_| table.get("irq_cpus").is_none()) {
+                    let help = "write the CPUs between which it moves: irq_cpus = \"0-7\"";
+                    self.report.error_help(span(moves.item), "`irq_moves` needs `irq_cpus`", help);
+                }
+                let irq_moves = moves.and_then(|entry| times::time("irq_moves", entry.item, self.report));
                 let disk = Disk {
                     depth: depth.map_or(DISK.depth, |(depth, _)| u32::try_from(depth).unwrap_or(DEPTH_MAX)),
                     latency: latency.unwrap_or(DISK.latency),
                     bandwidth: bandwidth.map_or(DISK.bandwidth, |(bandwidth, _)| bandwidth),
+                    irq_cpus,
+                    irq_moves: irq_moves.unwrap_or(Duration::ZERO),
                 };
                 (&DISK_KEYS, ResourceKind::Disk(disk))
             }

@@ -90,7 +90,10 @@ impl Programs {
         let (lock, disk, bytes) = (file.lock_id(window), file.file.disk, u64::from(file.file.window));
         kernel.emit(cpu, TraceEvent::DropLock { task, lock });
         kernel.lock_dropped(cpu, lock, None);
-        let done = self.disk(disk).submit(kernel.now(), bytes);
+        let disk = self.disk(disk);
+        let done = disk.submit(kernel.now(), bytes);
+        // An interrupt of a CPU that is offline goes to the sender of the request.
+        let cpu = Some(disk.irq_cpu(done, cpu)).filter(|irq| kernel.is_online(*irq)).unwrap_or(cpu);
         kernel.queue_event(done, Phase::Device, cpu, Event::PagesRead { cpu, file: id, window });
     }
 
