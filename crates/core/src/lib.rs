@@ -252,6 +252,7 @@ pub use words::error::{DlParamError, NotHere, RtBandwidthError, ServerError, Tas
 pub use words::group::{GroupError, Idleness};
 pub use words::ids::{CpusetId, DomainId, LockId, ProcessId};
 pub use words::life::{CpuMode, Leave, Placement};
+pub use words::lines::LineAccess;
 pub use words::mode::TaskMode;
 pub use words::observe::Observer;
 pub use words::op::{Costs, GroupTimer, MAX_OPS, Op, RqTimer, Work};

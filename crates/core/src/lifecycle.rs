@@ -460,6 +460,20 @@ pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
+/// Throttles the groups of the current task that the charge of a tick has left without quota
+/// (`throttle_at = charge`). Their tasks count nowhere from now on. The current one runs until its
+/// CPU can switch, which can take a while in kernel mode; it waits in its queue meanwhile.
+///
+/// Source: Turner & Rao 2010, "Throttled entities are dequeued immediately (as opposed to delaying
+/// this operation to the put path)". differs: charges beside ticks leave it to the switch; other
+/// values of `throttle` than `immediate` do so always.
+#[cold]
+pub(crate) fn throttle_charged<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.tune.throttle == Throttle::Immediate && rq.current_class() == ClassId::Fair {
+        throttle_groups(rq, cx);
+    }
+}
+
 fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let goes_on = |rq: &Rq| rq.current_slot().filter(|slot| rq.tasks[*slot].fair.state == FairState::Runnable);
     if let Some(slot) = goes_on(rq)

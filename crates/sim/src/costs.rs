@@ -6,6 +6,8 @@
 //! its origin. A file has the same keys; keys
 //! that it does not set have their values from `default`.
 
+mod servers;
+
 use crate::sketch::{Sketch, Standstills};
 use serde::Deserialize;
 use zerolag_model::{Distance, Duration};
@@ -78,6 +80,16 @@ pub struct Costs {
     /// What the interrupt of the timer of `enforce.fair = hrtick` takes on top of `timer_irq`:
     /// charging the task, and setting the timer of the next turn.
     pub hrtick: Duration,
+    /// Reading a cache line that another CPU wrote last, by distance. With `line_write`, the lines
+    /// of `cpupri`, of the overload mask and of the locks of groups' quotas have owners, and
+    /// accesses to each of them queue; without, reading `cpupri` is a scan, and those locks are
+    /// inner ones.
+    pub line_read: ByDistance,
+    /// A locked write to a cache line of which another CPU has a copy, by distance.
+    pub line_write: ByDistance,
+    /// What a search of `cpupri` takes on top of its lines, where the time of its loads was
+    /// measured under contention: a line takes longer then than one transfer after another.
+    pub cpupri_search: Duration,
     /// How long an operation holds a run-queue lock, without the scans and moves under it.
     pub rq_lock_hold: Duration,
     /// Getting a lock whose cache line is at another CPU, by distance to the CPU that had it last;
@@ -236,6 +248,13 @@ impl Costs {
         self.idle_states.iter().rev().find(|state| idled >= state.residency)
     }
 
+    /// Returns whether cache lines of the scheduler's state have owners.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        let is_free = self.line_read == ByDistance::ZERO && self.line_write == ByDistance::ZERO;
+        !is_free || !self.cpupri_search.is_zero()
+    }
+
     /// Bounds the idle states, as a program does that holds `/dev/cpu_dma_latency` open: no CPU
     /// enters a state that takes longer to leave, or one that is deeper. The first one stays.
     ///
@@ -307,8 +326,9 @@ impl Costs {
         let wakes = self.idle_states.iter().filter_map(|state| state.ipi_latency.as_ref()).map(farthest);
         let exits = self.idle_states.iter().map(|state| state.exit).chain(wakes);
         let exit = exits.max().unwrap_or_default().max(self.idle_exit);
-        let shared = (self.scan_per_cpu + self.inner_lock) * (LOOKS * cpus as u64);
-        sum(&[operations, interrupts, moves, late, shared, exit, exit])
+        let line = farthest(&self.line_read).max(farthest(&self.line_write));
+        let shared = (self.scan_per_cpu + self.inner_lock + line) * (LOOKS * cpus as u64);
+        sum(&[operations, interrupts, moves, late, shared, self.cpupri_search * LOOKS, exit, exit])
     }
 
     /// Returns the time of a tick of a CPU that runs a fair task, or not. It is asked only where
@@ -350,6 +370,9 @@ impl Costs {
             tick: Duration::ZERO,
             fair_tick: Duration::ZERO,
             hrtick: Duration::ZERO,
+            line_read: ByDistance::ZERO,
+            line_write: ByDistance::ZERO,
+            cpupri_search: Duration::ZERO,
             rq_lock_hold: Duration::ZERO,
             rq_lock_transfer: ByDistance::ZERO,
             scan_per_cpu: Duration::ZERO,
@@ -424,6 +447,9 @@ impl Costs {
             tick: ns(1_000),
             fair_tick: Duration::ZERO,
             hrtick: Duration::ZERO,
+            line_read: ByDistance::ZERO,
+            line_write: ByDistance::ZERO,
+            cpupri_search: Duration::ZERO,
             rq_lock_hold: ns(200),
             rq_lock_transfer: ByDistance::nanos(20, 60, 120, 250),
             scan_per_cpu: ns(10),
@@ -444,42 +470,13 @@ impl Costs {
         }
     }
 
-    /// Returns the profile of a server with four Xeon E7 of 2011 to 2014, the machines of the 2015
-    /// and 2017 texts on RT balancing. Times that no published measurement gives are those of
-    /// `default`.
-    ///
-    /// * Lines: David, Guerraoui & Trigonakis 2013 ("Everything You Always Wanted to Know about
-    ///   Synchronization but Were Afraid to Ask"), table 2, Xeon E7-8867L at 2.13 GHz, in cycles: a
-    ///   load of a modified line takes 109 on the die and 289 one hop away, a compare-and-swap 120
-    ///   and 324, a load of a shared line on the die 44. Four sockets are one hop apart. The first
-    ///   cache is 5 cycles away, also for a sibling.
-    /// * A lock is one compare-and-swap and one load of the data (229 and 613 cycles); queued IPI
-    ///   work is two loads (218, 578); `inner_lock` is one compare-and-swap one hop away; a scan
-    ///   reads a line that the die shares.
-    /// * IPIs: Kumar et al. 2018 ("LATR: Lazy Translation Coherence") give 2.7 us for an IPI and
-    ///   its acknowledgement on two sockets and 6.6 us on eight. Half of the first is a flight to
-    ///   another socket.
-    /// * `idle_exit`: Linux v3.6 `drivers/idle/intel_idle.c`, C1 of `nehalem_cstates`: 3 us.
-    #[must_use]
-    pub fn xeon_e7_4s() -> Self {
-        let ns = Duration::from_nanos;
-        Self {
-            name: "xeon-e7-4s".to_owned(),
-            ipi_latency: ByDistance::nanos(400, 600, 600, 1_350),
-            ipi_work: ByDistance::nanos(5, 102, 102, 271),
-            inner_lock: ns(152),
-            rq_lock_transfer: ByDistance::nanos(5, 108, 108, 288),
-            scan_per_cpu: ns(21),
-            idle_exit: ns(3_000),
-            ..Self::server()
-        }
-    }
-
     /// The profiles that have names, each with what it is.
     pub const NAMED: &'static [NamedCosts] = &[
         ("zero", "every operation takes no time", Self::zero),
         ("default", "a current x86 server", Self::server),
         ("xeon-e7-4s", "a server of four sockets, 2011 to 2014", Self::xeon_e7_4s),
+        ("xeon-e7-8s", "a server of eight sockets, 2011 to 2014; lines have owners", Self::xeon_e7_8s),
+        ("xeon-e7-8s-contended", "the same, with searches of cpupri as under contention", Self::xeon_e7_8s_contended),
     ];
 
     /// Returns a profile by name.
@@ -619,6 +616,9 @@ file! {
     tick: Duration = "some_duration",
     fair_tick: Duration = "some_duration",
     hrtick: Duration = "some_duration",
+    line_read: ByDistance = "some",
+    line_write: ByDistance = "some",
+    cpupri_search: Duration = "some_duration",
     rq_lock_hold: Duration = "some_duration",
     rq_lock_transfer: ByDistance = "some",
     scan_per_cpu: Duration = "some_duration",

@@ -20,6 +20,7 @@ use crate::balance::{rt_claim, rt_ipi, rt_take};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::words::ids::CpusetId;
+use crate::words::lines::LineAccess;
 use crate::words::step::{PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::settings::RtBalance;
@@ -40,6 +41,9 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step
     // Other CPUs must see that this CPU has become less urgent before it reads their state: see
     // `rt_push::begin`.
     rq.publish_first(cx);
+    if cx.shared.lines.is_on() {
+        cx.shared.lines.note(LineAccess::OverloadLook);
+    }
     if !cx.view().has_overload_elsewhere(scope, rq.cpu()) {
         return Step::Done;
     }

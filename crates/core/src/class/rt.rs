@@ -19,6 +19,7 @@ use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::task::body::Task;
 use crate::words::ids::Slot;
+use crate::words::lines::LineAccess;
 use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
@@ -125,6 +126,9 @@ fn change_overload_traced<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 #[inline(always)]
 fn assign_overload<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, slot: Slot, overloaded: bool) {
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu());
+    if cx.shared.lines.is_on() {
+        cx.shared.lines.note(LineAccess::Overload { cpu: rq.cpu() });
+    }
     if overloaded {
         mask.insert(rq.cpu());
     } else {

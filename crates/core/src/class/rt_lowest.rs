@@ -4,6 +4,7 @@
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::words::ids::Slot;
+use crate::words::lines::LineAccess;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Prio};
 
@@ -24,5 +25,8 @@ pub(crate) fn find_lowest_for<L: RawMutex>(
     let domain = cx.shared.domain(near);
     cx.io.costs.cpus_scanned += 1;
     let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, [near, cx.by], &cx.config.topology));
+    if cx.shared.lines.is_on() {
+        cx.shared.lines.note(LineAccess::Search { below: domain.cpupri.searched_below(prio, found) });
+    }
     found.filter(|cpu| *cpu != near)
 }

@@ -12,6 +12,7 @@ use crate::entry::scheduler::Scheduler;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
 use crate::words::group::GroupError;
+use crate::words::lines::LineAccess;
 use crate::words::op::GroupTimer;
 use crate::words::step::{Distribute, Step};
 use lock_api::RawMutex;
@@ -42,7 +43,7 @@ impl<L: RawMutex> Scheduler<L> {
         cx.io.costs.inner_locks += 1;
         let set = self.shared.groups.set_max(group, now.wall, max)?;
         cx.io.event(now, by, || TraceEvent::GroupMax { group, max });
-        count_scanned(cx, set.scanned);
+        count_scanned(cx, group, set.scanned);
         arm(cx, group, GroupTimer::Period, set.arm);
         Ok(distribute::begin(group, Distribute::NewLimit, set.first))
     }
@@ -79,12 +80,15 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn group_timer(&self, group: GroupId, timer: GroupTimer, now: Clock, by: CpuId, io: &mut Io) -> Step {
         let cx = &mut self.cx(by, now, io);
         cx.io.costs.inner_locks += 1;
+        if self.shared.lines.is_on() {
+            self.shared.lines.note(LineAccess::Pool { group });
+        }
         match timer {
             GroupTimer::Period => {
                 let Some(refreshed) = self.shared.groups.refresh(group, now.wall) else { return Step::Done };
                 let (runtime, throttled) = (refreshed.runtime, refreshed.first.is_some());
                 cx.io.event(now, by, || TraceEvent::BandwidthRefresh { group, runtime, throttled });
-                count_scanned(cx, refreshed.scanned);
+                count_scanned(cx, group, refreshed.scanned);
                 arm(cx, group, GroupTimer::Period, refreshed.arm);
                 distribute::begin(group, Distribute::Quota, refreshed.first)
             }

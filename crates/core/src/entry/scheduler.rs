@@ -56,6 +56,7 @@ use crate::words::error;
 use crate::words::error::{NotHere, TaskError};
 use crate::words::ids::{CpusetId, Slot};
 use crate::words::life::{CpuMode, Dequeue, Dequeued, Engaged, Enqueue, Leave, Placement};
+use crate::words::lines::LineAccess;
 use crate::words::mode::TaskMode;
 use crate::words::op::{Op, RqTimer, Work};
 use crate::words::resched::Resched;
@@ -65,7 +66,7 @@ use crate::words::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::settings::Preempt;
+use zerolag_model::settings::{Preempt, ThrottleAt};
 use zerolag_model::{
     ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
 };
@@ -129,6 +130,12 @@ impl<L: RawMutex> Scheduler<L> {
     #[must_use]
     pub fn root_domain(&self, cpu: CpuId) -> usize {
         self.shared.domain_of(cpu).index()
+    }
+
+    /// Takes what the last call has noted with [`Config::with_line_log`], in order. A call notes up
+    /// to 256 accesses. For hosts of one thread: calls of several mix.
+    pub fn take_line_accesses(&self, each: impl FnMut(LineAccess)) {
+        self.shared.lines.take(each);
     }
 
     /// Returns the RT overload masks, one per scope, for checks.
@@ -630,6 +637,9 @@ impl<L: RawMutex> Scheduler<L> {
                 ClassId::Ext => ext::tick(rq),
                 ClassId::Stop | ClassId::Idle => Resched::No,
             };
+            if rq.fair.has_limits && self.config.settings.throttle_at == ThrottleAt::Charge {
+                lifecycle::throttle_charged(rq, cx);
+            }
             let lazy_is_due = rq.need_resched() == Resched::Lazy;
             rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
         }

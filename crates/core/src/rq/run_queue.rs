@@ -557,6 +557,9 @@ impl Rq {
             if word != self.published.prios {
                 let had = core::mem::replace(&mut self.published.prios, word);
                 if !PublishedPrios::has_same_highest(word, had) && self.is_online {
+                    if cx.shared.lines.is_on() {
+                        cx.shared.note_level(cpu, prios.highest);
+                    }
                     cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
                 }
                 cx.shared.publish_prios(cpu, word);

@@ -75,6 +75,19 @@ impl CpuPri {
         self.set_level(cpu, Self::level(prio));
     }
 
+    /// Returns the levels that a CPU would leave and join if it had this priority, for a log.
+    pub(crate) fn change(&self, cpu: CpuId, prio: Prio) -> (Option<u8>, Option<u8>) {
+        let old = self.level_of[cpu.index()].load(Ordering::Relaxed);
+        (Some(old).filter(|old| *old != NO_LEVEL), Some(Self::level(prio)))
+    }
+
+    /// Returns the first level that a search for a task of this priority does not look at, after it
+    /// has found this CPU.
+    pub(crate) fn searched_below(&self, prio: Prio, found: Option<CpuId>) -> u8 {
+        let level = found.map(|cpu| self.level_of[cpu.index()].load(Ordering::Relaxed));
+        level.map_or(Self::level(prio), |level| level.saturating_add(1).min(Self::level(prio)))
+    }
+
     /// Removes a CPU: no task is pushed there any more.
     pub(crate) fn remove(&self, cpu: CpuId) {
         self.set_level(cpu, NO_LEVEL);

@@ -6,6 +6,7 @@
 use crate::entity::weight::Weight;
 use crate::queue::fair::queue::GroupPart;
 use crate::shared::pool::{Pool, Refreshed};
+use crate::shared::shares::{self, CpuShares};
 use crate::shared::sleeping::Sleeping;
 use crate::words::group::{GroupError, Idleness, MAX_DEPTH};
 use crate::words::snapshot::snapshot_of;
@@ -13,8 +14,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
-use zerolag_model::settings::BandwidthControl;
-use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, Instant, UtilClamp};
+use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, Instant, Settings, UtilClamp};
 
 /// The bit that marks an idle group in its weight.
 pub(crate) const IDLE_GROUP: u64 = 1 << 32;
@@ -47,16 +47,18 @@ struct SharedGroup<L: RawMutex> {
     /// How often its pool has been filled at the end of a period.
     refreshes: AtomicU32,
     pool: Mutex<L, Pool>,
+    /// Its parts of each CPU (`cgroup_shares`).
+    shares: CpuShares,
 }
 
 snapshot_of!(SharedGroup<L>, L: {
     parent weight generation load runnable sleeping_load sleeping_runnable clamp_set clamp nr_tasks
-    nr_children limit slice refreshes pool
+    nr_children limit slice refreshes pool shares
 });
 snapshot_of!(GroupTable<L>, L: { rows free });
 
 impl<L: RawMutex> SharedGroup<L> {
-    fn new(pool: Pool) -> Self {
+    fn new(pool: Pool, parts: usize) -> Self {
         Self {
             parent: AtomicU32::default(),
             weight: AtomicU32::default(),
@@ -73,6 +75,7 @@ impl<L: RawMutex> SharedGroup<L> {
             slice: AtomicU64::default(),
             refreshes: AtomicU32::default(),
             pool: Mutex::new(pool),
+            shares: CpuShares::new(parts),
         }
     }
 }
@@ -107,8 +110,10 @@ pub(crate) struct GroupTable<L: RawMutex> {
 
 impl<L: RawMutex> GroupTable<L> {
     /// Returns a table with the root group and room for `groups` more, on a machine of `cpus` CPUs.
-    pub(crate) fn new(groups: usize, control: BandwidthControl, cpus: usize) -> Self {
-        let rows: Vec<SharedGroup<L>> = (0..=groups).map(|_| SharedGroup::new(Pool::new(control, cpus))).collect();
+    pub(crate) fn new(groups: usize, settings: &Settings, cpus: usize) -> Self {
+        let parts = if shares::are_kept(settings, cpus) { cpus } else { 0 };
+        let row = |_| SharedGroup::new(Pool::as_set(settings, cpus), parts);
+        let rows: Vec<SharedGroup<L>> = (0..=groups).map(row).collect();
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
         // The root group bounds nothing: the lower clamps of those below may be as high as any
@@ -155,6 +160,7 @@ impl<L: RawMutex> GroupTable<L> {
         row.clamp.store(pack_clamp(bounded(UtilClamp::NONE, above)), Ordering::Relaxed);
         row.sleeping_load.clear();
         row.sleeping_runnable.clear();
+        row.shares.clear();
         row.generation.fetch_add(1, Ordering::Release);
         above.nr_children.fetch_add(1, Ordering::Relaxed);
         Ok(group)
@@ -244,6 +250,11 @@ impl<L: RawMutex> GroupTable<L> {
     /// is taken, and nothing is locked under it.
     pub(crate) fn pool(&self, group: GroupId) -> MutexGuard<'_, L, Pool> {
         self.rows[group.index()].pool.lock()
+    }
+
+    /// Returns a group's parts of each CPU.
+    pub(crate) fn shares(&self, group: GroupId) -> &CpuShares {
+        &self.rows[group.index()].shares
     }
 
     pub(crate) fn limit(&self, group: GroupId) -> u32 {

@@ -27,8 +27,8 @@
 
 use crate::shared::hard_limits::HardLimits;
 use alloc::collections::VecDeque;
-use zerolag_model::settings::BandwidthControl;
-use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, SignedDuration};
+use zerolag_model::settings::{BandwidthControl, Borrowing};
+use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, Settings, SignedDuration};
 
 /// The slack timer hands out no quota if the period ends within this time
 /// (`min_bandwidth_expiration`).
@@ -163,8 +163,18 @@ impl Pool {
     pub fn new(control: BandwidthControl, cpus: usize) -> Self {
         Self::with(match control {
             BandwidthControl::Pool => FreeQuota::EMPTY,
-            BandwidthControl::HardLimits => FreeQuota::Divided(HardLimits::new(cpus)),
+            BandwidthControl::HardLimits => FreeQuota::Divided(HardLimits::new(cpus, Borrowing::Always)),
         })
+    }
+
+    /// Returns the pool of a group without a limit as the settings say.
+    pub(crate) fn as_set(settings: &Settings, cpus: usize) -> Self {
+        match settings.bandwidth {
+            BandwidthControl::Pool => Self::new(BandwidthControl::Pool, cpus),
+            BandwidthControl::HardLimits => {
+                Self::with(FreeQuota::Divided(HardLimits::new(cpus, settings.hard_limits_borrow)))
+            }
+        }
     }
 
     const fn with(quota: FreeQuota) -> Self {

@@ -61,6 +61,7 @@ use crate::shared::cpudl::CpuDl;
 use crate::shared::cpupri::CpuPri;
 use crate::shared::ext_queue::ExtQueue;
 use crate::shared::groups::GroupTable;
+use crate::shared::line_log::LineLog;
 use crate::shared::lock_owners::LockOwners;
 use crate::shared::processes::Processes;
 use crate::shared::recent_used::RecentUsed;
@@ -69,13 +70,14 @@ use crate::words::atomic_mask::{AtomicCpuMask, Threads};
 use crate::words::bandwidth::{Bandwidth, DlLimit, RtLimit};
 use crate::words::config::Config;
 use crate::words::ids::{CpusetId, DomainId, Slot};
+use crate::words::lines::LineAccess;
 use crate::words::snapshot::{Snapshot, snapshot_of};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::{OverloadScope, RtBalance};
-use zerolag_model::{CpuId, CpuMask, Instant, ServerKind, Settings, TaskId};
+use zerolag_model::{CpuId, CpuMask, Instant, Prio, ServerKind, Settings, TaskId};
 
 /// Keeps words that different CPUs write on different cache lines (two, for the adjacent-line
 /// prefetcher).
@@ -229,6 +231,8 @@ pub(crate) enum PushChain {
 
 #[derive(Debug)]
 pub(crate) struct Shared<L: RawMutex> {
+    /// Accesses to words that CPUs of the whole machine write, for hosts that charge them.
+    pub(crate) lines: LineLog,
     pub(crate) cpus: Box<[CachePadded<CpuState>]>,
     pub(crate) idle: AtomicCpuMask,
     pub(crate) online: AtomicCpuMask,
@@ -283,7 +287,7 @@ snapshot_of!(RootDomain<L>, L: {
     span cpupri cpudl dl_overload dl_booked rt_lending loop_next loop_start rto
 });
 snapshot_of!(Shared<L>, L: {
-    cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
+    lines cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
     wakers recent_used jiffies asked_first budgets lock_owners processes ext
 } { overload_scope });
 
@@ -310,6 +314,7 @@ impl<L: RawMutex> Shared<L> {
             OverloadScope::RootDomain => domains.len(),
         };
         Self {
+            lines: LineLog::new(config.logs_lines),
             cpus: (0..nr_cpus).map(|_| CachePadded(CpuState::idle(&config.settings))).collect(),
             idle: AtomicCpuMask::new(nr_cpus, threads),
             online: AtomicCpuMask::new(nr_cpus, threads),
@@ -336,7 +341,7 @@ impl<L: RawMutex> Shared<L> {
             reach: (0..if config.settings.rt_balance == RtBalance::PullClaimed { nr_cpus } else { 0 })
                 .map(|_| (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
                 .collect(),
-            groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
+            groups: GroupTable::new(groups, &config.settings, nr_cpus),
             misfits: (0..config.topology.asymmetry().map_or(0, |_| nr_cpus)).map(|_| AtomicU64::new(0)).collect(),
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
@@ -380,6 +385,15 @@ impl<L: RawMutex> Shared<L> {
         self.domain(cpu).span.remove(cpu);
         self.domain_of[cpu.index()].store(u32::from(to.0), Ordering::Release);
         self.domain(cpu).span.insert(cpu);
+    }
+
+    /// Notes that a CPU is about to have another priority in `cpupri`.
+    #[cold]
+    pub(crate) fn note_level(&self, cpu: CpuId, prio: Prio) {
+        let (from, to) = self.domain(cpu).cpupri.change(cpu, prio);
+        if from != to {
+            self.lines.note(LineAccess::Level { cpu, from, to });
+        }
     }
 
     /// Returns where overload masks are kept: `overload_scope`, or the scope that the IPI modes

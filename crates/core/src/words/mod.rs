@@ -10,6 +10,7 @@ pub(crate) mod group;
 pub(crate) mod ids;
 pub(crate) mod level;
 pub(crate) mod life;
+pub(crate) mod lines;
 pub(crate) mod mode;
 pub(crate) mod observe;
 pub(crate) mod op;

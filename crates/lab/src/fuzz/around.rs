@@ -49,7 +49,7 @@ const OPERATIONS: [&str; 30] = [
 ];
 
 /// The keys of times by distance.
-const DISTANCES: [&str; 4] = ["ipi_latency", "ipi_work", "rq_lock_transfer", "cache_refill"];
+const DISTANCES: [&str; 6] = ["ipi_latency", "ipi_work", "line_read", "line_write", "rq_lock_transfer", "cache_refill"];
 
 /// The keys of tails.
 const TAILS: [&str; 4] = ["timer_late", "switch_late", "wakeup_late", "migrate_late"];

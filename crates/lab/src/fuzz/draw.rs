@@ -234,7 +234,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 45] = [
+const SETTINGS: [(&str, &[&str]); 48] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -258,6 +258,9 @@ const SETTINGS: [(&str, &[&str]); 45] = [
     ("isolcpus", &["", "1"]),
     ("nohz_full", &["", "1-2"]),
     ("bandwidth", &["pool", "hard_limits"]),
+    ("hard_limits.borrow", &["always", "once_per_period", "never"]),
+    ("throttle_at", &["switch", "charge"]),
+    ("cgroup_shares", &["continuous", "at_balance", "at_balance_unthrottled"]),
     ("cfs_bandwidth_interleave", &["on", "off"]),
     ("cfs_bandwidth_slack", &["on", "off"]),
     ("newidle_min_idle", &["on", "off"]),

@@ -42,3 +42,26 @@ switch! {
         HardLimits = "hard_limits",
     }
 }
+
+switch! {
+    /// How often a CPU may ask the others for quota, with `bandwidth = hard_limits`.
+    Borrowing {
+        /// Whenever it needs more (`do_balance_runtime`).
+        Always = "always",
+        /// Once in a period.
+        OncePerPeriod = "once_per_period",
+        /// Not at all: a CPU keeps its part.
+        Never = "never",
+    }
+}
+
+switch! {
+    /// When a group's queue leaves the hierarchy of its CPU after its quota has run out.
+    ThrottleAt {
+        /// When its current task is switched from (3.2 to 6.17).
+        Switch = "switch",
+        /// When the run time that uses it up is charged (Turner & Rao 2010: "dequeued
+        /// immediately").
+        Charge = "charge",
+    }
+}

@@ -44,3 +44,23 @@ switch! {
         Tasks = "tasks",
     }
 }
+
+switch! {
+    /// When a CPU's part of a group's weight is computed, with `load_tracking = weights`.
+    CgroupShares {
+        /// Whenever a load of the group changes on that CPU.
+        Continuous = "continuous",
+        /// At rounds of balancing, for all CPUs of the domain (2.6.25 to 2.6.37).
+        AtBalance = "at_balance",
+        /// The same, where a throttled queue counts as empty.
+        AtBalanceUnthrottled = "at_balance_unthrottled",
+    }
+}
+
+impl CgroupShares {
+    /// Returns whether rounds of balancing compute the parts.
+    #[must_use]
+    pub const fn is_at_balance(self) -> bool {
+        !matches!(self, Self::Continuous)
+    }
+}

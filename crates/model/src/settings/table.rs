@@ -29,10 +29,10 @@
 
 use super::release::Change;
 use super::{
-    BandwidthControl, CgroupMode, CpuServers, FairAlgorithm, FairBalance, FairHierarchy, FairServer, Grain, LagLimit,
-    LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, SchedExt, ServerBooking, ServerStart,
-    ServerStop, ServerWakeup, Setting, SettingValue, SliceProtection, Throttle, TimerGrain, TunableScaling, Uclamp,
-    read_duration, read_integer,
+    BandwidthControl, Borrowing, CgroupMode, CgroupShares, CpuServers, FairAlgorithm, FairBalance, FairHierarchy,
+    FairServer, Grain, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, SchedExt,
+    ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting, SettingValue, SliceProtection, Throttle, ThrottleAt,
+    TimerGrain, TunableScaling, Uclamp, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -480,6 +480,16 @@ settings! {
             load_tracking: LoadTracking = LoadTracking::Weights, "3.11" by "b92486cbf2aa" => LoadTracking::Pelt;
         "bandwidth": "where the quota of a limited group is kept",
             bandwidth: BandwidthControl = BandwidthControl::Pool;
+        /// Linux v2.6.33 `kernel/sched_rt.c`, `do_balance_runtime`, has `always`. The others are in
+        /// no kernel.
+        "hard_limits.borrow": "how often a CPU may borrow quota, with bandwidth = hard_limits",
+            hard_limits_borrow: Borrowing = Borrowing::Always;
+        /// With `throttle = immediate`.
+        "throttle_at": "when a group's queue without quota leaves its CPU's hierarchy",
+            throttle_at: ThrottleAt = ThrottleAt::Switch;
+        /// Linux v2.6.33 `kernel/sched.c`, `tg_shares_up`; 2.6.38 (commit 2069dd75c7d0) ended it.
+        "cgroup_shares": "when a CPU's part of a group's weight is computed, with load_tracking = weights",
+            cgroup_shares: CgroupShares = CgroupShares::Continuous;
         /// Since 3.2. Without it, a CPU whose tasks are all throttled does no new-idle balancing.
         "hierarchical_running":
             "throttled tasks do not count as running, and none is migrated to a CPU where its group is throttled",

@@ -93,11 +93,17 @@ impl Kernel {
         if !self.calls.io.costs.is_zero() {
             self.spend_counted(cpu);
         }
+        if self.shared_lines.is_some() {
+            self.spend_lines(cpu);
+        }
     }
 
     /// What is rare is a function of its own, called last, so that this one saves few registers.
     #[inline(never)]
     fn spend_counted(&mut self, cpu: CpuId) {
+        if self.shared_lines.is_some() {
+            self.take_lines();
+        }
         let counts = &self.calls.io.costs;
         if self.draws.has_spreads() || counts.claimed.is_some() {
             return self.spend_all_counted(cpu);
@@ -122,6 +128,30 @@ impl Kernel {
         self.books.stats.rt_balance += u64::from(counts.rt_balance);
         self.calls.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
         self.calls.io.costs = Costs::default();
+    }
+
+    /// Takes the noted accesses to lines with owners. The locks among them are counted, too, and
+    /// cost no more than their lines.
+    #[cold]
+    fn take_lines(&mut self) {
+        if let Some(lines) = &mut self.shared_lines {
+            self.scheduler.take_line_accesses(|access| lines.accesses.push(access));
+            let counts = &mut self.calls.io.costs;
+            counts.inner_locks = counts.inner_locks.saturating_sub(lines.locks());
+        }
+    }
+
+    /// Spends the noted accesses to lines with owners, including the wait for other CPUs.
+    #[cold]
+    fn spend_lines(&mut self, cpu: CpuId) {
+        let domain = self.scheduler.root_domain(cpu);
+        let Some(lines) = &mut self.shared_lines else { return };
+        self.scheduler.take_line_accesses(|access| lines.accesses.push(access));
+        if !lines.accesses.is_empty() {
+            let place = &mut self.cpus[cpu.index()];
+            let time = lines.access(cpu, domain, place.busy_until, &self.costs, &self.topology);
+            place.spend(CpuLayer::Sched, time);
+        }
     }
 
     /// The same where costs are drawn, where a CPU has claimed to pull from another, and at the

@@ -9,7 +9,7 @@
 //! | [`words`] | events, interrupts, jobs |
 //! | [`cpu`], [`rq_lock`], [`body`] | the state of a CPU, of its lock, of a task |
 //! | [`time`], [`ticking`], [`timing`], [`group_timers`] | the state of the event loop, of ticks, of timers |
-//! | [`calls`], [`cache_lines`], [`spread`], [`softirq_threads`], [`books`] | the state of calls of the core, of lines that all CPUs write, of draws, of threads, of records and counts |
+//! | [`calls`], [`cache_lines`], [`shared_lines`], [`spread`], [`softirq_threads`], [`books`] | the state of calls of the core, of lines that all CPUs write (as a queue, or with owners), of draws, of threads, of records and counts |
 //! | [`rules`] | what settings and costs say, once for a run |
 //! | [`state`] | [`Kernel`](state::Kernel), which is made of these, and access to it for the parts above |
 //! | [`timers`], [`ticks`] | when the core is called again |
@@ -36,6 +36,7 @@ pub(crate) mod path;
 pub(crate) mod proxy;
 pub(crate) mod rq_lock;
 pub(crate) mod rules;
+pub(crate) mod shared_lines;
 pub(crate) mod softirq;
 pub(crate) mod softirq_threads;
 pub(crate) mod spin_on_owner;

@@ -16,6 +16,7 @@ use crate::kernel::cache_lines::CacheLines;
 use crate::kernel::calls::Calls;
 use crate::kernel::cpu::{Cpu, Segment, Spinner};
 use crate::kernel::rules::Rules;
+use crate::kernel::shared_lines::SharedLines;
 use crate::kernel::softirq_threads::SoftirqThreads;
 use crate::kernel::spread::{Drawn, Draws};
 use crate::kernel::ticking::Ticks;
@@ -47,6 +48,8 @@ pub(crate) struct Kernel {
     pub(super) calls: Calls,
     pub(super) draws: Draws,
     pub(super) cache_lines: CacheLines,
+    /// Cache lines with owners, if the costs have any.
+    pub(super) shared_lines: Option<Box<SharedLines>>,
     pub(super) softirq_threads: SoftirqThreads,
     /// The tasks that spin for the holder of a lock.
     pub(super) spinners: Vec<Spinner>,
@@ -68,6 +71,7 @@ impl Clone for Kernel {
             calls: self.calls.clone(),
             draws: self.draws.clone(),
             cache_lines: self.cache_lines.clone(),
+            shared_lines: self.shared_lines.clone(),
             softirq_threads: self.softirq_threads.clone(),
             spinners: self.spinners.clone(),
             books: self.books.clone(),
@@ -126,6 +130,7 @@ impl Kernel {
             calls: Calls::new(tracing, cpus.len(), costs.call_rest),
             draws: Draws::default(),
             cache_lines: CacheLines::default(),
+            shared_lines: SharedLines::new(cpus.len(), &costs),
             softirq_threads: SoftirqThreads::default(),
             spinners: Vec::new(),
             books: Books::new(tracing),

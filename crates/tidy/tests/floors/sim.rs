@@ -6,11 +6,13 @@ use super::Floors;
 pub(crate) const FLOORS: Floors = &[
     &["sketch"],
     &["costs", "outcome", "queue", "trace"],
+    &["costs/servers"],
     // The kernel.
     &[
         "kernel/words",
         "kernel/books",
         "kernel/cache_lines",
+        "kernel/shared_lines",
         "kernel/calls",
         "kernel/group_timers",
         "kernel/rules",

@@ -276,7 +276,8 @@ impl Simulation {
         self
     }
 
-    /// Uses a cost profile by its name (`zero`, `default`, `xeon-e7-4s`) or from its TOML file.
+    /// Uses a cost profile by its name (`zero`, `default`, `xeon-e7-4s`, ...) or from its TOML
+    /// file.
     #[must_use]
     pub fn costs(mut self, name: impl Into<OsString>) -> Self {
         self.costs = Some(Profile::Named(name.into()));

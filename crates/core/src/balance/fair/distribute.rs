@@ -13,6 +13,7 @@ use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::shared::pool::Share;
+use crate::words::lines::LineAccess;
 use crate::words::step::{Cont, Distribute, Distribution, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration, GroupId, SignedDuration};
@@ -95,6 +96,9 @@ fn serve<L: RawMutex>(
     lasted: Duration,
 ) -> Share {
     cx.io.costs.inner_locks += 1;
+    if cx.shared.lines.is_on() {
+        cx.shared.lines.note(LineAccess::Pool { group: work.group });
+    }
     let (cpu, table) = (rq.cpu(), &cx.shared.groups);
     let (mut next, mut scanned) = (None, 0);
     let amount = cx.io.observer.u64(|| {
@@ -110,6 +114,6 @@ fn serve<L: RawMutex>(
         share.amount.as_nanos()
     });
     let next = cx.io.observer.cpu(|| next);
-    let scanned = count_scanned(cx, scanned);
+    let scanned = count_scanned(cx, work.group, scanned);
     Share { amount: Duration::from_nanos(amount), next, scanned }
 }

@@ -65,7 +65,7 @@
 use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{cache_aware, capacity_search, idle_cpu, newidle, uneven};
 use crate::class::fair::load::task_load;
-use crate::class::fair::{capacity, load, misfit, throttle};
+use crate::class::fair::{capacity, groups, load, misfit, throttle};
 use crate::entity::weight::RT_LOAD;
 use crate::lifecycle;
 use crate::queue::fair::balance::ActivePush;
@@ -277,6 +277,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
         if span.len() == 1 || level.checked_sub(1).is_some_and(is_inner) {
             continue;
         }
+        let span_of_level = span.clone();
         let nr_cpus = u64::from(cx.view().nr_in_domain(rq.cpu(), span));
         let due = rq.fair.balance.levels[level].last + interval(rq, cx, level, is_busy, nr_cpus);
         if now < due {
@@ -285,6 +286,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
         }
         rq.fair.balance.levels[level].last = now;
         rq.fair.balance.pinned.clear();
+        groups::divide_shares(cx, &span_of_level);
         let found = find_imbalance(rq, cx, level, kind);
         rq.fair.balance.levels[level].is_calm = found.is_none();
         match found {

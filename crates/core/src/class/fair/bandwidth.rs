@@ -51,6 +51,7 @@ use crate::rq::run_queue::{Phase, Rq};
 use crate::shared::groups::GroupTable;
 use crate::shared::pool::{Pool, QuotaRequest, TakenQuota};
 use crate::words::ids::Slot;
+use crate::words::lines::LineAccess;
 use crate::words::op::{GroupTimer, Op};
 use crate::words::resched::Resched;
 use lock_api::RawMutex;
@@ -189,6 +190,9 @@ pub(crate) fn with_pool<L: RawMutex>(
 ) -> TakenQuota {
     cx.io.costs.inner_locks += 1;
     let (now, table) = (cx.now.wall, &cx.shared.groups);
+    if cx.shared.lines.is_on() {
+        cx.shared.lines.note(LineAccess::Pool { group });
+    }
     let (mut arm, mut scanned) = (None, 0);
     let amount = cx.io.observer.u64(|| {
         let taken = take(&mut table.pool(group), now);
@@ -196,13 +200,16 @@ pub(crate) fn with_pool<L: RawMutex>(
         taken.amount.as_nanos()
     });
     let arm = cx.io.observer.u64(|| arm.map_or(0, Instant::as_nanos));
-    let scanned = count_scanned(cx, scanned);
+    let scanned = count_scanned(cx, group, scanned);
     TakenQuota { amount: Duration::from_nanos(amount), arm: (arm > 0).then(|| Instant::from_nanos(arm)), scanned }
 }
 
 /// Counts the examined parts of a divided quota, each of which has its own lock.
-pub(crate) fn count_scanned<L: RawMutex>(cx: &mut Cx<'_, L>, scanned: u32) -> u32 {
+pub(crate) fn count_scanned<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, scanned: u32) -> u32 {
     let scanned = cx.io.observer.u64(|| u64::from(scanned)) as u32;
+    if scanned > 0 && cx.shared.lines.is_on() {
+        cx.shared.lines.note(LineAccess::Parts { group, cpus: scanned });
+    }
     cx.io.costs.cpus_scanned += scanned;
     cx.io.costs.inner_locks += scanned;
     scanned

@@ -27,9 +27,10 @@ use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::shared::groups::{GroupTable, IDLE_GROUP};
 use crate::words::group::MAX_DEPTH;
+use core::ops::Range;
 use lock_api::RawMutex;
-use zerolag_model::settings::CgroupMode;
-use zerolag_model::{GroupId, Instant, Nice};
+use zerolag_model::settings::{CgroupMode, CgroupShares};
+use zerolag_model::{CpuId, GroupId, Instant, Nice};
 
 /// Returns the queue of a group on this CPU; creates missing ones on the way.
 ///
@@ -194,6 +195,9 @@ pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, 
     let current = queue.entity.load;
     let weight = cx.view().group_weight(queue.group);
     queue.entity.is_idle = weight & IDLE_GROUP != 0;
+    if !is_averaged && let Some(weight) = weight_of_round(queue, cx) {
+        return weight;
+    }
     if queue.load.fine() == 0 {
         return current;
     }
@@ -214,6 +218,51 @@ pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, 
     let queued = queue.load.whole();
     let load = if is_averaged { queued.max(queue.average.load) } else { queued };
     load_weight(mul_div(all, load, others + load).min(most))
+}
+
+/// Publishes the load of a queue for the rounds that divide its group's weight, and returns the
+/// weight that the last of them has given it (`cgroup_shares`). `None` without the setting, or
+/// before the first round.
+fn weight_of_round<L: RawMutex>(queue: &Queue, cx: &mut Cx<'_, L>) -> Option<LoadWeight> {
+    let shares = cx.shared.groups.shares(queue.group);
+    if !shares.are_kept() {
+        return None;
+    }
+    let cpu = CpuId(queue.frame.cpu);
+    shares.set_load(cpu, counted_load(queue, cx.config.settings.cgroup_shares));
+    let weight = cx.io.observer.u64(|| u64::from(shares.weight(cpu))) as u32;
+    (weight > 0).then(|| LoadWeight::of_group(Weight::clamped(u64::from(weight), Weight::MAX_SHARES)))
+}
+
+/// Returns the load of a queue as rounds count it.
+fn counted_load(queue: &Queue, when: CgroupShares) -> u64 {
+    let is_out = when == CgroupShares::AtBalanceUnthrottled && queue.bandwidth.is_detached();
+    if is_out { 0 } else { queue.load.whole() }
+}
+
+/// Publishes that a queue has just been throttled, or no longer is.
+pub(crate) fn follow_throttling<L: RawMutex>(queue: &Queue, cx: &mut Cx<'_, L>) {
+    let shares = cx.shared.groups.shares(queue.group);
+    if shares.are_kept() {
+        shares.set_load(CpuId(queue.frame.cpu), counted_load(queue, cx.config.settings.cgroup_shares));
+    }
+}
+
+/// Divides the weights of all groups over the CPUs of a domain, before a round of balancing there
+/// looks at their loads. O(groups x CPUs of the domain) with the setting.
+pub(crate) fn divide_shares<L: RawMutex>(cx: &mut Cx<'_, L>, cpus: &Range<u32>) {
+    if !cx.config.settings.cgroup_shares.is_at_balance() {
+        return;
+    }
+    let is_whole = cpus.len() == cx.config.topology.nr_cpus();
+    let table = &cx.shared.groups;
+    for group in table.ids().filter(|group| *group != GroupId::ROOT) {
+        let shares = table.shares(group);
+        if shares.are_kept() {
+            shares.update(table.weight(group) & !IDLE_GROUP, cpus.clone(), is_whole);
+            cx.io.costs.cpus_scanned += cpus.len() as u32;
+        }
+    }
 }
 
 /// Publishes the averages of a queue.

@@ -14,14 +14,14 @@
 //! detached queue.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document
-//! of 2010 throttles when the time is charged; since 3.2 the kernel does so when the task is put
-//! back, as here.
+//! of 2010 throttles when the time is charged (`throttle_at = charge`); since 3.2 the kernel does
+//! so when the task is put back.
 
 use crate::class::fair::bandwidth::{receive, with_pool};
 use crate::class::fair::enqueue::{
     count, dequeue_entity, dequeue_groups_above_throttled, enqueue_group, propagate_enqueue,
 };
-use crate::class::fair::park;
+use crate::class::fair::{groups, park};
 use crate::entity::fair::{EntityRef, QueueIx, Standing};
 use crate::queue::fair::local::{Local, Throttled};
 use crate::queue::fair::tally::Tally;
@@ -90,6 +90,7 @@ pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     rq.queue_mut(q).bandwidth.throttled = if stays { Throttled::Stays(since) } else { Throttled::Detached(since) };
     if !stays {
         detach_queue(rq, cx, q);
+        groups::follow_throttling(rq.queue(q), cx);
     }
     for_each_above(rq, q, |local| local.throttled_below += 1);
     // The queue and those above it could have rested; they are needed now.
@@ -131,6 +132,7 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     let (group, cpu) = (rq.queue(q).group, rq.cpu());
     let was_detached = rq.queue(q).bandwidth.is_detached();
     rq.queue_mut(q).bandwidth.throttled = Throttled::No; // [2] [3]
+    groups::follow_throttling(rq.queue(q), cx);
     cx.io.event(cx.now, cpu, || TraceEvent::Unthrottle { group });
     for_each_above(rq, q, |local| local.throttled_below -= 1);
     if rq.queue(q).nr_queued == 0 {
