@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use zerolag::model::Duration;
 use zerolag::page::{self, Shown};
-use zerolag::values::setting;
-use zerolag_lab::repro::bandwidth::Bandwidth2010;
+use zerolag::values::{costs, setting};
+use zerolag_lab::repro::bandwidth::{Bandwidth2010, Scale, Why};
 use zerolag_lab::repro::dl_server::DlServer2023;
-use zerolag_lab::repro::inversion::Inversion2012;
+use zerolag_lab::repro::inversion::{Inversion2012, Placements};
 use zerolag_lab::repro::rt_balance::{Mode, Results, RtBalance2007};
-use zerolag_lab::repro::rt_ipi::{RtIpi2017, Variant};
+use zerolag_lab::repro::rt_ipi::{Build, RtIpi2017, Variant};
 
 /// Arguments of `zerolag repro`.
 #[derive(Debug, clap::Args)]
@@ -81,6 +81,12 @@ struct BandwidthArgs {
     /// Change a setting of the frozen ones (`zerolag settings` lists them)
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, allow_hyphen_values = true)]
     set: Vec<(String, String)>,
+    /// Instead: hard limits with one mechanism changed at a time, each against the published cells
+    #[arg(long, conflicts_with_all = ["set", "scale"])]
+    why: bool,
+    /// Instead: what keeping a limit costs on 4 to 1024 CPUs, by slice
+    #[arg(long, conflicts_with = "set")]
+    scale: bool,
     #[command(flatten)]
     work: ExperimentArgs,
 }
@@ -93,9 +99,16 @@ struct RtIpiArgs {
     /// Only machines with this many CPUs
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     cpus: Vec<u32>,
-    /// The cost profile
-    #[arg(long, value_name = "NAME", default_value = "default", value_parser = ["default", "xeon-e7-4s"])]
+    /// The cost profile: a name, or a TOML file (`zerolag run --costs`)
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
     costs: String,
+    /// Machines of 80 to 511 CPUs have eight sockets and one thread per core instead of four and
+    /// two, as those of the profiles xeon-e7-8s, for which it is the default
+    #[arg(long)]
+    eight_sockets: bool,
+    /// The mean sleep of a task of the stress in microseconds: 200 is some 4000 turns a second
+    #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=100_000))]
+    pause: u64,
     /// Run our reading of the reverted patch of 2016 too
     #[arg(long)]
     reverted: bool,
@@ -111,6 +124,10 @@ struct InversionArgs {
     /// Runs of each row
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
+    /// Instead: by the CPU of the disk's interrupt and by how long a CPU takes to leave idle, ten
+    /// runs of each
+    #[arg(long, conflicts_with = "seeds")]
+    placements: bool,
     #[command(flatten)]
     work: ExperimentArgs,
 }
@@ -164,6 +181,8 @@ fn all(args: &AllArgs) -> Done {
         max_cpus: 4_096,
         cpus,
         costs: costs.to_owned(),
+        eight_sockets: false,
+        pause: 200,
         reverted: false,
         seed: 2_017,
         work: work(),
@@ -171,8 +190,8 @@ fn all(args: &AllArgs) -> Done {
     let runs: [&dyn Fn() -> Done; 7] = [
         &|| rt_balance(&balance(6_500, None)),
         &|| rt_balance(&balance(40, Some(KERNEL_LOAD))),
-        &|| bandwidth(&BandwidthArgs { set: Vec::new(), work: work() }),
-        &|| inversion(&InversionArgs { seeds: 10, work: work() }),
+        &|| bandwidth(&BandwidthArgs { set: Vec::new(), why: false, scale: false, work: work() }),
+        &|| inversion(&InversionArgs { seeds: 10, placements: false, work: work() }),
         &|| rt_ipi(&ipi(Vec::new(), "default")),
         &|| rt_ipi(&ipi(vec![80, 120], "xeon-e7-4s")),
         &|| dl_server(&DlServerArgs { minutes: 10, seed: 0, work: work() }),
@@ -257,7 +276,22 @@ fn dl_server(args: &DlServerArgs) -> Done {
     publish(&args.work, "dl-server", &results.to_string(), vec![json("dl-server", &results.to_json())], shown)
 }
 
+/// The read times by what the text does not say of its machine.
+fn inversion_placements(args: &InversionArgs) -> Done {
+    let experiment = Placements { threads: args.work.threads(), ..Placements::default() };
+    make_room(&args.work)?;
+    let told = Told::begin(experiment.nr_runs(), "runs");
+    let placed = experiment.run(|run| told.at(run));
+    told.finish();
+    let Some(placed) = placed else { return Ok(code::INTERRUPTED) };
+    let shown = Shown { tables: vec![placed.titled()], ..Shown::default() };
+    publish(&args.work, "inversion-placements", &placed.to_string(), Vec::new(), shown)
+}
+
 fn inversion(args: &InversionArgs) -> Done {
+    if args.placements {
+        return inversion_placements(args);
+    }
     let experiment = Inversion2012 { seeds: args.seeds, threads: args.work.threads(), ..Inversion2012::default() };
     make_room(&args.work)?;
     let told = Told::begin(experiment.cases().len() as u64 * args.seeds, "runs");
@@ -269,7 +303,36 @@ fn inversion(args: &InversionArgs) -> Done {
     publish(&args.work, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())], shown)
 }
 
+/// The experiments that decide what made hard limits lose the machine.
+fn bandwidth_why(args: &BandwidthArgs) -> Done {
+    let cells = Bandwidth2010 { threads: args.work.threads(), ..Bandwidth2010::default() };
+    let experiment = Why { cells, ..Why::default() };
+    make_room(&args.work)?;
+    let told = Told::begin(experiment.nr_runs(), "runs");
+    let reasons = experiment.run(|run| told.at(run));
+    told.finish();
+    let shown = Shown { tables: vec![reasons.titled()], ..Shown::default() };
+    publish(&args.work, "bandwidth-why", &reasons.to_string(), Vec::new(), shown)
+}
+
+/// The costs of a limit by the size of the machine.
+fn bandwidth_scale(args: &BandwidthArgs) -> Done {
+    let experiment = Scale { threads: args.work.threads(), ..Scale::default() };
+    make_room(&args.work)?;
+    let told = Told::begin(experiment.runs().len() as u64, "runs");
+    let scaled = experiment.run(|run| told.at(run));
+    told.finish();
+    let shown = Shown { tables: vec![scaled.titled()], ..Shown::default() };
+    publish(&args.work, "bandwidth-scale", &scaled.to_string(), Vec::new(), shown)
+}
+
 fn bandwidth(args: &BandwidthArgs) -> Done {
+    if args.why {
+        return bandwidth_why(args);
+    }
+    if args.scale {
+        return bandwidth_scale(args);
+    }
     let settings = args.set.clone();
     let experiment = Bandwidth2010 { settings, threads: args.work.threads(), ..Bandwidth2010::default() };
     experiment.check().map_err(|error| Failure::input(error.to_string()))?;
@@ -290,7 +353,8 @@ fn bandwidth(args: &BandwidthArgs) -> Done {
 }
 
 fn rt_ipi(args: &RtIpiArgs) -> Done {
-    let mut experiment = RtIpi2017 { seed: args.seed, threads: args.work.threads(), ..RtIpi2017::default() };
+    let (seed, pause, threads) = (args.seed, args.pause, args.work.threads());
+    let mut experiment = RtIpi2017 { seed, pause, threads, ..RtIpi2017::default() };
     if args.reverted {
         experiment.variants.insert(2, Variant::IpiSkipPushing);
     }
@@ -305,14 +369,19 @@ fn rt_ipi(args: &RtIpiArgs) -> Done {
         experiment.cpus.retain(|cpus| args.cpus.contains(cpus));
         experiment.sensitivity.retain(|cpus| args.cpus.contains(cpus));
     }
-    if args.costs != experiment.profile {
-        experiment.profile = "xeon-e7-4s";
+    experiment.costs = costs(&args.costs)?;
+    if args.eight_sockets || args.costs.starts_with("xeon-e7-8s") {
+        experiment.build = Build::EightSockets;
     }
     make_room(&args.work)?;
     let told = Told::begin(experiment.runs().len() as u64, "runs");
     let results = experiment.run_all(|run| told.at(run));
     told.finish();
-    let name = if results.experiment.profile == "default" { "rt-ipi" } else { "rt-ipi-xeon-e7-4s" };
+    let name = match results.experiment.costs.name.as_str() {
+        "default" => "rt-ipi".to_owned(),
+        other => format!("rt-ipi-{}", other.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-")),
+    };
+    let name = name.as_str();
     let plots = [("stretch", results.stretch_plot()), ("latency", results.latency_plot())];
     let mut files = vec![json(name, &results.to_json())];
     files.extend(plots.iter().map(|(what, plot)| (format!("{name}-{what}.svg"), plot.to_svg())));

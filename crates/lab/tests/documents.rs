@@ -10,6 +10,7 @@ use zerolag_lab::repro::bandwidth::{Bandwidth2010, Workload};
 use zerolag_lab::repro::inversion::Inversion2012;
 use zerolag_lab::repro::rt_balance::{Mode, Results, RtBalance2007};
 use zerolag_lab::repro::rt_ipi::{RtIpi2017, Variant};
+use zerolag_sim::Costs;
 
 /// Returns the rows of a page's fenced blocks, as cells.
 fn quoted(page: &str) -> Vec<Vec<String>> {
@@ -48,7 +49,7 @@ fn rt_ipi_is_quoted_as_printed() {
     let is_row = |row: &[String]| row.len() > 7 && is_number(&row[0]);
     let results = small().run_all(|_| ControlFlow::Continue(()));
     has_rows("rt-ipi.md", &results.to_string(), 30, is_row);
-    let xeon = RtIpi2017 { cpus: vec![80], profile: "xeon-e7-4s", ..small() };
+    let xeon = RtIpi2017 { cpus: vec![80], costs: Costs::xeon_e7_4s(), ..small() };
     has_rows("rt-ipi.md", &xeon.run_all(|_| ControlFlow::Continue(())).to_string(), 10, is_row);
     let reverted = RtIpi2017 { cpus: vec![80], variants: vec![Variant::IpiSkipPushing], ..small() };
     has_rows("rt-ipi.md", &reverted.run_all(|_| ControlFlow::Continue(())).to_string(), 2, is_row);

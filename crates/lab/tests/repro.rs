@@ -2,9 +2,12 @@
 //! and the error bands.
 
 use std::ops::ControlFlow;
-use zerolag_lab::repro::bandwidth::{self, Bandwidth2010, Method, Workload};
+use zerolag_lab::repro::bandwidth::{self, Bandwidth2010, Keeper, Method, Scale, Why, Workload};
+use zerolag_lab::repro::inversion::Placements;
 use zerolag_lab::repro::rt_balance::{Findings, Mode, RtBalance2007};
-use zerolag_lab::repro::rt_ipi::{Results, RtIpi2017, Scene, Variant};
+use zerolag_lab::repro::rt_ipi::{Build, Results, RtIpi2017, Scene, Variant};
+use zerolag_model::settings::Borrowing;
+use zerolag_sim::Costs;
 
 fn run(mode: Mode, threads: usize) -> Findings {
     let experiment = RtBalance2007 { tests: 40, threads, ..RtBalance2007::default() };
@@ -67,6 +70,76 @@ fn the_three_observations_of_2017_come_out_together() {
     assert_eq!(results.observed(4), [Some(true); 3], "{results}");
     let stuck = |variant, cpus| results.of(Scene::Stress, variant, cpus, 4).expect("a run").locked_up;
     assert_eq!(stuck(Variant::IpiPerCpu, 80), None, "{results}");
+}
+
+/// The same out of a profile whose numbers are all published, and not without the measured time of
+/// a contended search: transfers of lines alone are too cheap.
+#[test]
+fn the_observations_of_2017_follow_from_published_costs() {
+    let of = |costs| {
+        let (cpus, variants) = (vec![80, 120], vec![Variant::IpiPerCpu, Variant::IpiRootDomain]);
+        let build = Build::EightSockets;
+        let experiment = RtIpi2017 {
+            cpus: cpus.clone(),
+            sensitivity: cpus,
+            factors: vec![1],
+            variants,
+            waves: 2,
+            costs,
+            build,
+            ..RtIpi2017::default()
+        };
+        RtIpi2017 { threads: 2, ..experiment }.run_all(|_| ControlFlow::Continue(()))
+    };
+    let contended = of(Costs::xeon_e7_8s_contended());
+    assert_eq!(contended.observed(1), [Some(true); 3], "{contended}");
+    let stuck = |scene| contended.of(scene, Variant::IpiPerCpu, 80, 1).expect("a run").locked_up;
+    assert_eq!([Scene::Wave, Scene::Stress].map(stuck), [None; 2], "{contended}");
+    let alone = of(Costs::xeon_e7_8s());
+    assert_eq!(alone.observed(1), [Some(false), Some(false), Some(true)], "{alone}");
+}
+
+/// 2010: hard limits "did not scale well with increasing number-of-cores"; the pool does.
+#[test]
+fn hard_limits_cost_more_the_more_cpus_there_are() {
+    let keepers = vec![Keeper::Pool(5), Keeper::HardLimits(Borrowing::Always)];
+    let scaled = Scale { cpus: vec![16, 256], keepers, threads: 2 }.run(|_| ControlFlow::Continue(()));
+    let added = |cpus, keeper| scaled.added_percent(cpus, keeper).expect("a run");
+    let [pool, hard] = [Keeper::Pool(5), Keeper::HardLimits(Borrowing::Always)];
+    assert!(added(256, hard) > added(16, hard) * 30.0 && added(256, hard) > 5.0, "{scaled}");
+    assert!(added(256, pool) < 0.5 && added(256, hard) > added(256, pool) * 30.0, "{scaled}");
+}
+
+/// 2010: none of the suspected mechanisms loses quota by itself; CPUs without a thread do, if
+/// nothing is borrowed.
+#[test]
+fn only_empty_cpus_without_borrowing_lose_quota() {
+    let cells = Bandwidth2010 {
+        cpus: vec![8],
+        periods: vec![100],
+        workloads: vec![Workload::Loops],
+        threads: 2,
+        ..Bandwidth2010::default()
+    };
+    let reasons = Why { cells, ..Why::default() }.run(|_| ControlFlow::Continue(()));
+    for (name, busy) in reasons.busy(100, 8) {
+        let expected = match name {
+            "(d) three, no borrowing" => 50.0 * 13.0 / 16.0,
+            "(d) six, no borrowing" => 50.0 * 10.0 / 16.0,
+            _ => 50.0,
+        };
+        assert!((busy - expected).abs() < 0.6, "{name}: {busy} %, expected {expected}\n{reasons}");
+    }
+}
+
+/// 2012: on which CPU the disk's interrupt arrives matters where CPUs leave deep states.
+#[test]
+fn the_place_of_the_interrupt_decides_how_long_a_read_takes() {
+    let idle = vec![Some(("idle_states", "sandy_bridge"))];
+    let irqs = vec![("CPU 2", "irq_cpus = \"2\"\n"), ("CPU 4", "irq_cpus = \"4\"\n")];
+    let placed = Placements { seeds: 1, threads: 2, idle, irqs }.run(|_| ControlFlow::Continue(())).expect("all runs");
+    let [near, far] = [0, 1].map(|row| placed.seconds(row)[0].expect("a mean"));
+    assert!((12.0..18.0).contains(&near) && (60.0..80.0).contains(&far), "{placed}");
 }
 
 /// 2017: "the original pull logic suffered from large lock contention on a single CPU run queue".

@@ -19,10 +19,14 @@ mod print;
 
 pub(crate) use print::DOCUMENT;
 mod published;
+mod scale;
 mod watch;
+mod why;
 
 pub use print::Results;
 pub use published::published;
+pub use scale::{Keeper, Scale, Scaled};
+pub use why::{Change, Reasons, Why};
 
 use super::spread;
 use std::cell::Cell;
@@ -134,6 +138,17 @@ impl Workload {
     }
 }
 
+/// The groups of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Groups {
+    /// The limited one, as the text says no more.
+    #[default]
+    One,
+    /// The limited one with 65536 shares, and one of 1024 shares with what else runs:
+    /// `system.toml`.
+    Two,
+}
+
 /// One cell of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell2010 {
@@ -156,6 +171,12 @@ pub struct Bandwidth2010 {
     pub periods: Vec<u64>,
     /// Workloads.
     pub workloads: Vec<Workload>,
+    /// Methods.
+    pub methods: Vec<Method>,
+    /// The groups of the machine.
+    pub groups: Groups,
+    /// The last CPUs, so many of them, that threads of the limited group may not use.
+    pub empty: u32,
     /// Settings that differ from the frozen ones.
     pub settings: Vec<(String, String)>,
     /// Number of worker threads on the host.
@@ -168,6 +189,9 @@ impl Default for Bandwidth2010 {
             cpus: (1..=CPUS).collect(),
             periods: PERIODS.to_vec(),
             workloads: Workload::ALL.to_vec(),
+            methods: Method::ALL.to_vec(),
+            groups: Groups::One,
+            empty: 0,
             settings: Vec::new(),
             threads: 1,
         }
@@ -182,7 +206,8 @@ impl Bandwidth2010 {
         for workload in self.workloads.iter().copied() {
             for period in self.periods.iter().copied() {
                 for cpus in self.cpus.iter().copied() {
-                    cells.extend(Method::ALL.map(|method| Cell2010 { workload, method, period, cpus }));
+                    let cell = |method: &Method| Cell2010 { workload, method: *method, period, cpus };
+                    cells.extend(self.methods.iter().map(cell));
                 }
             }
         }
@@ -218,7 +243,11 @@ impl Bandwidth2010 {
         if cell.workload == Workload::Primes {
             plan.config.duration = Some(LONGEST);
         }
-        plan.program = Arc::new(program(cell));
+        let usable = CPUS.saturating_sub(self.empty).max(1);
+        plan.program = Arc::new(match self.groups {
+            Groups::One => program(cell, usable, Program::default(), "/limited", 1024),
+            Groups::Two => program(cell, usable, system(), "/protag", 65_536),
+        });
         plan
     }
 
@@ -280,7 +309,9 @@ impl Bandwidth2010 {
     #[must_use]
     pub fn nr_runs(&self) -> u64 {
         let limits = (self.cpus.len() * self.workloads.len()) as u64;
-        limits * (1 + 2 * self.periods.len() as u64)
+        let is_affinity = |method: &&Method| **method == Method::Affinity;
+        let bound = self.methods.iter().filter(is_affinity).count() as u64;
+        limits * (bound + (self.methods.len() as u64 - bound) * self.periods.len() as u64)
     }
 }
 
@@ -291,20 +322,29 @@ fn frozen() -> Plan {
     Plan::new(scenario).expect("invariant: its settings are valid")
 }
 
-fn program(cell: Cell2010) -> Program {
+/// Returns what runs beside the limited group with two groups.
+fn system() -> Program {
+    let read = zerolag_workload::scenario::load("system.toml", include_str!("system.toml"), &LoadOptions::default());
+    read.expect("invariant: the frozen scenario is valid").program
+}
+
+/// Returns the program of a cell: the limited group with its threads, beside what `others` has.
+fn program(cell: Cell2010, usable: u32, others: Program, path: &str, shares: u32) -> Program {
     let period = Duration::from_millis(cell.period);
     let is_bound = cell.method == Method::Affinity;
     let quota = (!is_bound).then(|| period * u64::from(cell.cpus));
     let group = GroupDef {
-        path: "/limited".into(),
+        path: path.into(),
         parent: None,
-        weight: GroupWeight::Shares(1024),
+        weight: GroupWeight::Shares(shares),
         is_idle: false,
         max: CpuMax { quota, period, ..CpuMax::UNLIMITED },
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
     };
-    let affinity = is_bound.then(|| Arc::new((0..cell.cpus).map(CpuId).collect::<CpuMask>()));
+    let limited = others.groups.len();
+    let usable = if is_bound { cell.cpus } else { usable };
+    let affinity = (usable < CPUS || is_bound).then(|| Arc::new((0..usable).map(CpuId).collect::<CpuMask>()));
     let actions = match cell.workload {
         Workload::Loops => vec![Action::Run(Dist::Constant(Duration::from_secs(1)))],
         Workload::Primes => {
@@ -315,14 +355,14 @@ fn program(cell: Cell2010) -> Program {
     let thread = |nth: u32| TaskDef {
         delay: Duration::from_millis(1) * u64::from(nth),
         affinity: affinity.clone(),
-        group: Some(0),
+        group: Some(limited),
         ..TaskDef::looping(format!("{}{nth}", cell.workload.name()), SchedAttr::NORMAL, actions.clone())
     };
     let pieces = Resource { name: "pieces".into(), kind: ResourceKind::Semaphore { initial: PIECES } };
     Program {
-        tasks: (0..CPUS).map(thread).collect(),
+        tasks: (0..CPUS).map(thread).chain(others.tasks).collect(),
         resources: vec![pieces],
-        groups: vec![group],
+        groups: others.groups.into_iter().chain([group]).collect(),
         ..Program::default()
     }
 }

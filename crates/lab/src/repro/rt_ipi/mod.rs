@@ -164,8 +164,18 @@ impl Finding {
     }
 }
 
+/// How the machines with 80 to 511 CPUs are built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Build {
+    /// Four sockets, two threads per core.
+    FourSockets,
+    /// Eight sockets, one thread per core: the machines of the published transfer times
+    /// (`xeon-e7-8s`).
+    EightSockets,
+}
+
 /// The experiment.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct RtIpi2017 {
     /// The variants.
     pub variants: Vec<Variant>,
@@ -179,10 +189,15 @@ pub struct RtIpi2017 {
     pub waves: u32,
     /// Length of a stress.
     pub stress: Duration,
+    /// The mean time in microseconds that a task of a stress sleeps after it has run for 20 to 80:
+    /// the text does not give it.
+    pub pause: u64,
     /// The threshold that replaces the watchdog's 10 s in a run of milliseconds.
     pub threshold: Duration,
-    /// The name of the cost profile.
-    pub profile: &'static str,
+    /// The costs.
+    pub costs: Costs,
+    /// How the machines of the text's sizes are built.
+    pub build: Build,
     /// Seed of every run.
     pub seed: u64,
     /// Number of worker threads on the host.
@@ -198,8 +213,10 @@ impl Default for RtIpi2017 {
             factors: vec![1, 2, 4, 8],
             waves: 5,
             stress: Duration::from_millis(20),
+            pause: 200,
             threshold: Duration::from_millis(5),
-            profile: "default",
+            costs: Costs::server(),
+            build: Build::FourSockets,
             seed: 2017,
             threads: 1,
         }
@@ -239,13 +256,13 @@ impl RtIpi2017 {
     /// Returns the plan of a run.
     ///
     /// # Panics
-    /// If [`shape`] has no machine with that number of CPUs, or the cost profile is unknown.
+    /// If [`shape`] has no machine with that number of CPUs.
     #[must_use]
     pub fn plan(&self, run: Run) -> Plan {
-        let machine = shape(run.cpus);
+        let machine = shape(run.cpus, self.build);
         let program = match run.scene {
-            Scene::Wave => wave(run.cpus),
-            Scene::Stress => stress(run.cpus),
+            Scene::Wave => wave(&machine),
+            Scene::Stress => stress(&machine, self.pause),
         };
         let mut plan = Plan::of_program(program, machine, run.variant.kernel()).with_seed(self.seed);
         plan.config.duration = Some(match run.scene {
@@ -256,7 +273,7 @@ impl RtIpi2017 {
         plan.config.settings.rt_ipi_skip_self = run.variant == Variant::IpiSkipSelf;
         plan.config.settings.rt_ipi_skip_pushing = run.variant == Variant::IpiSkipPushing;
         plan.config.settings.watchdog_thresh = self.threshold;
-        plan.config.costs = Costs::named(self.profile).expect("invariant: a known profile");
+        plan.config.costs = self.costs.clone();
         dearer_ipis(&mut plan.config.costs, run.factor);
         plan
     }
@@ -293,14 +310,15 @@ impl RtIpi2017 {
 }
 
 /// Returns the machine with this many CPUs: two threads per core on machines with more than four
-/// CPUs; four sockets from 80 on, as the Xeon E7 of the text's years (10 and 15 cores per socket),
-/// then more.
+/// CPUs; four or eight sockets from 80 on, as the Xeon E7 of the text's years (10 and 15 cores per
+/// socket), then more.
 ///
 /// # Panics
 /// If the number is not a multiple of eight above 16.
 #[must_use]
-pub fn shape(cpus: u32) -> Topology {
+pub fn shape(cpus: u32, build: Build) -> Topology {
     let (sockets, smt) = match cpus {
+        80..=511 if build == Build::EightSockets => (8, 1),
         0..=7 => (1, 1),
         8..=79 => (1, 2),
         80..=511 => (4, 2),
@@ -357,8 +375,8 @@ fn on(cpu: u32) -> Option<CpuMask> {
 ///
 /// The timers fire around the end of a wave: 105 us after it began, or later by as much as a CPU is
 /// slower that shares its core.
-fn overload(cpus: u32) -> Vec<TaskDef> {
-    let smt = shape(cpus).shape()[3];
+fn overload(machine: &Topology) -> Vec<TaskDef> {
+    let (cpus, [.., smt]) = (nr_cpus(machine), machine.shape());
     let end = if smt > 1 { 105 * 100 / Costs::server().smt_speed_percent } else { 105 };
     let probe = |cpu| {
         let at = MICROS(end - 5 + u64::from(cpu) * 7 % 16);
@@ -373,8 +391,12 @@ fn overload(cpus: u32) -> Vec<TaskDef> {
     tasks
 }
 
-fn wave(cpus: u32) -> Program {
-    let mut tasks = overload(cpus);
+fn nr_cpus(machine: &Topology) -> u32 {
+    u32::try_from(machine.nr_cpus()).expect("invariant: at most 4096 CPUs")
+}
+
+fn wave(machine: &Topology) -> Program {
+    let (mut tasks, cpus) = (overload(machine), nr_cpus(machine));
     let jitter = Dist::uniform(MICROS(100), MICROS(110)).expect("invariant: valid bounds");
     for cpu in 2..cpus {
         let actions = vec![every(WAVE), Action::Run(jitter.clone())];
@@ -388,15 +410,15 @@ fn wave(cpus: u32) -> Program {
     Program { tasks, ..Program::default() }
 }
 
-fn stress(cpus: u32) -> Program {
-    let mut tasks = overload(cpus);
+fn stress(machine: &Topology, mean: u64) -> Program {
+    let (mut tasks, cpus) = (overload(machine), nr_cpus(machine));
     let uniform = |low, high| Dist::uniform(MICROS(low), MICROS(high)).expect("valid bounds");
     let pause = |mean| {
         let bounds = Bounds { low: MICROS(10), high: MICROS(10 * mean) };
         Dist::exponential(MICROS(mean), bounds).expect("invariant: valid bounds")
     };
     for cpu in 2..cpus {
-        let actions = vec![Action::Sleep(pause(200)), Action::Run(uniform(20, 80))];
+        let actions = vec![Action::Sleep(pause(mean)), Action::Run(uniform(20, 80))];
         tasks.push(task(format!("stress{cpu}"), Duration::ZERO, 80, on(cpu), actions));
     }
     for spare in 0..cpus.div_ceil(8) {

@@ -24,7 +24,7 @@ struct RtIpiRuns {
     /// The name of the experiment.
     experiment: &'static str,
     /// The cost profile.
-    costs: &'static str,
+    costs: String,
     /// The seed of every run.
     seed: u64,
     /// The number of waves of the scene `wave`.
@@ -79,7 +79,7 @@ struct RtIpiRun {
 }
 
 /// The results of the experiment.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Results {
     /// The experiment.
     pub experiment: RtIpi2017,
@@ -144,7 +144,7 @@ impl Results {
         document::value(&RtIpiRuns {
             schema: SCHEMA,
             experiment: "rt-ipi",
-            costs: self.experiment.profile,
+            costs: self.experiment.costs.name.clone(),
             seed: self.experiment.seed,
             waves: self.experiment.waves,
             stress_ns: self.experiment.stress.as_nanos(),
@@ -218,11 +218,14 @@ impl Results {
     /// Returns the figures as tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Titled> {
-        let RtIpi2017 { waves, stress, threshold, seed, profile, .. } = &self.experiment;
+        let RtIpi2017 { waves, stress, threshold, seed, costs, pause, .. } = &self.experiment;
+        let profile = &costs.name;
         let scene = |scene: Scene| {
             let what = match scene {
                 Scene::Wave => format!("{waves} times all lower their priority at about the same time"),
-                Scene::Stress => format!("each lowers its priority about 4000 times a second, for {stress}"),
+                Scene::Stress => {
+                    format!("each lowers its priority about {} times a second, for {stress}", turns(*pause))
+                }
             };
             let text = format!(
                 "One overloaded CPU; of the others {what}. Seed {seed}, costs {profile}. A run ends when a CPU does not leave IPI \
@@ -284,14 +287,20 @@ impl Results {
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RtIpi2017 { waves, stress, threshold, seed, profile, .. } = &self.experiment;
+        let RtIpi2017 { waves, stress, threshold, seed, costs, pause, .. } = &self.experiment;
+        let profile = &costs.name;
         writeln!(f, "rt-ipi: one overloaded CPU, all others lower their priority; seed {seed}, costs {profile}")?;
         writeln!(
             f,
             "runs end when a CPU does not leave IPI and lock work for {threshold} (the kernel's watchdog: 10s)"
         )?;
         writeln!(f, "\nwave: {waves} times all at about the same time\n\n{}", self.scene_table(Scene::Wave))?;
-        writeln!(f, "stress: each about 4000 times a second, for {stress}\n\n{}", self.scene_table(Scene::Stress))?;
+        writeln!(
+            f,
+            "stress: each about {} times a second, for {stress}\n\n{}",
+            turns(*pause),
+            self.scene_table(Scene::Stress)
+        )?;
         for scene in [Scene::Wave, Scene::Stress] {
             writeln!(f, "{}: longest IPI and lock work on one CPU, by what an IPI costs\n", scene.name())?;
             writeln!(f, "{}", self.sensitivity_table(scene))?;
@@ -345,4 +354,10 @@ fn stretch(finding: &Finding) -> String {
         None => time(finding.stretch),
         Some(cpu) => format!("no end, cpu {cpu}"),
     }
+}
+
+/// Returns how often a task of the stress runs in a second, in hundreds: it runs for 50 us on
+/// average, and its sleep is in microseconds.
+const fn turns(pause: u64) -> u64 {
+    1_000_000 / (50 + pause) / 100 * 100
 }
