@@ -6,10 +6,10 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use zerolag_lab::repro::bandwidth::{Bandwidth2010, Workload};
-use zerolag_lab::repro::inversion::Inversion2012;
+use zerolag_lab::repro::bandwidth::{Bandwidth2010, Scale, Workload};
+use zerolag_lab::repro::inversion::{Inversion2012, Placements};
 use zerolag_lab::repro::rt_balance::{Mode, Results, RtBalance2007};
-use zerolag_lab::repro::rt_ipi::{RtIpi2017, Variant};
+use zerolag_lab::repro::rt_ipi::{Build, RtIpi2017, Variant};
 use zerolag_sim::Costs;
 
 /// Returns the rows of a page's fenced blocks, as cells.
@@ -51,6 +51,9 @@ fn rt_ipi_is_quoted_as_printed() {
     has_rows("rt-ipi.md", &results.to_string(), 30, is_row);
     let xeon = RtIpi2017 { cpus: vec![80], costs: Costs::xeon_e7_4s(), ..small() };
     has_rows("rt-ipi.md", &xeon.run_all(|_| ControlFlow::Continue(())).to_string(), 10, is_row);
+    let contended =
+        RtIpi2017 { cpus: vec![80], costs: Costs::xeon_e7_8s_contended(), build: Build::EightSockets, ..small() };
+    has_rows("rt-ipi.md", &contended.run_all(|_| ControlFlow::Continue(())).to_string(), 10, is_row);
     let reverted = RtIpi2017 { cpus: vec![80], variants: vec![Variant::IpiSkipPushing], ..small() };
     has_rows("rt-ipi.md", &reverted.run_all(|_| ControlFlow::Continue(())).to_string(), 2, is_row);
 }
@@ -67,6 +70,22 @@ fn bandwidth_is_quoted_as_printed() {
     };
     let results = cells.run_all(|_| ControlFlow::Continue(()));
     has_rows("repro-bandwidth.md", &results.to_string(), 6, |row| row.len() > 7 && is_number(&row[0]));
+}
+
+#[test]
+fn the_cost_of_a_limit_is_quoted_as_printed() {
+    let scaled = Scale { threads: 2, ..Scale::default() }.run(|_| ControlFlow::Continue(()));
+    let is_row = |row: &[String]| row.len() > 5 && (row[0] == "pool," || row[0] == "hard");
+    has_rows("repro-bandwidth.md", &scaled.to_string(), 7, is_row);
+}
+
+#[test]
+fn placements_are_quoted_as_printed() {
+    let idle = vec![Some(("idle_states", "sandy_bridge"))];
+    let mut small = Placements { idle, threads: 2, ..Placements::default() };
+    small.irqs.retain(|(name, _)| *name == "CPU 2 (free)");
+    let placed = small.run(|_| ControlFlow::Continue(())).expect("not interrupted");
+    has_rows("inversion.md", &placed.to_string(), 1, |row| row.len() > 7 && row[0] == "idle_states=sandy_bridge");
 }
 
 #[test]

@@ -424,7 +424,7 @@ impl fmt::Display for Placed {
         for (name, [(mean, deviation), (boosted, spread)]) in self.over_places() {
             writeln!(f, "  {name}: {mean:.2} +- {deviation:.2} s, boosted {boosted:.2} +- {spread:.2} s")?;
         }
-        write!(f, "  published: 40.03 +- 7.04 s, boosted 8.42 +- 0.48 s")
+        writeln!(f, "  published: 40.03 +- 7.04 s, boosted 8.42 +- 0.48 s")
     }
 }
 

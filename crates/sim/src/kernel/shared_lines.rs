@@ -212,7 +212,7 @@ impl GroupLines {
     fn pass(&mut self, cpu: CpuId, cpus: u32, at: Instant, prices: Prices<'_>) -> Instant {
         let others = (0..self.parts.len()).filter(|other| *other != cpu.index()).take(cpus as usize);
         let mut now = at;
-        for other in others.collect::<Vec<_>>() {
+        for other in others {
             now = self.parts[other].write(cpu, now, prices);
         }
         self.lock.free_at = self.lock.free_at.max(now);
