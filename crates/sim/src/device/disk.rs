@@ -104,7 +104,7 @@ mod tests {
         let mut spread = queue("1,4,6", Duration::ZERO);
         assert_eq!([1, 1, 1, 1].map(|secs| at(&mut spread, secs)), [1, 4, 6, 1]);
         let mut moved = queue("0-7", Duration::from_secs(10));
-        let places: Vec<u32> = (0..400).map(|secs| at(&mut moved, secs)).collect();
+        let places: Vec<u32> = (0..4_000).map(|secs| at(&mut moved, secs)).collect();
         assert!(places.chunks(10).all(|ten| ten.iter().all(|cpu| *cpu == ten[0])), "{places:?}");
         assert!((0..8).all(|cpu| places.contains(&cpu)), "{places:?}");
     }
