@@ -6,11 +6,12 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use zerolag_report::figure::{self, Amount, Figure, Owner, Quantity, Several, Stat, Subject, Unit};
+use zerolag_report::figure::{self, Amount, Better, Figure, Owner, Quantity, Several, Stat, Subject, Unit};
 use zerolag_report::frame::{Frame, Values};
 use zerolag_report::{Summary, plot};
 use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Relation};
+use zerolag_workload::program::TaskDef;
 
 /// The result of a goal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -182,34 +183,105 @@ fn has_no_owner(goal: &Goal, program: &Program) -> Option<ValueError> {
 /// Names that a message lists.
 const NAMES_SHOWN: usize = 12;
 
-/// Returns the tasks whose work counts, because goals on their waits are met by work that is not
-/// done: fewer workers wake less often, and so do throttled ones.
+/// The work that a value must leave done, because goals are met by work that is not done: fewer
+/// workers wake less often, and a server with next to no quota answers no request within the time
+/// of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct CountedWork {
+    /// The tasks whose CPU time counts.
+    pub(crate) tasks: Vec<String>,
+    /// The services whose completed requests count.
+    pub(crate) services: Vec<String>,
+}
+
+impl CountedWork {
+    /// Returns whether nothing counts.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.services.is_empty()
+    }
+}
+
+/// Returns the work that counts for these goals: of a goal that something is small (a wait, a time
+/// throttled) the CPU time of the tasks that it is about, and in any case the requests of the
+/// services among them, and of those in `group`, whose limit is turned.
 ///
 /// # Errors
-/// A goal on the waits of threads of a service: it says nothing of requests.
-pub(crate) fn work_of(program: &Program, goals: &[Goal]) -> Result<Vec<String>, Error> {
-    let is_wait = |goal: &&Goal| {
-        matches!(goal.figure.quantity, Quantity::WakeupLatency | Quantity::Wait | Quantity::WaitMax)
-            && !goal.wants_more()
-    };
+/// A goal on the waits of threads of a service: it says nothing of requests. A goal that asks for
+/// less work: no work at all meets it best.
+pub(crate) fn work_of(program: &Program, goals: &[Goal], group: Option<usize>) -> Result<CountedWork, Error> {
     let mut wrong = Vec::new();
-    let mut tasks = Vec::new();
-    for goal in goals.iter().filter(is_wait) {
-        let of_goal = program.tasks.iter().filter(|task| goal.task.as_deref().is_none_or(|name| *task.name == *name));
-        tasks.extend(of_goal.map(|task| task.name.to_string()));
-        let service = program.services().find(|service| goal.task.as_deref().is_none_or(|name| **service == *name));
-        let Some(service) = service else { continue };
-        let message = format!(
-            "goal \"{}\": {} says nothing of requests: fewer workers, or throttled ones, wake less often and wait less",
-            goal.text, goal.figure
-        );
-        let stat = if goal.figure.stat == Stat::Value { Stat::Max } else { goal.figure.stat };
-        let named = format!("{service}.{}.{stat}", Quantity::RequestLatency.row().key);
-        wrong.push(ValueError::new("", &goal.text, message).help(format!("give a goal on {named}")));
+    let mut work = CountedWork::default();
+    for goal in goals {
+        if asks_for_less_work(goal) {
+            let message = format!("goal \"{}\": no work at all meets it best, so the smallest value does", goal.text);
+            let help = "give a goal on what must be good, such as requests or waits; `compare` shows this figure of each value";
+            wrong.push(ValueError::new("", &goal.text, message).help(help));
+            continue;
+        }
+        let is_named = |name: &str| goal.task.as_deref().is_none_or(|asked| asked == name);
+        let concerned: Vec<&str> = match goal.figure.owner() {
+            Owner::Task | Owner::Service => {
+                program.tasks.iter().map(|task| &*task.name).filter(|name| is_named(name)).collect()
+            }
+            Owner::Group => {
+                let groups = (0..program.groups.len()).filter(|index| is_named(&program.groups[*index].path));
+                groups.flat_map(|group| tasks_within(program, group)).collect()
+            }
+            Owner::Machine | Owner::Cpu => program.tasks.iter().map(|task| &*task.name).collect(),
+        };
+        let (services, tasks): (Vec<&str>, Vec<&str>) =
+            concerned.into_iter().partition(|name| program.services().any(|service| service == *name));
+        let is_of_threads =
+            matches!(goal.figure.quantity, Quantity::WakeupLatency | Quantity::Wait | Quantity::WaitMax);
+        if let Some(service) = services.first().filter(|_| is_of_threads && !goal.wants_more()) {
+            wrong.push(waits_of_threads(goal, service));
+        }
+        work.services.extend(services.into_iter().map(str::to_owned));
+        if goal.figure.owner() != Owner::Service && !goal.wants_more() {
+            work.tasks.extend(tasks.into_iter().map(str::to_owned));
+        }
     }
-    tasks.sort_unstable();
-    tasks.dedup();
-    if wrong.is_empty() { Ok(tasks) } else { Err(Error::Values(wrong)) }
+    let within = group.into_iter().flat_map(|group| tasks_within(program, group));
+    let within = within.filter(|name| program.services().any(|service| service == *name));
+    work.services.extend(within.map(str::to_owned));
+    for names in [&mut work.tasks, &mut work.services] {
+        names.sort_unstable();
+        names.dedup();
+    }
+    if wrong.is_empty() { Ok(work) } else { Err(Error::Values(wrong)) }
+}
+
+/// Returns whether a goal wants that less is done: a largest CPU time, a least idle time.
+fn asks_for_less_work(goal: &Goal) -> bool {
+    let is_of_rest = matches!(goal.figure.quantity, Quantity::Sleep | Quantity::Idle | Quantity::CpuIdle);
+    goal.figure.quantity.row().better == Better::Neither && goal.wants_more() == is_of_rest
+}
+
+/// Returns the mistake of a goal on the waits of a service's threads.
+fn waits_of_threads(goal: &Goal, service: &str) -> ValueError {
+    let message = format!(
+        "goal \"{}\": {} says nothing of requests: fewer workers, or throttled ones, wake less often and wait less",
+        goal.text, goal.figure
+    );
+    let stat = if goal.figure.stat == Stat::Value { Stat::Max } else { goal.figure.stat };
+    let named = format!("{service}.{}.{stat}", Quantity::RequestLatency.row().key);
+    ValueError::new("", &goal.text, message).help(format!("give a goal on {named}"))
+}
+
+/// Returns the tasks that run in a group or below it.
+fn tasks_within(program: &Program, group: usize) -> impl Iterator<Item = &str> {
+    program.tasks.iter().filter(move |task| runs_within(program, task, group)).map(|task| &*task.name)
+}
+
+/// Returns whether a task runs in a group or below it, at least in one of its phases.
+pub(crate) fn runs_within(program: &Program, task: &TaskDef, group: usize) -> bool {
+    let groups = task.phases.iter().map(|phase| phase.group).chain([task.group]);
+    groups.flatten().any(|index| is_below(&program.groups[index].path, &program.groups[group].path))
+}
+
+/// Returns whether a path is that of a group or of one below it.
+pub(crate) fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the parts of a program that have figures, for a goal on a kind of which there is none.

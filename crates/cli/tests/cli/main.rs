@@ -569,7 +569,8 @@ fn every_json_names_its_schema_and_variants_have_one_form() {
             let mut keys: Vec<&str> = variant.as_object().expect("an object").keys().map(String::as_str).collect();
             keys.retain(|key| !results.contains(key));
             assert_eq!(keys, ["name", "values"], "{args:?}");
-            assert!(results.iter().all(|result| !variant[*result].is_null()), "{args:?}");
+            // No fresh seeds judge a value that a search has passed over.
+            assert!(results.iter().all(|key| *key == "share_below" || !variant[*key].is_null()), "{args:?}");
             assert!(variant["values"].is_object(), "{args:?}");
         }
         if args.contains(&"hz=100,250") {

@@ -22,10 +22,11 @@
 //!
 //! * Nothing is recommended that takes more of anything than a state that meets the goals.
 //! * A limit is advised on only if something of the goals runs in its group.
-//! * The wakeup latency of a thread is met by work that is not done: fewer workers wait less, and
-//!   so do throttled ones. For the threads of a service such a goal is refused, and that of its
-//!   requests is named. For other tasks a run counts as missed in which they compute less than they
-//!   do today.
+//! * A goal can be met by work that is not done: fewer workers wait less, and so do throttled ones,
+//!   and within the time of a run a server without quota has answered no request too late. So a run
+//!   counts as missed in which less work is done than today: requests of services, CPU time of
+//!   other tasks. The wakeup latency of a service's threads is refused, and that of its requests is
+//!   named; a goal that asks for less work is refused, too.
 //!
 //! A workload imported from a trace has a base error. A change whose effect is below it is answered
 //! with "cannot tell".
@@ -48,7 +49,7 @@ use crate::sweep::search::smallest;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_model::{CpuMax, Duration};
-use zerolag_report::figure::{Owner, Quantity};
+use zerolag_report::figure::Owner;
 use zerolag_workload::Program;
 use zerolag_workload::goal::Goal;
 use zerolag_workload::limits::LimitPart;
@@ -164,7 +165,7 @@ pub struct Advice {
     pub rule: Rule,
     /// The first seed.
     pub first_seed: u64,
-    /// The relative base error of an imported workload.
+    /// The relative base error of an imported workload: of the goals' figures, the largest.
     pub base_error: Option<f64>,
     /// What was tried: as it is first, then without a limit.
     pub alternatives: Vec<Alternative>,
@@ -172,7 +173,8 @@ pub struct Advice {
     pub not_enough: Vec<Change>,
     /// What would have needed more runs than allowed.
     pub not_settled: Vec<Change>,
-    /// Whether a run counts as missed in which the tasks of the goals compute less than today.
+    /// Whether a run counts as missed in which tasks compute less, or services answer fewer
+    /// requests, than today.
     pub counts_work: bool,
     /// The index of the one to choose; none if none meets the goals.
     pub choice: Option<usize>,
@@ -219,16 +221,20 @@ pub fn advise(
         Some(Ok(knob)) => Some(knob.index),
         Some(Err(_)) | None => None,
     };
-    let work = goals::work_of(program, &goals)?;
+    let work = goals::work_of(program, &goals, group)?;
     let path = group.map(|group| Arc::clone(&program.groups[group].path));
     let judge = Judge::new(plan, &goals, question.rule, progress).of_group(path).counting_work(work.clone());
     let mut study = AdviseStudy { plan, judge, group, task, not_settled: Vec::new() };
     let mut alternatives = study.alternatives()?;
     study.judge.refuse_unmeasured()?;
     let not_settled = study.not_settled;
-    let base_error =
-        question.base_error.or_else(|| Some(program.origin.as_ref()?.base_error.of(Quantity::Wait.into())));
-    mark_below_base_error(base_error, &mut alternatives);
+    // Of each goal's figure.
+    let base_errors: Option<Vec<f64>> = match (question.base_error, &program.origin) {
+        (Some(error), _) => Some(vec![error; goals.len()]),
+        (None, Some(origin)) => Some(goals.iter().map(|goal| origin.base_error.of(goal.figure)).collect()),
+        (None, None) => None,
+    };
+    mark_below_base_error(base_errors.as_deref(), &mut alternatives);
     let choice = choose(&alternatives);
     let has = |change| alternatives.iter().any(|alternative| alternative.change == change);
     let is_met_today = alternatives.first().is_some_and(Alternative::is_met);
@@ -249,7 +255,7 @@ pub fn advise(
         duration: plan.config.duration,
         rule: question.rule,
         first_seed: plan.config.seed,
-        base_error,
+        base_error: base_errors.and_then(|errors| errors.into_iter().reduce(f64::max)),
         not_enough: all.into_iter().filter(is_not_enough).collect(),
         not_settled,
         counts_work: !work.is_empty(),
@@ -296,15 +302,8 @@ fn group_of(program: &Program, name: Option<&str>, goals: &[Goal]) -> Result<Opt
 /// Returns whether something that a goal is about runs in a group or below it.
 fn concerns(goal: &Goal, program: &Program, group: usize) -> bool {
     let above = &*program.groups[group].path;
-    let is_within = |path: &str| {
-        let rest = path.strip_prefix(above.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
     let is_named = |name: &str| goal.task.as_deref().is_none_or(|asked| asked == name);
-    let runs_within = |task: &TaskDef| {
-        let groups = task.phases.iter().map(|phase| phase.group).chain([task.group]);
-        groups.flatten().any(|index| is_within(&program.groups[index].path))
-    };
+    let runs_within = |task: &TaskDef| goals::runs_within(program, task, group);
     match goal.figure.owner() {
         Owner::Task => program.tasks.iter().any(|task| is_named(&task.name) && runs_within(task)),
         // The threads of a service have its name.
@@ -312,7 +311,7 @@ fn concerns(goal: &Goal, program: &Program, group: usize) -> bool {
             let is_service = |task: &TaskDef| program.services().any(|service| *service == *task.name);
             program.tasks.iter().any(|task| is_named(&task.name) && is_service(task) && runs_within(task))
         }
-        Owner::Group => program.groups.iter().any(|group| is_named(&group.path) && is_within(&group.path)),
+        Owner::Group => program.groups.iter().any(|group| is_named(&group.path) && goals::is_below(&group.path, above)),
         Owner::Machine | Owner::Cpu => true,
     }
 }
@@ -401,7 +400,7 @@ impl<P: FnMut(usize) -> ControlFlow<()>> AdviseStudy<'_, P> {
 }
 
 /// Marks what differs from the present state by less than the base error, by the worst run.
-fn mark_below_base_error(base: Option<f64>, alternatives: &mut [Alternative]) {
+fn mark_below_base_error(base: Option<&[f64]>, alternatives: &mut [Alternative]) {
     let Some(base) = base else { return };
     let figures = |alternative: &Alternative| -> Vec<Option<u64>> {
         alternative.judged.searched.worst.iter().map(|verdict| verdict.figure).collect()
@@ -410,8 +409,8 @@ fn mark_below_base_error(base: Option<f64>, alternatives: &mut [Alternative]) {
     let before = figures(first);
     for alternative in rest {
         let after = figures(alternative);
-        let is_small = before.iter().zip(&after).all(|pair| match pair {
-            (Some(before), Some(after)) => is_within(base, *before as f64, *after as f64),
+        let is_small = before.iter().zip(&after).zip(base).all(|(pair, base)| match pair {
+            (Some(before), Some(after)) => is_within(*base, *before as f64, *after as f64),
             _ => base.is_infinite(),
         });
         alternative.is_below_base_error = is_small;
@@ -599,6 +598,36 @@ mod tests {
         let error = refused.expect_err("it is met by work that is not done").to_string();
         assert!(error.contains("says nothing of requests") && error.contains("web.request_latency.p95"), "{error}");
         let batch = advise(&plan(BESIDE, 1), &question(&["batch.wait.max <= 1s"]), go).expect("judged with its work");
-        assert!(batch.counts_work && batch.to_string().contains("compute less than today"), "{batch}");
+        assert!(batch.counts_work && batch.to_string().contains("less is done than today"), "{batch}");
+    }
+
+    /// A server that needs half a CPU, under a limit of one. No request of a run of ten seconds can
+    /// be later than ten seconds.
+    const SERVER: &str = "[machine]\ncpus = 2\n[group.\"/a\"]\n\"cpu.max\" = \"100000 100000\"\n[service.web]\n\
+        group = \"/a\"\nworkers = 2\narrivals = { poisson = \"100/s\" }\nsteps = [{ run = \"5ms\" }]\n";
+
+    #[test]
+    fn no_advice_makes_a_service_unreachable() {
+        for goal in ["web.request_latency.max <= 10s", "/a.nr_throttled <= 100", "web.request_latency.p50 <= 9s"] {
+            let advice = advise(&plan(SERVER, 10), &question(&[goal]), go).expect("an answer");
+            let chosen = advice.chosen().expect("the present state meets it");
+            let quota = chosen.limit.as_ref().and_then(|limit| limit.quota_us).expect("a limit");
+            assert!((45_000..=100_000).contains(&quota), "{goal}: it needs half a CPU\n{advice}");
+        }
+        // The goal is about another task of the group: the server counts all the same.
+        let beside = format!("{SERVER}[task.x]\ngroup = \"/a\"\nsteps = [{{ run = \"1ms\" }}, {{ sleep = \"1s\" }}]\n");
+        let advice = advise(&plan(&beside, 10), &question(&["x.wait.max <= 1s"]), go).expect("an answer");
+        let quota = advice.chosen().and_then(|one| one.limit.as_ref()?.quota_us).expect("a limit");
+        assert!(quota >= 45_000, "{advice}");
+    }
+
+    #[test]
+    fn a_goal_that_asks_for_less_work_is_refused() {
+        for goal in
+            ["web.run <= 1s", "/a.usage <= 1s", "/a.usage.share <= 40%", "machine.idle >= 2s", "web.sleep >= 1s"]
+        {
+            let error = advise(&plan(SERVER, 1), &question(&[goal]), go).expect_err(goal).to_string();
+            assert!(error.contains("no work at all meets it best"), "{goal}: {error}");
+        }
     }
 }

@@ -51,7 +51,8 @@ struct AdviceGiven<'a> {
     not_enough: Vec<&'static str>,
     /// The changes for which more runs than allowed would be needed.
     not_settled: Vec<&'static str>,
-    /// Whether a run also misses in which the tasks of the goals compute less than today.
+    /// Whether a run also misses in which tasks compute less, or services answer fewer requests,
+    /// than today.
     counts_work: bool,
     /// The index of the chosen alternative; null if none meets the goals.
     choice: Option<usize>,
@@ -233,7 +234,7 @@ impl Advice {
             rule.most()
         );
         if self.counts_work {
-            text.push_str(" A run also misses in which the tasks of the goals compute less than today.");
+            text.push_str(" A run also misses in which less is done than today.");
         }
         text
     }

@@ -23,7 +23,7 @@
 
 use super::{RunError, run_all};
 use crate::error::{Error, ValueError};
-use crate::goals::{self, Verdict};
+use crate::goals::{self, CountedWork, Verdict};
 use crate::limit::Limit;
 use crate::risk::{Misses, Rule, Settled};
 use crate::simulation::Plan;
@@ -132,9 +132,9 @@ pub struct Least {
 struct Outcome {
     verdicts: Vec<Verdict>,
     used_cpus: f64,
-    /// What the tasks whose work counts computed.
-    work: Duration,
-    /// Whether that is less than they compute in the plan as it is.
+    /// What was done of the work that counts.
+    done: Done,
+    /// Whether that is less than in the plan as it is.
     left_undone: bool,
     /// Per goal: what is wrong with it, if nothing was measured of it; empty if all were measured.
     unmeasured: Vec<Option<ValueError>>,
@@ -162,14 +162,34 @@ pub struct Judge<'p, P> {
     has_run: bool,
 }
 
-/// What tasks compute in the plan as it is.
+/// The work that counts, and what of it is done in the plan as it is.
 #[derive(Debug, Default)]
 struct Work {
-    tasks: Vec<String>,
-    by_seed: BTreeMap<u64, Duration>,
+    counted: CountedWork,
+    by_seed: BTreeMap<u64, Done>,
 }
 
-/// The part of today's work that must be done: what else wakes and waits moves it a little.
+/// Work that was done.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Done {
+    computed: Duration,
+    requests: u64,
+    /// The simulated time.
+    elapsed: Duration,
+}
+
+impl Done {
+    /// Returns whether less is done than today. What else wakes and waits moves it a little, and
+    /// requests can be under way at the end: as many as half a second brings.
+    fn is_less(self, today: Self) -> bool {
+        let computed = self.computed < today.computed.mul_div_floor(DONE, 100);
+        let half_a_second = today.requests.saturating_mul(500_000_000) / today.elapsed.as_nanos().max(1);
+        let tolerated = (today.requests * (100 - DONE) / 100).max(half_a_second);
+        computed || self.requests.saturating_add(tolerated) < today.requests
+    }
+}
+
+/// The part of today's work that must be done, in percent.
 const DONE: u64 = 99;
 
 /// A value while it is tried: what is known of it by seed, so that no run is repeated.
@@ -224,10 +244,10 @@ impl<'p, P: FnMut(usize) -> ControlFlow<()>> Judge<'p, P> {
         self
     }
 
-    /// Also counts a run as missed in which these tasks compute less than in the plan as it is.
+    /// Also counts a run as missed in which less of this work is done than in the plan as it is.
     #[must_use]
-    pub fn counting_work(mut self, tasks: Vec<String>) -> Self {
-        self.work = Work { tasks, by_seed: BTreeMap::new() };
+    pub(crate) fn counting_work(mut self, counted: CountedWork) -> Self {
+        self.work = Work { counted, by_seed: BTreeMap::new() };
         self
     }
 
@@ -347,16 +367,20 @@ impl<'p, P: FnMut(usize) -> ControlFlow<()>> Judge<'p, P> {
 
     /// Runs a program with these seeds, and the plan as it is where its work is asked for.
     fn run(&mut self, program: &Arc<Program>, seeds: &[u64]) -> Result<Vec<Outcome>, RunError> {
-        if !self.work.tasks.is_empty() {
-            let unknown: Vec<u64> =
-                seeds.iter().copied().filter(|seed| !self.work.by_seed.contains_key(seed)).collect();
-            let today = self.run_all(&Arc::clone(&self.plan.program), &unknown)?;
-            self.work.by_seed.extend(unknown.into_iter().zip(today.into_iter().map(|run| run.work)));
-        }
         let mut outcomes = self.run_all(program, seeds)?;
+        if self.work.counted.is_empty() {
+            return Ok(outcomes);
+        }
+        let is_today = **program == *self.plan.program;
+        let unknown: Vec<u64> = seeds.iter().copied().filter(|seed| !self.work.by_seed.contains_key(seed)).collect();
+        let today: Vec<Done> = match is_today {
+            true => Vec::new(),
+            false => self.run_all(&Arc::clone(&self.plan.program), &unknown)?.iter().map(|run| run.done).collect(),
+        };
+        self.work.by_seed.extend(unknown.into_iter().zip(today));
         for (seed, outcome) in seeds.iter().zip(&mut outcomes) {
-            let today = self.work.by_seed.get(seed).copied().unwrap_or_default();
-            outcome.left_undone = outcome.work < today.mul_div_floor(DONE, 100);
+            let today = *self.work.by_seed.entry(*seed).or_insert(outcome.done);
+            outcome.left_undone = outcome.done.is_less(today);
         }
         Ok(outcomes)
     }
@@ -365,14 +389,17 @@ impl<'p, P: FnMut(usize) -> ControlFlow<()>> Judge<'p, P> {
         let plan = Plan { program: Arc::clone(program), ..self.plan.clone() };
         let base = plan.config.seed;
         let plans: Vec<Plan> = seeds.iter().map(|seed| plan.clone().with_seed(base.wrapping_add(*seed))).collect();
-        let (goals, group, tasks) = (self.goals, self.group.as_deref(), &self.work.tasks);
-        let is_counted = |name: &str| tasks.iter().any(|task| goals::is_thread_of(name, task));
+        let (goals, group, counts) = (self.goals, self.group.as_deref(), &self.work.counted);
+        let is_counted = |name: &str| counts.tasks.iter().any(|task| goals::is_thread_of(name, task));
         let measure = |summary: &Summary| {
             let verdicts = goals::judge(goals, summary);
             let unmeasured = goals::unmeasured(&verdicts, summary);
             let counted = summary.tasks.iter().filter(|task| is_counted(&task.name));
-            let work = counted.map(|task| task.exec.unwrap_or(task.run)).sum();
-            Outcome { verdicts, used_cpus: used_cpus(group, summary), work, left_undone: false, unmeasured }
+            let computed = counted.map(|task| task.exec.unwrap_or(task.run)).sum();
+            let services = summary.services.iter().filter(|of| counts.services.iter().any(|name| **name == *of.name));
+            let requests = services.map(|of| of.completed).sum();
+            let done = Done { computed, requests, elapsed: summary.elapsed };
+            Outcome { verdicts, used_cpus: used_cpus(group, summary), done, left_undone: false, unmeasured }
         };
         let (progress, done) = (&mut self.progress, self.done);
         let outcomes = run_all(&plans, measure, |runs| progress(done + runs))?;
@@ -584,7 +611,8 @@ mod tests {
         let plan = plan(text);
         let goals = [Goal::parse("a.wakeup_latency.p50 <= 1ms").expect("a goal")];
         let knob = Knob::find("cpu.max", &plan.program).expect("a knob").expect("one group");
-        let least = |work: Vec<String>| {
+        let least = |tasks: Vec<String>| {
+            let work = CountedWork { tasks, services: Vec::new() };
             let mut judge = Judge::new(&plan, &goals, rule(), |_| ControlFlow::Continue(())).counting_work(work);
             smallest(&mut judge, &plan, knob).expect("it runs").least.expect("a limit is enough").value
         };

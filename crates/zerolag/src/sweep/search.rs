@@ -144,9 +144,9 @@ impl Search {
     /// Finds the knob of this name, and searches for its smallest value with which the plan meets
     /// the goals, written as in scenarios, as often as the rule asks.
     ///
-    /// # Errors
-    /// The key is no knob or has no smallest value, a goal is wrong, about a figure that does not
-    /// exist or about the waits of a service's threads, a run failed, or `progress` ended it.
+    /// # Errors The key is no knob or has no smallest value, a goal is wrong, about a figure that
+    /// does not exist, about the waits of a service's threads or for less work, a run failed, or
+    /// `progress` ended it.
     pub fn run(
         plan: &Plan,
         key: &str,
@@ -166,8 +166,9 @@ impl Search {
             return Err(wrong("it has no smallest value".to_owned(), help));
         }
         let goals = goals::read(goals, &plan.program)?;
-        goals::work_of(&plan.program, &goals)?;
-        let mut judge = Judge::new(plan, &goals, rule, progress);
+        let group = matches!(knob.part, Part::Limit(_)).then_some(knob.index);
+        let work = goals::work_of(&plan.program, &goals, group)?;
+        let mut judge = Judge::new(plan, &goals, rule, progress).counting_work(work);
         let found = smallest(&mut judge, plan, knob)?;
         judge.refuse_unmeasured()?;
         Ok(Self { key: key.to_owned(), rule, seed: plan.config.seed, found })
