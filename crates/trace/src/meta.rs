@@ -248,6 +248,9 @@ pub struct Thread {
     /// The group of cgroup v2 that it was moved to last, or that its parent was in when it was
     /// forked, if the recording shows a move (`cgroup_attach_task`); `/` is the root.
     pub group: Option<Arc<str>>,
+    /// The groups of cgroup v1 that it, or a task that forked it, was moved to, in that order. Each
+    /// is of one of several hierarchies, and the event does not tell of which controller.
+    pub groups_v1: Vec<Arc<str>>,
     /// The CPU time that the scheduler has charged it (`sched_stat_runtime`); `None` if the
     /// recording has no such events. Too low where events were lost.
     pub charged: Option<Duration>,

@@ -76,7 +76,7 @@ fn parse_attach(args: &str) -> Result<KernelEvent<'_>, String> {
     let root = before.strip_prefix("dst_root=").and_then(|rest| rest.split(' ').next());
     let is_v2 = root.ok_or_else(|| missing("dst_root"))? == "0";
     let task = TaskRef { comm, tid: parse_pid("pid", tid)? };
-    Ok(KernelEvent::Attach { task, path: if is_v2 { path } else { "" } })
+    Ok(KernelEvent::Attach { task, path, is_v2 })
 }
 
 /// Takes a field with a decimal number from the end of a text: `" pid=12"`. `None` if it is spelled

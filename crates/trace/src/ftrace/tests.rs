@@ -447,7 +447,7 @@ fn each_spelling_of_a_stack_is_read() {
     }
 }
 
-/// Of cgroup v2; a move within v1 can be of any controller.
+/// A move within cgroup v1 can be of any controller.
 #[test]
 fn a_task_is_where_it_was_moved_to_and_so_is_what_it_forks() {
     let move_to = |us: u64, root: u32, path: &str| {
@@ -470,6 +470,14 @@ fn a_task_is_where_it_was_moved_to_and_so_is_what_it_forks() {
     let groups: Vec<_> =
         trace.meta.recorded.threads.iter().map(|thread| (thread.tid, thread.group.as_deref())).collect();
     assert_eq!(groups, [(1, Some("/")), (2, None), (3, Some("/app.slice/web")), (4, Some("/"))]);
+    let of_v1: Vec<Vec<&str>> = trace
+        .meta
+        .recorded
+        .threads
+        .iter()
+        .map(|thread| thread.groups_v1.iter().map(|path| &**path).collect())
+        .collect();
+    assert_eq!(of_v1, [vec!["/cpu"], vec![], vec![], vec!["/cpu"]]);
     let mut bytes = Vec::new();
     trace.write(&mut bytes).expect("memory takes it");
     assert_eq!(Trace::from_bytes(&bytes).expect("a trace").meta.recorded, trace.meta.recorded);

@@ -129,6 +129,8 @@ struct Task<'a> {
     pid: Option<u32>,
     /// The group that it, or the task that forked it, was moved to.
     group: Option<&'a str>,
+    /// Those of cgroup v1, each path once.
+    groups_v1: Vec<&'a str>,
     /// What the scheduler has charged.
     charged: Duration,
     name: &'a str,
@@ -304,10 +306,15 @@ impl<'a, 'o> Builder<'a, 'o> {
                     self.tasks[id.index()].name = task.comm;
                 }
             }
-            KernelEvent::Attach { path: "", .. } => {}
-            KernelEvent::Attach { task, path } => {
+            KernelEvent::Attach { task, path, is_v2 } => {
                 if let Some(task) = self.task(stamp, task, None) {
-                    self.tasks[task.index()].group = Some(path);
+                    let task = &mut self.tasks[task.index()];
+                    if is_v2 {
+                        task.group = Some(path);
+                    } else {
+                        task.groups_v1.retain(|known| *known != path);
+                        task.groups_v1.push(path);
+                    }
                 }
             }
             KernelEvent::Call(call) => {
@@ -379,6 +386,7 @@ impl<'a, 'o> Builder<'a, 'o> {
             pid: task.pid,
             process: process(task),
             group: task.group.map(plain),
+            groups_v1: task.groups_v1.iter().map(|path| plain(path)).collect(),
             charged: charged(task),
         };
         self.tasks.iter().map(thread).collect()
@@ -422,6 +430,7 @@ impl<'a, 'o> Builder<'a, 'o> {
             tid: task.tid,
             pid: self.processes.get(&task.tid).copied(),
             group: parent.and_then(|parent| self.tasks[parent.index()].group),
+            groups_v1: parent.map_or_else(Vec::new, |parent| self.tasks[parent.index()].groups_v1.clone()),
             charged: Duration::ZERO,
             name: task.comm,
             prio,

@@ -69,10 +69,11 @@ pub(crate) enum KernelEvent<'a> {
         task: TaskRef<'a>,
         ran: Duration,
     },
-    /// A thread is moved to this group of cgroup v2; without a path, to one of v1.
+    /// A thread is moved to this group, of cgroup v2 or of any hierarchy of v1.
     Attach {
         task: TaskRef<'a>,
         path: &'a str,
+        is_v2: bool,
     },
     /// The thread that runs begins a system call, or ends the one that it is in.
     Call(Option<Call>),
@@ -109,8 +110,8 @@ impl<'a> KernelEvent<'a> {
             Self::Charged { task, ran } => KernelEvent::Charged { task: of(task), ran },
             Self::Name { task } => KernelEvent::Name { task: of(task) },
             // The path is kept as a name is.
-            Self::Attach { task, path } => {
-                KernelEvent::Attach { task: of(task), path: name(TaskRef { comm: path, tid: task.tid }) }
+            Self::Attach { task, path, is_v2 } => {
+                KernelEvent::Attach { task: of(task), path: name(TaskRef { comm: path, tid: task.tid }), is_v2 }
             }
             Self::IpiSend { to, reason } => KernelEvent::IpiSend { to, reason },
             Self::IrqEnter(irq) => KernelEvent::IrqEnter(irq),

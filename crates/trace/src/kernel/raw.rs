@@ -218,8 +218,7 @@ impl Decoder {
             Kind::Attach => {
                 let task = payload.task(0, 1)?;
                 // Another hierarchy is one of cgroup v1, of any controller.
-                let path = if payload.number(3)? == 0 { payload.text(2)? } else { "" };
-                KernelEvent::Attach { task, path }
+                KernelEvent::Attach { task, path: payload.text(2)?, is_v2: payload.number(3)? == 0 }
             }
             Kind::IpiSendCpu => KernelEvent::IpiSend { to: payload.cpu(0)?, reason: IpiReason::Resched },
             Kind::Other(event) => event,

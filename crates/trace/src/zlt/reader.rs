@@ -276,7 +276,13 @@ fn read_thread(cursor: &mut Cursor<'_>) -> Result<Thread, Reason> {
     let process = if bits & 2 != 0 { Some(cursor.text()?.into()) } else { None };
     let charged = if bits & 4 != 0 { Some(Duration::from_nanos(cursor.varint()?)) } else { None };
     let group = if bits & 8 != 0 { Some(cursor.text()?.into()) } else { None };
-    Ok(Thread { tid, pid, process, group, charged })
+    let mut groups_v1 = Vec::new();
+    if bits & 16 != 0 {
+        for _ in 0..cursor.varint()? {
+            groups_v1.push(cursor.text()?.into());
+        }
+    }
+    Ok(Thread { tid, pid, process, group, groups_v1, charged })
 }
 
 fn read_topology(cursor: &mut Cursor<'_>) -> Result<Topology, Reason> {

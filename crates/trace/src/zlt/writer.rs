@@ -179,10 +179,10 @@ fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
 }
 
 fn thread_bytes(thread: &Thread) -> Vec<u8> {
-    let Thread { tid, pid, process, group, charged } = thread;
+    let Thread { tid, pid, process, group, groups_v1, charged } = thread;
     let mut bytes = Vec::new();
     put_varint(&mut bytes, u64::from(*tid));
-    let has = [pid.is_some(), process.is_some(), charged.is_some(), group.is_some()];
+    let has = [pid.is_some(), process.is_some(), charged.is_some(), group.is_some(), !groups_v1.is_empty()];
     bytes.push((0..).zip(has).map(|(bit, has)| u8::from(has) << bit).sum());
     if let Some(pid) = pid {
         put_varint(&mut bytes, u64::from(*pid));
@@ -195,6 +195,10 @@ fn thread_bytes(thread: &Thread) -> Vec<u8> {
     }
     if let Some(group) = group {
         put_bytes(&mut bytes, group.as_bytes());
+    }
+    if !groups_v1.is_empty() {
+        put_varint(&mut bytes, groups_v1.len() as u64);
+        groups_v1.iter().for_each(|path| put_bytes(&mut bytes, path.as_bytes()));
     }
     bytes
 }

@@ -112,8 +112,14 @@ mod tests {
         }
         script.run(5000, 0, Some(b), None);
         let mut trace = script.end(5000);
-        let thread =
-            |tid, us| Thread { tid, pid: None, process: None, group: None, charged: Some(Duration::from_micros(us)) };
+        let thread = |tid, us| Thread {
+            tid,
+            pid: None,
+            process: None,
+            group: None,
+            groups_v1: Vec::new(),
+            charged: Some(Duration::from_micros(us)),
+        };
         trace.meta.recorded.threads = vec![thread(1, charged[0]), thread(2, charged[1])];
         let tasks = extract(&trace);
         let demands = |at: usize| {

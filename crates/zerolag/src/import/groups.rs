@@ -2,8 +2,9 @@
 //!
 //! They come, the first one that says something counting, from the names that the user gives
 //! (`--group`), from a move that was recorded (`cgroup_attach_task`), from a saved cgroup
-//! directory, or from the parent of a task. Limits come from the user (`--limit`), from a manifest,
-//! or from the directory.
+//! directory, or from the parent of a task. Of cgroup v1 a recorded move can be of any controller:
+//! it counts if the saved directory, which is that of the CPU, has a group of this path. Limits
+//! come from the user (`--limit`), from a manifest, or from the directory.
 
 use super::Options;
 use super::extract::ImportedTask;
@@ -36,7 +37,10 @@ impl ImportedGroups {
             let is_named = |name: &str| name == &*task.name || Some(name) == process;
             let named = options.groups.iter().find(|(name, _)| is_named(name)).map(|(_, path)| path.clone());
             let (tid, pid) = (thread.map_or(0, |thread| thread.tid), thread.and_then(|thread| thread.pid));
-            let moved = thread.and_then(|thread| thread.group.as_deref());
+            let moved = thread.and_then(|thread| {
+                let known = thread.groups_v1.iter().rev().find(|path| options.tree.keys.contains_key(&***path));
+                thread.group.as_deref().or(known.map(|path| &**path))
+            });
             let path = named.or_else(|| match options.tree.lists(tid, pid) {
                 _ if moved.is_some() => moved.filter(|path| *path != "/").map(str::to_owned),
                 true => options.tree.group_of(tid, pid).map(str::to_owned),

@@ -282,7 +282,14 @@ fn of_a_client_and_its_server_the_older_one_is_the_server() {
 #[test]
 fn groups_come_from_names_then_from_a_saved_tree_then_from_the_parent() {
     let mut trace = ping_pong();
-    let thread = |tid| zerolag_trace::Thread { tid, pid: Some(tid), process: None, group: None, charged: None };
+    let thread = |tid| zerolag_trace::Thread {
+        tid,
+        pid: Some(tid),
+        process: None,
+        group: None,
+        groups_v1: Vec::new(),
+        charged: None,
+    };
     trace.meta.recorded.threads = vec![thread(10), thread(20), thread(30)];
     let root = std::env::temp_dir().join(format!("zerolag-import-tree-{}", std::process::id()));
     for (file, text) in [
@@ -498,6 +505,15 @@ fn a_recorded_move_to_a_group_counts() {
     let trace = Trace::from_bytes(text.as_bytes()).expect("a trace");
     let of = |options: &Options| import(&trace, "t", options).groups.of.into_values().collect::<Vec<_>>();
     assert_eq!(of(&Options::default()), ["/web", "/web"]);
+    let v1 = Trace::from_bytes(text.replace("dst_root=0", "dst_root=3").as_bytes()).expect("a trace");
+    let of_v1 = |tree: GroupTree| {
+        import(&v1, "t", &Options { tree, ..Options::default() }).groups.of.into_values().collect::<Vec<_>>()
+    };
+    // Of which controller is not known, unless the saved directory of the CPU's has such a group.
+    assert_eq!(of_v1(GroupTree::default()), [""; 0]);
+    let mut tree = GroupTree::default();
+    tree.keys.insert("/web".to_owned(), Vec::new());
+    assert_eq!(of_v1(tree), ["/web", "/web"]);
     let named = Options { groups: vec![("web".to_owned(), "/other".to_owned())], ..Options::default() };
     assert_eq!(of(&named), ["/other", "/other"]);
 }
