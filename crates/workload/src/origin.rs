@@ -28,16 +28,25 @@ pub struct BaseErrors {
     pub wait_percent: Option<f64>,
     /// Of median wakeup latencies.
     pub latency_percent: Option<f64>,
+    /// Of the periods in which groups were throttled, as percent of the larger number; `None` if
+    /// their counters were not recorded: then waits stand for them.
+    pub nr_throttled_percent: Option<f64>,
+    /// The same of the time for which they were throttled.
+    pub throttled_percent: Option<f64>,
 }
 
 impl BaseErrors {
-    /// Returns the base error of a figure as a share; infinity if it is unknown. Those of CPU time
-    /// and of wakeup latency have their own; what else changes does so by waits.
+    /// Returns the base error of a figure as a share; infinity if it is unknown. CPU time, wakeup
+    /// latency and, if it was recorded, throttling have their own; what else changes does so by
+    /// waits.
     #[must_use]
     pub fn of(&self, figure: Figure) -> f64 {
         let percent = match figure.quantity {
             Quantity::Run | Quantity::Share | Quantity::Exec => self.run_percent,
             Quantity::WakeupLatency => self.latency_percent,
+            Quantity::NrThrottled => self.nr_throttled_percent.or(self.wait_percent),
+            Quantity::Throttled | Quantity::LocalThrottled => self.throttled_percent.or(self.wait_percent),
+            Quantity::GroupUsage | Quantity::GroupShare => self.run_percent,
             _ => self.wait_percent,
         };
         percent.map_or(f64::INFINITY, |percent| percent / 100.0)
@@ -73,13 +82,19 @@ impl fmt::Display for Origin {
 
 impl fmt::Display for BaseErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run_percent, wait_percent, latency_percent } = self;
+        let Self { run_percent, wait_percent, latency_percent, nr_throttled_percent, throttled_percent } = self;
         let text = |percent: &Option<f64>, of: &str| match percent {
             Some(percent) => format!("{percent:.1} % of {of}"),
             None => format!("unknown of {of}"),
         };
         let (run, wait) = (text(run_percent, "CPU time"), text(wait_percent, "waits"));
-        write!(f, "{run}, {wait}, {}", text(latency_percent, "wakeup latencies"))
+        write!(f, "{run}, {wait}, {}", text(latency_percent, "wakeup latencies"))?;
+        for (percent, of) in [(nr_throttled_percent, "throttled periods"), (throttled_percent, "throttled time")] {
+            if let Some(percent) = percent {
+                write!(f, ", {percent:.1} % of {of}")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -25,20 +25,31 @@ struct Percents {
     wait_percent: Option<f64>,
     /// Of wakeup latencies.
     latency_percent: Option<f64>,
+    /// Of the number of throttled periods, as percent of the larger number; left out if it was not
+    /// recorded: waits stand for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nr_throttled_percent: Option<f64>,
+    /// The same of the throttled time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    throttled_percent: Option<f64>,
 }
 
 impl From<&Origin> for OriginData {
     fn from(origin: &Origin) -> Self {
-        let BaseErrors { run_percent, wait_percent, latency_percent } = origin.base_error;
-        let base_error = Percents { run_percent, wait_percent, latency_percent };
+        let BaseErrors { run_percent, wait_percent, latency_percent, nr_throttled_percent, throttled_percent } =
+            origin.base_error;
+        let base_error =
+            Percents { run_percent, wait_percent, latency_percent, nr_throttled_percent, throttled_percent };
         Self { trace: origin.trace.to_string(), base_error }
     }
 }
 
 impl From<&OriginData> for Origin {
     fn from(data: &OriginData) -> Self {
-        let Percents { run_percent, wait_percent, latency_percent } = data.base_error;
-        let base_error = BaseErrors { run_percent, wait_percent, latency_percent };
+        let Percents { run_percent, wait_percent, latency_percent, nr_throttled_percent, throttled_percent } =
+            data.base_error;
+        let base_error =
+            BaseErrors { run_percent, wait_percent, latency_percent, nr_throttled_percent, throttled_percent };
         Self { trace: data.trace.as_str().into(), base_error }
     }
 }

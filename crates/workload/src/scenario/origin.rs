@@ -5,7 +5,7 @@ use crate::diagnostic::Report;
 use crate::origin::{BaseErrors, Origin, percent};
 
 pub(super) const KEYS: [&str; 2] = ["trace", "base_error"];
-pub(super) const ERROR_KEYS: [&str; 3] = ["run", "wait", "latency"];
+pub(super) const ERROR_KEYS: [&str; 5] = ["run", "wait", "latency", "nr_throttled", "throttled"];
 
 /// Reads `[origin]`.
 pub(super) fn origin(root: &Table<'_, '_>, report: &mut Report) -> Option<Origin> {
@@ -31,6 +31,8 @@ pub(super) fn origin(root: &Table<'_, '_>, report: &mut Report) -> Option<Origin
         }
         read
     };
-    let [run_percent, wait_percent, latency_percent] = ERROR_KEYS.map(|key| of(key).flatten());
-    Some(Origin { trace: trace.into(), base_error: BaseErrors { run_percent, wait_percent, latency_percent } })
+    let [run_percent, wait_percent, latency_percent, nr_throttled_percent, throttled_percent] =
+        ERROR_KEYS.map(|key| of(key).flatten());
+    let base_error = BaseErrors { run_percent, wait_percent, latency_percent, nr_throttled_percent, throttled_percent };
+    Some(Origin { trace: trace.into(), base_error })
 }

@@ -1,5 +1,6 @@
 //! How far a simulation of an imported workload is from the recording, under the same settings.
 
+use super::Throttling;
 use core::fmt;
 use zerolag_model::{Duration, TaskId};
 use zerolag_report::human::{Human, Percent};
@@ -16,6 +17,20 @@ pub struct BaseError {
     pub work: Option<String>,
     /// The other tasks, in the same order.
     pub others: Vec<TaskError>,
+    /// The groups whose counters were saved before and after the recording, by path: of the work,
+    /// if an import names a group, those in it.
+    pub groups: Vec<GroupError>,
+}
+
+/// How much a group was throttled, recorded and simulated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupError {
+    /// Its path.
+    pub path: String,
+    /// As its counters say.
+    pub recorded: Throttling,
+    /// As simulated.
+    pub simulated: Throttling,
 }
 
 /// A figure, recorded and simulated.
@@ -68,14 +83,15 @@ impl BaseError {
         pairs.sort_by_key(|(_, task)| core::cmp::Reverse(task.run.0));
         let (tasks, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_work, _)| *is_work);
         let errors = |pairs: Vec<(bool, TaskError)>| pairs.into_iter().map(|(_, task)| task).collect();
-        Self { tasks: errors(tasks), work: work.map(|(work, _)| work.to_owned()), others: errors(others) }
+        let work = work.map(|(work, _)| work.to_owned());
+        Self { tasks: errors(tasks), work, others: errors(others), groups: Vec::new() }
     }
 
     /// Returns the error of the whole machine.
     #[must_use]
     pub fn machine(&self) -> Self {
         let tasks = self.tasks.iter().chain(&self.others).cloned().collect();
-        Self { tasks, work: None, others: Vec::new() }
+        Self { tasks, work: None, others: Vec::new(), groups: self.groups.clone() }
     }
 
     /// Returns the recorded CPU time of these tasks, and the sum of the differences.
@@ -107,7 +123,17 @@ impl BaseError {
             run_percent: percent(self.run()),
             wait_percent: percent(self.wait()),
             latency_percent: percent(self.latency()),
+            nr_throttled_percent: self.throttled_percent(|of| of.periods),
+            throttled_percent: self.throttled_percent(|of| of.time.as_nanos()),
         }
+    }
+
+    /// Returns the differences of a counter of the groups as percent of the larger values; `None`
+    /// if no group's was recorded.
+    fn throttled_percent(&self, counter: impl Fn(Throttling) -> u64) -> Option<f64> {
+        let pairs = self.groups.iter().map(|group| (counter(group.recorded), counter(group.simulated)));
+        let (all, apart) = pairs.fold((0, 0), |(all, apart), (a, b)| (all + a.max(b), apart + a.abs_diff(b)));
+        (!self.groups.is_empty()).then(|| 100.0 * apart as f64 / all.max(1) as f64)
     }
 
     /// Returns the recorded waits and the simulated ones of all tasks together.
@@ -181,6 +207,16 @@ impl fmt::Display for BaseError {
             Human(simulated)
         )?;
         writeln!(f, "  wakeup latency    {:>7} (medians per task, by number of wakeups)", percent(self.latency()))?;
+        for GroupError { path, recorded, simulated } in self.groups.iter().take(SHOWN) {
+            let path = zerolag_model::text::name(path);
+            let (periods, time) =
+                ((recorded.periods, simulated.periods), (Human(recorded.time), Human(simulated.time)));
+            writeln!(
+                f,
+                "  {path} was throttled in {} periods, {} simulated; for {}, {} simulated",
+                periods.0, periods.1, time.0, time.1
+            )?;
+        }
         if self.work.is_some() {
             let machine = self.machine();
             let (run, wait, latency) = (percent(machine.run()), percent(machine.wait()), percent(machine.latency()));

@@ -8,6 +8,7 @@
 
 use super::Options;
 use super::extract::ImportedTask;
+use super::tree::Throttling;
 use crate::error::Error;
 use crate::manifest::{Container, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,8 @@ pub(super) struct ImportedGroups {
     pub(super) of: BTreeMap<TaskId, String>,
     /// The keys of each group, as a scenario has them.
     pub(super) keys: BTreeMap<String, Vec<(&'static str, String)>>,
+    /// How much the groups were throttled that have a limit, if it was recorded.
+    pub(super) throttled: BTreeMap<String, Throttling>,
     /// Containers of the manifest that no group has the name of.
     pub(super) unused: Vec<String>,
 }
@@ -65,6 +68,8 @@ impl ImportedGroups {
         }
         let of_tree = |path: &String| (path.clone(), options.tree.keys.get(path).cloned().unwrap_or_default());
         self.keys = paths.iter().map(of_tree).collect();
+        self.throttled =
+            paths.into_iter().filter_map(|path| Some((path.clone(), options.tree.throttled(&path)?))).collect();
         if let Some(manifest) = &options.manifest {
             for container in manifest.containers() {
                 self.container(manifest, container);

@@ -32,12 +32,13 @@ mod tree;
 mod wakings;
 mod write;
 
-pub use error::{BaseError, Pair, TaskError};
+pub use error::{BaseError, GroupError, Pair, TaskError};
 pub(crate) use result::DOCUMENT;
 pub use result::{text, to_json};
-pub use tree::GroupTree;
+pub use tree::{GroupTree, Throttling};
 
 use crate::error::Error;
+use crate::goals::is_below;
 use crate::manifest::Manifest;
 use crate::simulation::{Observe, Plan, PlanError};
 use extract::ImportedTask;
@@ -133,11 +134,6 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     Import { scenario, tasks, services, kernel, is_kernel_known, unknown, work, groups, unused }
 }
 
-/// Returns whether a group is another one, or below it.
-fn is_below(path: &str, above: &str) -> bool {
-    path.strip_prefix(above.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// Why the base error is not known.
 #[derive(Debug)]
 pub enum ImportError {
@@ -170,10 +166,23 @@ pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportErr
     let simulated = simulate(&import.scenario)?;
     let is_work = import.are_work();
     let work = import.work.as_deref().map(|work| (work, &*is_work));
-    Ok(BaseError::of_work(&Metrics::of(trace), &simulated, &import.tasks, &import.services, work))
+    let base = BaseError::of_work(&Metrics::of(trace), &simulated, &import.tasks, &import.services, work);
+    Ok(BaseError { groups: import.throttled(&simulated), ..base })
 }
 
 impl Import {
+    /// Returns how much the groups were throttled whose counters were saved: those of the work, if
+    /// there is one.
+    fn throttled(&self, simulated: &Summary) -> Vec<GroupError> {
+        let is_meant = |path: &str| self.work.as_ref().is_none_or(|work| is_below(path, work));
+        let errors = self.groups.throttled.iter().filter(|(path, _)| is_meant(path)).filter_map(|(path, recorded)| {
+            let stat = simulated.group_by_path(path)?.stat;
+            let simulated = Throttling { periods: stat.nr_throttled, time: stat.throttled };
+            Some(GroupError { path: path.clone(), recorded: *recorded, simulated })
+        });
+        errors.collect()
+    }
+
     /// Returns of each task of the scenario whether it is in the group of the work.
     fn are_work(&self) -> Vec<bool> {
         let path = |ids: &Vec<TaskId>| ids.first().and_then(|id| self.groups.of.get(id));

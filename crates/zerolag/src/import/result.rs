@@ -1,6 +1,6 @@
 //! The result of an import: what the scenario is worth, as text and as JSON.
 
-use super::{BaseError, Import, TaskError, wakings};
+use super::{BaseError, GroupError, Import, TaskError, wakings};
 use crate::document::{self, Document};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,10 +40,42 @@ struct Imported<'a> {
     /// The error of the whole machine, beside that of the work.
     #[serde(skip_serializing_if = "Option::is_none")]
     machine_error: Option<Error>,
+    /// The groups whose counters were saved before and after the recording, by path; left out if
+    /// there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    group_errors: Vec<OfGroup<'a>>,
     /// Each task of the scenario, those with the most recorded CPU time first.
     task_errors: Vec<OfTask<'a>>,
     /// Which task woke which, and by what; the numbers are those of the trace, as in `report`.
     wakings: Vec<Waking>,
+}
+
+/// How much a group was throttled, recorded and simulated.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct OfGroup<'a> {
+    /// Its path.
+    path: &'a str,
+    /// The number of throttled periods.
+    nr_throttled: u64,
+    /// The same, simulated.
+    nr_throttled_simulated: u64,
+    /// The time for which it was throttled, added up over CPUs.
+    throttled_ns: u64,
+    /// The same, simulated.
+    throttled_simulated_ns: u64,
+}
+
+impl<'a> OfGroup<'a> {
+    fn of(error: &'a GroupError) -> Self {
+        let GroupError { path, recorded, simulated } = error;
+        Self {
+            path,
+            nr_throttled: recorded.periods,
+            nr_throttled_simulated: simulated.periods,
+            throttled_ns: recorded.time.as_nanos(),
+            throttled_simulated_ns: simulated.time.as_nanos(),
+        }
+    }
 }
 
 /// Recorded times, and the sums of the differences of all tasks.
@@ -99,6 +131,7 @@ pub fn to_json(trace: &Trace, import: &Import, base: &BaseError) -> String {
         base_error: error(base),
         work: base.work.as_deref(),
         machine_error: base.work.as_ref().map(|_| error(&base.machine())),
+        group_errors: base.groups.iter().map(OfGroup::of).collect(),
         task_errors: base.tasks.iter().chain(&base.others).map(of_task).collect(),
         wakings: Waking::all(&trace.meta.recorded.wakings),
     })

@@ -8,13 +8,15 @@
 //! | v2 | `cpu.max`, `cpu.max.burst` | `cpu.weight`, `cpu.idle` | `cgroup.threads`, `cgroup.procs` |
 //! | v1 | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.cfs_burst_us` | `cpu.shares` | `tasks`, `cgroup.procs` |
 //!
-//! The directory itself is the root group. Files that are absent have the kernel's defaults; other
-//! files are not read. A thread is where its id is listed, else where its process is; what a task
-//! forks later is in its group.
+//! From `cpu.stat`, saved before and after, follow the periods and times in which the recorded
+//! groups were throttled. The directory itself is the root group. Files that are absent have the
+//! kernel's defaults; other files are not read. A thread is where its id is listed, else where its
+//! process is; what a task forks later is in its group.
 
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::path::Path;
+use zerolag_model::Duration;
 use zerolag_workload::limits::cpu_max;
 
 /// The groups of a machine: their keys and members.
@@ -24,6 +26,17 @@ pub struct GroupTree {
     pub(super) keys: BTreeMap<String, Vec<(&'static str, String)>>,
     threads: BTreeMap<u32, String>,
     processes: BTreeMap<u32, String>,
+    /// The counters of groups at each time at which the tree was saved, in that order.
+    pub(super) counters: BTreeMap<String, Vec<Throttling>>,
+}
+
+/// How often and for how long a group was throttled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Throttling {
+    /// The throttled periods.
+    pub periods: u64,
+    /// The time, added up over CPUs.
+    pub time: Duration,
 }
 
 impl GroupTree {
@@ -61,6 +74,19 @@ impl GroupTree {
         for (id, path) in other.processes {
             self.processes.entry(id).or_insert(path);
         }
+        for (path, counters) in other.counters {
+            self.counters.entry(path).or_default().extend(counters);
+        }
+    }
+
+    /// Returns how much a group was throttled between the first and the last time at which its
+    /// counters were saved; `None` if they were saved once or never, or go back.
+    #[must_use]
+    pub fn throttled(&self, path: &str) -> Option<Throttling> {
+        let [first, .., last] = self.counters.get(path)?[..] else { return None };
+        let periods = last.periods.checked_sub(first.periods)?;
+        let time = last.time.as_nanos().checked_sub(first.time.as_nanos())?;
+        Some(Throttling { periods, time: Duration::from_nanos(time) })
     }
 
     /// Returns the group of a thread; `None` for the root group and threads that are not listed.
@@ -93,6 +119,7 @@ impl TreeReader<'_> {
         }
         self.limits(directory, path);
         self.members(directory, path);
+        self.counters(directory, path);
         let failed = |error: std::io::Error| Error::reading(directory.display().to_string(), &error);
         let mut below = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(failed)? {
@@ -173,6 +200,26 @@ impl TreeReader<'_> {
         }
         if !path.is_empty() {
             self.tree.keys.insert(path.to_owned(), keys);
+        }
+    }
+
+    /// Reads `cpu.stat`, whose time is in nanoseconds in cgroup v1.
+    fn counters(&mut self, directory: &Path, path: &str) {
+        let Some(text) = self.file(directory, "cpu.stat") else { return };
+        let (mut periods, mut time) = (None, None);
+        for line in text.lines() {
+            let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+            let number = || value.trim().parse::<u64>().ok();
+            match key {
+                "nr_throttled" => periods = number(),
+                "throttled_time" => time = number().map(Duration::from_nanos),
+                "throttled_usec" => time = number().and_then(|us| us.checked_mul(1000)).map(Duration::from_nanos),
+                _ => {}
+            }
+        }
+        // A group without a limit need not have them.
+        if let (Some(periods), Some(time)) = (periods, time) {
+            self.tree.counters.entry(path.to_owned()).or_default().push(Throttling { periods, time });
         }
     }
 
@@ -257,6 +304,24 @@ mod tests {
         assert_eq!(tree.group_of(25, Some(20)), Some("/a/b"), "by its process");
         assert_eq!(tree.group_of(30, Some(30)), Some("/v1"));
         assert_eq!((tree.group_of(1, None), tree.lists(1, None), tree.lists(99, None)), (None, true, false));
+    }
+
+    #[test]
+    fn counters_saved_before_and_after_are_a_difference() {
+        let before = [
+            ("a/cpu.stat", "usage_usec 9\nnr_periods 50\nnr_throttled 4\nthrottled_usec 1500\n"),
+            ("b/cpu.stat", "nr_periods 50\nnr_throttled 4\nthrottled_time 1500\n"),
+            ("c/cpu.stat", "usage_usec 9\n"),
+        ];
+        let after = [
+            ("a/cpu.stat", "usage_usec 9\nnr_periods 90\nnr_throttled 10\nthrottled_usec 4000\n"),
+            ("b/cpu.stat", "nr_periods 2\nnr_throttled 1\nthrottled_time 7\n"),
+        ];
+        let mut tree = read("before", &before).expect("a tree");
+        assert_eq!(tree.throttled("/a"), None, "saved once");
+        tree.merge(read("after", &after).expect("a tree"));
+        assert_eq!(tree.throttled("/a"), Some(Throttling { periods: 6, time: Duration::from_micros(2500) }));
+        assert_eq!((tree.throttled("/b"), tree.throttled("/c")), (None, None), "another group of this name");
     }
 
     #[test]

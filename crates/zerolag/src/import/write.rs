@@ -140,13 +140,21 @@ pub(super) fn origin(trace: &str, base: &BaseErrors) -> String {
         Some(percent) => format!("\"{percent:.1}%\""),
         None => quoted(UNKNOWN),
     };
-    format!(
-        "\n# How far a simulation of this file is from the recording: smaller effects say nothing.\n[origin]\ntrace = {}\n\
-         base_error = {{ run = {}, wait = {}, latency = {} }}\n",
-        quoted(trace),
+    let mut errors = format!(
+        "run = {}, wait = {}, latency = {}",
         percent(base.run_percent),
         percent(base.wait_percent),
         percent(base.latency_percent)
+    );
+    for (key, error) in [("nr_throttled", base.nr_throttled_percent), ("throttled", base.throttled_percent)] {
+        if let Some(error) = error {
+            write!(errors, ", {key} = {}", percent(Some(error))).expect("invariant: writing to a String cannot fail");
+        }
+    }
+    format!(
+        "\n# How far a simulation of this file is from the recording: smaller effects say nothing.\n[origin]\ntrace = {}\n\
+         base_error = {{ {errors} }}\n",
+        quoted(trace)
     )
 }
 
