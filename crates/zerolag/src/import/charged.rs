@@ -65,7 +65,7 @@ fn lengthen(task: &mut ImportedTask, more: u64) {
                 after_wakeup = false;
             }
             Step::Run(_) | Step::Wake(_) => {}
-            Step::Wait(..) | Step::Sleep(_) | Step::Timer(_) => after_wakeup = true,
+            Step::Wait(..) | Step::Sleep(_) | Step::Arrival { .. } | Step::Timer(_) => after_wakeup = true,
         }
     }
     let each = Duration::from_nanos(more / (places.len() as u64).max(1));

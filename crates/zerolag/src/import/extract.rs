@@ -18,8 +18,11 @@ pub(super) enum Step {
     Wake(TaskId),
     /// Sleeps until this task wakes it, which took so long.
     Wait(TaskId, Duration),
-    /// Sleeps until something outside of all tasks wakes it.
+    /// Sleeps for so long, until something outside of all tasks wakes it.
     Sleep(Duration),
+    /// Sleeps until this time from the start of the trace, at which something outside of all tasks
+    /// wakes it: a request that arrives, however late the task is.
+    Arrival { at: Duration, slept: Duration },
     /// Waits for the next expiry of its timer.
     Timer(Duration),
 }
@@ -264,7 +267,7 @@ impl Extractor {
                 if is_first {
                     doing.delay = at.since(self.start);
                 } else if !slept.is_zero() {
-                    doing.steps.push(Step::Sleep(slept));
+                    doing.steps.push(Step::Arrival { at: at.since(self.start), slept });
                 }
             }
         }
@@ -362,7 +365,7 @@ impl Extractor {
                 expiries,
                 is_unfinished,
             };
-            task.recognise_timer();
+            task.recognise_sleeps();
             task
         };
         self.tasks.iter().map(used).collect()
@@ -370,25 +373,46 @@ impl Extractor {
 }
 
 impl ImportedTask {
-    /// Makes a timer of sleeps that end at even distances.
-    fn recognise_timer(&mut self) {
-        if self.expiries.len() < TIMER_MIN || self.steps.iter().any(|step| matches!(step, Step::Wait(..))) {
-            return;
-        }
-        let mut distances: Vec<u64> = self.expiries.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos()).collect();
-        distances.sort_unstable();
-        let median = distances[distances.len() / 2];
-        let even = distances.iter().filter(|distance| distance.abs_diff(median) <= median / 50).count();
-        if even * 10 < distances.len() * 9 {
-            return;
-        }
+    /// Decides what the sleeps are that something outside of all tasks ends: expiries of a timer if
+    /// they end at even distances; sleeps if there are few, or if they are equally long, for then
+    /// each begins when the task is done; else arrivals.
+    fn recognise_sleeps(&mut self) {
+        let is_mixed = self.steps.iter().any(|step| matches!(step, Step::Wait(..)));
+        let distances = self.expiries.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos()).collect();
+        let is_timer = !is_mixed && self.expiries.len() >= TIMER_MIN;
+        let period = typical(distances, |median| median / 50).filter(|_| is_timer);
+        let sleeps = self.steps.iter().filter_map(|step| match step {
+            Step::Arrival { slept, .. } => Some(slept.as_nanos()),
+            _ => None,
+        });
+        let sleeps: Vec<u64> = sleeps.collect();
+        let are_sleeps = sleeps.len() < TIMER_MIN
+            || typical(sleeps, |median| (median / 50).max(SLACK)).is_some_and(|median| median >= POLLING);
         for step in &mut self.steps {
-            if let Step::Sleep(_) = step {
-                *step = Step::Timer(Duration::from_nanos(median));
+            if let Step::Arrival { slept, .. } = *step {
+                if let Some(period) = period {
+                    *step = Step::Timer(Duration::from_nanos(period));
+                } else if are_sleeps {
+                    *step = Step::Sleep(slept);
+                }
             }
         }
     }
 }
 
+/// Returns the median of times if nine of ten are as far from it as is tolerated.
+fn typical(mut times: Vec<u64>, tolerance: impl Fn(u64) -> u64) -> Option<u64> {
+    times.sort_unstable();
+    let median = *times.get(times.len() / 2)?;
+    let even = times.iter().filter(|time| time.abs_diff(median) <= tolerance(median)).count();
+    (even * 10 >= times.len() * 9).then_some(median)
+}
+
 /// So many wakings are needed to tell a timer from a chance.
 const TIMER_MIN: usize = 8;
+/// By so many nanoseconds sleeps of one length differ: the slack of timers (Linux v6.12
+/// `include/linux/init_task.h`, `timer_slack_ns`).
+const SLACK: u64 = 50_000;
+/// Shorter sleeps are those of a task that polls, as the monitor thread of Go programs does: what
+/// it finds arrives when it arrives.
+const POLLING: u64 = 1_000_000;

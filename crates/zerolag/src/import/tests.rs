@@ -135,6 +135,75 @@ fn unfinished_tasks_compete_up_to_the_end() {
     assert!(!import(&trace, "x", &fitted).tasks.contains(&vec![c]), "nothing is known of its demand");
 }
 
+/// A server that computes 2 ms per request: twenty requests in 80 ms, then one every 20 ms, none
+/// evenly spaced. The recording ends when it has done the last one.
+fn uneven_requests() -> Trace {
+    let mut script = Script::new(1);
+    let server = script.fair("server");
+    script.meta.source = Source::Text;
+    let first = (0..20).map(|turn| turn * 4_000 + turn % 3 * 500);
+    for at in first.chain((0..10).map(|turn| 100_000 + turn * 20_000 + turn % 3 * 1_500)) {
+        script.wake(at, 0, server).run(at, 0, None, Some(server)).run(at + 2_000, 0, Some(server), None);
+    }
+    script.end(290_000)
+}
+
+#[test]
+fn a_late_server_shifts_no_later_arrival() {
+    let trace = uneven_requests();
+    let arrivals: Vec<Duration> = extract(&trace)[0]
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Arrival { at, .. } => Some(*at),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((arrivals.len(), arrivals[0], arrivals[28]), (29, us(4_500), us(280_000)));
+    // Of the first 80 ms half is work: throttled, the server is late by more than the recording
+    // goes on after its last request. With sleeps as long as the recorded ones it would not get
+    // there.
+    let simulated = |work: Option<String>| {
+        let groups = vec![("server".to_owned(), "/s".to_owned())];
+        let limits = vec![("/s".to_owned(), "25000 100000".to_owned())];
+        simulate(&import(&trace, "x", &Options { groups, limits, work, ..Options::default() }).scenario)
+            .expect("a scenario")
+    };
+    let limited = simulated(None);
+    let run = limited.task(TaskId(0)).expect("the server").run;
+    assert!(run > us(59_900) && run < us(60_500), "{run}");
+    assert!(limited.groups[0].stat.nr_throttled >= 1, "{limited:?}");
+}
+
+#[test]
+fn rounds_of_arrivals_are_as_long_as_the_recording() {
+    let mut trace = uneven_requests();
+    trace.meta.recorded.threads = Vec::new();
+    let groups = vec![("server".to_owned(), "/s".to_owned())];
+    // The work is elsewhere, so the server repeats what it did.
+    let options = Options { groups, work: Some("/other".to_owned()), ..Options::default() };
+    let scenario = import(&trace, "x", &options).scenario.replace("duration = \"290000000ns\"", "duration = \"870ms\"");
+    let summary = simulate(&scenario).expect("a scenario");
+    let server = summary.task(TaskId(0)).expect("the server");
+    assert!(server.run > us(179_900) && server.run < us(181_500), "three rounds of 60 ms: {}", server.run);
+}
+
+#[test]
+fn sleeps_of_one_length_begin_when_the_task_is_done() {
+    let mut script = Script::new(1);
+    let a = script.fair("a");
+    script.meta.source = Source::Text;
+    let mut at = 0;
+    for turn in 0..12 {
+        let ran = 1_000 + turn * turn * 300;
+        script.wake(at, 0, a).run(at, 0, None, Some(a)).run(at + ran, 0, Some(a), None);
+        at += ran + 5_000 + turn % 3 * 10;
+    }
+    let tasks = extract(&script.end(200_000));
+    let sleeps = tasks[0].steps.iter().filter(|step| matches!(step, Step::Sleep(_))).count();
+    assert_eq!(sleeps, 11, "{:?}", tasks[0].steps);
+}
+
 #[test]
 fn even_wakings_are_a_timer() {
     let mut script = Script::new(1);
@@ -516,4 +585,37 @@ fn a_recorded_move_to_a_group_counts() {
     assert_eq!(of_v1(tree), ["/web", "/web"]);
     let named = Options { groups: vec![("web".to_owned(), "/other".to_owned())], ..Options::default() };
     assert_eq!(of(&named), ["/other", "/other"]);
+}
+
+/// The counters that were saved before and after tell how much a group was throttled.
+#[test]
+fn throttling_has_a_base_error_of_its_own() {
+    let trace = uneven_requests();
+    let groups = vec![("server".to_owned(), "/s".to_owned())];
+    let limits = vec![("/s".to_owned(), "25000 100000".to_owned())];
+    let of = |recorded: Option<u64>| {
+        let mut tree = GroupTree::default();
+        for periods in recorded.into_iter().flat_map(|periods| [5, 5 + periods]) {
+            let time = us(periods * 10_000);
+            tree.counters.entry("/s".to_owned()).or_default().push(Throttling { periods, time });
+        }
+        let options = Options { groups: groups.clone(), limits: limits.clone(), tree, ..Options::default() };
+        let mut imported = import(&trace, "x", &options);
+        let base = base_error(&trace, &imported).expect("a scenario");
+        imported.note_base_error("x", &base);
+        (imported.scenario, base)
+    };
+    let (scenario, base) = of(None);
+    assert!(
+        base.groups.is_empty() && base.percents().nr_throttled_percent.is_none() && !scenario.contains("throttled")
+    );
+    let (scenario, base) = of(Some(4));
+    let [group] = &base.groups[..] else { panic!("{base}") };
+    assert_eq!((&*group.path, group.recorded.periods), ("/s", 4));
+    let simulated = group.simulated.periods;
+    assert!(simulated > 0 && simulated < 4, "{base}");
+    let percent = 100.0 * (4 - simulated) as f64 / 4.0;
+    assert_eq!(base.percents().nr_throttled_percent, Some(percent));
+    assert!(scenario.contains(&format!("nr_throttled = \"{percent:.1}%\"")), "{scenario}");
+    assert!(base.to_string().contains(&format!("/s was throttled in 4 periods, {simulated} simulated")), "{base}");
 }

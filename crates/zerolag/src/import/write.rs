@@ -3,7 +3,8 @@
 use super::Options;
 use super::extract::{ImportedTask, Step};
 use super::groups::ImportedGroups;
-use super::{is_below, wakings};
+use super::wakings;
+use crate::goals::is_below;
 use core::fmt::Write;
 use std::collections::BTreeMap;
 use zerolag_model::attr::{FairPolicy, RtPolicy, SchedAttr};
@@ -61,18 +62,22 @@ fn write(
         let is_work = |path: &String| options.work.as_ref().is_none_or(|work| is_below(path, work));
         let repeats = options.work.is_some() && !groups.of.get(&task.id).is_some_and(is_work);
         writeln!(out, "loop = {}\nsteps = [", if repeats { "\"forever\"" } else { "1" })?;
+        // The time of the task's timer, which counts from its start.
+        let mut due = task.delay;
         // Steps are nearly all of the text, and a scenario has a largest size: no spaces.
         for step in &task.steps {
             match step {
                 Step::Run(demand) => writeln!(out, "{{run={}}},", time(*demand))?,
                 Step::Sleep(length) => writeln!(out, "{{sleep={}}},", time(*length))?,
+                Step::Arrival { at, .. } => {
+                    timer(out, at.saturating_sub(due))?;
+                    due = due.max(*at);
+                }
                 Step::Wait(waker, _) if pipes.contains(&(*waker, task.id)) => {
                     writeln!(out, "{{pipe_read={}}},", pipe(&task.id, &names[&task.id]))?;
                 }
                 Step::Wait(..) => writeln!(out, "{{sem_wait={}}},", quoted(&names[&task.id]))?,
-                Step::Timer(period) => {
-                    writeln!(out, "{{timer={{period={},mode=\"absolute\"}}}},", time(*period))?;
-                }
+                Step::Timer(period) => timer(out, *period)?,
                 Step::Wake(woken) => {
                     // The stoppers are left out, and so are tasks that never ran.
                     if let Some(name) = names.get(woken) {
@@ -89,14 +94,29 @@ fn write(
             writeln!(out, "{{run={}}},", time(Duration::from_nanos(1)))?;
         }
         if repeats {
-            // The first expiry counts from the start of the task, so each round begins as the first
-            // did.
-            let length = time(trace.meta.end.since(trace.meta.start));
-            writeln!(out, "{{timer={{period={length},mode=\"absolute\",name=\"again\"}}}},")?;
+            repeat(out, task, trace.meta.end.since(trace.meta.start), due)?;
         }
         writeln!(out, "]")?;
     }
     Ok(())
+}
+
+/// Writes the end of a round of a task that repeats what it did, so that each is as long as the
+/// recording. `due` is the last expiry of its timer.
+fn repeat(out: &mut String, task: &ImportedTask, length: Duration, due: Duration) -> core::fmt::Result {
+    if task.steps.iter().any(|step| matches!(step, Step::Arrival { .. })) {
+        return timer(out, length.saturating_sub(due.saturating_sub(task.delay)));
+    }
+    // The first expiry counts from the start of the task, so each round begins as the first did.
+    writeln!(out, "{{timer={{period={},mode=\"absolute\",name=\"again\"}}}},", time(length))
+}
+
+/// Writes a step that waits for the next expiry of the task's timer, after so long.
+fn timer(out: &mut String, after: Duration) -> core::fmt::Result {
+    if after.is_zero() {
+        return Ok(());
+    }
+    writeln!(out, "{{timer={{period={},mode=\"absolute\"}}}},", time(after))
 }
 
 /// Writes the remarks at the start of the file, the kernel, which can be unknown, and the duration.
