@@ -12,6 +12,7 @@ use zerolag_model::Settings;
 /// Which crates of the workspace a crate may use: the table of `ARCHITECTURE.md`.
 const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
+    ("policy", &["model"]),
     ("core", &["model"]),
     ("analysis", &["model"]),
     ("trace", &["model"]),

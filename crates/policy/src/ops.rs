@@ -1,0 +1,205 @@
+//! [`Policy`]: the operations of a scheduler (`struct sched_ext_ops`).
+
+use crate::exit::ExitInfo;
+use crate::scx::Scx;
+use crate::words::{DeqFlags, DsqId, EnqFlags, OpsFlags, WakeFlags};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, TaskId};
+
+/// What a policy says of itself when it is loaded: the fields of `sched_ext_ops` that are no
+/// functions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ops {
+    /// Its name, as the kernel prints it.
+    pub name: String,
+    /// Its properties.
+    pub flags: OpsFlags,
+    /// How long a runnable task may wait before the policy is unloaded (`timeout_ms`): at most
+    /// 30 s.
+    pub timeout: Duration,
+    /// How many tasks one [`dispatch`](Policy::dispatch) may insert before it moves some to the
+    /// local queue (`dispatch_max_batch`).
+    pub dispatch_max_batch: usize,
+}
+
+impl Ops {
+    /// The longest, and the default, time limit (`SCX_WATCHDOG_MAX_TIMEOUT`).
+    pub const TIMEOUT_MAX: Duration = Duration::from_secs(30);
+    /// The default of [`dispatch_max_batch`](Self::dispatch_max_batch) (`SCX_DSP_DFL_MAX_BATCH`).
+    pub const MAX_BATCH: usize = 32;
+
+    /// Returns the kernel's defaults under a name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            flags: OpsFlags::NONE,
+            timeout: Self::TIMEOUT_MAX,
+            dispatch_max_batch: Self::MAX_BATCH,
+        }
+    }
+}
+
+/// A scheduler of your own.
+///
+/// Every method is an operation of `sched_ext_ops` and has the kernel's default behaviour. `p` is
+/// a task, `scx` is the kernel: its helpers (`scx_bpf_*`) are methods of [`Scx`].
+///
+/// A policy decides by its own state and that of `scx` alone: it reads no clock and draws no number
+/// of its own, so that a run can be repeated, and a copy of it goes on as the original does.
+#[expect(unused_variables, reason = "the names of parameters are part of the documentation")]
+pub trait Policy: Send + PolicyClone {
+    /// Returns its name, flags and limits.
+    fn ops(&self) -> Ops;
+
+    /// Chooses a CPU for a task that wakes. A task that is inserted into a queue here is not passed
+    /// to [`enqueue`](Self::enqueue).
+    ///
+    /// The default takes an idle CPU near the last one, and runs the task there.
+    fn select_cpu(&mut self, scx: &mut Scx, p: TaskId, prev_cpu: CpuId, wake_flags: WakeFlags) -> CpuId {
+        let (cpu, is_idle) = scx.select_cpu_dfl(p, prev_cpu, wake_flags);
+        if is_idle {
+            scx.dsq_insert(p, DsqId::LOCAL, scx.slice_dfl(), EnqFlags::NONE);
+        }
+        cpu
+    }
+
+    /// Queues a runnable task: inserts it into a queue, or keeps it until
+    /// [`dispatch`](Self::dispatch). The default inserts it into [`DsqId::GLOBAL`].
+    fn enqueue(&mut self, scx: &mut Scx, p: TaskId, enq_flags: EnqFlags) {
+        scx.dsq_insert(p, DsqId::GLOBAL, scx.slice_dfl(), enq_flags);
+    }
+
+    /// A task that the policy kept, or had on a queue of its own, is no longer its to run.
+    fn dequeue(&mut self, scx: &mut Scx, p: TaskId, deq_flags: DeqFlags) {}
+
+    /// A CPU has no local task: move or insert some. `prev` is the task that ran, if it could run
+    /// on.
+    fn dispatch(&mut self, scx: &mut Scx, cpu: CpuId, prev: Option<TaskId>) {}
+
+    /// A tick while a task runs.
+    fn tick(&mut self, scx: &mut Scx, p: TaskId) {}
+
+    /// A task becomes runnable.
+    fn runnable(&mut self, scx: &mut Scx, p: TaskId, enq_flags: EnqFlags) {}
+
+    /// A task begins to run.
+    fn running(&mut self, scx: &mut Scx, p: TaskId) {}
+
+    /// A task stops running; `runnable` if it could run on.
+    fn stopping(&mut self, scx: &mut Scx, p: TaskId, runnable: bool) {}
+
+    /// A task is no longer runnable.
+    fn quiescent(&mut self, scx: &mut Scx, p: TaskId, deq_flags: DeqFlags) {}
+
+    /// A task gives up the CPU, in favour of `to` if that is some task; returns whether that was
+    /// followed. The default ends its slice.
+    fn yield_(&mut self, scx: &mut Scx, from: TaskId, to: Option<TaskId>) -> bool {
+        scx.set_slice(from, Duration::ZERO);
+        false
+    }
+
+    /// The weight of a task changes: 1 to 10000, 100 for nice 0.
+    fn set_weight(&mut self, scx: &mut Scx, p: TaskId, weight: u32) {}
+
+    /// The CPUs of a task change; `None` means every CPU.
+    fn set_cpumask(&mut self, scx: &mut Scx, p: TaskId, cpumask: Option<&CpuMask>) {}
+
+    /// A CPU begins or ends to idle. The kernel's own mask is kept too
+    /// (`SCX_OPS_KEEP_BUILTIN_IDLE`).
+    fn update_idle(&mut self, scx: &mut Scx, cpu: CpuId, idle: bool) {}
+
+    /// A CPU returns from a class above.
+    fn cpu_acquire(&mut self, scx: &mut Scx, cpu: CpuId) {}
+
+    /// A CPU is taken by a class above.
+    fn cpu_release(&mut self, scx: &mut Scx, cpu: CpuId) {}
+
+    /// A CPU comes online.
+    fn cpu_online(&mut self, scx: &mut Scx, cpu: CpuId) {}
+
+    /// A CPU goes offline.
+    fn cpu_offline(&mut self, scx: &mut Scx, cpu: CpuId) {}
+
+    /// A task exists from now on; `fork` if it is new.
+    fn init_task(&mut self, scx: &mut Scx, p: TaskId, fork: bool) {}
+
+    /// A task exits.
+    fn exit_task(&mut self, scx: &mut Scx, p: TaskId) {}
+
+    /// A task is the policy's from now on.
+    fn enable(&mut self, scx: &mut Scx, p: TaskId) {}
+
+    /// A task is no longer the policy's.
+    fn disable(&mut self, scx: &mut Scx, p: TaskId) {}
+
+    /// A group exists from now on.
+    fn cgroup_init(&mut self, scx: &mut Scx, group: GroupId) {}
+
+    /// A group is removed.
+    fn cgroup_exit(&mut self, scx: &mut Scx, group: GroupId) {}
+
+    /// A task changes its group.
+    fn cgroup_move(&mut self, scx: &mut Scx, p: TaskId, from: GroupId, to: GroupId) {}
+
+    /// The weight of a group changes (`cpu.weight`).
+    fn cgroup_set_weight(&mut self, scx: &mut Scx, group: GroupId, weight: u32) {}
+
+    /// The limit of a group changes (`cpu.max`), which a kernel leaves to the policy.
+    fn cgroup_set_bandwidth(&mut self, scx: &mut Scx, group: GroupId, limit: CpuMax) {}
+
+    /// The policy is loaded: create queues here.
+    fn init(&mut self, scx: &mut Scx) {}
+
+    /// The policy has been unloaded.
+    fn exit(&mut self, info: &ExitInfo) {}
+}
+
+/// Copies of a policy, for a run that goes on in two ways. Every policy that is `Clone` has it.
+pub trait PolicyClone {
+    /// Returns a copy that shares nothing with the policy.
+    fn clone_policy(&self) -> Box<dyn Policy>;
+}
+
+impl<T: Policy + Clone + 'static> PolicyClone for T {
+    fn clone_policy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Policy> {
+    fn clone(&self) -> Self {
+        (**self).clone_policy()
+    }
+}
+
+/// Makes a policy for each run: several runs, also on several threads, share nothing.
+#[derive(Clone)]
+pub struct PolicyFactory(Arc<dyn Fn() -> Box<dyn Policy> + Send + Sync>);
+
+impl PolicyFactory {
+    /// Returns the factory of a function.
+    pub fn new<T: Policy + 'static>(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || -> Box<dyn Policy> { Box::new(make()) }))
+    }
+
+    /// Makes a policy.
+    #[must_use]
+    pub fn make(&self) -> Box<dyn Policy> {
+        (self.0)()
+    }
+}
+
+impl core::fmt::Debug for PolicyFactory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.make().ops().name)
+    }
+}
+
+impl core::fmt::Debug for dyn Policy {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.ops().name)
+    }
+}
