@@ -55,7 +55,7 @@
 //!                 Op::Kick { cpu } => self.kicked[cpu.index()] = true,
 //!                 Op::Ipi { cpu, work } => self.ipis.push((cpu, work)),
 //!                 // This host has only ticks.
-//!                 Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } => {}
+//!                 Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } | Op::ExtExit => {}
 //!             }
 //!         }
 //!         // Delayed tasks that have repaid their lag.

@@ -282,7 +282,7 @@ fn charge_inline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta
 #[cold]
 #[inline(never)]
 fn charge_ext<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
-    ext::charge(rq, delta);
+    ext::charge(rq, cx, delta);
     dl_server::charge(rq, cx, ClassId::Ext, delta);
 }
 
@@ -334,7 +334,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
             // See below: the groups that `prev` and `next` share stay current.
             ClassId::Fair => {}
             ClassId::Deadline => dl::put_prev(rq, cx, slot),
-            ClassId::Ext => ext::put_prev(rq, cx, slot),
+            ClassId::Ext => ext::put_prev(rq, cx, slot, next.is_none()),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
     }

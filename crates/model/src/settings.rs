@@ -90,7 +90,7 @@ mod protection;
 mod recent_used;
 mod rt;
 mod servers;
-pub use ext::SchedExt;
+pub use ext::{SchedExt, SchedExtPolicy};
 pub use fair_balance::FairBalance;
 pub use kernel::{KernelError, KernelErrorReason, KernelVersion};
 pub use limits::{BandwidthControl, Borrowing, Throttle, ThrottleAt};

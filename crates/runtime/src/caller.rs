@@ -165,6 +165,8 @@ impl<'e> Caller<'e> {
                 Op::Kick { cpu } => kicks.push(cpu),
                 Op::Ipi { cpu, work } => ipis.push((cpu, work)),
                 Op::ArmTimer { cpu, timer, at } => engine.timeline.arm(cpu, timer, at),
+                // The runtime gives no task to a policy.
+                Op::ExtExit => {}
                 Op::CancelTimer { cpu, timer } => engine.timeline.cancel(cpu, timer),
                 Op::ArmGroupTimer { group, timer, at } => engine.timeline.arm_group(group, timer, at),
             }

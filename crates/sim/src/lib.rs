@@ -2,7 +2,7 @@
 //!
 //! | module | holds | may use |
 //! |---|---|---|
-//! | [`costs`], [`sketch`], [`outcome`], `queue`, `trace` | costs of operations; how a run ended; events in total order; records in order of time | - |
+//! | [`costs`], [`sketch`], [`outcome`], `guard`, `patience`, `queue`, `trace` | costs of operations; how a run ended; policies that panic; runs that stand still; events in total order; records in order of time | - |
 //! | `kernel` | CPUs, run-queue locks, IPIs, timers, kernel paths, the bodies of tasks; hosts the core | these |
 //! | `device` | sources of interrupts and of requests, disks | these |
 //! | `program` | where each task is in its program, what it waits for, what tasks share | these |
@@ -13,9 +13,11 @@
 mod admin;
 pub mod costs;
 mod device;
+mod guard;
 mod kernel;
 mod machine;
 pub mod outcome;
+mod patience;
 mod program;
 mod queue;
 pub mod sketch;

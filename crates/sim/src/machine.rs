@@ -26,11 +26,13 @@ use crate::costs::Costs;
 use crate::device::arrivals::Arrivals;
 use crate::device::noise::{IrqSource, Noise};
 use crate::device::standstill::MachineStandstills;
+use crate::guard::Guarded;
 use crate::kernel::path::Ahead;
 use crate::kernel::state::Kernel;
 use crate::kernel::ticks::Ticked;
 use crate::kernel::words::{Done, Event, Interrupt, Job};
-use crate::outcome::{End, FORKED_MAX, Outcome, SimError, Stats, Wait};
+use crate::outcome::{End, Outcome, SimError, Stats, Wait};
+use crate::patience::Patience;
 use crate::program::calls::with_calls;
 use crate::program::shared::count_locks;
 use crate::program::shared::request::{Sender, WaitingRequest};
@@ -41,6 +43,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{Config, Leave, ServerError, Threads, Tracing};
 use zerolag_model::{CpuId, Duration, Instant, ServerKind, Settings, TaskId, Topology};
+use zerolag_policy::Policy;
 use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::Program;
 use zerolag_workload::random::Dist;
@@ -100,6 +103,32 @@ impl Machine {
     /// The program does not fit the machine: cpusets, affinities, policies. The settings of the
     /// fair servers are out of range.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
+        Self::build(program, config, tracing, None)
+    }
+
+    /// Builds a machine that runs the tasks of `sched_ext` by a policy of the caller. A panic in it
+    /// is a fault of the policy, where panics unwind: the run goes on without it.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    /// If the settings have `sched_ext = off`.
+    pub fn with_policy(
+        program: Arc<Program>,
+        config: &MachineConfig,
+        tracing: Tracing,
+        policy: Box<dyn Policy>,
+    ) -> Result<Self, SimError> {
+        Self::build(program, config, tracing, Some(Box::new(Guarded(policy))))
+    }
+
+    fn build(
+        program: Arc<Program>,
+        config: &MachineConfig,
+        tracing: Tracing,
+        policy: Option<Box<dyn Policy>>,
+    ) -> Result<Self, SimError> {
         let MachineConfig { topology, settings, costs, seed, duration } = config;
         let program = with_calls(program, costs);
         let program = match program.needs_kernel_work(settings) {
@@ -127,7 +156,7 @@ impl Machine {
             .with_threads(Threads::One);
         let locks = count_locks(&program.resources);
         let mut machine = Self {
-            kernel: Kernel::new(core, costs.clone(), settings, instances, locks, tracing),
+            kernel: Kernel::new(core, costs.clone(), settings, instances, locks, (tracing, policy)),
             noise: Noise::default(),
             arrivals: Arrivals::default(),
             standstills: MachineStandstills::default(),
@@ -168,6 +197,7 @@ impl Machine {
         self.noise.add_lines(kernel, &program.kernel_work.lines, self.seed);
         self.standstills.plan(kernel, self.seed);
         isolation::plan_remote_ticks(kernel);
+        kernel.watch_policy(CpuId(0));
         for cpu in (0..kernel.nr_cpus()).map(CpuId::from_index) {
             kernel.update_tick(cpu);
         }
@@ -356,6 +386,15 @@ impl Machine {
                 self.stand_still(cpu);
                 None
             }
+            Event::PolicyWatch { cpu } => {
+                let may_end = self.end == Instant::FAR_FUTURE && !self.kernel.is_under_way();
+                // Nothing can wake a task any more: the run is over.
+                if may_end && self.all_wait_for_each_other() {
+                    None
+                } else {
+                    self.interrupt(cpu, Interrupt::PolicyWatch)
+                }
+            }
             Event::RemoteTicks => {
                 self.remote_ticks();
                 None
@@ -446,6 +485,10 @@ impl Machine {
             Interrupt::Tick => Some(Job::Tick),
             Interrupt::Softirq => Some(Job::Carry { step: kernel.take_softirq(cpu), then_pick: false }),
             Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
+            Interrupt::PolicyWatch => {
+                kernel.watch_policy(cpu);
+                None
+            }
             Interrupt::TaskTimer(task) => self.programs.timer_due(kernel, cpu, task),
             Interrupt::SlackTimer => None, // See above.
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
@@ -576,6 +619,7 @@ impl Machine {
                 admin.groups.fork(kernel, programs, cpu, def);
                 Ok(())
             }
+            Job::Disown { task } => kernel.disown(cpu, task),
             Job::Rebuild => hotplug::rebuild_domains(kernel, cpu),
             Job::ChangeTask { task, change } => admin.change_task(kernel, programs, cpu, task, change),
             Job::Change(change) => {
@@ -681,7 +725,8 @@ impl Machine {
         kernel.close_accounts(end);
         self.admin.groups.emit_totals(kernel);
         kernel.flush_trace(end, sink);
-        Outcome { end, why: why.unwrap_or(End::Duration), stats: kernel.final_stats(), left_waiting }
+        let policy_exit = kernel.scheduler().ext_exit().map(Box::new);
+        Outcome { end, why: why.unwrap_or(End::Duration), stats: kernel.final_stats(), left_waiting, policy_exit }
     }
 
     /// A run of a given duration does not fail because tasks wait at its end, if none waits for a
@@ -706,40 +751,6 @@ impl Machine {
 /// Returns how many groups a run makes in all.
 fn groups_ever(program: &Program, changes: &[TimedChange]) -> usize {
     program.groups.len() + changes.iter().filter(|change| matches!(change.what, Change::Create { .. })).count()
-}
-
-/// How long a run may stay at one instant before it is ended ([`End::NoTime`]).
-///
-/// Without a bound a rule that asks for the same thing again and again, at no cost, fills the
-/// memory with records. Time is looked at only once in many steps: a look at each would cost every
-/// run.
-#[derive(Clone, Copy, Debug)]
-struct Patience {
-    /// Events between two looks, and between two calls of a progress reporter.
-    steps: u32,
-    /// Looks that may see the same instant.
-    looks: u32,
-    /// Turns of one CPU that may follow each other without an event.
-    turns: u64,
-}
-
-impl Patience {
-    /// As much as no legal run needs: each task that is due at an instant takes a few events and
-    /// turns there.
-    const fn for_tasks(tasks: usize) -> Self {
-        let tasks = tasks as u64 + FORKED_MAX as u64;
-        Self { steps: 1 << 16, looks: 32 + (tasks / 1024) as u32, turns: (1 << 20) + 64 * tasks }
-    }
-
-    /// Notes what a look saw; `false` when the run has stayed there for too long.
-    fn lasts(self, seen: &mut Option<(Instant, u32)>, now: Instant) -> bool {
-        let times = match *seen {
-            Some((at, times)) if at == now => times + 1,
-            _ => 1,
-        };
-        *seen = Some((now, times));
-        times <= self.looks
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use zerolag_core::{ConfigError, GroupError, RtBandwidthError, ServerError, TaskError};
 use zerolag_model::{CpuId, Duration, Instant, RtBandwidth};
+use zerolag_policy::ExitInfo;
 use zerolag_workload::program::GroupWeight;
 
 /// How a run ended.
@@ -19,6 +20,9 @@ pub struct Outcome {
     /// was not over. This is not a failure: a workload of given duration can end so, as rt-app's
     /// do.
     pub left_waiting: Vec<Wait>,
+    /// Why the policy of `sched_ext` was unloaded, if it was: its tasks went on as fair ones. This
+    /// is not a failure of the run.
+    pub policy_exit: Option<Box<ExitInfo>>,
 }
 
 /// Why a run ended.

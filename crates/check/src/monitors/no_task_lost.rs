@@ -22,7 +22,8 @@
 //!   widest domain ([`ROUND_PER_CPU`]), which is granted in addition to the bound. Being moved away
 //!   ends the wait, and does not change what hid the task until then.
 //! * A task of a loaded scheduler (`sched_ext`) is judged on its own CPU only: a preempted one
-//!   stays there, whatever idles.
+//!   stays there, whatever idles. Under `sched_ext.policy` other than `fifo` it is not judged: a
+//!   policy may let CPUs idle, and its watchdog finds the tasks that it forgets.
 //! * Deadline tasks are not judged: a trace does not say which of them wait for their next budget.
 //! * A CPU takes only tasks of its own root domain, from the moment at which both are in it.
 //! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
@@ -52,7 +53,7 @@ use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use queues::{Kind, WaitingQueues};
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::settings::Preempt;
+use zerolag_model::settings::{Preempt, SchedExtPolicy};
 use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Duration, Instant, Prio, Record, TaskId, Topology, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{CpuView, Current, TaskState, TaskView};
@@ -94,6 +95,8 @@ struct NoTaskLost {
     round: Duration,
     /// Whether a push goes on with the next task if the first has nowhere to go.
     skips_stuck: bool,
+    /// A policy has the tasks of `sched_ext`.
+    has_policy: bool,
     loses_offline: bool,
     /// Whether an idle CPU, which ticks, keeps to the interval of a busy one.
     keeps_busy_interval: bool,
@@ -141,6 +144,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         has_kernel_sections: matches!(context.settings().preempt, Preempt::None | Preempt::Voluntary),
+        has_policy: context.settings().sched_ext_policy != SchedExtPolicy::Fifo
+            || context.meta.setting("policy").is_some(),
         loses_offline: context.settings().bandwidth_offline_loss,
         keeps_busy_interval: context.settings().idle_busy_interval && !context.settings().nohz,
         round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
@@ -442,7 +447,8 @@ impl NoTaskLost {
         let hidden_until = self.hidden_until(before, view, wait, (cpu, at)).unwrap_or(Instant::ZERO);
         let hidden_until = hidden_until.max(self.misled_until(view, (cpu, idle_since.max(wait.since))));
         let both = at.since(idle_since.max(wait.since).max(hidden_until));
-        if view.prio.class() == ClassId::Ext && view.rq.is_some_and(|rq| rq != cpu) {
+        let is_loaded = view.prio.class() == ClassId::Ext;
+        if is_loaded && (self.has_policy || view.rq.is_some_and(|rq| rq != cpu)) {
             return;
         }
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);

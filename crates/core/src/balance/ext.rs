@@ -18,6 +18,7 @@
 //! is chosen, the kernel begins behind the one that it chose last.
 
 use crate::balance::fair::idle_cpu;
+use crate::balance::policy;
 use crate::class::ext;
 use crate::lifecycle;
 use crate::rq::cx::Cx;
@@ -34,6 +35,9 @@ use zerolag_model::{ClassId, CpuId, CpuMask, Distance, MigrateReason, ServerKind
 #[cold]
 #[inline(never)]
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    if why != Placement::Displaced && cx.shared.has_policy() {
+        return policy::select(cx, task, why);
+    }
     let prev = task.last_cpu;
     let may_stay = task.may_run_on(prev);
     if why == Placement::SyncWakeup && task.may_run_on(cx.by) {
@@ -107,7 +111,7 @@ fn first_idle<L: RawMutex>(
 #[inline(never)]
 pub(crate) fn enqueues<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId, why: Placement) -> Enqueue {
     match why {
-        Placement::SyncWakeup if cpu == cx.by && wakes_beside_waker(cx) => Enqueue::Sync,
+        Placement::SyncWakeup if !cx.shared.has_policy() && cpu == cx.by && wakes_beside_waker(cx) => Enqueue::Sync,
         Placement::Wakeup | Placement::SyncWakeup => Enqueue::Wakeup,
         Placement::Fork => Enqueue::New,
         Placement::Displaced => Enqueue::Migrated,
@@ -118,6 +122,10 @@ pub(crate) fn enqueues<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId, why: Placeme
 #[cold]
 #[inline(never)]
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
+    if rq.ext.by_policy {
+        policy::woken(rq, cx, slot);
+        return Step::Done;
+    }
     let (task, allowed) = (rq.tasks[slot].id, rq.tasks[slot].allowed.clone());
     if !cx.shared.ext.has(task) || !rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         return Step::Done;
@@ -135,7 +143,13 @@ pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) ->
 #[cold]
 #[inline(never)]
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if rq.has_running() && !is_served(rq) || !ext::is_out_of_work(rq) {
+    if rq.has_running() && !is_served(rq) {
+        return Step::Done;
+    }
+    if rq.ext.by_policy {
+        return policy::begin(rq, cx);
+    }
+    if !ext::is_out_of_work(rq) {
         return Step::Done;
     }
     if !rq.is_online() {
@@ -176,6 +190,9 @@ fn find<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, task: TaskId) -> Option<Slot> {
 #[cold]
 #[inline(never)]
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Step {
+    if own.ext.by_policy {
+        return policy::resume(own, other, cx, task);
+    }
     let is_about_to_pick = matches!(own.phase(), Phase::Switching { .. });
     let waits = find(other, cx, task).filter(|_| cx.shared.ext.has(task));
     match waits {

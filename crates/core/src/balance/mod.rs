@@ -8,6 +8,7 @@ pub(crate) mod dl_push;
 pub(crate) mod dl_select;
 pub(crate) mod ext;
 pub(crate) mod fair;
+pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod rt_claim;
 pub(crate) mod rt_ipi;

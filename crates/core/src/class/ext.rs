@@ -35,6 +35,7 @@
 //! `tools/sched_ext/scx_simple.bpf.c`. differs: whether a task goes to the local queue is decided
 //! when it is enqueued, not when its CPU is chosen.
 
+use crate::class::policy;
 use crate::queue::ext::ExtTurn;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -49,7 +50,10 @@ use zerolag_model::{ClassId, Duration};
 /// Enqueues a task.
 #[cold]
 #[inline(never)]
-pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, why: Enqueue) {
+pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    if rq.ext.by_policy {
+        return policy::enqueue(rq, cx, slot, why);
+    }
     let was_idle = rq.is_idle();
     rq.ext.nr_running += 1;
     let left = cx.config.settings.sched_ext_slice;
@@ -80,7 +84,10 @@ fn share<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, slot: Slot) {
 /// Dequeues a task.
 #[cold]
 #[inline(never)]
-pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, why: Dequeue) {
+pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
+    if rq.ext.by_policy {
+        return policy::dequeue(rq, cx, slot, why);
+    }
     rq.ext.nr_running -= 1;
     if rq.current_slot() == Some(slot) {
         match why {
@@ -96,25 +103,41 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, why:
 /// Changes the allowed CPUs of a queued task, which keeps its place.
 #[cold]
 #[inline(never)]
-pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    if rq.ext.by_policy {
+        return policy::change_allowed(rq, cx, slot, change);
+    }
     change(&mut rq.tasks[slot]);
     cx.shared.ext.set_allowed(rq.tasks[slot].id, rq.tasks[slot].allowed.clone());
 }
 
 /// Charges exec time to the slice of the current task.
-pub(crate) const fn charge(rq: &mut Rq, delta: Duration) {
+pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
+    if rq.ext.by_policy {
+        return policy::charge(rq, cx, delta);
+    }
     if let Some(turn) = &mut rq.ext.turn {
         turn.left = turn.left.saturating_sub(delta);
     }
 }
 
 /// Ends a slice that is used up.
-pub(crate) fn tick(rq: &Rq) -> Resched {
+#[cold]
+#[inline(never)]
+pub(crate) fn tick<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Resched {
+    if rq.ext.by_policy {
+        return policy::tick(rq, cx);
+    }
     if rq.ext.turn.is_none_or(|turn| turn.left.is_zero()) { Resched::Now } else { Resched::No }
 }
 
 /// Gives up the rest of the slice.
-pub(crate) const fn yield_current(rq: &mut Rq) {
+#[cold]
+#[inline(never)]
+pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.ext.by_policy {
+        return policy::yield_current(rq, cx);
+    }
     if let Some(turn) = &mut rq.ext.turn {
         turn.left = Duration::ZERO;
     }
@@ -124,13 +147,16 @@ pub(crate) const fn yield_current(rq: &mut Rq) {
 /// the local queue, then the current one again. A task of the machine's queue has been made local
 /// before ([`crate::balance::ext`]).
 #[inline]
-pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> Option<Slot> {
+pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     if rq.ext.nr_running == 0 { None } else { pick_one(rq, cx) }
 }
 
 #[cold]
 #[inline(never)]
-fn pick_one<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> Option<Slot> {
+fn pick_one<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    if rq.ext.by_policy {
+        return policy::pick(rq, cx);
+    }
     // The search for fair tasks, before, has begun an idle period of that class.
     rq.fair.newidle.since = None;
     // The switch has looked at the machine's queue already, unless the server came first although
@@ -180,7 +206,10 @@ pub(crate) fn make_local<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
 /// \[4\] Makes a queued task the current one.
 #[cold]
 #[inline(never)]
-pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.ext.by_policy {
+        return policy::set_next(rq, cx, slot);
+    }
     let local = rq.ext.take_local(slot);
     if rq.ext.left_of(slot).is_none() {
         let left = cx.config.settings.sched_ext_slice;
@@ -188,10 +217,13 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// Handles the switch away from a task that stays queued.
+/// Handles the switch away from a task that stays queued; `idles` if no task follows.
 #[cold]
 #[inline(never)]
-pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, idles: bool) {
+    if rq.ext.by_policy {
+        return policy::put_prev(rq, cx, slot, idles);
+    }
     let turn = rq.ext.turn.take().filter(|turn| turn.slot == slot);
     match turn {
         Some(turn) if !turn.left.is_zero() => rq.ext.local.push_front(turn), // [5]

@@ -16,6 +16,7 @@ pub(crate) mod dl_server;
 pub(crate) mod dl_sums;
 pub(crate) mod ext;
 pub(crate) mod fair;
+pub(crate) mod policy;
 pub(crate) mod rt;
 pub(crate) mod rt_lowest;
 pub(crate) mod rt_throttle;

@@ -42,6 +42,7 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(by, now, io);
         cx.io.costs.inner_locks += 1;
         let set = self.shared.groups.set_max(group, now.wall, max)?;
+        self.tell_policy(|host| host.set_bandwidth(group, max));
         cx.io.event(now, by, || TraceEvent::GroupMax { group, max });
         count_scanned(cx, group, set.scanned);
         arm(cx, group, GroupTimer::Period, set.arm);

@@ -12,7 +12,7 @@
 //! `rt_mutex_setprio`).
 
 use crate::balance::{dl_pull, rt_pull};
-use crate::class::{dl, dl_server, rt};
+use crate::class::{dl, dl_server, policy, rt};
 use crate::entry::admission::AdmissionRequest;
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
@@ -47,7 +47,7 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<Step, TaskError> {
         self.check_attr(task, attr)?;
-        let attr = self.config.settings.governed(attr);
+        let attr = self.governed(attr);
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
@@ -105,7 +105,7 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<(), TaskError> {
         self.check_attr(parcel.id(), attr)?;
-        let attr = self.config.settings.governed(attr);
+        let attr = self.governed(attr);
         let body = &mut parcel.0;
         let had = body.dl.reserved;
         let request =
@@ -123,8 +123,12 @@ impl<L: RawMutex> Scheduler<L> {
         }
         follow_weight(body, attr, self.config.is_flat());
         body.attr = attr;
-        body.prio = effective(attr, body.inherited());
+        let prio = effective(attr, body.inherited());
+        let before = core::mem::replace(&mut body.prio, prio);
         renew_boost(body);
+        if before.is_ext() && !body.prio.is_ext() && self.shared.has_policy() {
+            policy::left(&mut self.cx(by, now, io), body.id);
+        }
         tell_attr(io, (now, by), (body.id, attr, body.prio), body.inherited().is_some());
         Ok(())
     }
@@ -203,6 +207,9 @@ impl<L: RawMutex> Scheduler<L> {
         change(&mut rq.tasks[slot]);
         rq.note(Unpublished::PRIOS); // It can be the current one.
         let after = rq.tasks[slot].prio;
+        if rq.ext.by_policy && before.is_ext() && !after.is_ext() {
+            policy::left(cx, rq.tasks[slot].id);
+        }
         if rq.tasks[slot].dl.abs_deadline != job {
             dl::trace_job(rq, cx, slot);
         }

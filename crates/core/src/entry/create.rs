@@ -57,7 +57,7 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(TaskError::NoSuchProcess(process));
         }
         self.check_attr(spec.id, spec.attr)?;
-        let attr = self.config.settings.governed(spec.attr);
+        let attr = self.governed(spec.attr);
         let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
         self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
         let allowed_on = allowed.as_deref();

@@ -22,7 +22,9 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// [`Config::with_group_reserve`]: crate::Config::with_group_reserve
     pub fn create_group(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
-        self.shared.groups.create(parent, weight)
+        let group = self.shared.groups.create(parent, weight)?;
+        self.tell_policy(|host| host.set_group(group, Some(weight_of_group(weight))));
+        Ok(group)
     }
 
     /// Removes a group that has neither tasks nor groups.
@@ -30,7 +32,9 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Errors
     /// The group has tasks or groups, does not exist, or is the root.
     pub fn remove_group(&self, group: GroupId) -> Result<(), GroupError> {
-        self.shared.groups.remove(group)
+        self.shared.groups.remove(group)?;
+        self.tell_policy(|host| host.set_group(group, None));
+        Ok(())
     }
 
     /// Changes the weight of a group. Each CPU is to [follow](Self::follow_group_weight) then. One
@@ -40,7 +44,9 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Errors
     /// The group does not exist, is the root, or is idle (EINVAL).
     pub fn set_group_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
-        self.shared.groups.change_weight(group, weight)
+        self.shared.groups.change_weight(group, weight)?;
+        self.tell_policy(|host| host.set_group(group, Some(weight_of_group(weight))));
+        Ok(())
     }
 
     /// Makes a group idle or normal (`cpu.idle`). Every CPU follows as for the weight. A group that
@@ -123,4 +129,9 @@ impl<L: RawMutex> Scheduler<L> {
         parcel.0.group = group;
         Ok(())
     }
+}
+
+/// Returns a weight as `cpu.weight` has it: 100 for 1024.
+fn weight_of_group(weight: Weight) -> u32 {
+    ((weight.value() * 100 + 512) / 1024).max(1)
 }

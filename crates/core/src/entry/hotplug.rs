@@ -15,7 +15,7 @@
 
 use crate::balance::{dl_pull, proxy};
 use crate::class::fair::throttle;
-use crate::class::{dl, dl_server, fair, rt};
+use crate::class::{dl, dl_server, fair, policy, rt};
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
 use crate::rq::run_queue::Rq;
@@ -39,6 +39,7 @@ impl<L: RawMutex> Scheduler<L> {
         rt::go_offline(rq, cx);
         dl_server::update_all(rq, cx);
         dl::online_changed(rq, cx);
+        policy::set_online(rq, cx);
         rq.resched(cx, Resched::Now);
         rq.publish(cx);
     }
@@ -77,6 +78,7 @@ impl<L: RawMutex> Scheduler<L> {
         rt::come_online(rq, cx);
         dl_server::update_all(rq, cx);
         dl::online_changed(rq, cx);
+        policy::set_online(rq, cx);
         if rq.has_running() && rq.current_slot().is_none() {
             rq.resched(cx, Resched::Now); // Tasks that were lost here can run again.
         }

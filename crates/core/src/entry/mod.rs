@@ -19,6 +19,7 @@ pub(crate) mod loaded;
 pub(crate) mod mode;
 pub(crate) mod plain_preempt;
 pub(crate) mod plain_tick;
+pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod rt_limit;
 pub(crate) mod scheduler;

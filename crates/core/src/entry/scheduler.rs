@@ -40,7 +40,7 @@
 use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, ext as ext_balance, proxy, rt_claim, rt_pull, rt_push, rt_select};
 use crate::class::fair::{boost, park, preferred_cache};
-use crate::class::{dl, dl_server, ext, fair, rt, rt_throttle};
+use crate::class::{dl, dl_server, ext, fair, policy, rt, rt_throttle};
 use crate::entry::{loaded, plain_preempt, plain_tick, ticks};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
@@ -66,10 +66,11 @@ use crate::words::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::settings::{Preempt, ThrottleAt};
+use zerolag_model::settings::{Preempt, SchedExt, SchedExtPolicy, ThrottleAt};
 use zerolag_model::{
     ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
 };
+use zerolag_policy::policies;
 
 /// The scheduler of one machine: the state that its CPUs share. The run queues belong to the host.
 #[derive(Debug)]
@@ -83,7 +84,13 @@ impl<L: RawMutex> Scheduler<L> {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let shared = Shared::new(&config);
-        Self { config, shared }
+        let mut scheduler = Self { config, shared };
+        let settings = &scheduler.config.settings;
+        if settings.sched_ext != SchedExt::Off && settings.sched_ext_policy != SchedExtPolicy::Fifo {
+            let policy = policies::named(settings.sched_ext_policy, scheduler.config.seed);
+            scheduler.load_policy(policy);
+        }
+        scheduler
     }
 
     /// Returns a copy of the state that the CPUs share. It is a whole only with the copies of [all
@@ -107,6 +114,7 @@ impl<L: RawMutex> Scheduler<L> {
     #[must_use]
     pub fn new_rq(&self, cpu: CpuId) -> Rq {
         let mut rq = Rq::new(cpu, &self.config);
+        rq.ext.by_policy = self.shared.has_policy();
         self.shared.domain(cpu).cpupri.set(cpu, Prio::IDLE);
         let mut io = Io::new(Tracing::Off);
         let cx = self.cx(cpu, Clock::at(Instant::ZERO), &mut io);
@@ -408,7 +416,7 @@ impl<L: RawMutex> Scheduler<L> {
                     ClassId::Rt => rt::requeue_current(rq, turn),
                     ClassId::Fair => fair::yield_current(rq, cx, turn),
                     ClassId::Deadline => dl::throttle_current(rq, cx, turn),
-                    ClassId::Ext => ext::yield_current(rq),
+                    ClassId::Ext => ext::yield_current(rq, cx),
                     ClassId::Stop | ClassId::Idle => unreachable!("no task of this class"),
                 }
                 Left::Queued
@@ -500,6 +508,9 @@ impl<L: RawMutex> Scheduler<L> {
         let acting = rq.acting();
         let next = acting.map(|slot| (slot, &rq.tasks[slot]));
         let next_task = next.map(|(_, task)| task.id);
+        if rq.ext.by_policy {
+            policy::switched(rq, cx);
+        }
         let may_stay = acting.is_none_or(|slot| lifecycle::may_stay(rq, cx, slot));
         let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
         rq.end_switch();
@@ -634,7 +645,7 @@ impl<L: RawMutex> Scheduler<L> {
                     dl::tell_overrun(rq, cx, slot);
                     dl::tick(rq, cx, slot)
                 }
-                ClassId::Ext => ext::tick(rq),
+                ClassId::Ext => ext::tick(rq, cx),
                 ClassId::Stop | ClassId::Idle => Resched::No,
             };
             if rq.fair.has_limits && self.config.settings.throttle_at == ThrottleAt::Charge {
@@ -704,6 +715,10 @@ impl<L: RawMutex> Scheduler<L> {
             Work::RtPushFor(source) => rt_push::begin(rq, cx, AfterPush::PassOnChain(source)),
             Work::RtPullFrom(cpu) => rt_claim::answer(rq, cx, cpu),
             Work::IdleBalance => periodic::idle(rq, cx),
+            Work::ExtKick { even_if_busy } => {
+                policy::kicked(rq, cx, even_if_busy);
+                Step::Done
+            }
         };
         rq.publish(cx);
         step

@@ -21,6 +21,10 @@ pub(crate) struct ExtRq {
     pub(crate) nr_running: u32,
     /// Whether a scheduler is loaded.
     pub(crate) is_loaded: bool,
+    /// Whether that is a policy of the user ([`crate::class::policy`]), which has the queues.
+    pub(crate) by_policy: bool,
+    /// Whether the policy has filled the local queue for the current switch.
+    pub(crate) has_dispatched: bool,
     /// Whether it has the tasks with a fair policy too.
     pub(crate) has_all: bool,
     /// The slice of the current task.
@@ -33,6 +37,8 @@ impl ExtRq {
     pub(crate) const fn new(settings: &Settings) -> Self {
         Self {
             nr_running: 0,
+            by_policy: false,
+            has_dispatched: false,
             is_loaded: !matches!(settings.sched_ext, SchedExt::Off),
             has_all: matches!(settings.sched_ext, SchedExt::All),
             turn: None,

@@ -12,6 +12,7 @@ pub(crate) mod groups;
 pub(crate) mod hard_limits;
 pub(crate) mod line_log;
 pub(crate) mod lock_owners;
+pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod processes;
 pub(crate) mod recent_used;

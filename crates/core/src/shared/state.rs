@@ -63,6 +63,7 @@ use crate::shared::ext_queue::ExtQueue;
 use crate::shared::groups::GroupTable;
 use crate::shared::line_log::LineLog;
 use crate::shared::lock_owners::LockOwners;
+use crate::shared::policy::LoadedPolicy;
 use crate::shared::processes::Processes;
 use crate::shared::recent_used::RecentUsed;
 use crate::shared::wakers::Wakers;
@@ -272,6 +273,7 @@ pub(crate) struct Shared<L: RawMutex> {
     pub(crate) processes: Processes,
     /// The waiting tasks of a loaded scheduler.
     pub(crate) ext: ExtQueue<L>,
+    pub(crate) policy: LoadedPolicy<L>,
 }
 
 /// The place of a task's body.
@@ -288,7 +290,7 @@ snapshot_of!(RootDomain<L>, L: {
 });
 snapshot_of!(Shared<L>, L: {
     lines cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
-    wakers recent_used jiffies asked_first budgets lock_owners processes ext
+    wakers recent_used jiffies asked_first budgets lock_owners processes ext policy
 } { overload_scope });
 
 impl<L: RawMutex> Shared<L> {
@@ -353,8 +355,14 @@ impl<L: RawMutex> Shared<L> {
             lock_owners: LockOwners::default(),
             processes: Processes::new(config),
             ext: ExtQueue::new(),
+            policy: LoadedPolicy::none(),
             rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
         }
+    }
+
+    /// Returns whether a policy of the user is loaded.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.policy.is_loaded()
     }
 
     pub(crate) fn nr_cpus(&self) -> usize {

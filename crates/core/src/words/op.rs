@@ -20,6 +20,11 @@ pub enum Work {
     RtPullFrom(CpuId),
     /// The receiver is idle: look for work.
     IdleBalance,
+    /// A policy has work for the receiver, which schedules if it idles (`scx_bpf_kick_cpu`).
+    ExtKick {
+        /// Also if it runs a task of the policy.
+        even_if_busy: bool,
+    },
 }
 
 impl Work {
@@ -29,6 +34,7 @@ impl Work {
         match self {
             Self::RtPush(_) | Self::RtPushFor(_) | Self::RtPullFrom(_) => IpiReason::RtPush,
             Self::IdleBalance => IpiReason::IdleBalance,
+            Self::ExtKick { .. } => IpiReason::Resched,
         }
     }
 }
@@ -125,6 +131,9 @@ pub enum Op {
         /// The timer.
         timer: RqTimer,
     },
+    /// The policy has been unloaded: give every task of its class a fair policy
+    /// ([`Scheduler::ext_exit`](crate::Scheduler::ext_exit)).
+    ExtExit,
 }
 
 /// The maximum number of operations that one call appends.

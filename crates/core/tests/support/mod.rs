@@ -287,7 +287,7 @@ impl World {
                 Op::Ipi { cpu, work } => self.cpus[cpu.index()].ipis.push(work),
                 Op::ArmTimer { cpu, timer, at } => *self.cpus[cpu.index()].timer(timer) = Some(at),
                 Op::CancelTimer { cpu, timer } => *self.cpus[cpu.index()].timer(timer) = None,
-                Op::ArmGroupTimer { .. } => unreachable!("no group is limited here"),
+                Op::ArmGroupTimer { .. } | Op::ExtExit => unreachable!("no group is limited, and no policy fails"),
             }
         }
         while let Some(parcel) = self.io.parked.pop() {

@@ -1,4 +1,5 @@
-//! The classes of tasks that a loaded scheduler takes: [`SchedExt`].
+//! The classes of tasks that a loaded scheduler takes: [`SchedExt`]; which one it is:
+//! [`SchedExtPolicy`].
 
 use super::{SettingValue, Settings};
 use crate::attr::{FairPolicy, SchedAttr};
@@ -18,20 +19,51 @@ switch! {
     }
 }
 
-impl Settings {
+switch! {
+    /// The loaded scheduler. Each but the first is a policy of `zerolag-policy`.
+    SchedExtPolicy {
+        /// The kernel's default callbacks: first in, first out (`scx_simple -f`).
+        Fifo = "fifo",
+        /// Sharing by weight, in order of virtual time (`scx_simple`).
+        Vtime = "vtime",
+        /// Sharing by weight, by chance.
+        Lottery = "lottery",
+        /// One CPU decides for all (`scx_central`).
+        Central = "central",
+    }
+}
+
+impl SchedExt {
     /// Returns the attributes with which the scheduler runs a task that asks for `attr`: those of
     /// a loaded scheduler's tasks are [`SchedAttr::Ext`].
     ///
     /// Linux v7.3 `kernel/sched/ext/ext.c`, `task_should_scx`.
     #[must_use]
-    pub const fn governed(&self, attr: SchedAttr) -> SchedAttr {
-        match (self.sched_ext, attr) {
-            (SchedExt::All, SchedAttr::Fair { policy, nice, .. })
-            | (SchedExt::Partial, SchedAttr::Fair { policy: policy @ FairPolicy::Ext, nice, .. }) => {
+    pub const fn governs(self, attr: SchedAttr) -> SchedAttr {
+        match (self, attr) {
+            (Self::All, SchedAttr::Fair { policy, nice, .. })
+            | (Self::Partial, SchedAttr::Fair { policy: policy @ FairPolicy::Ext, nice, .. }) => {
                 SchedAttr::Ext { policy, nice }
             }
-            (SchedExt::Off, SchedAttr::Ext { policy, nice }) => SchedAttr::Fair { policy, nice, slice: None },
+            (Self::Off, SchedAttr::Ext { policy, nice }) => SchedAttr::Fair { policy, nice, slice: None },
             (_, attr) => attr,
         }
+    }
+}
+
+impl Settings {
+    /// Loads a scheduler: for all tasks with a fair policy, unless the settings say that it has
+    /// those of SCHED_EXT only.
+    pub const fn load_scheduler(&mut self, policy: SchedExtPolicy) {
+        self.sched_ext_policy = policy;
+        if matches!(self.sched_ext, SchedExt::Off) {
+            self.sched_ext = SchedExt::All;
+        }
+    }
+
+    /// Returns what [`SchedExt::governs`] does under these settings.
+    #[must_use]
+    pub const fn governed(&self, attr: SchedAttr) -> SchedAttr {
+        self.sched_ext.governs(attr)
     }
 }

@@ -31,8 +31,8 @@ use super::release::Change;
 use super::{
     BandwidthControl, Borrowing, CgroupMode, CgroupShares, CpuServers, FairAlgorithm, FairBalance, FairHierarchy,
     FairServer, Grain, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, SchedExt,
-    ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting, SettingValue, SliceProtection, Throttle, ThrottleAt,
-    TimerGrain, TunableScaling, Uclamp, read_duration, read_integer,
+    SchedExtPolicy, ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting, SettingValue, SliceProtection,
+    Throttle, ThrottleAt, TimerGrain, TunableScaling, Uclamp, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -579,10 +579,11 @@ settings! {
             fair_server_hrtick: bool = false;
         "fair_server.cpus": "CPUs with a different fair server",
             fair_server_cpus: CpuServers = CpuServers::default();
-        /// In kernels since 6.12 (commit f0e1a0643a59). The scheduler is built in: the one that the
-        /// kernel's default callbacks make, which is `scx_simple` with `-f`.
+        /// In kernels since 6.12 (commit f0e1a0643a59).
         "sched_ext": "which tasks a loaded scheduler has (6.12)",
             sched_ext: SchedExt = SchedExt::Off;
+        "sched_ext.policy": "the loaded scheduler",
+            sched_ext_policy: SchedExtPolicy = SchedExtPolicy::Fifo;
         "sched_ext.slice": "time slice of the loaded scheduler",
             sched_ext_slice: Duration(NS, Duration::from_micros(1)..=Duration::from_secs(1)) =
                 Duration::from_millis(20);

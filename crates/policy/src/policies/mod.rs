@@ -16,3 +16,18 @@ pub use central::Central;
 pub use fifo::Fifo;
 pub use lottery::Lottery;
 pub use vtime::Vtime;
+
+use crate::ops::Policy;
+use alloc::boxed::Box;
+use zerolag_model::settings::SchedExtPolicy;
+
+/// Returns the policy of a setting, with its defaults; the seed is that of its draws.
+#[must_use]
+pub fn named(name: SchedExtPolicy, seed: u64) -> Box<dyn Policy> {
+    match name {
+        SchedExtPolicy::Fifo => Box::new(Fifo),
+        SchedExtPolicy::Vtime => Box::new(Vtime::default()),
+        SchedExtPolicy::Lottery => Box::new(Lottery::new(seed)),
+        SchedExtPolicy::Central => Box::new(Central::default()),
+    }
+}

@@ -33,6 +33,7 @@ pub(crate) mod locks;
 pub(crate) mod mode;
 pub(crate) mod own;
 pub(crate) mod path;
+pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod rq_lock;
 pub(crate) mod rules;

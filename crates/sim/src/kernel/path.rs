@@ -112,7 +112,7 @@ impl Kernel {
     pub(crate) fn begin_handler(&mut self, cpu: CpuId, what: Interrupt) {
         let (irq, cost) = match what {
             Interrupt::Tick => (Irq::Tick, self.costs.tick_of(|| self.cpus[cpu.index()].rq.is_current_fair())),
-            Interrupt::RemoteTick(_) => (Irq::Softirq, self.costs.tick),
+            Interrupt::RemoteTick(_) | Interrupt::PolicyWatch => (Irq::Softirq, self.costs.tick),
             Interrupt::TaskTimer(_) | Interrupt::SlackTimer | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }

@@ -28,6 +28,7 @@ use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
 use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
+use zerolag_policy::Policy;
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
 pub(crate) type InnerLock = spin::Mutex<()>;
@@ -107,10 +108,13 @@ impl Kernel {
         settings: &Settings,
         tasks: usize,
         locks: usize,
-        tracing: Tracing,
+        (tracing, policy): (Tracing, Option<Box<dyn Policy>>),
     ) -> Self {
         let topology = core.topology().clone();
         let mut scheduler = Scheduler::new(core);
+        if let Some(policy) = policy {
+            scheduler.load_policy(policy);
+        }
         scheduler.reserve_tasks(tasks);
         if settings.proxy_exec {
             scheduler.reserve_locks(locks);
@@ -232,6 +236,7 @@ impl Kernel {
     /// Adds a task that is on no run queue.
     pub(crate) fn add_task(&mut self, name: Arc<str>, parcel: Parcel) {
         assert!(parcel.id().index() == self.bodies.len(), "tasks are numbered in order");
+        self.scheduler.name_task(parcel.id(), &name);
         self.bodies.push(Body::new(name, parcel));
     }
 

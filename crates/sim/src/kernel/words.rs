@@ -71,6 +71,10 @@ pub(crate) enum Event {
     },
     /// A second is over, for CPUs of `nohz_full`.
     RemoteTicks,
+    /// The watchdog of a policy looks.
+    PolicyWatch {
+        cpu: CpuId,
+    },
     Arrival {
         source: u32,
     },
@@ -106,6 +110,8 @@ pub(crate) enum Interrupt {
     Ended(TaskId),
     /// The remote tick of another CPU, which runs a task without a tick of its own.
     RemoteTick(CpuId),
+    /// Look for a task that the policy has forgotten.
+    PolicyWatch,
     /// A disk has read a window of a file.
     PagesRead {
         file: ResourceId,
@@ -224,6 +230,10 @@ pub(crate) enum Job {
     Rebuild,
     /// Make a change, or this CPU's part of it.
     Change(u32),
+    /// Give a task the fair policy that it has without a loaded scheduler.
+    Disown {
+        task: TaskId,
+    },
     /// Make a change of one task.
     ChangeTask {
         task: TaskId,

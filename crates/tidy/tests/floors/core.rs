@@ -68,6 +68,7 @@ pub(crate) const FLOORS: Floors = &[
         "shared/hard_limits",
         "shared/line_log",
         "shared/lock_owners",
+        "shared/policy",
         "shared/processes",
         "shared/recent_used",
         "shared/shares",
@@ -84,15 +85,16 @@ pub(crate) const FLOORS: Floors = &[
     // Classes: what happens to a queue. The eight files of the fair class are one recursion.
     &[
         "class",
+        "class/policy",
         "class/dl_later",
         "class/dl_sums",
-        "class/ext",
         "class/fair/load",
         "class/fair/preferred_cache",
         "class/rt_lowest",
         "class/rt_throttle",
     ],
     &[
+        "class/ext",
         "class/fair/bandwidth class/fair/boost class/fair/delay class/fair/enqueue class/fair/flat \
          class/fair/groups \
          class/fair/park class/fair/run class/fair/throttle",
@@ -104,7 +106,7 @@ pub(crate) const FLOORS: Floors = &[
     // What classes share, and what concerns several.
     &["lifecycle"],
     // What moves between CPUs.
-    &["balance/fair/idle_cpu"],
+    &["balance/fair/idle_cpu", "balance/policy"],
     &[
         "balance",
         "balance/dl_select",
@@ -138,6 +140,7 @@ pub(crate) const FLOORS: Floors = &[
         "entry/groups",
         "entry/hotplug",
         "entry/mode",
+        "entry/policy",
         "entry/proxy",
         "entry/rt_limit",
         "entry/servers",

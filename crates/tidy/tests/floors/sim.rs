@@ -5,8 +5,8 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     &["sketch"],
-    &["costs", "outcome", "queue", "trace"],
-    &["costs/servers"],
+    &["costs", "guard", "outcome", "queue", "trace"],
+    &["costs/servers", "patience"],
     // The kernel.
     &[
         "kernel/words",
@@ -31,6 +31,7 @@ pub(crate) const FLOORS: Floors = &[
         "kernel/mode",
         "kernel/own",
         "kernel/path",
+        "kernel/policy",
         "kernel/proxy",
         "kernel/softirq",
         "kernel/spin_on_owner",

@@ -1,0 +1,80 @@
+//! [`LoadedPolicy`]: a policy that a host has loaded ([`Scheduler::load_policy`]), and its queues.
+//!
+//! The policy and the state that it sees are one value under one inner lock: a callback borrows
+//! both, and no callback calls another. All queues of the class are in there, also the local ones
+//! of CPUs. The run queues have the bodies: a body follows its task to the CPU of its local queue
+//! ([`crate::balance::policy`]).
+//!
+//! [`Scheduler::load_policy`]: crate::Scheduler::load_policy
+
+use crate::words::snapshot::snapshot_of;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use lock_api::{Mutex, MutexGuard, RawMutex};
+use zerolag_model::TaskId;
+use zerolag_policy::Host;
+
+/// A policy, if one has been loaded.
+#[derive(Debug)]
+pub(crate) struct LoadedPolicy<L: RawMutex> {
+    loaded: Mutex<L, Option<Box<Loaded>>>,
+    /// A policy is, or was, loaded.
+    is_loaded: AtomicBool,
+    /// The policy has been unloaded: its tasks become fair ones.
+    is_ejected: AtomicBool,
+}
+
+/// A loaded policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) host: Host,
+    /// The names of tasks, by id.
+    pub(crate) names: Vec<Arc<str>>,
+}
+
+snapshot_of!(LoadedPolicy<L>, L: { loaded is_loaded is_ejected });
+
+impl<L: RawMutex> LoadedPolicy<L> {
+    pub(crate) const fn none() -> Self {
+        Self { loaded: Mutex::new(None), is_loaded: AtomicBool::new(false), is_ejected: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn load(&self, host: Host) {
+        *self.loaded.lock() = Some(Box::new(Loaded { host, names: Vec::new() }));
+        self.is_loaded.store(true, Ordering::Release);
+    }
+
+    /// Returns the policy under its lock.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, L, Option<Box<Loaded>>> {
+        self.loaded.lock()
+    }
+
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.is_loaded.load(Ordering::Acquire)
+    }
+
+    /// Notes that the policy has been unloaded; returns whether that is new.
+    pub(crate) fn eject(&self) -> bool {
+        !self.is_ejected.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_ejected(&self) -> bool {
+        self.is_ejected.load(Ordering::Acquire)
+    }
+}
+
+impl Loaded {
+    /// Names a task.
+    pub(crate) fn name(&mut self, task: TaskId, name: Arc<str>) {
+        if self.names.len() <= task.index() {
+            self.names.resize_with(task.index() + 1, || "".into());
+        }
+        self.names[task.index()] = name;
+    }
+
+    pub(crate) fn name_of(&self, task: TaskId) -> Arc<str> {
+        self.names.get(task.index()).cloned().unwrap_or_else(|| "".into())
+    }
+}

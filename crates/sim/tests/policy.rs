@@ -1,0 +1,245 @@
+//! A policy of `sched_ext` on the machine: the kernel's defaults as a policy give the bytes of the
+//! built-in class; each end of a policy leaves a run that goes on.
+
+use std::sync::Arc;
+use zerolag_model::settings::{SchedExt, SchedExtPolicy};
+use zerolag_model::{CpuId, Duration, Instant, KernelVersion, Record, SchedAttr, TaskId, Topology, TraceEvent};
+use zerolag_policy::policies::{Fifo, Vtime};
+use zerolag_policy::{DsqId, EnqFlags, ExitKind, Ops, Policy, Scx, WakeFlags};
+use zerolag_sim::{Costs, End, Machine, MachineConfig, Outcome, Tracing};
+use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef};
+use zerolag_workload::random::Dist;
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn config(topology: Topology, costs: Costs) -> MachineConfig {
+    let mut settings = KernelVersion::V7_3.settings();
+    settings.sched_ext = SchedExt::All;
+    settings.sched_ext_slice = ms(5);
+    MachineConfig { topology, settings, costs, seed: 7, duration: Some(ms(400)) }
+}
+
+/// Tasks that compute, that sleep, that wait for a lock, and one above the class.
+fn mixed() -> Program {
+    let random = Dist::uniform(Duration::from_micros(100), ms(3)).expect("a distribution");
+    let mut tasks = vec![
+        TaskDef {
+            instances: 3,
+            ..TaskDef::looping("hog", SchedAttr::NORMAL, vec![Action::Run(Dist::Constant(ms(100)))])
+        },
+        TaskDef {
+            instances: 5,
+            ..TaskDef::looping(
+                "random",
+                SchedAttr::NORMAL,
+                vec![Action::Run(random.clone()), Action::Sleep(random.clone())],
+            )
+        },
+        TaskDef::looping(
+            "above",
+            SchedAttr::fifo_at(50),
+            vec![Action::Run(random.clone()), Action::Sleep(Dist::Constant(ms(9)))],
+        ),
+    ];
+    for name in ["locker", "rival"] {
+        let actions = vec![
+            Action::Lock(ResourceId(0)),
+            Action::Run(Dist::Constant(ms(1))),
+            Action::Unlock(ResourceId(0)),
+            Action::Sleep(random.clone()),
+        ];
+        tasks.push(TaskDef::looping(name, SchedAttr::NORMAL, actions));
+    }
+    let resources = vec![Resource { name: "lock".into(), kind: ResourceKind::Mutex { inherit: false } }];
+    Program { tasks, resources, ..Program::default() }
+}
+
+fn finish(mut machine: Machine) -> (Outcome, Vec<Record>) {
+    let mut records = Vec::new();
+    let outcome = machine.run(&mut records);
+    machine.check_quiescent().expect("the state is whole");
+    (outcome, records)
+}
+
+fn run(policy: impl Policy + 'static, config: &MachineConfig) -> (Outcome, Vec<Record>) {
+    let machine = Machine::with_policy(Arc::new(mixed()), config, Tracing::On, Box::new(policy));
+    finish(machine.expect("a machine"))
+}
+
+/// Returns the exec time of the tasks of a name.
+fn exec(records: &[Record], name: &str) -> Duration {
+    let mut of_name = Vec::new();
+    let mut total = Duration::ZERO;
+    for record in records {
+        match &record.event {
+            TraceEvent::TaskNew { task, name: new, .. } if new.starts_with(name) => of_name.push(*task),
+            TraceEvent::TaskTotals { task, counters, .. } if of_name.contains(task) => total += counters.exec,
+            _ => {}
+        }
+    }
+    total
+}
+
+#[test]
+fn the_kernels_defaults_as_a_policy_give_the_bytes_of_the_built_in_class() {
+    for topology in [Topology::flat(1), Topology::flat(2), Topology::new(1, 2, 2, 2)] {
+        let config = config(topology.expect("CPUs"), Costs::zero());
+        let built_in = finish(Machine::new(Arc::new(mixed()), &config, Tracing::On).expect("a machine"));
+        let policy = run(Fifo, &config);
+        let differs = built_in.1.iter().zip(&policy.1).position(|(one, other)| one != other);
+        let around = |records: &[Record]| differs.map(|at| format!("{:#?}", &records[at.saturating_sub(6)..at + 3]));
+        assert_eq!(differs, None, "built in: {:?}\nas a policy: {:?}", around(&built_in.1), around(&policy.1));
+        assert_eq!(built_in.1.len(), policy.1.len());
+    }
+}
+
+#[test]
+fn a_run_with_a_policy_is_repeated_and_split_byte_by_byte() {
+    let config = config(Topology::new(1, 2, 2, 2).expect("CPUs"), Costs::server());
+    let (_, whole) = run(Vtime::default(), &config);
+    assert_eq!(run(Vtime::default(), &config).1, whole);
+    let policy = Box::new(Vtime::default());
+    let mut machine = Machine::with_policy(Arc::new(mixed()), &config, Tracing::On, policy).expect("a machine");
+    let mut records = Vec::new();
+    machine.run_until(Instant::ZERO + ms(137), &mut records);
+    let (mut copy, mut again) = (machine.clone(), records.clone());
+    machine.run(&mut records);
+    copy.run(&mut again);
+    assert!(records == whole && again == whole);
+}
+
+#[test]
+fn every_built_in_policy_runs_on_small_and_large_machines() {
+    for policy in SchedExtPolicy::ALL {
+        for (cpus, costs) in [(1, Costs::server()), (4, Costs::server()), (64, Costs::zero())] {
+            let mut config = config(Topology::flat(cpus).expect("CPUs"), costs);
+            config.settings.sched_ext_policy = *policy;
+            let (outcome, records) = finish(Machine::new(Arc::new(mixed()), &config, Tracing::On).expect("a machine"));
+            assert_eq!((outcome.why, outcome.policy_exit), (End::Duration, None), "{policy} on {cpus}");
+            // Three hogs want all of three CPUs, and get what the real-time task leaves.
+            let (hogs, all) = (exec(&records, "hog"), ms(400) * u64::from(cpus.min(3)));
+            assert!(hogs >= all.mul_div_floor(if cpus == 1 { 10 } else { 30 }, 100), "{policy} on {cpus}: {hogs}");
+        }
+    }
+}
+
+/// Keeps a task and forgets it.
+#[derive(Clone)]
+struct Forgets;
+
+impl Policy for Forgets {
+    fn ops(&self) -> Ops {
+        Ops { timeout: ms(100), ..Ops::named("forgets") }
+    }
+    fn enqueue(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
+        if scx.comm(p) != "random-1" {
+            scx.dsq_insert(p, DsqId::GLOBAL, scx.slice_dfl(), flags);
+        }
+    }
+    fn select_cpu(&mut self, _: &mut Scx, _: TaskId, prev: CpuId, _: WakeFlags) -> CpuId {
+        prev
+    }
+}
+
+#[test]
+fn the_watchdog_unloads_a_policy_and_its_tasks_go_on_as_fair_ones() {
+    for costs in [Costs::zero(), Costs::server()] {
+        let (outcome, records) = run(Forgets, &config(Topology::flat(2).expect("CPUs"), costs));
+        assert_eq!(outcome.why, End::Duration);
+        let exit = outcome.policy_exit.expect("it was unloaded");
+        assert_eq!((exit.kind, exit.task.as_deref()), (ExitKind::Stall, Some("random-1[4]")));
+        assert!(exit.msg.starts_with("random-1[4] failed to run for 0.1"), "{}", exit.msg);
+        let at = exit.at;
+        let after = |record: &&Record| record.at >= at;
+        let ran = records.iter().filter(after).any(
+            |record| matches!(record.event, TraceEvent::Switch { next: Some(TaskId(4)), next_prio, .. } if !next_prio.is_ext()),
+        );
+        assert!(ran, "the forgotten task runs as a fair one");
+        let late = Instant::ZERO + ms(300);
+        let still = records
+            .iter()
+            .filter(|record| record.at >= late)
+            .any(|record| matches!(record.event, TraceEvent::Switch { next_prio, .. } if next_prio.is_ext()));
+        assert!(!still, "no task is the policy's any more");
+    }
+}
+
+/// Panics at a wakeup.
+#[derive(Clone, Default)]
+struct Panics {
+    wakeups: u32,
+}
+
+impl Policy for Panics {
+    fn ops(&self) -> Ops {
+        Ops::named("panics")
+    }
+    fn enqueue(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
+        self.wakeups += 1;
+        assert!(self.wakeups < 20, "I have had enough");
+        scx.dsq_insert(p, DsqId::GLOBAL, scx.slice_dfl(), flags);
+    }
+}
+
+/// Waits for what does not happen.
+#[derive(Clone, Default)]
+struct Loops;
+
+impl Policy for Loops {
+    fn ops(&self) -> Ops {
+        Ops::named("loops")
+    }
+    fn dispatch(&mut self, scx: &mut Scx, _: CpuId, _: Option<TaskId>) {
+        while scx.dsq_nr_queued(DsqId(5)) == 0 {}
+    }
+}
+
+#[test]
+fn a_panic_and_a_loop_are_faults_of_the_policy() {
+    let config = config(Topology::flat(2).expect("CPUs"), Costs::server());
+    let (outcome, _) = run(Panics::default(), &config);
+    let exit = outcome.policy_exit.expect("it was unloaded");
+    assert_eq!((outcome.why, exit.msg.as_str()), (End::Duration, "the policy panicked: I have had enough"));
+    assert!(exit.place().starts_with("ops.enqueue() of "), "{}", exit.place());
+
+    // On as many CPUs as tasks some run out of work, and ask.
+    let config = self::config(Topology::flat(16).expect("CPUs"), Costs::server());
+    let (outcome, _) = run(Loops, &config);
+    let exit = outcome.policy_exit.expect("it was unloaded");
+    assert!(exit.msg.contains("ops.dispatch() does not end after"), "{}", exit.msg);
+    assert_eq!(outcome.why, End::Duration);
+}
+
+/// Sends every task to another CPU than that where it is.
+#[derive(Clone, Default)]
+struct Sends {
+    next: u32,
+}
+
+impl Policy for Sends {
+    fn ops(&self) -> Ops {
+        Ops::named("sends")
+    }
+    fn select_cpu(&mut self, _: &mut Scx, _: TaskId, prev: CpuId, _: WakeFlags) -> CpuId {
+        prev
+    }
+    fn enqueue(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
+        self.next = (self.next + 1) % scx.nr_cpus() as u32;
+        let preempts = if self.next == 1 { EnqFlags::PREEMPT } else { EnqFlags::NONE };
+        scx.dsq_insert(p, DsqId::local_on(CpuId(self.next)), ms(2), flags | preempts);
+    }
+}
+
+#[test]
+fn a_task_follows_its_policy_to_the_local_queue_of_another_cpu() {
+    for (cpus, costs) in [(2, Costs::zero()), (4, Costs::server()), (8, Costs::server())] {
+        let (outcome, records) = run(Sends::default(), &config(Topology::flat(cpus).expect("CPUs"), costs));
+        assert_eq!((outcome.why, outcome.policy_exit), (End::Duration, None));
+        let migrations = records.iter().filter(|record| matches!(record.event, TraceEvent::Migrate { .. })).count();
+        assert!(migrations > 100, "{migrations} migrations on {cpus} CPUs");
+        let wanted = ms(400) * u64::from(cpus.min(3));
+        assert!(exec(&records, "hog") >= wanted.mul_div_floor(1, 4), "{}", exec(&records, "hog"));
+    }
+}
