@@ -85,6 +85,7 @@ fn keys() -> impl Iterator<Item = Offer> {
         ("kernel", "the kernel to simulate"),
         ("cpus", "CPUs of the machine"),
         ("seed", "seed of all random numbers"),
+        ("policy", "the scheduler that sched_ext has loaded"),
         ("workers", "workers of a service"),
     ];
     let offer = |(word, meaning): (&str, &str)| Offer { word: word.to_owned(), meaning: meaning.to_owned() };

@@ -2,7 +2,8 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{
-    self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, RunArgs, RunsArgs, ShowArgs, SimArgs, WorkloadArgs,
+    self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, PolicyArgs, RunArgs, RunsArgs, ShowArgs, SimArgs,
+    WorkloadArgs,
 };
 use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{notes, simulation_of};
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// A kernel; give two or more, the first is the baseline. With --vary one: all run on it
     #[arg(long = "kernel", help_heading = MACHINE, value_name = "VERSION", value_parser = options::kernel)]
     kernels: Vec<KernelVersion>,
+    /// A scheduler of sched_ext, as in `run`; give two or more, instead of kernels
+    #[arg(long = "policy", help_heading = MACHINE, value_name = "NAME", conflicts_with = "vary")]
+    policies: Vec<String>,
     /// The values of a setting, as in rt_balance=passive,pull_locked; instead of kernels
     #[arg(long, value_name = "KEY=VALUE,...")]
     vary: Option<String>,
@@ -177,9 +181,11 @@ enum Notes {
 
 fn variants(args: &Args, workload: &WorkloadArgs, shown: Notes) -> Result<Vec<Variant>, Failure> {
     let (key, values) = varied(args)?;
-    let kernel = KernelArgs { kernel: args.kernels.first().copied().filter(|_| args.vary.is_some()) };
+    let is_on_one_kernel = args.vary.is_some() || args.policies.len() > 1;
+    let kernel = KernelArgs { kernel: args.kernels.first().copied().filter(|_| is_on_one_kernel) };
     let duration = args.duration.clone();
-    let run = RunArgs { sim: args.sim.clone(), kernel, duration, manifest: args.manifest.clone() };
+    let policy = PolicyArgs { policy: args.policies.first().cloned().filter(|_| args.policies.len() == 1) };
+    let run = RunArgs { sim: args.sim.clone(), kernel, duration, manifest: args.manifest.clone(), policy };
     let simulation = simulation_of(workload, &run)?;
     if let Some(first) = values.first().filter(|_| shown == Notes::Printed && !args.sim.is_quiet()) {
         // Notes about the file are printed once.
@@ -208,6 +214,13 @@ fn varied(args: &Args) -> Result<(&str, Vec<String>), Failure> {
             return Err(Failure::input_help("--vary with several kernels", help));
         }
         return Ok((key, values));
+    }
+    if args.policies.len() > 1 {
+        if args.kernels.len() > 1 {
+            let help = "give one --kernel, on which all policies run, or one --policy on several kernels";
+            return Err(Failure::input_help("several policies with several kernels", help));
+        }
+        return Ok(("policy", args.policies.clone()));
     }
     if args.kernels.len() < 2 {
         let help = "for example `--kernel 5.15 --kernel 6.12`, or `--vary base_slice_ns=700000,3000000`";

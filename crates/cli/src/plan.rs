@@ -13,7 +13,10 @@ pub(super) fn simulation_of(workload: &WorkloadArgs, args: &RunArgs) -> Result<S
 /// Returns the simulation of a workload that the command line asks for.
 pub(super) fn simulation_of_workload(workload: Workload, args: &RunArgs) -> Result<Simulation, Failure> {
     let simulation = simulation_with(workload, &args.sim, &args.kernel);
-    let simulation = args.manifest.apply(simulation)?;
+    let mut simulation = args.manifest.apply(simulation)?;
+    if let Some(policy) = &args.policy.policy {
+        simulation = simulation.set("policy", policy);
+    }
     Ok(match args.duration.duration {
         Some(duration) => simulation.duration(duration),
         None => simulation,

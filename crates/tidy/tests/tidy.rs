@@ -24,7 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tenants", &["model", "core"]),
     ("runtime", &["model", "core", "trace", "tenants"]),
     ("linux", &["model", "trace", "workload"]),
-    ("zerolag", &["model", "core", "analysis", "trace", "workload", "check", "report", "html", "sim"]),
+    ("zerolag", &["model", "policy", "core", "analysis", "trace", "workload", "check", "report", "html", "sim"]),
     ("wasm", &["zerolag"]),
     ("tools", &["model", "trace", "workload", "report", "sim", "zerolag"]),
     ("host", &["model", "workload", "check", "report", "sim", "linux", "zerolag"]),

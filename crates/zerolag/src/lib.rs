@@ -48,7 +48,7 @@
 //! | [`settings`] | every setting with its meaning, its value under a kernel, and its possible values |
 //! | [`variant`] | the name and the values of a variant |
 //! | [`results`] | the published form of every JSON result |
-//! | [`model`], [`analysis`], [`workload`], [`sim`], [`trace`], [`check`], [`report`], [`html`] | the crates below, complete |
+//! | [`model`], [`analysis`], [`workload`], [`sim`], [`trace`], [`check`], [`report`], [`html`], [`policy`] | the crates below, complete |
 //!
 //! The library builds for `wasm32-unknown-unknown`, where workloads are texts, and everything runs
 //! on one thread. On top of it are `zerolag-tools` (tools of the field), `zerolag-host` (the
@@ -85,6 +85,7 @@ pub use zerolag_check as check;
 pub use zerolag_core as core;
 pub use zerolag_html as html;
 pub use zerolag_model as model;
+pub use zerolag_policy as policy;
 pub use zerolag_report as report;
 pub use zerolag_sim as sim;
 pub use zerolag_trace as trace;

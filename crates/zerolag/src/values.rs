@@ -5,7 +5,7 @@
 use crate::error::Error;
 use std::ffi::OsStr;
 use std::path::Path;
-use zerolag_model::settings::{KernelError, nearest};
+use zerolag_model::settings::{KernelError, SchedExtPolicy, nearest};
 use zerolag_model::{CpuMask, Duration, KernelVersion, Topology};
 use zerolag_sim::Costs;
 use zerolag_workload::random::MAX_TIME;
@@ -76,6 +76,15 @@ pub fn kernel(text: &str) -> Result<KernelVersion, String> {
         Some(near) => format!("it {}; did you mean `{near}`?", error.reason),
         None => format!("it {}; presets are {}", error.reason, KernelVersion::NAMES.join(", ")),
     })
+}
+
+/// Returns the error of a policy of `sched_ext` that does not exist.
+pub(crate) fn unknown_policy(text: &str) -> String {
+    let names = || SchedExtPolicy::ALL.iter().map(|policy| policy.name());
+    match nearest(text, names()) {
+        Some(near) => format!("there is no policy `{text}`; did you mean `{near}`?"),
+        None => format!("there is no policy `{text}`; known are {}", names().collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// Reads a key and its value: `hz=250`.

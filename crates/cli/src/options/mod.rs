@@ -27,8 +27,8 @@ mod trace;
 mod workload;
 
 pub(crate) use run::{
-    Background, DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RuleArgs, RunArgs, RunsArgs,
-    ShowArgs, SimArgs, keys_of_set, share,
+    Background, DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, PolicyArgs, QuietArgs, RuleArgs, RunArgs,
+    RunsArgs, ShowArgs, SimArgs, keys_of_set, share,
 };
 pub(crate) use trace::{TRACE, TraceArgs};
 pub(crate) use workload::WorkloadArgs;

@@ -21,7 +21,7 @@ pub(crate) fn keys_of_set() -> String {
     format!(
         "\
 Keys of --set: a parameter of the scenario, a setting (`zerolag settings`, or its name in the kernel), kernel, cpus, seed, \
-workers, and every limit or weight of a group; OWNER: before it if it is ambiguous (/web:cpu.max, web:workers):
+policy, workers, and every limit or weight of a group; OWNER: before it if it is ambiguous (/web:cpu.max, web:workers):
 {}",
         zerolag::workload::limits::help()
     )
@@ -162,6 +162,17 @@ pub(crate) struct RunArgs {
     pub(crate) duration: DurationArgs,
     #[command(flatten)]
     pub(crate) manifest: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+}
+
+/// The scheduler that a user has loaded.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// Load a scheduler of sched_ext for the fair tasks: fifo, vtime, lottery or central. With
+    /// `--set sched_ext=partial` for tasks of SCHED_EXT only
+    #[arg(help_heading = MACHINE, long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
 }
 
 /// Figures besides those that are shown anyway.

@@ -38,6 +38,8 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["fuzz"], "out", "of findings"),
     (&["cyclictest", "rt-migrate-test"], "json", "the tools' own, in the tools' format"),
     (&["compare"], "kernel", "several kernels"),
+    (&["compare"], "policy", "several policies"),
+    (&["cyclictest"], "policy", "the tool's own: of the threads"),
     (&["fuzz"], "kernel", "of all scenarios; any by default"),
     (&["settings"], "kernel", "runs nothing; its default is no file's"),
     (&["cyclictest"], "loops", "the tool's own: 0 is endless"),

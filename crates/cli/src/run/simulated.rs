@@ -107,6 +107,9 @@ fn verdict(report: &Report) -> u8 {
         }
         _ => {}
     }
+    if let Some(exit) = &report.outcome.policy_exit {
+        eprintln_lossy(&format!("warning: {exit}\n  {}; the run went on with fair tasks", exit.place()));
+    }
     if !report.outcome.left_waiting.is_empty() {
         eprintln_lossy(&left_waiting(&report.outcome.left_waiting));
     }

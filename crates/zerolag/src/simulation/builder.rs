@@ -2,9 +2,9 @@
 //!
 //! A value can belong to several things, so there is one order in which a key is looked up, for
 //! every front end and every kind of run: a parameter that the scenario declares; `kernel`, `cpus`,
-//! `seed` and `force`; a part of the program ([`Knob`]: `cpu.max`, `/web:cpu.max`, `workers`); a
-//! setting of the scheduler. What a caller sets goes over what the file says, and the file's
-//! settings over the kernel's.
+//! `seed`, `policy`, `force`; a part of the program ([`Knob`]: `cpu.max`, `/web:cpu.max`,
+//! `workers`); a setting of the scheduler. What a caller sets goes over what the file says, and the
+//! file's settings over the kernel's.
 //!
 //! Every wrong value is reported, not only the first.
 
@@ -24,8 +24,9 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zerolag_model::settings::{SettingError, nearest};
+use zerolag_model::settings::{SchedExtPolicy, SettingError, nearest};
 use zerolag_model::{Duration, Instant, KernelVersion, Record, Settings, Topology};
+use zerolag_policy::{Policy, PolicyFactory};
 use zerolag_report::frame::Follower;
 use zerolag_report::frame::rows::Kept;
 use zerolag_sim::{Costs, NoTrace, Sink};
@@ -91,6 +92,7 @@ pub struct Simulation {
     kept: Kept,
     cancel: Cancel,
     is_forced: bool,
+    policy: Option<PolicyFactory>,
 }
 
 #[derive(Clone, Debug)]
@@ -240,6 +242,7 @@ impl Simulation {
             kept: Kept::default(),
             cancel: Cancel::default(),
             is_forced: false,
+            policy: None,
         }
     }
 
@@ -347,6 +350,24 @@ impl Simulation {
         self
     }
 
+    /// Runs the fair tasks by a scheduler of the caller, as one that is loaded with `sched_ext`;
+    /// with the setting `sched_ext = partial`, those of SCHED_EXT only. Each run makes a policy.
+    ///
+    /// ```
+    /// use zerolag::policy::policies::Vtime;
+    /// use zerolag::{Simulation, Workload};
+    ///
+    /// let hogs = "duration = '1s'\n[machine]\ncpus = 1\n[task.hog]\nsteps = [{ run = '1s' }]\n";
+    /// let result = Simulation::new(Workload::toml(hogs)).policy(Vtime::default).run()?;
+    /// assert!(result.is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn policy<T: Policy + 'static>(mut self, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        self.policy = Some(PolicyFactory::new(make));
+        self
+    }
+
     /// Returns the workload.
     #[must_use]
     pub const fn workload(&self) -> &Workload {
@@ -423,6 +444,10 @@ impl Simulation {
                     Ok(number) => seed = Some(number),
                     Err(_) => refuse(&"expected a whole number"),
                 },
+                "policy" => match SchedExtPolicy::from_name(value) {
+                    Some(policy) => plan.config.settings.load_scheduler(policy),
+                    None => refuse(&values::unknown_policy(value)),
+                },
                 _ => match Knob::find(key, &plan.program) {
                     Some(knob) => {
                         let program = program.get_or_insert_with(|| (*plan.program).clone());
@@ -467,6 +492,9 @@ impl Simulation {
         }
         if let Some(duration) = self.duration {
             plan = plan.for_duration(duration);
+        }
+        if let Some(policy) = &self.policy {
+            plan = plan.with_policy(policy.clone());
         }
         let partitions = plan.invalid_partitions();
         notes.extend(partitions.into_iter().map(|cpuset| Note::InvalidPartition { cpuset: cpuset.to_owned() }));
@@ -549,7 +577,7 @@ impl Simulation {
 /// run, or a part of the program. A setting that is similar is named by its error.
 fn near(error: &SettingError, key: &str, parameters: &[String]) -> Option<String> {
     let SettingError::UnknownKey { near, .. } = error else { return None };
-    let words = parameters.iter().map(String::as_str).chain(["kernel", "cpus", "seed", "force"]);
+    let words = parameters.iter().map(String::as_str).chain(["kernel", "cpus", "seed", "policy", "force"]);
     match (nearest(key, words), near) {
         (Some(word), _) => Some(word.to_owned()),
         (None, None) => Knob::nearest(key),

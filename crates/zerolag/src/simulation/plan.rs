@@ -12,8 +12,9 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_check::Checker;
-use zerolag_model::settings::SettingError;
+use zerolag_model::settings::{SchedExtPolicy, SettingError};
 use zerolag_model::{CpuMask, Duration, Instant, KernelVersion, Record, Topology};
+use zerolag_policy::PolicyFactory;
 use zerolag_report::frame::Bucket;
 use zerolag_report::{Metrics, Summary};
 use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Outcome, SimError, Sink, Stats, Tracing};
@@ -36,6 +37,8 @@ pub struct Plan {
     pub config: MachineConfig,
     /// The goals of the run.
     pub goals: Vec<Goal>,
+    /// A policy of the caller for the tasks of `sched_ext`, in place of that of the settings.
+    pub policy: Option<PolicyFactory>,
 }
 
 /// Why a scenario gives no plan.
@@ -89,7 +92,7 @@ impl Plan {
         let topology = scenario.machine_or_default();
         let (seed, duration) = (scenario.seed.unwrap_or_default(), scenario.duration);
         let config = MachineConfig { topology, settings, costs, seed, duration };
-        Ok(Self { program: Arc::new(scenario.program), kernel, config, goals: scenario.goals })
+        Ok(Self { program: Arc::new(scenario.program), kernel, config, goals: scenario.goals, policy: None })
     }
 
     /// Returns the plan of a program built in code: on a flat machine, costs `default`, seed 0,
@@ -103,7 +106,7 @@ impl Plan {
             seed: 0,
             duration: None,
         };
-        Self { program: Arc::new(program), kernel, config, goals: Vec::new() }
+        Self { program: Arc::new(program), kernel, config, goals: Vec::new(), policy: None }
     }
 
     /// Returns the plan with another duration.
@@ -144,6 +147,15 @@ impl Plan {
         self
     }
 
+    /// Returns the plan with a policy of the caller: it has all fair tasks, or those of SCHED_EXT
+    /// under `sched_ext = partial`.
+    #[must_use]
+    pub fn with_policy(mut self, policy: PolicyFactory) -> Self {
+        self.config.settings.load_scheduler(SchedExtPolicy::Fifo);
+        self.policy = Some(policy);
+        self
+    }
+
     /// Returns whether some task never ends by itself.
     #[must_use]
     pub fn is_endless(&self) -> bool {
@@ -170,6 +182,9 @@ impl Plan {
         meta.costs.clone_from(&self.config.costs.name);
         meta.settings = self.config.settings.recorded().map(|(key, value)| (key.to_owned(), value)).collect();
         // Not a setting, but what one depends on: monitors look at it.
+        if let Some(policy) = &self.policy {
+            meta.settings.push(("policy".to_owned(), policy.make().ops().name));
+        }
         if !self.program.processes.is_empty() {
             meta.settings.push(("processes".to_owned(), self.program.processes.len().to_string()));
         }
@@ -191,7 +206,11 @@ impl Plan {
     /// # Errors
     /// The program does not fit the machine.
     pub fn build(&self, tracing: Tracing) -> Result<Machine, SimError> {
-        Machine::new(Arc::clone(&self.program), &self.config, tracing)
+        let program = Arc::clone(&self.program);
+        match &self.policy {
+            Some(policy) => Machine::with_policy(program, &self.config, tracing, policy.make()),
+            None => Machine::new(program, &self.config, tracing),
+        }
     }
 
     /// Runs the plan and measures it.
@@ -241,6 +260,7 @@ impl Plan {
             && (topology, costs) == (&other.config.topology, &other.config.costs)
             && *settings == other.config.settings;
         let mut changes = one.changes.iter().zip(&two.changes);
+        let is_same_machine = is_same_machine && self.policy.is_none() && other.policy.is_none();
         if !is_same_machine || self.kernel != other.kernel || !changes.clone().all(|(one, two)| is_variant(one, two)) {
             return None;
         }
