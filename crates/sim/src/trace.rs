@@ -80,15 +80,6 @@ impl Tracer {
         }
     }
 
-    /// Drops this record of the present instant again; returns whether it was still here.
-    pub(crate) fn take_back(&mut self, record: &Record) -> bool {
-        let place = self.ready.iter().rposition(|ready| ready == record);
-        place.is_some_and(|place| {
-            self.ready.remove(place);
-            true
-        })
-    }
-
     /// Takes a record of a later instant.
     pub(crate) fn push_later(&mut self, record: Record) {
         if self.is_on() {

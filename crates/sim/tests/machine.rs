@@ -128,41 +128,6 @@ fn the_same_run_gives_the_same_records_and_tracing_changes_nothing() {
     }
 }
 
-/// Handlers wake tasks between `irq_enter` and `irq_exit`, and under `irq_time_accounting` all that
-/// is no task's time: a reader of the trace must see it.
-#[test]
-fn a_handler_ends_behind_the_wakeups_that_it_makes() {
-    let us = Duration::from_micros;
-    let tasks = vec![
-        task("hog", SchedAttr::NORMAL, None, vec![run_for(Duration::from_secs(100))]),
-        periodic("audio", fifo(50), us(100), ms(3)),
-    ];
-    let program = Program { tasks, ..Program::default() };
-    let lengths = |costs: Costs| {
-        let (_, records) = run(&program, &config(1, costs));
-        let (mut lengths, mut open) = (Vec::new(), Vec::new());
-        for record in &records {
-            match record.event {
-                TraceEvent::IrqEnter { irq } => open.push((irq, record.at, 0)),
-                TraceEvent::Wakeup { .. } => open.iter_mut().rev().take(1).for_each(|(.., wakeups)| *wakeups += 1),
-                TraceEvent::IrqExit { irq } => {
-                    let first = open.iter().position(|(of, ..)| *of == irq).expect("it begins before it ends");
-                    let (_, since, wakeups) = open.remove(first);
-                    lengths.extend((wakeups == 1).then(|| record.at.since(since)));
-                }
-                _ => {}
-            }
-        }
-        lengths
-    };
-    for (entry, length) in [(us(0), us(9)), (us(2), us(11))] {
-        let costs = Costs { wakeup_local: us(9), timer_irq: entry, ..Costs::zero() };
-        let lengths = lengths(costs);
-        assert!(lengths.len() > 150 && lengths.iter().all(|each| *each == length), "{lengths:?}");
-    }
-    assert!(lengths(Costs::zero()).is_empty(), "no entry where nothing takes time");
-}
-
 #[test]
 fn records_are_in_order_of_time() {
     let (_, records) = run(&mixed(), &config(4, Costs::server()));

@@ -16,7 +16,6 @@ use crate::kernel::rq_lock::RqLock;
 use crate::kernel::words::{Interrupt, Job, Left, SlackTimer};
 use std::collections::{BTreeSet, VecDeque};
 use zerolag_core::{Clock, Resched, Rq, RqTimer, Step, Work};
-use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, TaskId};
 
 /// Since when a CPU has done IPI and lock work without being free for a timer.
@@ -52,20 +51,6 @@ pub(super) enum Ends {
     IrqsOff(TaskId),
     /// The handler of a device; the work that it has raised is done next.
     Handler(Left),
-}
-
-/// The handler that a CPU is in up to the end of its jobs, if its end is told or watched.
-///
-/// Tasks are woken and ticks are served between `irq_enter` and `irq_exit`, so the record of the
-/// end follows all that: a reader of the trace knows by it which time is no task's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Handler {
-    #[default]
-    None,
-    /// That of queued work, which is also watched.
-    Works,
-    /// Another one, in a run with a trace: its entry is in it.
-    Noted(Irq),
 }
 
 /// Whose time a kernel path is.
@@ -194,7 +179,8 @@ pub(super) struct Cpu {
     path: PathKind,
     /// What the path of an interrupt is (`irq_time_accounting`).
     of_interrupts: PathKind,
-    pub(super) handler: Handler,
+    /// The handler of queued work runs.
+    pub(super) in_works: bool,
     pub(super) ticking: bool,
     /// The CPU switches, and leaves a fair task.
     pub(super) leaves_fair: bool,
@@ -282,7 +268,7 @@ impl Cpu {
             slack_timers: BTreeSet::new(),
             ends: Ends::Nothing,
             works: VecDeque::new(),
-            handler: Handler::None,
+            in_works: false,
             stretch: Stretch::Free,
             path_end_at: None,
             segment: Segment::None,

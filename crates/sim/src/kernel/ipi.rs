@@ -34,7 +34,7 @@
 //! [`CacheLines`]: crate::kernel::cache_lines::CacheLines
 
 use crate::costs::IdleState;
-use crate::kernel::cpu::{Handler, Stretch};
+use crate::kernel::cpu::Stretch;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Interrupt, Job};
 use crate::outcome::End;
@@ -129,12 +129,13 @@ impl Kernel {
 
     /// Begins the handler of queued work.
     pub(crate) fn begin_works(&mut self, cpu: CpuId) -> Option<Job> {
-        self.cpus[cpu.index()].handler = Handler::Works;
+        self.cpus[cpu.index()].in_works = true;
         self.take_works(cpu)
     }
 
     /// The handler of queued work ends: its jobs are done. That is told in a trace, and watched if
     /// the CPU has been busy for longer than any was before.
+    #[inline(never)]
     pub(super) fn end_works(&mut self, cpu: CpuId) {
         let at = self.cpus[cpu.index()].busy_until;
         if self.books.tracer.is_on() {

@@ -19,7 +19,7 @@
 //!
 //! [`Time`]: crate::kernel::time::Time
 
-use crate::kernel::cpu::{Completion, Ends, Handler, Segment, Stretch};
+use crate::kernel::cpu::{Completion, Ends, Segment, Stretch};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Begun, Event, Interrupt, Job, Left, Stands};
 use crate::queue::Phase;
@@ -134,43 +134,11 @@ impl Kernel {
             }
         }
         place.spend(CpuLayer::Irq, cost);
-        if self.books.tracer.is_on() {
-            self.note_handler(cpu, what, irq);
-        }
-    }
-
-    /// Tells the entry of a handler. The record of the exit follows its jobs:
-    /// [`ahead`](Self::ahead).
-    #[inline(never)]
-    fn note_handler(&mut self, cpu: CpuId, what: Interrupt, irq: Irq) {
-        match what {
-            Interrupt::Works => self.emit(cpu, TraceEvent::IrqEnter { irq }),
-            // An idle CPU sees its flag: no interrupt.
-            Interrupt::Noticed if self.cpus[cpu.index()].current.is_none() => {}
-            _ => self.enter_handler(self.time.now, cpu, irq),
-        }
-    }
-
-    /// Tells the entry of a handler at an instant.
-    pub(super) fn enter_handler(&mut self, at: Instant, cpu: CpuId, irq: Irq) {
-        self.cpus[cpu.index()].handler = Handler::Noted(irq);
-        self.emit_at(at, cpu, TraceEvent::IrqEnter { irq });
-    }
-
-    /// A handler ends with its jobs: tells that, and watches that of queued work. One that took no
-    /// time is not in the trace.
-    #[inline(never)]
-    pub(super) fn end_handler(&mut self, cpu: CpuId) {
-        let place = &mut self.cpus[cpu.index()];
-        let at = place.busy_until;
-        match core::mem::take(&mut place.handler) {
-            Handler::None => {}
-            Handler::Works => self.end_works(cpu),
-            Handler::Noted(irq) => {
-                let enter = Record { at, cpu, event: TraceEvent::IrqEnter { irq } };
-                if !self.books.tracer.take_back(&enter) {
-                    self.emit_at(at, cpu, TraceEvent::IrqExit { irq });
-                }
+        if self.books.tracer.is_on() && (!cost.is_zero() || matches!(what, Interrupt::Works)) {
+            self.emit(cpu, TraceEvent::IrqEnter { irq });
+            if !matches!(what, Interrupt::Works) {
+                let at = self.cpus[cpu.index()].busy_until;
+                self.books.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
             }
         }
     }
@@ -183,12 +151,13 @@ impl Kernel {
             Irq::Hardware => return self.stand(cpu, Stands::Smi, time),
             Irq::Stolen => return self.stand(cpu, Stands::Stolen, time),
         };
-        self.end_handler(cpu); // The device's, whose softirq this is.
         let place = &mut self.cpus[cpu.index()];
         let begins = place.busy_until.max(self.time.now);
         place.spend(layer, time);
-        if self.books.tracer.is_on() {
-            self.enter_handler(begins, cpu, irq);
+        if self.books.tracer.is_on() && !time.is_zero() {
+            self.emit_at(begins, cpu, TraceEvent::IrqEnter { irq });
+            let at = self.cpus[cpu.index()].busy_until;
+            self.books.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
         }
     }
 
@@ -204,12 +173,11 @@ impl Kernel {
         if let Some(job) = place.jobs.pop_front() {
             return Ahead::Job(job);
         }
-        if place.handler != Handler::None && !matches!(place.ends, Ends::Handler(_)) {
-            if self.books.tracer.is_on() || place.stretch_so_far() > self.books.stats.ipi_stretch {
-                self.end_handler(cpu);
-                return Ahead::Again;
-            }
-            place.handler = Handler::None;
+        if core::mem::take(&mut place.in_works)
+            && (self.books.tracer.is_on() || place.stretch_so_far() > self.books.stats.ipi_stretch)
+        {
+            self.end_works(cpu);
+            return Ahead::Again;
         }
         if self.time.stop.is_some() {
             return Ahead::Nothing;

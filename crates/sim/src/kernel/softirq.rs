@@ -184,9 +184,6 @@ impl Kernel {
             return Begun::Nothing;
         }
         let wakes = Some(self.softirq_threads.semaphores[cpu.index()]);
-        if self.books.tracer.is_on() {
-            self.enter_handler(self.time.now, cpu, Irq::Softirq);
-        }
         Begun::Left(Left { softirq: None, wakes })
     }
 
