@@ -642,7 +642,10 @@ impl Scx {
                 self.fail(ExitKind::Error, format!("{title} already direct-dispatched"));
             }
             (callback, Direct::No) => {
-                self.fail(ExitKind::Error, format!("scx_bpf_dsq_insert() can not be called from {}()", callback.name()))
+                self.fail(
+                    ExitKind::Error,
+                    format!("scx_bpf_dsq_insert() can not be called from {}()", callback.name()),
+                );
             }
         }
     }

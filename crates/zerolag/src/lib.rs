@@ -95,5 +95,10 @@ pub use error::Error;
 pub use simulation::{Plan, RunResult, Simulation, Watch};
 pub use source::Workload;
 
+/// The page on a scheduler of one's own: its programs are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tutorial/your-own-scheduler.md")]
+mod your_own_scheduler {}
+
 /// The version of this library and of the command line.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

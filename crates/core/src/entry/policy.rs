@@ -11,9 +11,9 @@ use crate::words::step::Step;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::settings::SchedExt;
+use zerolag_model::settings::{SchedExt, SchedExtPolicy};
 use zerolag_model::{CpuId, Instant, SchedAttr, TaskId};
-use zerolag_policy::{ExitInfo, Host, Policy};
+use zerolag_policy::{ExitInfo, Host, Policy, policies};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Loads a policy for the tasks of `sched_ext`, in place of that of `sched_ext.policy`, before
@@ -25,6 +25,14 @@ impl<L: RawMutex> Scheduler<L> {
         let settings = &self.config.settings;
         assert!(settings.sched_ext != SchedExt::Off, "a policy needs `sched_ext`");
         self.shared.policy.load(Host::load(policy, &self.config.topology, settings.sched_ext_slice));
+    }
+
+    /// Loads the policy that `sched_ext.policy` names. `fifo` is the class itself.
+    pub(crate) fn load_named_policy(&mut self) {
+        let settings = &self.config.settings;
+        if settings.sched_ext != SchedExt::Off && settings.sched_ext_policy != SchedExtPolicy::Fifo {
+            self.load_policy(policies::named(settings.sched_ext_policy, self.config.seed));
+        }
     }
 
     /// Tells a loaded policy of an event that is not of a CPU. What follows is done with the next

@@ -66,11 +66,10 @@ use crate::words::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::settings::{Preempt, SchedExt, SchedExtPolicy, ThrottleAt};
+use zerolag_model::settings::{Preempt, ThrottleAt};
 use zerolag_model::{
     ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
 };
-use zerolag_policy::policies;
 
 /// The scheduler of one machine: the state that its CPUs share. The run queues belong to the host.
 #[derive(Debug)]
@@ -85,11 +84,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn new(config: Config) -> Self {
         let shared = Shared::new(&config);
         let mut scheduler = Self { config, shared };
-        let settings = &scheduler.config.settings;
-        if settings.sched_ext != SchedExt::Off && settings.sched_ext_policy != SchedExtPolicy::Fifo {
-            let policy = policies::named(settings.sched_ext_policy, scheduler.config.seed);
-            scheduler.load_policy(policy);
-        }
+        scheduler.load_named_policy();
         scheduler
     }
 

@@ -47,18 +47,16 @@ struct SharedGroup<L: RawMutex> {
     /// How often its pool has been filled at the end of a period.
     refreshes: AtomicU32,
     pool: Mutex<L, Pool>,
-    /// Its parts of each CPU (`cgroup_shares`).
-    shares: CpuShares,
 }
 
 snapshot_of!(SharedGroup<L>, L: {
     parent weight generation load runnable sleeping_load sleeping_runnable clamp_set clamp nr_tasks
-    nr_children limit slice refreshes pool shares
+    nr_children limit slice refreshes pool
 });
-snapshot_of!(GroupTable<L>, L: { rows free });
+snapshot_of!(GroupTable<L>, L: { rows shares free });
 
 impl<L: RawMutex> SharedGroup<L> {
-    fn new(pool: Pool, parts: usize) -> Self {
+    fn new(pool: Pool) -> Self {
         Self {
             parent: AtomicU32::default(),
             weight: AtomicU32::default(),
@@ -75,7 +73,6 @@ impl<L: RawMutex> SharedGroup<L> {
             slice: AtomicU64::default(),
             refreshes: AtomicU32::default(),
             pool: Mutex::new(pool),
-            shares: CpuShares::new(parts),
         }
     }
 }
@@ -103,6 +100,9 @@ fn bounded<L: RawMutex>(set: UtilClamp, above: &SharedGroup<L>) -> UtilClamp {
 #[derive(Debug)]
 pub(crate) struct GroupTable<L: RawMutex> {
     rows: Vec<SharedGroup<L>>,
+    /// The groups' parts of each CPU (`cgroup_shares`). Without the setting one without parts
+    /// stands for all.
+    shares: Vec<CpuShares>,
     /// Unused ids, the longest unused first, so that an id reappears in a trace as late as
     /// possible.
     free: Mutex<L, VecDeque<u32>>,
@@ -111,8 +111,7 @@ pub(crate) struct GroupTable<L: RawMutex> {
 impl<L: RawMutex> GroupTable<L> {
     /// Returns a table with the root group and room for `groups` more, on a machine of `cpus` CPUs.
     pub(crate) fn new(groups: usize, settings: &Settings, cpus: usize) -> Self {
-        let parts = if shares::are_kept(settings, cpus) { cpus } else { 0 };
-        let row = |_| SharedGroup::new(Pool::as_set(settings, cpus), parts);
+        let row = |_| SharedGroup::new(Pool::as_set(settings, cpus));
         let rows: Vec<SharedGroup<L>> = (0..=groups).map(row).collect();
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
@@ -121,7 +120,9 @@ impl<L: RawMutex> GroupTable<L> {
         let all = UtilClamp::new(UtilClamp::FULL, UtilClamp::FULL).expect("invariant: it is the highest");
         rows[0].clamp.store(pack_clamp(all), Ordering::Relaxed);
         let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
-        Self { rows, free: Mutex::new(ids.collect()) }
+        let (kept, parts) = if shares::are_kept(settings, cpus) { (rows.len(), cpus) } else { (1, 0) };
+        let shares = (0..kept).map(|_| CpuShares::new(parts)).collect();
+        Self { rows, shares, free: Mutex::new(ids.collect()) }
     }
 
     fn row(&self, group: GroupId) -> Result<&SharedGroup<L>, GroupError> {
@@ -160,7 +161,7 @@ impl<L: RawMutex> GroupTable<L> {
         row.clamp.store(pack_clamp(bounded(UtilClamp::NONE, above)), Ordering::Relaxed);
         row.sleeping_load.clear();
         row.sleeping_runnable.clear();
-        row.shares.clear();
+        self.shares(group).clear();
         row.generation.fetch_add(1, Ordering::Release);
         above.nr_children.fetch_add(1, Ordering::Relaxed);
         Ok(group)
@@ -254,7 +255,7 @@ impl<L: RawMutex> GroupTable<L> {
 
     /// Returns a group's parts of each CPU.
     pub(crate) fn shares(&self, group: GroupId) -> &CpuShares {
-        &self.rows[group.index()].shares
+        self.shares.get(group.index()).unwrap_or(&self.shares[0])
     }
 
     pub(crate) fn limit(&self, group: GroupId) -> u32 {

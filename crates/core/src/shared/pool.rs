@@ -26,6 +26,7 @@
 //! `distribute_cfs_runtime`, `do_sched_cfs_slack_timer`.
 
 use crate::shared::hard_limits::HardLimits;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use zerolag_model::settings::{BandwidthControl, Borrowing};
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, Settings, SignedDuration};
@@ -64,7 +65,9 @@ enum FreeQuota {
         filled: Duration,
     },
     /// Divided into a part per CPU.
-    Divided(HardLimits),
+    ///
+    /// Boxed: the row of a group has the size of the usual case.
+    Divided(Box<HardLimits>),
 }
 
 impl FreeQuota {
@@ -163,7 +166,7 @@ impl Pool {
     pub fn new(control: BandwidthControl, cpus: usize) -> Self {
         Self::with(match control {
             BandwidthControl::Pool => FreeQuota::EMPTY,
-            BandwidthControl::HardLimits => FreeQuota::Divided(HardLimits::new(cpus, Borrowing::Always)),
+            BandwidthControl::HardLimits => FreeQuota::Divided(Box::new(HardLimits::new(cpus, Borrowing::Always))),
         })
     }
 
@@ -172,7 +175,7 @@ impl Pool {
         match settings.bandwidth {
             BandwidthControl::Pool => Self::new(BandwidthControl::Pool, cpus),
             BandwidthControl::HardLimits => {
-                Self::with(FreeQuota::Divided(HardLimits::new(cpus, settings.hard_limits_borrow)))
+                Self::with(FreeQuota::Divided(Box::new(HardLimits::new(cpus, settings.hard_limits_borrow))))
             }
         }
     }
@@ -254,7 +257,7 @@ impl Pool {
         assert!(self.throttled.is_empty(), "a group without tasks is throttled nowhere");
         let quota = match &mut self.quota {
             FreeQuota::Common { .. } => FreeQuota::EMPTY,
-            FreeQuota::Divided(parts) => FreeQuota::Divided(parts.forget()),
+            FreeQuota::Divided(parts) => FreeQuota::Divided(Box::new(parts.forget())),
         };
         *self = Self { epoch: self.epoch, ..Self::with(quota) };
     }

@@ -14,7 +14,7 @@ use zerolag::background::Background;
 const MOST: u64 = 20_000;
 
 /// The keys of operations, all of them times.
-const OPERATIONS: [&str; 30] = [
+const OPERATIONS: [&str; 31] = [
     "context_switch",
     "fair_switch",
     "pick",
@@ -46,6 +46,7 @@ const OPERATIONS: [&str; 30] = [
     // These are charged once for each CPU or task that is looked at, so they are shorter.
     "scan_per_cpu",
     "scan_per_task",
+    "cpupri_search",
 ];
 
 /// The keys of times by distance.

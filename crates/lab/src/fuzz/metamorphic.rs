@@ -245,14 +245,6 @@ mod tests {
         assert!(differs(Twin::Scaled, &with(100_000, "rr"), &with(200_000, "rr")));
     }
 
-    /// Two CPUs switch at one instant, and which does so first is nothing that scales (seed 913,
-    /// number 8465).
-    #[test]
-    fn cpus_that_switch_at_one_instant_may_do_so_in_any_order() {
-        let (one, other) = scaled(&crate::fuzz::draw(913, 8465, None)).expect("tasks of these classes");
-        assert_eq!(differ(Twin::Scaled, &one, &other), None);
-    }
-
     #[test]
     fn the_pairs_are_of_their_class() {
         let (mut quota, mut scaled_pairs) = (0, 0);

@@ -294,6 +294,9 @@ impl Default for Placements {
     }
 }
 
+/// A name and its value.
+type Words = (&'static str, &'static str);
+
 /// The read times of each placement: without a cure, and boosted.
 #[derive(Clone, Debug)]
 pub struct Placed {
@@ -301,7 +304,7 @@ pub struct Placed {
 }
 
 impl Placements {
-    fn rows(&self) -> Vec<(Option<(&'static str, &'static str)>, (&'static str, &'static str))> {
+    fn rows(&self) -> Vec<(Option<Words>, Words)> {
         self.idle.iter().flat_map(|idle| self.irqs.iter().map(|irq| (*idle, *irq))).collect()
     }
 

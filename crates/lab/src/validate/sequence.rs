@@ -155,8 +155,8 @@ fn distance(recorded: &[(u32, Duration)], ours: &[(u32, Duration)], names: &Name
     rows.values_mut().for_each(|rows| rows.sort_unstable());
     let mut blocks = vec![Differences { rise: u64::MAX, fall: 0 }; last / 64 + 1];
     let mut agree = vec![0_u64; blocks.len()];
-    // The empty sequence has distance zero from any part of ours. The recorded one has all its turns
-    // from the empty part.
+    // The empty sequence has distance zero from any part of ours; the recorded one has all its
+    // turns from the empty part.
     let (mut here, mut least) = (recorded.len() as isize, recorded.len() as isize);
     for (task, length) in ours {
         agree.fill(0);
