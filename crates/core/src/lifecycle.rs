@@ -27,7 +27,7 @@ use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::boxed::Box;
 use lock_api::RawMutex;
-use zerolag_model::settings::{Preempt, Throttle};
+use zerolag_model::settings::{Preempt, Throttle, ThrottleAt};
 use zerolag_model::{ClassId, CpuMask, Duration, MigrateReason, Prio, ServerKind, TaskId, TraceEvent};
 
 /// Returns whether all CPUs that a task may use are offline.
@@ -469,7 +469,8 @@ pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 /// values of `throttle` than `immediate` do so always.
 #[cold]
 pub(crate) fn throttle_charged<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.fair.tune.throttle == Throttle::Immediate && rq.current_class() == ClassId::Fair {
+    let at_charge = cx.config.settings.throttle_at == ThrottleAt::Charge && rq.fair.has_limits;
+    if at_charge && rq.fair.tune.throttle == Throttle::Immediate && rq.current_class() == ClassId::Fair {
         throttle_groups(rq, cx);
     }
 }

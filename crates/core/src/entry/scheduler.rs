@@ -66,7 +66,7 @@ use crate::words::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::settings::{Preempt, ThrottleAt};
+use zerolag_model::settings::Preempt;
 use zerolag_model::{
     ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
 };
@@ -630,9 +630,12 @@ impl<L: RawMutex> Scheduler<L> {
         if let Some(slot) = rq.current_slot().filter(|_| rq.phase() == Phase::Running) {
             let resched = match rq.current_class() {
                 ClassId::Rt => rt::tick(rq, cx, slot),
-                ClassId::Fair if rq.fair.tune.gathers => {
+                ClassId::Fair if rq.fair.tune.ticks_further => {
                     let resched = fair::tick(rq, cx, slot);
-                    preferred_cache::tick(rq, cx, slot);
+                    if rq.fair.tune.gathers {
+                        preferred_cache::tick(rq, cx, slot);
+                    }
+                    lifecycle::throttle_charged(rq, cx);
                     lifecycle::soften(resched, self.config.settings.preempt)
                 }
                 ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
@@ -643,9 +646,6 @@ impl<L: RawMutex> Scheduler<L> {
                 ClassId::Ext => ext::tick(rq, cx),
                 ClassId::Stop | ClassId::Idle => Resched::No,
             };
-            if rq.fair.has_limits && self.config.settings.throttle_at == ThrottleAt::Charge {
-                lifecycle::throttle_charged(rq, cx);
-            }
             let lazy_is_due = rq.need_resched() == Resched::Lazy;
             rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
         }

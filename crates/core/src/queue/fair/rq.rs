@@ -16,7 +16,7 @@ use crate::words::level::FULL_CAPACITY;
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
-use zerolag_model::settings::{FairAlgorithm, LagLimit, SliceProtection, Throttle, TimerGrain};
+use zerolag_model::settings::{FairAlgorithm, LagLimit, SliceProtection, Throttle, ThrottleAt, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant};
 
 /// The fair class's part of a run queue.
@@ -99,6 +99,9 @@ pub(crate) struct Tunables {
     pub(crate) is_flat: bool,
     /// Whether tasks are moved to the cache that their process prefers (`llc_balancing`).
     pub(crate) gathers: bool,
+    /// Whether a tick of a fair task has more to do than its charge: what `gathers` needs, or
+    /// `throttle_at = charge`.
+    pub(crate) ticks_further: bool,
     /// Whether the tick of a task of the root's queue is a plain one
     /// ([`crate::entry::plain_tick`]).
     pub(crate) ticks_plainly: bool,
@@ -149,6 +152,7 @@ impl FairRq {
             is_flat,
             tracks_load,
             gathers,
+            ticks_further: gathers || settings.throttle_at == ThrottleAt::Charge,
             ticks_plainly: tracks_load
                 && !gathers
                 && !is_flat
