@@ -104,7 +104,7 @@ stage "the wheel, with the program"
 venv=target/python/venv
 [ -x "$venv/bin/maturin" ] || { rm -rf "$venv"; python3 -m venv "$venv"; "$venv/bin/pip" install --quiet "$(grep '^maturin' python/requirements-test.txt)" >&2; }
 data=python/zerolag.data
-trap 'rm -rf "$data"' EXIT
+trap 'rm -rf "$data/scripts" "$data/data/share/man" "$data/data/share/bash-completion"' EXIT
 mkdir -p "$data/scripts" "$data/data/share/man" "$data/data/share/bash-completion/completions"
 cp "$out/$name/zerolag" "$data/scripts/"
 mkdir -p "$data/data/share/man/man1"
