@@ -93,9 +93,7 @@ fn info(task: &Task) -> (u32, TaskInfo) {
         SchedAttr::Ext { policy, nice } | SchedAttr::Fair { policy, nice, .. } => Weight::of_policy(policy, nice),
         SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => Weight::NICE_0,
     };
-    // `sched_weight_to_cgroup`, rounded to nearest.
-    let weight = (weight.value() * 100 + 512) / 1024;
-    let weight = weight.clamp(1, 10_000);
+    let weight = weight.to_cpu_weight();
     let (group, allowed, cpu) = (task.group, task.allowed.clone(), task.last_cpu);
     (weight, TaskInfo { comm: "".into(), weight, group, allowed, cpu })
 }

@@ -65,6 +65,12 @@ impl Weight {
         if weight >= 1 && weight <= 10_000 { Some(Self(((weight * 1024 + 50) / 100) as u32)) } else { None }
     }
 
+    /// Returns the weight as `cpu.weight` has it, rounded to nearest, at least 1 and at most 10000
+    /// (`sched_weight_to_cgroup`).
+    pub(crate) fn to_cpu_weight(self) -> u32 {
+        ((u64::from(self.0) * 100 + 512) / 1024).clamp(1, 10_000) as u32
+    }
+
     /// Returns the weight as a number; nice 0 is 1024.
     #[must_use]
     pub const fn value(self) -> u32 {

@@ -23,7 +23,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// [`Config::with_group_reserve`]: crate::Config::with_group_reserve
     pub fn create_group(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
         let group = self.shared.groups.create(parent, weight)?;
-        self.tell_policy(|host| host.set_group(group, Some(weight_of_group(weight))));
+        self.tell_policy(|host| host.set_group(group, Some(weight.to_cpu_weight())));
         Ok(group)
     }
 
@@ -45,7 +45,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group does not exist, is the root, or is idle (EINVAL).
     pub fn set_group_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
         self.shared.groups.change_weight(group, weight)?;
-        self.tell_policy(|host| host.set_group(group, Some(weight_of_group(weight))));
+        self.tell_policy(|host| host.set_group(group, Some(weight.to_cpu_weight())));
         Ok(())
     }
 
@@ -129,9 +129,4 @@ impl<L: RawMutex> Scheduler<L> {
         parcel.0.group = group;
         Ok(())
     }
-}
-
-/// Returns a weight as `cpu.weight` has it: 100 for 1024.
-fn weight_of_group(weight: Weight) -> u32 {
-    ((weight.value() * 100 + 512) / 1024).max(1)
 }

@@ -14,7 +14,7 @@
 //!
 //! Source: Davydov 2012, "sched: boost throttled entities on wakeups" (RFC).
 
-use super::spread;
+use super::in_order;
 use core::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -163,16 +163,14 @@ impl Inversion2012 {
     pub fn run(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Option<Results> {
         let cases = self.cases();
         let count = cases.len() as u64 * self.seeds;
-        let work = |index: u64, done: &mut Vec<(u64, ReadTimes)>| {
+        let work = |index: u64| {
             let place = usize::try_from(index / self.seeds.max(1)).expect("invariant: few rows");
-            done.push((index, cases[place].run(index % self.seeds.max(1))));
+            cases[place].run(index % self.seeds.max(1))
         };
-        let mut done: Vec<(u64, ReadTimes)> =
-            spread(count, self.threads, work, |index| progress(index).is_continue()).into_iter().flatten().collect();
+        let done = in_order(count, self.threads, work, progress);
         if done.len() as u64 != count {
             return None;
         }
-        done.sort_by_key(|(index, _)| *index);
         let mut runs = done.into_iter().map(|(_, times)| times);
         let rows = cases.into_iter().map(|case| SeedResults {
             case,
@@ -320,19 +318,17 @@ impl Placements {
         let rows = self.rows();
         let case = |idle, throttle| Case { throttle, preempt: Preempt::Voluntary, change: idle };
         let ways = [Throttle::Immediate, Throttle::BoostOnWakeup];
-        let work = |index: u64, done: &mut Vec<(u64, ReadTimes)>| {
+        let work = |index: u64| {
             let (row, run) = (index / (2 * self.seeds), index % (2 * self.seeds));
             let (idle, irq) = rows[usize::try_from(row).expect("invariant: few rows")];
             let throttle = ways[usize::from(run >= self.seeds)];
-            done.push((index, case(idle, throttle).run_with(run % self.seeds, irq.1)));
+            case(idle, throttle).run_with(run % self.seeds, irq.1)
         };
         let count = self.nr_runs();
-        let mut done: Vec<(u64, ReadTimes)> =
-            spread(count, self.threads, work, |index| progress(index).is_continue()).into_iter().flatten().collect();
+        let done = in_order(count, self.threads, work, progress);
         if done.len() as u64 != count {
             return None;
         }
-        done.sort_by_key(|(index, _)| *index);
         let mut runs = done.into_iter().map(|(_, times)| times);
         let rows = rows.into_iter().map(|(idle, irq)| {
             let name = idle.map_or_else(|| "idle_exit=1.5us".to_owned(), |(key, value)| format!("{key}={value}"));

@@ -9,6 +9,7 @@ pub mod inversion;
 pub mod rt_balance;
 pub mod rt_ipi;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Does `work` for 0..`count` on `threads` threads; returns the results of each thread, in no
@@ -40,4 +41,20 @@ pub(crate) fn spread<T: Send + Default>(
         all.extend(handles.into_iter().map(|handle| handle.join().expect("invariant: a run does not panic")));
         all
     })
+}
+
+/// Does `work` for 0..`count` on `threads` threads; returns the results with their numbers, in
+/// order. `progress` is called with each number before, and can stop the rest: then some are
+/// missing.
+pub(crate) fn in_order<R: Send>(
+    count: u64,
+    threads: usize,
+    work: impl Fn(u64) -> R + Sync,
+    progress: impl Fn(u64) -> ControlFlow<()> + Sync,
+) -> Vec<(u64, R)> {
+    let gather = |nth: u64, done: &mut Vec<(u64, R)>| done.push((nth, work(nth)));
+    let mut done: Vec<(u64, R)> =
+        spread(count, threads, gather, |nth| progress(nth).is_continue()).into_iter().flatten().collect();
+    done.sort_unstable_by_key(|(nth, _)| *nth);
+    done
 }

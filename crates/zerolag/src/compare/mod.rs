@@ -420,10 +420,7 @@ fn repeats(figure: Figure, members: usize) -> bool {
 
 /// Returns the number of tasks that start in a group or below it.
 fn members(program: &Program, group: &GroupDef) -> usize {
-    let is_below = |index: usize| {
-        let rest = program.groups[index].path.strip_prefix(&*group.path);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let is_below = |index: usize| goals::is_below(&program.groups[index].path, &group.path);
     let of_task = |task: &&TaskDef| task.phases.first().and_then(|phase| phase.group).or(task.group);
     program.tasks.iter().filter(|task| of_task(task).is_some_and(is_below)).count()
 }

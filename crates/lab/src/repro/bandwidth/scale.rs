@@ -101,14 +101,13 @@ impl Scale {
     #[must_use]
     pub fn run(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Scaled {
         let runs = self.runs();
-        let work = |nth: u64, found: &mut Vec<(u64, Spent)>| {
-            let (cpus, keeper) = runs[usize::try_from(nth).expect("invariant: an index")];
-            found.push((nth, spent(cpus, keeper)));
+        let run_of = |nth: u64| runs[usize::try_from(nth).expect("invariant: an index")];
+        let work = |nth: u64| {
+            let (cpus, keeper) = run_of(nth);
+            spent(cpus, keeper)
         };
-        let parts = crate::repro::spread(runs.len() as u64, self.threads, work, |nth| progress(nth).is_continue());
-        let mut found: Vec<(u64, Spent)> = parts.into_iter().flatten().collect();
-        found.sort_unstable_by_key(|(nth, _)| *nth);
-        let spent = found.into_iter().map(|(nth, spent)| (runs[nth as usize], spent)).collect();
+        let found = crate::repro::in_order(runs.len() as u64, self.threads, work, progress);
+        let spent = found.into_iter().map(|(nth, spent)| (run_of(nth), spent)).collect();
         Scaled { scale: self.clone(), spent }
     }
 }

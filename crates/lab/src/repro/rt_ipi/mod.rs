@@ -27,7 +27,7 @@ mod watch;
 
 pub use print::Results;
 
-use super::spread;
+use super::in_order;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use watch::Watch;
@@ -298,13 +298,8 @@ impl RtIpi2017 {
     #[must_use]
     pub fn run_all(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Results {
         let runs = self.runs();
-        let work = |nth: u64, found: &mut Vec<(u64, Finding)>| {
-            let run = runs[usize::try_from(nth).expect("invariant: an index")];
-            found.push((nth, self.run(run)));
-        };
-        let parts = spread(runs.len() as u64, self.threads, work, |nth| progress(nth).is_continue());
-        let mut found: Vec<(u64, Finding)> = parts.into_iter().flatten().collect();
-        found.sort_unstable_by_key(|(nth, _)| *nth);
+        let work = |nth: u64| self.run(runs[usize::try_from(nth).expect("invariant: an index")]);
+        let found = in_order(runs.len() as u64, self.threads, work, progress);
         Results { experiment: self.clone(), findings: found.into_iter().map(|(_, finding)| finding).collect() }
     }
 }
