@@ -20,6 +20,11 @@ for option in "$@"; do
     esac
 done
 stage() { echo "== $*" >&2; }
+# The second build is that of the commit.
+if [ "$twice" = 1 ] && [ -n "$(git status --porcelain)" ]; then
+    echo "scripts/release.sh --twice compares builds of a commit, and files here have changed since" >&2
+    exit 2
+fi
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 triple=$(uname -m)-unknown-linux-musl
@@ -120,8 +125,11 @@ if [ "$twice" = 1 ]; then
     elsewhere=$(mktemp -d)
     git archive HEAD | tar -x -C "$elsewhere"
     program "$elsewhere"
-    cmp "$built" "$elsewhere/target/static/$triple/release/zerolag" && echo "the same bytes in another directory" >&2
+    differs=0
+    cmp "$built" "$elsewhere/target/static/$triple/release/zerolag" >&2 || differs=1
     rm -rf "$elsewhere"
+    [ "$differs" = 0 ] || { echo "two builds of one commit differ" >&2; exit 1; }
+    echo "the same bytes in another directory" >&2
 fi
 
 if [ "$check" = 1 ]; then
