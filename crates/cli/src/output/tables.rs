@@ -88,7 +88,8 @@ impl TablesArgs {
 fn inside(dir: &Path, frame: &Frame, ending: &str) -> Result<PathBuf, Failure> {
     if !dir.is_dir() {
         let failed = |error| Failure::Failed(format!("cannot create `{}`: {}", dir.display(), plain(&error)));
-        std::fs::create_dir(dir).map_err(failed)?;
+        // Another process may have created it since it was looked for.
+        std::fs::create_dir(dir).or_else(|error| if dir.is_dir() { Ok(()) } else { Err(error) }).map_err(failed)?;
     }
     Ok(dir.join(format!("{}.{ending}", frame.name())))
 }
