@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Commands whose output depends on the host, or that run for minutes: parts of their lines.
 const NOT_RUN: &[(&str, &str)] = &[
@@ -102,43 +104,60 @@ fn pages() -> Vec<String> {
     pages
 }
 
-#[test]
-fn quoted_outputs_are_those_of_the_commands() {
-    let mut compared = 0;
-    let mut wrong = Vec::new();
-    // Several pages quote the same command.
-    let mut outputs: BTreeMap<String, String> = BTreeMap::new();
-    // Where the commands of pages write traces, for the commands below them, and pictures.
-    fs::create_dir_all(root().join("target")).expect("the repository can be written");
-    for page in pages() {
-        let text = fs::read_to_string(root().join(&page)).expect("readable");
-        for quote in quotes(&page, &text) {
-            if quote.lines.is_empty() || NOT_RUN.iter().any(|(part, _)| quote.command.contains(part)) {
-                continue;
-            }
-            let mut command = words(quote.command.split(" | ").next().expect("one at least"));
-            let picture = picture(&mut command);
-            let run = || {
-                if command[0] == "cat" {
-                    return fs::read_to_string(root().join(&command[1])).expect("a file of the repository");
-                }
-                let program =
-                    Command::new(env!("CARGO_BIN_EXE_zerolag")).args(&command[1..]).current_dir(root()).output();
-                String::from_utf8_lossy(&program.expect("the program starts").stdout).into_owned()
-            };
-            let printed = outputs.entry(command.join("\0")).or_insert_with(run);
-            compared += 1;
-            if let Some((kept, drawn)) = picture {
-                let [kept, drawn] = [kept, drawn].map(|file| fs::read(root().join(file)).expect("a picture"));
-                if kept != drawn {
-                    wrong.push(format!("{}: `{}` draws another picture", quote.place, quote.command));
-                }
-            }
-            if let Some(line) = missing(&quote.lines, printed) {
-                wrong.push(format!("{}: `{}` does not print, in this place:\n  {line}", quote.place, quote.command));
+/// What commands print, each run once: several pages quote the same.
+type Outputs = Mutex<BTreeMap<String, Arc<OnceLock<String>>>>;
+
+fn output(command: &[String]) -> String {
+    if command[0] == "cat" {
+        return fs::read_to_string(root().join(&command[1])).expect("a file of the repository");
+    }
+    let program = Command::new(env!("CARGO_BIN_EXE_zerolag")).args(&command[1..]).current_dir(root()).output();
+    String::from_utf8_lossy(&program.expect("the program starts").stdout).into_owned()
+}
+
+/// Runs the commands of a page in their order: later ones read what earlier ones write. Returns how many were compared, and what
+/// is wrong.
+fn judge(page: &str, outputs: &Outputs) -> (usize, Vec<String>) {
+    let (mut compared, mut wrong) = (0, Vec::new());
+    let text = fs::read_to_string(root().join(page)).expect("readable");
+    for quote in quotes(page, &text) {
+        if quote.lines.is_empty() || NOT_RUN.iter().any(|(part, _)| quote.command.contains(part)) {
+            continue;
+        }
+        let mut command = words(quote.command.split(" | ").next().expect("one at least"));
+        let picture = picture(&mut command);
+        let printed = Arc::clone(outputs.lock().expect("no panic").entry(command.join("\0")).or_default());
+        compared += 1;
+        let missing = missing(&quote.lines, printed.get_or_init(|| output(&command)));
+        if let Some((kept, drawn)) = picture {
+            let [kept, drawn] = [kept, drawn].map(|file| fs::read(root().join(file)).expect("a picture"));
+            if kept != drawn {
+                wrong.push(format!("{}: `{}` draws another picture", quote.place, quote.command));
             }
         }
+        if let Some(line) = missing {
+            wrong.push(format!("{}: `{}` does not print, in this place:\n  {line}", quote.place, quote.command));
+        }
     }
+    (compared, wrong)
+}
+
+#[test]
+fn quoted_outputs_are_those_of_the_commands() {
+    // Where the commands of pages write traces, for the commands below them, and pictures.
+    fs::create_dir_all(root().join("target")).expect("the repository can be written");
+    let (outputs, pages, next) = (Outputs::default(), pages(), AtomicUsize::new(0));
+    let run = || {
+        let pages = std::iter::from_fn(|| pages.get(next.fetch_add(1, Ordering::Relaxed)));
+        pages.map(|page| judge(page, &outputs)).collect::<Vec<_>>()
+    };
+    // Two pages at a time: half of the commands simulate on one thread.
+    let judged: Vec<(usize, Vec<String>)> = std::thread::scope(|scope| {
+        let other = scope.spawn(run);
+        run().into_iter().chain(other.join().expect("it ends")).collect()
+    });
+    let compared: usize = judged.iter().map(|(compared, _)| compared).sum();
+    let wrong: Vec<String> = judged.into_iter().flat_map(|(_, wrong)| wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(compared >= 4, "only {compared} quotes were found");
 }

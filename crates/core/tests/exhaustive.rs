@@ -174,11 +174,10 @@ const FLOOR: usize = 125_000;
 
 #[test]
 fn two_cpus_and_three_tasks() {
-    let mut total = Seen::default();
-    for rt_balance in RtBalance::ALL {
-        for (menu_name, menu, hints) in MENUS {
+    let of_balance = |rt_balance: RtBalance| {
+        MENUS.map(|(menu_name, menu, hints)| {
             let setup = Setup {
-                settings: settings(*rt_balance),
+                settings: settings(rt_balance),
                 nr_cpus: 2,
                 cpusets: prepared(menu_name, 1..2),
                 nr_tasks: 3,
@@ -186,11 +185,19 @@ fn two_cpus_and_three_tasks() {
                 hints,
             };
             let name = &format!("{rt_balance}, {menu_name}");
-            let seen = enumerate(&Small { name, setup, start: |_| (), menu, limit: LIMIT });
-            total.states += seen.states;
-            total.events += seen.events;
-            total.at_rest += seen.at_rest;
-        }
+            enumerate(&Small { name, setup, start: |_| (), menu, limit: LIMIT })
+        })
+    };
+    // A thread for each: they share nothing.
+    let seen: Vec<Seen> = std::thread::scope(|scope| {
+        let threads: Vec<_> = RtBalance::ALL.iter().map(|balance| scope.spawn(|| of_balance(*balance))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no rule is broken")).collect()
+    });
+    let mut total = Seen::default();
+    for seen in seen {
+        total.states += seen.states;
+        total.events += seen.events;
+        total.at_rest += seen.at_rest;
     }
     println!("in all {} states, {} events, {} states at rest", total.states, total.events, total.at_rest);
     assert!(total.states >= FLOOR, "only {} states were visited", total.states);

@@ -1,17 +1,21 @@
 //! The recorded kernels next to ours: `docs/lab/conformance.md` is the output of
 //! `zerolag validate --markdown conformance`.
 
+use std::ops::ControlFlow;
 use std::path::Path;
+use zerolag_lab::repro::in_order;
 use zerolag_lab::validate::{self, Case};
 
 #[test]
 fn the_summary_in_the_documentation_is_the_one_that_comes_out() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut comparisons = Vec::new();
-    for path in validate::find(&root.join("conformance")).expect("the directory of cases") {
-        let case = Case::read(&path).unwrap_or_else(|error| panic!("{error}"));
-        comparisons.extend(validate::run(&case).unwrap_or_else(|error| panic!("{error}")));
-    }
+    let paths = validate::find(&root.join("conformance")).expect("the directory of cases");
+    let run = |nth: u64| {
+        let case = Case::read(&paths[nth as usize]).unwrap_or_else(|error| panic!("{error}"));
+        validate::run(&case).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let compared = in_order(paths.len() as u64, 2, run, |_| ControlFlow::Continue(()));
+    let comparisons: Vec<_> = compared.into_iter().flat_map(|(_, of)| of).collect();
     assert!(comparisons.len() >= 40, "only {} recordings were found", comparisons.len());
     let figures: usize = comparisons.iter().map(|comparison| comparison.figures.len()).sum();
     assert!(figures >= 200, "only {figures} figures were compared");

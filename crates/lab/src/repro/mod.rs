@@ -46,7 +46,7 @@ pub(crate) fn spread<T: Send + Default>(
 /// Does `work` for 0..`count` on `threads` threads; returns the results with their numbers, in
 /// order. `progress` is called with each number before, and can stop the rest: then some are
 /// missing.
-pub(crate) fn in_order<R: Send>(
+pub fn in_order<R: Send>(
     count: u64,
     threads: usize,
     work: impl Fn(u64) -> R + Sync,
