@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `spec` | a simulation as Python describes it |
 //! | `table` | frames as tables that speak the Arrow PyCapsule interface (`zerolag-arrow` has the structs) |
+//! | `policy` | a policy that is written in Python |
 //! | `run` | a run and its result |
 //! | `trace` | recorded traces |
 //! | `study` | comparisons, sweeps and searches |
@@ -17,6 +18,7 @@
 mod advice;
 mod bounds;
 mod errors;
+mod policy;
 mod run;
 mod spec;
 mod study;
@@ -31,6 +33,8 @@ fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<run::Result>()?;
     module.add_class::<run::Settings>()?;
+    module.add_class::<policy::Context>()?;
+    module.add_class::<policy::ScxTask>()?;
     module.add_class::<trace::Trace>()?;
     module.add_class::<trace::Checks>()?;
     module.add_class::<trace::Explanation>()?;
@@ -44,6 +48,7 @@ fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bounds::analyse, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::draw, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::schedulability, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::scx_words, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::kernels, module)?)?;
     module.add_function(wrap_pyfunction!(run::settings, module)?)?;

@@ -24,6 +24,9 @@ pub(crate) struct Result {
 pub(crate) fn run(py: Python<'_>, spec: Spec, progress: Option<Py<PyAny>>) -> PyResult<Result> {
     let mut raised = None;
     let at = |at: Progress| {
+        if spec.has_raised() {
+            return ControlFlow::Break(());
+        }
         let asked = Python::attach(|py| {
             py.check_signals()?;
             let Some(progress) = &progress else { return Ok(true) };
@@ -48,6 +51,7 @@ pub(crate) fn run(py: Python<'_>, spec: Spec, progress: Option<Py<PyAny>>) -> Py
     if let Some(error) = raised {
         return Err(error);
     }
+    spec.check_raised()?;
     let (prepared, result) = done.map_err(|error| raise(py, &error))?;
     Ok(Result { result, prepared })
 }

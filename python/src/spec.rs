@@ -1,6 +1,7 @@
 //! A simulation as Python describes it: `zerolag._spec.Spec`, a value that can be pickled.
 
 use crate::errors::raise;
+use crate::policy::Source;
 use pyo3::prelude::*;
 use zerolag::report::frame::rows::Kept;
 use zerolag::simulation::{Checks, Histograms, Observe, Simulation};
@@ -22,6 +23,7 @@ pub(crate) struct Spec {
     checks: bool,
     worst_waits: usize,
     keep: Vec<String>,
+    policy: Option<Source>,
 }
 
 impl Spec {
@@ -74,8 +76,21 @@ impl Spec {
         }
         let checks = if self.checks { Checks::On } else { Checks::Off };
         let observe = Observe { checks, worst_waits: self.worst_waits, histograms: Histograms::On };
-        let simulation = simulation.observe(observe).keep(kept);
+        let mut simulation = simulation.observe(observe).keep(kept);
+        if let Some(source) = self.policy.clone() {
+            simulation = simulation.policy(move || source.make());
+        }
         Ok(self.values.iter().fold(simulation, |simulation, (key, value)| simulation.set(key, value)))
+    }
+
+    /// Returns whether a policy that is written in Python has raised an exception.
+    pub(crate) fn has_raised(&self) -> bool {
+        self.policy.as_ref().is_some_and(Source::has_raised)
+    }
+
+    /// Fails with the first exception of such a policy.
+    pub(crate) fn check_raised(&self) -> PyResult<()> {
+        self.policy.as_ref().and_then(Source::raised).map_or(Ok(()), Err)
     }
 
     /// As [`simulation`](Self::simulation), with the exception of an error.

@@ -44,6 +44,7 @@ pub(crate) fn compare(py: Python<'_>, spec: Spec, key: &str, of: Vec<String>, ru
         let compared = zerolag::compare::run(&variants, runs, |_| signals(&mut raised))?;
         Ok(Comparison { compared, variants })
     });
+    spec.check_raised()?;
     match raised {
         Some(error) => Err(error),
         None => compared.map_err(|error: Error| raise(py, &error)),
@@ -119,6 +120,7 @@ pub(crate) fn smallest(
         let plan = spec.simulation()?.plan()?.plan;
         sweep::search::Search::run(&plan, key, &goals, rule, |_| signals(&mut raised))
     });
+    spec.check_raised()?;
     match raised {
         Some(error) => Err(error),
         None => found.map(Search).map_err(|error| raise(py, &error)),

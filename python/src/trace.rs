@@ -228,5 +228,6 @@ pub(crate) fn explain(
         };
         Ok(Explanation { answer, of: Explained::Plans(Box::new(first.plan), changed) })
     });
+    spec.check_raised()?;
     answered.map_err(|error: Error| raise(py, &error))
 }

@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 from typing import Callable, Mapping, Optional, Sequence, Union
 
-from . import _zerolag, executors
+from . import _zerolag, executors, policy
 from ._advice import advise, advise_counters
 from ._bounds import TaskSets, analyse, schedulability
 from ._errors import Diagnostic, InputError, RunError, SettingError, WorkloadError, ZerolagError
 from ._results import Advice, Bounds, Checks, Comparison, Demand, Explanation, Result, Search, Settings, Table, Trace
-from ._spec import Value, Workload, call_of, key_of, spec_of, written
+from ._spec import PolicyOf, Value, Workload, call_of, key_of, spec_of, written
 from ._space import Between, sobol
 from ._sweep import sweep
 from ._tune import Trial, Tuned, cheapest
@@ -67,6 +67,7 @@ __all__ = [
     "executors",
     "explain",
     "kernels",
+    "policy",
     "read_trace",
     "run",
     "schedulability",
@@ -93,6 +94,7 @@ def run(
     worst_waits: int = 10,
     keep: Sequence[str] = (),
     progress: Optional[Callable[[int, Optional[int]], object]] = None,
+    policy: Optional[PolicyOf] = None,
     **settings: Value,
 ) -> Result:
     """Simulates a workload.
@@ -100,7 +102,8 @@ def run(
     `settings`, and `set` for names that are no Python names, are what `--set` takes: parameters of the scenario,
     limits (`cpu_max`, `set={"/web:cpu.max": ...}`), workers, and settings of the scheduler. `keep` names tables with a
     row per event: `switches`, `waits`, `requests`. `progress` is called now and then with the simulated time and its end
-    in nanoseconds; if it returns False, the run ends and returns what it has.
+    in nanoseconds; if it returns False, the run ends and returns what it has. `policy` schedules fair tasks in place of the
+    kernel: the name of one, or your own (`zerolag.policy`).
 
     Raises WorkloadError or SettingError with every mistake. A run that ends badly is a result that is not `ok`.
     """
@@ -114,6 +117,7 @@ def run(
         duration=duration,
         set=set,
         settings=settings,
+        policy=policy,
         checks=checks,
         worst_waits=worst_waits,
         keep=keep,
@@ -145,6 +149,7 @@ def explain(
     seed: Optional[int] = None,
     duration: Optional[str] = None,
     set: Optional[Mapping[str, Value]] = None,
+    policy: Optional[PolicyOf] = None,
     **settings: Value,
 ) -> Explanation:
     """Explains the longest waits of a workload, or of a trace, as chains of causes that add up to them.
@@ -156,7 +161,7 @@ def explain(
             raise InputError("what_if needs a workload: a trace cannot be run again")
         return workload.explain(worst=worst, task=task)
     spec = spec_of(
-        workload, kernel=kernel, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings
+        workload, kernel=kernel, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings, policy=policy
     )
     changed = None if what_if is None else (key_of(what_if[0]), written(what_if[1]))
     explanation = Explanation(_zerolag.explain(spec, worst, task, changed))
@@ -175,6 +180,7 @@ def compare(
     seed: Optional[int] = None,
     duration: Optional[str] = None,
     set: Optional[Mapping[str, Value]] = None,
+    policy: Optional[PolicyOf] = None,
     **settings: Value,
 ) -> Comparison:
     """Compares a workload under several kernels, or under several values of one key (`vary={"hz": [100, 1000]}`)."""
@@ -183,7 +189,7 @@ def compare(
     key, values = _one_key(vary or {}) if kernels is None else ("kernel", [kernels] if isinstance(kernels, str) else list(kernels))
     if len(values) < 2:
         raise InputError(f"`{key}`: two values or more are wanted")
-    spec = spec_of(workload, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings)
+    spec = spec_of(workload, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings, policy=policy)
     comparison = Comparison(_zerolag.compare(spec, key, [written(value) for value in values], runs))
     return comparison._named(spec.name, lambda: call_of("compare", spec, kernels=kernels, vary=vary, runs=runs))
 
@@ -210,6 +216,7 @@ def smallest(
     seed: Optional[int] = None,
     duration: Optional[str] = None,
     set: Optional[Mapping[str, Value]] = None,
+    policy: Optional[PolicyOf] = None,
     **settings: Value,
 ) -> Search:
     """Searches for the smallest value of a limit or of workers with which fewer than the share `risk` of all seeds miss a goal,
@@ -217,7 +224,7 @@ def smallest(
     search; what it finds is judged by at most `most` others."""
     goals = [such_that] if isinstance(such_that, str) else list(such_that)
     spec = spec_of(
-        workload, kernel=kernel, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings
+        workload, kernel=kernel, cpus=cpus, machine=machine, costs=costs, seed=seed, duration=duration, set=set, settings=settings, policy=policy
     )
     return Search(_zerolag.smallest(spec, key_of(key), goals, risk, runs, most))
 

@@ -6,17 +6,21 @@ import json
 import numbers
 import os
 from dataclasses import dataclass, replace
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from ._errors import InputError
 from ._toml import dumps, is_bool
 from ._workload import Scenario
+from .policy import Policy
 
 Workload = Union[str, "os.PathLike[str]", Mapping[str, Any], Scenario]
 """A path; the text of a scenario, of an rt-app file or a task set; a dict with the same keys; or a `Scenario`."""
 
 Value = Union[str, int, float, bool]
 """The value of a setting, a limit or a parameter."""
+
+PolicyOf = Union[str, Policy, Callable[[], Policy]]
+"""A scheduler for the tasks of `sched_ext`: its name, or one of your own: its class, a function that makes it, or an object."""
 
 # Keyword arguments have no points.
 _WITH_POINTS = {
@@ -44,6 +48,8 @@ class Spec:
     checks: bool = True
     worst_waits: int = 10
     keep: Sequence[str] = ()
+    policy: Optional[Union[Policy, Callable[[], Policy]]] = None
+    """A class of policies, a function that makes one, or a policy."""
 
     def embedded(self) -> "Spec":
         """Returns it with its file's text, so that a worker on another machine needs no file."""
@@ -61,6 +67,8 @@ def written(value: Value) -> str:
     """Returns a value as the command line takes it."""
     if is_bool(value):
         return "on" if value else "off"
+    if isinstance(value, (Policy, type)):
+        raise InputError("policy: a scheduler of your own is for run, explain, compare and smallest; elsewhere it is a name")
     return str(value)
 
 
@@ -83,10 +91,16 @@ def spec_of(
     checks: bool = True,
     worst_waits: int = 10,
     keep: Sequence[str] = (),
+    policy: Optional[PolicyOf] = None,
 ) -> Spec:
     """Returns the description of a simulation."""
     name, text = _source(workload)
     values = {key_of(key): written(value) for key, value in {**(set or {}), **(settings or {})}.items()}
+    if isinstance(policy, str):
+        values["policy"], policy = policy, None
+    elif not (policy is None or isinstance(policy, Policy) or callable(policy)):
+        kind = type(policy).__name__
+        raise InputError(f"policy: expected a name, a zerolag.policy.Policy or a function that makes one, not `{kind}`")
     if isinstance(keep, str):
         keep = (keep,)
     texts = {"kernel": (kernel, "6.12"), "machine": (machine, "2x2x4x2"), "duration": (duration, "10s")}
@@ -108,6 +122,7 @@ def spec_of(
         checks=checks,
         worst_waits=worst_waits,
         keep=tuple(keep),
+        policy=policy,
     )
 
 

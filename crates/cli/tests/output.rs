@@ -226,7 +226,7 @@ fn of_several_processes_that_write_the_same_files_each_result_is_whole() {
     let expected = SEEDS.map(alone);
     let names = |of: &[(OsString, Vec<u8>)]| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     for round in 0..3 {
-        // A new directory each time: the processes create what is below it at the same time as well.
+        // A new directory each time: the processes create what is below it at the same time.
         let dir = scratch(&format!("together-{round}"));
         let together: Vec<_> = SEEDS.iter().map(|seed| run_into(&dir, seed).spawn().expect("starts")).collect();
         for process in together {

@@ -115,8 +115,8 @@ fn output(command: &[String]) -> String {
     String::from_utf8_lossy(&program.expect("the program starts").stdout).into_owned()
 }
 
-/// Runs the commands of a page in their order: later ones read what earlier ones write. Returns how many were compared, and what
-/// is wrong.
+/// Runs the commands of a page in their order: later ones read what earlier ones write. Returns
+/// how many were compared, and what is wrong.
 fn judge(page: &str, outputs: &Outputs) -> (usize, Vec<String>) {
     let (mut compared, mut wrong) = (0, Vec::new());
     let text = fs::read_to_string(root().join(page)).expect("readable");

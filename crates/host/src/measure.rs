@@ -150,7 +150,13 @@ impl HostReport {
             zerolag_linux::End::Deadlock(_) => "deadlock",
             zerolag_linux::End::Failed(_) => "failed",
         };
-        let ended = RunEnd { at_ns: figures.elapsed.as_nanos(), why, says: figures.end.to_string(), counts: None };
+        let ended = RunEnd {
+            at_ns: figures.elapsed.as_nanos(),
+            why,
+            says: figures.end.to_string(),
+            policy_exit: None,
+            counts: None,
+        };
         let all = RunFigures { host: Some(host), ..RunFigures::of(&self.summary) };
         document::text(&all.ended(ended, self.checks.as_ref()))
     }

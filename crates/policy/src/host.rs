@@ -54,6 +54,8 @@ pub struct TaskInfo {
     pub allowed: Option<Arc<CpuMask>>,
     /// The CPU on which it is, or ran last.
     pub cpu: CpuId,
+    /// The period of its timer in the workload, if it has one.
+    pub period: Option<Duration>,
 }
 
 /// Why a task is enqueued.
@@ -212,13 +214,14 @@ impl Host {
         if self.scx.tasks.len() <= p.index() {
             self.scx.tasks.resize_with(p.index() + 1, || None);
         }
-        let TaskInfo { comm, weight, group, allowed, cpu } = info;
+        let TaskInfo { comm, weight, group, allowed, cpu, period } = info;
         self.scx.tasks[p.index()] = Some(Box::new(TaskState {
             comm,
             weight,
             group,
             allowed,
             cpu,
+            period,
             slice: self.scx.slice_dfl,
             vtime: 0,
             place: Place::Off,

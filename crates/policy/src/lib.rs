@@ -99,7 +99,7 @@
 //! let mut host = Host::load(Box::new(Vtime::default()), &Topology::flat(1)?, Duration::from_millis(4));
 //! # let (cpu, mut ran, mut prev) = (CpuId(0), [0, 0], None);
 //! # for (id, weight) in [(0, 100), (1, 300)] {
-//! #     let info = TaskInfo { comm: "t".into(), weight, group: GroupId::ROOT, allowed: None, cpu };
+//! #     let info = TaskInfo { comm: "t".into(), weight, group: GroupId::ROOT, allowed: None, cpu, period: None };
 //! #     host.add_task(TaskId(id), info, true);
 //! #     host.enqueue(TaskId(id), cpu, Arrival::New, false);
 //! # }

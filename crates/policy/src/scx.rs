@@ -80,6 +80,7 @@ pub(crate) struct TaskState {
     pub(crate) group: GroupId,
     pub(crate) allowed: Option<Arc<CpuMask>>,
     pub(crate) cpu: CpuId,
+    pub(crate) period: Option<Duration>,
     pub(crate) slice: Duration,
     pub(crate) vtime: u64,
     pub(crate) place: Place,
@@ -245,13 +246,20 @@ impl Scx {
     /// Returns whether a task is allowed on a CPU.
     #[must_use]
     pub fn allowed(&self, p: TaskId, cpu: CpuId) -> bool {
-        self.get(p).is_some_and(|task| task.may_run_on(cpu))
+        cpu.index() < self.nr_cpus() && self.get(p).is_some_and(|task| task.may_run_on(cpu))
     }
 
     /// Returns the CPUs on which a task is allowed; `None` for every CPU (`p->cpus_ptr`).
     #[must_use]
     pub fn cpumask(&self, p: TaskId) -> Option<&CpuMask> {
         self.get(p).and_then(|task| task.allowed.as_deref())
+    }
+
+    /// Returns the period of a task's timer in the workload, if it has one. A kernel does not know
+    /// it: a policy that asks is one for simulations, or reads it from a map that its user fills.
+    #[must_use]
+    pub fn period(&self, p: TaskId) -> Option<Duration> {
+        self.get(p).and_then(|task| task.period)
     }
 
     /// Returns what is left of a task's slice (`p->scx.slice`).

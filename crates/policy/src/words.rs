@@ -65,6 +65,8 @@ macro_rules! flags {
             /// No flag.
             pub const NONE: Self = Self(0);
             $($(#[$each])* pub const $flag: Self = Self($bit);)*
+            /// The names of all flags, without the kernel's prefix.
+            pub const ALL: &[(&str, Self)] = &[$((stringify!($flag), Self::$flag)),*];
 
             /// Returns whether all flags of `other` are set.
             #[must_use]
@@ -168,6 +170,9 @@ macro_rules! callbacks {
         }
 
         impl Callback {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
             /// Returns its name as the kernel writes it, `ops.enqueue` for example.
             #[must_use]
             pub const fn name(self) -> &'static str {

@@ -11,7 +11,14 @@ const SLICE: Duration = Duration::from_millis(4);
 fn turns(policy: impl Policy + 'static, cpus: u32, weights: &[u32], rounds: u64) -> Vec<u32> {
     let mut host = Host::load(Box::new(policy), &Topology::flat(cpus).unwrap(), SLICE);
     for (id, weight) in (0..).zip(weights) {
-        let info = TaskInfo { comm: "t".into(), weight: *weight, group: GroupId::ROOT, allowed: None, cpu: CpuId(0) };
+        let info = TaskInfo {
+            comm: "t".into(),
+            weight: *weight,
+            group: GroupId::ROOT,
+            allowed: None,
+            cpu: CpuId(0),
+            period: None,
+        };
         host.add_task(TaskId(id), info, true);
         host.enqueue(TaskId(id), CpuId(0), Arrival::New, false);
     }

@@ -82,7 +82,7 @@ fn host(script: Script, cpus: u32) -> Host {
 }
 
 fn info(allowed: Option<Arc<CpuMask>>) -> TaskInfo {
-    TaskInfo { comm: "t".into(), weight: 100, group: GroupId::ROOT, allowed, cpu: CpuId(0) }
+    TaskInfo { comm: "t".into(), weight: 100, group: GroupId::ROOT, allowed, cpu: CpuId(0), period: None }
 }
 
 fn wake(host: &mut Host, task: u32) -> CpuId {

@@ -131,6 +131,17 @@ pub struct TaskDef {
 }
 
 impl TaskDef {
+    /// Returns the period of its timers, the shortest of several at its least; `None` without one.
+    #[must_use]
+    pub fn period(&self) -> Option<Duration> {
+        let actions = self.phases.iter().flat_map(|phase| &phase.actions);
+        let period = |action: &Action| match action {
+            Action::Timer { period, .. } => Some(period.bounds().low),
+            _ => None,
+        };
+        actions.filter_map(period).filter(|period| !period.is_zero()).min()
+    }
+
     /// Returns one thread that loops over `actions` forever, from the start of the run, on any
     /// CPU, in the root group. Other fields are set by struct update, and by [`on`](Self::on).
     #[must_use]

@@ -107,11 +107,16 @@ fn verdict(report: &Report) -> u8 {
         }
         _ => {}
     }
-    if let Some(exit) = &report.outcome.policy_exit {
-        eprintln_lossy(&format!("warning: {exit}\n  {}; the run went on with fair tasks", exit.place()));
-    }
     if !report.outcome.left_waiting.is_empty() {
         eprintln_lossy(&left_waiting(&report.outcome.left_waiting));
+    }
+    let unloaded = report.outcome.policy_exit.as_ref().filter(|exit| exit.kind.is_error());
+    if let Some(exit) = unloaded {
+        let (policy, reason) = (&exit.policy, exit.kind.reason());
+        eprintln_lossy(&format!(
+            "error: the scheduler `{policy}` was unloaded ({reason}); the run went on with fair tasks"
+        ));
+        return code::FAILURE;
     }
     let Some(checks) = report.checks.as_ref().filter(|checks| !checks.is_clean()) else { return code::OK };
     // The user chose a kernel with its faults: that they show is a result, not a failure.

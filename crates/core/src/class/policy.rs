@@ -95,7 +95,7 @@ fn info(task: &Task) -> (u32, TaskInfo) {
     };
     let weight = weight.to_cpu_weight();
     let (group, allowed, cpu) = (task.group, task.allowed.clone(), task.last_cpu);
-    (weight, TaskInfo { comm: "".into(), weight, group, allowed, cpu })
+    (weight, TaskInfo { comm: "".into(), weight, group, allowed, cpu, period: None })
 }
 
 /// Makes the policy know a task as it is now.
@@ -104,7 +104,7 @@ fn know(loaded: &mut Loaded, task: &Task, is_new: bool) {
     if loaded.host.has(task.id) {
         loaded.host.update_task(task.id, weight, info.group, info.allowed.as_ref());
     } else {
-        info.comm = loaded.name_of(task.id);
+        (info.comm, info.period) = loaded.known(task.id);
         loaded.host.add_task(task.id, info, is_new);
     }
 }

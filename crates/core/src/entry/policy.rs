@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
 use zerolag_model::settings::{SchedExt, SchedExtPolicy};
-use zerolag_model::{CpuId, Instant, SchedAttr, TaskId};
+use zerolag_model::{CpuId, Duration, Instant, SchedAttr, TaskId};
 use zerolag_policy::{ExitInfo, Host, Policy, policies};
 
 impl<L: RawMutex> Scheduler<L> {
@@ -45,11 +45,11 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Tells the policy the name of a task that is about to be placed. Without a policy nothing
-    /// happens.
-    pub fn name_task(&self, task: TaskId, name: &Arc<str>) {
+    /// Tells the policy the name of a task that is about to be placed, and the period of its timer
+    /// in the workload. Without a policy nothing happens.
+    pub fn describe_task(&self, task: TaskId, name: &Arc<str>, period: Option<Duration>) {
         if let Some(loaded) = &mut *self.shared.policy.lock() {
-            loaded.name(task, Arc::clone(name));
+            loaded.know(task, Arc::clone(name), period);
         }
     }
 

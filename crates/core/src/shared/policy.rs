@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
-use zerolag_model::TaskId;
+use zerolag_model::{Duration, TaskId};
 use zerolag_policy::Host;
 
 /// A policy, if one has been loaded.
@@ -30,8 +30,8 @@ pub(crate) struct LoadedPolicy<L: RawMutex> {
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) host: Host,
-    /// The names of tasks, by id.
-    pub(crate) names: Vec<Arc<str>>,
+    /// The names of tasks, and the periods of their timers, by id.
+    pub(crate) known: Vec<(Arc<str>, Option<Duration>)>,
 }
 
 snapshot_of!(LoadedPolicy<L>, L: { loaded is_loaded is_ejected });
@@ -42,7 +42,7 @@ impl<L: RawMutex> LoadedPolicy<L> {
     }
 
     pub(crate) fn load(&self, host: Host) {
-        *self.loaded.lock() = Some(Box::new(Loaded { host, names: Vec::new() }));
+        *self.loaded.lock() = Some(Box::new(Loaded { host, known: Vec::new() }));
         self.is_loaded.store(true, Ordering::Release);
     }
 
@@ -66,15 +66,15 @@ impl<L: RawMutex> LoadedPolicy<L> {
 }
 
 impl Loaded {
-    /// Names a task.
-    pub(crate) fn name(&mut self, task: TaskId, name: Arc<str>) {
-        if self.names.len() <= task.index() {
-            self.names.resize_with(task.index() + 1, || "".into());
+    /// Notes the name of a task, and the period of its timer.
+    pub(crate) fn know(&mut self, task: TaskId, name: Arc<str>, period: Option<Duration>) {
+        if self.known.len() <= task.index() {
+            self.known.resize_with(task.index() + 1, || ("".into(), None));
         }
-        self.names[task.index()] = name;
+        self.known[task.index()] = (name, period);
     }
 
-    pub(crate) fn name_of(&self, task: TaskId) -> Arc<str> {
-        self.names.get(task.index()).cloned().unwrap_or_else(|| "".into())
+    pub(crate) fn known(&self, task: TaskId) -> (Arc<str>, Option<Duration>) {
+        self.known.get(task.index()).cloned().unwrap_or_else(|| ("".into(), None))
     }
 }

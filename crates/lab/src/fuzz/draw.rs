@@ -179,7 +179,7 @@ fn loaded(dice: &mut Dice, draft: &mut Draft) {
 }
 
 const EXT_SETTINGS: [(&str, &[&str]); 6] = [
-    ("sched_ext.policy", &["fifo", "vtime", "lottery", "central"]),
+    ("sched_ext.policy", &["fifo", "vtime", "lottery", "central", "edf", "rm"]),
     ("sched_ext.slice", &["1ms", "5ms", "20ms"]),
     ("ext_server", &["off", "immediate", "deferred"]),
     ("ext_server.runtime", &["1ms", "5ms", "50ms"]),

@@ -30,6 +30,10 @@ switch! {
         Lottery = "lottery",
         /// One CPU decides for all (`scx_central`).
         Central = "central",
+        /// Earliest deadline first: a deadline is the end of the period of the task's timer.
+        Edf = "edf",
+        /// Rate monotonic: the shorter the period of its timer, the more urgent is a task.
+        Rm = "rm",
     }
 }
 

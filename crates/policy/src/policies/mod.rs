@@ -6,15 +6,22 @@
 //! | [`Vtime`] | virtual time | weights |
 //! | [`Lottery`] | chance | weights |
 //! | [`Central`] | arrival, decided by one CPU | nothing |
+//! | [`Edf`] | deadline | periods |
+//! | [`Rm`] | period | periods |
 
 mod central;
+mod edf;
 mod fifo;
 mod lottery;
+mod rm;
+mod urgency;
 mod vtime;
 
 pub use central::Central;
+pub use edf::Edf;
 pub use fifo::Fifo;
 pub use lottery::Lottery;
+pub use rm::Rm;
 pub use vtime::Vtime;
 
 use crate::ops::Policy;
@@ -29,5 +36,7 @@ pub fn named(name: SchedExtPolicy, seed: u64) -> Box<dyn Policy> {
         SchedExtPolicy::Vtime => Box::new(Vtime::default()),
         SchedExtPolicy::Lottery => Box::new(Lottery::new(seed)),
         SchedExtPolicy::Central => Box::new(Central::default()),
+        SchedExtPolicy::Edf => Box::new(Edf::default()),
+        SchedExtPolicy::Rm => Box::new(Rm::default()),
     }
 }

@@ -51,7 +51,8 @@ impl Groups {
         let allowed = parcel.allowed();
         self.join(task.group);
         programs.add(def, instance);
-        kernel.add_task(Arc::clone(&name), parcel);
+        let period = programs.program.tasks[def].period();
+        kernel.add_task(Arc::clone(&name), parcel, period);
         if kernel.is_traced() {
             kernel.emit(born_on, TraceEvent::TaskNew { task: id, name, parent, attr, group });
             if let Some(cpus) = allowed {

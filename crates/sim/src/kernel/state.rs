@@ -234,9 +234,9 @@ impl Kernel {
     }
 
     /// Adds a task that is on no run queue.
-    pub(crate) fn add_task(&mut self, name: Arc<str>, parcel: Parcel) {
+    pub(crate) fn add_task(&mut self, name: Arc<str>, parcel: Parcel, period: Option<Duration>) {
         assert!(parcel.id().index() == self.bodies.len(), "tasks are numbered in order");
-        self.scheduler.name_task(parcel.id(), &name);
+        self.scheduler.describe_task(parcel.id(), &name, period);
         self.bodies.push(Body::new(name, parcel));
     }
 

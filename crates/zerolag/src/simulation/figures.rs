@@ -8,6 +8,7 @@ use crate::origin::OriginData;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use zerolag_policy::ExitInfo;
 use zerolag_report::Summary;
 use zerolag_report::figure::{Amount, Figure};
 use zerolag_report::json::{Figures, SCHEMA};
@@ -92,9 +93,42 @@ pub struct RunEnd {
     pub why: &'static str,
     /// The reason as text.
     pub says: String,
+    /// Why the scheduler of `sched_ext` was unloaded, if it was: the run went on with fair tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_exit: Option<PolicyExit>,
     /// The counts of a simulation.
     #[serde(flatten)]
     pub counts: Option<RunCounts>,
+}
+
+/// Why a scheduler of `sched_ext` was unloaded (`scx_exit_info`).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PolicyExit {
+    /// Its name.
+    pub policy: String,
+    /// The reason: `runtime error`, `runnable task stall` and others, in the kernel's words.
+    pub reason: &'static str,
+    /// The kernel's message.
+    pub message: String,
+    /// Whether it is a fault of the scheduler.
+    pub is_fault: bool,
+    /// Where it happened: callback, task, CPU and time.
+    pub place: String,
+    /// The instant.
+    pub at_ns: u64,
+}
+
+impl From<&ExitInfo> for PolicyExit {
+    fn from(exit: &ExitInfo) -> Self {
+        Self {
+            policy: exit.policy.clone(),
+            reason: exit.kind.reason(),
+            message: exit.msg.clone(),
+            is_fault: exit.kind.is_error(),
+            place: exit.place(),
+            at_ns: exit.at.as_nanos(),
+        }
+    }
 }
 
 /// The counts of a simulation.

@@ -1,6 +1,6 @@
 //! [`RunResult`]: what a run gives.
 
-use super::figures::{RunCounts, RunEnd, RunFigures, ShownFigure};
+use super::figures::{PolicyExit, RunCounts, RunEnd, RunFigures, ShownFigure};
 use super::plan::Report;
 use super::verdicts;
 use crate::document;
@@ -121,13 +121,18 @@ impl RunResult {
         matches!(self.report.outcome.why, End::Interrupted)
     }
 
-    /// Returns whether the run ended by itself, every goal was met, and no rule of scheduling was
-    /// broken, except by faults that its kernel is known for.
+    /// Returns whether the run ended by itself, every goal was met, no rule of scheduling was
+    /// broken, except by faults that its kernel is known for, and no fault unloaded the scheduler
+    /// of `sched_ext`.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         let holds = |checks: &zerolag_check::Report| checks.is_clean() || checks.faults().is_some();
         let report = &self.report;
-        report.outcome.why.is_ok() && self.goals.iter().all(Verdict::is_met) && report.checks.as_ref().is_none_or(holds)
+        let stays = !report.outcome.policy_exit.as_ref().is_some_and(|exit| exit.kind.is_error());
+        stays
+            && report.outcome.why.is_ok()
+            && self.goals.iter().all(Verdict::is_met)
+            && report.checks.as_ref().is_none_or(holds)
     }
 
     /// Returns a table by its name: one of [`TABLES`](Self::TABLES) or, if they were kept, of
@@ -172,6 +177,7 @@ impl RunResult {
             at_ns: report.outcome.end.as_nanos(),
             why: end_name(&report.outcome.why),
             says: report.outcome.why.to_string(),
+            policy_exit: report.outcome.policy_exit.as_deref().map(PolicyExit::from),
             counts: Some(counts),
         };
         let figures = RunFigures {
@@ -221,6 +227,9 @@ impl RunResult {
     fn ending(&self) -> String {
         let mut out = self.limit_lines().into_iter().map(|line| line + "\n").collect::<String>();
         out.push_str(&(self.ending_line() + "\n"));
+        if let Some(exit) = &self.report.outcome.policy_exit {
+            out.push_str(&format!("{exit}\n  {}; the run went on with fair tasks\n", exit.place()));
+        }
         if let Some(checks) = &self.report.checks {
             out.push_str(&verdicts::line(checks));
             if !checks.is_clean() {
