@@ -37,7 +37,8 @@ def test_the_stubs_name_what_the_module_has() -> None:
     for node in ast.parse(stub).body:
         if isinstance(node, ast.ClassDef):
             members = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
-            assert members <= set(dir(getattr(_zerolag, node.name))), node.name
+            # A task takes any attribute: a type checker is told so by a method that the class does not have.
+            assert members - {"__getattr__"} <= set(dir(getattr(_zerolag, node.name))), node.name
 
 
 def test_the_package_is_typed_and_says_its_version() -> None:
