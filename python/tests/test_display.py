@@ -65,6 +65,16 @@ def test_plots_draw_what_tables_have(web: str, tmp_path: pathlib.Path) -> None:
     axes.figure.savefig(tmp_path / "lines.svg")
     heat = plot.heat(table, "load", "hz", "request_latency.p99_ns")
     assert len(heat.texts) == 6
+    result = zerolag.run(web, keep=["switches"])
+    bars = plot.gantt(result, begin_ns=10_000_000, end_ns=50_000_000)
+    drawn = [path.get_extents() for row in bars.collections for path in row.get_paths()]
+    switches = [at for at in result.switches["at_ns"] if 10_000_000 <= at < 50_000_000]
+    assert len(drawn) > 2 and len(drawn) <= len(switches) + len(result.cpus)
+    assert min(bar.x0 for bar in drawn) >= 10 and max(bar.x1 for bar in drawn) <= 50
+    with pytest.raises(zerolag.InputError, match="there is no task `nobody`"):
+        plot.gantt(result, tasks=["nobody"])
+    with pytest.raises(zerolag.InputError, match="is no part of"):
+        plot.gantt(result, begin_ns=-1)
     tail = plot.latency(zerolag.run(web))
     assert list(tail.get_lines()[0].get_ydata())[0] == 1.0
     curve = zerolag.schedulability([0.7, 0.95], ["dm", "edf"], sets=20)

@@ -53,3 +53,27 @@ def test_duckdb_reads_it(result: zerolag.Result) -> None:
     count, longest = duckdb.sql("select count(*), max(latency_ns) from requests").fetchall()[0]
     assert count == len(requests)
     assert longest == max(latency for latency in requests["latency_ns"] if latency is not None)
+
+
+def test_a_table_is_a_list_of_rows_and_a_data_frame(web: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    tasks = zerolag.run(web).tasks
+    assert list(tasks) == tasks.rows() and isinstance(tasks.rows(), list)
+    frame = pandas.DataFrame(tasks)
+    assert list(frame.columns) == tasks.columns and len(frame) == len(tasks)
+    assert list(frame["run_ns"]) == tasks["run_ns"]
+
+
+def test_what_is_shown_has_a_value(web: str) -> None:
+    tasks = zerolag.run(web).tasks
+    assert "recorded.tid" in tasks.columns and set(tasks["recorded.tid"]) == {None}
+    assert "recorded" not in tasks._repr_html_() and "recorded" not in repr(tasks)
+    assert "without a value" in repr(tasks) and tasks.columns[-1].startswith("recorded.")
+
+
+def test_a_missed_goal_is_named() -> None:
+    text = 'duration = "100ms"\ngoals = ["a.run <= 1ms", "a.run >= 1ms"]\n[task.a]\nsteps = [{ run = "1s" }]\n'
+    result = zerolag.run(text)
+    assert not result.ok and "; missed: a.run <= 1ms>" in repr(result)
+    with pytest.raises(zerolag.SettingError, match="did you mean `duration`"):
+        zerolag.run(text, durration="1s")

@@ -21,9 +21,10 @@ _SHOWN = 20
 class Table:
     """A table of named columns.
 
-    Libraries for data frames read it through the Arrow PyCapsule interface: `pyarrow.table(t)`,
-    `polars.DataFrame(t)`, `pandas.DataFrame.from_arrow(t)`, and DuckDB by its variable's name.
-    Without any of them it is a mapping from names to lists.
+    Libraries for data frames read it: `pandas.DataFrame(t)`, and through the Arrow PyCapsule
+    interface `pyarrow.table(t)`, `polars.DataFrame(t)`, `pandas.DataFrame.from_arrow(t)`, and
+    DuckDB by its variable's name. Without any of them it is a mapping from names to lists, and
+    its rows are dicts: `for row in t`. What it shows leaves out columns without any value.
     """
 
     def __init__(self, native: _zerolag.Table) -> None:
@@ -50,10 +51,18 @@ class Table:
         """Returns all columns as lists."""
         return {name: self._native[name] for name in self.columns}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Returns the rows one by one, as dicts."""
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the rows, as dicts."""
         columns = self.to_dict()
-        return (dict(zip(columns, row)) for row in zip(*columns.values()))
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Returns the rows one by one, as dicts."""
+        return iter(self.rows())
+
+    def _shown(self) -> list[str]:
+        """Returns the columns with a value; all of a table without rows."""
+        return [name for name in self.columns if not len(self) or any(value is not None for value in self._native[name])]
 
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()
@@ -81,11 +90,15 @@ class Table:
         return polars.DataFrame(self)
 
     def __repr__(self) -> str:
-        return f"<zerolag.Table {self.name}: {len(self)} rows, columns {', '.join(self.columns)}>"
+        shown = self._shown()
+        empty = len(self.columns) - len(shown)
+        more = f"; {empty} without a value" if empty else ""
+        return f"<zerolag.Table {self.name}: {len(self)} rows, columns {', '.join(shown)}{more}>"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        shown = [self._native[name][:_SHOWN] for name in self.columns]
+        names = self._shown()
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        shown = [self._native[name][:_SHOWN] for name in names]
 
         def cell(value: object) -> str:
             return f"<td>{'' if value is None else html.escape(str(value))}</td>"
@@ -242,7 +255,9 @@ class Result(_Tables):
 
     def __repr__(self) -> str:
         word = "ok" if self.ok else "not ok"
-        return f"<zerolag.Result: kernel {self.kernel}, seed {self.seed}, {self.elapsed_ns / 1e9:g} s, {word}: {self.ended}>"
+        missed = [row["goal"] for row in self.goals if row["met"] is False]
+        of_goals = f"; missed: {', '.join(missed)}" if missed else ""
+        return f"<zerolag.Result: kernel {self.kernel}, seed {self.seed}, {self.elapsed_ns / 1e9:g} s, {word}: {self.ended}{of_goals}>"
 
     @property
     def goals(self) -> Table:

@@ -5,6 +5,7 @@
     plot.lines(table, "burst", "request_latency.p99_ns")
     plot.heat(table, "limit", "period", "request_latency.p99_ns")
     plot.latency(result)
+    plot.gantt(result)
     plot.schedulability(curve)
 
 Each draws into `axes`, or a new figure, and returns the axes. Lines have their names at their ends. Times are shown in a unit that fits; the colours can be told
@@ -289,4 +290,65 @@ def schedulability(table: _Tableish, *, axes: "Optional[Axes]" = None, title: st
     axes.set_ylabel("schedulable (%)")
     axes.set_ylim(-2, 102)
     _name(axes, ends)
+    return axes
+
+
+@_styled
+def gantt(
+    result: Union[Result, Trace],
+    *,
+    begin_ns: int = 0,
+    end_ns: Optional[int] = None,
+    tasks: Optional[Sequence[str]] = None,
+    axes: "Optional[Axes]" = None,
+    title: str = "",
+) -> "Axes":
+    """Draws which CPU ran which task when: a row per CPU, a colour per task. A run needs `keep=["switches"]`. `tasks` are those with
+    a colour, by default those that ran longest; the others are grey."""
+    end = result.elapsed_ns if end_ns is None else min(end_ns, result.elapsed_ns)
+    if not 0 <= begin_ns < end:
+        raise InputError(f"begin_ns, end_ns: {begin_ns} to {end} is no part of 0 to {result.elapsed_ns}")
+    bars: dict[int, list[tuple[int, int, str]]] = {}
+    running: dict[int, tuple[int, str]] = {}
+
+    def close(cpu: int, at: int) -> None:
+        since, name = running.pop(cpu, (at, ""))
+        first, last = max(since, begin_ns), min(at, end)
+        if first < last:
+            bars.setdefault(cpu, []).append((first, last - first, name))
+
+    switches = result.switches
+    for at, cpu, name in zip(*_columns(switches, ["at_ns", "cpu", "next_name"])):
+        close(cpu, at)
+        if name is not None:
+            running[cpu] = (at, name)
+    for cpu in list(running):
+        close(cpu, end)
+    totals: dict[str, int] = {}
+    for row in bars.values():
+        for _, length, name in row:
+            totals[name] = totals.get(name, 0) + length
+    unknown = [name for name in tasks or () if name not in set(result.tasks["name"])]
+    if unknown:
+        raise InputError(f"tasks: there is no task `{unknown[0]}`")
+    chosen = list(tasks) if tasks is not None else sorted(totals, key=lambda name: (-totals[name], name))
+    colours = dict(zip(chosen, COLOURS[:-1]))
+    axes = _new(axes, title or "What ran where")
+    divisor, label = _unit("time_ns", [float(end)])
+    cpus = sorted(set(result.cpus["id"]))
+    for at, cpu in enumerate(cpus):
+        row = bars.get(cpu, [])
+        spans = [(first / divisor, length / divisor) for first, length, _ in row]
+        axes.broken_barh(spans, (at - 0.4, 0.8), facecolors=[colours.get(name, "#bbbbbb") for *_, name in row])
+    from matplotlib.patches import Patch
+
+    names = [Patch(color=colour, label=name) for name, colour in colours.items() if name in totals]
+    if any(name not in colours for name in totals):
+        names.append(Patch(color="#bbbbbb", label="others"))
+    axes.legend(handles=names, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.set_xlim(begin_ns / divisor, end / divisor)
+    axes.set_ylim(len(cpus) - 0.4, -0.6)
+    axes.set_yticks(range(len(cpus)), [f"CPU {cpu}" for cpu in cpus])
+    axes.set_xlabel(label)
+    axes.grid(False, axis="y")
     return axes

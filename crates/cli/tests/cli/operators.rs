@@ -303,7 +303,7 @@ fn results_are_written_as_tables() {
     let run = zerolag(&["run", web, "-d", "500ms", "--csv", &path("run"), "--parquet", &path("run")]);
     assert!(matches!(run.code, Some(0 | 99)), "{}", run.stderr);
     let (tasks, groups) = (read("run/tasks.csv"), read("run/groups.csv"));
-    assert!(tasks.starts_with("id,name,recorded.tid,") && tasks.lines().count() > 10, "{tasks}");
+    assert!(tasks.starts_with("id,name,policy,") && tasks.lines().count() > 10, "{tasks}");
     assert!(groups.contains("\n/web,200000 100000,"), "{groups}");
     assert!(read("run/histograms.csv").lines().count() > 10);
     assert!(["tasks", "cpus", "services", "worst_waits"].iter().all(|name| is_parquet(&format!("run/{name}.parquet"))));

@@ -173,6 +173,11 @@ impl<'r, R> Of<'r, R> {
         Self { frame: Frame::new(name, rows.len()), rows }
     }
 
+    /// Goes on with a frame of the same rows.
+    pub(crate) const fn onto(frame: Frame, rows: &'r [R]) -> Self {
+        Self { frame, rows }
+    }
+
     pub(crate) fn u64(mut self, name: &'static str, of: impl Fn(&R) -> u64) -> Self {
         self.frame.push(name.into(), Values::U64(self.rows.iter().map(of).collect()), None);
         self

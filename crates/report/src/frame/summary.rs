@@ -31,16 +31,19 @@ pub fn tasks(summary: &Summary) -> Frame {
     let frame = Of::new("tasks", &summary.tasks)
         .u64("id", |task| task.task.0.into())
         .text("name", |task| Arc::clone(&task.name))
+        .text("policy", |task| policy_text(task.attr).into())
+        .u64("migrations", |task| task.migrations.total())
+        .done();
+    let frame = figures(frame, Owner::Task, &summary.task_subjects().map(|(_, subject)| subject));
+    // Last, since only recordings have them.
+    Of::onto(frame, &summary.tasks)
         .some_u64("recorded.tid", |task| task.thread.as_ref().map(|thread| thread.tid.into()))
         .some_u64("recorded.pid", |task| task.thread.as_ref()?.pid.map(u64::from))
         .some_text("recorded.process", |task| task.thread.as_ref()?.process.as_deref().map(Into::into))
         .some_u64("recorded.charged_ns", |task| task.charged().map(Duration::as_nanos))
         .some_u64("recorded.run_ns_in_gaps", |task| task.thread.as_ref().map(|_| task.run_unsure.as_nanos()))
         .some_u64("recorded.wait_ns_in_gaps", |task| task.thread.as_ref().map(|_| task.wait_unsure.as_nanos()))
-        .text("policy", |task| policy_text(task.attr).into())
-        .u64("migrations", |task| task.migrations.total())
-        .done();
-    figures(frame, Owner::Task, &summary.task_subjects().map(|(_, subject)| subject))
+        .done()
 }
 
 /// Returns a row per CPU; the layers exist only where a simulation counted them.

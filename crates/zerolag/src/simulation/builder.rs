@@ -440,6 +440,7 @@ impl Simulation {
                 "cpus" => drop(values::cpus(value).map_err(|reason| refuse(&reason))),
                 "force" if ["on", "off"].contains(&value.as_str()) => {}
                 "force" => refuse(&"expected on or off"),
+                option if OPTIONS.contains(&option) => refuse(&"no setting: it is an option of its own"),
                 "seed" => match value.parse() {
                     Ok(number) => seed = Some(number),
                     Err(_) => refuse(&"expected a whole number"),
@@ -573,11 +574,15 @@ impl Simulation {
     }
 }
 
+/// Words that are no keys, since each has an option, a method or an argument of its own.
+const OPTIONS: [&str; 3] = ["duration", "machine", "costs"];
+
 /// Returns what an unknown key was likely meant to be: a parameter of the workload, a word of the
 /// run, or a part of the program. A setting that is similar is named by its error.
 fn near(error: &SettingError, key: &str, parameters: &[String]) -> Option<String> {
     let SettingError::UnknownKey { near, .. } = error else { return None };
-    let words = parameters.iter().map(String::as_str).chain(["kernel", "cpus", "seed", "policy", "force"]);
+    let words = ["kernel", "cpus", "seed", "policy", "force"].into_iter().chain(OPTIONS);
+    let words = parameters.iter().map(String::as_str).chain(words);
     match (nearest(key, words), near) {
         (Some(word), _) => Some(word.to_owned()),
         (None, None) => Knob::nearest(key),
