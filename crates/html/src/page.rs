@@ -52,6 +52,10 @@ pub struct Page<'a> {
     pub verdict: Verdict,
     /// The goals, each with whether it was met.
     pub goals: Vec<(bool, String)>,
+    /// Why goals are missed, in sentences without a full stop.
+    pub why: Vec<String>,
+    /// A command that searches for what meets a goal that is missed.
+    pub next: Option<String>,
     /// Sentences below the answer.
     pub notes: Vec<String>,
     /// The sections between the answer and the timeline.
@@ -212,6 +216,12 @@ impl Page<'_> {
                 writeln!(out, "<li class=\"{class}\"><b>{word}</b> {}</li>", escape(goal)).expect(INFALLIBLE);
             }
             out.push_str("</ul>\n");
+        }
+        for why in &self.why {
+            writeln!(out, "<p class=\"why\"><b>Why</b> {}.</p>", escape(why)).expect(INFALLIBLE);
+        }
+        if let Some(next) = &self.next {
+            writeln!(out, "<p class=\"why\"><b>What to set</b> <code>{}</code></p>", escape(next)).expect(INFALLIBLE);
         }
         for note in &self.notes {
             writeln!(out, "<p class=\"quiet\">{}</p>", escape(note)).expect(INFALLIBLE);

@@ -36,9 +36,10 @@ const LINES: usize = 5;
 /// How many parts a run has in plots over time.
 const BINS: usize = 240;
 /// Returns the distributions of the runs: of requests if there are services, else of wakeups. One
-/// run has a line per task, several runs are overlaid for the task with the longest waits.
+/// run has a line per task, several runs are overlaid for the task with the longest waits. Goals on
+/// what is drawn are drawn too.
 #[must_use]
-pub fn distributions(runs: &[(&str, &[Bucket])]) -> Vec<Figure> {
+pub fn distributions(runs: &[(&str, &[Bucket])], targets: &[Target]) -> Vec<Figure> {
     let has = |figure: &str| runs.iter().any(|(_, buckets)| buckets.iter().any(|bucket| bucket.figure == figure));
     let mut figures = Vec::new();
     for (figure, what) in [("request_latency", "Request latency"), ("wakeup_latency", "Wakeup latency")] {
@@ -64,14 +65,14 @@ pub fn distributions(runs: &[(&str, &[Bucket])]) -> Vec<Figure> {
             (1.., 1) => format!("; {more} tasks with a smaller 99th percentile are left out"),
             _ => String::new(),
         };
-        figures.push(cumulative(&format!("{what}{of}"), &lines, &rest));
+        let targets: Vec<&Target> = targets.iter().filter(|target| target.figure == figure).collect();
+        figures.push(tail(&format!("{what}{of}"), &lines, &rest, &targets));
         figures.push(histogram(&format!("{what}{of}: histogram"), &lines));
     }
     figures
 }
 
-/// Returns distributions that are known as counts: the shares that are not exceeded, and the
-/// histogram. Of more than five, those with the highest 99th percentiles are drawn.
+/// Returns distributions that are known as counts: the shares that are longer, and the histogram. Of more than five, those with the highest 99th percentiles are drawn.
 #[must_use]
 pub fn of_counts(title: &str, lines: &[(String, Counts)]) -> Vec<Figure> {
     let mut lines: Vec<&(String, Counts)> = lines.iter().filter(|(_, counts)| !counts.is_empty()).collect();
@@ -85,27 +86,59 @@ pub fn of_counts(title: &str, lines: &[(String, Counts)]) -> Vec<Figure> {
     }
     let rest = if more > 0 { format!("; {more} with a smaller 99th percentile are left out") } else { String::new() };
     let lines: Vec<(String, &Counts)> = lines.into_iter().map(|(name, counts)| (name.clone(), counts)).collect();
-    vec![cumulative(title, &lines, &rest), histogram(&format!("{title}: histogram"), &lines)]
+    vec![tail(title, &lines, &rest, &[]), histogram(&format!("{title}: histogram"), &lines)]
 }
 
-fn cumulative(title: &str, lines: &[(String, &Counts)], rest: &str) -> Figure {
-    let y = Axis::linear("share of all that took at most this long", Unit::Percent).from_to(0.0, 100.0);
+/// The least share that a plot shows, in percent: one in a million.
+const LEAST: f64 = 1e-4;
+
+/// The share of samples that are longer, by ratio on both axes: so the 99.9th percentile has as much
+/// room as the median. At the longest sample the line falls to the axis.
+fn tail(title: &str, lines: &[(String, &Counts)], rest: &str, targets: &[&Target]) -> Figure {
+    let most = lines.iter().map(|(_, counts)| total(counts)).max().unwrap_or_default().max(10);
+    let low = 10_f64.powf((100.0 / most as f64).log10().floor()).max(LEAST);
+    let y = Axis::log("share of all that took longer", Unit::Percent).from_to(low, 100.0);
     let mut plot = Plot::new(title, Axis::log("latency", Unit::Nanos), y);
     let mut says = Vec::new();
     for (name, counts) in lines {
-        let all = total(counts).max(1) as f64;
-        let mut seen = 0.0;
-        let mut points = thin(counts.iter().map(|(value, count)| {
-            seen += *count as f64;
-            (value.max(1.0), seen / all * 100.0)
-        }));
-        if let Some(first) = points.first().copied() {
-            points.insert(0, (first.0, 0.0));
+        let all = total(counts).max(1);
+        let mut left = all;
+        let longer = counts.iter().map(|(value, count)| {
+            left -= *count;
+            (value.max(1.0), left as f64 / all as f64 * 100.0)
+        });
+        let mut points = thin(longer);
+        if let (Some(first), Some(last)) = (points.first().copied(), points.last_mut()) {
+            last.1 = low;
+            points.insert(0, (first.0, 100.0));
         }
-        says.push(format!("{name} p50 {}, p99 {}", human(quantile(counts, 0.5)), human(quantile(counts, 0.99))));
+        let quantiles = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+        // A percentile that fewer samples decide than its own one has no meaning.
+        let known = quantiles.iter().filter(|(_, share)| (1.0 - share) * all as f64 >= 1.0);
+        let known: Vec<String> =
+            known.map(|(word, share)| format!("{word} {}", human(quantile(counts, *share)))).collect();
+        let longest = counts.last().map(|(value, _)| format!("at most {}", human(*value)));
+        says.push(format!("{name} {}", known.into_iter().chain(longest).collect::<Vec<_>>().join(", ")));
         plot = plot.with(name, Mark::Steps, points);
     }
+    for Target { says, at, longer, .. } in targets {
+        plot = plot.with(says, Mark::Dashed, vec![(*at, low), (*at, longer.max(low))]);
+    }
     Figure { title: title.to_owned(), says: format!("{}{rest}.", says.join("; ")), plot }
+}
+
+/// A goal on a percentile, in a plot of the samples that are longer: a line up to the share that may
+/// be longer than its time, which the samples' line must pass below.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// The quantity: `request_latency`.
+    pub figure: &'static str,
+    /// The goal.
+    pub says: String,
+    /// The time in nanoseconds.
+    pub at: f64,
+    /// The share that may be longer, in percent.
+    pub longer: f64,
 }
 
 fn human(ns: f64) -> String {
@@ -118,7 +151,7 @@ fn thin(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     let mut skipped = None;
     for point in points {
-        let is_near = kept.last().is_some_and(|last| point.0 / last.0 < 1.005 && point.1 - last.1 < 0.2);
+        let is_near = kept.last().is_some_and(|last| point.0 / last.0 < 1.005 && last.1 < point.1 * 1.02);
         if is_near {
             skipped = Some(point);
         } else {
@@ -282,14 +315,27 @@ mod tests {
     #[test]
     fn instances_are_one_line_and_shares_reach_all() {
         let buckets = [bucket("w-0", 10, 3), bucket("w-1", 20, 1), bucket("x", 5, 1)];
-        let figures = distributions(&[("", &buckets)]);
+        let figures = distributions(&[("", &buckets)], &[]);
         assert_eq!(figures.len(), 2);
         let names: Vec<&str> = figures[0].plot.series.iter().map(|series| &*series.name).collect();
         assert_eq!(names, ["w", "x"], "the worst first");
-        assert_eq!(figures[0].plot.series[0].points, [(10_000.0, 0.0), (10_000.0, 75.0), (20_000.0, 100.0)]);
+        assert_eq!(figures[0].plot.series[0].points, [(10_000.0, 100.0), (10_000.0, 25.0), (20_000.0, 10.0)]);
         let sum: f64 = figures[1].plot.series[0].points.iter().map(|(_, share)| share).sum();
         assert!((sum - 100.0).abs() < 1e-9);
-        assert!(figures[0].says.contains("w p50 10.0us, p99 20.0us"), "{}", figures[0].says);
+        assert!(figures[0].says.contains("w p50 10.0us, at most 20.0us"), "{}", figures[0].says);
+    }
+
+    #[test]
+    fn goals_are_corners_of_the_tail() {
+        let buckets = [bucket("w-0", 10, 995), bucket("w-0", 90, 5)];
+        let goal = Target { figure: "wakeup_latency", says: "p99 <= 50us".to_owned(), at: 50_000.0, longer: 1.0 };
+        let other = Target { figure: "request_latency", ..goal.clone() };
+        let figures = distributions(&[("", &buckets)], &[other, goal]);
+        let series = &figures[0].plot.series;
+        assert_eq!(series[0].points, [(10_000.0, 100.0), (10_000.0, 0.5), (90_000.0, 0.1)]);
+        assert_eq!((series.len(), &*series[1].name), (2, "p99 <= 50us"));
+        assert_eq!(series[1].points, [(50_000.0, 0.1), (50_000.0, 1.0)]);
+        assert_eq!(figures[0].says, "w p50 10.0us, p95 10.0us, p99 10.0us, p99.9 90.0us, at most 90.0us.");
     }
 
     #[test]
@@ -306,7 +352,7 @@ mod tests {
     #[test]
     fn runs_are_overlaid() {
         let (before, after) = ([bucket("w-0", 10, 3)], [bucket("w-0", 90, 3)]);
-        let figures = distributions(&[("6.1", &before), ("6.12", &after)]);
+        let figures = distributions(&[("6.1", &before), ("6.12", &after)], &[]);
         let names: Vec<&str> = figures[0].plot.series.iter().map(|series| &*series.name).collect();
         assert_eq!((names, &*figures[0].title), (vec!["6.1", "6.12"], "Wakeup latency of w"));
     }

@@ -7,10 +7,11 @@ use crate::plan::{prepare, simulation_of};
 use crate::progress::{Progress, busy, catch_interrupts};
 use crate::tracing::{self, Target};
 use crate::{Done, code};
+use std::path::Path;
 use std::sync::Arc;
 use zerolag::RunResult;
 use zerolag::explanation::why_missed;
-use zerolag::goals::{ONE_SEED, Verdict};
+use zerolag::goals::{ONE_SEED, Verdict, next_step};
 use zerolag::page::{self, Picture};
 use zerolag::report::human::Human;
 use zerolag::report::load::Load;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Done {
         eprintln_lossy(&format!("goal {}", verdict.line(ONE_SEED)));
     }
     if !is_quiet && result.goals().iter().any(|verdict| !verdict.is_met()) {
-        say_why(&prepared.plan, &result)?;
+        say_why(&prepared.plan, &result, &args.workload.file)?;
     }
     Ok(match verdict(result.report()) {
         code::OK if !result.goals().iter().all(Verdict::is_met) => code::GOAL_MISSED,
@@ -73,13 +74,19 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 /// Says why goals are missed: runs the workload again, with its records, if that is short.
-fn say_why(plan: &Plan, result: &RunResult) -> Result<(), Failure> {
+fn say_why(plan: &Plan, result: &RunResult, workload: &Path) -> Result<(), Failure> {
     if result.report().summary.switches > AGAIN_MAX {
         eprintln_lossy("why: `zerolag explain` says it, in a run as long as this one");
         return Ok(());
     }
     for why in busy("looking for the reason", false, || why_missed(plan, result.goals()))? {
         eprintln_lossy(&format!("why: {why}"));
+    }
+    let call = |goal: &str| format!("zerolag advise {} --goal '{goal}'", workload.display());
+    if let Some(next) = next_step(result.goals(), call) {
+        // `zerolag run FILE` has no option.
+        let options = if std::env::args_os().len() > 3 { ", with the options of this run" } else { "" };
+        eprintln_lossy(&format!("what to set: `{next}`{options}"));
     }
     Ok(())
 }

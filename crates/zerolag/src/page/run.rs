@@ -4,17 +4,19 @@ use super::several::titled;
 use super::tables::{conditions, figures};
 use super::{About, Pictured, Shown};
 use crate::explanation::{Answer, Change};
-use crate::goals::{ONE_SEED, Verdict as Goal};
+use crate::goals::{self, ONE_SEED, Verdict as Goal};
 use crate::simulation::{Plan, RunResult, verdicts};
 use std::cmp::Ordering;
 use zerolag_check::Report;
 use zerolag_html::page::{Body, Page, Section, Verdict};
-use zerolag_html::plots::{Figure, distributions, of_counts, over_time};
+use zerolag_html::plots::{Figure, Target, distributions, of_counts, over_time};
 use zerolag_model::Duration;
 use zerolag_report::explain::Explanation;
+use zerolag_report::figure::{Quantity, Stat};
 use zerolag_report::human::{Human, Percent};
 use zerolag_report::{ServiceSummary, Summary};
 use zerolag_trace::Meta;
+use zerolag_workload::goal::Goal as Wanted;
 
 /// Returns the page of a simulation.
 #[must_use]
@@ -24,7 +26,7 @@ pub fn of_run(result: &RunResult, plan: &Plan, pictured: &Pictured, about: &Abou
 
 /// Returns the parts of the page of a simulation.
 pub(super) fn run_page<'p>(result: &RunResult, plan: &Plan, pictured: &'p Pictured, about: &About) -> Page<'p> {
-    let goals: Vec<(bool, String)> = result.goals().iter().map(|goal| (goal.is_met(), goal_text(goal))).collect();
+    let of_run: Vec<(bool, String)> = result.goals().iter().map(|goal| (goal.is_met(), goal_text(goal))).collect();
     let (verdict, answer) = answer(result, pictured);
     let mut page = page_of(pictured, about, &plan.meta(), Some(plan));
     let mut notes = result.limit_lines();
@@ -36,8 +38,42 @@ pub(super) fn run_page<'p>(result: &RunResult, plan: &Plan, pictured: &'p Pictur
             page.details.insert(0, Section::new("Checks", text, Body::Table(verdicts::table(checks).to_rows())));
         }
     }
-    (page.verdict, page.answer, page.goals, page.notes) = (verdict, answer, goals, notes);
+    if result.goals().iter().any(|goal| !goal.is_met()) {
+        page.why = pictured.waits.why_missed();
+        let is_python = about.command.starts_with("zerolag.");
+        page.next = goals::next_step(result.goals(), |goal| match is_python {
+            true => format!("zerolag.advise({:?}, {goal:?})", about.title),
+            false => {
+                let options = if about.command.split(' ').any(|word| word == "--set") {
+                    ", with the options of this run"
+                } else {
+                    ""
+                };
+                format!("zerolag advise {} --goal '{goal}'{options}", about.title)
+            }
+        });
+    }
+    (page.verdict, page.answer, page.goals, page.notes) = (verdict, answer, of_run, notes);
     page
+}
+
+/// Returns the goals on percentiles of latencies, for plots.
+fn targets(goals: &[Wanted]) -> Vec<Target> {
+    let target = |goal: &Wanted| {
+        let figure = match goal.figure.quantity {
+            Quantity::RequestLatency => "request_latency",
+            Quantity::WakeupLatency => "wakeup_latency",
+            _ => return None,
+        };
+        let longer = match goal.figure.stat {
+            Stat::Quantile(millionths) => 100.0 - f64::from(millionths) / 1e4,
+            Stat::Max => 0.0,
+            _ => return None,
+        };
+        let says = goal.text.trim_start_matches(figure).trim_start_matches('.').to_owned();
+        (!goal.wants_more()).then_some(Target { figure, says, at: goal.value as f64, longer })
+    };
+    goals.iter().filter_map(target).collect()
 }
 
 /// Returns the page of a trace, with the verdicts of the monitors if they judged it.
@@ -104,7 +140,7 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
         let mut run = changed.run(change.name.clone());
         run.waits = after;
         page.runs.push(run);
-        let overlaid = distributions(&[("as it is", &first.buckets), (&change.name, &changed.buckets)]);
+        let overlaid = distributions(&[("as it is", &first.buckets), (&change.name, &changed.buckets)], &[]);
         if let Some(latency) = page.sections.iter_mut().find(|section| section.title == LATENCY) {
             latency.body = Body::Figures(overlaid);
         }
@@ -148,7 +184,8 @@ const LATENCY: &str = "Latency";
 
 /// Returns the parts that the page of every run has.
 fn page_of<'p>(pictured: &'p Pictured, about: &About, meta: &Meta, plan: Option<&Plan>) -> Page<'p> {
-    let latency = distributions(&[("", &pictured.buckets)]);
+    let targets = targets(plan.map(|plan| &*plan.goals).unwrap_or_default());
+    let latency = distributions(&[("", &pictured.buckets)], &targets);
     let mut sections = Vec::new();
     if !latency.is_empty() {
         sections.push(Section::new(LATENCY, "", Body::Figures(latency)));

@@ -39,7 +39,7 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
             format!("{} of {} figures differ{names} by more than seeds do{shown}.", changed.len(), compared.rows.len())
         }
     };
-    let latency = distributions(&runs);
+    let latency = distributions(&runs, &[]);
     let seeds = format!("Runs with seed {}.", compared.seed);
     let mut sections = Vec::new();
     if !latency.is_empty() {
