@@ -151,7 +151,6 @@ impl Machine {
             // Twice as many as a CPU has on average: a queue grows when it once has more.
             .with_queue_reserve((2 * instances).div_ceil(topology.nr_cpus()).clamp(4, 64))
             .with_scan_cost(costs.scan_per_cpu)
-            .with_line_log(costs.has_lines())
             .with_seed(*seed)
             .with_threads(Threads::One);
         let locks = count_locks(&program.resources);

@@ -16,6 +16,7 @@ use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::words::ids::{CpusetId, Slot};
+use crate::words::lines::LineAccess;
 use crate::words::step::{PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, MigrateReason, Prio};
@@ -28,6 +29,9 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     // Other CPUs must see that this CPU has become later before it reads their state: see
     // `rt_push::begin`.
     rq.publish_first(cx);
+    if !cx.io.observer.is_off() {
+        cx.io.log(LineAccess::OverloadLook);
+    }
     next(rq, cx, CpuId(0))
 }
 
@@ -35,7 +39,8 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
     let mut from = from;
     // Bounded by the CPUs of the mask: `from` only grows.
-    while let Some(cpu) = cx.view().next_dl_overloaded(rq.cpu(), from) {
+    let overloaded = &cx.shared.domain(rq.cpu()).dl_overload;
+    while let Some(cpu) = cx.io.observer.cpu(|| overloaded.next_and(None, from)) {
         from = CpuId(cpu.0 + 1);
         if cpu == rq.cpu() {
             continue;

@@ -41,10 +41,8 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step
     // Other CPUs must see that this CPU has become less urgent before it reads their state: see
     // `rt_push::begin`.
     rq.publish_first(cx);
-    if cx.shared.lines.is_on() {
-        cx.shared.lines.note(LineAccess::OverloadLook);
-    }
-    if !cx.view().has_overload_elsewhere(scope, rq.cpu()) {
+    let read = || u64::from(cx.shared.has_overload_elsewhere(scope, rq.cpu()));
+    if cx.io.read(LineAccess::OverloadLook, read) == 0 {
         return Step::Done;
     }
     match cx.config.settings.rt_balance {

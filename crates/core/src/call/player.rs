@@ -74,7 +74,7 @@ impl Made {
         let answer = call.apply(scheduler, rqs, hand, io);
         let reads = match &mut io.observer {
             Observer::Record(reads) => Some(core::mem::take(reads)),
-            Observer::Off | Observer::Replay { .. } => None,
+            Observer::Off | Observer::Lines(_) | Observer::Replay { .. } => None,
         };
         let parked = io.parked.iter().map(Parcel::id).collect();
         Self { call, now, reads, answer, hand: hand.as_ref().map(Parcel::id), parked }

@@ -37,6 +37,7 @@ use crate::task::deadline;
 use crate::words::bandwidth::{Bandwidth, Reserved};
 use crate::words::ids::Slot;
 use crate::words::life::{Dequeue, Enqueue};
+use crate::words::lines::LineAccess;
 use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
@@ -287,7 +288,7 @@ fn set_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     });
 }
 
-fn add_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+fn add_pushable<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     if task.can_migrate(cx.shared.nr_cpus()) {
         let (at, seq) = (task.dl.abs_deadline, task.dl.seq);
@@ -300,7 +301,7 @@ fn add_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
 }
 
 #[inline(always)]
-fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.dl.has_pushable() && rq.dl.pushable.remove(&mut rq.tasks, slot) {
         update_overload(rq, cx);
     }
@@ -309,7 +310,7 @@ fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
 /// Keeps this CPU's bit in the overload mask of the root domain (`dlo_mask`): set while a waiting
 /// task could run elsewhere.
 #[inline(always)]
-fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let overloaded = rq.is_online() && rq.dl.has_pushable();
     if overloaded != rq.dl.is_in_mask {
         change_overload(rq, cx, overloaded);
@@ -317,13 +318,24 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 }
 
 #[inline(never)]
-fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, overloaded: bool) {
+fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, overloaded: bool) {
     rq.dl.is_in_mask = overloaded;
+    if !cx.io.observer.is_off() {
+        return change_overload_observed(rq, cx, overloaded);
+    }
+    cx.shared.domain(rq.cpu()).dl_overload.assign(rq.cpu(), overloaded);
+}
+
+/// Ends with its caller's work, so that the caller saves no registers for it.
+#[cold]
+#[inline(never)]
+fn change_overload_observed<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, overloaded: bool) {
+    cx.io.log(LineAccess::DeadlineOverload { cpu: rq.cpu() });
     cx.shared.domain(rq.cpu()).dl_overload.assign(rq.cpu(), overloaded);
 }
 
 /// Takes the CPU out of the overload mask, regardless of waiting tasks.
-pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if core::mem::take(&mut rq.dl.is_in_mask) {
         cx.shared.domain(rq.cpu()).dl_overload.remove(rq.cpu());
     }
@@ -331,7 +343,7 @@ pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 
 /// Adapts the overload mask after the CPU went offline or online: only an online CPU is pulled
 /// from.
-pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rq.note(Unpublished::DL_QUEUED);
     update_overload(rq, cx);
 }
@@ -342,7 +354,7 @@ pub(crate) const fn is_overloaded(rq: &Rq) -> bool {
 }
 
 /// Changes the allowed CPUs of a queued task.
-pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
     rq.note(Unpublished::DEADLINES);
     remove_pushable(rq, cx, slot);
     change(&mut rq.tasks[slot]);
@@ -410,7 +422,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
 }
 
 /// Handles the switch away from a task that stays queued: it becomes pushable.
-pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     settle(rq, cx); // Another task could wake since the CPU left this one.
     rq.note(Unpublished::DEADLINES);
     rq.dl.reclaims = false;

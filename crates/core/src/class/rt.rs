@@ -107,28 +107,26 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 /// Changes the bit of this CPU. The record is made by a function that ends with this one's work, so
 /// that this one calls nothing and saves no registers.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
-    if overloaded != rq.rt.is_in_mask {
-        rq.rt.is_in_mask = overloaded;
-        if cx.io.is_tracing() {
-            return change_overload_traced(rq, cx, slot, overloaded);
-        }
+    let is_changed = overloaded != core::mem::replace(&mut rq.rt.is_in_mask, overloaded);
+    if cx.io.is_watched() {
+        return change_overload_watched(rq, cx, slot, overloaded, is_changed);
     }
     assign_overload(rq, cx, slot, overloaded);
 }
 
 #[cold]
 #[inline(never)]
-fn change_overload_traced<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
-    cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtOverload { overloaded });
+fn change_overload_watched<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool, is_changed: bool) {
+    if is_changed {
+        cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtOverload { overloaded });
+    }
+    cx.io.log(LineAccess::Overload { cpu: rq.cpu() });
     assign_overload(rq, cx, slot, overloaded);
 }
 
 #[inline(always)]
 fn assign_overload<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, slot: Slot, overloaded: bool) {
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu());
-    if cx.shared.lines.is_on() {
-        cx.shared.lines.note(LineAccess::Overload { cpu: rq.cpu() });
-    }
     if overloaded {
         mask.insert(rq.cpu());
     } else {

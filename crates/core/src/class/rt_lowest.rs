@@ -24,9 +24,8 @@ pub(crate) fn find_lowest_for<L: RawMutex>(
 ) -> Option<CpuId> {
     let domain = cx.shared.domain(near);
     cx.io.costs.cpus_scanned += 1;
-    let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, [near, cx.by], &cx.config.topology));
-    if cx.shared.lines.is_on() {
-        cx.shared.lines.note(LineAccess::Search { below: domain.cpupri.searched_below(prio, found) });
-    }
+    let find = || domain.cpupri.find(prio, allowed, [near, cx.by], &cx.config.topology);
+    let access = |found| LineAccess::Search { below: domain.cpupri.searched_below(prio, found) };
+    let found = cx.io.search(find, access);
     found.filter(|cpu| *cpu != near)
 }

@@ -81,9 +81,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn group_timer(&self, group: GroupId, timer: GroupTimer, now: Clock, by: CpuId, io: &mut Io) -> Step {
         let cx = &mut self.cx(by, now, io);
         cx.io.costs.inner_locks += 1;
-        if self.shared.lines.is_on() {
-            self.shared.lines.note(LineAccess::Pool { group });
-        }
+        cx.io.log(LineAccess::Pool { group });
         match timer {
             GroupTimer::Period => {
                 let Some(refreshed) = self.shared.groups.refresh(group, now.wall) else { return Step::Done };

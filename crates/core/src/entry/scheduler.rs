@@ -56,7 +56,6 @@ use crate::words::error;
 use crate::words::error::{NotHere, TaskError};
 use crate::words::ids::{CpusetId, Slot};
 use crate::words::life::{CpuMode, Dequeue, Dequeued, Engaged, Enqueue, Leave, Placement};
-use crate::words::lines::LineAccess;
 use crate::words::mode::TaskMode;
 use crate::words::op::{Op, RqTimer, Work};
 use crate::words::resched::Resched;
@@ -112,8 +111,8 @@ impl<L: RawMutex> Scheduler<L> {
         rq.ext.by_policy = self.shared.has_policy();
         self.shared.domain(cpu).cpupri.set(cpu, Prio::IDLE);
         let mut io = Io::new(Tracing::Off);
-        let cx = self.cx(cpu, Clock::at(Instant::ZERO), &mut io);
-        rq.publish(&cx);
+        let mut cx = self.cx(cpu, Clock::at(Instant::ZERO), &mut io);
+        rq.publish(&mut cx);
         rq
     }
 
@@ -133,12 +132,6 @@ impl<L: RawMutex> Scheduler<L> {
     #[must_use]
     pub fn root_domain(&self, cpu: CpuId) -> usize {
         self.shared.domain_of(cpu).index()
-    }
-
-    /// Takes what the last call has noted with [`Config::with_line_log`], in order. A call notes up
-    /// to 256 accesses. For hosts of one thread: calls of several mix.
-    pub fn take_line_accesses(&self, each: impl FnMut(LineAccess)) {
-        self.shared.lines.take(each);
     }
 
     /// Returns the RT overload masks, one per scope, for checks.

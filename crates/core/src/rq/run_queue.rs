@@ -29,6 +29,7 @@ use crate::words::atomic_mask::Threads;
 use crate::words::clock::Clock;
 use crate::words::config::Config;
 use crate::words::ids::{CpusetId, Slot};
+use crate::words::lines::LineAccess;
 use crate::words::mode::TaskMode;
 use crate::words::op::Op;
 use crate::words::resched::Resched;
@@ -453,7 +454,7 @@ impl Rq {
     /// Publishes the changed state. An entry point that may have changed it does this last; `leave`
     /// lets `pick` do it.
     #[inline(always)]
-    pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+    pub(crate) fn publish<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>) {
         let changed = core::mem::replace(&mut self.unpublished, Unpublished::NONE)
             .and(core::mem::replace(&mut self.fair.changed, Unpublished::NONE));
         if changed != Unpublished::NONE {
@@ -546,7 +547,7 @@ impl Rq {
 
     /// Publishes the changed fields. Each is computed and compared separately, because most calls
     /// change only one or two.
-    fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>, changed: Unpublished) {
+    fn publish_changes<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>, changed: Unpublished) {
         let cpu = self.cpu;
         if changed.has(Unpublished::PRIOS) {
             if cx.shared.has_reach() {
@@ -557,8 +558,8 @@ impl Rq {
             if word != self.published.prios {
                 let had = core::mem::replace(&mut self.published.prios, word);
                 if !PublishedPrios::has_same_highest(word, had) && self.is_online {
-                    if cx.shared.lines.is_on() {
-                        cx.shared.note_level(cpu, prios.highest);
+                    if !cx.io.observer.is_off() {
+                        log_level(cx, cpu, prios.highest);
                     }
                     cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
                 }
@@ -599,7 +600,7 @@ impl Rq {
         }
     }
 
-    fn publish_deadlines<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+    fn publish_deadlines<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>) {
         let (cpu, is_online, deadlines) = (self.cpu, self.is_online, self.dl.published());
         let has = &mut self.published;
         let came_or_went = is_online != has.is_online;
@@ -613,13 +614,17 @@ impl Rq {
             cx.shared.publish_deadlines(cpu, words);
         }
         if words[0] != had[0] || came_or_went {
-            cx.shared.domain(cpu).cpudl.set(cpu, self.level_at(deadlines.earliest));
+            let level = self.level_at(deadlines.earliest);
+            if !cx.io.observer.is_off() {
+                return set_deadline_observed(cx, cpu, level);
+            }
+            cx.shared.domain(cpu).cpudl.set(cpu, level);
         }
     }
 
     /// Publishes before reading the published state of others: if two CPUs do so at once, one sees
     /// the other's state.
-    pub(crate) fn publish_first<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+    pub(crate) fn publish_first<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>) {
         self.publish(cx);
         if cx.config.threads == Threads::Many {
             fence(Ordering::SeqCst);
@@ -736,6 +741,30 @@ impl Rq {
         let rt = if counts_rt { RT_LOAD * u64::from(self.rt.nr_running()) } else { 0 };
         CpuAverages { load: self.fair.load() + rt, ..CpuAverages::default() }
     }
+}
+
+/// Appends that a CPU is about to have another priority in `cpupri`.
+#[cold]
+fn log_level<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId, prio: Prio) {
+    let (from, to) = cx.shared.domain(cpu).cpupri.change(cpu, prio);
+    if from != to {
+        cx.io.log(LineAccess::Level { cpu, from, to });
+    }
+}
+
+/// Changes the earliest deadline of a CPU in `cpudl`, and appends that.
+#[cold]
+#[inline(never)]
+fn set_deadline_observed<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId, level: DlLevel) {
+    let (items, is_free_changed) = cx.shared.domain(cpu).cpudl.change(cpu, level);
+    cx.io.log(LineAccess::Deadlines);
+    for item in items {
+        cx.io.log(LineAccess::DeadlineItem { item });
+    }
+    if is_free_changed {
+        cx.io.log(LineAccess::DeadlineFree { cpu });
+    }
+    cx.shared.domain(cpu).cpudl.set(cpu, level);
 }
 
 /// Takes the body of a dequeued task out of the run queue.

@@ -45,14 +45,25 @@ impl<L: RawMutex> CpuDl<L> {
     /// Sets the state of a CPU. Called under the lock of its run queue.
     pub(crate) fn set(&self, cpu: CpuId, level: DlLevel) {
         let mut busy = self.busy.lock();
-        match level {
-            DlLevel::Busy(deadline) => busy.set(cpu, deadline),
-            DlLevel::Free | DlLevel::Gone => busy.remove(cpu),
-        }
+        busy.assign(cpu, level);
         let is_free = level == DlLevel::Free;
         if is_free != self.free.contains(cpu) {
             self.free.assign(cpu, is_free);
         }
+    }
+
+    /// Returns the items that [`set`](Self::set) would write, as places in the heap and as CPUs
+    /// that get another place, and whether it would change the set of free CPUs; for a log.
+    /// O(CPUs).
+    pub(crate) fn change(&self, cpu: CpuId, level: DlLevel) -> (Vec<u32>, bool) {
+        let had = self.busy.lock().clone();
+        let mut has = had.clone();
+        has.assign(cpu, level);
+        let index = |index| u32::try_from(index).expect("invariant: fewer than 2^32 CPUs");
+        let is_written =
+            |item: &usize| had.heap.get(*item) != has.heap.get(*item) || had.place[*item] != has.place[*item];
+        let items = (0..has.place.len()).filter(is_written).map(index).collect();
+        (items, (level == DlLevel::Free) != self.free.contains(cpu))
     }
 
     /// Returns whether a CPU is registered with this state and no other, for checks.
@@ -65,6 +76,11 @@ impl<L: RawMutex> CpuDl<L> {
             (Some(_), true) => return false,
         };
         held == level
+    }
+
+    /// Returns whether a search finds a CPU without deadline tasks.
+    pub(crate) fn has_free(&self, allowed: Option<&CpuMask>) -> bool {
+        self.free.next_and(allowed, CpuId(0)).is_some()
     }
 
     /// Finds the free CPU nearest to `near` that the task is allowed on; at equal distance the
@@ -105,6 +121,13 @@ struct LatestFirst {
 }
 
 impl LatestFirst {
+    fn assign(&mut self, cpu: CpuId, level: DlLevel) {
+        match level {
+            DlLevel::Busy(deadline) => self.set(cpu, deadline),
+            DlLevel::Free | DlLevel::Gone => self.remove(cpu),
+        }
+    }
+
     fn first(&self) -> Option<(Instant, CpuId)> {
         self.heap.first().copied()
     }
@@ -186,6 +209,7 @@ impl LatestFirst {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     type Lock = parking_lot::RawMutex;
 
@@ -215,6 +239,22 @@ mod tests {
             cpudl.set(CpuId(cpu), DlLevel::Gone);
         }
         assert_eq!(find(1, None, 0), Some(CpuId(4)), "37 * 4 % 8 is 4: the latest that is left");
+    }
+
+    #[test]
+    fn the_items_of_a_change_are_those_that_differ() {
+        let cpudl = CpuDl::<Lock>::new(8, Threads::One);
+        let busy = |deadline| DlLevel::Busy(Instant::from_nanos(deadline));
+        for (cpu, deadline) in [(0, 50), (1, 40), (2, 30)] {
+            cpudl.set(CpuId(cpu), busy(deadline));
+        }
+        cpudl.set(CpuId(7), DlLevel::Free);
+        assert_eq!(cpudl.change(CpuId(2), busy(20)), (vec![2], false), "it stays in its place");
+        assert_eq!(cpudl.change(CpuId(2), busy(60)), (vec![0, 2], false), "it changes places with CPU 0");
+        assert_eq!(cpudl.change(CpuId(7), busy(10)), (vec![3, 7], true), "place 3, and the place of CPU 7");
+        assert_eq!(cpudl.change(CpuId(5), DlLevel::Gone), (vec![], false), "only the lock is taken");
+        assert_eq!(cpudl.change(CpuId(0), DlLevel::Free), (vec![0, 1, 2], true), "the last rises to the top");
+        assert!(cpudl.is_exact(CpuId(0), busy(50)), "nothing was changed");
     }
 
     #[test]

@@ -10,7 +10,6 @@ pub(crate) mod cpupri;
 pub(crate) mod ext_queue;
 pub(crate) mod groups;
 pub(crate) mod hard_limits;
-pub(crate) mod line_log;
 pub(crate) mod lock_owners;
 pub(crate) mod policy;
 pub(crate) mod pool;

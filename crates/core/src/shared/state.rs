@@ -61,7 +61,6 @@ use crate::shared::cpudl::CpuDl;
 use crate::shared::cpupri::CpuPri;
 use crate::shared::ext_queue::ExtQueue;
 use crate::shared::groups::GroupTable;
-use crate::shared::line_log::LineLog;
 use crate::shared::lock_owners::LockOwners;
 use crate::shared::policy::LoadedPolicy;
 use crate::shared::processes::Processes;
@@ -71,14 +70,13 @@ use crate::words::atomic_mask::{AtomicCpuMask, Threads};
 use crate::words::bandwidth::{Bandwidth, DlLimit, RtLimit};
 use crate::words::config::Config;
 use crate::words::ids::{CpusetId, DomainId, Slot};
-use crate::words::lines::LineAccess;
 use crate::words::snapshot::{Snapshot, snapshot_of};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::{OverloadScope, RtBalance};
-use zerolag_model::{CpuId, CpuMask, Instant, Prio, ServerKind, Settings, TaskId};
+use zerolag_model::{CpuId, CpuMask, Instant, ServerKind, Settings, TaskId};
 
 /// Keeps words that different CPUs write on different cache lines (two, for the adjacent-line
 /// prefetcher).
@@ -232,8 +230,6 @@ pub(crate) enum PushChain {
 
 #[derive(Debug)]
 pub(crate) struct Shared<L: RawMutex> {
-    /// Accesses to words that CPUs of the whole machine write, for hosts that charge them.
-    pub(crate) lines: LineLog,
     pub(crate) cpus: Box<[CachePadded<CpuState>]>,
     pub(crate) idle: AtomicCpuMask,
     pub(crate) online: AtomicCpuMask,
@@ -289,7 +285,7 @@ snapshot_of!(RootDomain<L>, L: {
     span cpupri cpudl dl_overload dl_booked rt_lending loop_next loop_start rto
 });
 snapshot_of!(Shared<L>, L: {
-    lines cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
+    cpus idle online waiting domains domain_of overload chains asked reach groups misfits dl_notes rt_limit directory
     wakers recent_used jiffies asked_first budgets lock_owners processes ext policy
 } { overload_scope });
 
@@ -316,7 +312,6 @@ impl<L: RawMutex> Shared<L> {
             OverloadScope::RootDomain => domains.len(),
         };
         Self {
-            lines: LineLog::new(config.logs_lines),
             cpus: (0..nr_cpus).map(|_| CachePadded(CpuState::idle(&config.settings))).collect(),
             idle: AtomicCpuMask::new(nr_cpus, threads),
             online: AtomicCpuMask::new(nr_cpus, threads),
@@ -395,19 +390,20 @@ impl<L: RawMutex> Shared<L> {
         self.domain(cpu).span.insert(cpu);
     }
 
-    /// Notes that a CPU is about to have another priority in `cpupri`.
-    #[cold]
-    pub(crate) fn note_level(&self, cpu: CpuId, prio: Prio) {
-        let (from, to) = self.domain(cpu).cpupri.change(cpu, prio);
-        if from != to {
-            self.lines.note(LineAccess::Level { cpu, from, to });
-        }
-    }
-
     /// Returns where overload masks are kept: `overload_scope`, or the scope that the IPI modes
     /// need.
     pub(crate) const fn overload_scope(&self) -> OverloadScope {
         self.overload_scope
+    }
+
+    /// Returns whether a CPU other than this one is overloaded in the scope of this cpuset and CPU.
+    #[inline]
+    pub(crate) fn has_overload_elsewhere(&self, cpuset: CpusetId, cpu: CpuId) -> bool {
+        let mask = self.overload(cpuset, cpu);
+        !mask.is_empty()
+            && mask
+                .next_and(None, CpuId(0))
+                .is_some_and(|first| first != cpu || mask.next_and(None, CpuId(cpu.0 + 1)).is_some())
     }
 
     fn overload_index(&self, cpuset: CpusetId, cpu: CpuId) -> usize {

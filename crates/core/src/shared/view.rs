@@ -34,12 +34,6 @@ impl<L: RawMutex> View<'_, L> {
         }
     }
 
-    /// Returns the lowest CPU at or above `from` in this CPU's root domain with a waiting deadline
-    /// task.
-    pub(crate) fn next_dl_overloaded(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
-        self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
-    }
-
     /// Returns whether `other` is in the root domain of `cpu`. The result is certain only while the
     /// run queue of `cpu` is locked.
     pub(crate) fn is_in_domain_of(&mut self, cpu: CpuId, other: CpuId) -> bool {
@@ -195,17 +189,6 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| {
             let online = &self.shared.online;
             if online.contains(cpu) { Some(cpu) } else { online.next_and(allowed, CpuId(0)) }
-        })
-    }
-
-    /// Returns whether a CPU other than this one is overloaded in the scope of this cpuset and CPU.
-    pub(crate) fn has_overload_elsewhere(&mut self, cpuset: CpusetId, cpu: CpuId) -> bool {
-        self.observer.flag(|| {
-            let mask = self.shared.overload(cpuset, cpu);
-            !mask.is_empty()
-                && mask
-                    .next_and(None, CpuId(0))
-                    .is_some_and(|first| first != cpu || mask.next_and(None, CpuId(cpu.0 + 1)).is_some())
         })
     }
 

@@ -3,6 +3,7 @@
 
 use crate::task::body::Parcel;
 use crate::words::clock::Clock;
+use crate::words::lines::LineAccess;
 use crate::words::observe::Observer;
 use crate::words::op::{Costs, MAX_OPS, Op};
 use alloc::vec::Vec;
@@ -73,6 +74,12 @@ impl Io {
         matches!(self.tracing, Tracing::On)
     }
 
+    /// Returns whether trace events or accesses to the shared state are wanted.
+    #[inline(always)]
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.is_tracing() | !self.observer.is_off()
+    }
+
     /// Returns whether no call has left anything here since the host last drained it.
     #[must_use]
     #[inline(always)]
@@ -91,6 +98,48 @@ impl Io {
     pub(crate) fn event(&mut self, now: Clock, cpu: CpuId, event: impl FnOnce() -> TraceEvent) {
         if self.is_tracing() {
             self.record(now, cpu, event);
+        }
+    }
+
+    /// Searches the shared state for a CPU, or returns the recorded result.
+    #[inline(always)]
+    pub(crate) fn search(
+        &mut self,
+        read: impl FnOnce() -> Option<CpuId>,
+        access: impl FnOnce(Option<CpuId>) -> LineAccess,
+    ) -> Option<CpuId> {
+        if self.observer.is_off() { read() } else { self.search_observed(read, access) }
+    }
+
+    #[cold]
+    fn search_observed(
+        &mut self,
+        read: impl FnOnce() -> Option<CpuId>,
+        access: impl FnOnce(Option<CpuId>) -> LineAccess,
+    ) -> Option<CpuId> {
+        let found = self.observer.cpu(read);
+        self.log(access(found));
+        found
+    }
+
+    /// Reads the shared state by an access to a line, or returns the recorded result.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, access: LineAccess, read: impl FnOnce() -> u64) -> u64 {
+        if self.observer.is_off() { read() } else { self.read_observed(access, read) }
+    }
+
+    #[cold]
+    fn read_observed(&mut self, access: LineAccess, read: impl FnOnce() -> u64) -> u64 {
+        self.log(access);
+        self.observer.u64(read)
+    }
+
+    /// Appends an access to a line, for a host that charges it.
+    #[cold]
+    pub(crate) fn log(&mut self, access: LineAccess) {
+        if let Observer::Lines(all) = &mut self.observer {
+            all.push(access);
+            self.costs.lines += 1;
         }
     }
 

@@ -38,8 +38,6 @@ pub struct Config {
     pub(crate) scaling: u32,
     /// The cost of reading the state of one other CPU on this host.
     pub(crate) scan_cost: Duration,
-    /// Whether calls note their accesses to words that CPUs of the whole machine write.
-    pub(crate) logs_lines: bool,
     /// The seed of the draws of `features.NI_RANDOM`.
     pub(crate) seed: u64,
 }
@@ -105,7 +103,6 @@ impl Config {
             full_dynticks,
             scaling,
             scan_cost: Duration::ZERO,
-            logs_lines: false,
             seed: 0,
         }
     }
@@ -201,15 +198,6 @@ impl Config {
     #[must_use]
     pub const fn with_scan_cost(mut self, per_cpu: Duration) -> Self {
         self.scan_cost = per_cpu;
-        self
-    }
-
-    /// Returns the configuration for a host that takes the accesses to words that CPUs of the whole
-    /// machine write, after each call
-    /// ([`Scheduler::take_line_accesses`](crate::Scheduler::take_line_accesses)), or not.
-    #[must_use]
-    pub const fn with_line_log(mut self, is_on: bool) -> Self {
-        self.logs_lines = is_on;
         self
     }
 

@@ -5,7 +5,14 @@
 //! the arguments alone. Therefore every read goes through an observer. If it records, a threaded
 //! run can be replayed on one thread, call by call, and must then make the same decisions. A read
 //! is recorded as its *result* (the CPU that a search found), not word by word.
+//!
+//! A host that charges the transfer of cache lines has an observer as well, which appends the
+//! accesses to words that CPUs of the whole machine write. Counts say how often something was
+//! accessed, not what. The price of a line depends on which line it is, on the CPU that had it
+//! last, and on the CPUs that want it at the same time. Without an observer both cost one
+//! comparison.
 
+use crate::words::lines::LineAccess;
 use alloc::vec::Vec;
 use zerolag_model::CpuId;
 
@@ -24,23 +31,32 @@ pub enum Observer {
         /// The number of results that have been returned.
         next: usize,
     },
+    /// Reads are done, and the accesses to words that many CPUs write are appended. The host takes
+    /// them after each call.
+    Lines(Vec<LineAccess>),
 }
 
 impl Observer {
+    /// Returns whether nothing is recorded, replayed or appended.
+    #[inline(always)]
+    pub(crate) const fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
+
     /// Performs a read, or returns its recorded result.
     ///
     /// # Panics
     /// In a replay, if the run reads more than was recorded: it has diverged.
     #[inline]
     pub(crate) fn u64(&mut self, read: impl FnOnce() -> u64) -> u64 {
-        if matches!(self, Self::Off) { read() } else { self.observed(read) }
+        if self.is_off() { read() } else { self.observed(read) }
     }
 
     /// Cold and out of line, so that the usual case is small enough to be inlined.
     #[cold]
     fn observed(&mut self, read: impl FnOnce() -> u64) -> u64 {
         match self {
-            Self::Off => read(),
+            Self::Off | Self::Lines(_) => read(),
             Self::Record(values) => {
                 let value = read();
                 values.push(value);
@@ -56,7 +72,7 @@ impl Observer {
 
     #[inline]
     pub(crate) fn cpu(&mut self, read: impl FnOnce() -> Option<CpuId>) -> Option<CpuId> {
-        if matches!(self, Self::Off) {
+        if self.is_off() {
             return read();
         }
         let value = self.observed(|| read().map_or(0, |cpu| u64::from(cpu.0) + 1));

@@ -170,6 +170,8 @@ pub struct Costs {
     /// Pushes that ended because their targets were taken three times, by other CPUs at the same
     /// time. A CPU can be left on which the task could run (`RT_MAX_TRIES`).
     pub pushes_given_up: u32,
+    /// Accesses to lines that were appended ([`Observer::Lines`](crate::Observer::Lines)).
+    pub lines: u32,
 }
 
 impl Costs {
@@ -190,8 +192,9 @@ impl Costs {
             fair_balance,
             throttles,
             pushes_given_up,
+            lines,
         } = *self;
         let searched = cpus_scanned | cpus_searched | tasks_scanned | inner_locks | rto_accesses | claim_accesses;
-        searched | tasks_moved | rt_balance | fair_balance | throttles | pushes_given_up == 0
+        searched | tasks_moved | rt_balance | fair_balance | throttles | pushes_given_up | lines == 0
     }
 }

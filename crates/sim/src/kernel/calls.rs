@@ -5,7 +5,8 @@
 //! its time are not spent at once: that of a search without a lock, once the locks are given back,
 //! and that of a switch whose timer is set when the switch is over.
 
-use zerolag_core::{Io, Tracing};
+use crate::costs::Costs;
+use zerolag_core::{Io, Observer, Tracing};
 use zerolag_model::{CpuId, Duration, Instant};
 
 /// The calls that are under way.
@@ -30,12 +31,15 @@ impl Clone for Calls {
 }
 
 impl Calls {
-    /// Returns the state of a machine without calls. `rest` is the time that a system call takes
-    /// after it has had its effect.
-    pub(super) fn new(tracing: Tracing, cpus: usize, rest: Duration) -> Self {
-        let left = if rest.is_zero() { Vec::new() } else { vec![Duration::ZERO; cpus] };
+    /// Returns the state of a machine without calls.
+    pub(super) fn new(tracing: Tracing, cpus: usize, costs: &Costs) -> Self {
+        let mut io = Io::new(tracing);
+        if costs.has_lines() {
+            io.observer = Observer::Lines(Vec::new());
+        }
+        let left = if costs.call_rest.is_zero() { Vec::new() } else { vec![Duration::ZERO; cpus] };
         let none = Duration::ZERO;
-        Self { io: Io::new(tracing), unlocked: none, searched: None, switch_ahead: none, left }
+        Self { io, unlocked: none, searched: None, switch_ahead: none, left }
     }
 
     /// Returns the remaining time of the system call on a CPU; `None` if `call_rest` is zero.

@@ -4,10 +4,11 @@
 //! The core counts what it does and says what it wants done; it neither waits nor sends. Here is
 //! the only place where counts become time and [`Op`]s become events.
 
+use crate::kernel::shared_lines;
 use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Interrupt, Job};
-use zerolag_core::{Costs, Op, Parcel};
+use zerolag_core::{Costs, LineAccess, Observer, Op, Parcel};
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, CpuLayer, TraceEvent};
 
@@ -94,20 +95,14 @@ impl Kernel {
         if !self.calls.io.costs.is_zero() {
             self.spend_counted(cpu);
         }
-        if self.shared_lines.is_some() {
-            self.spend_lines(cpu);
-        }
     }
 
     /// What is rare is a function of its own, called last, so that this one saves few registers.
     #[inline(never)]
     fn spend_counted(&mut self, cpu: CpuId) {
-        if self.shared_lines.is_some() {
-            self.take_lines();
-        }
         let counts = &self.calls.io.costs;
-        if self.draws.has_spreads() || counts.claimed.is_some() {
-            return self.spend_all_counted(cpu);
+        if self.costs_vary || counts.claimed.is_some() {
+            return self.spend_varying(cpu);
         }
         let place = &mut self.cpus[cpu.index()];
         let mut time = self.costs.scan_per_cpu * u64::from(counts.cpus_scanned)
@@ -131,32 +126,34 @@ impl Kernel {
         self.calls.io.costs = Costs::default();
     }
 
-    /// Takes the noted accesses to lines with owners. The locks among them are counted, too, and
-    /// cost no more than their lines.
+    /// The same where costs are drawn, where lines have owners, or where a CPU has claimed to pull
+    /// from another. Locks that are lines cost no more than their lines.
     #[cold]
-    fn take_lines(&mut self) {
-        if let Some(lines) = &mut self.shared_lines {
-            self.scheduler.take_line_accesses(|access| lines.accesses.push(access));
-            let counts = &mut self.calls.io.costs;
-            counts.inner_locks = counts.inner_locks.saturating_sub(lines.locks());
+    fn spend_varying(&mut self, cpu: CpuId) {
+        let accesses = match &mut self.calls.io.observer {
+            Observer::Lines(all) => core::mem::take(all),
+            Observer::Off | Observer::Record(_) | Observer::Replay { .. } => Vec::new(),
+        };
+        let counts = &mut self.calls.io.costs;
+        counts.inner_locks = counts.inner_locks.saturating_sub(shared_lines::locks(&accesses));
+        self.spend_all_counted(cpu);
+        if !accesses.is_empty() {
+            self.spend_lines(cpu, accesses);
         }
     }
 
-    /// Spends the noted accesses to lines with owners, including the wait for other CPUs.
-    #[cold]
-    fn spend_lines(&mut self, cpu: CpuId) {
+    /// Spends accesses to lines with owners, including the wait for other CPUs.
+    fn spend_lines(&mut self, cpu: CpuId, mut accesses: Vec<LineAccess>) {
         let domain = self.scheduler.root_domain(cpu);
         let Some(lines) = &mut self.shared_lines else { return };
-        self.scheduler.take_line_accesses(|access| lines.accesses.push(access));
-        if !lines.accesses.is_empty() {
-            let place = &mut self.cpus[cpu.index()];
-            let time = lines.access(cpu, domain, place.busy_until, &self.costs, &self.topology);
-            place.spend(CpuLayer::Sched, time);
-        }
+        let place = &mut self.cpus[cpu.index()];
+        let time = lines.access(cpu, domain, &accesses, place.busy_until, &self.costs, &self.topology);
+        place.spend(CpuLayer::Sched, time);
+        accesses.clear();
+        self.calls.io.observer = Observer::Lines(accesses);
     }
 
-    /// The same where costs are drawn, where a CPU has claimed to pull from another, and at the
-    /// first access to a root domain's IPI.
+    /// All costs but those of lines. Also used for the first access to a root domain's IPI.
     #[cold]
     fn spend_all_counted(&mut self, cpu: CpuId) {
         let counts = core::mem::take(&mut self.calls.io.costs);

@@ -16,7 +16,11 @@
 //! The words, as they lie in memory (Linux v4.1 `kernel/sched/sched.h`, `struct root_domain`, and
 //! `cpupri.h`, on 64 bits without debugging, `CONFIG_CPUMASK_OFFSTACK`):
 //!
-//! * `rto_count` on the first line of the domain, and the mask of overloaded CPUs apart;
+//! * `rto_count` and `dlo_count` on the first line of the domain, and the masks of overloaded CPUs
+//!   apart;
+//! * `cpudl`: its lock at byte 88, on the line of the first counts of `cpupri`; its heap is an
+//!   array of items of 16 bytes, in which item *n* has the deadline and the CPU at place *n* of the
+//!   heap, and the place of CPU *n*; the mask of CPUs without deadline tasks apart.
 //! * `cpupri`: 102 pairs of a count and the address of a mask, 16 bytes each, from byte 120 on.
 //!   Four levels share a line. Masks are small allocations one after another, so several share a
 //!   line, too; from 512 CPUs on a mask has lines of its own, and a CPU writes one of them.
@@ -24,13 +28,17 @@
 //!
 //! A CPU that changes its level writes four lines: the count and the mask of the new level, and of
 //! the old one (`cpupri_set`). A search reads the counts of all levels below the task's, and the
-//! masks of those that have CPUs (`cpupri_find`), one after the other. A pass over the parts of a
-//! divided quota takes each CPU's lock in turn, and the group's lock is held until its end
-//! (`do_balance_runtime`).
+//! masks of those that have CPUs (`cpupri_find`), one after the other. A CPU whose earliest
+//! deadline changes takes the lock of `cpudl` and writes, while it holds it, the items that get
+//! another content, and its bit in the mask if it gets its first deadline task or loses its last
+//! (`cpudl_set`). A search reads that mask, and the first item if the mask has no CPU that the task
+//! may use, without the lock (`cpudl_find`). A pass over the parts of a divided quota takes each
+//! CPU's lock in turn, and the group's lock is held until its end (`do_balance_runtime`).
 //!
-//! Not here: `cpudl`; the words of a root domain's IPI, which since 4.15 share a line with the
-//! first counts ([`CacheLines`](crate::kernel::cache_lines::CacheLines) has them by themselves);
-//! false sharing with other fields.
+//! Not here: the lock of a root domain's deadline bandwidth, which only admission takes; the words
+//! of a root domain's IPI, which since 4.15 share a line with the first counts
+//! ([`CacheLines`](crate::kernel::cache_lines::CacheLines) has them by themselves); false sharing
+//! with other fields.
 
 use crate::costs::{ByDistance, Costs};
 use zerolag_core::LineAccess;
@@ -44,6 +52,10 @@ const CPUS_PER_LINE: usize = LINE * 8;
 const CPUPRI_AT: usize = 120;
 /// The length of one of its pairs.
 const PAIR: usize = 16;
+/// The place of `cpudl` in its root domain.
+const CPUDL_AT: usize = 88;
+/// The length of an item of its heap: a deadline, a CPU, and the place of another CPU.
+const ITEM: usize = 16;
 /// The levels of `cpupri`: ours are one lower, since the kernel has one for idle CPUs.
 const LEVELS: usize = 102;
 
@@ -115,8 +127,8 @@ impl Line {
 /// The lines of one root domain.
 #[derive(Clone, Debug)]
 struct DomainLines {
-    /// `rto_count`.
-    overload_count: Line,
+    /// `rto_count` and `dlo_count`.
+    overload_counts: Line,
     /// The mask of overloaded CPUs.
     overload_mask: Vec<Line>,
     counts: Vec<Line>,
@@ -124,6 +136,39 @@ struct DomainLines {
     mask_bytes: usize,
     /// The number of CPUs at each level.
     at_level: Vec<u32>,
+    deadlines: DeadlineLines,
+}
+
+/// The lines of `cpudl` besides that of its lock, and the mask beside it.
+#[derive(Clone, Debug)]
+struct DeadlineLines {
+    locked_until: Instant,
+    items: Vec<Line>,
+    /// The CPUs without deadline tasks.
+    free: Vec<Line>,
+    /// The CPUs with waiting deadline tasks.
+    overloaded: Vec<Line>,
+}
+
+impl DeadlineLines {
+    fn new(cpus: usize) -> Self {
+        let lines = |bytes: usize| vec![Line::new(cpus); bytes.div_ceil(LINE)];
+        let [free, overloaded] = [lines(mask_bytes(cpus)), lines(mask_bytes(cpus))];
+        Self { locked_until: Instant::ZERO, items: lines(cpus * ITEM), free, overloaded }
+    }
+
+    /// Keeps the lock until then.
+    const fn hold(&mut self, until: Instant) -> Instant {
+        self.locked_until = until;
+        until
+    }
+
+    /// Reads the set of free CPUs and, if none may be used, the first item of the heap, without the
+    /// lock.
+    fn search(&mut self, cpu: CpuId, looks_at_first: bool, at: Instant, prices: Prices<'_>) -> Instant {
+        let first = looks_at_first.then_some(&mut self.items[0]);
+        self.free.iter_mut().chain(first).fold(at, |now, line| line.read(cpu, now, prices))
+    }
 }
 
 /// The locks of a group's quota.
@@ -133,56 +178,65 @@ struct GroupLines {
     parts: Vec<Line>,
 }
 
+/// Returns how many of the inner locks that a call has counted are lines here.
+pub(super) fn locks(accesses: &[LineAccess]) -> u32 {
+    let locks = |access: &LineAccess| match access {
+        LineAccess::Pool { .. } => 1,
+        LineAccess::Parts { cpus, .. } => *cpus,
+        LineAccess::Level { .. }
+        | LineAccess::Search { .. }
+        | LineAccess::Overload { .. }
+        | LineAccess::OverloadLook
+        | LineAccess::DeadlineOverload { .. }
+        | LineAccess::Deadlines
+        | LineAccess::DeadlineItem { .. }
+        | LineAccess::DeadlineFree { .. }
+        | LineAccess::DeadlineSearch { .. } => 0,
+    };
+    accesses.iter().map(locks).sum()
+}
+
 /// All lines; those that are never accessed are not made.
 #[derive(Clone, Debug)]
 pub(super) struct SharedLines {
     cpus: usize,
     domains: Vec<Option<Box<DomainLines>>>,
     groups: Vec<Option<Box<GroupLines>>>,
-    /// Accesses of the present call, and how many of the counted locks are among them.
-    pub(super) accesses: Vec<LineAccess>,
 }
 
 impl SharedLines {
     /// Returns the lines of a machine, if its costs have them.
     pub(super) fn new(cpus: usize, costs: &Costs) -> Option<Box<Self>> {
-        let lines = || Self { cpus, domains: Vec::new(), groups: Vec::new(), accesses: Vec::new() };
+        let lines = || Self { cpus, domains: Vec::new(), groups: Vec::new() };
         costs.has_lines().then(|| Box::new(lines()))
     }
 
-    /// Returns how many of the inner locks that a call has counted are lines here.
-    pub(super) fn locks(&self) -> u32 {
-        let locks = |access: &LineAccess| match access {
-            LineAccess::Pool { .. } => 1,
-            LineAccess::Parts { cpus, .. } => *cpus,
-            LineAccess::Level { .. }
-            | LineAccess::Search { .. }
-            | LineAccess::Overload { .. }
-            | LineAccess::OverloadLook => 0,
-        };
-        self.accesses.iter().map(locks).sum()
-    }
-
-    /// Makes the noted accesses of a CPU in a root domain, one after the other from `at` on;
-    /// returns how long they take.
+    /// Makes accesses of a CPU in a root domain, one after the other from `at` on; returns how long
+    /// they take.
     pub(super) fn access(
         &mut self,
         cpu: CpuId,
         domain: usize,
+        accesses: &[LineAccess],
         at: Instant,
         costs: &Costs,
         topology: &Topology,
     ) -> Duration {
         let prices = Prices { read: &costs.line_read, write: &costs.line_write, topology };
         let mut now = at;
-        for access in core::mem::take(&mut self.accesses) {
+        for &access in accesses {
             now = match access {
                 LineAccess::Search { .. } => self.domain(domain).access(cpu, access, now, prices) + costs.cpupri_search,
                 LineAccess::Pool { group } => self.group(group).lock.write(cpu, now, prices),
                 LineAccess::Parts { group, cpus } => self.group(group).pass(cpu, cpus, now, prices),
-                LineAccess::Level { .. } | LineAccess::Overload { .. } | LineAccess::OverloadLook => {
-                    self.domain(domain).access(cpu, access, now, prices)
-                }
+                LineAccess::Level { .. }
+                | LineAccess::Overload { .. }
+                | LineAccess::OverloadLook
+                | LineAccess::DeadlineOverload { .. }
+                | LineAccess::Deadlines
+                | LineAccess::DeadlineItem { .. }
+                | LineAccess::DeadlineFree { .. }
+                | LineAccess::DeadlineSearch { .. } => self.domain(domain).access(cpu, access, now, prices),
             };
         }
         now.since(at)
@@ -224,12 +278,13 @@ impl DomainLines {
     fn new(cpus: usize) -> Self {
         let lines = |bytes: usize| vec![Line::new(cpus); bytes.div_ceil(LINE)];
         Self {
-            overload_count: Line::new(cpus),
+            overload_counts: Line::new(cpus),
             overload_mask: lines(mask_bytes(cpus)),
             counts: lines(CPUPRI_AT + LEVELS * PAIR),
             masks: lines(LEVELS * mask_bytes(cpus)),
             mask_bytes: mask_bytes(cpus),
             at_level: vec![0; LEVELS],
+            deadlines: DeadlineLines::new(cpus),
         }
     }
 
@@ -241,10 +296,28 @@ impl DomainLines {
             }
             LineAccess::Search { below } => self.search(cpu, usize::from(below), at, prices),
             LineAccess::Overload { cpu: of } => {
-                let counted = self.overload_count.write(cpu, at, prices);
+                let counted = self.overload_counts.write(cpu, at, prices);
                 self.overload_mask[of.index() / CPUS_PER_LINE].write(cpu, counted, prices)
             }
-            LineAccess::OverloadLook => self.overload_count.read(cpu, at, prices),
+            LineAccess::OverloadLook => self.overload_counts.read(cpu, at, prices),
+            LineAccess::DeadlineOverload { cpu: of } => {
+                let counted = self.overload_counts.write(cpu, at, prices);
+                self.deadlines.overloaded[of.index() / CPUS_PER_LINE].write(cpu, counted, prices)
+            }
+            LineAccess::Deadlines => {
+                let got = self.counts[CPUDL_AT / LINE].write(cpu, at, prices);
+                self.deadlines.hold(got.max(self.deadlines.locked_until))
+            }
+            LineAccess::DeadlineItem { item } => {
+                let line = &mut self.deadlines.items[item as usize * ITEM / LINE];
+                let written = line.write(cpu, at, prices);
+                self.deadlines.hold(written)
+            }
+            LineAccess::DeadlineFree { cpu: of } => {
+                let written = self.deadlines.free[of.index() / CPUS_PER_LINE].write(cpu, at, prices);
+                self.deadlines.hold(written)
+            }
+            LineAccess::DeadlineSearch { looks_at_first } => self.deadlines.search(cpu, looks_at_first, at, prices),
             LineAccess::Pool { .. } | LineAccess::Parts { .. } => at,
         }
     }
@@ -317,8 +390,12 @@ mod tests {
 
     /// Makes one access at a time; returns how long it takes in nanoseconds.
     fn takes(lines: &mut SharedLines, cpu: u32, at: u64, access: LineAccess) -> u64 {
-        lines.accesses.push(access);
-        lines.access(CpuId(cpu), 0, NS(at), &costs(), &two_sockets()).as_nanos()
+        take(lines, cpu, at, &[access])
+    }
+
+    /// Makes accesses one after the other; returns how long they take in nanoseconds.
+    fn take(lines: &mut SharedLines, cpu: u32, at: u64, accesses: &[LineAccess]) -> u64 {
+        lines.access(CpuId(cpu), 0, accesses, NS(at), &costs(), &two_sockets()).as_nanos()
     }
 
     fn lines() -> SharedLines {
@@ -360,13 +437,37 @@ mod tests {
     fn a_pass_holds_the_lock_of_the_group() {
         let mut lines = lines();
         let group = GroupId(1);
-        lines.accesses.push(LineAccess::Pool { group });
-        assert_eq!(takes(&mut lines, 0, 0, LineAccess::Parts { group, cpus: 7 }), 0, "all are at CPU 0 at first");
-        lines.accesses.push(LineAccess::Pool { group });
+        let pass = [LineAccess::Pool { group }, LineAccess::Parts { group, cpus: 7 }];
+        assert_eq!(take(&mut lines, 0, 0, &pass), 0, "all are at CPU 0 at first");
         // The group's lock, and those of CPUs 0 to 6 but for the own one.
-        assert_eq!(takes(&mut lines, 7, 0, LineAccess::Parts { group, cpus: 7 }), 8 * 200);
+        assert_eq!(take(&mut lines, 7, 0, &pass), 8 * 200);
         assert_eq!(takes(&mut lines, 6, 100, LineAccess::Pool { group }), 1_500 + 20);
-        assert_eq!(lines.locks(), 0, "what was accessed is taken");
+        assert_eq!(locks(&pass), 8, "they are not counted twice");
+    }
+
+    #[test]
+    fn a_deadline_is_changed_under_the_lock() {
+        let mut lines = lines();
+        let change =
+            [LineAccess::Deadlines, LineAccess::DeadlineItem { item: 0 }, LineAccess::DeadlineItem { item: 5 }];
+        assert_eq!(take(&mut lines, 4, 0, &change), 3 * 200, "the lock and two lines, all far from CPU 0");
+        // CPU 5 is near CPU 4. The lock is free at 600, and item 1 lies on the line of item 0.
+        let near =
+            [LineAccess::Deadlines, LineAccess::DeadlineItem { item: 1 }, LineAccess::DeadlineFree { cpu: CpuId(5) }];
+        assert_eq!(take(&mut lines, 5, 100, &near), 500 + 20 + 200);
+        assert_eq!(takes(&mut lines, 5, 900, LineAccess::DeadlineSearch { looks_at_first: true }), 0, "it wrote both");
+        assert_eq!(takes(&mut lines, 0, 900, LineAccess::DeadlineSearch { looks_at_first: false }), 100);
+        assert_eq!(takes(&mut lines, 0, 1_100, LineAccess::DeadlineSearch { looks_at_first: true }), 100);
+    }
+
+    #[test]
+    fn words_that_share_a_line_cost_each_other() {
+        let mut lines = lines();
+        takes(&mut lines, 4, 0, LineAccess::Deadlines);
+        // The lock of `cpudl` is on the line of the count of level -1.
+        assert_eq!(takes(&mut lines, 0, 1_000, LineAccess::Search { below: 0 }), 100);
+        takes(&mut lines, 4, 2_000, LineAccess::DeadlineOverload { cpu: CpuId(4) });
+        assert_eq!(takes(&mut lines, 0, 3_000, LineAccess::OverloadLook), 100);
     }
 
     #[test]

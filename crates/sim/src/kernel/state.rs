@@ -48,6 +48,8 @@ pub(crate) struct Kernel {
     pub(super) timers: Timers,
     pub(super) calls: Calls,
     pub(super) draws: Draws,
+    /// Counts do not always cost the same: operations are drawn, or lines have owners.
+    pub(super) costs_vary: bool,
     pub(super) cache_lines: CacheLines,
     /// Cache lines with owners, if the costs have any.
     pub(super) shared_lines: Option<Box<SharedLines>>,
@@ -71,6 +73,7 @@ impl Clone for Kernel {
             timers: self.timers.clone(),
             calls: self.calls.clone(),
             draws: self.draws.clone(),
+            costs_vary: self.costs_vary,
             cache_lines: self.cache_lines.clone(),
             shared_lines: self.shared_lines.clone(),
             softirq_threads: self.softirq_threads.clone(),
@@ -84,6 +87,7 @@ impl Kernel {
     /// Draws from streams of this seed how long operations take, if the costs say so.
     pub(crate) fn draw_spreads(&mut self, seed: u64) {
         self.draws.start_spreads(&self.costs, seed);
+        self.costs_vary |= self.draws.has_spreads();
     }
 
     /// Spends what operations of a CPU take on top of their entry of the costs.
@@ -131,8 +135,9 @@ impl Kernel {
             time: Time::new(cpus.len()),
             ticks: Ticks::new(settings.tick_period()),
             timers: Timers::default(),
-            calls: Calls::new(tracing, cpus.len(), costs.call_rest),
+            calls: Calls::new(tracing, cpus.len(), &costs),
             draws: Draws::default(),
+            costs_vary: costs.has_lines(),
             cache_lines: CacheLines::default(),
             shared_lines: SharedLines::new(cpus.len(), &costs),
             softirq_threads: SoftirqThreads::default(),

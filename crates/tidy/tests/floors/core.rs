@@ -4,14 +4,13 @@ use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
     // Words: no task, no queue.
-    &["words/snapshot"],
+    &["words/lines", "words/snapshot"],
     &[
         "words",
         "words/atomic_mask",
         "words/clock",
         "words/ids",
         "words/level",
-        "words/lines",
         "words/mode",
         "words/observe",
         "words/resched",
@@ -66,7 +65,6 @@ pub(crate) const FLOORS: Floors = &[
         "shared/cpupri",
         "shared/ext_queue",
         "shared/hard_limits",
-        "shared/line_log",
         "shared/lock_owners",
         "shared/policy",
         "shared/processes",

@@ -96,12 +96,9 @@ fn serve<L: RawMutex>(
     lasted: Duration,
 ) -> Share {
     cx.io.costs.inner_locks += 1;
-    if cx.shared.lines.is_on() {
-        cx.shared.lines.note(LineAccess::Pool { group: work.group });
-    }
     let (cpu, table) = (rq.cpu(), &cx.shared.groups);
     let (mut next, mut scanned) = (None, 0);
-    let amount = cx.io.observer.u64(|| {
+    let amount = cx.io.read(LineAccess::Pool { group: work.group }, || {
         let mut pool = table.pool(work.group);
         let share = match work.what {
             Distribute::Quota => pool.share(cpu, remaining, lasted),

@@ -190,11 +190,8 @@ pub(crate) fn with_pool<L: RawMutex>(
 ) -> TakenQuota {
     cx.io.costs.inner_locks += 1;
     let (now, table) = (cx.now.wall, &cx.shared.groups);
-    if cx.shared.lines.is_on() {
-        cx.shared.lines.note(LineAccess::Pool { group });
-    }
     let (mut arm, mut scanned) = (None, 0);
-    let amount = cx.io.observer.u64(|| {
+    let amount = cx.io.read(LineAccess::Pool { group }, || {
         let taken = take(&mut table.pool(group), now);
         (arm, scanned) = (taken.arm, taken.scanned);
         taken.amount.as_nanos()
@@ -207,12 +204,18 @@ pub(crate) fn with_pool<L: RawMutex>(
 /// Counts the examined parts of a divided quota, each of which has its own lock.
 pub(crate) fn count_scanned<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, scanned: u32) -> u32 {
     let scanned = cx.io.observer.u64(|| u64::from(scanned)) as u32;
-    if scanned > 0 && cx.shared.lines.is_on() {
-        cx.shared.lines.note(LineAccess::Parts { group, cpus: scanned });
+    if scanned > 0 {
+        count_parts(cx, group, scanned);
     }
+    scanned
+}
+
+/// Only hard limits have such parts.
+#[cold]
+fn count_parts<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, scanned: u32) {
+    cx.io.log(LineAccess::Parts { group, cpus: scanned });
     cx.io.costs.cpus_scanned += scanned;
     cx.io.costs.inner_locks += scanned;
-    scanned
 }
 
 pub(crate) fn arm<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, timer: GroupTimer, at: Option<Instant>) {
