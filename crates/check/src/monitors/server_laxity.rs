@@ -35,6 +35,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if matches!(setting("fair_server.wakeup"), "stuck" | "revised_always") {
         return Err("`fair_server.wakeup` starts servers that have not been deferred".to_owned());
     }
+    if setting("fair_server.stop") == "unneeded" {
+        return Err("`fair_server.stop` defers servers only at their start".to_owned());
+    }
     Ok(Box::new(ServerLaxity::default()))
 }
 

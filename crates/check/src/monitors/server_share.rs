@@ -18,7 +18,7 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
 use crate::servers::Servers;
-use zerolag_model::settings::TimerGrain;
+use zerolag_model::settings::{ServerStop, TimerGrain};
 use zerolag_model::{Activation, ClassId, CpuId, Duration, Instant, Record, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, TaskState};
@@ -66,6 +66,11 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let is_on = (0..context.meta.machine.nr_cpus() as u32).any(|cpu| servers.of(CpuId(cpu)).is_on());
     if !is_on || !context.meta.source.is_complete() {
         return Err("there is no fair server".to_owned());
+    }
+    if settings.fair_server_stop == ServerStop::Unneeded {
+        return Err(
+            "`fair_server.stop` stops servers whenever real-time tasks sleep, and then defers them anew".to_owned()
+        );
     }
     let groups = Groups::new(context.meta.setting("throttle"));
     Ok(Box::new(ServerShare { servers, grain, cpus: IdTable::default(), places: IdTable::default(), groups }))

@@ -51,6 +51,11 @@
 //!   is longer by the overrun. If the task blocks at \[5\], there is no such charge, and the
 //!   server waits for its next period \[6\] instead of being deferred again.
 //!
+//! * \[13\] In the patches of 2023 ([`ServerStop::Unneeded`]) a deferred server is throttled
+//!   without runtime at its start, until the instant that would be its zero laxity. Then it obeys
+//!   the rules of an immediate one until it is stopped: when its class or the real-time class has
+//!   no task.
+//!
 //! The served class follows from [`ServerKind::class`]: see [`has_tasks`] and
 //! [`pick_client`](crate::lifecycle). Another server is a variant of [`ServerKind`]: kernels have
 //! one of the fair class, and since 7.0 one of a loaded scheduler's (`ext_server`), which obeys the
@@ -114,18 +119,31 @@ fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
         ServerStart::RtAndFair if matches!(kind, ServerKind::Fair) => rq.rt.nr_running() > 0,
         ServerStart::Fair | ServerStart::RtAndFair => true,
     };
-    begins && may_be_started(rq, kind) && has_tasks(rq, kind.class())
+    let is_needed = cx.config.settings.fair_server_stop != ServerStop::Unneeded || is_needed(rq, kind);
+    begins && is_needed && may_be_started(rq, kind) && has_tasks(rq, kind.class())
 }
 
-/// Returns whether a started server stays started. It does so without real-time tasks, even where
-/// only a real-time task starts it (`fair_server.start`): otherwise two CPUs would push a real-time
-/// task back and forth, because its arrival would start the server of each.
+/// Returns whether the patches of 2023 need a server: a real-time task can starve its class.
+fn is_needed(rq: &Rq, kind: ServerKind) -> bool {
+    !matches!(kind, ServerKind::Fair) || rq.rt.nr_running() > 0
+}
+
+/// Returns whether a deferred server that has exhausted its runtime is deferred in its next period.
+/// It is not in the patches of 2023 ([`ServerStop::Unneeded`]).
+fn is_deferred_again<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
+    rq.dl.server(kind).is_deferred() && cx.config.settings.fair_server_stop != ServerStop::Unneeded
+}
+
+/// Returns whether a started server stays started. Since 6.12 it does so without real-time tasks,
+/// even where only a real-time task starts it (`fair_server.start`): otherwise two CPUs would push
+/// a real-time task back and forth, because its arrival would start the server of each.
 fn goes_on<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
-    let without_tasks = match cx.config.settings.fair_server_stop {
-        ServerStop::Empty => false,
-        ServerStop::Picked | ServerStop::Idle => true,
-    };
-    may_be_started(rq, kind) && (without_tasks || has_tasks(rq, kind.class()))
+    may_be_started(rq, kind)
+        && match cx.config.settings.fair_server_stop {
+            ServerStop::Empty => has_tasks(rq, kind.class()),
+            ServerStop::Picked | ServerStop::Idle => true,
+            ServerStop::Unneeded => is_needed(rq, kind) && has_tasks(rq, kind.class()),
+        }
 }
 
 fn may_be_started(rq: &Rq, kind: ServerKind) -> bool {
@@ -175,6 +193,13 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
     let has_starved = server.state == ServerPhase::Interrupted;
     let since = if has_starved { Since::ZeroLaxity } else { Since::Start };
+    if cx.config.settings.fair_server_stop == ServerStop::Unneeded && server.is_deferred() {
+        let ServerParams { runtime, period, .. } = server.params;
+        let at = now.saturating_add(period.saturating_sub(runtime));
+        server.abs_deadline = at;
+        server.runtime_left = SignedDuration::default();
+        return throttle(rq, cx, kind, at); // [13]
+    }
     let wakeup = cx.config.settings.fair_server_wakeup;
     let is_over = server.abs_deadline <= now;
     let has_lapsed = is_over || server.overflows(now);
@@ -201,11 +226,12 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 /// \[4\] Stops a started server.
 #[inline(never)]
 pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    let is_deferred_again = is_deferred_again(rq, cx, kind);
     let server = rq.dl.server_mut(kind);
     let was_queued = matches!(server.state, ServerPhase::Queued(_));
     let keeps_running = match server.state {
-        ServerPhase::Queued(since) => since == Since::ZeroLaxity,
-        ServerPhase::Throttled { .. } => server.is_deferred(),
+        ServerPhase::Queued(since) => since == Since::ZeroLaxity && is_deferred_again,
+        ServerPhase::Throttled { .. } => is_deferred_again,
         ServerPhase::Stopped | ServerPhase::Interrupted | ServerPhase::Deferred | ServerPhase::Idle => false,
     };
     server.left_when_stopped = server.runtime_left;
@@ -308,7 +334,7 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassI
 fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
     match rq.dl.server(kind).state {
         ServerPhase::Stopped | ServerPhase::Interrupted => return,
-        ServerPhase::Throttled { .. } if !rq.dl.server(kind).is_deferred() => return,
+        ServerPhase::Throttled { .. } if !is_deferred_again(rq, cx, kind) => return,
         ServerPhase::Deferred | ServerPhase::Idle | ServerPhase::Queued(_) | ServerPhase::Throttled { .. } => {}
     }
     let delta = charged(rq, cx, delta);
@@ -341,18 +367,17 @@ fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 /// potential starvation when expiry time passed").
 fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
+    let is_deferred_again = is_deferred_again(rq, cx, kind);
     let server = rq.dl.server_mut(kind);
     let until = server.abs_deadline;
-    match server.params.activation {
-        Activation::Deferred | Activation::Immediate if now < until => throttle(rq, cx, kind, until),
-        Activation::Deferred => {
-            server.begin_period(now);
-            defer(rq, cx, kind);
-        }
-        Activation::Immediate => {
-            server.replenish(now);
-            return requeue(rq, cx, kind);
-        }
+    if now < until {
+        throttle(rq, cx, kind, until);
+    } else if is_deferred_again {
+        server.begin_period(now);
+        defer(rq, cx, kind);
+    } else {
+        server.replenish(now);
+        return requeue(rq, cx, kind);
     }
     left_queue(rq, cx, kind);
 }
@@ -364,8 +389,8 @@ fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 #[inline]
 pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
     for kind in ServerKind::ALL {
-        let server = rq.dl.server(kind);
-        if kind.class() == class && matches!(server.state, ServerPhase::Throttled { .. }) && server.is_deferred() {
+        let is_throttled = matches!(rq.dl.server(kind).state, ServerPhase::Throttled { .. });
+        if kind.class() == class && is_throttled && is_deferred_again(rq, cx, kind) {
             spent(rq, cx, kind);
         }
     }
@@ -382,8 +407,10 @@ fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 /// Charges idle time of the CPU: the class could have run.
 pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
     let delta = charged(rq, cx, delta);
-    if cx.config.settings.fair_server_stop == ServerStop::Idle {
-        return idled_for_all(rq, cx, delta);
+    match cx.config.settings.fair_server_stop {
+        ServerStop::Idle => return idled_for_all(rq, cx, delta),
+        ServerStop::Unneeded => return, // It is charged for the tasks that it runs only.
+        ServerStop::Empty | ServerStop::Picked => {}
     }
     for kind in ServerKind::ALL {
         if kind.class() != ClassId::Ext {

@@ -235,7 +235,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 48] = [
+const SETTINGS: [(&str, &[&str]); 49] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -271,6 +271,7 @@ const SETTINGS: [(&str, &[&str]); 48] = [
     ("softirq.timer_threads", &["on", "off"]),
     ("softirq.bh_lock", &["on", "off"]),
     ("fair_server.start", &["fair", "rt_and_fair"]),
+    ("fair_server.stop", &["picked", "unneeded"]),
     ("hierarchical_running", &["on", "off"]),
     ("fair_balance", &["kinds", "load_per_task", "load_above_capacity"]),
     ("smt_balance", &["on", "off"]),

@@ -57,6 +57,10 @@ switch! {
         /// Then, and at its zero-laxity instant if its CPU has idled for its runtime and idles
         /// still (6.19). Commits e636ffb9e31b, f5a538c07df2.
         Idle = "idle",
+        /// When no real-time or no fair task is queued any more (patches of 2023, v4, patch 6,
+        /// `sched_fair_server_needed`). Such a server is started only with both, is deferred once
+        /// per start (`dl_server_start`), and is charged only for the tasks that it runs.
+        Unneeded = "unneeded",
     }
 }
 
