@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 use zerolag_lab::repro::bandwidth::{self, Bandwidth2010, Keeper, Method, Scale, Why, Workload};
-use zerolag_lab::repro::inversion::Placements;
+use zerolag_lab::repro::inversion::{Case, Placements};
 use zerolag_lab::repro::rt_balance::{Findings, Mode, RtBalance2007};
 use zerolag_lab::repro::rt_ipi::{Build, Results, RtIpi2017, Scene, Variant};
-use zerolag_model::settings::Borrowing;
+use zerolag_model::settings::{Borrowing, Preempt, Throttle};
 use zerolag_sim::Costs;
 
 fn run(mode: Mode, threads: usize) -> Findings {
@@ -140,6 +140,21 @@ fn the_place_of_the_interrupt_decides_how_long_a_read_takes() {
     let placed = Placements { seeds: 1, threads: 2, idle, irqs }.run(|_| ControlFlow::Continue(())).expect("all runs");
     let [near, far] = [0, 1].map(|row| placed.seconds(row)[0].expect("a mean"));
     assert!((12.0..18.0).contains(&near) && (60.0..80.0).contains(&far), "{placed}");
+}
+
+/// 2012: "it does not solve the problem for fully preemptable kernels, although I guess the patch
+/// can be extended".
+#[test]
+fn a_task_preempted_with_a_lock_needs_more_than_a_boost_on_wakeup() {
+    let seconds = |preempt, throttle| {
+        let times = Case { throttle, preempt, change: Some(("calls", "preempted")) }.run(0);
+        times.free.expect("it ends").as_nanos() as f64 / 1e9
+    };
+    let voluntary = [Throttle::BoostOnWakeup, Throttle::BoostInKernel].map(|way| seconds(Preempt::Voluntary, way));
+    let full = [Throttle::BoostOnWakeup, Throttle::BoostInKernel].map(|way| seconds(Preempt::Full, way));
+    assert!((voluntary[0] / voluntary[1] - 1.0).abs() < 0.01, "{voluntary:?}");
+    assert!((full[1] / voluntary[1] - 1.0).abs() < 0.01 && full[0] > full[1] * 1.1, "{full:?}");
+    assert!(seconds(Preempt::Voluntary, Throttle::Immediate) > voluntary[0] * 1.1);
 }
 
 /// 2017: "the original pull logic suffered from large lock contention on a single CPU run queue".

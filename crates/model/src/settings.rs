@@ -83,6 +83,7 @@ macro_rules! switch {
 
 mod ext;
 mod fair_balance;
+mod idle;
 mod kernel;
 mod limits;
 mod load;
@@ -92,6 +93,7 @@ mod rt;
 mod servers;
 pub use ext::{SchedExt, SchedExtPolicy};
 pub use fair_balance::FairBalance;
+pub use idle::IdleGovernor;
 pub use kernel::{KernelError, KernelErrorReason, KernelVersion};
 pub use limits::{BandwidthControl, Borrowing, Throttle, ThrottleAt};
 pub use load::{CgroupMode, CgroupShares, FairHierarchy, LoadTracking};

@@ -156,6 +156,12 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
+    /// Returns all events, in no order. O(the most that there ever were).
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Instant, &E)> {
+        let far = self.far.nodes.iter().filter_map(|node| node.entry.as_ref());
+        self.next.iter().chain(&self.near).chain(far).map(|entry| (entry.at, &entry.event))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.next.is_none() && self.near.is_empty() && self.far.is_empty()
     }

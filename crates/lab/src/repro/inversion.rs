@@ -23,7 +23,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use zerolag::results::{self as document, Document};
 use zerolag::simulation::Plan;
-use zerolag_model::settings::{Preempt, Throttle};
+use zerolag_model::settings::{IdleGovernor, Preempt, Throttle};
 use zerolag_model::{Duration, Instant, Record, TraceEvent};
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table, Titled};
@@ -33,6 +33,8 @@ use zerolag_workload::{LoadOptions, load};
 
 /// The set-up.
 pub const SCENARIO: &str = include_str!("inversion.toml");
+/// The case that the patch of 2012 does not solve where kernel mode is preempted.
+pub const PREEMPTED: &str = include_str!("inversion-preempted.toml");
 
 /// Published read times in milliseconds, mean and deviation: without the patch, with it.
 pub const PUBLISHED: [(u64, u64); 2] = [(40_030, 7_040), (8_420, 480)];
@@ -154,7 +156,16 @@ impl Inversion2012 {
             let ways = [Throttle::Immediate].into_iter().chain(cured);
             ways.map(|throttle| Case { throttle, preempt: Preempt::Voluntary, change: Some(*change) })
         });
-        modes.chain(proxies).chain(changes).collect()
+        modes.chain(proxies).chain(changes).chain(self.preempted()).collect()
+    }
+
+    /// Returns the rows of tasks that compute with a lock, under the two models of preemption that
+    /// the text names.
+    fn preempted(&self) -> Vec<Case> {
+        let named = [Preempt::Voluntary, Preempt::Full].into_iter().filter(|preempt| self.preempts.contains(preempt));
+        let ways = [Throttle::Immediate, Throttle::BoostOnWakeup, Throttle::BoostInKernel, Throttle::AtUserReturn];
+        let case = |preempt, throttle| Case { throttle, preempt, change: Some(("calls", "preempted")) };
+        named.flat_map(|preempt| ways.map(|throttle| case(preempt, throttle))).collect()
     }
 
     /// Runs all rows; `progress` is called with the index of each starting run, and can stop the
@@ -207,8 +218,12 @@ impl Case {
             Some(("idle_exit", value)) => {
                 plan.config.costs.idle_exit = value.parse().expect("invariant: a time");
             }
-            Some(("cpusets" | "disk", _)) => {}
+            Some(("cpusets" | "disk" | "calls", _)) => {}
             Some(("idle_states", name)) => plan.config.costs.idle_states = idle_states(name),
+            Some(("menu", name)) => {
+                plan.config.costs.idle_states = idle_states(name);
+                settings.idle_governor = IdleGovernor::Menu;
+            }
             Some((key, value)) if !known.iter().any(|known| known == key) => {
                 settings.set(key, value).expect("invariant: a parameter, a cost or a setting");
             }
@@ -223,14 +238,26 @@ impl Case {
         match self.change {
             Some(("cpusets", _)) => Cow::Owned(rewritten(&CPUSETS)),
             Some(("disk", _)) => Cow::Owned(rewritten(&RANDOM_DISK)),
+            Some(("calls", _)) => Cow::Borrowed(PREEMPTED),
             Some(_) | None => Cow::Borrowed(SCENARIO),
         }
+    }
+
+    /// Returns the number of tasks that end.
+    fn readers(&self) -> u32 {
+        if self.is_preempted() { 1 } else { 2 }
+    }
+
+    /// Returns whether its tasks compute with a lock, instead of reading a file.
+    fn is_preempted(&self) -> bool {
+        self.change.is_some_and(|(key, _)| key == "calls")
     }
 
     /// Returns its name in tables: the throttling mode, or the change.
     fn name(&self) -> String {
         match (self.change, self.throttle) {
             (None, throttle) => throttle.to_string(),
+            (Some(("calls", _)), throttle) => format!("calls, {throttle}"),
             (Some((key, value)), Throttle::Immediate) => format!("{key}={value}"),
             (Some((key, value)), throttle) => format!("{key}={value}, {throttle}"),
         }
@@ -247,12 +274,9 @@ impl Case {
             self.plan_with(seed, irq).build(Tracing::On).expect("invariant: the scenario fits its machine");
         let done = Cell::new(0_u32);
         let mut watch = PageLockWatch { times: ReadTimes::default(), limited: None, free: None, done: &done };
-        machine.run_with(
-            &mut watch,
-            |_, _| {
-                if done.get() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            },
-        );
+        machine.run_with(&mut watch, |_, _| {
+            if done.get() == self.readers() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
         watch.times
     }
 }
@@ -275,7 +299,8 @@ pub struct Placements {
 impl Default for Placements {
     fn default() -> Self {
         let exits = ["24us", "26us", "28us", "32us"].map(|exit| Some(("idle_exit", exit)));
-        let tables = ["nehalem", "sandy_bridge"].map(|name| Some(("idle_states", name)));
+        let generations = ["nehalem", "sandy_bridge"];
+        let tables = ["idle_states", "menu"].into_iter().flat_map(|key| generations.map(|name| Some((key, name))));
         Self {
             seeds: 10,
             threads: 1,
@@ -520,7 +545,9 @@ impl SeedResults {
     }
 
     fn texts(&self) -> [String; 2] {
-        self.both().map(|spread| spread.map_or_else(|| "not done".to_owned(), |spread| spread.to_string()))
+        let [limited, free] =
+            self.both().map(|spread| spread.map_or_else(|| "not done".to_owned(), |spread| spread.to_string()));
+        if self.case.is_preempted() { ["endless".to_owned(), free] } else { [limited, free] }
     }
 
     /// Returns the published time of this row, if there is one.
@@ -679,7 +706,8 @@ impl Results {
             "A file of 1 GB read by a limited group (10 % of a CPU, with busy loops) and by a free one: seconds, mean and \
              deviation of {runs} seeds. Disk and copying are fitted on 8.42 s."
         );
-        let changes = "Throttled at once, or in the way that is named, under voluntary preemption, with one change.";
+        let changes = "Throttled at once, or in the way that is named, with one change. Rows with `calls`: 500 pairs of calls of the free task \
+             that compute with a lock, instead of a read.";
         let modes = Titled::new("Read times", text, Self::table("throttling", &modes));
         let changes = Titled::new("Sensitivity", changes, Self::table("change", &changed));
         [modes].into_iter().chain((!changes.table.is_empty()).then_some(changes)).collect()
@@ -729,7 +757,8 @@ impl fmt::Display for Results {
         }
         writeln!(
             f,
-            "\nDisk and copying are fitted on 8.42 s. Rows with KEY=VALUE: `immediate`, or the way named, with that change."
+            "\nDisk and copying are fitted on 8.42 s. Rows with KEY=VALUE: `immediate`, or the way named, with that change.\n\
+             Rows with `calls`: 500 pairs of calls of the free task that compute with a lock, see inversion-preempted.toml."
         )
     }
 }

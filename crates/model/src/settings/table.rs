@@ -30,9 +30,9 @@
 use super::release::Change;
 use super::{
     BandwidthControl, Borrowing, CgroupMode, CgroupShares, CpuServers, FairAlgorithm, FairBalance, FairHierarchy,
-    FairServer, Grain, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance, RtOverload, SchedExt,
-    SchedExtPolicy, ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting, SettingValue, SliceProtection,
-    Throttle, ThrottleAt, TimerGrain, TunableScaling, Uclamp, read_duration, read_integer,
+    FairServer, Grain, IdleGovernor, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance,
+    RtOverload, SchedExt, SchedExtPolicy, ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting, SettingValue,
+    SliceProtection, Throttle, ThrottleAt, TimerGrain, TunableScaling, Uclamp, read_duration, read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -308,6 +308,10 @@ settings! {
             hz: u32(1..=10_000) = 250;
         "nohz": "idle CPUs stop their tick",
             nohz: bool = true;
+        /// With the idle states of the costs. Hosts use it; the scheduler ignores it. Off by
+        /// default: measured exits of a machine are those after the guesses of its governor.
+        "idle_governor": "how an idle CPU chooses among the idle states of its costs",
+            idle_governor: IdleGovernor = IdleGovernor::Exact;
         "nohz_full": "CPUs that stop their tick while one task runs",
             nohz_full: CpuMask = CpuMask::new();
         /// For tasks whose affinity names them.

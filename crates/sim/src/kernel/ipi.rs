@@ -76,13 +76,23 @@ impl Kernel {
     }
 
     /// Returns the state of `idle_states` in which a CPU idles.
+    #[inline]
     fn idle_state(&self, cpu: CpuId) -> Option<&IdleState> {
-        if self.costs.idle_states.is_empty() {
+        if self.costs.idle_states.is_empty() { None } else { self.one_of_idle_states(cpu) }
+    }
+
+    #[inline(never)]
+    fn one_of_idle_states(&self, cpu: CpuId) -> Option<&IdleState> {
+        let place = &self.cpus[cpu.index()];
+        if place.current.is_some() || place.is_in_kernel(self.time.now) {
             return None;
         }
-        let place = &self.cpus[cpu.index()];
-        let is_idle = place.current.is_none() && !place.is_in_kernel(self.time.now);
-        if is_idle { self.costs.state_after(self.time.now.since(place.busy_until)) } else { None }
+        let idled = self.time.now.since(place.busy_until);
+        let states = &self.costs.idle_states;
+        match &self.menu {
+            None => self.costs.state_after(idled),
+            Some(menu) => states.get(menu.select(cpu, self.time_to_timer(cpu, idled), states)),
+        }
     }
 
     /// Returns whether a CPU idles in a state in which it polls its flag.

@@ -9,7 +9,7 @@
 //! | [`words`] | events, interrupts, jobs |
 //! | [`cpu`], [`rq_lock`], [`body`] | the state of a CPU, of its lock, of a task |
 //! | [`time`], [`ticking`], [`timing`], [`group_timers`] | the state of the event loop, of ticks, of timers |
-//! | [`calls`], [`cache_lines`], [`shared_lines`], [`spread`], [`softirq_threads`], [`books`] | the state of calls of the core, of lines that all CPUs write (as a queue, or with owners), of draws, of threads, of records and counts |
+//! | [`calls`], [`cache_lines`], [`shared_lines`], [`spread`], [`softirq_threads`], [`menu`], [`books`] | the state of calls of the core, of lines that all CPUs write (as a queue, or with owners), of draws, of threads, of guesses of idle times, of records and counts |
 //! | [`rules`] | what settings and costs say, once for a run |
 //! | [`state`] | [`Kernel`](state::Kernel), which is made of these, and access to it for the parts above |
 //! | [`timers`], [`ticks`] | when the core is called again |
@@ -30,6 +30,7 @@ pub(crate) mod group_timers;
 pub(crate) mod io;
 pub(crate) mod ipi;
 pub(crate) mod locks;
+pub(crate) mod menu;
 pub(crate) mod mode;
 pub(crate) mod own;
 pub(crate) mod path;

@@ -20,12 +20,13 @@
 //! [`Time`]: crate::kernel::time::Time
 
 use crate::kernel::cpu::{Completion, Ends, Segment, Stretch};
+use crate::kernel::menu::OWN_TIMERS;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Begun, Event, Interrupt, Job, Left, Stands};
 use crate::queue::Phase;
 use zerolag_core::Resched;
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuId, CpuLayer, Duration, Instant, Record, TraceEvent};
+use zerolag_model::{CpuId, CpuLayer, Duration, Instant, Record, TaskId, TraceEvent};
 
 /// What comes next on a CPU that is in the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ impl Kernel {
         if place.is_in_kernel(self.time.now) || place.ends != Ends::Nothing {
             return self.interrupts_path(cpu, what);
         }
-        self.take_interrupt(cpu);
+        self.take_interrupt(cpu, what);
         true
     }
 
@@ -76,20 +77,63 @@ impl Kernel {
             self.leave_pending(cpu, what);
             return false;
         }
-        self.take_interrupt(cpu);
+        self.take_interrupt(cpu, what);
         true
     }
 
     /// A CPU in no path takes an interrupt.
     #[inline(always)]
-    fn take_interrupt(&mut self, cpu: CpuId) {
+    fn take_interrupt(&mut self, cpu: CpuId, what: Interrupt) {
         let place = &mut self.cpus[cpu.index()];
         let idled = self.time.now.since(place.busy_until);
         place.enter_kernel(self.time.now);
         place.begin_interrupt();
         place.advance_segment(self.time.now);
         if place.current.is_none() {
-            place.spend(CpuLayer::Irq, self.costs.exit_after(idled));
+            if self.costs.idle_states.is_empty() {
+                return place.spend(CpuLayer::Irq, self.costs.idle_exit);
+            }
+            self.leave_state(cpu, idled, what);
+        }
+    }
+
+    /// Leaves one of several idle states: that of the idle time, or the one that was guessed.
+    #[inline(never)]
+    fn leave_state(&mut self, cpu: CpuId, idled: Duration, by: Interrupt) {
+        let expected = if by.is_timer() { idled } else { self.time_to_timer(cpu, idled) };
+        let exit = match &mut self.menu {
+            None => self.costs.exit_after(idled),
+            Some(menu) => {
+                let exit = self.costs.idle_states[menu.select(cpu, expected, &self.costs.idle_states)].exit;
+                menu.reflect(cpu, expected, idled, exit);
+                exit
+            }
+        };
+        self.cpus[cpu.index()].spend(CpuLayer::Irq, exit);
+    }
+
+    /// Returns how far ahead the next timer of a CPU was when it began to idle. O(events).
+    pub(super) fn time_to_timer(&self, cpu: CpuId, idled: Duration) -> Duration {
+        if self.menu.is_none() {
+            return OWN_TIMERS; // It does not matter.
+        }
+        let next = self.time.queue.iter().filter(|(_, event)| event.timer_of() == Some(cpu)).map(|(at, _)| at).min();
+        next.map_or(OWN_TIMERS, |at| at.since(self.time.now).saturating_add(idled).min(OWN_TIMERS))
+    }
+
+    /// A task blocks on a CPU to wait for a disk.
+    #[inline]
+    pub(crate) fn waits_for_disk(&mut self, cpu: CpuId, task: TaskId) {
+        if let Some(menu) = &mut self.menu {
+            menu.waits(cpu, task);
+        }
+    }
+
+    /// A task no longer waits for a disk, if it has.
+    #[inline]
+    pub(crate) fn waits_for_disk_no_more(&mut self, task: TaskId) {
+        if let Some(menu) = &mut self.menu {
+            menu.waits_no_more(task);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::kernel::books::Books;
 use crate::kernel::cache_lines::CacheLines;
 use crate::kernel::calls::Calls;
 use crate::kernel::cpu::{Cpu, Segment, Spinner};
+use crate::kernel::menu::Menu;
 use crate::kernel::rules::Rules;
 use crate::kernel::shared_lines::SharedLines;
 use crate::kernel::softirq_threads::SoftirqThreads;
@@ -27,6 +28,7 @@ use crate::outcome::{End, SimError, Stats};
 use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
+use zerolag_model::settings::IdleGovernor;
 use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
 use zerolag_policy::Policy;
 
@@ -53,6 +55,8 @@ pub(crate) struct Kernel {
     pub(super) cache_lines: CacheLines,
     /// Cache lines with owners, if the costs have any.
     pub(super) shared_lines: Option<Box<SharedLines>>,
+    /// The guesses of idle times, if idle states are guessed.
+    pub(super) menu: Option<Box<Menu>>,
     pub(super) softirq_threads: SoftirqThreads,
     /// The tasks that spin for the holder of a lock.
     pub(super) spinners: Vec<Spinner>,
@@ -76,6 +80,7 @@ impl Clone for Kernel {
             costs_vary: self.costs_vary,
             cache_lines: self.cache_lines.clone(),
             shared_lines: self.shared_lines.clone(),
+            menu: self.menu.clone(),
             softirq_threads: self.softirq_threads.clone(),
             spinners: self.spinners.clone(),
             books: self.books.clone(),
@@ -128,6 +133,7 @@ impl Kernel {
         if !settings.irq_time_accounting {
             cpus.iter_mut().for_each(Cpu::own_interrupts);
         }
+        let guesses = settings.idle_governor == IdleGovernor::Menu && !costs.idle_states.is_empty();
         Self {
             rules: Rules::new(settings, &costs),
             scheduler,
@@ -140,6 +146,7 @@ impl Kernel {
             costs_vary: costs.has_lines(),
             cache_lines: CacheLines::default(),
             shared_lines: SharedLines::new(cpus.len(), &costs),
+            menu: guesses.then(|| Box::new(Menu::new(cpus.len()))),
             softirq_threads: SoftirqThreads::default(),
             spinners: Vec::new(),
             books: Books::new(tracing),

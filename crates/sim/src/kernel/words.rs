@@ -130,6 +130,20 @@ pub(crate) enum Stands {
     Smi,
 }
 
+impl Event {
+    /// Returns the CPU whose timer it is.
+    pub(super) const fn timer_of(&self) -> Option<CpuId> {
+        match self {
+            Self::RqTimer { cpu, .. }
+            | Self::TaskTimer { cpu, .. }
+            | Self::SlackTimer { cpu }
+            | Self::GroupTimer { cpu, .. } => Some(*cpu),
+            // Ticks are not in the queue: an idle CPU has none, or leaves each idle time by one.
+            _ => None,
+        }
+    }
+}
+
 impl Interrupt {
     /// Returns whether it is one of the CPU's timers.
     #[inline(always)]

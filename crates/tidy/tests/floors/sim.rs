@@ -15,6 +15,7 @@ pub(crate) const FLOORS: Floors = &[
         "kernel/shared_lines",
         "kernel/calls",
         "kernel/group_timers",
+        "kernel/menu",
         "kernel/rules",
         "kernel/softirq_threads",
         "kernel/spread",

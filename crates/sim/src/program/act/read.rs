@@ -79,6 +79,7 @@ impl Programs {
         let lock = file.lock_id(at);
         kernel.emit(cpu, TraceEvent::WaitLock { task, lock, holder });
         self.task_mut(task).cursor.reading = Some(Reading::Waits { window: at });
+        kernel.waits_for_disk(cpu, task);
         self.block(kernel, cpu, task, WaitFor::Page(action.file));
         Reading::Waits { window: at }
     }
@@ -90,10 +91,7 @@ impl Programs {
         let (lock, disk, bytes) = (file.lock_id(window), file.file.disk, u64::from(file.file.window));
         kernel.emit(cpu, TraceEvent::DropLock { task, lock });
         kernel.lock_dropped(cpu, lock, None);
-        let disk = self.disk(disk);
-        let done = disk.submit(kernel.now(), bytes);
-        // An interrupt of a CPU that is offline goes to the sender of the request.
-        let cpu = Some(disk.irq_cpu(done, cpu)).filter(|irq| kernel.is_online(*irq)).unwrap_or(cpu);
+        let (done, cpu) = self.request(kernel, cpu, disk, bytes);
         kernel.queue_event(done, Phase::Device, cpu, Event::PagesRead { cpu, file: id, window });
     }
 
@@ -104,6 +102,7 @@ impl Programs {
         let next = file.next_waiter(window)?;
         let lock = file.lock_id(window);
         self.end_wait(kernel, next);
+        kernel.waits_for_disk_no_more(next);
         kernel.emit(cpu, TraceEvent::TakeLock { task: next, lock });
         kernel.publish_owner(cpu, lock, Some(next));
         Some(Job::wakeup(next))
@@ -117,6 +116,7 @@ impl Programs {
         kernel.emit(cpu, TraceEvent::DropLock { task, lock });
         kernel.lock_dropped(cpu, lock, next);
         if let Some(next) = next {
+            kernel.waits_for_disk_no_more(next);
             self.wake(kernel, cpu, next);
             kernel.emit(cpu, TraceEvent::TakeLock { task: next, lock });
             kernel.publish_owner(cpu, lock, Some(next));

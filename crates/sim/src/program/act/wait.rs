@@ -140,10 +140,18 @@ impl Programs {
     /// Sends a request to a disk and waits until it is done: an interrupt wakes the task, on the
     /// CPU that sent it.
     pub(crate) fn wait_for_disk(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId, bytes: u64) {
-        let now = kernel.now();
-        let done = self.disk(id).submit(now, bytes);
-        if done > now {
-            self.sleep_until(kernel, cpu, task, done);
+        let (done, irq) = self.request(kernel, cpu, id, bytes);
+        if done > kernel.now() {
+            kernel.arm_task_timer(task, irq, done);
+            self.block(kernel, cpu, task, WaitFor::Time);
         }
+    }
+
+    /// Sends a request to a disk. Returns when it is done, and the CPU of the interrupt.
+    pub(super) fn request(&mut self, kernel: &Kernel, cpu: CpuId, id: ResourceId, bytes: u64) -> (Instant, CpuId) {
+        let disk = self.disk(id);
+        let done = disk.submit(kernel.now(), bytes);
+        // An interrupt of a CPU that is offline goes to the sender of the request.
+        (done, Some(disk.irq_cpu(done, cpu)).filter(|irq| kernel.is_online(*irq)).unwrap_or(cpu))
     }
 }
