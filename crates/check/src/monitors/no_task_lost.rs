@@ -108,6 +108,9 @@ struct NoTaskLost {
     is_by_load: bool,
     /// Whether tasks are kept under the cache that their process prefers (`llc_balancing`).
     gathers: bool,
+    /// Whether a CPU that is alone in its core or cache takes no part in evening out numbers of
+    /// tasks.
+    lone_takes_none: bool,
     topology: Option<Topology>,
     /// When the last turn of a task above the fair class ended on each CPU.
     above_until: IdTable<CpuId, Instant>,
@@ -141,6 +144,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         lent_until: Instant::ZERO,
         is_by_load: context.settings().fair_balance.is_by_load(),
         gathers: context.settings().llc_balancing && context.meta.setting("processes").is_some(),
+        lone_takes_none: !context.settings().smt_balance,
         rt_is_passive: context.meta.setting("rt_balance") == Some("passive"),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         has_kernel_sections: matches!(context.settings().preempt, Preempt::None | Preempt::Voluntary),

@@ -105,8 +105,8 @@ impl Monitor for RtOrder {
         let queued = queued.filter(|task| self.has_waited_and_beats(before, *task, record, next_prio));
         if let Some(task) = left.or(queued) {
             let tasks: Vec<TaskId> = [task].into_iter().chain(*next).collect();
-            let is_fair = next.is_some() && next_prio.class() == ClassId::Fair;
-            let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
+            let is_served = next.is_some() && matches!(next_prio.class(), ClassId::Fair | ClassId::Ext);
+            let fault = (self.loses_resched && is_served).then_some("fault.fair_server_resched_lost");
             let sentence = || {
                 let runs = next.map_or_else(|| "the idle task".to_owned(), |next| label(before, next));
                 let (cpu, prio) = (record.cpu, before.task(task).map_or(Prio::IDLE, |task| task.prio));
@@ -188,7 +188,7 @@ fn stays_and_beats(before: &Replay, task: TaskId, cpu: CpuId, next_prio: Prio) -
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{MigrateReason, PrevState, Prio};
+    use zerolag_model::{FairPolicy, MigrateReason, Nice, PrevState, Prio, SchedAttr};
     use zerolag_trace::script::Script;
     use zerolag_trace::{Source, Trace};
 
@@ -196,12 +196,15 @@ mod tests {
     fn after_blocking(next: &str) -> Trace {
         let mut script = Script::new(1);
         let (a, low, high) = (script.fair("a"), script.fifo("low", 3), script.fifo("high", 5));
-        let fair = script.fair("fair");
+        let fair = match next {
+            "ext" => script.task("ext", SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO }),
+            _ => script.fair("fair"),
+        };
         script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, fair).wake(10, 0, low).wake(10, 0, high);
         let next = match next {
             "high" => Some(high),
             "low" => Some(low),
-            "fair" => Some(fair),
+            "fair" | "ext" => Some(fair),
             _ => None,
         };
         // Later both run, so a recording shows their priorities.
@@ -247,7 +250,7 @@ mod tests {
             "default".clone_into(&mut script.meta.costs);
             let a = script.fair("a");
             script.wake(0, 0, a).run(0, 0, None, Some(a));
-            let (from, to) = (Prio::from_nice(zerolag_model::Nice::ZERO), Prio::from_raw(98));
+            let (from, to) = (Prio::from_nice(Nice::ZERO), Prio::from_raw(98));
             script.event(lent_at, 1, zerolag_model::TraceEvent::PrioInherit { task: a, from, to });
             script.switch(1000, 0, Some(a), PrevState::Runnable, None).run(1002, 0, None, Some(a));
             script.end(1100)
@@ -265,10 +268,10 @@ mod tests {
             "default".clone_into(&mut script.meta.costs);
             let ms = zerolag_model::Duration::from_millis;
             let params = zerolag_model::DlParams::new(ms(1), ms(15), ms(15));
-            let a = script.task("a", zerolag_model::SchedAttr::Deadline(params));
+            let a = script.task("a", SchedAttr::Deadline(params));
             script.wake(0, 0, a).run(0, 0, None, Some(a));
             let priority = zerolag_model::RtPriority::new(5).expect("in range");
-            let attr = zerolag_model::SchedAttr::fifo(priority);
+            let attr = SchedAttr::fifo(priority);
             script.event(changed_at, 0, zerolag_model::TraceEvent::AttrChange { task: a, attr });
             script.switch(1000, 0, Some(a), PrevState::Runnable, None).run(1002, 0, None, Some(a));
             script.end(1100)
@@ -412,13 +415,14 @@ mod tests {
 
     /// A server that is used up while it picks: the fault of 6.12 lets its task run.
     #[test]
-    fn a_lost_request_names_the_fault_for_fair_tasks_only() {
+    fn a_lost_request_names_the_fault_for_tasks_of_servers_only() {
         let faults = |next: &str, known: &str| {
             let mut trace = after_blocking(next);
             trace.meta.settings.push(("fair_server.resched_lost".to_owned(), known.to_owned()));
             crate::check(&trace, &crate::Options::default()).faults()
         };
         assert_eq!(faults("fair", "on"), Some(vec!["fault.fair_server_resched_lost"]));
+        assert_eq!(faults("ext", "on"), Some(vec!["fault.fair_server_resched_lost"]));
         assert_eq!(faults("fair", "off"), None);
         assert_eq!(faults("low", "on"), None);
     }

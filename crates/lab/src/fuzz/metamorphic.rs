@@ -27,6 +27,10 @@ pub(super) fn with_idle(draft: &Draft) -> Option<Draft> {
     let comes_later = |block: &Block| block.head.starts_with("[group.") && block.value("from").is_some();
     let is_apart =
         !has_own_threads && named.all(|path| said(path.trim_matches('"'))) && !draft.blocks.iter().any(comes_later);
+    // A round of balancing divides the weights of all groups, and takes time for each.
+    if draft.plan().ok()?.config.settings.cgroup_shares.is_at_balance() {
+        return None;
+    }
     let mut twin = draft.clone();
     let mut group = Block::new("[group.\"/zz\"]");
     group.line("\"cpu.weight\" = 700");
@@ -243,6 +247,20 @@ mod tests {
         assert!(!differs(Twin::Scaled, &with(10_000, "fifo"), &with(20_000, "fifo")));
         // The slice of round robin is 100 ms.
         assert!(differs(Twin::Scaled, &with(100_000, "rr"), &with(200_000, "rr")));
+    }
+
+    /// A group more makes the paths of a balancing CPU longer.
+    #[test]
+    fn where_balancing_walks_all_groups_an_empty_one_counts() {
+        let with = |shares: &str| {
+            format!(
+                "kernel = \"2.6.23\"\nduration = \"100ms\"\ncosts = \"default\"\n[settings]\ncgroup_shares = \"{shares}\"\n\
+                 [task.a]\nsteps = [{{ run = \"1ms\" }}, {{ sleep = \"1ms\" }}]\n"
+            )
+        };
+        assert!(with_idle(&Draft::of_text(&with("continuous"))).is_some());
+        assert!(with_idle(&Draft::of_text(&with("at_balance_unthrottled"))).is_none());
+        assert!(with_idle(&Draft::of_text(&with("at_balance"))).is_none());
     }
 
     #[test]

@@ -20,6 +20,10 @@
 //!   behind a class above, or while tasks run around the idle CPU, whose group then looks as busy
 //!   (`sibling_imbalance`: a difference of one task moves none). So it is with real-time tasks
 //!   where only the periodic balancer moves them (`rt_balance`).
+//! * *the idle CPU is alone in its core or cache*, before `smt_balance` (6.6): its domain has no
+//!   child, so numbers of tasks are not compared (v6.1 `update_sd_lb_stats`, `prefer_sibling`), and
+//!   one idle CPU more is no imbalance (`calculate_imbalance`: half of it is moved). From 6.5 on
+//!   the domain of the busiest group decides.
 //! * *heavier tasks elsewhere*, where balancing compares loads (`fair_balance`): their groups look
 //!   busiest, also if each of these tasks has a CPU of its own. And a task behind a class above:
 //!   real-time tasks count in the load per task (`sum_nr_running`), so too little is to be moved.
@@ -44,6 +48,9 @@ const STALE: &str = "a nohz_full CPU beside that of the task runs a real-time ta
 const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
 const DIVIDED: &str =
     "a task waits in a group of CPUs of which some are offline, isolated or in other domains: counts mislead";
+
+const LONE: &str = "an idle CPU is alone in its core or cache, of which the others are offline, isolated or in other \
+    domains: it takes no part in evening out";
 
 const KEPT: &str = "a process keeps its tasks under the cache that it prefers";
 
@@ -79,6 +86,10 @@ impl NoTaskLost {
         let hides = || is_behind || topology.span(cpu, group).map(CpuId).any(is_busy);
         if topology.span(rq, group).map(CpuId).any(is_apart) && hides() {
             return Some(DIVIDED);
+        }
+        let [mut near, there] = [cpu, rq].map(|cpu| topology.span(cpu, group).map(CpuId));
+        if self.lone_takes_none && there.len() > 1 && near.all(|other| other == cpu || is_apart(other)) {
+            return Some(LONE);
         }
         let is_bound_rt = |other: &TaskView| other.prio.is_rt() && !other.may_run_on(cpu);
         if self.rt_is_passive && self.waiting.keys().any(|other| before.task(*other).is_some_and(is_bound_rt)) {
@@ -416,6 +427,28 @@ mod tests {
         let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &offline(3, "passive"), lost);
         breaks("no-task-lost", &offline(1, "push_pull"), lost);
+    }
+
+    /// `b` waits on CPU 0 of a busy core. The other CPU of the idle CPU 2's core is offline or not.
+    #[test]
+    fn a_cpu_alone_in_its_core_takes_no_single_task() {
+        let beside = |offline: Option<u32>, smt_balance: &str| {
+            let mut script = Script::new(4);
+            let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 1, c).run(0, 1, None, Some(c));
+            script.run(0, 2, None, None).wake(1000, 0, b);
+            if let Some(cpu) = offline {
+                script.event(0, cpu, TraceEvent::Hotplug { online: false });
+            }
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 2).expect("four CPUs"));
+            trace.meta.settings.push(("smt_balance".to_owned(), smt_balance.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &beside(Some(3), "off"));
+        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside(None, "off"), lost);
+        breaks("no-task-lost", &beside(Some(3), "on"), lost);
     }
 
     /// `b` waits on CPU 0, CPU 2 is idle, and `bound`, a real-time task, waits on CPU 1.
