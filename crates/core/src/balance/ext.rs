@@ -36,7 +36,9 @@ use zerolag_model::{ClassId, CpuId, CpuMask, Distance, MigrateReason, ServerKind
 #[inline(never)]
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
     if why != Placement::Displaced && cx.shared.has_policy() {
-        return policy::select(cx, task, why);
+        // What a policy returns is a hint (v6.12 `select_task_rq`, `is_cpu_allowed`).
+        let cpu = policy::select(cx, task, why);
+        return if idle_cpu::may_use(cx, task, cpu) { cpu } else { idle_cpu::any_near(cx, task, task.last_cpu) };
     }
     let prev = task.last_cpu;
     let may_stay = task.may_run_on(prev);

@@ -223,7 +223,10 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
             let mut one = Draft { costs: None, background: Background::None, ..draft.clone() };
             one.blocks.first_mut()?.set("costs", "\"zero\"");
             let settings = one.blocks.iter_mut().find(|block| block.head == "[settings]")?;
-            let is_free = ["\"isolcpus\"", "\"nohz_full\""].into_iter().all(|key| settings.value(key).is_none());
+            // The kernel loads no scheduler beside `isolcpus` (v6.12 `scx_ops_enable`): for it the
+            // CPUs of a twin would be idle ones.
+            let known = ["\"isolcpus\"", "\"nohz_full\"", "sched_ext"];
+            let is_free = known.into_iter().all(|key| settings.value(key).is_none_or(|value| value == "\"off\""));
             settings.line("tunable_scaling = \"none\"");
             settings.line("cgroup_mode = \"smp\"");
             let mut other = one.clone();

@@ -6,7 +6,7 @@ use crate::task::body::Task;
 use crate::words::level::IMBALANCE_PCT;
 use core::ops::Range;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, Distance};
+use zerolag_model::{CpuId, CpuMask, Distance};
 
 /// Publishes how many CPUs of a range are worth a search, after a balancing round over the whole
 /// range: a cache or, with `asym_sis_util`, the domain that spans all capacities
@@ -40,6 +40,21 @@ pub(crate) fn scan_at<L: RawMutex>(cx: &Cx<'_, L>, span: &Range<u32>) -> CpuId {
 /// Returns whether a CPU is online and in the task's affinity and root domain.
 pub(crate) fn may_use<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
     task.may_run_on(cpu) && cx.view().is_online(cpu)
+}
+
+/// Returns the lowest CPU that a task can use, in the node of `near` if there is one
+/// (`select_fallback_rq`).
+pub(crate) fn any_near<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
+    let mut node = cx.config.topology.span(near, Distance::Socket).map(CpuId);
+    node.find(|cpu| may_use(cx, task, *cpu)).unwrap_or_else(|| any_allowed(cx, task))
+}
+
+/// Returns the lowest CPU that a task can use; if all of them are offline, the lowest CPU of its
+/// affinity.
+pub(crate) fn any_allowed<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
+    let nr_cpus = u32::try_from(cx.shared.nr_cpus()).expect("invariant: at most 4096");
+    let found = (0..nr_cpus).map(CpuId).find(|cpu| may_use(cx, task, *cpu));
+    found.unwrap_or_else(|| task.allowed.as_deref().and_then(CpuMask::first).unwrap_or(task.last_cpu))
 }
 
 /// Returns whether a CPU counts as idle for a task.

@@ -88,7 +88,7 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_sync: bool) -> 
         return prev;
     }
     if let Some(cpu) = recent_used::take(cx, task, target, &cache, need) {
-        return if idle_cpu::may_use(cx, task, cpu) { cpu } else { any_near(cx, task, prev) };
+        return if idle_cpu::may_use(cx, task, cpu) { cpu } else { idle_cpu::any_near(cx, task, prev) };
     }
     if let Some(need) = need {
         return capacity_search::select_idle(cx, task, target, need);
@@ -265,7 +265,7 @@ fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> Cpu
         }
         span = part;
     }
-    if idle_cpu::may_use(cx, task, at) { at } else { any_allowed(cx, task) }
+    if idle_cpu::may_use(cx, task, at) { at } else { idle_cpu::any_allowed(cx, task) }
 }
 
 /// Returns the room for a task in a part of the machine; `None` if it can use none of its CPUs.
@@ -293,19 +293,4 @@ impl Room {
     const fn is_better_than(self, other: Self) -> bool {
         if self.nr_idle != other.nr_idle { self.nr_idle > other.nr_idle } else { self.load < other.load }
     }
-}
-
-/// Returns the lowest CPU that a task can use, in the node of `near` if there is one
-/// (`select_fallback_rq`).
-fn any_near<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
-    let mut node = cx.config.topology.span(near, Distance::Socket).map(CpuId);
-    node.find(|cpu| idle_cpu::may_use(cx, task, *cpu)).unwrap_or_else(|| any_allowed(cx, task))
-}
-
-/// Returns the lowest CPU that a task can use; if all of them are offline, the lowest CPU of its
-/// affinity.
-fn any_allowed<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
-    let nr_cpus = u32::try_from(cx.shared.nr_cpus()).expect("invariant: at most 4096");
-    let found = (0..nr_cpus).map(CpuId).find(|cpu| idle_cpu::may_use(cx, task, *cpu));
-    found.unwrap_or_else(|| task.allowed.as_deref().and_then(CpuMask::first).unwrap_or(task.last_cpu))
 }
