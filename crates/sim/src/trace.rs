@@ -80,6 +80,17 @@ impl Tracer {
         }
     }
 
+    /// Drops this record again; returns whether it was still here.
+    pub(crate) fn take_back(&mut self, record: &Record) -> bool {
+        if let Some(place) = self.ready.iter().rposition(|ready| ready == record) {
+            self.ready.remove(place);
+            return true;
+        }
+        let of_now = (record.at, 0)..=(record.at, u64::MAX);
+        let place = self.later.range(of_now).rfind(|(_, later)| *later == record).map(|(key, _)| *key);
+        place.is_some_and(|key| self.later.remove(&key).is_some())
+    }
+
     /// Takes a record of a later instant.
     pub(crate) fn push_later(&mut self, record: Record) {
         if self.is_on() {

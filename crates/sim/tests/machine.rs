@@ -8,6 +8,7 @@ use zerolag_model::{
     TraceEvent,
 };
 use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Tracing};
+use zerolag_workload::interrupt::InterruptDef;
 use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
@@ -125,6 +126,70 @@ fn the_same_run_gives_the_same_records_and_tracing_changes_nothing() {
         assert_eq!(first.end, untraced.end, "{version}");
         assert_eq!(first.stats.switches, untraced.stats.switches, "{version}");
         assert_eq!(first.stats.completions, untraced.stats.completions, "{version}");
+    }
+}
+
+/// Handlers wake tasks between `irq_enter` and `irq_exit`, and under `irq_time_accounting` all that
+/// is no task's time: a reader of the trace must see it.
+#[test]
+fn a_handler_ends_behind_the_wakeups_that_it_makes() {
+    let us = Duration::from_micros;
+    let tasks = vec![
+        task("hog", SchedAttr::NORMAL, None, vec![run_for(Duration::from_secs(100))]),
+        periodic("audio", fifo(50), us(100), ms(3)),
+    ];
+    let program = Program { tasks, ..Program::default() };
+    let lengths = |costs: Costs| {
+        let (_, records) = run(&program, &config(1, costs));
+        let (mut lengths, mut open) = (Vec::new(), Vec::new());
+        for record in &records {
+            match record.event {
+                TraceEvent::IrqEnter { irq } => open.push((irq, record.at, 0)),
+                TraceEvent::Wakeup { .. } => open.iter_mut().rev().take(1).for_each(|(.., wakeups)| *wakeups += 1),
+                TraceEvent::IrqExit { irq } => {
+                    let first = open.iter().position(|(of, ..)| *of == irq).expect("it begins before it ends");
+                    let (_, since, wakeups) = open.remove(first);
+                    lengths.extend((wakeups == 1).then(|| record.at.since(since)));
+                }
+                _ => {}
+            }
+        }
+        lengths
+    };
+    for (entry, length) in [(us(0), us(9)), (us(2), us(11))] {
+        let costs = Costs { wakeup_local: us(9), timer_irq: entry, ..Costs::zero() };
+        let lengths = lengths(costs);
+        assert!(lengths.len() > 150 && lengths.iter().all(|each| *each == length), "{lengths:?}");
+    }
+    assert!(lengths(Costs::zero()).is_empty(), "no entry where nothing takes time");
+}
+
+/// A handler that takes no time on a CPU that leaves its idle state first is not in the trace; its
+/// softirq is.
+#[test]
+fn a_handler_ends_only_if_it_has_begun() {
+    let us = |time| Dist::Constant(Duration::from_micros(time));
+    for handler in [0, 3] {
+        let line = InterruptDef::on("eth", CpuId(0), us(700), us(handler));
+        let program = Program { interrupts: vec![line.raising(us(10))], ..mixed() };
+        for costs in [Costs::zero(), Costs::server()] {
+            let (_, records) = run(&program, &config(2, costs));
+            let mut open = Vec::new();
+            for record in &records {
+                match record.event {
+                    TraceEvent::IrqEnter { irq } => open.push((record.cpu, irq)),
+                    TraceEvent::IrqExit { irq } => {
+                        let begun = open.iter().position(|of| *of == (record.cpu, irq));
+                        let begun = begun.unwrap_or_else(|| panic!("{irq:?} ends at {} and has not begun", record.at));
+                        open.remove(begun);
+                    }
+                    _ => {}
+                }
+            }
+            assert!(open.len() <= 2, "{open:?}");
+            let has = |irq| records.iter().any(|record| record.event == TraceEvent::IrqEnter { irq });
+            assert_eq!((has(Irq::Device), has(Irq::Softirq)), (handler > 0, true));
+        }
     }
 }
 

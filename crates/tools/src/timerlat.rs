@@ -7,8 +7,8 @@
 //!
 //! On the simulated machine the three instants are: the start of the timer's interrupt handler, the
 //! mark that the thread writes when it has its CPU, and its stamp after a short section in the
-//! kernel. The handler starts when its CPU has left its idle state. The record of its start is
-//! earlier then, that of the interrupt's arrival; so the start is its end less its cost.
+//! kernel. The handler starts when its CPU has left its idle state; its record is that of the
+//! interrupt's arrival, before.
 //!
 //! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`timerlat_main`, `wait_next_period`); rtla
 //! 6.12 as printed.
@@ -17,7 +17,7 @@ use super::rtla::{Histogram, Latencies, Table, TableOptions, WRITES, duration_te
 use core::fmt::Write as _;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Mark, Record, SchedAttr, TaskId, TraceEvent};
-use zerolag_sim::Sink;
+use zerolag_sim::{Costs, Sink};
 use zerolag_workload::program::{Action, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
@@ -62,7 +62,8 @@ impl Timerlat {
     #[must_use]
     pub fn collector(&self, nr_cpus: usize, histogram: Option<Histogram>) -> Collector {
         let threads = self.cpus.iter().map(|cpu| Thread::new(cpu, histogram)).collect();
-        Collector { test: self.clone(), irqs: vec![None; nr_cpus], threads, handler: None, hit: None }
+        let idle = vec![IdleCpu { since: Some(Instant::ZERO), handlers: 0 }; nr_cpus];
+        Collector { test: self.clone(), irqs: vec![None; nr_cpus], idle, threads, costs: None, hit: None }
     }
 }
 
@@ -80,15 +81,13 @@ pub struct Thread {
     histogram: Option<Histogram>,
     /// The start of the handler of its timer.
     woken: Option<Instant>,
-    /// Whether that handler has not ended yet.
-    in_handler: bool,
     due: Instant,
 }
 
 impl Thread {
     fn new(cpu: CpuId, histogram: Option<Histogram>) -> Self {
         let [irq, thread, user] = core::array::from_fn(|_| Latencies::default());
-        Self { cpu, irq, thread, user, histogram, woken: None, in_handler: false, due: Instant::ZERO }
+        Self { cpu, irq, thread, user, histogram, woken: None, due: Instant::ZERO }
     }
 
     /// Adds the figures of another CPU.
@@ -99,25 +98,33 @@ impl Thread {
     }
 }
 
+/// Whether a CPU has an idle state to leave.
+#[derive(Clone, Copy, Debug)]
+struct IdleCpu {
+    /// Since when it does nothing, if it runs no task.
+    since: Option<Instant>,
+    /// The number of handlers that it is in.
+    handlers: u32,
+}
+
 /// Computes latencies from the records of a run.
 #[derive(Clone, Debug)]
 pub struct Collector {
     test: Timerlat,
     /// Start of the current timer interrupt of each CPU.
     irqs: Vec<Option<Instant>>,
+    idle: Vec<IdleCpu>,
     threads: Vec<Thread>,
-    /// The cost of a timer's interrupt handler.
-    handler: Option<Duration>,
+    costs: Option<Costs>,
     hit: Option<CpuId>,
 }
 
 impl Collector {
-    /// Counts an interrupt as late until its handler starts, which costs this on the simulated
-    /// machine. Without, it is late until it arrives, also at a CPU that has an idle state to
-    /// leave.
+    /// Counts an interrupt as late until its handler starts: with these costs of the simulated
+    /// machine that is when its CPU has left its idle state. Without, it is late until it arrives.
     #[must_use]
-    pub const fn with_handler(mut self, cost: Duration) -> Self {
-        self.handler = Some(cost);
+    pub fn with_costs(mut self, costs: Costs) -> Self {
+        self.costs = Some(costs);
         self
     }
 
@@ -142,8 +149,8 @@ impl Collector {
     /// Discards the figures of the warm-up.
     pub fn discard(&mut self) {
         for thread in &mut self.threads {
-            let Thread { cpu, histogram, woken, in_handler, due, .. } = *thread;
-            *thread = Thread { woken, in_handler, due, ..Thread::new(cpu, histogram) };
+            let Thread { cpu, histogram, woken, due, .. } = *thread;
+            *thread = Thread { woken, due, ..Thread::new(cpu, histogram) };
         }
         self.hit = None;
     }
@@ -160,6 +167,14 @@ impl Collector {
         self.threads.first().and_then(|thread| thread.histogram).map_or(1_000, |histogram| histogram.unit)
     }
 
+    /// Returns when the handler starts of an interrupt that arrives with this record.
+    fn handler_start(&self, record: &Record) -> Instant {
+        let IdleCpu { since, handlers } = self.idle[record.cpu.index()];
+        let idle = since.filter(|since| handlers == 0 && *since < record.at).zip(self.costs.as_ref());
+        let exit = idle.map_or(Duration::ZERO, |(since, costs)| costs.exit_after(record.at.since(since)));
+        record.at.saturating_add(exit)
+    }
+
     fn thread(&mut self, task: TaskId) -> Option<&mut Thread> {
         self.threads.get_mut(task.index())
     }
@@ -168,22 +183,25 @@ impl Collector {
 impl Sink for Collector {
     fn record(&mut self, record: &Record) {
         match &record.event {
-            TraceEvent::IrqEnter { irq: Irq::Timer } => self.irqs[record.cpu.index()] = Some(record.at),
-            TraceEvent::Waking { task, .. } => {
-                // The handler that wakes it; without costs handlers have no record of their own.
-                let arrived = self.irqs[record.cpu.index()].take();
-                if let Some(thread) = self.thread(*task) {
-                    thread.woken = Some(arrived.unwrap_or(record.at));
-                    thread.in_handler = arrived.is_some();
+            TraceEvent::IrqEnter { irq } => {
+                if *irq == Irq::Timer {
+                    self.irqs[record.cpu.index()] = Some(self.handler_start(record));
                 }
+                self.idle[record.cpu.index()].handlers += 1;
             }
-            TraceEvent::IrqExit { irq: Irq::Timer } => {
-                let Some(handler) = self.handler else { return };
-                let of_cpu = |thread: &&mut Thread| thread.cpu == record.cpu && thread.in_handler;
-                if let Some(thread) = self.threads.iter_mut().find(of_cpu) {
-                    thread.in_handler = false;
-                    let start = Instant::from_nanos(record.at.as_nanos().saturating_sub(handler.as_nanos()));
-                    thread.woken = thread.woken.max(Some(start));
+            TraceEvent::IrqExit { .. } => {
+                let idle = &mut self.idle[record.cpu.index()];
+                idle.handlers = idle.handlers.saturating_sub(1);
+                idle.since = idle.since.map(|_| record.at);
+            }
+            TraceEvent::Switch { next, .. } => {
+                self.idle[record.cpu.index()].since = next.is_none().then_some(record.at);
+            }
+            TraceEvent::Waking { task, .. } => {
+                // The handler that wakes it; one that takes no time has no record of its own.
+                let started = self.irqs[record.cpu.index()].take().unwrap_or_else(|| self.handler_start(record));
+                if let Some(thread) = self.thread(*task) {
+                    thread.woken = Some(started);
                 }
             }
             TraceEvent::Mark { task, mark: Mark::TimerDue { due, .. } } => {

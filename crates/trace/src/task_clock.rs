@@ -65,8 +65,8 @@ pub struct TaskClock {
     pub charges_interrupts: bool,
     /// So is the time that a hypervisor takes.
     pub charges_stolen: bool,
-    /// A CPU that spins for a run-queue lock is taken to be in an interrupt. Most spins are, behind
-    /// the record of its handler; in a system call and in a switch they are the task's time.
+    /// A CPU that spins for a run-queue lock is taken to be in an interrupt. In a handler it is. In
+    /// a system call and in a switch the time is the task's, but no timer ends its budget then.
     pub leaves_out_spins: bool,
     cpus: IdTable<CpuId, InterruptedCpu>,
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spin_goes_on_behind_its_handler() {
+    fn a_spin_can_go_on_behind_its_handler() {
         let cpu = CpuId(0);
         let at = Instant::from_nanos;
         let spent = |leaves_out_spins| {

@@ -121,7 +121,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
     plan.program = args.simulation.program(test.threads(), &plan, &all).into();
     let classes = histogram(given, unit);
     let collector = test.collector(plan.config.topology.nr_cpus(), Some(classes));
-    let mut collector = collector.with_handler(plan.config.costs.timer_irq);
+    let mut collector = collector.with_costs(plan.config.costs.clone());
     given.note();
     let (ran, ended) = args.simulation.run(&plan, &all, &mut collector, &shape)?;
     let text = match args.mode {

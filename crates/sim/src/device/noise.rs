@@ -121,9 +121,9 @@ impl Noise {
             Interrupter::Source(def) => {
                 let takes = def.takes.sample(stream);
                 let deferred = def.softirq.as_ref().map(|dist| dist.sample(stream));
-                kernel.serve(cpu, def.irq, takes);
-                if let Some(time) = deferred {
-                    kernel.serve(cpu, Irq::Softirq, time);
+                let parts = [Some((def.irq, takes)), deferred.map(|time| (Irq::Softirq, time))];
+                for (irq, time) in parts.into_iter().flatten().filter(|(_, time)| !time.is_zero()) {
+                    kernel.serve(cpu, irq, time);
                 }
                 Left::default()
             }

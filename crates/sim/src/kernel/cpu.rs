@@ -16,6 +16,7 @@ use crate::kernel::rq_lock::RqLock;
 use crate::kernel::words::{Interrupt, Job, Left, SlackTimer};
 use std::collections::{BTreeSet, VecDeque};
 use zerolag_core::{Clock, Resched, Rq, RqTimer, Step, Work};
+use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, TaskId};
 
 /// Since when a CPU has done IPI and lock work without being free for a timer.
@@ -179,8 +180,14 @@ pub(super) struct Cpu {
     path: PathKind,
     /// What the path of an interrupt is (`irq_time_accounting`).
     of_interrupts: PathKind,
-    /// The handler of queued work runs.
-    pub(super) in_works: bool,
+    /// The CPU is in a handler whose end is told or watched, up to the end of its jobs: that of
+    /// queued work, or one that is noted.
+    pub(super) in_handler: bool,
+    /// The handler whose entry is in the trace, but that of queued work.
+    ///
+    /// Tasks are woken and ticks are served between `irq_enter` and `irq_exit`, so the record of
+    /// the end follows all that: a reader of the trace knows by it which time is no task's.
+    pub(super) noted: Option<Irq>,
     pub(super) ticking: bool,
     /// The CPU switches, and leaves a fair task.
     pub(super) leaves_fair: bool,
@@ -268,7 +275,8 @@ impl Cpu {
             slack_timers: BTreeSet::new(),
             ends: Ends::Nothing,
             works: VecDeque::new(),
-            in_works: false,
+            in_handler: false,
+            noted: None,
             stretch: Stretch::Free,
             path_end_at: None,
             segment: Segment::None,

@@ -139,13 +139,12 @@ impl Kernel {
 
     /// Begins the handler of queued work.
     pub(crate) fn begin_works(&mut self, cpu: CpuId) -> Option<Job> {
-        self.cpus[cpu.index()].in_works = true;
+        self.cpus[cpu.index()].in_handler = true;
         self.take_works(cpu)
     }
 
     /// The handler of queued work ends: its jobs are done. That is told in a trace, and watched if
     /// the CPU has been busy for longer than any was before.
-    #[inline(never)]
     pub(super) fn end_works(&mut self, cpu: CpuId) {
         let at = self.cpus[cpu.index()].busy_until;
         if self.books.tracer.is_on() {

@@ -178,11 +178,42 @@ impl Kernel {
             }
         }
         place.spend(CpuLayer::Irq, cost);
-        if self.books.tracer.is_on() && (!cost.is_zero() || matches!(what, Interrupt::Works)) {
-            self.emit(cpu, TraceEvent::IrqEnter { irq });
-            if !matches!(what, Interrupt::Works) {
-                let at = self.cpus[cpu.index()].busy_until;
-                self.books.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+        if self.books.tracer.is_on() {
+            match what {
+                Interrupt::Works => self.emit(cpu, TraceEvent::IrqEnter { irq }),
+                // An idle CPU sees its flag: no interrupt.
+                Interrupt::Noticed if self.cpus[cpu.index()].current.is_none() => {}
+                _ => self.enter_handler(self.time.now, cpu, irq),
+            }
+        }
+    }
+
+    /// Tells the entry of a handler at an instant. The record of the exit follows its jobs:
+    /// [`ahead`](Self::ahead).
+    #[inline(never)]
+    pub(super) fn enter_handler(&mut self, at: Instant, cpu: CpuId, irq: Irq) {
+        let place = &mut self.cpus[cpu.index()];
+        (place.in_handler, place.noted) = (true, Some(irq));
+        self.emit_at(at, cpu, TraceEvent::IrqEnter { irq });
+    }
+
+    /// The jobs of a handler are done: tells its end, and watches that of queued work. One that
+    /// took no time is not in the trace. One that leaves something to be done at the end of the
+    /// path ends behind that.
+    #[inline(never)]
+    fn end_handler(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        if matches!(place.ends, Ends::Handler(_)) {
+            return;
+        }
+        let at = place.busy_until;
+        match place.noted.take() {
+            None => self.end_works(cpu),
+            Some(irq) => {
+                let enter = Record { at, cpu, event: TraceEvent::IrqEnter { irq } };
+                if !self.books.tracer.take_back(&enter) {
+                    self.emit_at(at, cpu, TraceEvent::IrqExit { irq });
+                }
             }
         }
     }
@@ -195,13 +226,14 @@ impl Kernel {
             Irq::Hardware => return self.stand(cpu, Stands::Smi, time),
             Irq::Stolen => return self.stand(cpu, Stands::Stolen, time),
         };
+        if core::mem::take(&mut self.cpus[cpu.index()].in_handler) {
+            self.end_handler(cpu); // The device's, whose softirq this is.
+        }
         let place = &mut self.cpus[cpu.index()];
         let begins = place.busy_until.max(self.time.now);
         place.spend(layer, time);
-        if self.books.tracer.is_on() && !time.is_zero() {
-            self.emit_at(begins, cpu, TraceEvent::IrqEnter { irq });
-            let at = self.cpus[cpu.index()].busy_until;
-            self.books.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+        if self.books.tracer.is_on() {
+            self.enter_handler(begins, cpu, irq);
         }
     }
 
@@ -217,10 +249,10 @@ impl Kernel {
         if let Some(job) = place.jobs.pop_front() {
             return Ahead::Job(job);
         }
-        if core::mem::take(&mut place.in_works)
+        if core::mem::take(&mut place.in_handler)
             && (self.books.tracer.is_on() || place.stretch_so_far() > self.books.stats.ipi_stretch)
         {
-            self.end_works(cpu);
+            self.end_handler(cpu);
             return Ahead::Again;
         }
         if self.time.stop.is_some() {

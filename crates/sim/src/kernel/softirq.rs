@@ -184,6 +184,9 @@ impl Kernel {
             return Begun::Nothing;
         }
         let wakes = Some(self.softirq_threads.semaphores[cpu.index()]);
+        if self.books.tracer.is_on() {
+            self.enter_handler(self.time.now, cpu, Irq::Softirq);
+        }
         Begun::Left(Left { softirq: None, wakes })
     }
 
@@ -197,7 +200,11 @@ impl Kernel {
         match core::mem::take(&mut place.ends) {
             Ends::Softirq { is_noted: true } => self.emit(cpu, TraceEvent::IrqExit { irq: Irq::Softirq }),
             Ends::IrqsOff(task) => self.irqs_on(cpu, task),
-            Ends::Handler(left) => return Some(left),
+            Ends::Handler(left) => {
+                let place = &mut self.cpus[cpu.index()];
+                place.in_handler = place.noted.is_some();
+                return Some(left);
+            }
             Ends::Softirq { is_noted: false } | Ends::Nothing => {}
         }
         None
