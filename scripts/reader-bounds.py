@@ -4,7 +4,8 @@
     ZEROLAG=target/release/zerolag scripts/reader-bounds.py [DIR]     # prints the table of docs/lab/fuzzing.md
 
 Of each reader a large input, and hostile ones: packed, nested, referring to itself, with lengths that lie. A row is the input, its size, the exit code,
-the peak of resident memory and the wall time. Code 0 is an answer, 2 a refusal; anything else, a signal above all, is a fault, and the script ends with 1.
+the peak of resident memory and the CPU time, of which a minute is allowed. Code 0 is an answer, 2 a refusal; anything else, a signal above all, is a
+fault, and the script ends with 1.
 """
 
 import gzip
@@ -14,10 +15,10 @@ import resource
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 LIMIT = 1 << 30
+SECONDS = 60
 ZEROLAG = os.environ.get("ZEROLAG", "target/release/zerolag")
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,13 +35,16 @@ def generated(directory):
 
 
 def measured(arguments):
-    """Returns the exit code, the peak in MB, the seconds and the first line of stderr."""
-    begin = time.monotonic()
-    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+    """Returns the exit code, the peak in MB, the seconds of CPU time and the first line of stderr."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
     process = subprocess.Popen([ZEROLAG, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=limit)
     said = process.stderr.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
-    return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024, time.monotonic() - begin, said.split("\n")[0]
+    return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime, said.split("\n")[0]
 
 
 def zeros(path, begin, count, packer=gzip):
@@ -181,12 +185,12 @@ def main():
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else "target/reader-bounds")
     directory.mkdir(parents=True, exist_ok=True)
     is_fine = True
-    print("| reader | input | MB | code | peak MB | s |\n|---|---|--:|--:|--:|--:|")
+    print("| reader | input | MB | code | peak MB | CPU s |\n|---|---|--:|--:|--:|--:|")
     for reader, what, kind, path in generated(directory):
         code, peak, seconds, said = measured(command(kind, path))
         size = os.path.getsize(path) / (1 << 20)
         print(f"| {reader} | {what} | {size:.1f} | {code} | {peak:.0f} | {seconds:.1f} |", flush=True)
-        if code not in (0, 1, 2, 99) or seconds > 60:
+        if code not in (0, 1, 2, 99):
             print(f"{reader}, {what}: code {code} after {seconds:.0f} s: {said}", file=sys.stderr)
             is_fine = False
         elif code:

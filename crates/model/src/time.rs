@@ -134,6 +134,11 @@ impl Duration {
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
+    /// Returns `self * by`, clamped.
+    #[must_use]
+    pub const fn saturating_mul(self, by: u64) -> Self {
+        Self(self.0.saturating_mul(by))
+    }
     /// Returns this time as a signed one, clamped to the longest representable.
     #[must_use]
     pub const fn to_signed(self) -> SignedDuration {

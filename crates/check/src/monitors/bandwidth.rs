@@ -496,10 +496,10 @@ impl Account {
         let Some(quota) = max.quota.filter(|_| !self.is_broken) else { return };
         let overrun = self.owed() + self.unanswered;
         let GroupSlack { all: slack, kept } = slack;
-        let slack = slack * self.cpus.count() as u64 + max.burst + overrun;
+        let slack = slack.saturating_mul(self.cpus.count() as u64).saturating_add(max.burst).saturating_add(overrun);
         let most = |used: Duration, allowed: Duration| used.saturating_sub(used / 50) > allowed;
-        let allowed = quota * (self.refreshes + 1) + slack;
-        if most(self.total, allowed) || most(self.period, quota + kept + slack) {
+        let allowed = quota.saturating_mul(self.refreshes + 1).saturating_add(slack);
+        if most(self.total, allowed) || most(self.period, quota.saturating_add(kept).saturating_add(slack)) {
             self.is_broken = true;
             let (total, period, refreshes) = (self.total, self.period, self.refreshes);
             found.push(record.at, Some(record.cpu), &[], || {

@@ -148,14 +148,14 @@ impl BudgetBucket {
         is_costly: bool,
     ) -> Duration {
         let at = now.at;
-        let rate = runtime + if is_costly { (runtime / 20).max(INTERRUPTS) } else { Duration::ZERO };
+        let rate = runtime.saturating_add(if is_costly { (runtime / 20).max(INTERRUPTS) } else { Duration::ZERO });
         let drained = |time: Duration| time.mul_div_floor(rate.as_nanos(), period.as_nanos().max(1));
         let slept = at.since(self.at.at).saturating_sub(ran);
         let kept = self.level.saturating_sub(drained(slept));
         self.late = self.late.filter(|(late, _)| !kept.is_zero() || began <= *late);
-        (self.level, self.at) = ((kept + ran).saturating_sub(drained(ran)), now);
-        let owed = self.late.map_or(Duration::ZERO, |(_, by)| drained(by).max(runtime) + overrun);
-        let most = (runtime + overrun) * 2 + owed + besides;
+        (self.level, self.at) = (kept.saturating_add(ran).saturating_sub(drained(ran)), now);
+        let owed = self.late.map_or(Duration::ZERO, |(_, by)| drained(by).max(runtime).saturating_add(overrun));
+        let most = runtime.saturating_add(overrun).saturating_mul(2).saturating_add(owed).saturating_add(besides);
         let excess = self.level.saturating_sub(most);
         if !excess.is_zero() {
             self.level = Duration::ZERO;
@@ -284,7 +284,7 @@ impl Monitor for DlBandwidth {
                 // A period can outlive several changes.
                 let older = bucket.old.filter(|(_, end)| record.at < *end);
                 let (runtime, end) = older.unwrap_or_default();
-                let old = Some((runtime.max(params.runtime), end.max(record.at + params.period)));
+                let old = Some((runtime.max(params.runtime), end.max(record.at.saturating_add(params.period))));
                 *bucket = BudgetBucket { at: self.time.now(record.cpu, record.at), old, ..BudgetBucket::default() };
             }
             // No other event ends a turn.
@@ -375,7 +375,7 @@ impl DlBandwidth {
         bucket.old = bucket.old.filter(|(_, until)| at <= *until);
         let besides = bucket.old.map_or(Duration::ZERO, |(runtime, _)| runtime);
         // An overrun makes its period longer, or is repaid.
-        let (runtime, period) = (params.runtime + grain, params.period + grain);
+        let (runtime, period) = (params.runtime.saturating_add(grain), params.period.saturating_add(grain));
         let rate = Rate { runtime, period, overrun: Duration::ZERO, besides };
         let excess = bucket.fill((from.at, ran), now, rate, self.is_costly);
         if !excess.is_zero() {

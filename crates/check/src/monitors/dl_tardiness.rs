@@ -299,11 +299,12 @@ impl DlTardiness {
             let server = self.servers.of(cpu);
             if server.is_on() {
                 // Its next period begins later by the overrun, if it does not repay it.
-                members.push((server.runtime + self.grain, server.period + self.grain));
+                members.push((server.runtime.saturating_add(self.grain), server.period.saturating_add(self.grain)));
             }
         }
         let jobs = self.domains.get(&domain).map_or(0, |domain| domain.jobs);
-        bound(cpus.len(), &members, self.grain, runtime).map(|most| most + rounding * (jobs + 1))
+        bound(cpus.len(), &members, self.grain, runtime)
+            .map(|most| most.saturating_add(rounding.saturating_mul(jobs + 1)))
     }
 
     fn disturb(&mut self, domain: u32) {
@@ -422,14 +423,14 @@ fn bound(cpus: usize, members: &[(Duration, Duration)], grain: Duration, runtime
     if cpus < 2 {
         return Some(overruns);
     }
-    let mut runtimes: Vec<Duration> = members.iter().map(|(runtime, _)| *runtime + grain).collect();
+    let mut runtimes: Vec<Duration> = members.iter().map(|(runtime, _)| runtime.saturating_add(grain)).collect();
     runtimes.sort_unstable_by(|a, b| b.cmp(a));
     shares.sort_unstable_by(|a, b| b.total_cmp(a));
-    let longest: Duration = runtimes.iter().take(cpus - 1).copied().sum();
+    let longest = runtimes.iter().take(cpus - 1).copied().fold(Duration::ZERO, Duration::saturating_add);
     let shortest = runtimes.last().copied().unwrap_or_default();
     let rest = cpus as f64 - shares.iter().take(cpus - 2).sum::<f64>();
-    let x = nanos(longest.saturating_sub(shortest) + overruns) / rest;
-    Some(Duration::from_nanos(x.ceil() as u64) + runtime + grain)
+    let x = nanos(longest.saturating_sub(shortest).saturating_add(overruns)) / rest;
+    Some(Duration::from_nanos(x.ceil() as u64).saturating_add(runtime).saturating_add(grain))
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl Monitor for ServerShare {
             TraceEvent::ServerParams { .. } => {
                 // The current period continues, and so can one from before an earlier change.
                 let view = self.cpus.entry(record.cpu);
-                view.old_until = view.old_until.max(record.at + old.period);
+                view.old_until = view.old_until.max(record.at.saturating_add(old.period));
                 view.begin(view.since.map(|_| view.old_until));
             }
             TraceEvent::Hotplug { online } => {
@@ -197,9 +197,9 @@ impl ServerShare {
     fn judge(&mut self, cpu: CpuId, at: Instant, found: &mut Findings) {
         let ServerParams { runtime, period, activation } = self.servers.of(cpu);
         let view = self.cpus.entry(cpu);
-        let Some(since) = view.since.filter(|_| !runtime.is_zero()) else { return };
         // On a slow CPU the scaled runtime can be longer than the period: no CPU has more time.
         let runtime = runtime.min(period);
+        let Some(since) = view.since.filter(|_| !runtime.is_zero()) else { return };
         let slack = runtime / 10;
         let least = runtime - slack;
         let (overrun, runtime_ns) = (self.grain.as_nanos(), runtime.as_nanos());
@@ -208,10 +208,10 @@ impl ServerShare {
             Activation::Immediate => 0,
             Activation::Deferred => overrun / runtime_ns,
         };
-        let window = period * (2 + repaid);
+        let window = period.saturating_mul(2 + repaid).saturating_add(view.held);
         if view.ran >= least {
             view.begin(Some(at));
-        } else if at.since(since) > window + view.held {
+        } else if at.since(since) > window {
             let ran = view.ran;
             view.begin(Some(at));
             found.push(at, Some(cpu), &[], || {

@@ -1,5 +1,7 @@
 //! The command line as a user sees it: a process, its output, its exit code.
 
+#[cfg(target_os = "linux")]
+mod bounds;
 mod complete;
 mod draw;
 mod explain;
