@@ -117,7 +117,8 @@ impl Context<'_> {
         self.options.grace.max(self.longest_path())
     }
 
-    fn longest_path(&self) -> Duration {
+    /// Returns how long a path of the kernel can take; zero if that is usual ([`LONGEST_PATH`]).
+    pub(crate) fn longest_path(&self) -> Duration {
         let said = self.meta.setting(LONGEST_PATH).and_then(|nanos| nanos.parse().ok());
         Duration::from_nanos(said.unwrap_or_default())
     }

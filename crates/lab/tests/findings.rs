@@ -57,6 +57,18 @@ fn no_finding_with_costs_is_back() {
     assert!(found >= 4, "{found}");
 }
 
+/// The timer of a budget waited for 115 us of pushes with interrupts disabled, which `dl-bandwidth`
+/// did not expect. So did the next ones.
+#[test]
+fn a_timer_waits_for_the_end_of_a_long_path() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/findings-with-costs/timer-behind-path.toml");
+    let text = std::fs::read_to_string(path.with_extension("costs")).expect("its costs");
+    let costs = Costs::from_toml("costs", &text).expect("a profile");
+    let trace = run_with(&path, &|plan| plan.with_costs(costs.clone()).with_background(Background::Idle));
+    let report = check(&trace, &Options::default());
+    assert!(report.faults().is_some(), "{report}");
+}
+
 /// A CPU went offline: its threads ran elsewhere, and that CPU asked itself to reschedule for good.
 #[test]
 fn threads_of_a_cpu_that_goes_offline_run_elsewhere() {

@@ -189,8 +189,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let is_costly = !matches!(context.meta.costs.as_str(), "zero" | "");
     let micros = |costly| Duration::from_micros(if is_costly { costly } else { 0 });
     let grain = match settings.enforce_dl {
-        TimerGrain::Exact => micros(100),
-        TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period() + micros(200),
+        // A timer waits for the end of its CPU's path.
+        TimerGrain::Exact => micros(100).max(context.longest_path()),
+        TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period() + micros(200).max(context.longest_path()),
     };
     Ok(Box::new(DlBandwidth {
         grain,

@@ -52,8 +52,8 @@ fn recording(name: &str) -> Vec<u8> {
     std::fs::read(workspace().join("crates/trace/tests/data").join(name)).expect("it is there")
 }
 
-/// A file, and the same one cut in the middle, with every 61st byte another one, and followed by what claims
-/// to be long.
+/// A file, and the same one cut in the middle, with every 61st byte another one, and followed by
+/// what claims to be long.
 fn damaged(whole: &[u8]) -> [(&'static str, Vec<u8>); 4] {
     let flipped = whole.iter().enumerate().map(|(at, byte)| if at % 61 == 60 { !byte } else { *byte }).collect();
     let claims = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f].repeat(1000);
