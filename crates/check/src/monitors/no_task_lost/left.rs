@@ -36,7 +36,7 @@
 use super::queues::Kind;
 use super::{NoTaskLost, is_behind, runs_rt};
 use crate::monitors::group_starved::weight_of;
-use zerolag_model::{ClassId, CpuId, Distance, Instant, TaskId};
+use zerolag_model::{ClassId, CpuId, Distance, Instant, TaskId, Topology};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskView;
 
@@ -78,17 +78,13 @@ impl NoTaskLost {
         let distance = topology.distance(rq, cpu);
         let group = Distance::ALL.into_iter().rfind(|near| *near < distance).unwrap_or(Distance::Same);
         let domain = before.cpu(rq).root_domain;
-        let is_apart = |cpu: CpuId| {
-            let there = before.cpu(cpu);
-            there.root_domain != domain || there.online_since().is_none() || self.isolated.contains(cpu)
-        };
+        let is_apart = |cpu| self.is_apart(before, cpu, domain);
         let is_busy = |cpu: CpuId| before.cpu(cpu).current.task().is_some();
         let hides = || is_behind || topology.span(cpu, group).map(CpuId).any(is_busy);
         if topology.span(rq, group).map(CpuId).any(is_apart) && hides() {
             return Some(DIVIDED);
         }
-        let [mut near, there] = [cpu, rq].map(|cpu| topology.span(cpu, group).map(CpuId));
-        if self.lone_takes_none && there.len() > 1 && near.all(|other| other == cpu || is_apart(other)) {
+        if self.lone_takes_none && is_alone_in(topology, (cpu, rq), group, is_apart) {
             return Some(LONE);
         }
         let is_bound_rt = |other: &TaskView| other.prio.is_rt() && !other.may_run_on(cpu);
@@ -142,6 +138,12 @@ impl NoTaskLost {
         }
     }
 
+    /// Returns whether a CPU takes no part in balancing this root domain.
+    fn is_apart(&self, before: &Replay, cpu: CpuId, domain: u32) -> bool {
+        let there = before.cpu(cpu);
+        there.root_domain != domain || there.online_since().is_none() || self.isolated.contains(cpu)
+    }
+
     /// Returns from when on a fair task has waited on a CPU alone; `None` if none waits there, or
     /// several. O(log n).
     pub(super) fn is_alone_from(&self, before: &Replay, rq: CpuId) -> Option<Instant> {
@@ -158,6 +160,17 @@ impl NoTaskLost {
         let hid = self.alone.iter().filter(|(there, (from, _))| is_far(**there) && from.since(since) < self.bound);
         hid.map(|(_, (_, until))| *until).max().unwrap_or(Instant::ZERO)
     }
+}
+
+/// Returns whether a CPU is alone in its group, while that of the other one has several CPUs.
+fn is_alone_in(
+    topology: &Topology,
+    (cpu, rq): (CpuId, CpuId),
+    group: Distance,
+    is_apart: impl Fn(CpuId) -> bool,
+) -> bool {
+    let [mut near, there] = [cpu, rq].map(|cpu| topology.span(cpu, group).map(CpuId));
+    there.len() > 1 && near.all(|other| other == cpu || is_apart(other))
 }
 
 #[cfg(test)]

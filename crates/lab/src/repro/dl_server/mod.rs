@@ -260,7 +260,7 @@ impl DlServer2023 {
         let plan = self.plan(8, program, setup.settings());
         let mut machine = plan.build(Tracing::On).expect("invariant: a program for that machine");
         sources(Noise::Workstation, &all).into_iter().for_each(|source| machine.add_source(source));
-        let mut collector = test.collector(8, None).with_costs(plan.config.costs.clone());
+        let mut collector = test.collector(8, None).with_costs(plan.config.costs);
         let outcome = machine.run(&mut collector);
         assert!(outcome.why.is_ok(), "a build does not end by itself: {}", outcome.why);
         let of = |latencies: &Latencies| (latencies.avg(), latencies.max);
