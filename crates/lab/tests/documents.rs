@@ -6,6 +6,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use zerolag::report::frame::rows::Kept;
+use zerolag::{Simulation, Workload as Source};
 use zerolag_lab::repro::bandwidth::{Bandwidth2010, Scale, Workload};
 use zerolag_lab::repro::inversion::{Inversion2012, Placements};
 use zerolag_lab::repro::rt_balance::{Mode, Results, RtBalance2007};
@@ -107,4 +109,29 @@ fn rt_balance_is_quoted_as_printed() {
     let run = |mode| (mode, experiment.run(mode, |_| ControlFlow::Continue(())));
     let results = Results { modes: modes.map(run).to_vec(), experiment: experiment.clone() };
     has_rows("rt-balance.md", &results.to_string(), 2, |row| row.len() > 7 && row[2] == "1000");
+}
+
+/// The switches of a file of the repository, with the costs of another one.
+fn switches(file: &str, costs: Option<&str>, method: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let kept = Kept { switches: true, ..Kept::default() };
+    let path = |file: &str| root.join(file).display().to_string();
+    let simulation = Simulation::new(Source::file(&path(file))).set("rt_balance", method).keep(kept);
+    let simulation = costs.map_or_else(|| simulation.clone(), |costs| simulation.clone().costs(&path(costs)));
+    let result = simulation.run().expect("it runs");
+    format!("{:?}", result.table("switches").expect("they are kept"))
+}
+
+/// 2007: "as little overhead (practically none) to the non RT cases": balancing moves no cache line
+/// where there are fair tasks alone.
+#[test]
+fn real_time_balancing_moves_no_line_beside_fair_tasks() {
+    const SLOW: Option<&str> = Some("docs/lab/documents/line-transfers.toml");
+    let fair = |costs, method| switches("docs/lab/documents/fair-only.toml", costs, method);
+    let expected = fair(None, "passive");
+    for method in ["passive", "pull_locked", "ipi_root_domain"] {
+        assert!(fair(SLOW, method) == expected, "{method}");
+    }
+    let rt = |costs| switches("examples/rt-overload.toml", costs, "pull_locked");
+    assert!(rt(SLOW) != rt(None), "lines that move are seen");
 }
