@@ -196,30 +196,6 @@ mod tests {
         assert!(made.iter().all(|made| *made >= 2) && exact >= 3, "{made:?}, {exact}");
     }
 
-    const LAZY: &str = r#"
-kernel = "7.1"
-duration = "253000us"
-seed = 2
-costs = "zero"
-
-[machine]
-sockets = 2
-llcs_per_socket = 2
-
-[task.t2]
-policy = "idle"
-instances = 4
-steps = [{ run = "119us" }]
-
-[task.t3]
-policy = "idle"
-steps = [{ run = "9000us" }]
-
-[task.t4]
-policy = "batch"
-steps = [{ run = "700us" }]
-"#;
-
     const AT_ONCE: &str = r#"
 kernel = "4.4"
 duration = "240000us"
@@ -246,10 +222,21 @@ steps = [{ run = "119us" }, { sleep = "1800us" }]
     /// Seed 913, number 67823: a fair task preempts an idle one where a computation of 119 us ends.
     #[test]
     fn lazy_requests_are_obeyed_where_computations_end_which_no_trace_shows() {
-        let with = |settings: &str| not_imported(&Draft::of_text(&format!("{LAZY}{settings}")));
-        let lazy = with("").expect("the import is another run");
-        assert!(lazy.contains("CPU time differs by"), "{lazy}");
-        assert_eq!(with("[settings]\npreempt = \"full\"\n"), None);
+        let (mut top, mut machine) = (Block::new(""), Block::new("[machine]"));
+        top.line("kernel = \"7.1\"").line("duration = \"253000us\"");
+        machine.line("sockets = 2").line("llcs_per_socket = 2");
+        let task = |name: &str, policy: &str, instances: u32, run: &str| {
+            let mut task = Block::new(&format!("[task.{name}]"));
+            task.line(format!("policy = \"{policy}\"")).line(format!("instances = {instances}"));
+            task.list("steps", vec![format!("{{ run = \"{run}\" }}")]);
+            task
+        };
+        let tasks = [task("t2", "idle", 4, "119us"), task("t3", "idle", 1, "9000us"), task("t4", "batch", 1, "700us")];
+        let draft = Draft { blocks: [top, machine].into_iter().chain(tasks).collect(), ..Draft::default() };
+        assert_eq!(draft.plan().expect("valid").config.settings.preempt, Preempt::Lazy);
+        let part = importable(&draft).expect("computing tasks");
+        assert_eq!(part.plan().expect("valid").config.settings.preempt, Preempt::Full);
+        assert_eq!(not_imported(&part), None);
     }
 
     /// Seed 913, number 72639: a sleep ends at the instant at which another task stops.
