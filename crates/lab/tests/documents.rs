@@ -116,8 +116,8 @@ fn switches(file: &str, costs: Option<&str>, method: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let kept = Kept { switches: true, ..Kept::default() };
     let path = |file: &str| root.join(file).display().to_string();
-    let simulation = Simulation::new(Source::file(&path(file))).set("rt_balance", method).keep(kept);
-    let simulation = costs.map_or_else(|| simulation.clone(), |costs| simulation.clone().costs(&path(costs)));
+    let simulation = Simulation::new(Source::file(path(file))).set("rt_balance", method).keep(kept);
+    let simulation = costs.map_or_else(|| simulation.clone(), |costs| simulation.clone().costs(path(costs)));
     let result = simulation.run().expect("it runs");
     format!("{:?}", result.table("switches").expect("they are kept"))
 }

@@ -226,7 +226,7 @@ steps = [{ run = "119us" }, { sleep = "1800us" }]
         top.line("kernel = \"7.1\"").line("duration = \"253000us\"");
         machine.line("sockets = 2").line("llcs_per_socket = 2");
         let task = |name: &str, policy: &str, instances: u32, run: &str| {
-            let mut task = Block::new(&format!("[task.{name}]"));
+            let mut task = Block::new(format!("[task.{name}]"));
             task.line(format!("policy = \"{policy}\"")).line(format!("instances = {instances}"));
             task.list("steps", vec![format!("{{ run = \"{run}\" }}")]);
             task
