@@ -31,6 +31,14 @@ impl Table {
         self.0.columns().iter().map(Column::name).collect()
     }
 
+    /// The names of its columns that have a value; all of a table without rows.
+    #[getter]
+    fn shown(&self) -> Vec<&str> {
+        let has_value =
+            |column: &&Column| self.0.rows() == 0 || column.known().is_none_or(|known| known.contains(&true));
+        self.0.columns().iter().filter(has_value).map(Column::name).collect()
+    }
+
     fn __len__(&self) -> usize {
         self.0.rows()
     }

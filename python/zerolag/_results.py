@@ -60,10 +60,6 @@ class Table:
         """Returns the rows one by one, as dicts."""
         return iter(self.rows())
 
-    def _shown(self) -> list[str]:
-        """Returns the columns with a value; all of a table without rows."""
-        return [name for name in self.columns if not len(self) or any(value is not None for value in self._native[name])]
-
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()
 
@@ -90,13 +86,13 @@ class Table:
         return polars.DataFrame(self)
 
     def __repr__(self) -> str:
-        shown = self._shown()
+        shown = self._native.shown
         empty = len(self.columns) - len(shown)
         more = f"; {empty} without a value" if empty else ""
         return f"<zerolag.Table {self.name}: {len(self)} rows, columns {', '.join(shown)}{more}>"
 
     def _repr_html_(self) -> str:
-        names = self._shown()
+        names = self._native.shown
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
         shown = [self._native[name][:_SHOWN] for name in names]
 

@@ -328,7 +328,8 @@ def gantt(
     for row in bars.values():
         for _, length, name in row:
             totals[name] = totals.get(name, 0) + length
-    unknown = [name for name in tasks or () if name not in set(result.tasks["name"])]
+    known = set(result.tasks["name"])
+    unknown = [name for name in tasks or () if name not in known]
     if unknown:
         raise InputError(f"tasks: there is no task `{unknown[0]}`")
     chosen = list(tasks) if tasks is not None else sorted(totals, key=lambda name: (-totals[name], name))

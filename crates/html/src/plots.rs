@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use zerolag_model::{ClassId, CpuMax};
 use zerolag_report::Summary;
 use zerolag_report::distribution::{Counts, PER_DECADE, bars, owners, quantile, total};
+use zerolag_report::figure::Stat;
 use zerolag_report::frame::Bucket;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 
@@ -89,6 +90,8 @@ pub fn of_counts(title: &str, lines: &[(String, Counts)]) -> Vec<Figure> {
     vec![tail(title, &lines, &rest, &[]), histogram(&format!("{title}: histogram"), &lines)]
 }
 
+/// The percentiles that are said below a plot, in millionths.
+const PERCENTILES: [u32; 4] = [500_000, 950_000, 990_000, 999_000];
 /// The least share that a plot shows, in percent: one in a million.
 const LEAST: f64 = 1e-4;
 
@@ -112,13 +115,13 @@ fn tail(title: &str, lines: &[(String, &Counts)], rest: &str, targets: &[&Target
             last.1 = low;
             points.insert(0, (first.0, 100.0));
         }
-        let quantiles = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
-        // A percentile that fewer samples decide than its own one has no meaning.
-        let known = quantiles.iter().filter(|(_, share)| (1.0 - share) * all as f64 >= 1.0);
-        let known: Vec<String> =
-            known.map(|(word, share)| format!("{word} {}", human(quantile(counts, *share)))).collect();
+        let known = PERCENTILES.iter().filter(|millionths| Stat::Quantile(**millionths).needs() <= all);
+        let known = known.map(|millionths| {
+            let time = quantile(counts, f64::from(*millionths) / 1e6);
+            format!("{} {}", Stat::Quantile(*millionths), human(time))
+        });
         let longest = counts.last().map(|(value, _)| format!("at most {}", human(*value)));
-        says.push(format!("{name} {}", known.into_iter().chain(longest).collect::<Vec<_>>().join(", ")));
+        says.push(format!("{name} {}", known.chain(longest).collect::<Vec<_>>().join(", ")));
         plot = plot.with(name, Mark::Steps, points);
     }
     for Target { says, at, longer, .. } in targets {
@@ -322,7 +325,7 @@ mod tests {
         assert_eq!(figures[0].plot.series[0].points, [(10_000.0, 100.0), (10_000.0, 25.0), (20_000.0, 10.0)]);
         let sum: f64 = figures[1].plot.series[0].points.iter().map(|(_, share)| share).sum();
         assert!((sum - 100.0).abs() < 1e-9);
-        assert!(figures[0].says.contains("w p50 10.0us, at most 20.0us"), "{}", figures[0].says);
+        assert!(figures[0].says.contains("w at most 20.0us"), "{}", figures[0].says);
     }
 
     #[test]

@@ -78,14 +78,6 @@ pub(crate) struct GoalResult<'a> {
     unit: &'static str,
 }
 
-/// Returns how to search for limits, bursts and workers with which the first missed goal on
-/// requests is met; `call` writes the search of a goal.
-pub fn next_step(verdicts: &[Verdict], call: impl FnOnce(&str) -> String) -> Option<String> {
-    let of_requests = |verdict: &&Verdict| verdict.goal.figure.quantity == Quantity::RequestLatency;
-    let missed = verdicts.iter().filter(of_requests).find(|verdict| !verdict.is_met())?;
-    Some(call(&missed.goal.text))
-}
-
 /// What one run says of a goal: with another seed it can say something else.
 pub const ONE_SEED: &str = "one seed";
 /// The same of a run on a host, which has no seed.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zerolag::RunResult;
 use zerolag::explanation::why_missed;
-use zerolag::goals::{ONE_SEED, Verdict, next_step};
+use zerolag::goals::{ONE_SEED, Verdict};
 use zerolag::page::{self, Picture};
 use zerolag::report::human::Human;
 use zerolag::report::load::Load;
@@ -82,11 +82,8 @@ fn say_why(plan: &Plan, result: &RunResult, workload: &Path) -> Result<(), Failu
     for why in busy("looking for the reason", false, || why_missed(plan, result.goals()))? {
         eprintln_lossy(&format!("why: {why}"));
     }
-    let call = |goal: &str| format!("zerolag advise {} --goal '{goal}'", workload.display());
-    if let Some(next) = next_step(result.goals(), call) {
-        // `zerolag run FILE` has no option.
-        let options = if std::env::args_os().len() > 3 { ", with the options of this run" } else { "" };
-        eprintln_lossy(&format!("what to set: `{next}`{options}"));
+    if let Some(next) = HtmlArgs::about(workload.display()).next_step(result.goals()) {
+        eprintln_lossy(&format!("what to set: {next}"));
     }
     Ok(())
 }
@@ -117,20 +114,20 @@ fn verdict(report: &Report) -> u8 {
     if !report.outcome.left_waiting.is_empty() {
         eprintln_lossy(&left_waiting(&report.outcome.left_waiting));
     }
-    let unloaded = report.outcome.policy_exit.as_ref().filter(|exit| exit.kind.is_error());
-    if let Some(exit) = unloaded {
+    let mut ended = code::OK;
+    if let Some(exit) = report.outcome.policy_exit.as_ref().filter(|exit| exit.kind.is_error()) {
         let (policy, reason) = (&exit.policy, exit.kind.reason());
         eprintln_lossy(&format!(
             "error: the scheduler `{policy}` was unloaded ({reason}); the run went on with fair tasks"
         ));
-        return code::FAILURE;
+        ended = code::FAILURE;
     }
-    let Some(checks) = report.checks.as_ref().filter(|checks| !checks.is_clean()) else { return code::OK };
+    let Some(checks) = report.checks.as_ref().filter(|checks| !checks.is_clean()) else { return ended };
     // The user chose a kernel with its faults: that they show is a result, not a failure.
     if let Some(faults) = checks.faults() {
         let faults = faults.join(", ");
         eprintln_lossy(&format!("note: rules of scheduling are broken by faults that this kernel has: {faults}"));
-        return code::OK;
+        return ended;
     }
     eprintln_lossy("error: the run breaks rules of scheduling (see `checks`)");
     code::FAILURE

@@ -48,6 +48,8 @@ fn what_requests_wait_for_adds_up_and_a_missed_goal_says_why() {
     }
     assert!(table.contains("waits in the queue while its worker is throttled in /web"), "{table}");
     let ended = zerolag(&["run", "examples/web-service-limit.toml"]);
+    let next = "what to set: zerolag advise examples/web-service-limit.toml --goal 'request_latency.p99 <= 40ms'";
+    assert!(ended.stderr.lines().any(|line| line.starts_with(next)), "{}", ended.stderr);
     let why = ended.stderr.lines().find(|line| line.starts_with("why: ")).expect("a reason");
     assert!(why.contains("requests are beyond request_latency.p99 <= 40ms; of their time "), "{why}");
     assert!(why.contains("throttled in /web"), "{why}");

@@ -21,6 +21,13 @@ pub struct Edf {
     urgency: Urgency,
 }
 
+impl Edf {
+    fn begin_job(&mut self, scx: &Scx, p: TaskId) {
+        let deadline = scx.period(p).map(|period| scx.now().saturating_add(period).as_nanos());
+        self.urgency.of[p] = deadline.unwrap_or(BACKGROUND);
+    }
+}
+
 impl Policy for Edf {
     fn ops(&self) -> Ops {
         Ops::named("edf")
@@ -35,10 +42,13 @@ impl Policy for Edf {
         prev_cpu
     }
 
+    fn enable(&mut self, scx: &mut Scx, p: TaskId) {
+        self.begin_job(scx, p);
+    }
+
     fn runnable(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
-        if flags.has(EnqFlags::WAKEUP) || self.urgency.of[p] == 0 {
-            let deadline = scx.period(p).map(|period| scx.now().saturating_add(period).as_nanos());
-            self.urgency.of[p] = deadline.unwrap_or(BACKGROUND);
+        if flags.has(EnqFlags::WAKEUP) {
+            self.begin_job(scx, p);
         }
     }
 

@@ -30,6 +30,9 @@ pub use served::Served;
 pub use several::{of_advice, of_comparison, of_figures, of_grid};
 pub use shown::Shown;
 
+use crate::goals::Verdict;
+use zerolag_report::figure::Quantity;
+
 /// What a page says about where it comes from.
 #[derive(Clone, Debug)]
 pub struct About {
@@ -37,4 +40,22 @@ pub struct About {
     pub title: String,
     /// The command line.
     pub command: String,
+}
+
+impl About {
+    /// Returns the call that searches for limits, bursts and workers with which the first missed
+    /// goal on requests is met, in the words of the run that it was missed in.
+    #[must_use]
+    pub fn next_step(&self, verdicts: &[Verdict]) -> Option<String> {
+        let of_requests = |verdict: &&Verdict| verdict.goal.figure.quantity == Quantity::RequestLatency;
+        let missed = verdicts.iter().filter(of_requests).find(|verdict| !verdict.is_met())?;
+        let goal = &missed.goal.text;
+        if self.command.starts_with("zerolag.") {
+            return Some(format!("zerolag.advise(workload, {goal:?}), with the arguments of this run"));
+        }
+        // Without them the search would be about another machine, or another limit.
+        let is_of_run = |word: &str| word.starts_with('-') && word != "--html";
+        let options = if self.command.split(' ').any(is_of_run) { ", with the options of this run" } else { "" };
+        Some(format!("zerolag advise {} --goal '{goal}'{options}", self.title))
+    }
 }

@@ -4,7 +4,7 @@ use super::several::titled;
 use super::tables::{conditions, figures};
 use super::{About, Pictured, Shown};
 use crate::explanation::{Answer, Change};
-use crate::goals::{self, ONE_SEED, Verdict as Goal};
+use crate::goals::{ONE_SEED, Verdict as Goal};
 use crate::simulation::{Plan, RunResult, verdicts};
 use std::cmp::Ordering;
 use zerolag_check::Report;
@@ -12,7 +12,7 @@ use zerolag_html::page::{Body, Page, Section, Verdict};
 use zerolag_html::plots::{Figure, Target, distributions, of_counts, over_time};
 use zerolag_model::Duration;
 use zerolag_report::explain::Explanation;
-use zerolag_report::figure::{Quantity, Stat};
+use zerolag_report::figure::Stat;
 use zerolag_report::human::{Human, Percent};
 use zerolag_report::{ServiceSummary, Summary};
 use zerolag_trace::Meta;
@@ -40,31 +40,16 @@ pub(super) fn run_page<'p>(result: &RunResult, plan: &Plan, pictured: &'p Pictur
     }
     if result.goals().iter().any(|goal| !goal.is_met()) {
         page.why = pictured.waits.why_missed();
-        let is_python = about.command.starts_with("zerolag.");
-        page.next = goals::next_step(result.goals(), |goal| match is_python {
-            true => format!("zerolag.advise({:?}, {goal:?})", about.title),
-            false => {
-                let options = if about.command.split(' ').any(|word| word == "--set") {
-                    ", with the options of this run"
-                } else {
-                    ""
-                };
-                format!("zerolag advise {} --goal '{goal}'{options}", about.title)
-            }
-        });
+        page.next = about.next_step(result.goals());
     }
     (page.verdict, page.answer, page.goals, page.notes) = (verdict, answer, of_run, notes);
     page
 }
 
-/// Returns the goals on percentiles of latencies, for plots.
+/// Returns the goals on percentiles, for plots of distributions.
 fn targets(goals: &[Wanted]) -> Vec<Target> {
     let target = |goal: &Wanted| {
-        let figure = match goal.figure.quantity {
-            Quantity::RequestLatency => "request_latency",
-            Quantity::WakeupLatency => "wakeup_latency",
-            _ => return None,
-        };
+        let figure = goal.figure.quantity.row().key;
         let longer = match goal.figure.stat {
             Stat::Quantile(millionths) => 100.0 - f64::from(millionths) / 1e4,
             Stat::Max => 0.0,
