@@ -189,10 +189,11 @@ fn follows(switch: &Record, record: &Record) -> bool {
         TraceEvent::AttrChange { task, .. }
         | TraceEvent::PrioInherit { task, .. }
         | TraceEvent::Proxy { task, .. }
+        | TraceEvent::GroupChange { task, .. }
         | TraceEvent::Affinity { task, .. } => is_here || is_of(task),
         TraceEvent::Migrate { task, .. } | TraceEvent::Wakeup { task, .. } => is_of(task),
         TraceEvent::Switch { prev, next, .. } => is_here || prev.iter().chain(next).any(is_of),
-        TraceEvent::NeedResched { .. } => is_here,
+        TraceEvent::NeedResched { .. } | TraceEvent::Throttle { .. } => is_here,
         _ => false,
     }
 }

@@ -82,7 +82,9 @@ fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) 
         let mut booked = domain.dl_booked.lock();
         (booked.total(now).0, booked.limit)
     };
-    let (booked, max) = (total / (domain.span.iter().count().max(1) as u64), limit.share().0);
+    // Offline CPUs have no part in it (v6.12 `__dl_add`, `dl_bw_cpus`).
+    let cpus = domain.span.count_in_both(&cx.shared.online, 0..cx.config.topology.nr_cpus() as u32);
+    let (booked, max) = (total / u64::from(cpus.max(1)), limit.share().0);
     let inactive = this.0 - running.0;
     let extra = max.saturating_sub(booked);
     if cx.config.settings.dl_reclaim_short {

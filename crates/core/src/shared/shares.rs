@@ -93,19 +93,20 @@ impl CpuShares {
         self.parts[cpu.index()].weight.load(Ordering::Relaxed)
     }
 
-    /// Divides the weight of the group in a round over the CPUs of a domain. `is_whole`: the domain
-    /// has all CPUs.
-    pub(crate) fn update(&self, weight: u64, cpus: Range<u32>, is_whole: bool) {
-        let parts = &self.parts[cpus.start as usize..cpus.end as usize];
-        let (mut loads, mut shares) = (0, 0);
-        for part in parts {
+    /// Divides the weight of the group in a round over the CPUs of a domain: those of a range that
+    /// `is_in` it, for isolated and offline ones are in none. `is_whole`: no domain is larger.
+    pub(crate) fn update(&self, weight: u64, cpus: Range<u32>, is_in: impl Fn(CpuId) -> bool, is_whole: bool) {
+        let parts = || cpus.clone().map(CpuId).filter(|cpu| is_in(*cpu)).map(|cpu| &self.parts[cpu.index()]);
+        let (mut loads, mut shares, mut nr_cpus) = (0, 0, 0);
+        for part in parts() {
             loads += part.load.load(Ordering::Relaxed);
             shares += u64::from(part.counted.load(Ordering::Relaxed));
+            nr_cpus += 1;
         }
         let is_new = shares == 0 && loads > 0;
         let shares = if is_whole || is_new || shares > weight { weight } else { shares };
-        let all = if loads == 0 { OF_A_TASK * parts.len() as u64 } else { loads };
-        for part in parts {
+        let all = if loads == 0 { OF_A_TASK * nr_cpus } else { loads };
+        for part in parts() {
             let load = part.load.load(Ordering::Relaxed);
             let counts = load > 0;
             let of_cpu = (shares * if counts { load } else { OF_A_TASK } / all).clamp(LEAST, MOST) as u32;
@@ -118,6 +119,11 @@ impl CpuShares {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All CPUs are in the domain.
+    fn every(_: CpuId) -> bool {
+        true
+    }
 
     fn loaded(loads: [u64; 4]) -> CpuShares {
         let shares = CpuShares::new(4);
@@ -135,28 +141,36 @@ mod tests {
     fn the_weight_is_divided_by_load_and_an_empty_cpu_gets_a_part_for_a_task_to_come() {
         let shares = loaded([1024, 1024, 0, 2048]);
         assert_eq!(weights(&shares), [0; 4], "no round yet");
-        shares.update(1024, 0..4, true);
+        shares.update(1024, 0..4, every, true);
         assert_eq!(weights(&shares), [256, 256, 256, 512]);
+    }
+
+    /// With `isolcpus = 3`: the same parts as on a machine without that CPU.
+    #[test]
+    fn an_isolated_cpu_has_no_part() {
+        let shares = loaded([0; 4]);
+        shares.update(1024, 0..4, |cpu| cpu != CpuId(3), true);
+        assert_eq!(weights(&shares), [341, 341, 341, 0]);
     }
 
     #[test]
     fn a_round_of_a_smaller_domain_keeps_its_sum() {
         let shares = loaded([1024, 1024, 1024, 1024]);
-        shares.update(1024, 0..4, true);
+        shares.update(1024, 0..4, every, true);
         shares.set_load(CpuId(0), 3072);
         shares.set_load(CpuId(3), 0);
-        shares.update(1024, 0..2, false);
+        shares.update(1024, 0..2, every, false);
         assert_eq!(weights(&shares), [384, 128, 256, 256], "512 of the two CPUs; the others know nothing");
-        shares.update(1024, 0..4, true);
+        shares.update(1024, 0..4, every, true);
         assert_eq!(weights(&shares), [614, 204, 204, 204]);
     }
 
     #[test]
     fn a_group_without_queues_has_a_part_everywhere() {
         let shares = loaded([0; 4]);
-        shares.update(1024, 0..4, true);
+        shares.update(1024, 0..4, every, true);
         assert_eq!(weights(&shares), [256; 4]);
-        shares.update(1024, 0..2, false);
+        shares.update(1024, 0..2, every, false);
         assert_eq!(weights(&shares), [2, 2, 256, 256], "none of them counts");
     }
 }

@@ -306,6 +306,7 @@ impl Kernel {
     /// Queues an event of a CPU.
     #[inline(always)]
     pub(crate) fn queue_event(&mut self, at: Instant, phase: Phase, cpu: CpuId, event: Event) {
+        debug_assert!(at >= self.time.now, "{event:?} is due at {at}, before now");
         let count = self.cpus[cpu.index()].next_count();
         self.time.queue.push(at, phase, cpu, count, event);
     }

@@ -178,7 +178,12 @@ impl Kernel {
             self.ticks.cpus.insert(cpu);
         } else {
             self.ticks.cpus.remove(cpu);
-            self.arm_completion(cpu); // The tick would have asked for it.
+            // The tick would have asked for it. A path that is under way sets it again when it
+            // ends: it can spin for the lock that is held here, and the end of the computation is
+            // that of before the path, so it can be over.
+            if self.cpus[cpu.index()].jobs.is_empty() {
+                self.arm_completion(cpu);
+            }
         }
     }
 

@@ -108,7 +108,7 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize, again: Opti
             cx.io.costs.fair_balance += 1;
             busiest_waiting(rq, cx, span, inner).map(|cpu| (cpu, Imbalance::Tasks(1)))
         } else {
-            groups::divide_shares(cx, &span);
+            groups::divide_shares(cx, rq.cpu(), &span);
             rq.publish(cx); // The comparison reads published state, also of this CPU.
             let found = find_imbalance(rq, cx, level, BalanceKind::NewIdle);
             // Not all CPUs had to be examined, but the kernel examines all.

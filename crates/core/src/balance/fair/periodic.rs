@@ -286,7 +286,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
         }
         rq.fair.balance.levels[level].last = now;
         rq.fair.balance.pinned.clear();
-        groups::divide_shares(cx, &span_of_level);
+        groups::divide_shares(cx, rq.cpu(), &span_of_level);
         let found = find_imbalance(rq, cx, level, kind);
         rq.fair.balance.levels[level].is_calm = found.is_none();
         match found {

@@ -248,19 +248,22 @@ pub(crate) fn follow_throttling<L: RawMutex>(queue: &Queue, cx: &mut Cx<'_, L>) 
     }
 }
 
-/// Divides the weights of all groups over the CPUs of a domain, before a round of balancing there
-/// looks at their loads. O(groups x CPUs of the domain) with the setting.
-pub(crate) fn divide_shares<L: RawMutex>(cx: &mut Cx<'_, L>, cpus: &Range<u32>) {
+/// Divides the weights of all groups over the CPUs of a domain, before a round of balancing by one
+/// of them looks at their loads. O(groups x CPUs of the domain) with the setting.
+pub(crate) fn divide_shares<L: RawMutex>(cx: &mut Cx<'_, L>, by: CpuId, cpus: &Range<u32>) {
     if !cx.config.settings.cgroup_shares.is_at_balance() {
         return;
     }
-    let is_whole = cpus.len() == cx.config.topology.nr_cpus();
-    let table = &cx.shared.groups;
+    let nr_cpus = cx.view().nr_in_domain(by, cpus.clone());
+    let machine = 0..cx.config.topology.nr_cpus() as u32;
+    let is_whole = nr_cpus == cx.view().nr_in_domain(by, machine);
+    let (table, span, online) = (&cx.shared.groups, &cx.shared.domain(by).span, &cx.shared.online);
     for group in table.ids().filter(|group| *group != GroupId::ROOT) {
         let shares = table.shares(group);
         if shares.are_kept() {
-            shares.update(table.weight(group) & !IDLE_GROUP, cpus.clone(), is_whole);
-            cx.io.costs.cpus_scanned += cpus.len() as u32;
+            let is_in = |cpu: CpuId| span.contains(cpu) && online.contains(cpu);
+            shares.update(table.weight(group) & !IDLE_GROUP, cpus.clone(), is_in, is_whole);
+            cx.io.costs.cpus_scanned += nr_cpus;
         }
     }
 }
