@@ -3,9 +3,9 @@
 //! starts of tasks, ticks) is charged to the group that causes it.
 //!
 //! Each row has a process of its own, whose CPU time has no other part: this binary again, which
-//! runs the row that its environment names. The rows leave half of two CPUs idle, so they run at the
-//! same time. Each tenant runs until the process has used a fixed amount of CPU time, so a busy
-//! machine makes it longer and not different.
+//! runs the row that its environment names. The rows leave half of two CPUs idle, so they run at
+//! the same time. Each tenant runs until the process has used a fixed amount of CPU time, so a
+//! busy machine makes it longer and not different.
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 
 mod common;

@@ -2,9 +2,9 @@
 //! of the whole process, as the kernel counts it, compared with the quota.
 //!
 //! Each row has a process of its own, whose CPU time has no other part: this binary again, which
-//! runs the row that its environment names. Most rows leave the machine idle, so they run at the same
-//! time. Each tenant runs until the process has used a fixed amount of CPU time, so a busy machine
-//! makes it longer and not different.
+//! runs the row that its environment names. Most rows leave the machine idle, so they run at the
+//! same time. Each tenant runs until the process has used a fixed amount of CPU time, so a busy
+//! machine makes it longer and not different.
 #![expect(clippy::disallowed_methods, reason = "limits hold in real time")]
 
 use rustix::time::{ClockId, clock_gettime};

@@ -59,3 +59,15 @@ pub struct CpusetDef {
     /// domain.
     pub partition: bool,
 }
+
+/// Returns whether a path is that of a group or of one below it.
+///
+/// ```
+/// use zerolag_workload::program::is_below;
+///
+/// assert!(is_below("/web", "/web") && is_below("/web/a", "/web") && !is_below("/webs", "/web"));
+/// ```
+#[must_use]
+pub fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -15,7 +15,7 @@ use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, UtilClamp};
 
-pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus};
+pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus, is_below};
 pub use crate::interrupt::{InterruptDef, KernelWork, Line, RcuBoost, Threading};
 pub use crate::kernel_action::{Access, KernelAction, ReadAction};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
@@ -53,6 +53,14 @@ impl Program {
         let of_workload = self.kernel_work.first_task.unwrap_or(self.tasks.len());
         let mut tasks = self.tasks[..of_workload].iter();
         tasks.any(|task| task.turns.is_none() && !self.takes_finite_requests(task))
+    }
+
+    /// Returns what a seed makes of an imported workload: it draws what the recording leaves open
+    /// ([`crate::origin::Unknown`]). `None` if that is nothing. O(actions).
+    #[must_use]
+    pub fn drawn(&self, seed: u64) -> Option<Self> {
+        let unknown = &self.origin.as_ref()?.unknown;
+        (!unknown.is_nothing()).then(|| unknown.drawn(self, seed))
     }
 
     /// Returns the source of a queue.

@@ -11,7 +11,7 @@ use zerolag_report::frame::{Frame, Values};
 use zerolag_report::{Summary, plot};
 use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Relation};
-use zerolag_workload::program::TaskDef;
+use zerolag_workload::program::{TaskDef, is_below};
 
 /// The result of a goal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -277,11 +277,6 @@ fn tasks_within(program: &Program, group: usize) -> impl Iterator<Item = &str> {
 pub(crate) fn runs_within(program: &Program, task: &TaskDef, group: usize) -> bool {
     let groups = task.phases.iter().map(|phase| phase.group).chain([task.group]);
     groups.flatten().any(|index| is_below(&program.groups[index].path, &program.groups[group].path))
-}
-
-/// Returns whether a path is that of a group or of one below it.
-pub(crate) fn is_below(path: &str, above: &str) -> bool {
-    path.strip_prefix(above.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the parts of a program that have figures, for a goal on a kind of which there is none.

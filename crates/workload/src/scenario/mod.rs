@@ -203,6 +203,9 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     if !report.has_errors() {
         check::check(&assembly.program, &assembly.origins, report);
     }
+    if let Some(origin) = &origin {
+        origin::check(origin, root, &assembly.program, report);
+    }
     assembly.program.origin = origin;
     Scenario {
         program: assembly.program,

@@ -101,8 +101,14 @@ fn root(key: &str) -> Value {
             json!({ "type": "array", "items": { "type": "string", "pattern": format!("(^|\\.)({})\\s*[<>]", names.join("|")) } })
         }
         "origin" => object(&origin::KEYS, |key| match key {
-            "trace" => string(),
-            _ => object(&origin::ERROR_KEYS, |_| json!({ "type": "string", "pattern": "^ *([0-9.]+ *%|unknown) *$" })),
+            "trace" | "work" => string(),
+            "answers" => json!({ "type": "array", "items": string() }),
+            "demand" => json!({ "type": "string", "pattern": "^ *[0-9.]+ *%$" }),
+            _ => object(&origin::ERROR_KEYS, |key| match key {
+                "nr_throttled" => defined("count"),
+                "throttled" => defined("time"),
+                _ => json!({ "type": "string", "pattern": "^ *([0-9.]+ *%|unknown) *$" }),
+            }),
         }),
         "machine" => object(&machine::KEYS, machine_key),
         // The table grows with every mechanism: `zerolag settings` lists it, with all values.

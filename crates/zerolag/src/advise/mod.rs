@@ -53,8 +53,8 @@ use zerolag_report::figure::Owner;
 use zerolag_workload::Program;
 use zerolag_workload::goal::Goal;
 use zerolag_workload::limits::LimitPart;
-use zerolag_workload::origin::is_within;
-use zerolag_workload::program::TaskDef;
+use zerolag_workload::origin::Apart;
+use zerolag_workload::program::{TaskDef, is_below};
 
 /// What is asked.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -229,8 +229,8 @@ pub fn advise(
     study.judge.refuse_unmeasured()?;
     let not_settled = study.not_settled;
     // Of each goal's figure.
-    let base_errors: Option<Vec<f64>> = match (question.base_error, &program.origin) {
-        (Some(error), _) => Some(vec![error; goals.len()]),
+    let base_errors: Option<Vec<Apart>> = match (question.base_error, &program.origin) {
+        (Some(error), _) => Some(vec![Apart::Share(error); goals.len()]),
         (None, Some(origin)) => Some(goals.iter().map(|goal| origin.base_error.of(goal.figure)).collect()),
         (None, None) => None,
     };
@@ -255,7 +255,7 @@ pub fn advise(
         duration: plan.config.duration,
         rule: question.rule,
         first_seed: plan.config.seed,
-        base_error: base_errors.and_then(|errors| errors.into_iter().reduce(f64::max)),
+        base_error: base_errors.and_then(|errors| errors.into_iter().filter_map(Apart::share).reduce(f64::max)),
         not_enough: all.into_iter().filter(is_not_enough).collect(),
         not_settled,
         counts_work: !work.is_empty(),
@@ -311,7 +311,7 @@ fn concerns(goal: &Goal, program: &Program, group: usize) -> bool {
             let is_service = |task: &TaskDef| program.services().any(|service| *service == *task.name);
             program.tasks.iter().any(|task| is_named(&task.name) && is_service(task) && runs_within(task))
         }
-        Owner::Group => program.groups.iter().any(|group| is_named(&group.path) && goals::is_below(&group.path, above)),
+        Owner::Group => program.groups.iter().any(|group| is_named(&group.path) && is_below(&group.path, above)),
         Owner::Machine | Owner::Cpu => true,
     }
 }
@@ -400,7 +400,7 @@ impl<P: FnMut(usize) -> ControlFlow<()>> AdviseStudy<'_, P> {
 }
 
 /// Marks what differs from the present state by less than the base error, by the worst run.
-fn mark_below_base_error(base: Option<&[f64]>, alternatives: &mut [Alternative]) {
+fn mark_below_base_error(base: Option<&[Apart]>, alternatives: &mut [Alternative]) {
     let Some(base) = base else { return };
     let figures = |alternative: &Alternative| -> Vec<Option<u64>> {
         alternative.judged.searched.worst.iter().map(|verdict| verdict.figure).collect()
@@ -410,8 +410,8 @@ fn mark_below_base_error(base: Option<&[f64]>, alternatives: &mut [Alternative])
     for alternative in rest {
         let after = figures(alternative);
         let is_small = before.iter().zip(&after).zip(base).all(|(pair, base)| match pair {
-            (Some(before), Some(after)) => is_within(*base, *before as f64, *after as f64),
-            _ => base.is_infinite(),
+            (Some(before), Some(after)) => base.hides(*before as f64, *after as f64),
+            _ => *base == Apart::UNKNOWN,
         });
         alternative.is_below_base_error = is_small;
     }

@@ -44,8 +44,8 @@ use zerolag_report::figure::{self, Amount, Better, Figure, Owner, P50, P99, Quan
 use zerolag_report::frame::{Frame, Values};
 use zerolag_report::table::{Align, Table};
 use zerolag_workload::Program;
-use zerolag_workload::origin::{CANNOT_TELL, Origin, is_within};
-use zerolag_workload::program::{GroupDef, TaskDef};
+use zerolag_workload::origin::{CANNOT_TELL, Origin};
+use zerolag_workload::program::{GroupDef, TaskDef, is_below};
 
 /// A relative change below this is ignored.
 const NOTHING: f64 = 0.02;
@@ -420,7 +420,7 @@ fn repeats(figure: Figure, members: usize) -> bool {
 
 /// Returns the number of tasks that start in a group or below it.
 fn members(program: &Program, group: &GroupDef) -> usize {
-    let is_below = |index: usize| goals::is_below(&program.groups[index].path, &group.path);
+    let is_below = |index: usize| is_below(&program.groups[index].path, &group.path);
     let of_task = |task: &&TaskDef| task.phases.first().and_then(|phase| phase.group).or(task.group);
     program.tasks.iter().filter(|task| of_task(task).is_some_and(is_below)).count()
 }
@@ -587,7 +587,7 @@ impl fmt::Display for Comparison {
             let owner = if row.owner == previous { "" } else { row.owner.as_str() };
             previous = &row.owner;
             let mut cells = vec![owner.to_owned(), row.figure.label()];
-            cells.extend(row.values.iter().map(|range| row.text(range.map(|range| range.mean))));
+            cells.extend(row.values.iter().map(|range| self.value(row, *range)));
             cells.push(self.change(row));
             table.push(cells);
         }
@@ -612,7 +612,18 @@ impl Comparison {
     #[must_use]
     pub fn cannot_tell(&self, row: &ComparedFigure) -> bool {
         let (Some(origin), Some((first, last))) = (&self.origin, row.ends()) else { return false };
-        is_within(origin.base_error.of(row.figure), first.mean, last.mean)
+        origin.base_error.of(row.figure).hides(first.mean, last.mean)
+    }
+
+    /// Returns a value of a row: the mean, and of an imported workload whose seeds draw what the
+    /// recording leaves open, the range to be expected.
+    pub(crate) fn value(&self, row: &ComparedFigure, range: Option<Range>) -> String {
+        let mean = row.text(range.map(|range| range.mean));
+        let is_drawn = self.runs > 1 && self.origin.as_ref().is_some_and(|origin| !origin.unknown.is_nothing());
+        match range.filter(|range| is_drawn && range.min < range.max) {
+            Some(Range { min, max, .. }) => format!("{mean} ({} to {})", row.text(Some(min)), row.text(Some(max))),
+            None => mean,
+        }
     }
 
     /// Returns the rows that are shown: what has changed, and what was asked for.

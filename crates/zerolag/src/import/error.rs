@@ -113,8 +113,8 @@ impl BaseError {
         self.percents().wait_percent.map_or(f64::INFINITY, |percent| percent / 100.0)
     }
 
-    /// Returns the sums of the differences as percent of the recorded sums; of a sum of nothing it
-    /// is unknown.
+    /// Returns the sums of the differences: as percent of the recorded sums, unknown of a sum of
+    /// nothing; of throttling as it is counted.
     #[must_use]
     pub fn percents(&self) -> BaseErrors {
         let percent =
@@ -123,17 +123,16 @@ impl BaseError {
             run_percent: percent(self.run()),
             wait_percent: percent(self.wait()),
             latency_percent: percent(self.latency()),
-            nr_throttled_percent: self.throttled_percent(|of| of.periods),
-            throttled_percent: self.throttled_percent(|of| of.time.as_nanos()),
+            nr_throttled: self.throttled_apart(|of| of.periods),
+            throttled: self.throttled_apart(|of| of.time.as_nanos()).map(Duration::from_nanos),
         }
     }
 
-    /// Returns the differences of a counter of the groups as percent of the larger values; `None`
-    /// if no group's was recorded.
-    fn throttled_percent(&self, counter: impl Fn(Throttling) -> u64) -> Option<f64> {
-        let pairs = self.groups.iter().map(|group| (counter(group.recorded), counter(group.simulated)));
-        let (all, apart) = pairs.fold((0, 0), |(all, apart), (a, b)| (all + a.max(b), apart + a.abs_diff(b)));
-        (!self.groups.is_empty()).then(|| 100.0 * apart as f64 / all.max(1) as f64)
+    /// Returns the sum of the differences of a counter of the groups; `None` if no group's was
+    /// recorded.
+    fn throttled_apart(&self, counter: impl Fn(Throttling) -> u64) -> Option<u64> {
+        let apart = self.groups.iter().map(|group| counter(group.recorded).abs_diff(counter(group.simulated)));
+        (!self.groups.is_empty()).then(|| apart.sum())
     }
 
     /// Returns the recorded waits and the simulated ones of all tasks together.

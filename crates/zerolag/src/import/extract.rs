@@ -50,7 +50,7 @@ pub(super) struct ImportedTask {
     pub(super) steps: Vec<Step>,
     pub(super) jobs: Vec<RecordedJob>,
     /// The times at which something outside of all tasks woke it.
-    expiries: Vec<Instant>,
+    pub(super) expiries: Vec<Instant>,
     /// It runs or waits for a CPU when the trace ends: the rest of its demand is not known.
     pub(super) is_unfinished: bool,
 }
@@ -409,7 +409,7 @@ fn typical(mut times: Vec<u64>, tolerance: impl Fn(u64) -> u64) -> Option<u64> {
 }
 
 /// So many wakings are needed to tell a timer from a chance.
-const TIMER_MIN: usize = 8;
+pub(super) const TIMER_MIN: usize = 8;
 /// By so many nanoseconds sleeps of one length differ: the slack of timers (Linux v6.12
 /// `include/linux/init_task.h`, `timer_slack_ns`).
 const SLACK: u64 = 50_000;

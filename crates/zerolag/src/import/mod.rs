@@ -27,6 +27,7 @@ mod extract;
 mod fitted;
 mod groups;
 mod loopback;
+mod open;
 mod result;
 mod tree;
 mod wakings;
@@ -38,14 +39,15 @@ pub use result::{text, to_json};
 pub use tree::{GroupTree, Throttling};
 
 use crate::error::Error;
-use crate::goals::is_below;
 use crate::manifest::Manifest;
 use crate::simulation::{Observe, Plan, PlanError};
 use extract::ImportedTask;
 use groups::ImportedGroups;
+use open::OpenClients;
 use zerolag_model::{KernelVersion, TaskId};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
+use zerolag_workload::program::is_below;
 use zerolag_workload::{Diagnostics, LoadOptions};
 
 /// Options of an import: facts that the trace lacks, and the form of the workload.
@@ -101,6 +103,8 @@ pub struct Import {
     pub unknown: Vec<String>,
     /// The group of the work.
     work: Option<String>,
+    /// What the recording leaves open, as keys of the scenario.
+    unknown_of_seeds: String,
     /// The groups.
     groups: ImportedGroups,
     /// The containers of the manifest that no group belongs to, if some do.
@@ -121,8 +125,12 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let named = options.kernel.or_else(|| KernelVersion::of_release(&trace.meta.kernel));
     let (kernel, is_kernel_known) = (named.unwrap_or_default(), named.is_some());
     let groups = ImportedGroups::new(trace, &tasks, options);
+    let open = match options.form {
+        Form::Exact => OpenClients::new(trace, &tasks, &groups, options.work.as_deref()),
+        Form::Fitted => OpenClients::default(),
+    };
     let (scenario, services) = match options.form {
-        Form::Exact => (write::scenario(trace, &tasks, (named, origin), &groups, options), Vec::new()),
+        Form::Exact => (write::scenario(trace, &tasks, (named, origin), &groups, options, &open), Vec::new()),
         Form::Fitted => fitted::scenario(trace, &tasks, named, origin, &groups, options),
     };
     let unknown = write::unknown(trace, &tasks, options);
@@ -131,7 +139,8 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let (services, members): (Vec<String>, Vec<Vec<TaskId>>) = services.into_iter().unzip();
     let tasks = if services.is_empty() { exact() } else { members };
     let work = options.work.clone();
-    Import { scenario, tasks, services, kernel, is_kernel_known, unknown, work, groups, unused }
+    let unknown_of_seeds = open.keys();
+    Import { scenario, tasks, services, kernel, is_kernel_known, unknown, work, unknown_of_seeds, groups, unused }
 }
 
 /// Why the base error is not known.
@@ -195,7 +204,7 @@ impl Import {
     pub fn note_base_error(&mut self, origin: &str, base: &BaseError) {
         // A table of its own: before the first one, behind all keys of none.
         let at = self.scenario.find("\n[").unwrap_or(self.scenario.len());
-        self.scenario.insert_str(at, &write::origin(origin, &base.percents()));
+        self.scenario.insert_str(at, &write::origin(origin, &base.percents(), &self.unknown_of_seeds));
     }
 
     /// Refuses groups of names that the trace does not have, and a manifest that limits none of

@@ -3,8 +3,8 @@
 use super::Options;
 use super::extract::{ImportedTask, Step};
 use super::groups::ImportedGroups;
+use super::open::OpenClients;
 use super::wakings;
-use crate::goals::is_below;
 use core::fmt::Write;
 use std::collections::BTreeMap;
 use zerolag_model::attr::{FairPolicy, RtPolicy, SchedAttr};
@@ -12,6 +12,7 @@ use zerolag_model::text::is_hidden;
 use zerolag_model::{Duration, KernelVersion, TaskId};
 use zerolag_trace::Trace;
 use zerolag_workload::origin::{BaseErrors, UNKNOWN};
+use zerolag_workload::program::is_below;
 
 /// Returns the scenario.
 pub(super) fn scenario(
@@ -20,9 +21,10 @@ pub(super) fn scenario(
     of: (Option<KernelVersion>, &str),
     groups: &ImportedGroups,
     options: &Options,
+    open: &OpenClients,
 ) -> String {
     let mut out = String::new();
-    write(&mut out, trace, tasks, of, groups, options).expect("invariant: writing to a String cannot fail");
+    write(&mut out, trace, tasks, of, groups, options, open).expect("invariant: writing to a String cannot fail");
     out
 }
 
@@ -33,6 +35,7 @@ fn write(
     (kernel, origin): (Option<KernelVersion>, &str),
     groups: &ImportedGroups,
     options: &Options,
+    open: &OpenClients,
 ) -> core::fmt::Result {
     head(out, trace, kernel, origin, "exact replay")?;
     if let Some(work) = &options.work {
@@ -76,14 +79,20 @@ fn write(
                 Step::Wait(waker, _) if pipes.contains(&(*waker, task.id)) => {
                     writeln!(out, "{{pipe_read={}}},", pipe(&task.id, &names[&task.id]))?;
                 }
-                Step::Wait(..) => writeln!(out, "{{sem_wait={}}},", quoted(&names[&task.id]))?,
+                Step::Wait(waker, _) => {
+                    let name = open.semaphore(*waker, task.id, &names[&task.id]);
+                    writeln!(out, "{{sem_wait={}}},", quoted(&name))?;
+                }
                 Step::Timer(period) => timer(out, *period)?,
                 Step::Wake(woken) => {
                     // The stoppers are left out, and so are tasks that never ran.
                     if let Some(name) = names.get(woken) {
                         match pipes.contains(&(task.id, *woken)) {
                             true => writeln!(out, "{{pipe_write={}}},", pipe(woken, name))?,
-                            false => writeln!(out, "{{sem_post={}}},", quoted(name))?,
+                            false => {
+                                let name = open.semaphore(task.id, *woken, name);
+                                writeln!(out, "{{sem_post={}}},", quoted(&name))?;
+                            }
                         }
                     }
                 }
@@ -154,8 +163,8 @@ pub(super) fn head(
     writeln!(out, "duration = {}", time(trace.meta.end.since(trace.meta.start)))
 }
 
-/// Returns the table of the recording and the base error.
-pub(super) fn origin(trace: &str, base: &BaseErrors) -> String {
+/// Returns the table of the recording, the base error and the keys of what seeds draw.
+pub(super) fn origin(trace: &str, base: &BaseErrors, unknown: &str) -> String {
     let percent = |percent: Option<f64>| match percent {
         Some(percent) => format!("\"{percent:.1}%\""),
         None => quoted(UNKNOWN),
@@ -166,20 +175,17 @@ pub(super) fn origin(trace: &str, base: &BaseErrors) -> String {
         percent(base.wait_percent),
         percent(base.latency_percent)
     );
-    for (key, error) in [("nr_throttled", base.nr_throttled_percent), ("throttled", base.throttled_percent)] {
-        if let Some(error) = error {
-            write!(errors, ", {key} = {}", percent(Some(error))).expect("invariant: writing to a String cannot fail");
-        }
-    }
+    errors.extend(base.nr_throttled.map(|periods| format!(", nr_throttled = {periods}")));
+    errors.extend(base.throttled.map(|apart| format!(", throttled = {}", time(apart))));
     format!(
         "\n# How far a simulation of this file is from the recording: smaller effects say nothing.\n[origin]\ntrace = {}\n\
-         base_error = {{ {errors} }}\n",
+         base_error = {{ {errors} }}\n{unknown}",
         quoted(trace)
     )
 }
 
 /// Returns a unique name per task: its name and its thread id.
-fn names(trace: &Trace, tasks: &[ImportedTask]) -> BTreeMap<TaskId, String> {
+pub(super) fn names(trace: &Trace, tasks: &[ImportedTask]) -> BTreeMap<TaskId, String> {
     let mut used: BTreeMap<String, u32> = BTreeMap::new();
     let mut names = BTreeMap::new();
     for task in tasks {

@@ -206,7 +206,7 @@ impl Plan {
     /// # Errors
     /// The program does not fit the machine.
     pub fn build(&self, tracing: Tracing) -> Result<Machine, SimError> {
-        let program = Arc::clone(&self.program);
+        let program = self.program.drawn(self.config.seed).map_or_else(|| Arc::clone(&self.program), Arc::new);
         match &self.policy {
             Some(policy) => Machine::with_policy(program, &self.config, tracing, policy.make()),
             None => Machine::new(program, &self.config, tracing),

@@ -19,7 +19,7 @@ use zerolag_report::frame::{Frame, Values, csv};
 use zerolag_report::plot::{self, Mark, Plot};
 use zerolag_report::table::{Align, Table};
 use zerolag_workload::goal::Goal;
-use zerolag_workload::origin::{CANNOT_TELL, is_within};
+use zerolag_workload::origin::CANNOT_TELL;
 
 /// The result of `zerolag sweep` and `zerolag merge`.
 pub(crate) const DOCUMENT: Document = Document::of::<SweptGrid<'_>>(SCHEMA, "sweep, merge");
@@ -111,7 +111,7 @@ impl Grid {
             let (least, most) =
                 means.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), mean| (least.min(mean), most.max(mean)));
             let base = self.origin.as_ref().map(|origin| origin.base_error.of(figure.figure()));
-            base.is_some_and(|base| least < most && is_within(base, least, most))
+            base.is_some_and(|base| least < most && base.hides(least, most))
         };
         self.figures.iter().enumerate().filter(move |(at, figure)| is_unknown(*at, figure)).map(|(_, figure)| figure)
     }
