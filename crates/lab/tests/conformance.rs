@@ -101,7 +101,60 @@ fn a_range_contains_its_mean_and_nothing_else() {
     let outside = shared("outside", "{ mean = 9.0, least = 9.5, most = 10.0 }").expect_err("no mean of these");
     assert!(outside.ends_with("c.toml: `share.a`: the mean, 9, is not between 9.5 and 10"), "{outside}");
     let other = shared("other", "{ mean = 9.0, least = 9.0 }").expect_err("no `most`");
-    assert!(other.contains("a figure is a number or `{ mean = 1.0, least = 0.5, most = 1.5 }`"), "{other}");
+    assert!(other.contains("a figure is a number, `{ mean = 1.0, least = 0.5, most = 1.5 }` or `{ takes"), "{other}");
+    let none = shared("none", "{ takes = [] }").expect_err("no take");
+    assert!(none.contains("`takes` has no value"), "{none}");
+}
+
+#[test]
+fn each_take_is_kept() {
+    let four = shared("takes", "{ takes = [98.0, 99.0, 99.5, 99.5] }").expect("a case");
+    let recorded = &four[0].figures[0].recorded;
+    assert_eq!((recorded.mean, recorded.least, recorded.most), (99.0, 98.0, 99.5));
+    assert_eq!(recorded.values(4), Some(vec![98.0, 99.0, 99.5, 99.5]));
+    assert_eq!(recorded.values(3), None);
+    assert!(four[0].told.is_none(), "one run tells nothing apart");
+    let range = shared("range", "{ mean = 99.0, least = 98.0, most = 99.5 }").expect("a case");
+    assert_eq!(range[0].figures[0].recorded.values(4), Some(vec![98.0, 99.25, 99.25, 99.5]));
+}
+
+#[test]
+fn a_distance_needs_its_quantiles_and_its_figure() {
+    let said = |figures: &str, quantiles: &str| {
+        let figures = format!("100.0\n{figures}\n[recorded.quantiles]\n{quantiles}");
+        shared("quantiles", &figures).map(|_| ()).expect_err("wrong")
+    };
+    let error = said("", "\"turn_distance.a\" = [1.0]");
+    assert!(
+        error.ends_with("`quantiles` has `turn_distance.a`, and `figures` has no distance of that name"),
+        "{error}"
+    );
+    let error = said("\"turns.a\" = 1", "\"turns.a\" = [1.0]");
+    assert!(error.ends_with("`turns.a` is no distance of distributions"), "{error}");
+    let error = said("\"turn_distance.a\" = 1", "\"turn_distance.a\" = [1.0]");
+    assert!(error.ends_with("`turn_distance.a`: 1 quantiles, not 25"), "{error}");
+}
+
+/// A limited group on 6.1, whose periods begin at multiples since boot: the phase is drawn.
+#[test]
+fn the_phase_of_periods_is_another_in_each_run() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance-phase");
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let workload =
+        "[group.\"/g\"]\n\"cpu.max\" = \"50000 100000\"\n[task.a]\ngroup = \"/g\"\nsteps = [{ run = \"1s\" }]\n";
+    std::fs::write(dir.join("w.toml"), workload).expect("written");
+    for kernel in ["6.1", "6.12"] {
+        // The share of a window of a quarter of a period says where in the period it lies.
+        let case = format!(
+            "title = \"x\"\nworkload = \"w.toml\"\nbegins = {{ times = 8, every_ms = 0 }}\n[band.share]\nabsolute = 1\n[[recorded]]\n\
+             kernel = \"{kernel}\"\non = \"x\"\ncpus = 1\nfrom_ms = 400\nwindow_ms = 25\n[recorded.figures]\n\"share.a\" = 50\n"
+        );
+        let path = dir.join("c.toml");
+        std::fs::write(&path, case).expect("written");
+        let compared = validate::run(&Case::read(&path).expect("a case")).expect("a run");
+        let (least, most) = compared[0].figures[0].range();
+        assert!(most - least > 50.0, "{kernel}: {least} to {most}");
+    }
 }
 
 #[test]

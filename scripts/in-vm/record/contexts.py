@@ -27,7 +27,7 @@ def turns(lines, origin_us):
     for line in lines:
         if not (match := figures.LINE.match(line)):
             continue
-        _, seconds, micros, event, text = match.groups()
+        *_, seconds, micros, event, text = match.groups()
         at = int(seconds) * 1_000_000 + int(micros) - origin_us
         if event == "sched_waking":
             woken.append(name(figures.COMM.match(text).group(1)))

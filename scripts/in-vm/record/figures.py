@@ -3,8 +3,8 @@
 
     figures.py OUT WORKLOAD.toml CPUS PRESET[:SERIES]=DIRECTORY[,SETTING=VALUE...]...
 
-Writes OUT/NAME.toml, OUT/workloads/NAME.toml and, for one CPU, OUT/sequences/NAME-KERNEL.txt. The figures are those of `Measure` (crates/lab/src/validate),
-between 0.5 and 3.5 s after the start of the workload, which is at 200 ms of the simulation. Threads of the kernel are left out: a turn that one of them interrupts is one turn, and its
+Writes OUT/NAME.toml and OUT/workloads/NAME.toml. The figures are those of `Measure` (crates/lab/src/validate), each take's; turns and delays of all takes are
+kept as quantiles, and figures of their own say how far each take is from the others. The window is between 0.5 and 3.5 s after the start of the workload, which is at 200 ms of the simulation. Threads of the kernel are left out: a turn that one of them interrupts is one turn, and its
 time is not counted. SERIES is the recorded kernel if it has no preset of its own.
 """
 
@@ -17,14 +17,17 @@ import sys
 import tomllib
 
 FROM, TO = 500_000, 3_500_000  # microseconds
-TURNS = 250
+QUANTILES = 25
+ENOUGH, ENOUGH_FOR_P99 = 5, 100  # delays of a take, or turns
 TICK_MS = 4
 # Ticks of two virtual CPUs, measured with irq_vectors:local_timer_entry (1500 ticks of two workloads): by how many us the second follows the first, and in how many of 1000
 # CPU 0 is the first.
 TICKS = {"6.1": (15, 814), "6.12": (20, 827), "6.18": (11, 810), "7.3": (15, 883)}
-LINE = re.compile(r"\s*.{16}-?\S*\s+\[(\d+)\]\s+\S+\s+(\d+)\.(\d{6})\d*: (\w+): (.*)")
+LINE = re.compile(r"\s*(.{16}-?\S*)\s+\[(\d+)\]\s+(\S+)\s+(\d+)\.(\d{6})\d*: (\w+): (.*)")
 SWITCH = re.compile(r"prev_comm=(.*?) prev_pid=(\d+) prev_prio=\S+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+) next_prio=(-?\d+)")
 COMM = re.compile(r"comm=(.*?) pid=(\d+)")
+MOVED = re.compile(r"comm=.*? pid=(\d+) prio=(-?\d+) orig_cpu=\d+ dest_cpu=(\d+)")
+MOVES = ("wakeup", "newidle", "tick", "nohz", "active", "push", "pull")
 
 
 # Threads of one pool do the same work. The first group is the only CPU on which they run.
@@ -42,12 +45,30 @@ def pool(thread):
     return thread, None
 
 
+def kind(current, cpu, flags, moved, before):
+    """What moved a task, from the event in the trace: the kernel's events have no reasons. `before` is the event before it on the CPU that moved it."""
+    pid, prio, to = moved.groups()
+    # select_task_rq runs under the lock of sched_waking; a push of the woken task (task_woken_rt) holds those of run queues too, so preemption is disabled deeper.
+    if before == ("sched_waking", pid, flags[3]):
+        return "wakeup"
+    if int(prio) < 100:
+        return "pull" if int(to) == int(cpu) else "push"
+    if current.lstrip().startswith("migration/"):
+        return "active"
+    # SCHED_SOFTIRQ, in an interrupt or in its thread.
+    if flags[2] in "sH" or current.lstrip().startswith("ksoftirqd/"):
+        return "tick" if int(to) == int(cpu) else "nohz"
+    return "newidle" if int(to) == int(cpu) else None
+
+
 class Figures:
     def __init__(self, trace, origin, names):
+        self.moves = dict.fromkeys(MOVES, 0)
+        self.lengths = {name: [] for name in names}
+        before = {}  # CPU: the last event, the task that it is about, and how deep preemption was disabled
         self.run = dict.fromkeys(names, 0)
         self.turns = dict.fromkeys(names, 0)
         self.delays = {name: [] for name in names}
-        self.sequence = []
         self.created_on = {}
         self.migrations = 0
         self.threads = {}  # (name, CPU) of a kernel thread's pool: lengths of its turns in the window
@@ -63,7 +84,7 @@ class Figures:
                 if lost.search(line):
                     raise SystemExit(f"events are lost: {line}")
                 continue
-            cpu, seconds, micros, event, rest = found.groups()
+            doing, cpu, flags, seconds, micros, event, rest = found.groups()
             at = (int(seconds) * 1_000_000_000 + int(micros) * 1000 - origin) // 1000
             if event == "sched_waking":
                 name = COMM.match(rest).group(1)
@@ -73,6 +94,8 @@ class Figures:
                 name = COMM.match(rest).group(1)
                 if name in self.run and FROM <= at <= TO:
                     self.migrations += 1
+                    if reason := kind(doing, cpu, flags, MOVED.match(rest), before.get(cpu)):
+                        self.moves[reason] += 1
             elif event == "sched_switch":
                 prev, _, state, following, pid, prio = SWITCH.match(rest).groups()
                 if prev in self.run and at < 0:
@@ -102,21 +125,20 @@ class Figures:
                         self.threads.setdefault(pool(thread[0]), []).append(pieces.pop(thread[0]))
                 if not is_own and pid != "0" and prio == FAIR and following not in PLAYER:
                     other[cpu] = (following, at)
+            about = COMM.match(rest)
+            before[cpu] = (event, about.group(2) if about else None, flags[3])
 
     def ended(self, cpu, turn, at):
         name, _, length, began = turn
         self.turns[name] += FROM <= at <= TO
-        if cpu == "000" and began >= FROM and at <= TO:
-            if self.sequence and self.sequence[-1][0] == name:
-                self.sequence[-1][1] += length
-            else:
-                self.sequence.append([name, length])
+        if began >= FROM and at <= TO:
+            self.lengths[name].append(length)
 
 
 def alike(tasks):
     sets = {}
     for name, task in tasks.items():
-        key = str(sorted((key, str(value)) for key, value in task.items() if key not in ("delay", "phase"))) + str(task["phase"][1])
+        key = str(sorted((key, str(value)) for key, value in task.items() if key not in ("delay", "phase"))) + str(task["phase"][1:])
         sets.setdefault(key, []).append(name)
     return [names for names in sets.values() if len(names) > 1 and "pipe" not in str(tasks[names[0]])]
 
@@ -136,20 +158,45 @@ def values(take, sets):
     """The figures of one take. Tasks that differ in name only have no order: the first has the largest."""
     of = {f"share.{task}": time * 100 / (TO - FROM) for task, time in take.run.items()}
     of |= {f"turns.{task}": turns for task, turns in take.turns.items()}
-    of |= {f"delay.{task}": sorted(delays)[len(delays) // 2] / 1000 for task, delays in take.delays.items() if len(delays) >= 5}
-    for kind, names in ((kind, names) for kind in ("share", "turns", "delay") for names in sets):
+    of |= {f"delay.{task}": sorted(delays)[len(delays) // 2] / 1000 for task, delays in take.delays.items() if len(delays) >= ENOUGH}
+    of |= {f"delay_p99.{task}": sorted(delays)[len(delays) * 99 // 100] / 1000 for task, delays in take.delays.items() if len(delays) >= ENOUGH_FOR_P99}
+    for kind, names in ((kind, names) for kind in ("share", "turns", "delay", "delay_p99") for names in sets):
         keys = [key for task in names if (key := f"{kind}.{task}") in of]
         of |= dict(zip(keys, sorted((of[key] for key in keys), reverse=True)))
     return of
 
 
-def mean(takes):
-    """The lines of the figures: their means, and the least and the most where one take differs from the next."""
+def figures_of(takes):
+    """The lines of the figures: the value of each take."""
     for key in takes[0]:
-        of = [take[key] for take in takes if key in take]
+        of = [round(take[key], 3) for take in takes if key in take]
         if len(of) == len(takes):
-            mean, least, most = (round(value, 3) for value in (statistics.fmean(of), min(of), max(of)))
-            yield f'"{key}" = {mean}' if least == most else f'"{key}" = {{ mean = {mean}, least = {least}, most = {most} }}'
+            yield f'"{key}" = {of[0]}' if len(set(of)) == 1 else f'"{key}" = {{ takes = {of} }}'
+
+
+def quantiles(values):
+    """Those of the middles of equal parts, as in `Distribution` (crates/lab/src/validate/distance.rs)."""
+    ordered = sorted(values)
+    return [ordered[(2 * part + 1) * len(ordered) // (2 * QUANTILES)] for part in range(QUANTILES)]
+
+
+def distance(recorded, others):
+    """Of two lists of quantiles, in percent of the mean of the first."""
+    return 100 * sum(abs(one - other) for one, other in zip(recorded, others)) / max(sum(recorded), QUANTILES)
+
+
+def distributions(takes, tasks, sets):
+    """Name of a distance: the distance of each take from the others, and the quantiles of all takes. Tasks that differ in name only are one."""
+    alike = {task: names[0] for names in sets for task in names}
+    found = {}
+    for kind, of in (("turn", "lengths"), ("delay", "delays")):
+        for first in dict.fromkeys(alike.get(task, task) for task in tasks):
+            each = [[value for task, values in getattr(take, of).items() if alike.get(task, task) == first for value in values] for take in takes]
+            if all(len(values) >= ENOUGH for values in each):
+                rest = [[value for other, values in enumerate(each) if other != take for value in values] for take in range(len(each))]
+                apart = [distance(quantiles(others), quantiles(values)) for values, others in zip(each, rest)] if len(each) > 1 else [0]
+                found[f"{kind}_distance.{first}"] = apart, quantiles([value for values in each for value in values])
+    return found
 
 
 def threads(takes):
@@ -170,8 +217,7 @@ def main(out, workload, cpus, *recordings):
     name = workload.stem
     text = workload.read_text()
     tasks = tomllib.loads(text)["task"]
-    for directory in (out / "workloads", out / "sequences"):
-        directory.mkdir(parents=True, exist_ok=True)
+    (out / "workloads").mkdir(parents=True, exist_ok=True)
     if workload.resolve() != (out / "workloads" / workload.name).resolve():
         shutil.copy(workload, out / "workloads" / workload.name)
     title = text.splitlines()[0].removeprefix("# ").removesuffix(".")
@@ -180,7 +226,7 @@ def main(out, workload, cpus, *recordings):
         case += ["# These tasks differ in name only: they are compared in order of their figures.", f"alike = {sets}".replace("'", '"')]
     if cpus == 1:
         # The takes begin at a tick, and anywhere in the periods of RT throttling and of deadline servers.
-        case += ["turn_within_us = 1000", "begins = { times = 4, every_ms = 260 }"]
+        case += ["begins = { times = 8, every_ms = 260 }"]
     else:
         # Workloads are recorded from a tick on.
         case += ["# Which task moves depends on microseconds.", "begins = { times = 8, every_ms = 4 }"]
@@ -188,7 +234,8 @@ def main(out, workload, cpus, *recordings):
     before = tomllib.loads((out / f"{name}.toml").read_text()) if (out / f"{name}.toml").exists() else {}
     because = {(recorded["kernel"], recorded["on"]): recorded.get("because") for recorded in before.get("recorded", [])}
     case += ["", "[band.share]", "absolute = 0.5", "", "[band.turns]", "absolute = 2", "percent = 5", "", "[band.delay]", "absolute = 0.1", "percent = 25"]
-    case += ["", "[band.sequence]", "absolute = 5"] if cpus == 1 else []
+    case += ["", "[band.delay_p99]", "absolute = 0.1", "percent = 25", "", "[band.turn_distance]", "absolute = 10", "", "[band.delay_distance]", "absolute = 25"]
+    case += ["", "[band.moves]", "absolute = 5", "percent = 25"] if cpus > 1 else []
     for recording in recordings:
         kernel, _, where = recording.partition("=")
         kernel, _, series = kernel.partition(":")
@@ -196,7 +243,6 @@ def main(out, workload, cpus, *recordings):
         where = pathlib.Path(where)
         takes = [read(where, path.name.removesuffix(".txt.gz"), tasks) for path in sorted(where.glob(f"{name}.*.txt.gz"))]
         takes = [take for take in takes if take]
-        figures = takes[0]
         on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''} in virtual time"
         case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{on}"', f"cpus = {cpus}"]
         # On PREEMPT_RT user space cannot see what the timers of fair threads take: the costs are those of the stock kernel of the same source.
@@ -216,13 +262,11 @@ def main(out, workload, cpus, *recordings):
         # With `idle=poll` the tick goes on in idle CPUs.
         settings += ["nohz=off"] if cpus > 1 else []
         case += ["settings = { " + ", ".join(f'"{key}" = "{value}"' for key, value in (one.split("=") for one in settings)) + " }"]
-        # A task that is alone all the time has no turns.
-        if cpus == 1 and figures.sequence:
-            file = f"sequences/{name}-{series or kernel}.txt"
-            (out / file).write_text("".join(f"{task} {length}\n" for task, length in figures.sequence[:TURNS]))
-            case += [f'sequence = "{file}"']
+        apart = distributions(takes, tasks, sets)
         case += ["", "[recorded.figures]"]
-        case += mean([values(take, sets) for take in takes])
+        each = [values(take, sets) | {key: of[nth] for key, (of, _) in apart.items()} for nth, take in enumerate(takes)]
+        case += figures_of([of | ({f"moves.{kind}": count for kind, count in take.moves.items()} if cpus > 1 else {}) for of, take in zip(each, takes)])
+        case += ["", "[recorded.quantiles]", *(f'"{key}" = {of}' for key, (_, of) in apart.items())]
     (out / f"{name}.toml").write_text("\n".join(case) + "\n")
 
 

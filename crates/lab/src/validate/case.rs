@@ -4,12 +4,14 @@
 //! columns of that file are the keys of such a table, and `parameters.NAME`, `settings.NAME`,
 //! `figures.NAME`. An empty field is a missing key.
 
+use super::distance::{Distribution, Of};
 use super::sequence::Sequence;
 use super::threads::Thread;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use zerolag_model::{CpuId, Duration, Instant, KernelVersion, Topology};
 use zerolag_sim::Costs;
@@ -36,8 +38,8 @@ impl Band {
 }
 
 /// A recorded figure: the mean of its takes, and the least and the most of them.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
-#[serde(from = "FigureInFile")]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(try_from = "FigureInFile")]
 pub struct Recorded {
     /// With it the simulation is compared.
     pub mean: f64,
@@ -45,28 +47,44 @@ pub struct Recorded {
     pub least: f64,
     /// See [`Recorded::least`].
     pub most: f64,
+    /// The value of each take, in their order; empty if only the range is known.
+    pub takes: Vec<f64>,
 }
 
-/// In a file a figure is a number, or has its range.
+/// In a file a figure is a number, or has its range, or the value of each take.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a figure is a number or `{ mean = 1.0, least = 0.5, most = 1.5 }`")]
+#[serde(
+    untagged,
+    expecting = "a figure is a number, `{ mean = 1.0, least = 0.5, most = 1.5 }` or `{ takes = [0.5, 1.5] }`"
+)]
 enum FigureInFile {
     Figure(f64),
-    Takes { mean: f64, least: f64, most: f64 },
+    Range { mean: f64, least: f64, most: f64 },
+    Takes { takes: Vec<f64> },
 }
 
-impl From<FigureInFile> for Recorded {
-    fn from(said: FigureInFile) -> Self {
+impl TryFrom<FigureInFile> for Recorded {
+    type Error = &'static str;
+
+    fn try_from(said: FigureInFile) -> Result<Self, Self::Error> {
         match said {
-            FigureInFile::Figure(figure) => figure.into(),
-            FigureInFile::Takes { mean, least, most } => Self { mean, least, most },
+            FigureInFile::Figure(figure) => Ok(figure.into()),
+            FigureInFile::Range { mean, least, most } => Ok(Self { mean, least, most, takes: Vec::new() }),
+            FigureInFile::Takes { takes } if takes.is_empty() => Err("`takes` has no value"),
+            FigureInFile::Takes { takes } => {
+                let mean = takes.iter().sum::<f64>() / takes.len() as f64;
+                let least = takes.iter().copied().fold(f64::INFINITY, f64::min);
+                let most = takes.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                // A mean of equal values is rounded.
+                Ok(Self { mean: mean.clamp(least, most), least, most, takes })
+            }
         }
     }
 }
 
 impl From<f64> for Recorded {
     fn from(figure: f64) -> Self {
-        Self { mean: figure, least: figure, most: figure }
+        Self { mean: figure, least: figure, most: figure, takes: Vec::new() }
     }
 }
 
@@ -75,6 +93,21 @@ impl Recorded {
     #[must_use]
     pub fn outside(&self, value: f64) -> f64 {
         (self.least - value).max(value - self.most).max(0.0)
+    }
+
+    /// Returns the values of `takes` takes, as far as they are known: each, or, of four takes of
+    /// which the range is known, those two and the other two as equal, or that of all takes.
+    #[must_use]
+    pub fn values(&self, takes: usize) -> Option<Vec<f64>> {
+        let Self { mean, least, most, .. } = *self;
+        match self.takes.len() {
+            0 if least == most => Some(vec![mean; takes]),
+            0 if takes == 4 => {
+                let middle = (4.0 * mean - least - most) / 2.0;
+                Some(vec![least, middle, middle, most])
+            }
+            known => (known == takes).then(|| self.takes.clone()),
+        }
     }
 
     /// Returns the largest distance of a take from the mean of all.
@@ -121,6 +154,8 @@ pub struct Recording {
     pub figures: BTreeMap<String, Recorded>,
     /// The sequence of turns.
     pub sequence: Option<Sequence>,
+    /// The distributions of turns and delays, each with the name of its distance among the figures.
+    pub distributions: BTreeMap<String, Distribution>,
     /// Why our figures are outside the band.
     pub because: Option<String>,
 }
@@ -143,10 +178,25 @@ impl Begins {
     pub fn delays(self) -> impl Iterator<Item = Duration> {
         (0..u64::from(self.times.get())).map(move |run| Duration::from_millis(run * u64::from(self.every_ms)))
     }
+
+    /// Returns which of the runs represent the takes that began in the `nth` way, if that many
+    /// began in each: one after the other, so that each run has one way, and as many ways as takes
+    /// had.
+    pub(super) fn part(self, takes: impl Iterator<Item = usize> + Clone, nth: usize) -> Range<u64> {
+        let all = takes.clone().sum::<usize>().max(1) as u64;
+        let before = takes.clone().take(nth).sum::<usize>() as u64;
+        let until = takes.take(nth + 1).sum::<usize>() as u64;
+        let times = u64::from(self.times.get());
+        before * times / all..until * times / all
+    }
 }
 
 /// The figure for the similarity of two sequences of turns: 100 in every recording.
 pub(super) const SEQUENCE: &str = "sequence";
+/// The figure for the distance of two distributions of turns.
+pub(super) const TURN_DISTANCE: &str = "turn_distance";
+/// Turns of a task in a recorded sequence from which on their distribution is compared.
+const TURNS_ENOUGH: usize = 10;
 
 /// A workload with recorded figures.
 #[derive(Clone, Debug)]
@@ -223,6 +273,9 @@ struct RecordingTable {
     from_ms: u64,
     window_ms: u64,
     figures: BTreeMap<String, Recorded>,
+    /// Quantiles in microseconds, under the names of the figures that are distances from them.
+    #[serde(default)]
+    quantiles: BTreeMap<String, Vec<f64>>,
     sequence: Option<PathBuf>,
     because: Option<String>,
 }
@@ -260,12 +313,33 @@ impl Case {
                 .ok_or_else(|| error(format!("no preset is named `{}`", table.kernel)))?;
             let machine = Topology::flat(table.cpus).map_err(|topology| error(topology.to_string()))?;
             let mut figures = table.figures;
+            let mut distributions = BTreeMap::new();
+            for (name, quantiles) in table.quantiles {
+                if !figures.contains_key(&name) {
+                    return Err(error(format!("`quantiles` has `{name}`, and `figures` has no distance of that name")));
+                }
+                let of = Of::named(&name).ok_or_else(|| error(format!("`{name}` is no distance of distributions")))?;
+                let read = Distribution::read(of, quantiles).map_err(|says| error(format!("`{name}`: {says}")))?;
+                distributions.insert(name, read);
+            }
             let sequence = match table.sequence {
                 None => None,
-                Some(file) => {
-                    let says = |says| error(format!("{}: {says}", file.display()));
-                    figures.insert(SEQUENCE.to_owned(), 100.0.into());
-                    Some(Sequence::parse(&beside(&file)?).map_err(says)?)
+                Some(path) => {
+                    let says = |says| error(format!("{}: {says}", path.display()));
+                    let sequence = Sequence::parse(&beside(&path)?).map_err(says)?;
+                    if file.band.contains_key(SEQUENCE) {
+                        figures.insert(SEQUENCE.to_owned(), 100.0.into());
+                    }
+                    if file.band.contains_key(TURN_DISTANCE) {
+                        for (task, turns) in sequence.lengths(&file.alike) {
+                            if turns.len() >= TURNS_ENOUGH {
+                                let name = format!("{TURN_DISTANCE}.{task}");
+                                distributions.insert(name.clone(), Distribution::of(Of::Sequence, turns));
+                                figures.insert(name, 0.0.into());
+                            }
+                        }
+                    }
+                    Some(sequence)
                 }
             };
             let costs = match table.costs {
@@ -312,6 +386,7 @@ impl Case {
                 window: Duration::from_millis(table.window_ms),
                 figures,
                 sequence,
+                distributions,
                 because: table.because,
             });
         }
@@ -329,7 +404,7 @@ impl Case {
         };
         for (figure, recorded) in case.recorded.iter().flat_map(|recording| &recording.figures) {
             case.band(figure)?;
-            let Recorded { mean, least, most } = *recorded;
+            let Recorded { mean, least, most, .. } = *recorded;
             if !(least <= mean && mean <= most) {
                 return Err(case.error(format!("`{figure}`: the mean, {mean}, is not between {least} and {most}")));
             }
@@ -411,6 +486,7 @@ mod rows {
             from_ms: whole("from_ms")?,
             window_ms: whole("window_ms")?,
             figures,
+            quantiles: BTreeMap::new(),
             sequence: said.get("sequence").map(Into::into),
             because: said.get("because").map(|&because| because.to_owned()),
         })
@@ -424,7 +500,7 @@ mod rows {
         fn a_row_is_a_recording() {
             let text = "# origin\nkernel,on,cpus,from_ms,window_ms,parameters.loops,figures.used/g,because\n6.1,here,2,500,5000,4,99.5,\n";
             let rows = read(text).expect("a row");
-            assert_eq!((rows[0].cpus, rows[0].figures["used/g"], &*rows[0].parameters["loops"]), (2, 99.5.into(), "4"));
+            assert_eq!((rows[0].cpus, rows[0].figures["used/g"].mean, &*rows[0].parameters["loops"]), (2, 99.5, "4"));
             assert_eq!((rows[0].turns_of_us, &rows[0].because), (0, &None));
             let rows = read("kernel,on,cpus,from_ms,window_ms,turns_of_us\n6.1,here,2,500,5000,100\n").expect("a row");
             assert_eq!(rows[0].turns_of_us, 100);

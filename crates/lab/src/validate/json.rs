@@ -34,8 +34,21 @@ struct ValidatedCase<'a> {
     is_inside: bool,
     /// Why it is outside, if known.
     because: Option<&'a str>,
+    /// Whether takes and runs can be told apart; null with too few of them.
+    told: Option<ValidatedTold>,
     /// The figures of the recording.
     figures: Vec<ValidatedFigure<'a>>,
+}
+
+/// A two-sample test of takes and simulated runs, by the shares of all tasks.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ValidatedTold {
+    /// Its significance.
+    p: f64,
+    /// Whether they are told apart, with false alarms of one in a hundred.
+    is_apart: bool,
+    /// The shift in points that would be found nine times in ten.
+    finds: f64,
 }
 
 /// A figure, recorded and simulated.
@@ -74,6 +87,7 @@ pub fn json(comparisons: &[Comparison]) -> String {
         on: &compared.recording.on,
         is_inside: compared.is_inside(),
         because: compared.because.as_deref(),
+        told: compared.told.map(|told| ValidatedTold { p: told.p, is_apart: told.is_apart(), finds: told.finds }),
         figures: compared.figures.iter().map(value).collect(),
     });
     document::text(&Validated { schema: SCHEMA, comparisons: comparisons.collect() })

@@ -1,11 +1,13 @@
 //! [`Measure`]: figures of a run between two instants, from its records.
 
+use super::distance::Of;
 use super::names::named;
 use super::sequence::Sequence;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use zerolag_model::event::MigrateReason;
 use zerolag_model::{CpuId, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
-use zerolag_report::figure::{Figure, P50, Quantity};
+use zerolag_report::figure::{Figure, P50, P99, Quantity};
 use zerolag_sim::Sink;
 
 /// Figures between two instants. Memory: O(tasks + groups x CPUs + wakeups + turns).
@@ -23,6 +25,8 @@ pub struct Measure {
     /// goes on afterwards, its turn does.
     interrupted: Vec<Option<OpenTurn>>,
     migrations: u64,
+    /// Migrations by kind, in the order of [`MOVES`].
+    moves: [u64; MOVES.len()],
     sequence: Sequence,
 }
 
@@ -46,7 +50,23 @@ struct MeasuredTask {
     woken: Option<Instant>,
     /// Times from waking to running, of the wakings in the window.
     delays: Vec<Duration>,
+    /// The lengths of turns that began and ended in the window.
+    lengths: Vec<Duration>,
 }
+
+/// What moved a task, as the trace of a kernel tells it: `Periodic` is told apart by the CPU that
+/// did it.
+const MOVES: [(&str, MigrateReason); 7] = [
+    ("wakeup", MigrateReason::Wakeup),
+    ("newidle", MigrateReason::NewIdle),
+    ("tick", MigrateReason::Periodic),
+    (NOHZ, MigrateReason::Periodic),
+    ("active", MigrateReason::Active),
+    ("push", MigrateReason::Push),
+    ("pull", MigrateReason::Pull),
+];
+/// A balancer that works for another CPU, an idle one.
+const NOHZ: &str = "nohz";
 
 #[derive(Clone, Debug)]
 struct MeasuredGroup {
@@ -73,6 +93,7 @@ impl Measure {
             running: Vec::new(),
             interrupted: Vec::new(),
             migrations: 0,
+            moves: [0; MOVES.len()],
             sequence: Sequence::default(),
         }
     }
@@ -126,6 +147,9 @@ impl Measure {
     fn end(&mut self, cpu: usize, turn: OpenTurn, at: Instant) {
         let Some(task) = self.tasks.get_mut(&turn.task) else { return };
         task.turns += u64::from(self.from <= at && at <= self.to);
+        if self.from <= turn.began && at <= self.to {
+            task.lengths.push(turn.so_far);
+        }
         if cpu == 0 && turn.began >= self.from {
             self.sequence.push(name(task), turn.so_far);
         }
@@ -179,7 +203,9 @@ impl Measure {
     /// | `share.TASK` | CPU time in percent of one CPU |
     /// | `turns.TASK` | turns on a CPU |
     /// | `delay.TASK` | the median of its times from waking to running, in milliseconds |
+    /// | `delay_p99.TASK` | their 99th percentile; recordings have it of a hundred or more |
     /// | `migrations` | of all tasks |
+    /// | `moves.KIND` | those by kind: `wakeup`, `newidle`, `tick`, `nohz`, `active`, `push`, `pull` |
     /// | `used/PATH` | CPU time of a group and all below it, in percent of one CPU |
     /// | `nr_periods/PATH` | periods of its limit that ended |
     /// | `nr_throttled/PATH` | of these, those at whose end it was throttled on some CPU |
@@ -200,6 +226,8 @@ impl Measure {
             let median = delays.get(delays.len() / 2).copied().map(Duration::as_nanos);
             let delay = Figure::new(Quantity::WakeupLatency, P50);
             found.extend(median.map(|median| named(delay, name(task), median)));
+            let high = delays.get(delays.len() * 99 / 100).copied().map(Duration::as_nanos);
+            found.extend(high.map(|high| named(Figure::new(Quantity::WakeupLatency, P99), name(task), high)));
         }
         for group in self.groups.values() {
             let of = |quantity: Quantity, value| named(quantity.into(), &group.path, value);
@@ -210,7 +238,17 @@ impl Measure {
                 of(Quantity::Throttled, group.throttled.as_nanos()),
             ]);
         }
-        found.into_iter().collect()
+        let moves = MOVES.iter().zip(self.moves).map(|((kind, _), count)| (format!("moves.{kind}"), count as f64));
+        found.into_iter().chain(moves).collect()
+    }
+
+    /// Returns the values of tasks, with these names, of which a distribution is.
+    pub(super) fn values(&self, of: Of, tasks: &[&str]) -> Vec<Duration> {
+        let of_task = |task: &MeasuredTask| match of {
+            Of::Delays => task.delays.clone(),
+            Of::Turns | Of::Sequence => task.lengths.clone(),
+        };
+        self.tasks.values().filter(|task| tasks.contains(&name(task))).flat_map(of_task).collect()
     }
 }
 
@@ -230,6 +268,7 @@ impl Sink for Measure {
                     turns: 0,
                     woken: None,
                     delays: Vec::new(),
+                    lengths: Vec::new(),
                 };
                 if !self.others.contains(name.strip_suffix("-0").unwrap_or(name)) {
                     self.tasks.insert(*task, new);
@@ -276,8 +315,13 @@ impl Sink for Measure {
                     task.delays.extend(woken.map(|woken| record.at.since(woken)));
                 }
             }
-            TraceEvent::Migrate { task, .. } if self.from <= record.at && record.at <= self.to => {
-                self.migrations += u64::from(self.tasks.contains_key(task));
+            TraceEvent::Migrate { task, to, reason, .. }
+                if self.from <= record.at && record.at <= self.to && self.tasks.contains_key(task) =>
+            {
+                let is_nohz = *reason == MigrateReason::Periodic && record.cpu != *to;
+                let kind = MOVES.iter().position(|(kind, of)| of == reason && (*kind == NOHZ) == is_nohz);
+                self.migrations += 1;
+                kind.into_iter().for_each(|kind| self.moves[kind] += 1);
             }
             _ => {}
         }

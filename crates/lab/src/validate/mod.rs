@@ -11,20 +11,26 @@
 //!                     └─► recorded figures, bands ────────────────────────────┴─► Comparison
 //! ```
 //!
-//! That is the recorded half. `live` (Linux only) runs the workloads on the host's kernel instead.
+//! Shares of takes and runs are compared as samples, too ([`Told`]); turns and delays as
+//! distributions ([`Distribution`]). That is the recorded half. `live` (Linux only) runs the
+//! workloads on the host's kernel instead.
 
 mod case;
+mod distance;
 pub mod json;
 #[cfg(target_os = "linux")]
 pub mod live;
 mod measure;
 mod names;
+mod samples;
 mod sequence;
 mod table;
 mod threads;
 
 pub use case::{Band, Begins, Case, CaseError, Recorded, Recording};
+pub use distance::{Distribution, Of};
 pub use measure::Measure;
+pub use samples::{FALSE_ALARMS, Told};
 pub use sequence::{Sequence, Turn};
 pub use table::{markdown, shown, text};
 pub use threads::Thread;
@@ -37,8 +43,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerolag::simulation::{Plan, PlanError};
 use zerolag_model::{CpuId, Duration, Instant};
+use zerolag_report::figure::Quantity;
 use zerolag_sim::{SimError, Tracing};
-use zerolag_workload::random::Dist;
+use zerolag_workload::random::{Dist, Stream};
 use zerolag_workload::{self as workload, Diagnostics, LoadOptions, Program};
 
 /// One figure, recorded and simulated.
@@ -63,6 +70,12 @@ impl Figure {
         self.ours - self.recorded.mean
     }
 
+    /// Returns whether it is the share of a task.
+    #[must_use]
+    pub fn is_share(&self) -> bool {
+        names::figure_of(&self.name) == Some(Quantity::Share.into())
+    }
+
     /// Returns the smallest and the largest of our values.
     #[must_use]
     pub fn range(&self) -> (f64, f64) {
@@ -77,10 +90,12 @@ impl Figure {
         self.band.of(self.recorded.mean)
     }
 
-    /// Returns whether ours is within the band.
+    /// Returns whether ours is within the band. A distance from the takes can be smaller than that
+    /// of a take from the others.
     #[must_use]
     pub fn is_inside(&self) -> bool {
-        self.error().abs() <= self.allowed()
+        let error = self.error();
+        error.abs() <= self.allowed() || (error < 0.0 && names::is_distance(&self.name))
     }
 }
 
@@ -95,6 +110,9 @@ pub struct Comparison {
     pub recording: Recording,
     /// All figures of the recording.
     pub figures: Vec<Figure>,
+    /// Whether the takes and our runs can be told apart by their shares, if there are enough of
+    /// both.
+    pub told: Option<Told>,
     /// Why it is outside its band, if known.
     pub because: Option<String>,
 }
@@ -214,11 +232,15 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         }
         let tick = plan.config.settings.tick_period();
         let mut runs = Vec::new();
-        for (as_said, takes) in beginnings(case, recording, &plan.program)? {
+        let mut samples = Vec::new();
+        let beginnings = beginnings(case, recording, &plan.program)?;
+        for (nth, (as_said, takes)) in beginnings.iter().enumerate() {
+            let as_takes = case.begins.part(beginnings.iter().map(|(_, takes)| *takes), nth);
             for (delay, seed) in case.begins.delays().zip(0..) {
+                let delay = delay + until_phase(&plan, seed);
                 // Which CPU ticks first is another draw in each run.
                 plan.config.seed = seed;
-                plan.program = begun_later(&as_said, delay);
+                plan.program = begun_later(as_said, delay);
                 if !recording.threads.is_empty() {
                     let program = Arc::make_mut(&mut plan.program);
                     threads::add_to(program, &recording.threads, &plan.config.costs, tick, seed);
@@ -226,10 +248,16 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
                 plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
                 let measured = measure(&plan, recording, recording.from + delay);
                 let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), error))?;
-                runs.extend(iter::repeat_n(ours(case, recording, &measured), takes));
+                let figures = ours(case, recording, &measured);
+                if as_takes.contains(&seed) {
+                    samples.push(figures.clone());
+                }
+                runs.extend(iter::repeat_n(figures, *takes));
             }
         }
-        comparisons.push(compare(case, recording, &runs)?);
+        let mut compared = compare(case, recording, &runs)?;
+        compared.told = told(recording, &compared, &samples);
+        comparisons.push(compared);
     }
     Ok(comparisons)
 }
@@ -263,6 +291,21 @@ fn duration(recording: &Recording) -> Duration {
     recording.window * if recording.sequence.is_some() { 2 } else { 1 }
 }
 
+/// Returns by how much later a workload begins so that the periods of its limits have a drawn
+/// phase.
+///
+/// A recording begins anywhere in them, at a tick. Since Linux 6.4 each group draws its own offset,
+/// as the simulator does with the run's seed; before, periods of one length end together, at
+/// multiples since boot (`start_cfs_bandwidth`, 6.1), so the workload's start is drawn.
+fn until_phase(plan: &Plan, seed: u64) -> Duration {
+    let settings = &plan.config.settings;
+    let periods = plan.program.groups.iter().filter(|group| group.max.quota.is_some()).map(|group| group.max.period);
+    let (Some(longest), false) = (periods.max(), settings.bandwidth_interleave) else { return Duration::ZERO };
+    let tick = settings.tick_period();
+    let ticks = (longest.as_nanos() / tick.as_nanos().max(1)).max(1);
+    tick * Stream::new(seed, "workload", 0, "periods").below(ticks)
+}
+
 /// Returns a program all of whose tasks start later by a delay.
 fn begun_later(program: &Arc<Program>, delay: Duration) -> Arc<Program> {
     let mut program = Arc::clone(program);
@@ -294,6 +337,16 @@ fn ours(case: &Case, recording: &Recording, measured: &Measure) -> NamedFigures 
         let agreement = sequence.agreement(measured.sequence(), &case.alike, case.turn_within);
         ours.insert(case::SEQUENCE.to_owned(), agreement);
     }
+    for (figure, distribution) in &recording.distributions {
+        let name = figure.split_once('.').map_or("", |(_, task)| task);
+        let set = case.alike.iter().find(|set| set.iter().any(|task| task == name));
+        let tasks: Vec<&str> = set.map_or(vec![name], |set| set.iter().map(String::as_str).collect());
+        let values = match distribution.of {
+            Of::Sequence => measured.sequence().lengths(&case.alike).remove(name).unwrap_or_default(),
+            of => measured.values(of, &tasks),
+        };
+        ours.insert(figure.clone(), distribution.distance(values));
+    }
     case.alike.iter().for_each(|alike| rank(&mut ours, alike, |figure| *figure));
     ours
 }
@@ -314,7 +367,23 @@ fn compare(case: &Case, recording: &Recording, runs: &[NamedFigures]) -> Result<
     }
     let because = recording.because.clone();
     let set = case.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Comparison { case: case.name.clone(), set, recording: recording.clone(), figures, because })
+    Ok(Comparison { case: case.name.clone(), set, recording: recording.clone(), figures, told: None, because })
+}
+
+/// Compares the shares of takes with those of runs. Each of `samples` has another seed, and in as
+/// many of them as in takes the tasks were created on the same CPUs: a run that counts for several
+/// takes would be several draws that are no draws.
+fn told(recording: &Recording, compared: &Comparison, samples: &[NamedFigures]) -> Option<Told> {
+    let shares: Vec<&Figure> = compared.figures.iter().filter(|figure| figure.is_share()).collect();
+    let said = shares.iter().map(|figure| figure.recorded.takes.len()).max()?;
+    let created: usize = recording.created_on.iter().map(|(_, takes)| *takes).sum();
+    let count = if said > 0 { said } else { created };
+    let columns: Option<Vec<Vec<f64>>> = shares.iter().map(|figure| figure.recorded.values(count)).collect();
+    let columns = columns?;
+    let takes: Vec<Vec<f64>> = (0..count).map(|take| columns.iter().map(|values| values[take]).collect()).collect();
+    let of = |run: &NamedFigures| shares.iter().map(|figure| run.get(&figure.name).copied()).collect();
+    let runs: Option<Vec<Vec<f64>>> = samples.iter().map(of).collect();
+    Told::of(&takes, &runs?)
 }
 
 /// Figures by name.
@@ -322,7 +391,7 @@ type NamedFigures = BTreeMap<String, f64>;
 
 /// Tasks that differ only in name have no order: the one with the largest figure is compared with
 /// the one with the largest.
-fn rank<F: Copy>(figures: &mut BTreeMap<String, F>, alike: &[String], value: impl Fn(&F) -> f64) {
+fn rank<F: Clone>(figures: &mut BTreeMap<String, F>, alike: &[String], value: impl Fn(&F) -> f64) {
     let kinds: Vec<String> = figures
         .keys()
         .filter_map(|name| name.split_once('.'))
@@ -331,7 +400,7 @@ fn rank<F: Copy>(figures: &mut BTreeMap<String, F>, alike: &[String], value: imp
         .collect();
     for kind in kinds {
         let names: Vec<String> = alike.iter().map(|task| format!("{kind}.{task}")).collect();
-        let mut values: Vec<F> = names.iter().filter_map(|name| figures.get(name).copied()).collect();
+        let mut values: Vec<F> = names.iter().filter_map(|name| figures.get(name).cloned()).collect();
         values.sort_by(|one, other| value(other).total_cmp(&value(one)));
         for (name, value) in names.into_iter().zip(values) {
             figures.insert(name, value);

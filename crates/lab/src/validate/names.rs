@@ -3,8 +3,8 @@
 //!
 //! Cases are older than the table, and hundreds of recorded rows have these names and units. So a
 //! name is a row here, and says which figure it is and in which unit the files have it; measuring,
-//! JSON and the plot of shares read the row. What only a case has (a sequence of turns, a part of
-//! what fair tasks got, the delay of a timer) is no figure of a run.
+//! JSON and the plot of shares read the row. What only a case has (a sequence of turns, a distance
+//! of distributions, a part of what fair tasks got, the delay of a timer) is no figure of a run.
 
 use zerolag_report::figure::{Figure, P50, P99, Quantity, Stat};
 
@@ -48,10 +48,11 @@ const fn value(quantity: Quantity) -> Option<Figure> {
 }
 
 /// Every name before the point or the slash of its owner.
-const TABLE: [CaseName; 13] = [
+const TABLE: [CaseName; 17] = [
     ("share", value(Quantity::Share), CaseUnit::Percent),
     ("turns", value(Quantity::SwitchesIn), CaseUnit::Count),
     ("delay", Some(Figure::new(Quantity::WakeupLatency, P50)), CaseUnit::Millis),
+    ("delay_p99", Some(Figure::new(Quantity::WakeupLatency, P99)), CaseUnit::Millis),
     ("migrations", value(Quantity::AllMigrations), CaseUnit::Count),
     ("used", value(Quantity::GroupShare), CaseUnit::Percent),
     ("nr_periods", value(Quantity::NrPeriods), CaseUnit::Count),
@@ -61,6 +62,9 @@ const TABLE: [CaseName; 13] = [
     ("p99", Some(Figure::new(Quantity::RequestLatency, P99)), CaseUnit::Millis),
     ("part", None, CaseUnit::Percent),
     ("sequence", None, CaseUnit::Percent),
+    ("turn_distance", None, CaseUnit::Percent),
+    ("delay_distance", None, CaseUnit::Percent),
+    ("moves", None, CaseUnit::Count),
     ("latency", None, CaseUnit::Micros),
 ];
 
@@ -72,6 +76,11 @@ fn row(name: &str) -> Option<&'static CaseName> {
 /// Returns the figure of a name in a case, `share.hog`.
 pub(super) fn figure_of(name: &str) -> Option<Figure> {
     row(name).and_then(|(_, figure, _)| *figure)
+}
+
+/// Returns whether a name is that of a distance from the takes, of which less is nearer.
+pub(super) fn is_distance(name: &str) -> bool {
+    row(name).is_some_and(|(known, ..)| known.ends_with("_distance"))
 }
 
 /// Returns the unit of a name in a case.

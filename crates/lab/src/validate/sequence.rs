@@ -71,6 +71,19 @@ impl Sequence {
         self.0.is_empty()
     }
 
+    /// Returns the lengths of each task's turns; tasks of a set of `alike` are one, with the name
+    /// of the first.
+    #[must_use]
+    pub(super) fn lengths<'a>(&'a self, alike: &'a [Vec<String>]) -> BTreeMap<&'a str, Vec<Duration>> {
+        let mut lengths: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
+        for turn in &self.0 {
+            let set = alike.iter().find(|set| set.contains(&turn.task));
+            let name = set.map_or(&turn.task, |set| &set[0]);
+            lengths.entry(name).or_default().push(turn.run);
+        }
+        lengths
+    }
+
     /// Returns the similarity in percent: how many of these turns `ours` has somewhere, in this
     /// order, less its turns in between. The names of `alike` are exchanged; the best way that is
     /// found counts (`best`).

@@ -2,13 +2,12 @@
 //! for pages.
 
 use super::case::Recording;
-use super::{Comparison, Figure, names};
+use super::{Comparison, FALSE_ALARMS, Figure};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use zerolag::page::Shown;
 use zerolag_model::KernelVersion;
 use zerolag_model::settings::Release;
-use zerolag_report::figure::Quantity;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table, Titled};
 
@@ -85,7 +84,7 @@ fn plots(comparisons: &[Comparison]) -> Vec<Plot> {
         percent("share of the figures with at most this error").from_to(0.0, 100.0),
     );
     for kernel in KernelVersion::ALL.iter().filter(is_recorded) {
-        let points = of(*kernel).filter(|(_, figure)| is_share(figure));
+        let points = of(*kernel).filter(|(_, figure)| figure.is_share());
         let (points, spread): (Vec<_>, Vec<_>) =
             points.map(|(_, figure)| ((figure.recorded.mean, figure.ours), figure.range())).unzip();
         shares = shares.with_spread(&kernel.name(), Mark::Points, points, spread);
@@ -113,6 +112,9 @@ pub fn markdown(comparisons: &[Comparison]) -> String {
     put(&mut text, format_args!("{}\n\n", total(comparisons)));
     by_set(&mut text, comparisons);
     beside_takes(&mut text, comparisons);
+    by_kind(&mut text, comparisons);
+    told_apart(&mut text, comparisons);
+    moves(&mut text, comparisons);
     text.push_str("## The three recordings with the largest errors of a share\n\n");
     text.push_str("| case | kernel | figure | recorded | simulated | error | reason |\n");
     text.push_str("|---|---|---|--:|--:|--:|---|\n");
@@ -183,7 +185,9 @@ summary; a test compares it. `zerolag validate conformance` prints every figure,
 | `share` | CPU time in percent of one CPU; its error in points |
 | `used` | CPU time of a group in percent of one CPU |
 | `sequence` | edit-distance similarity, in percent, of the recorded and simulated lists of time slices |
-| `throttled`, `delay` | in ms; `delay` is the median from wakeup to running |
+| `turn_distance`, `delay_distance` | how far the distribution of turns or delays is from the recorded one: the mean way between values of one rank (Wasserstein-1), in percent of the recorded mean |
+| `moves` | migrations by kind |
+| `throttled`, `delay` | in ms; `delay` is the median from wakeup to running, `delay_p99` the 99th percentile |
 
 Two values in brackets are the minimum and maximum of runs with other phases of ticks and balancing, for cases in which microseconds decide which task
 moves; the value before them is the mean. The recording is one such run. Bands were declared before the first run and are not widened.
@@ -209,14 +213,12 @@ const NEAR: f64 = 0.5;
 /// from the takes is counted too, of our mean and of each of our runs: by the second a simulation
 /// gains nothing if its runs differ more than takes.
 fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
-    let mut rows: BTreeMap<(&str, usize, Release, String), ShareCounts> = BTreeMap::new();
+    let mut rows: BTreeMap<Row<'_>, ShareCounts> = BTreeMap::new();
     let mut sums: BTreeMap<usize, ShareCounts> = BTreeMap::new();
-    for (one, figure) in figures(comparisons).filter(|(one, figure)| one.has_takes() && is_share(figure)) {
-        let cpus = one.recording.machine.nr_cpus();
-        let row = (one.set.as_str(), cpus, one.recording.kernel.release(), series(&one.recording));
-        for counts in [rows.entry(row).or_default(), sums.entry(cpus).or_default()] {
-            counts.add(figure);
-        }
+    for (one, figure) in figures(comparisons).filter(|(one, figure)| one.has_takes() && figure.is_share()) {
+        let row = row_of(one);
+        sums.entry(row.1).or_default().add(figure);
+        rows.entry(row).or_default().add(figure);
     }
     if rows.is_empty() {
         return;
@@ -236,6 +238,189 @@ fn beside_takes(text: &mut String, comparisons: &[Comparison]) {
     sums.into_iter().for_each(|(cpus, counts)| row("all", cpus, "all", counts));
     text.push('\n');
 }
+
+/// A set, a number of CPUs, and a kernel in order of releases.
+type Row<'a> = (&'a str, usize, Release, String);
+
+fn row_of(one: &Comparison) -> Row<'_> {
+    let Recording { machine, kernel, .. } = &one.recording;
+    (one.set.as_str(), machine.nr_cpus(), kernel.release(), series(&one.recording))
+}
+
+/// How near figures of one kind are.
+#[derive(Clone, Default)]
+struct Kinds {
+    /// Shares within half a point, and all.
+    shares: [usize; 2],
+    /// Medians of delays within a quarter of the recorded one, and all.
+    medians: [usize; 2],
+    /// 99th percentiles within a quarter of the recorded one, and all.
+    tails: [usize; 2],
+    /// Distances of turns.
+    turns: Vec<f64>,
+    /// Distances of delays.
+    delays: Vec<f64>,
+    /// Distances of takes from the others of both kinds, where they are recorded.
+    takes: Vec<f64>,
+}
+
+impl Kinds {
+    fn add(&mut self, figure: &Figure) {
+        let error = figure.error().abs();
+        let is_quarter = error <= figure.recorded.mean / 4.0;
+        let count = |counts: &mut [usize; 2], is_near: bool| {
+            counts[0] += usize::from(is_near);
+            counts[1] += 1;
+        };
+        match figure.name.split('.').next().unwrap_or_default() {
+            "share" => count(&mut self.shares, error <= NEAR),
+            "delay" => count(&mut self.medians, is_quarter),
+            "delay_p99" => count(&mut self.tails, is_quarter),
+            kind @ ("turn_distance" | "delay_distance") => {
+                let distances = if kind == "turn_distance" { &mut self.turns } else { &mut self.delays };
+                distances.push(figure.ours);
+                if !figure.recorded.takes.is_empty() {
+                    self.takes.push(figure.recorded.mean);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Writes, per set, number of CPUs and kernel, how near figures of each kind are.
+fn by_kind(text: &mut String, comparisons: &[Comparison]) {
+    let mut rows: BTreeMap<Row<'_>, Kinds> = BTreeMap::new();
+    for (one, figure) in figures(comparisons) {
+        rows.entry(row_of(one)).or_default().add(figure);
+    }
+    rows.retain(|_, kinds| kinds.shares[1] > 0);
+    if rows.is_empty() {
+        return;
+    }
+    text.push_str(BY_KIND);
+    let part = |[near, all]: [usize; 2]| match all {
+        0 => "-".to_owned(),
+        all => format!("{near} of {all} ({:.0} %)", near as f64 * 100.0 / all as f64),
+    };
+    for ((set, cpus, _, kernel), kinds) in rows {
+        let Kinds { shares, medians, tails, turns, delays, takes } = kinds;
+        let [shares, medians, tails] = [shares, medians, tails].map(part);
+        let [turns, delays, takes] = [turns, delays, takes].map(middle);
+        put(
+            text,
+            format_args!(
+                "| {set} | {cpus} | {kernel} | {shares} | {medians} | {tails} | {turns} | {delays} | {takes} |\n"
+            ),
+        );
+    }
+    text.push('\n');
+}
+
+/// Returns the median as text, or a dash.
+fn middle(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
+}
+
+const BY_KIND: &str = "\
+## By kind
+
+Shares within half a point; medians and 99th percentiles of delays (of a hundred or more) within a quarter of the recorded value; medians of the
+distances of turns and delays, and, where each take is recorded, of the distances of a take from the other takes.
+
+| set | CPUs | kernel | shares | medians | p99 | turns | delays | takes |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|
+";
+
+/// Writes, per set, number of CPUs and kernel, in how many cases takes and runs can be told apart.
+fn told_apart(text: &mut String, comparisons: &[Comparison]) {
+    #[derive(Default)]
+    struct Counts {
+        cases: usize,
+        alike: usize,
+        /// Told apart, and each share is within half a point.
+        small: usize,
+        finds: Vec<f64>,
+    }
+    let mut rows: BTreeMap<Row<'_>, Counts> = BTreeMap::new();
+    for one in comparisons {
+        let Some(told) = one.told else { continue };
+        let counts = rows.entry(row_of(one)).or_default();
+        let is_near = one.figures.iter().filter(|figure| figure.is_share()).all(|figure| figure.error().abs() <= NEAR);
+        counts.cases += 1;
+        counts.alike += usize::from(!told.is_apart());
+        counts.small += usize::from(told.is_apart() && is_near);
+        counts.finds.push(told.finds);
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let alarms = FALSE_ALARMS * 100.0;
+    put(text, format_args!("{TOLD_APART}{alarms:.0} {TOLD_APART_TABLE}"));
+    for ((set, cpus, _, kernel), Counts { cases, alike, small, finds }) in rows {
+        let finds = middle(finds);
+        put(text, format_args!("| {set} | {cpus} | {kernel} | {cases} | {alike} | {small} | {finds} |\n"));
+    }
+    text.push('\n');
+}
+
+const TOLD_APART: &str = "\
+## Told apart
+
+Cases with four takes or more and enough runs: whether takes and runs can be told apart by the shares of all tasks together (energy distance, all ways to
+name takes, false alarms of ";
+
+const TOLD_APART_TABLE: &str = "\
+%).
+
+* *not*: cases in which they cannot;
+* *by less*: cases in which they can, with each share within half a point;
+* *finds*: the shift, in points, that would be found in nine of ten cases (3.25 standard deviations of four takes and eight runs): the median of the cases.
+
+Of four older takes only the mean, the least and the most are recorded; the middle two count as equal.
+
+| set | CPUs | kernel | cases | not | by less | finds |
+|---|--:|--:|--:|--:|--:|--:|
+";
+
+/// Writes the recorded and the simulated number of moves by kind, of all cases of a set, number of
+/// CPUs and kernel together.
+fn moves(text: &mut String, comparisons: &[Comparison]) {
+    let mut kinds: Vec<&str> = Vec::new();
+    let mut rows: BTreeMap<Row<'_>, BTreeMap<&str, [f64; 2]>> = BTreeMap::new();
+    for (one, figure) in figures(comparisons) {
+        let Some(kind) = figure.name.strip_prefix("moves.") else { continue };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+        let sums = rows.entry(row_of(one)).or_default().entry(kind).or_default();
+        sums[0] += figure.recorded.mean;
+        sums[1] += figure.ours;
+    }
+    if rows.is_empty() {
+        return;
+    }
+    text.push_str(MOVES);
+    put(text, format_args!("| set | CPUs | kernel | {} |\n", kinds.join(" | ")));
+    put(text, format_args!("|---|--:|--:|{}\n", "--:|".repeat(kinds.len())));
+    for ((set, cpus, _, kernel), sums) in rows {
+        put(text, format_args!("| {set} | {cpus} | {kernel} |"));
+        for kind in &kinds {
+            let [recorded, ours] = sums.get(kind).copied().unwrap_or_default();
+            put(text, format_args!(" {recorded:.0}, {ours:.0} |"));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+}
+
+const MOVES: &str = "\
+## Moves by kind
+
+Recorded and simulated moves of tasks in the windows of all cases, by the mechanism that made them.
+
+";
 
 /// Returns the recorded kernel: that of the preset, unless the machine's name begins with another
 /// one (`7.3-rt, 1 virtual CPU`).
@@ -286,10 +471,6 @@ Cases of which there are several takes: shares that are at most half a point
 |---|--:|--:|--:|--:|--:|--:|--:|
 ";
 
-fn is_share(figure: &Figure) -> bool {
-    names::figure_of(&figure.name) == Some(Quantity::Share.into())
-}
-
 fn figures(comparisons: &[Comparison]) -> impl Iterator<Item = (&Comparison, &Figure)> {
     comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |figure| (comparison, figure)))
 }
@@ -299,7 +480,7 @@ fn worst_shares(comparisons: &[Comparison]) -> Vec<(&Comparison, &Figure)> {
     let off = |figure: &Figure| figure.error().abs();
     let worst_of = |comparison| {
         let Comparison { figures, .. }: &Comparison = comparison;
-        let shares = figures.iter().filter(|figure| is_share(figure));
+        let shares = figures.iter().filter(|figure| figure.is_share());
         shares.max_by(|one, other| off(one).total_cmp(&off(other))).map(|figure| (comparison, figure))
     };
     let mut worst: Vec<_> = comparisons.iter().filter_map(worst_of).collect();
@@ -357,7 +538,7 @@ impl Total {
     fn add(&mut self, figure: &Figure) {
         self.figures += 1;
         self.inside += usize::from(figure.is_inside());
-        if is_share(figure) {
+        if figure.is_share() {
             let error = figure.error().abs();
             self.shares += 1;
             self.within += usize::from(error <= 1.0);
