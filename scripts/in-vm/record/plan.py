@@ -2,7 +2,7 @@
 """Turns a workload (a scenario of a small part of the grammar) into what play.c and the shell of the virtual machine do.
 
 Phase `start` of a task is its own start: it runs for a moment and sleeps until the workload begins, at 200 ms, or a little later. play.c does that by
-itself, so that only the rest is planned.
+itself, so that only the rest is planned. A later phase may change the task's policy; it then names the nice value or the priority too.
 
     plan.py WORKLOAD.toml[:PARAMETER=VALUE,...] OUT    writes OUT.play (for play.c), OUT.make and OUT.remove (shell: groups and cpusets)
     plan.py --name WORKLOAD.toml[:...]                 prints the name of its recordings: that of the workload, with the values of its parameters
@@ -54,6 +54,12 @@ def steps(steps):
             yield f"{verb.removeprefix('pipe_')} {name} {size}"
         else:
             raise SystemExit(f"step `{verb}` is not known to play.c")
+
+
+def attributes(of):
+    """The policy of a task or phase."""
+    yield f"policy {POLICIES[of.get('policy', 'OTHER').upper().removeprefix('SCHED_')]}"
+    yield from (f"{key} {of[key]}" for key in ("nice", "priority") if key in of)
 
 
 def settings(settings):
@@ -134,15 +140,12 @@ def main(workload, out):
         unknown = set(task) - known
         assert not unknown, f"{name}: {unknown}"
         policy = POLICIES[task.get("policy", "OTHER").upper().removeprefix("SCHED_")]
-        play += [f"task {name}", f"policy {policy}"]
-        for key in ("nice", "priority"):
-            if key in task:
-                play.append(f"{key} {task[key]}")
+        play += [f"task {name}", *attributes(task)]
         if "slice" in task:
             play.append(f"runtime {time(task['slice'])}")
-        start, work = task.get("phase", [None, task])
+        start, *phases = task.get("phase", [None, task])
         if start:
-            assert (start["name"], work["name"]) == ("start", "work"), name
+            assert start["name"] == "start" and phases[0]["name"] == "work", name
             delay = time(task["delay"]) + time(start["steps"][-1]["timer"]["period"]) - BEGIN
             play.append(f"delay {delay}")
         for key in ("runtime", "deadline", "period"):
@@ -155,7 +158,9 @@ def main(workload, out):
         place = task.get("group") or task.get("cpuset")
         if place:
             play.append(f"group {ROOT}/{place.strip('/')}/cgroup.procs")
-        play += steps(work["steps"])
+        for phase in phases:
+            loops = 0 if phase is phases[-1] else phase["loop"]
+            play += [f"phase {loops}", *(attributes(phase) if "policy" in phase and phase is not task else []), *steps(phase["steps"])]
     for end, lines in (("play", play), ("make", make), ("remove", remove)):
         with open(f"{out}.{end}", "w") as file:
             file.write("".join(line + "\n" for line in lines))

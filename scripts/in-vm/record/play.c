@@ -28,11 +28,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NAMED = 16, STEPS = 16, TASKS = 32, READ_NS = 2000, TURN_NS = 60000 };
+enum { NAMED = 16, STEPS = 64, PHASES = 16, TASKS = 32, READ_NS = 2000, TURN_NS = 60000 };
 enum verb { RUN, SPIN, SLEEP, TIMER, LOCK, UNLOCK, READ, WRITE, BARRIER, YIELD };
 struct attr { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; };
 struct step { enum verb verb; uint64_t value; int resource; };
-struct task { char name[16], group[128]; struct attr attr; uint64_t cpus, delay; int steps; struct step step[STEPS]; };
+/* Steps from `first` on, `loops` times (0: for ever). It begins with a change of its own task's attributes, if it has some. */
+struct phase { int first, steps, sets; uint64_t loops; struct attr attr; };
+struct task { char name[16], group[128]; struct attr attr; uint64_t cpus, delay; int steps, phases; struct step step[STEPS]; struct phase phase[PHASES]; };
 
 static struct task task[TASKS];
 static int tasks, mutexes, pipes, barriers;
@@ -74,24 +76,29 @@ static void play(struct task *me)
 	uint64_t next = 0;
 	sleep_until(shared->origin + me->delay);
 	next = shared->origin + me->delay;
-	for (;;) for (int i = 0; i < me->steps; i++) {
-		struct step *s = &me->step[i];
-		switch (s->verb) {
-		case RUN: run(s->value); break;
-		case SPIN: for (uint64_t end = now() + s->value; now() < end;); break;
-		case SLEEP: sleep_for(s->value); break;
-		case TIMER:
-			next += s->value;
-			if (next > now()) sleep_until(next); else next = now();
-			break;
-		case LOCK: if ((errno = pthread_mutex_lock(&shared->mutex[s->resource]))) die("lock"); break;
-		case UNLOCK: if ((errno = pthread_mutex_unlock(&shared->mutex[s->resource]))) die("unlock"); break;
-		case READ: if (read(pipe_end[s->resource][0], bytes, s->value) < 1) die("read"); break;
-		case WRITE: if (write(pipe_end[s->resource][1], bytes, s->value) < 1) die("write"); break;
-		case BARRIER: pthread_barrier_wait(&shared->barrier[s->resource]); break;
-		case YIELD: sched_yield(); break;
+	for (struct phase *p = me->phase; p < me->phase + me->phases; p++) {
+		if (p->sets && syscall(SYS_sched_setattr, 0, &p->attr, 0)) die("sched_setattr of a phase");
+		for (uint64_t loop = 0; !p->loops || loop < p->loops; loop++) for (int i = p->first; i < p->first + p->steps; i++) {
+			struct step *s = &me->step[i];
+			switch (s->verb) {
+			case RUN: run(s->value); break;
+			case SPIN: for (uint64_t end = now() + s->value; now() < end;); break;
+			case SLEEP: sleep_for(s->value); break;
+			case TIMER:
+				next += s->value;
+				if (next > now()) sleep_until(next); else next = now();
+				break;
+			case LOCK: if ((errno = pthread_mutex_lock(&shared->mutex[s->resource]))) die("lock"); break;
+			case UNLOCK: if ((errno = pthread_mutex_unlock(&shared->mutex[s->resource]))) die("unlock"); break;
+			case READ: if (read(pipe_end[s->resource][0], bytes, s->value) < 1) die("read"); break;
+			case WRITE: if (write(pipe_end[s->resource][1], bytes, s->value) < 1) die("write"); break;
+			case BARRIER: pthread_barrier_wait(&shared->barrier[s->resource]); break;
+			case YIELD: sched_yield(); break;
+			}
 		}
 	}
+	errno = ETIME;
+	die("the last phase ended");
 }
 
 static int named(char (*names)[16], int *count, const char *name)
@@ -125,6 +132,7 @@ static void read_plan(FILE *f)
 {
 	char line[512], word[6][128];
 	struct task *t = 0;
+	struct attr *attr = 0; /* of the task, or of the phase that the line is in */
 	while (fgets(line, sizeof line, f)) {
 		int n = sscanf(line, "%127s %127s %127s %127s %127s %127s", word[0], word[1], word[2], word[3], word[4], word[5]);
 		if (n < 1) continue;
@@ -135,20 +143,28 @@ static void read_plan(FILE *f)
 		else if (!strcmp(word[0], "parties")) make_barrier(word[1], strtoul(word[2], 0, 0));
 		else if (!strcmp(word[0], "task")) {
 			t = &task[tasks++];
-			t->attr.size = 48;
+			attr = &t->attr;
+			attr->size = 48;
 			snprintf(t->name, sizeof t->name, "%.15s", word[1]);
 		}
-		else if (!strcmp(word[0], "policy")) t->attr.policy = v;
-		else if (!strcmp(word[0], "nice")) t->attr.nice = strtol(word[1], 0, 10);
-		else if (!strcmp(word[0], "priority")) t->attr.priority = v;
-		else if (!strcmp(word[0], "runtime")) t->attr.runtime = v;
-		else if (!strcmp(word[0], "deadline")) t->attr.deadline = v;
-		else if (!strcmp(word[0], "period")) t->attr.period = v;
+		else if (!strcmp(word[0], "phase")) {
+			if (t->phases == PHASES) { errno = E2BIG; die("phases"); }
+			t->phase[t->phases++] = (struct phase) { .first = t->steps, .loops = v, .attr.size = 48 };
+			attr = &t->phase[t->phases - 1].attr;
+		}
+		else if (!strcmp(word[0], "policy")) { attr->policy = v; if (t->phases) t->phase[t->phases - 1].sets = 1; }
+		else if (!strcmp(word[0], "nice")) attr->nice = strtol(word[1], 0, 10);
+		else if (!strcmp(word[0], "priority")) attr->priority = v;
+		else if (!strcmp(word[0], "runtime")) attr->runtime = v;
+		else if (!strcmp(word[0], "deadline")) attr->deadline = v;
+		else if (!strcmp(word[0], "period")) attr->period = v;
 		else if (!strcmp(word[0], "cpus")) t->cpus = v;
 		else if (!strcmp(word[0], "delay")) t->delay = v;
 		else if (!strcmp(word[0], "group")) snprintf(t->group, sizeof t->group, "%s", word[1]);
 		else {
+			if (t->steps == STEPS || !t->phases) { errno = E2BIG; die("steps"); }
 			struct step *s = &t->step[t->steps++];
+			t->phase[t->phases - 1].steps++;
 			static const char *verbs[] = { "run", "spin", "sleep", "timer", "lock", "unlock", "read", "write", "barrier", "yield" };
 			for (s->verb = RUN; s->verb <= YIELD && strcmp(word[0], verbs[s->verb]); s->verb++);
 			if (s->verb > YIELD) { errno = EINVAL; die(word[0]); }
