@@ -429,6 +429,17 @@ impl SchedAttr {
         Self::Rt { policy: RtPolicy::Rr, priority }
     }
 
+    /// Returns the weight by which it shares with others; `None` of classes that do not share.
+    /// Linux `set_load_weight`: 3 for SCHED_IDLE (`WEIGHT_IDLEPRIO`).
+    #[must_use]
+    pub const fn weight(self) -> Option<u32> {
+        match self {
+            Self::Fair { policy: FairPolicy::Idle, .. } | Self::Ext { policy: FairPolicy::Idle, .. } => Some(3),
+            Self::Fair { nice, .. } | Self::Ext { nice, .. } => Some(nice.weight()),
+            Self::Rt { .. } | Self::Deadline(_) => None,
+        }
+    }
+
     /// Returns SCHED_OTHER at a nice value.
     #[must_use]
     pub const fn nice(nice: Nice) -> Self {

@@ -252,6 +252,8 @@ quantities! {
         "The longest stretch of that time";
     Wait: Task "wait.total", "waited", Some("wait_ns"), Time, VALUE, Sum, Less,
         "The time for which it was runnable and did not run";
+    LagMax: Task "lag.max", "largest lag", Some("lag_ns_max"), Time, VALUE, Largest, Less,
+        "The most CPU time by which it was behind an ideal sharing by weight since it became runnable; not of tasks with a limit or with CPUs of their own";
     Preemptions: Task "preemptions", "preempted", Some("preemptions"), Count, VALUE, Sum, Less,
         "How many times it was preempted, or yielded";
     Migrations: Task "migrations", "moves", None, Count, VALUE, Sum, Less, "How many times it moved to another CPU";
@@ -323,6 +325,8 @@ quantities! {
         "The longest time in one handler of an inter-processor interrupt";
 
     Idle: Machine "machine.idle", "idle", Some("idle_ns"), Time, VALUE, Sum, Neither, "The idle time of all CPUs";
+    IdleWithWork: Machine "machine.idle_with_work", "idle with work", Some("idle_with_work_ns"), Time, VALUE, Sum, Less,
+        "The time for which CPUs were idle while a task waited that was allowed there and not throttled, added up";
     Switches: Machine "machine.switches", "switches", Some("switches"), Count, VALUE, Sum, Neither,
         "The number of context switches";
     AllMigrations: Machine "machine.migrations", "moves", None, Count, VALUE, Sum, Neither,

@@ -63,6 +63,7 @@ impl<'a> Subject<'a> {
             Q::Migrations => count(self.task()?.migrations.total()),
             Q::Wait => time(self.task()?.wait),
             Q::WaitMax => time(self.task()?.wait_max),
+            Q::LagMax => time(self.task()?.lag_max?),
             Q::Sleep => time(self.task()?.sleep),
             Q::WakeupLatency => samples(self.task()?.latency.as_ref()),
             Q::Timers => count(self.task()?.timers),
@@ -97,6 +98,7 @@ impl<'a> Subject<'a> {
             Q::IpiWork => time(self.cpu()?.irq(Irq::Ipi).time),
             Q::IpiWorkMax => time(self.cpu()?.irq(Irq::Ipi).max),
             Q::Idle => time(self.machine()?.idle().0),
+            Q::IdleWithWork => time(self.machine()?.idle_with_work?),
             Q::Switches => count(self.machine()?.switches),
             Q::AllMigrations => count(self.machine()?.migrations.total()),
         }

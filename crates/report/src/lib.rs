@@ -37,6 +37,7 @@ pub mod quantiles;
 #[cfg(test)]
 mod sample;
 mod services;
+mod sharing;
 pub mod summary;
 pub mod table;
 pub mod text;

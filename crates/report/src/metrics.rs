@@ -13,6 +13,7 @@ use crate::gaps::Gaps;
 use crate::groups::GroupSums;
 use crate::quantiles::Quantiles;
 use crate::services::ServiceSums;
+use crate::sharing::Sharing;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
 use crate::waits::{History, Piece, RunStretch, WorstWaits};
 use hdrhistogram::Histogram;
@@ -34,6 +35,7 @@ pub struct Metrics {
     cpus: IdTable<CpuId, CpuSums>,
     groups: GroupSums,
     services: ServiceSums,
+    sharing: Sharing,
     history: History,
     worst: WorstWaits,
     migrations: Migrations,
@@ -103,6 +105,7 @@ impl Metrics {
             cpus: IdTable::with_first(meta.machine.nr_cpus()),
             groups: GroupSums::default(),
             services: ServiceSums::default(),
+            sharing: Sharing::new(meta),
             history: History::new(meta),
             worst: WorstWaits::new(WORST_WAITS),
             migrations: Migrations::default(),
@@ -207,6 +210,7 @@ impl Metrics {
             _ => {}
         }
         self.replay.apply(record);
+        self.sharing.follow(record, &self.replay);
         self.groups.observe(record);
         let _ended = self.clock.apply(record);
         match &record.event {
@@ -278,12 +282,14 @@ impl Metrics {
             }
         }
         self.services.close(end);
+        self.sharing.close(end);
         end
     }
 
     /// Returns the figures of a closed run.
     fn into_summary(self, end: Instant) -> Summary {
-        let Self { mut meta, replay, tasks, mut cpus, groups, services, worst, migrations, records, .. } = self;
+        let Self { mut meta, replay, tasks, mut cpus, groups, services, sharing, worst, migrations, records, .. } =
+            self;
         meta.end = end;
         let switches = cpus.iter().map(|(_, cpu)| cpu.switches).sum();
         Summary {
@@ -291,11 +297,15 @@ impl Metrics {
             tasks: tasks
                 .iter()
                 .filter(|(_, sums)| sums.is_seen)
-                .map(|(task, sums)| sums.summary(task, &replay, meta.recorded.thread(task).cloned()))
+                .map(|(task, sums)| TaskSummary {
+                    lag_max: sharing.lag(task),
+                    ..sums.summary(task, &replay, meta.recorded.thread(task).cloned())
+                })
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
             services: services.finish(|group| groups.path(group)),
             groups: groups.finish(),
+            idle_with_work: sharing.unused(),
             migrations,
             switches,
             records,
@@ -500,6 +510,7 @@ impl TaskSums {
             migrations: self.migrations,
             wait: self.wait,
             wait_max: self.wait_max,
+            lag_max: None,
             sleep: self.sleep,
             latency: self.latency.as_ref().map(|histogram| {
                 let quantile = |q| Duration::from_nanos(histogram.value_at_quantile(q)).min(self.latency_max);

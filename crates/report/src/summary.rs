@@ -27,6 +27,9 @@ pub struct Summary {
     pub services: Vec<ServiceSummary>,
     /// Per task group, in order of id; the root is not among them.
     pub groups: Vec<GroupSummary>,
+    /// The time that CPUs were idle while a task waited that was allowed there and not throttled,
+    /// added up; of a simulation.
+    pub idle_with_work: Option<Duration>,
     /// Migrations between run queues.
     pub migrations: Migrations,
     /// Switches from one task (or idle) to another.
@@ -154,6 +157,9 @@ pub struct TaskSummary {
     pub wait: Duration,
     /// The longest of these times.
     pub wait_max: Duration,
+    /// The most CPU time by which it was behind an ideal sharing by weight; `None` if it took no
+    /// part in one.
+    pub lag_max: Option<Duration>,
     /// Time from each switch out to sleep until the next waking, or the end of the trace.
     pub sleep: Duration,
     /// From its wakings until it ran; `None` if no waking followed by a run was seen.

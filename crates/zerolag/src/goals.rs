@@ -231,8 +231,10 @@ pub(crate) fn work_of(program: &Program, goals: &[Goal], group: Option<usize>) -
         };
         let (services, tasks): (Vec<&str>, Vec<&str>) =
             concerned.into_iter().partition(|name| program.services().any(|service| service == *name));
-        let is_of_threads =
-            matches!(goal.figure.quantity, Quantity::WakeupLatency | Quantity::Wait | Quantity::WaitMax);
+        let is_of_threads = matches!(
+            goal.figure.quantity,
+            Quantity::WakeupLatency | Quantity::Wait | Quantity::WaitMax | Quantity::LagMax
+        );
         if let Some(service) = services.first().filter(|_| is_of_threads && !goal.wants_more()) {
             wrong.push(waits_of_threads(goal, service));
         }

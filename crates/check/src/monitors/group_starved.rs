@@ -22,7 +22,7 @@ use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
 use std::collections::BTreeMap;
 use zerolag_model::settings::Preempt;
-use zerolag_model::{ClassId, CpuId, Duration, FairPolicy, GroupId, Instant, Record, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, Duration, GroupId, Instant, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{TaskState, TaskView};
@@ -316,11 +316,7 @@ fn own_slice(attr: SchedAttr) -> Option<Duration> {
 }
 
 pub(super) fn weight_of(attr: SchedAttr) -> u64 {
-    match attr {
-        SchedAttr::Fair { policy: FairPolicy::Idle, .. } => 3,
-        SchedAttr::Fair { nice, .. } => u64::from(nice.weight()),
-        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) | SchedAttr::Ext { .. } => 1024,
-    }
+    attr.weight().map_or(1024, u64::from)
 }
 
 #[cfg(test)]
