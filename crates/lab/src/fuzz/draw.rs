@@ -10,6 +10,7 @@ use super::tasks::{interrupts, services, tasks};
 use super::trip::Trip;
 use super::twin::Twin;
 use zerolag_model::KernelVersion;
+use zerolag_model::settings::SchedExtPolicy;
 
 /// What tasks and changes of a scenario can refer to.
 #[derive(Debug)]
@@ -165,6 +166,9 @@ fn loaded(dice: &mut Dice, draft: &mut Draft) {
     for block in &mut draft.blocks {
         if block.head == "[settings]" {
             block.line(format!("sched_ext = \"{}\"", dice.pick(&["partial", "partial", "all", "off"])));
+            if dice.once_in(3) {
+                block.line(format!("\"sched_ext.policy\" = \"{}\"", dice.pick(SchedExtPolicy::ALL)));
+            }
             for (key, values) in EXT_SETTINGS {
                 if dice.once_in(3) {
                     block.line(format!("\"{key}\" = \"{}\"", dice.pick(values)));
@@ -178,8 +182,7 @@ fn loaded(dice: &mut Dice, draft: &mut Draft) {
     }
 }
 
-const EXT_SETTINGS: [(&str, &[&str]); 6] = [
-    ("sched_ext.policy", &["fifo", "vtime", "lottery", "central", "edf", "rm"]),
+const EXT_SETTINGS: [(&str, &[&str]); 5] = [
     ("sched_ext.slice", &["1ms", "5ms", "20ms"]),
     ("ext_server", &["off", "immediate", "deferred"]),
     ("ext_server.runtime", &["1ms", "5ms", "50ms"]),
