@@ -11,7 +11,7 @@ use crate::words::snapshot::snapshot_of;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use zerolag_model::{Duration, TaskId};
 use zerolag_policy::Host;
@@ -20,11 +20,16 @@ use zerolag_policy::Host;
 #[derive(Debug)]
 pub(crate) struct LoadedPolicy<L: RawMutex> {
     loaded: Mutex<L, Option<Box<Loaded>>>,
-    /// A policy is, or was, loaded.
-    is_loaded: AtomicBool,
-    /// The policy has been unloaded: its tasks become fair ones.
-    is_ejected: AtomicBool,
+    /// [`NONE`], [`LOADED`] or [`EJECTED`].
+    state: AtomicU8,
 }
+
+/// No policy has been loaded.
+const NONE: u8 = 0;
+/// One is loaded.
+const LOADED: u8 = 1;
+/// It has been unloaded: its tasks become fair ones.
+const EJECTED: u8 = 2;
 
 /// A loaded policy.
 #[derive(Clone, Debug)]
@@ -34,16 +39,16 @@ pub(crate) struct Loaded {
     pub(crate) known: Vec<(Arc<str>, Option<Duration>)>,
 }
 
-snapshot_of!(LoadedPolicy<L>, L: { loaded is_loaded is_ejected });
+snapshot_of!(LoadedPolicy<L>, L: { loaded state });
 
 impl<L: RawMutex> LoadedPolicy<L> {
     pub(crate) const fn none() -> Self {
-        Self { loaded: Mutex::new(None), is_loaded: AtomicBool::new(false), is_ejected: AtomicBool::new(false) }
+        Self { loaded: Mutex::new(None), state: AtomicU8::new(NONE) }
     }
 
     pub(crate) fn load(&self, host: Host) {
         *self.loaded.lock() = Some(Box::new(Loaded { host, known: Vec::new() }));
-        self.is_loaded.store(true, Ordering::Release);
+        self.state.store(LOADED, Ordering::Release);
     }
 
     /// Returns the policy under its lock.
@@ -51,17 +56,18 @@ impl<L: RawMutex> LoadedPolicy<L> {
         self.loaded.lock()
     }
 
+    /// Returns whether a policy is, or was, loaded.
     pub(crate) fn is_loaded(&self) -> bool {
-        self.is_loaded.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) != NONE
     }
 
     /// Notes that the policy has been unloaded; returns whether that is new.
     pub(crate) fn eject(&self) -> bool {
-        !self.is_ejected.swap(true, Ordering::AcqRel)
+        self.state.swap(EJECTED, Ordering::AcqRel) != EJECTED
     }
 
     pub(crate) fn is_ejected(&self) -> bool {
-        self.is_ejected.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) == EJECTED
     }
 }
 
