@@ -55,7 +55,8 @@
 //!                 Op::Kick { cpu } => self.kicked[cpu.index()] = true,
 //!                 Op::Ipi { cpu, work } => self.ipis.push((cpu, work)),
 //!                 // This host has only ticks.
-//!                 Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } | Op::ExtExit => {}
+//!                 Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } => {}
+//!                 Op::ExtExit | Op::PolicyTimer { .. } => {}
 //!             }
 //!         }
 //!         // Delayed tasks that have repaid their lag.

@@ -95,6 +95,8 @@ pub struct Host {
     has_just_failed: bool,
     /// The number of callbacks so far.
     calls: u64,
+    /// The time at which [`fire_timers`](Self::fire_timers) will be called.
+    armed: Option<Instant>,
 }
 
 impl Host {
@@ -126,10 +128,11 @@ impl Host {
             dispatched: 0,
             left: Vec::new(),
             call: None,
+            timers: BTreeMap::new(),
             effects: Vec::new(),
             exit: None,
         };
-        let mut host = Self { policy, scx, ops, has_just_failed: false, calls: 0 };
+        let mut host = Self { policy, scx, ops, has_just_failed: false, calls: 0, armed: None };
         host.call(Callback::Init, None, None, |policy, scx| policy.init(scx));
         host.finish();
         host
@@ -169,10 +172,9 @@ impl Host {
         core::mem::take(&mut self.scx.effects)
     }
 
-    /// Returns whether there are effects.
-    #[must_use]
-    pub fn has_effects(&self) -> bool {
-        !self.scx.effects.is_empty()
+    /// Returns them in place, to be taken out without new memory.
+    pub const fn effects_mut(&mut self) -> &mut Vec<Effect> {
+        &mut self.scx.effects
     }
 
     /// Returns whether the policy has a task.
@@ -611,6 +613,33 @@ impl Host {
             return None;
         }
         Some(now.saturating_add(Duration::from_nanos(limit.as_nanos() / 2).max(Duration::from_millis(1))))
+    }
+
+    /// Returns when to call [`fire_timers`](Self::fire_timers), if that is earlier than what was
+    /// returned before.
+    pub fn take_timer(&mut self) -> Option<Instant> {
+        if self.scx.timers.is_empty() || self.scx.exit.is_some() {
+            return None;
+        }
+        let first = self.scx.timers.values().copied().min();
+        let first = first.filter(|first| self.armed.is_none_or(|armed| *first < armed))?;
+        self.armed = Some(first);
+        Some(first)
+    }
+
+    /// Calls the timers that are due.
+    pub fn fire_timers(&mut self) {
+        self.armed = None;
+        let now = self.scx.now;
+        let due: Vec<u32> = self.scx.timers.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+        for id in due {
+            // One before it may have stopped it, or started it anew.
+            if self.scx.timers.get(&id).is_some_and(|at| *at <= now) {
+                self.scx.timers.remove(&id);
+                self.call(Callback::Timer, None, None, |policy, scx| policy.timer(scx, id));
+            }
+        }
+        self.finish();
     }
 
     /// Unloads the policy.

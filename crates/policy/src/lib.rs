@@ -129,6 +129,7 @@
 //!   [`EnqFlags::PREEMPT`] puts a task in front of the current one.
 //! * [`Scx::test_and_clear_cpu_idle`], [`Scx::pick_idle_cpu`] and [`Scx::select_cpu_dfl`] choose
 //!   idle CPUs.
+//! * [`Scx::timer_start`] calls [`timer`](Policy::timer) at a time.
 //! * A task has a name, a weight, a group, and CPUs that it is allowed on. A policy's own data of
 //!   tasks, CPUs and groups are in [`PerTask`], [`PerCpu`] and [`PerGroup`].
 //! * [`OpsFlags`] change when the kernel asks the policy.
@@ -154,6 +155,7 @@
 //! | `words` | names of queues, flags, callbacks |
 //! | `ops` | [`Policy`], and what it says of itself |
 //! | `scx` | [`Scx`]: the kernel as a policy sees it, and the queues |
+//! | `idle` | the same: idle CPUs, and kicks |
 //! | [`host`] | [`Host`]: the rules of the class around the callbacks, for those who run a policy |
 //! | `exit` | [`ExitInfo`]: why a policy was unloaded |
 //! | `storage` | a policy's own data |
@@ -169,6 +171,7 @@ extern crate alloc;
 mod dsq;
 mod exit;
 pub mod host;
+mod idle;
 mod ops;
 pub mod policies;
 mod scx;
@@ -177,7 +180,7 @@ mod words;
 
 pub use exit::{ExitInfo, ExitKind};
 pub use host::{Arrival, Departure, Host, TaskInfo};
-pub use ops::{Ops, Policy, PolicyClone, PolicyFactory};
+pub use ops::{Ops, Param, Policy, PolicyClone, PolicyFactory};
 pub use scx::{DsqError, Effect, MAX_WORK, Scx};
 pub use storage::{Dense, Per, PerCpu, PerGroup, PerTask};
 pub use words::{Callback, DeqFlags, DsqId, EnqFlags, KickFlags, OpsFlags, SLICE_DFL, SLICE_INF, WakeFlags};

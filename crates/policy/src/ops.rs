@@ -3,9 +3,12 @@
 use crate::exit::ExitInfo;
 use crate::scx::Scx;
 use crate::words::{DeqFlags, DsqId, EnqFlags, OpsFlags, WakeFlags};
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
+use core::ops::RangeInclusive;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, TaskId};
 
 /// What a policy says of itself when it is loaded: the fields of `sched_ext_ops` that are no
@@ -42,6 +45,50 @@ impl Ops {
     }
 }
 
+/// A number that the user of a policy sets, `policy.NAME` in values and sweeps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// What it is, as a sentence without its point.
+    pub meaning: Cow<'static, str>,
+    /// It is a time, in nanoseconds; otherwise a number.
+    pub is_time: bool,
+    /// Its value unless it is set.
+    pub default: u64,
+    /// Its valid values.
+    pub range: RangeInclusive<u64>,
+}
+
+impl Param {
+    /// Returns a number.
+    #[must_use]
+    pub const fn count(name: &'static str, default: u64, range: RangeInclusive<u64>, meaning: &'static str) -> Self {
+        let (name, meaning) = (Cow::Borrowed(name), Cow::Borrowed(meaning));
+        Self { name, meaning, is_time: false, default, range }
+    }
+
+    /// Reads a value: `3`, or `5ms` if it is a time.
+    ///
+    /// # Errors
+    /// What would be right.
+    pub fn read(&self, text: &str) -> Result<u64, String> {
+        let value = if self.is_time {
+            text.parse::<Duration>().map(Duration::as_nanos).map_err(|error| format!("{error}, as in 5ms"))?
+        } else {
+            text.parse().map_err(|_| String::from("expected a whole number"))?
+        };
+        let (least, most) = (self.show(*self.range.start()), self.show(*self.range.end()));
+        if self.range.contains(&value) { Ok(value) } else { Err(format!("expected {least} to {most}")) }
+    }
+
+    /// Returns a value as users write it.
+    #[must_use]
+    pub fn show(&self, value: u64) -> String {
+        if self.is_time { Duration::from_nanos(value).to_string() } else { value.to_string() }
+    }
+}
+
 /// A scheduler of your own.
 ///
 /// Every method is an operation of `sched_ext_ops` and has the kernel's default behaviour. `p` is
@@ -53,6 +100,14 @@ impl Ops {
 pub trait Policy: Send + PolicyClone {
     /// Returns its name, flags and limits.
     fn ops(&self) -> Ops;
+
+    /// Returns the numbers that its user can set.
+    fn params(&self) -> &[Param] {
+        &[]
+    }
+
+    /// Sets one of them, by its index, before the policy is loaded.
+    fn set_param(&mut self, index: usize, value: u64) {}
 
     /// Chooses a CPU for a task that wakes. A task that is inserted into a queue here is not passed
     /// to [`enqueue`](Self::enqueue).
@@ -152,6 +207,10 @@ pub trait Policy: Send + PolicyClone {
 
     /// The policy is loaded: create queues here.
     fn init(&mut self, scx: &mut Scx) {}
+
+    /// A timer is due that [`Scx::timer_start`] has started. (In a kernel timers are those of BPF,
+    /// and their functions no operations.)
+    fn timer(&mut self, scx: &mut Scx, id: u32) {}
 
     /// The policy has been unloaded.
     fn exit(&mut self, info: &ExitInfo) {}

@@ -9,14 +9,12 @@
 //!
 //! Sources: Linux v7.3 `kernel/sched/ext/ext.c` (`scx_bpf_dsq_insert`, `scx_dispatch_enqueue`,
 //! `mark_direct_dispatch`, `find_dsq_for_dispatch`, `finish_dispatch`, `scx_consume_dispatch_q`,
-//! `scx_bpf_create_dsq`, `destroy_dsq`, `scx_kick_cpu`), `idle.c` (`scx_select_cpu_dfl`,
-//! `scx_pick_idle_cpu`). differs: one global queue, where the kernel has one per NUMA node; among
-//! idle CPUs of one level the lowest is chosen, the kernel begins behind the one that it chose
-//! last.
+//! `scx_bpf_create_dsq`, `destroy_dsq`). differs: one global queue, where the kernel has one per
+//! NUMA node.
 
 use crate::dsq::{Dsq, Key, Order};
 use crate::exit::{ExitInfo, ExitKind};
-use crate::words::{Callback, DsqId, EnqFlags, KickFlags, WakeFlags};
+use crate::words::{Callback, DsqId, EnqFlags};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -24,8 +22,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use core::ops::Range;
-use zerolag_model::{CpuId, CpuMask, Distance, Duration, GroupId, Instant, TaskId, Topology};
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, TaskId, Topology};
 
 /// The most calls of helpers that one callback may make. A kernel bounds the instructions of a
 /// program; here a loop that calls no helper is not noticed.
@@ -157,6 +154,8 @@ pub struct Scx {
     /// The tasks that have left the policy's custody in this callback: it is told afterwards.
     pub(crate) left: Vec<TaskId>,
     pub(crate) call: Option<Call>,
+    /// When the timers that run are due, by their ids.
+    pub(crate) timers: BTreeMap<u32, Instant>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) exit: Option<Box<ExitInfo>>,
 }
@@ -185,6 +184,19 @@ impl Scx {
     #[must_use]
     pub const fn slice_dfl(&self) -> Duration {
         self.slice_dfl
+    }
+
+    /// Starts a timer of the policy (`bpf_timer_start`): [`timer`](crate::Policy::timer) is called
+    /// once, after `after`, or 1 us if that is longer. One that runs is started anew.
+    pub fn timer_start(&mut self, id: u32, after: Duration) {
+        self.count();
+        self.timers.insert(id, self.now.saturating_add(after.max(Duration::from_micros(1))));
+    }
+
+    /// Stops a timer (`bpf_timer_cancel`); returns whether it ran.
+    pub fn timer_cancel(&mut self, id: u32) -> bool {
+        self.count();
+        self.timers.remove(&id).is_some()
     }
 
     /// Returns whether a CPU is online.
@@ -400,105 +412,18 @@ impl Scx {
     }
 }
 
-/// CPUs: idle ones, and kicks.
+/// For those who run policies: neither counts as a call of a helper.
 impl Scx {
-    /// Returns the CPUs that idle and have not been chosen for a task since
-    /// (`scx_bpf_get_idle_cpumask`).
+    /// Returns whether the callback has made so many calls of helpers that another one panics.
     #[must_use]
-    pub const fn idle_cpumask(&self) -> &CpuMask {
-        &self.idle
+    pub fn is_exhausted(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.work.get() >= 2 * MAX_WORK)
     }
 
-    /// Returns whether all CPUs of a core idle (`scx_bpf_get_idle_smtmask`).
+    /// Returns the name of a task for a message.
     #[must_use]
-    pub fn is_core_idle(&self, cpu: CpuId) -> bool {
-        self.count();
-        self.topology.span(cpu, Distance::Smt).all(|cpu| self.idle.contains(CpuId(cpu)))
-    }
-
-    /// Chooses an idle CPU (`scx_bpf_test_and_clear_cpu_idle`); returns whether it idled. No later
-    /// search finds it until it has run.
-    pub fn test_and_clear_cpu_idle(&mut self, cpu: CpuId) -> bool {
-        self.count();
-        self.idle.remove(cpu)
-    }
-
-    /// Chooses the lowest idle CPU on which a task is allowed, if there is one: with `whole_core`
-    /// of a core that idles as a whole, if there is one (`scx_bpf_pick_idle_cpu`,
-    /// `SCX_PICK_IDLE_CORE`).
-    pub fn pick_idle_cpu(&mut self, p: TaskId, whole_core: bool) -> Option<CpuId> {
-        self.count();
-        self.pick_idle(p, 0..self.nr_cpus() as u32, whole_core)
-    }
-
-    /// Chooses a CPU as the kernel's default does (`scx_bpf_select_cpu_dfl`): an idle one, rather
-    /// of an idle core, rather `prev_cpu`, rather near that. Returns whether it idles; otherwise
-    /// the result is `prev_cpu`, or the task's lowest CPU.
-    pub fn select_cpu_dfl(&mut self, p: TaskId, prev_cpu: CpuId, wake_flags: WakeFlags) -> (CpuId, bool) {
-        self.count();
-        let may_stay = self.allowed(p, prev_cpu);
-        if wake_flags.has(WakeFlags::SYNC)
-            && let Some(by) = self.call.as_ref().and_then(|call| call.cpu).filter(|by| self.allowed(p, *by))
-        {
-            let shares_cache = self.topology.distance(by, prev_cpu) <= Distance::Llc;
-            if shares_cache && may_stay && self.idle.remove(prev_cpu) {
-                return (prev_cpu, true);
-            }
-            if !self.idle.is_empty() && self.cpus[by.index()].local.is_empty() {
-                return (by, true);
-            }
-        }
-        let levels = [Distance::Smt, Distance::Llc, Distance::Socket, Distance::Remote];
-        for whole_core in [true, false] {
-            if whole_core && self.topology.span(prev_cpu, Distance::Smt).len() == 1 {
-                continue;
-            }
-            if may_stay && (!whole_core || self.is_core_idle(prev_cpu)) && self.idle.remove(prev_cpu) {
-                return (prev_cpu, true);
-            }
-            for level in levels {
-                let span = self.topology.span(prev_cpu, level);
-                if let Some(cpu) = self.pick_idle(p, span, whole_core) {
-                    return (cpu, true);
-                }
-            }
-        }
-        let first = self.get(p).and_then(|task| task.allowed.as_deref()).and_then(CpuMask::first);
-        (first.filter(|_| !may_stay).unwrap_or(prev_cpu), false)
-    }
-
-    fn pick_idle(&mut self, p: TaskId, span: Range<u32>, whole_core: bool) -> Option<CpuId> {
-        let mut from = CpuId(span.start);
-        loop {
-            let next = match self.cpumask(p) {
-                Some(allowed) => self.idle.next_and_from(allowed, from),
-                None => self.idle.next_from(from),
-            };
-            let cpu = next.filter(|cpu| cpu.0 < span.end)?;
-            if !whole_core || self.is_core_idle(cpu) {
-                self.idle.remove(cpu);
-                return Some(cpu);
-            }
-            from = CpuId(cpu.0 + 1);
-        }
-    }
-
-    /// Lets a CPU schedule (`scx_bpf_kick_cpu`). A CPU that runs a task of a class above does not.
-    pub fn kick_cpu(&mut self, cpu: CpuId, flags: KickFlags) {
-        self.count();
-        if !self.cpu_valid(cpu, "") || self.exit.is_some() {
-            return;
-        }
-        if flags.has(KickFlags::IDLE) {
-            if self.cpus[cpu.index()].idles {
-                self.effects.push(Effect::WakeIdle(cpu));
-            }
-            return;
-        }
-        if flags.has(KickFlags::PREEMPT) {
-            self.end_slice(cpu);
-        }
-        self.effects.push(Effect::Resched(cpu));
+    pub fn name_of(&self, p: TaskId) -> &str {
+        self.tasks.get(p.index()).and_then(Option::as_ref).map_or("?", |task| &*task.comm)
     }
 }
 
@@ -523,7 +448,7 @@ impl TaskState {
 
 impl Scx {
     /// Counts a call of a helper.
-    fn count(&self) {
+    pub(crate) fn count(&self) {
         let Some(call) = &self.call else { return };
         let work = call.work.get() + 1;
         call.work.set(work);
@@ -548,8 +473,7 @@ impl Scx {
 
     /// Returns `comm[pid]`.
     pub(crate) fn title(&self, p: TaskId) -> String {
-        let comm = self.tasks.get(p.index()).and_then(Option::as_ref).map_or("?", |task| &*task.comm);
-        format!("{comm}[{p}]")
+        format!("{}[{p}]", self.name_of(p))
     }
 
     /// Ends the policy; the first reason counts.
@@ -577,7 +501,7 @@ impl Scx {
         is_valid
     }
 
-    fn end_slice(&mut self, cpu: CpuId) {
+    pub(crate) fn end_slice(&mut self, cpu: CpuId) {
         if let Some(current) = self.cpus[cpu.index()].current
             && let Some(task) = self.get_mut(current)
         {
@@ -661,12 +585,15 @@ impl Scx {
     /// Carries out the insertions of a batch. A task that the policy does not keep any more is
     /// passed over: it was dequeued, or dispatched before.
     pub(crate) fn flush(&mut self) {
-        for insert in core::mem::take(&mut self.batch) {
+        // What is carried out inserts nothing: the batch keeps its memory.
+        let mut batch = core::mem::take(&mut self.batch);
+        for insert in batch.drain(..) {
             let is_kept = self.tasks[insert.task.index()].as_ref().is_some_and(|task| task.place == Place::Kept);
             let Some(cpu) = self.call.as_ref().and_then(|call| call.cpu).filter(|_| is_kept) else { continue };
             let dsq = if insert.dsq == DsqId::LOCAL { DsqId::local_on(cpu) } else { insert.dsq };
             self.put(Insert { dsq, ..insert });
         }
+        self.batch = batch;
     }
 
     /// Puts a task that is on no queue on one, and says what follows for the CPU of a local queue.

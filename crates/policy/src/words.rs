@@ -213,4 +213,5 @@ callbacks! {
     CgroupSetBandwidth = "cgroup_set_bandwidth";
     Init = "init";
     Exit = "exit";
+    Timer = "timer";
 }

@@ -166,7 +166,7 @@ impl<'e> Caller<'e> {
                 Op::Ipi { cpu, work } => ipis.push((cpu, work)),
                 Op::ArmTimer { cpu, timer, at } => engine.timeline.arm(cpu, timer, at),
                 // The runtime gives no task to a policy.
-                Op::ExtExit => {}
+                Op::ExtExit | Op::PolicyTimer { .. } => {}
                 Op::CancelTimer { cpu, timer } => engine.timeline.cancel(cpu, timer),
                 Op::ArmGroupTimer { group, timer, at } => engine.timeline.arm_group(group, timer, at),
             }

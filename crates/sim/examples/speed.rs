@@ -1,5 +1,6 @@
 //! What a run costs: `speed WORKLOAD SECONDS [PROFILE [KEY=VALUE]...]` prints the run's counts, CPU
-//! time and peak memory.
+//! time and peak memory. `policy=NAME` loads a policy of `sched_ext`, `fifo` too, which is built
+//! into the class otherwise.
 //!
 //! Instructions, which do not depend on other users of the computer:
 //! `valgrind --tool=callgrind target/release/examples/speed w4 5`. See `docs/lab/speed.md`.
@@ -7,9 +8,12 @@
 #[path = "../benches/workloads/mod.rs"]
 mod workloads;
 
+use std::sync::Arc;
 use workloads::Workload;
 use zerolag_model::Duration;
-use zerolag_sim::{Costs, NoTrace};
+use zerolag_model::settings::SchedExtPolicy;
+use zerolag_policy::policies;
+use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Tracing};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -18,11 +22,26 @@ fn main() {
     let mut workload = Workload::named(&name)
         .expect("hogs, w4, w8, w64, edf4, edf8, edf64, light<CPUS>, idle<CPUS>, limits<CPUS> or mixed<CPUS>");
     workload.config.costs = Costs::named(&args.next().unwrap_or_else(|| "default".to_owned())).expect("a profile");
+    let mut policy = None;
     for setting in args {
         let (key, value) = setting.split_once('=').expect("key=value");
-        workload.config.settings.set(key, value).expect("a setting");
+        if key == "policy" {
+            workload.config.settings.load_scheduler(SchedExtPolicy::Fifo);
+            policy = Some(SchedExtPolicy::from_name(value).expect("a policy"));
+        } else {
+            workload.config.settings.set(key, value).expect("a setting");
+        }
     }
-    let mut machine = workload.machine(Duration::from_nanos((seconds * 1e9) as u64));
+    let duration = Duration::from_nanos((seconds * 1e9) as u64);
+    let mut machine = match policy {
+        None => workload.machine(duration),
+        Some(policy) => {
+            let config = MachineConfig { duration: Some(duration), ..workload.config.clone() };
+            let policy = policies::named(policy, config.seed);
+            Machine::with_policy(Arc::clone(&workload.program), &config, Tracing::Off, policy)
+                .expect("a program that fits its machine")
+        }
+    };
     let (built, memory) = (cpu_seconds(), peak_kib());
     let outcome = machine.run(&mut NoTrace);
     let spent = (cpu_seconds() - built).max(1e-6);

@@ -103,6 +103,9 @@ pub struct Costs {
     pub migrate_task: Duration,
     /// Taking one group's queue on one CPU out of the hierarchy, or putting it back.
     pub throttle: Duration,
+    /// One call of a policy of `sched_ext`, besides what it causes. It has not been measured and is
+    /// zero in named profiles.
+    pub policy_call: Duration,
     /// The time that a task loses to a cold cache when it runs on another CPU than before, by
     /// distance.
     pub cache_refill: ByDistance,
@@ -241,6 +244,10 @@ pub type NamedCosts = (&'static str, &'static str, fn() -> Costs);
 /// next place, and passing it on (`rt_ipi`).
 const LOOKS: u64 = 4;
 
+/// The most calls of a policy on one path of the kernel: those of a wakeup, of a switch away from
+/// a task and to another, and of a few dispatches.
+const POLICY_CALLS: u64 = 16;
+
 impl Costs {
     /// Returns the state of `idle_states` of a CPU that has idled for so long.
     #[must_use]
@@ -303,6 +310,7 @@ impl Costs {
             self.boost,
             self.unboost,
             self.pipe_io.max(self.pipe_alone),
+            self.policy_call * POLICY_CALLS,
         ]);
         let interrupts = sum(&[
             self.ipi_send,
@@ -379,6 +387,7 @@ impl Costs {
             scan_per_task: Duration::ZERO,
             migrate_task: Duration::ZERO,
             throttle: Duration::ZERO,
+            policy_call: Duration::ZERO,
             cache_refill: ByDistance::ZERO,
             idle_exit: Duration::ZERO,
             idle_states: Vec::new(),
@@ -456,6 +465,7 @@ impl Costs {
             scan_per_task: ns(15),
             migrate_task: ns(250),
             throttle: ns(300),
+            policy_call: Duration::ZERO,
             cache_refill: ByDistance::nanos(200, 2_000, 8_000, 15_000),
             idle_exit: ns(1_500),
             idle_states: Vec::new(),
@@ -625,6 +635,7 @@ file! {
     scan_per_task: Duration = "some_duration",
     migrate_task: Duration = "some_duration",
     throttle: Duration = "some_duration",
+    policy_call: Duration = "some_duration",
     cache_refill: ByDistance = "some",
     idle_exit: Duration = "some_duration",
     idle_states: Vec<IdleState> = "some",

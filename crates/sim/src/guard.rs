@@ -143,6 +143,10 @@ impl Policy for Guarded {
         self.guard(scx, (), |policy, scx| policy.init(scx));
     }
 
+    fn timer(&mut self, scx: &mut Scx, id: u32) {
+        self.guard(scx, (), |policy, scx| policy.timer(scx, id));
+    }
+
     fn exit(&mut self, info: &ExitInfo) {
         // It is unloaded already: there is nothing left to end.
         drop(catch_unwind(AssertUnwindSafe(|| self.0.exit(info))));

@@ -385,13 +385,14 @@ impl Machine {
                 self.stand_still(cpu);
                 None
             }
-            Event::PolicyWatch { cpu } => {
+            Event::PolicyWatch { cpu } | Event::PolicyTimer { cpu } => {
                 let may_end = self.end == Instant::FAR_FUTURE && !self.kernel.is_under_way();
                 // Nothing can wake a task any more: the run is over.
                 if may_end && self.all_wait_for_each_other() {
                     None
                 } else {
-                    self.interrupt(cpu, Interrupt::PolicyWatch)
+                    let watches = matches!(event, Event::PolicyWatch { .. });
+                    self.interrupt(cpu, if watches { Interrupt::PolicyWatch } else { Interrupt::PolicyTimer })
                 }
             }
             Event::RemoteTicks => {
@@ -486,6 +487,10 @@ impl Machine {
             Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
             Interrupt::PolicyWatch => {
                 kernel.watch_policy(cpu);
+                None
+            }
+            Interrupt::PolicyTimer => {
+                kernel.fire_policy_timers(cpu);
                 None
             }
             Interrupt::TaskTimer(task) => self.programs.timer_due(kernel, cpu, task),

@@ -2,10 +2,13 @@
 //! built-in class; each end of a policy leaves a run that goes on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::settings::{SchedExt, SchedExtPolicy};
-use zerolag_model::{CpuId, Duration, Instant, KernelVersion, Record, SchedAttr, TaskId, Topology, TraceEvent};
+use zerolag_model::{
+    CpuId, CpuLayer, Duration, Instant, KernelVersion, Record, SchedAttr, TaskId, Topology, TraceEvent,
+};
 use zerolag_policy::policies::{Fifo, Vtime};
-use zerolag_policy::{DsqId, EnqFlags, ExitKind, Ops, Policy, Scx, WakeFlags};
+use zerolag_policy::{DsqId, EnqFlags, ExitKind, KickFlags, Ops, Policy, Scx, WakeFlags};
 use zerolag_sim::{Costs, End, Machine, MachineConfig, Outcome, Tracing};
 use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use zerolag_workload::random::Dist;
@@ -242,4 +245,106 @@ fn a_task_follows_its_policy_to_the_local_queue_of_another_cpu() {
         let wanted = ms(400) * u64::from(cpus.min(3));
         assert!(exec(&records, "hog") >= wanted.mul_div_floor(1, 4), "{}", exec(&records, "hog"));
     }
+}
+
+/// Holds tasks back, and lets them go by a timer.
+#[derive(Clone)]
+struct Holds {
+    fired: Arc<AtomicU64>,
+}
+
+const HELD: DsqId = DsqId(1);
+const OPEN: DsqId = DsqId(2);
+
+impl Policy for Holds {
+    fn ops(&self) -> Ops {
+        Ops::named("holds")
+    }
+    fn init(&mut self, scx: &mut Scx) {
+        for dsq in [HELD, OPEN] {
+            scx.create_dsq(dsq).expect("a new queue");
+        }
+        scx.timer_start(0, ms(5));
+        // One that is stopped before it is due.
+        scx.timer_start(7, ms(1));
+        assert!(scx.timer_cancel(7) && !scx.timer_cancel(7));
+    }
+    fn select_cpu(&mut self, _: &mut Scx, _: TaskId, prev: CpuId, _: WakeFlags) -> CpuId {
+        prev
+    }
+    fn enqueue(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
+        scx.dsq_insert(p, HELD, ms(1), flags);
+    }
+    fn dispatch(&mut self, scx: &mut Scx, _: CpuId, _: Option<TaskId>) {
+        scx.dsq_move_to_local(OPEN);
+    }
+    fn timer(&mut self, scx: &mut Scx, id: u32) {
+        assert_eq!((id, scx.now().as_nanos() % 5_000_000), (0, 0));
+        self.fired.fetch_add(1, Ordering::Relaxed);
+        scx.timer_start(0, ms(5));
+        let held: Vec<TaskId> = scx.dsq_iter(HELD).collect();
+        for p in held {
+            assert!(scx.dsq_move(p, OPEN, EnqFlags::NONE));
+        }
+        for cpu in 0..scx.nr_cpus() {
+            scx.kick_cpu(CpuId::from_index(cpu), KickFlags::IDLE);
+        }
+    }
+}
+
+#[test]
+fn timers_of_a_policy_fire_on_time_and_keep_no_run_alive() {
+    let fired = Arc::new(AtomicU64::new(0));
+    let policy = Holds { fired: Arc::clone(&fired) };
+    let (outcome, records) = run(policy.clone(), &config(Topology::flat(2).expect("CPUs"), Costs::zero()));
+    assert_eq!((outcome.why, outcome.policy_exit), (End::Duration, None));
+    assert!((79..=80).contains(&fired.load(Ordering::Relaxed)), "{fired:?}");
+    assert!(exec(&records, "hog") > ms(50), "{}", exec(&records, "hog"));
+    // Without a duration the run ends with its task, although the timer would go on.
+    let once = TaskDef {
+        turns: Some(1),
+        ..TaskDef::looping("once", SchedAttr::NORMAL, vec![Action::Run(Dist::Constant(ms(3)))])
+    };
+    let program = Program { tasks: vec![once], ..Program::default() };
+    let endless = MachineConfig { duration: None, ..config(Topology::flat(1).expect("CPUs"), Costs::zero()) };
+    let machine = Machine::with_policy(Arc::new(program), &endless, Tracing::On, Box::new(policy)).expect("a machine");
+    let (outcome, _) = finish(machine);
+    assert_eq!((outcome.why.is_ok(), outcome.policy_exit), (true, None));
+}
+
+/// Counts the calls of two operations.
+#[derive(Clone)]
+struct Counts {
+    calls: Arc<AtomicU64>,
+}
+
+impl Policy for Counts {
+    fn ops(&self) -> Ops {
+        Ops::named("counts")
+    }
+    fn running(&mut self, _: &mut Scx, _: TaskId) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn calls_of_a_policy_cost_what_the_profile_says() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let layer = |call: Duration| {
+        let costs = Costs { policy_call: call, ..Costs::zero() };
+        calls.store(0, Ordering::Relaxed);
+        let policy = Counts { calls: Arc::clone(&calls) };
+        let (outcome, records) = run(policy, &config(Topology::flat(2).expect("CPUs"), costs));
+        assert_eq!((outcome.why, outcome.policy_exit), (End::Duration, None));
+        let sched = |record: &Record| match &record.event {
+            TraceEvent::CpuTotals { times } => times.of(CpuLayer::Sched),
+            _ => Duration::ZERO,
+        };
+        (records.iter().map(sched).fold(Duration::ZERO, Duration::saturating_add), calls.load(Ordering::Relaxed))
+    };
+    assert_eq!(layer(Duration::ZERO).0, Duration::ZERO);
+    let (time, running) = layer(Duration::from_micros(10));
+    // `running` is one of the calls of a turn, of which there are a few, and ticks.
+    let per_turn = time.as_nanos() / 10_000 / running;
+    assert!((3..=12).contains(&per_turn), "{time} for {running} turns");
 }

@@ -24,23 +24,50 @@ use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Duration, SchedAttr, TaskId};
 use zerolag_policy::{Arrival, Departure, DsqId, Effect, Host, TaskInfo};
 
-/// Calls the host of the policy. Returns which CPUs have to schedule, each once.
-fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) -> (R, Vec<Effect>) {
-    let mut slot = cx.shared.policy.lock();
-    let loaded = slot.as_mut().expect("invariant: a CPU knows that a policy is loaded");
-    loaded.host.set_now(cx.now.wall);
-    let result = call(loaded);
-    let mut effects = Vec::new();
-    if loaded.host.has_effects() {
-        effects = loaded.host.take_effects();
-        // The stronger request of a CPU counts.
-        effects.sort_unstable_by_key(|effect| match effect {
+/// The CPUs that have to schedule after a call. Mostly there is one: a list on the heap for each
+/// call would be most of its cost.
+#[derive(Default)]
+struct Effects {
+    few: [Option<Effect>; 4],
+    many: Vec<Effect>,
+}
+
+impl Effects {
+    /// Takes them out of a list, each CPU once, with its stronger request.
+    fn take(list: &mut Vec<Effect>) -> Self {
+        list.sort_unstable_by_key(|effect| match effect {
             Effect::Resched(cpu) => (*cpu, 0),
             Effect::WakeIdle(cpu) => (*cpu, 1),
         });
-        effects.dedup_by_key(|effect| match effect {
+        list.dedup_by_key(|effect| match effect {
             Effect::Resched(cpu) | Effect::WakeIdle(cpu) => *cpu,
         });
+        let mut effects = Self::default();
+        if list.len() > effects.few.len() {
+            effects.many = core::mem::take(list);
+        } else {
+            effects.few.iter_mut().zip(list.drain(..)).for_each(|(slot, effect)| *slot = Some(effect));
+        }
+        effects
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = Effect> {
+        self.few.into_iter().flatten().chain(self.many)
+    }
+}
+
+/// Calls the host of the policy. Returns which CPUs have to schedule, each once.
+fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) -> (R, Effects) {
+    let mut slot = cx.shared.policy.lock();
+    let loaded = slot.as_mut().expect("invariant: a CPU knows that a policy is loaded");
+    loaded.host.set_now(cx.now.wall);
+    let before = loaded.host.calls();
+    let result = call(loaded);
+    cx.io.costs.policy_calls += (loaded.host.calls() - before) as u32;
+    let list = loaded.host.effects_mut();
+    let effects = if list.is_empty() { Effects::default() } else { Effects::take(list) };
+    if let Some(at) = loaded.host.take_timer() {
+        cx.io.op(Op::PolicyTimer { at });
     }
     if loaded.host.exit_info().is_some() && cx.shared.policy.eject() {
         cx.io.op(Op::ExtExit);
@@ -65,8 +92,8 @@ fn send<L: RawMutex>(cx: &mut Cx<'_, L>, effect: Effect) {
 
 /// Does what follows from the enqueue of a task: one that comes to an idle CPU makes that schedule
 /// anyway, when it is compared with the current task.
-fn follow<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, effects: Vec<Effect>) {
-    for effect in effects {
+fn follow<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, effects: Effects) {
+    for effect in effects.into_iter() {
         match effect {
             Effect::WakeIdle(cpu) if cpu == rq.cpu() && rq.phase() == Phase::Running => {}
             Effect::Resched(cpu) if cpu == rq.cpu() && rq.phase() == Phase::Running => kicked(rq, cx, true),

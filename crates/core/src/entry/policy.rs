@@ -80,6 +80,14 @@ impl<L: RawMutex> Scheduler<L> {
         policy::with(&mut self.cx(by, now, io), |loaded| loaded.host.watchdog())
     }
 
+    /// Calls the timers of the policy that are due, after
+    /// [`Op::PolicyTimer`](crate::Op::PolicyTimer).
+    pub fn fire_policy_timers(&self, now: Clock, by: CpuId, io: &mut Io) {
+        if self.shared.has_policy() {
+            policy::with(&mut self.cx(by, now, io), |loaded| loaded.host.fire_timers());
+        }
+    }
+
     /// Returns why the policy was unloaded, if it was. From then on tasks are governed as by a
     /// kernel without one; the host changes the attributes of those that exist.
     #[must_use]

@@ -134,6 +134,13 @@ pub enum Op {
     /// The policy has been unloaded: give every task of its class a fair policy
     /// ([`Scheduler::ext_exit`](crate::Scheduler::ext_exit)).
     ExtExit,
+    /// A timer of a policy of the user is due at this time
+    /// ([`Scheduler::fire_policy_timers`](crate::Scheduler::fire_policy_timers)). Earlier requests
+    /// stay: a call at which no timer is due does no harm.
+    PolicyTimer {
+        /// The wall time.
+        at: Instant,
+    },
 }
 
 /// The maximum number of operations that one call appends.
@@ -170,6 +177,8 @@ pub struct Costs {
     /// Pushes that ended because their targets were taken three times, by other CPUs at the same
     /// time. A CPU can be left on which the task could run (`RT_MAX_TRIES`).
     pub pushes_given_up: u32,
+    /// Calls of a policy of the user.
+    pub policy_calls: u32,
     /// Accesses to lines that were appended ([`Observer::Lines`](crate::Observer::Lines)).
     pub lines: u32,
 }
@@ -192,9 +201,10 @@ impl Costs {
             fair_balance,
             throttles,
             pushes_given_up,
+            policy_calls,
             lines,
         } = *self;
         let searched = cpus_scanned | cpus_searched | tasks_scanned | inner_locks | rto_accesses | claim_accesses;
-        searched | tasks_moved | rt_balance | fair_balance | throttles | pushes_given_up | lines == 0
+        searched | tasks_moved | rt_balance | fair_balance | throttles | pushes_given_up | policy_calls | lines == 0
     }
 }

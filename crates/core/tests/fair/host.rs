@@ -130,7 +130,7 @@ impl Host {
         }
         for op in self.io.ops.drain(..) {
             match op {
-                Op::Kick { .. } | Op::ExtExit => {}
+                Op::Kick { .. } | Op::ExtExit | Op::PolicyTimer { .. } => {}
                 Op::Ipi { cpu, work } => self.remote.push((cpu, work)),
                 Op::ArmTimer { cpu, timer: RqTimer::Slice, at } => self.timers[cpu.index()] = Some(at),
                 Op::CancelTimer { cpu, timer: RqTimer::Slice } => self.timers[cpu.index()] = None,

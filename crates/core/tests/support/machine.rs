@@ -131,7 +131,8 @@ impl Machine {
             match op {
                 Op::Kick { cpu } => self.pending.push_back(Pending::Kick(cpu)),
                 Op::Ipi { cpu, work } => self.pending.push_back(Pending::Ipi(cpu, work)),
-                Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } | Op::ExtExit => {}
+                Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } => {}
+                Op::ExtExit | Op::PolicyTimer { .. } => {}
             }
         }
         while let Some(parcel) = self.io.parked.pop() {

@@ -287,7 +287,9 @@ impl World {
                 Op::Ipi { cpu, work } => self.cpus[cpu.index()].ipis.push(work),
                 Op::ArmTimer { cpu, timer, at } => *self.cpus[cpu.index()].timer(timer) = Some(at),
                 Op::CancelTimer { cpu, timer } => *self.cpus[cpu.index()].timer(timer) = None,
-                Op::ArmGroupTimer { .. } | Op::ExtExit => unreachable!("no group is limited, and no policy fails"),
+                Op::ArmGroupTimer { .. } | Op::ExtExit | Op::PolicyTimer { .. } => {
+                    unreachable!("no group is limited, and no policy fails")
+                }
             }
         }
         while let Some(parcel) = self.io.parked.pop() {

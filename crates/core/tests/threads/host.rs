@@ -125,7 +125,7 @@ impl<'a> Caller<'a> {
                     inbox.ipis.lock().push_back(work);
                     inbox.notify();
                 }
-                Op::ExtExit => unreachable!("no policy is loaded"),
+                Op::ExtExit | Op::PolicyTimer { .. } => unreachable!("no policy is loaded"),
                 Op::ArmTimer { cpu, timer: RqTimer::Slice, .. } => {
                     self.host.inboxes[cpu.index()].timer.store(true, Ordering::Release);
                 }

@@ -198,6 +198,7 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         "scan_per_cpu" => costs.scan_per_cpu = value,
         "scan_per_task" => costs.scan_per_task = value,
         "migrate_task" => costs.migrate_task = value,
+        "policy_call" => costs.policy_call = value,
         "throttle" => costs.throttle = value,
         "cache_refill" => costs.cache_refill = everywhere,
         "idle_exit" => costs.idle_exit = value,

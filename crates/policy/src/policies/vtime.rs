@@ -3,7 +3,7 @@
 //!
 //! Virtual time passes at `100 / weight` of the time that a task runs, so that all tasks that are
 //! always runnable have about the same. A task that wakes is at most one slice behind the queue:
-//! sleeping saves up no more. Weights of groups do not count, nor do limits.
+//! sleeping saves up no more (`saved` slices). Weights of groups do not count, nor do limits.
 //!
 //! A turn lasts the slice of the machine at most. A task that wakes waits for the end of a turn:
 //! there is no preemption.
@@ -12,7 +12,7 @@
 //! tasks on a CPU take turns, whatever they weigh; and it charges the part of a turn before a
 //! preemption by a class above twice.
 
-use crate::ops::{Ops, Policy};
+use crate::ops::{Ops, Param, Policy};
 use crate::scx::Scx;
 use crate::storage::PerTask;
 use crate::words::{DsqId, EnqFlags};
@@ -21,12 +21,23 @@ use zerolag_model::{CpuId, Duration, TaskId};
 const SHARED: DsqId = DsqId(0);
 
 /// Sharing by weight.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Vtime {
+    /// How many slices of virtual time a task that sleeps saves up at most.
+    saved: u64,
     /// The virtual time of the task that began to run last.
     vtime_now: u64,
     /// The slice of a task when it began to run.
     began: PerTask<Duration>,
+}
+
+const PARAMS: &[Param] =
+    &[Param::count("saved", 1, 0..=1000, "How many slices of virtual time a task that sleeps saves up at most")];
+
+impl Default for Vtime {
+    fn default() -> Self {
+        Self { saved: PARAMS[0].default, vtime_now: 0, began: PerTask::default() }
+    }
 }
 
 impl Vtime {
@@ -43,6 +54,14 @@ impl Policy for Vtime {
         Ops::named("vtime")
     }
 
+    fn params(&self) -> &[Param] {
+        PARAMS
+    }
+
+    fn set_param(&mut self, _index: usize, value: u64) {
+        self.saved = value;
+    }
+
     fn init(&mut self, scx: &mut Scx) {
         if let Err(error) = scx.create_dsq(SHARED) {
             scx.error(&alloc::format!("{error}"));
@@ -55,7 +74,8 @@ impl Policy for Vtime {
 
     fn enqueue(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
         let slice = scx.slice_dfl();
-        let vtime = scx.dsq_vtime(p).max(self.vtime_now.saturating_sub(slice.as_nanos()));
+        let saved = slice.as_nanos().saturating_mul(self.saved);
+        let vtime = scx.dsq_vtime(p).max(self.vtime_now.saturating_sub(saved));
         scx.dsq_insert_vtime(p, SHARED, slice, vtime, flags);
     }
 

@@ -85,6 +85,7 @@ impl Kernel {
             Op::ArmTimer { cpu: of, timer, at } => self.arm_rq_timer(of, timer, at),
             Op::ArmGroupTimer { group, timer, at } => self.arm_group_timer(cpu, group, timer, at),
             Op::ExtExit => self.disown_all(cpu),
+            Op::PolicyTimer { at } => self.arm_policy_timer(cpu, at),
             Op::CancelTimer { cpu: of, timer } => self.cancel_rq_timer(of, timer),
         }
     }
@@ -109,6 +110,7 @@ impl Kernel {
             + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
             + self.costs.migrate_task * u64::from(counts.tasks_moved)
             + self.costs.throttle * u64::from(counts.throttles)
+            + self.costs.policy_call * u64::from(counts.policy_calls)
             + self.costs.inner_lock * u64::from(counts.inner_locks);
         if counts.rto_accesses > 0 {
             let domain = self.scheduler.root_domain(cpu);
@@ -163,6 +165,7 @@ impl Kernel {
             + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
             + self.costs.migrate_task * u64::from(counts.tasks_moved)
             + self.costs.throttle * u64::from(counts.throttles)
+            + self.costs.policy_call * u64::from(counts.policy_calls)
             + self.costs.inner_lock * u64::from(counts.inner_locks);
         self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
         self.calls.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);

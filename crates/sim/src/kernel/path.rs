@@ -157,9 +157,11 @@ impl Kernel {
         let (irq, cost) = match what {
             Interrupt::Tick => (Irq::Tick, self.costs.tick_of(|| self.cpus[cpu.index()].rq.is_current_fair())),
             Interrupt::RemoteTick(_) | Interrupt::PolicyWatch => (Irq::Softirq, self.costs.tick),
-            Interrupt::TaskTimer(_) | Interrupt::SlackTimer | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
-                (Irq::Timer, self.costs.timer_irq)
-            }
+            Interrupt::TaskTimer(_)
+            | Interrupt::SlackTimer
+            | Interrupt::RqTimer(_)
+            | Interrupt::GroupTimer(..)
+            | Interrupt::PolicyTimer => (Irq::Timer, self.costs.timer_irq),
             Interrupt::Softirq
             | Interrupt::Rebuild
             | Interrupt::Change(_)

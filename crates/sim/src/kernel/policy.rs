@@ -9,7 +9,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Event, Job};
 use crate::queue::Phase;
 use zerolag_core::Home;
-use zerolag_model::{CpuId, TaskId};
+use zerolag_model::{CpuId, Instant, TaskId};
 
 impl Kernel {
     /// Lets the watchdog look for a task that the policy has forgotten, and come back.
@@ -20,6 +20,20 @@ impl Kernel {
         if let Some(at) = next {
             self.queue_event(at, Phase::Device, cpu, Event::PolicyWatch { cpu });
         }
+        self.after_call(cpu);
+    }
+
+    /// A timer of the policy is due at this time: this CPU takes its interrupt.
+    #[cold]
+    pub(super) fn arm_policy_timer(&mut self, cpu: CpuId, at: Instant) {
+        self.queue_event(at, Phase::Device, cpu, Event::PolicyTimer { cpu });
+    }
+
+    /// Calls the timers of the policy that are due.
+    #[cold]
+    pub(crate) fn fire_policy_timers(&mut self, cpu: CpuId) {
+        let clock = self.cpus[cpu.index()].clock(self.time.now);
+        self.scheduler.fire_policy_timers(clock, cpu, &mut self.calls.io);
         self.after_call(cpu);
     }
 

@@ -75,6 +75,10 @@ pub(crate) enum Event {
     PolicyWatch {
         cpu: CpuId,
     },
+    /// A timer of a policy is due.
+    PolicyTimer {
+        cpu: CpuId,
+    },
     Arrival {
         source: u32,
     },
@@ -112,6 +116,8 @@ pub(crate) enum Interrupt {
     RemoteTick(CpuId),
     /// Look for a task that the policy has forgotten.
     PolicyWatch,
+    /// Call the timers of the policy that are due.
+    PolicyTimer,
     /// A disk has read a window of a file.
     PagesRead {
         file: ResourceId,
