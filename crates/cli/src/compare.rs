@@ -7,6 +7,7 @@ use super::options::{
 };
 use super::output::{HtmlArgs, JsonArgs, TableArgs};
 use super::plan::{notes, simulation_of};
+use super::policy;
 use super::progress::{Progress, busy, catch_interrupts, interrupted, say_interrupted};
 use super::{Done, code};
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long = "kernel", help_heading = MACHINE, value_name = "VERSION", value_parser = options::kernel)]
     kernels: Vec<KernelVersion>,
     /// A scheduler of sched_ext, as in `run`; give two or more, instead of kernels
-    #[arg(long = "policy", help_heading = MACHINE, value_name = "NAME", conflicts_with = "vary")]
+    #[arg(long = "policy", help_heading = MACHINE, value_name = "NAME|FILE.so", conflicts_with = "vary")]
     policies: Vec<String>,
     /// The values of a setting, as in rt_balance=passive,pull_locked; instead of kernels
     #[arg(long, value_name = "KEY=VALUE,...")]
@@ -187,6 +188,9 @@ fn variants(args: &Args, workload: &WorkloadArgs, shown: Notes) -> Result<Vec<Va
     let policy = PolicyArgs { policy: args.policies.first().cloned().filter(|_| args.policies.len() == 1) };
     let run = RunArgs { sim: args.sim.clone(), kernel, duration, manifest: args.manifest.clone(), policy };
     let simulation = simulation_of(workload, &run)?;
+    if args.policies.len() > 1 {
+        policy::check(args.policies.iter().map(String::as_str), &simulation)?;
+    }
     if let Some(first) = values.first().filter(|_| shown == Notes::Printed && !args.sim.is_quiet()) {
         // Notes about the file are printed once.
         notes(&simulation.clone().set(key, first).plan()?);

@@ -81,6 +81,16 @@ impl Failure {
         matches!(self, Self::Input { .. } | Self::Workload(_))
     }
 
+    /// Returns its text, with its advice.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Input { message, help: Some(help) } => format!("{message}\n  help: {help}"),
+            Self::Input { message, help: None } | Self::Failed(message) => message.clone(),
+            Self::Workload(diagnostics) => diagnostics.to_string(),
+            Self::PipeClosed => String::new(),
+        }
+    }
+
     /// Returns its first line.
     pub(crate) fn headline(&self) -> String {
         let text = match self {

@@ -26,6 +26,7 @@ mod misplaced;
 mod options;
 mod output;
 mod plan;
+mod policy;
 mod progress;
 mod record;
 mod report;

@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, eprint_carets, eprintln_lossy};
 use super::options::{KernelArgs, RunArgs, SimArgs, WorkloadArgs};
+use super::policy;
 use zerolag::Workload;
 use zerolag::simulation::{Note, Prepared, Simulation};
 
@@ -15,6 +16,7 @@ pub(super) fn simulation_of_workload(workload: Workload, args: &RunArgs) -> Resu
     let simulation = simulation_with(workload, &args.sim, &args.kernel);
     let mut simulation = args.manifest.apply(simulation)?;
     if let Some(policy) = &args.policy.policy {
+        policy::check([policy.as_str()], &simulation)?;
         simulation = simulation.set("policy", policy);
     }
     Ok(match args.duration.duration {
@@ -25,7 +27,7 @@ pub(super) fn simulation_of_workload(workload: Workload, args: &RunArgs) -> Resu
 
 /// Returns the simulation of a workload under the values of the command line.
 pub(super) fn simulation_with(workload: Workload, sim: &SimArgs, kernel: &KernelArgs) -> Simulation {
-    let mut simulation = Simulation::new(workload);
+    let mut simulation = Simulation::new(workload).policies_by(policy::load);
     if let Some(kernel) = kernel.kernel {
         simulation = simulation.kernel(kernel.name());
     }

@@ -1,4 +1,5 @@
-//! `zerolag schema`: the forms of scenarios and of results as JSON Schema.
+//! `zerolag schema`: the forms of scenarios and of results as JSON Schema, of policies as a C
+//! header.
 
 use super::{Done, code, output};
 use clap::ValueEnum;
@@ -20,6 +21,8 @@ enum SchemaOf {
     Scenario,
     /// What `--json` writes, of every command
     Results,
+    /// Policies as shared objects (`--policy FILE.so`): a C header
+    Policy,
 }
 
 /// The results of the program's own tools.
@@ -32,11 +35,14 @@ const OWN: &[Document] = &[
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    output::print(&match args.of {
-        SchemaOf::Scenario => json_schema(),
+    match args.of {
+        SchemaOf::Scenario => output::print(&json_schema())?,
         SchemaOf::Results => {
-            results::schema(&[DOCUMENTS, zerolag_lab::DOCUMENTS, zerolag_tools::DOCUMENTS, OWN].concat())
+            let all = [DOCUMENTS, zerolag_lab::DOCUMENTS, zerolag_tools::DOCUMENTS, OWN].concat();
+            output::print(&results::schema(&all))?;
         }
-    })?;
+        // It has tabs.
+        SchemaOf::Policy => output::print_as_it_is(zerolag_plugin::HEADER)?,
+    }
     Ok(code::OK)
 }

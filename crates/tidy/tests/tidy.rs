@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("html", &["model", "trace", "report"]),
     ("sim", &["model", "policy", "core", "analysis", "trace", "workload"]),
     ("tenants", &["model", "core"]),
+    ("plugin", &["model", "policy"]),
     ("runtime", &["model", "core", "trace", "tenants"]),
     ("linux", &["model", "trace", "workload"]),
     ("zerolag", &["model", "policy", "core", "analysis", "trace", "workload", "check", "report", "html", "sim"]),
@@ -35,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "host",
         ],
     ),
-    ("cli", &["model", "runtime", "linux", "zerolag", "tools", "host", "lab"]),
+    ("cli", &["model", "runtime", "linux", "zerolag", "tools", "host", "lab", "plugin"]),
     ("tidy", &["model"]),
 ];
 

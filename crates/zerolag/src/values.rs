@@ -78,13 +78,16 @@ pub fn kernel(text: &str) -> Result<KernelVersion, String> {
     })
 }
 
-/// Returns the error of a policy of `sched_ext` that does not exist.
-pub(crate) fn unknown_policy(text: &str) -> String {
+/// Reads the name of a built-in policy of `sched_ext`.
+///
+/// # Errors
+/// The likely intended policy, or all.
+pub fn policy(text: &str) -> Result<SchedExtPolicy, String> {
     let names = || SchedExtPolicy::ALL.iter().map(|policy| policy.name());
-    match nearest(text, names()) {
+    SchedExtPolicy::from_name(text).ok_or_else(|| match nearest(text, names()) {
         Some(near) => format!("there is no policy `{text}`; did you mean `{near}`?"),
         None => format!("there is no policy `{text}`; known are {}", names().collect::<Vec<_>>().join(", ")),
-    }
+    })
 }
 
 /// Reads a key and its value: `hz=250`.

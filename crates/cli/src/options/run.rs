@@ -169,9 +169,10 @@ pub(crate) struct RunArgs {
 /// The scheduler that a user has loaded.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// Load a scheduler of sched_ext for the fair tasks, a value of `sched_ext.policy`; vtime for
-    /// example. With `--set sched_ext=partial` for tasks of SCHED_EXT only
-    #[arg(help_heading = MACHINE, long, value_name = "NAME")]
+    /// Load a scheduler of sched_ext for the fair tasks: a value of `sched_ext.policy`, as vtime,
+    /// or a shared object. `--set policy.NAME=VALUE` sets a parameter of it. With `--set
+    /// sched_ext=partial` for tasks of SCHED_EXT only
+    #[arg(help_heading = MACHINE, long, value_name = "NAME|FILE.so")]
     pub(crate) policy: Option<String>,
 }
 

@@ -9,7 +9,7 @@ pub(crate) const FLOORS: Floors = &[
     &["manifest", "source", "values"],
     // Simulations.
     &["simulation/plan", "simulation/verdicts"],
-    &["simulation/estimate", "simulation/figures"],
+    &["simulation/estimate", "simulation/figures", "simulation/policy"],
     &["simulation/result"],
     &["simulation/builder"],
     &["simulation"],

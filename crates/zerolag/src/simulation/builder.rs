@@ -2,14 +2,15 @@
 //!
 //! A value can belong to several things, so there is one order in which a key is looked up, for
 //! every front end and every kind of run: a parameter that the scenario declares; `kernel`, `cpus`,
-//! `seed`, `policy`, `force`; a part of the program ([`Knob`]: `cpu.max`, `/web:cpu.max`,
-//! `workers`); a setting of the scheduler. What a caller sets goes over what the file says, and the
-//! file's settings over the kernel's.
+//! `seed`, `policy`, `policy.PARAM`, `force`; a part of the program ([`Knob`]: `cpu.max`,
+//! `/web:cpu.max`, `workers`); a setting of the scheduler. What a caller sets goes over what the
+//! file says, and the file's settings over the kernel's.
 //!
 //! Every wrong value is reported, not only the first.
 
 use super::estimate::Estimate;
-use super::plan::{DEFAULT_DURATION, Histograms, Observe, Plan};
+use super::plan::{DEFAULT_DURATION, Histograms, Observe, POLICY, Plan};
+use super::policy::{PolicyLoader, set_policy, set_policy_params};
 use super::result::RunResult;
 use crate::background::Background;
 use crate::error::{Error, ValueError};
@@ -24,7 +25,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zerolag_model::settings::{SchedExtPolicy, SettingError, nearest};
+use zerolag_model::settings::{SettingError, nearest};
 use zerolag_model::{Duration, Instant, KernelVersion, Record, Settings, Topology};
 use zerolag_policy::{Policy, PolicyFactory};
 use zerolag_report::frame::Follower;
@@ -93,6 +94,7 @@ pub struct Simulation {
     cancel: Cancel,
     is_forced: bool,
     policy: Option<PolicyFactory>,
+    loader: Option<PolicyLoader>,
 }
 
 #[derive(Clone, Debug)]
@@ -243,6 +245,7 @@ impl Simulation {
             cancel: Cancel::default(),
             is_forced: false,
             policy: None,
+            loader: None,
         }
     }
 
@@ -368,6 +371,13 @@ impl Simulation {
         self
     }
 
+    /// Lets values of `policy` name policies besides the built-in ones.
+    #[must_use]
+    pub const fn policies_by(mut self, loader: PolicyLoader) -> Self {
+        self.loader = Some(loader);
+        self
+    }
+
     /// Returns the workload.
     #[must_use]
     pub const fn workload(&self) -> &Workload {
@@ -445,10 +455,13 @@ impl Simulation {
                     Ok(number) => seed = Some(number),
                     Err(_) => refuse(&"expected a whole number"),
                 },
-                "policy" => match SchedExtPolicy::from_name(value) {
-                    Some(policy) => plan.config.settings.load_scheduler(policy),
-                    None => refuse(&values::unknown_policy(value)),
+                "policy" => match set_policy(self.loader, value, &mut plan) {
+                    Ok(()) => {}
+                    Err((why, None)) => refuse(&why),
+                    Err((why, help)) => wrong.push(ValueError { help, ..ValueError::new(key, value, why) }),
                 },
+                // They are those of the policy, which is known below.
+                param if param.starts_with(POLICY) => {}
                 _ => match Knob::find(key, &plan.program) {
                     Some(knob) => {
                         let program = program.get_or_insert_with(|| (*plan.program).clone());
@@ -479,6 +492,8 @@ impl Simulation {
                 },
             }
         }
+        let params = self.values.iter().filter(|(key, _)| !parameters.contains(key));
+        set_policy_params(self.policy.as_ref(), params, &mut plan, &mut wrong);
         if !wrong.is_empty() {
             return Err(Error::Values(wrong));
         }

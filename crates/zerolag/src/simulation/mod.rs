@@ -12,6 +12,7 @@
 //! | `estimate` | [`Estimate`]: what a run costs at least, before it begins |
 //! | [`figures`] | the JSON of a run |
 //! | `plan` | [`Plan`]: everything that a simulation depends on; [`Watch`]: observes a run |
+//! | `policy` | the policy of a simulation, and its parameters |
 //! | `result` | [`RunResult`]: what a run gives, as figures, tables, text and JSON |
 //! | `verdicts` | the verdicts of monitors, as text and JSON |
 //!
@@ -22,6 +23,7 @@ mod builder;
 mod estimate;
 pub mod figures;
 mod plan;
+mod policy;
 mod result;
 pub mod verdicts;
 
@@ -30,4 +32,5 @@ pub use estimate::{Contributor, Estimate};
 pub(crate) use figures::DOCUMENT;
 pub(crate) use plan::Begun;
 pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, Watch};
+pub use policy::PolicyLoader;
 pub use result::{RunResult, shown};

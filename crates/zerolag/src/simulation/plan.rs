@@ -12,9 +12,9 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_check::Checker;
-use zerolag_model::settings::{SchedExtPolicy, SettingError};
+use zerolag_model::settings::{SchedExt, SchedExtPolicy, SettingError};
 use zerolag_model::{CpuMask, Duration, Instant, KernelVersion, Record, Topology};
-use zerolag_policy::PolicyFactory;
+use zerolag_policy::{Policy, PolicyFactory, policies};
 use zerolag_report::frame::Bucket;
 use zerolag_report::{Metrics, Summary};
 use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Outcome, SimError, Sink, Stats, Tracing};
@@ -25,6 +25,9 @@ use zerolag_workload::{Program, Scenario};
 
 /// The duration of an endless workload without a duration.
 pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// What the keys of a policy's parameters begin with.
+pub(super) const POLICY: &str = "policy.";
 
 /// A program on a machine, with settings, costs, a seed and a duration.
 #[derive(Clone, Debug)]
@@ -39,6 +42,8 @@ pub struct Plan {
     pub goals: Vec<Goal>,
     /// A policy of the caller for the tasks of `sched_ext`, in place of that of the settings.
     pub policy: Option<PolicyFactory>,
+    /// Parameters of the policy that are set, by index.
+    pub policy_params: Vec<(usize, u64)>,
 }
 
 /// Why a scenario gives no plan.
@@ -92,7 +97,14 @@ impl Plan {
         let topology = scenario.machine_or_default();
         let (seed, duration) = (scenario.seed.unwrap_or_default(), scenario.duration);
         let config = MachineConfig { topology, settings, costs, seed, duration };
-        Ok(Self { program: Arc::new(scenario.program), kernel, config, goals: scenario.goals, policy: None })
+        Ok(Self {
+            program: Arc::new(scenario.program),
+            kernel,
+            config,
+            goals: scenario.goals,
+            policy: None,
+            policy_params: Vec::new(),
+        })
     }
 
     /// Returns the plan of a program built in code: on a flat machine, costs `default`, seed 0,
@@ -106,7 +118,7 @@ impl Plan {
             seed: 0,
             duration: None,
         };
-        Self { program: Arc::new(program), kernel, config, goals: Vec::new(), policy: None }
+        Self { program: Arc::new(program), kernel, config, goals: Vec::new(), policy: None, policy_params: Vec::new() }
     }
 
     /// Returns the plan with another duration.
@@ -182,8 +194,13 @@ impl Plan {
         meta.costs.clone_from(&self.config.costs.name);
         meta.settings = self.config.settings.recorded().map(|(key, value)| (key.to_owned(), value)).collect();
         // Not a setting, but what one depends on: monitors look at it.
-        if let Some(policy) = &self.policy {
-            meta.settings.push(("policy".to_owned(), policy.make().ops().name));
+        let loaded = self.loaded();
+        if let Some(policy) = loaded.as_ref().filter(|_| self.policy.is_some()) {
+            meta.settings.push(("policy".to_owned(), policy.ops().name));
+        }
+        for (index, value) in &self.policy_params {
+            let param = loaded.as_ref().and_then(|policy| policy.params().get(*index));
+            meta.settings.extend(param.map(|param| (format!("{POLICY}{}", param.name), param.show(*value))));
         }
         if !self.program.processes.is_empty() {
             meta.settings.push(("processes".to_owned(), self.program.processes.len().to_string()));
@@ -207,10 +224,23 @@ impl Plan {
     /// The program does not fit the machine.
     pub fn build(&self, tracing: Tracing) -> Result<Machine, SimError> {
         let program = self.program.drawn(self.config.seed).map_or_else(|| Arc::clone(&self.program), Arc::new);
-        match &self.policy {
-            Some(policy) => Machine::with_policy(program, &self.config, tracing, policy.make()),
-            None => Machine::new(program, &self.config, tracing),
+        match self.loaded() {
+            // The built-in class is quicker than the policy that does the same.
+            Some(policy) if self.policy.is_some() || !self.policy_params.is_empty() => {
+                Machine::with_policy(program, &self.config, tracing, policy)
+            }
+            Some(_) | None => Machine::new(program, &self.config, tracing),
         }
+    }
+
+    /// Returns the policy that is loaded, with its parameters, if one is.
+    #[must_use]
+    pub fn loaded(&self) -> Option<Box<dyn Policy>> {
+        let MachineConfig { settings, seed, .. } = &self.config;
+        let named = || (settings.sched_ext != SchedExt::Off).then(|| policies::named(settings.sched_ext_policy, *seed));
+        let mut policy = self.policy.as_ref().map(PolicyFactory::make).or_else(named)?;
+        self.policy_params.iter().for_each(|(index, value)| policy.set_param(*index, *value));
+        Some(policy)
     }
 
     /// Runs the plan and measures it.
@@ -261,6 +291,7 @@ impl Plan {
             && *settings == other.config.settings;
         let mut changes = one.changes.iter().zip(&two.changes);
         let is_same_machine = is_same_machine && self.policy.is_none() && other.policy.is_none();
+        let is_same_machine = is_same_machine && self.policy_params == other.policy_params;
         if !is_same_machine || self.kernel != other.kernel || !changes.clone().all(|(one, two)| is_variant(one, two)) {
             return None;
         }

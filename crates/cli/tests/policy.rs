@@ -1,0 +1,171 @@
+//! Policies of shared objects: `--policy FILE.so`. They are compiled here, from C, with `cc`;
+//! without one these tests are skipped and say so.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use zerolag::trace::Trace;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
+
+fn zerolag(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zerolag"));
+    command.args(args).current_dir(workspace()).output().expect("the program runs")
+}
+
+/// Returns exit code and stderr.
+fn failed(args: &[&str]) -> (Option<i32>, String) {
+    let output = zerolag(args);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// A directory of this test, with the header that the program prints.
+struct Room(PathBuf);
+
+impl Room {
+    /// `None`, with a reason, where there is no compiler.
+    fn new(name: &str) -> Option<Self> {
+        if Command::new("cc").arg("--version").output().is_err() {
+            eprintln!("skipped: there is no `cc` that compiles a policy");
+            return None;
+        }
+        let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&room).expect("a directory");
+        fs::write(room.join("zerolag_policy.h"), zerolag(&["schema", "policy"]).stdout).expect("the header");
+        Some(Self(room))
+    }
+
+    fn compile(&self, source: &Path) -> String {
+        let object = self.0.join(source.file_name().expect("a name")).with_extension("so");
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-shared", "-fPIC"]);
+        let output = cc.arg("-I").arg(&self.0).arg("-o").arg(&object).arg(source).output().expect("cc runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        object.display().to_string()
+    }
+
+    fn compile_text(&self, name: &str, text: &str) -> String {
+        let source = self.0.join(name).with_extension("c");
+        fs::write(&source, format!("#include \"zerolag_policy.h\"\n{text}")).expect("a file");
+        self.compile(&source)
+    }
+
+    fn trace(&self, name: &str, args: &[&str]) -> Trace {
+        let file = self.0.join(name).display().to_string();
+        let output = zerolag(&[args, &["-q", "--trace", &file]].concat());
+        // Goals of the examples do not matter here.
+        assert!(matches!(output.status.code(), Some(0 | 99)), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        zerolag::trace::open(Path::new(&file)).expect("a trace")
+    }
+}
+
+#[test]
+fn a_policy_in_c_does_what_the_built_in_one_does() {
+    let Some(room) = Room::new("same") else { return };
+    let object = room.compile(&workspace().join("examples/policies/vtime.c"));
+    for workload in ["examples/web-build.toml", "examples/nice-hogs.toml", "examples/noisy-neighbour.toml"] {
+        for set in ["policy.saved=1", "policy.saved=7"] {
+            let run = |policy| ["run", workload, "-d", "600ms", "--policy", policy, "--set", set];
+            let (rust, c) = (room.trace("rust.zlt", &run("vtime")), room.trace("c.zlt", &run(&object)));
+            let differs = rust.records.iter().zip(&c.records).position(|(one, other)| one != other);
+            assert_eq!((differs, rust.records.len()), (None, c.records.len()), "{workload} {set}");
+            assert!(rust.records.len() > 500, "{workload}: {}", rust.records.len());
+        }
+    }
+    // Other commands take it too, and its parameter is a value as others are.
+    let sweep = zerolag(&[
+        "sweep",
+        "examples/nice-hogs.toml",
+        "-d",
+        "1s",
+        "--policy",
+        &object,
+        "--set",
+        "policy.saved=0,9",
+        "--runs",
+        "2",
+    ]);
+    assert!(matches!(sweep.status.code(), Some(0 | 99)), "{}", String::from_utf8_lossy(&sweep.stderr));
+    let compare =
+        ["compare", "examples/nice-hogs.toml", "-d", "1s", "--kernel", "7.3", "--policy", "vtime", "--policy", &object];
+    let compare = zerolag(&[&compare[..], &["--runs", "2"]].concat());
+    assert!(compare.status.success(), "{}", String::from_utf8_lossy(&compare.stderr));
+    let explain = zerolag(&["explain", "examples/nice-hogs.toml", "-d", "1s", "--policy", &object]);
+    assert!(matches!(explain.status.code(), Some(0 | 99)), "{}", String::from_utf8_lossy(&explain.stderr));
+}
+
+#[test]
+fn an_object_that_is_no_policy_is_refused_with_its_reason() {
+    let Some(room) = Room::new("refused") else { return };
+    let text = room.0.join("text.so");
+    fs::write(&text, "no object").expect("a file");
+    let none = room.compile_text("none", "int nothing;");
+    let old = room.compile_text("old", "ZEROLAG_POLICY = { .version = 99, .size = 16, .name = \"old\" };");
+    let nameless = room.compile_text("nameless", "ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD };");
+    let large =
+        room.compile_text("large", "ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD, .name = \"l\", .task_size = 1 << 30 };");
+    let cases = [
+        (text.display().to_string(), ["it cannot be loaded: ", "cc -O2 -shared"]),
+        (none, ["it has no object `zerolag_policy`", "export one"]),
+        (old, ["its interface is version 99 (16 bytes), that of this program version 1", "compile it anew"]),
+        (nameless, ["its policy has no name", "correct the object"]),
+        (large, ["task_size is 1073741824, above 1048576", "correct the object"]),
+        ("./no-such.so".to_owned(), ["No such file or directory", "the path of a shared object"]),
+        ("vtim".to_owned(), ["there is no policy `vtim`; did you mean `vtime`?", ""]),
+    ];
+    for (file, says) in cases {
+        let (code, error) = failed(&["run", "examples/nice-hogs.toml", "--policy", &file, "--set", "hzz=3"]);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.starts_with(&format!("error: --policy {file}: ")), "{error}");
+        // The mistakes of other options are not hidden.
+        assert!(says.iter().all(|part| error.contains(part)) && error.contains("--set hzz=3"), "{file}: {error}");
+    }
+}
+
+#[test]
+fn parameters_are_checked() {
+    let wrong = [
+        ("--policy vtime --set policy.saved=1001", "--set policy.saved=1001: expected 0 to 1000"),
+        (
+            "--policy vtime --set policy.slice=1",
+            "the policy vtime has no parameter `slice`\n  help: it has saved (How many",
+        ),
+        ("--policy fifo --set policy.saved=1", "the policy fifo has no parameter `saved`\n  help: it has none"),
+        ("--set policy.saved=1", "no policy is loaded\n  help: choose one"),
+    ];
+    for (options, says) in wrong {
+        let options: Vec<&str> = options.split(' ').collect();
+        let (code, error) = failed(&[&["run", "examples/nice-hogs.toml"], &options[..]].concat());
+        assert!(code == Some(2) && error.contains(says), "{options:?}: {error}");
+    }
+}
+
+#[test]
+fn a_crash_names_the_operation_the_task_and_the_time() {
+    let Some(room) = Room::new("crash") else { return };
+    let policy = |name: &str, operation: &str, body: &str| {
+        let text = format!(
+            "#include <stdlib.h>\n\
+             static void go(struct scx *scx, uint32_t p, uint64_t flags) {{ {body} }}\n\
+             ZEROLAG_POLICY = {{ ZEROLAG_POLICY_HEAD, .name = \"bad\", .{operation} = go }};"
+        );
+        room.compile_text(name, &text)
+    };
+    let null = policy("null", "enqueue", "*(volatile int *)(scx_bpf_now(scx) & 0) = 1;");
+    let abort = policy("abort", "quiescent", "if (scx_bpf_now(scx) > 100000000) abort();");
+    let waits = policy("waits", "enqueue", "while (!scx_bpf_dsq_nr_queued(scx, 5)) {}");
+    for (file, says) in [
+        (null, "SIGSEGV in ops.enqueue() of "),
+        (abort, "SIGABRT, an abort or a panic in ops.quiescent() of "),
+        (waits, "no end after two million calls of helpers in ops.enqueue() of "),
+    ] {
+        let (code, error) = failed(&["run", "examples/web-build.toml", "-d", "1s", "-q", "--policy", &file]);
+        let line =
+            error.lines().find(|line| line.starts_with("error: ")).unwrap_or_else(|| panic!("an error: {error}"));
+        assert!(line.starts_with(&format!("error: {file}: ")) && line.contains(says), "{error}");
+        assert!(code == Some(1) && line.contains("] at 0."), "{code:?} {error}");
+    }
+}
