@@ -98,6 +98,38 @@ fn a_policy_in_c_does_what_the_built_in_one_does() {
 }
 
 #[test]
+fn a_policy_in_cpp_is_one_too() {
+    let Some(room) = Room::new("cpp") else { return };
+    if Command::new("c++").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no `c++` that compiles a policy");
+        return;
+    }
+    let (source, object) = (room.0.join("fifo.cc"), room.0.join("fifo.so"));
+    let text = "#include \"zerolag_policy.h\"\n\
+        static void enqueue(struct scx *scx, uint32_t p, uint64_t flags) {\n\
+            scx_bpf_dsq_insert(scx, p, SCX_DSQ_GLOBAL, scx_slice_dfl(scx), flags);\n}\n\
+        ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD, .name = \"fifo\", .enqueue = enqueue };\n";
+    fs::write(&source, text).expect("a file");
+    let mut cc = Command::new("c++");
+    cc.args([
+        "-std=c++20",
+        "-O2",
+        "-Wall",
+        "-Wno-missing-field-initializers",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+    ]);
+    let output = cc.arg("-o").arg(&object).arg(&source).output().expect("c++ runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let object = object.display().to_string();
+    // Without costs `fifo`, which is built into the class, does what a policy does.
+    let run = |policy| ["run", "examples/nice-hogs.toml", "-d", "300ms", "--costs", "zero", "--policy", policy];
+    assert!(room.trace("rust.zlt", &run("fifo")).records == room.trace("cpp.zlt", &run(&object)).records);
+}
+
+#[test]
 fn an_object_that_is_no_policy_is_refused_with_its_reason() {
     let Some(room) = Room::new("refused") else { return };
     let text = room.0.join("text.so");

@@ -119,10 +119,12 @@ struct zerolag_policy {
 };
 
 #define ZEROLAG_POLICY_HEAD .version = ZEROLAG_POLICY_VERSION, .size = sizeof(struct zerolag_policy)
-#if defined(__GNUC__)
-#define ZEROLAG_POLICY __attribute__((visibility("default"))) const struct zerolag_policy zerolag_policy
-#else
 #define ZEROLAG_POLICY const struct zerolag_policy zerolag_policy
+/* Declared here, so that C++ exports it, and under its own name. */
+#if defined(__GNUC__)
+extern __attribute__((visibility("default"))) const struct zerolag_policy zerolag_policy;
+#else
+extern const struct zerolag_policy zerolag_policy;
 #endif
 
 /* The helpers. Their order is part of the version. */
