@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerolag::model::KernelVersion;
+use zerolag::model::settings::SchedExtPolicy;
 use zerolag_lab::fuzz::{Draft, Finding, Judged, draw, is_judging, judge_draft, shrink};
 
 /// Arguments of `zerolag fuzz`.
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// Scenarios of this kernel only [default: any]
     #[arg(long, value_name = "VERSION", value_parser = kernel)]
     kernel: Option<KernelVersion>,
+    /// Scenarios whose fair tasks this policy of sched_ext schedules: a built-in one
+    #[arg(long, value_name = "NAME", value_parser = zerolag::values::policy)]
+    policy: Option<SchedExtPolicy>,
     /// The directory for the files of findings
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -155,7 +159,9 @@ fn rest(args: &Args, done: u64) -> Option<String> {
 }
 
 fn drawn(args: &Args, number: u64) -> Draft {
-    draw(args.seed, number, args.kernel)
+    let mut draft = draw(args.seed, number, args.kernel);
+    args.policy.iter().for_each(|policy| draft.load(*policy));
+    draft
 }
 
 fn numbers(args: &Args) -> std::ops::Range<u64> {

@@ -39,6 +39,7 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["cyclictest", "rt-migrate-test"], "json", "the tools' own, in the tools' format"),
     (&["compare"], "kernel", "several kernels"),
     (&["compare"], "policy", "several policies"),
+    (&["fuzz"], "policy", "of all scenarios; those of a file are not drawn"),
     (&["cyclictest"], "policy", "the tool's own: of the threads"),
     (&["fuzz"], "kernel", "of all scenarios; any by default"),
     (&["settings"], "kernel", "runs nothing; its default is no file's"),

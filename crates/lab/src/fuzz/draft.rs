@@ -5,6 +5,7 @@ use super::twin::Twin;
 use std::fmt;
 use zerolag::background::Background;
 use zerolag::simulation::Plan;
+use zerolag_model::settings::SchedExtPolicy;
 use zerolag_sim::Costs;
 use zerolag_workload::{LoadOptions, load};
 
@@ -97,6 +98,14 @@ impl Draft {
         let mut block = Block::new("");
         block.line(text);
         Self { blocks: vec![block], ..Self::default() }
+    }
+
+    /// Lets a built-in policy schedule its fair tasks, whatever was drawn.
+    pub fn load(&mut self, policy: SchedExtPolicy) {
+        for block in self.blocks.iter_mut().filter(|block| block.head == "[settings]") {
+            block.set("sched_ext", "\"all\"");
+            block.set("\"sched_ext.policy\"", &format!("\"{policy}\""));
+        }
     }
 
     /// Returns the text of its cost profile, if it has one of its own.
