@@ -617,6 +617,7 @@ impl Host {
 
     /// Returns when to call [`fire_timers`](Self::fire_timers), if that is earlier than what was
     /// returned before.
+    #[inline]
     pub fn take_timer(&mut self) -> Option<Instant> {
         if self.scx.timers.is_empty() || self.scx.exit.is_some() {
             return None;
@@ -691,7 +692,11 @@ impl Host {
 
     /// Ends an event: tells the policy of the tasks that have left it, and takes away what a policy
     /// that has failed still kept.
+    #[inline]
     fn finish(&mut self) {
+        if self.scx.left.is_empty() && !self.has_just_failed {
+            return;
+        }
         for p in core::mem::take(&mut self.scx.left) {
             let cpu = self.home(p);
             self.call(Callback::Dequeue, cpu, Some(p), |policy, scx| policy.dequeue(scx, p, DeqFlags::NONE));

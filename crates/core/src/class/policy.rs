@@ -63,7 +63,8 @@ fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) 
     loaded.host.set_now(cx.now.wall);
     let before = loaded.host.calls();
     let result = call(loaded);
-    cx.io.costs.policy_calls += (loaded.host.calls() - before) as u32;
+    let calls = (loaded.host.calls() - before) as u32;
+    cx.io.costs.policy_calls = cx.io.costs.policy_calls.saturating_add(calls);
     let list = loaded.host.effects_mut();
     let effects = if list.is_empty() { Effects::default() } else { Effects::take(list) };
     if let Some(at) = loaded.host.take_timer() {
@@ -114,25 +115,24 @@ pub(crate) fn kicked<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, even_if_busy:
     }
 }
 
-/// Returns a task as the policy is told of it.
-fn info(task: &Task) -> (u32, TaskInfo) {
+/// Returns the weight of a task as the policy is told of it.
+fn weight_of(task: &Task) -> u32 {
     let weight = match task.attr {
         SchedAttr::Ext { policy, nice } | SchedAttr::Fair { policy, nice, .. } => Weight::of_policy(policy, nice),
         SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => Weight::NICE_0,
     };
-    let weight = weight.to_cpu_weight();
-    let (group, allowed, cpu) = (task.group, task.allowed.clone(), task.last_cpu);
-    (weight, TaskInfo { comm: "".into(), weight, group, allowed, cpu, period: None })
+    weight.to_cpu_weight()
 }
 
 /// Makes the policy know a task as it is now.
 fn know(loaded: &mut Loaded, task: &Task, is_new: bool) {
-    let (weight, mut info) = info(task);
+    let weight = weight_of(task);
     if loaded.host.has(task.id) {
-        loaded.host.update_task(task.id, weight, info.group, info.allowed.as_ref());
+        loaded.host.update_task(task.id, weight, task.group, task.allowed.as_ref());
     } else {
-        (info.comm, info.period) = loaded.known(task.id);
-        loaded.host.add_task(task.id, info, is_new);
+        let (comm, period) = loaded.known(task.id);
+        let (group, allowed, cpu) = (task.group, task.allowed.clone(), task.last_cpu);
+        loaded.host.add_task(task.id, TaskInfo { comm, weight, group, allowed, cpu, period }, is_new);
     }
 }
 

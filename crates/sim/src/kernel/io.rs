@@ -93,7 +93,8 @@ impl Kernel {
     /// Turns the counts of the core into time.
     #[inline(always)]
     pub(super) fn spend_costs(&mut self, cpu: CpuId) {
-        if !self.calls.io.costs.is_zero() {
+        // Calls of a policy that cost nothing stay counted until something does.
+        if !self.calls.io.costs.is_zero() || !self.costs.policy_call.is_zero() {
             self.spend_counted(cpu);
         }
     }
