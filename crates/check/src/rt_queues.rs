@@ -2,11 +2,14 @@
 //! for the real-time rules.
 //!
 //! Only [`Queued`](TaskState::Queued) tasks are included: a task whose wakeup is under way is not
-//! on a queue yet. O(log n) per record about a real-time task, O(1) for all others.
+//! on a queue yet, and a task whose group has used its real-time runtime there does not wait for
+//! the CPU. O(log n) per record about a real-time task, O(tasks) when a group is throttled or
+//! unthrottled, O(1) for all others.
 
 use std::collections::BTreeSet;
 use zerolag_model::attr::Prio;
-use zerolag_model::{CpuId, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
 
@@ -23,6 +26,9 @@ pub(crate) struct RtQueues {
     places: IdTable<TaskId, Option<(CpuId, i16, bool)>>,
     /// The number of CPUs that run a task of each priority, and the priority counted for each CPU.
     running: RunningPrios,
+    groups: Groups,
+    /// When real-time tasks of a group were last throttled or unthrottled on each CPU.
+    throttled: IdTable<CpuId, Option<Instant>>,
 }
 
 /// The number of CPUs that run at each priority.
@@ -43,6 +49,7 @@ impl RtQueues {
 
     /// Follows a record; `after` is the state after it.
     pub(crate) fn follow(&mut self, after: &Replay, record: &Record) {
+        self.groups.apply(record);
         match &record.event {
             TraceEvent::Switch { prev, next, .. } => {
                 for task in [prev, next].into_iter().flatten() {
@@ -62,6 +69,15 @@ impl RtQueues {
                     self.running.set(on, after.running_prio(on));
                 }
             }
+            TraceEvent::GroupChange { task, .. } => self.update(after, *task),
+            TraceEvent::RtGroupThrottle { .. } => {
+                *self.throttled.entry(record.cpu) = Some(record.at);
+                let here: Vec<TaskId> =
+                    after.tasks().filter(|(_, view)| view.rq == Some(record.cpu)).map(|(task, _)| task).collect();
+                for task in here {
+                    self.update(after, task);
+                }
+            }
             // No other event moves a task or changes its priority.
             _ => {}
         }
@@ -69,7 +85,7 @@ impl RtQueues {
 
     fn update(&mut self, after: &Replay, task: TaskId) {
         let place = after.task(task).and_then(|view| match view.state {
-            TaskState::Queued { .. } if view.prio.is_rt() => {
+            TaskState::Queued { .. } if view.prio.is_rt() && !view.rq.is_some_and(|rq| self.is_stopped(task, rq)) => {
                 let is_movable = view.affinity.as_ref().is_none_or(|cpus| cpus.first() != cpus.last());
                 Some((view.rq?, view.prio.raw(), is_movable))
             }
@@ -101,6 +117,23 @@ impl RtQueues {
                 self.movable.insert((prio, task));
             }
         }
+    }
+
+    /// Returns whether the group of a task has used its real-time runtime on a CPU.
+    pub(crate) fn is_stopped(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.groups.rt_throttled_on(task, cpu).is_some()
+    }
+
+    /// Returns whether the tasks of a CPU have waited for its own runtime of a group since some
+    /// time or do now. No other CPU pulls a task from behind one of these, and none is told when
+    /// they may run again.
+    pub(crate) fn has_stopped_since(&self, cpu: CpuId, since: Instant) -> bool {
+        self.throttled_at(cpu).is_some_and(|at| at >= since) || self.groups.has_rt_throttled(cpu)
+    }
+
+    /// Returns when a group was last throttled or unthrottled on a CPU.
+    pub(crate) fn throttled_at(&self, cpu: CpuId) -> Option<Instant> {
+        self.throttled.get(cpu).copied().flatten()
     }
 
     /// Returns the waiting real-time tasks of the machine, the most urgent first.

@@ -4,9 +4,10 @@ use zerolag_check::{Options, Report, Verdict, check};
 use zerolag_trace::Trace;
 
 /// Rules about data that Linux does not record.
-const NO_RECORDS_OF: [&str; 13] = [
+const NO_RECORDS_OF: [&str; 14] = [
     "time-conserved",
     "affinity",
+    "rt-groups",
     "bandwidth",
     "dl-bandwidth",
     "dl-tardiness",

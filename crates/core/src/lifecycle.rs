@@ -11,7 +11,7 @@
 //! A new class is one module with these functions and one arm in each `match` here.
 
 use crate::class::fair::{boost, capacity, park, throttle};
-use crate::class::{dl, dl_server, ext, fair, rt, rt_throttle};
+use crate::class::{dl, dl_server, ext, fair, rt, rt_groups, rt_throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::dl::rq::DlEntityRef;
 use crate::rq::cx::Cx;
@@ -169,8 +169,11 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
         return; // `pick` is about to compare all tasks.
     }
     let class = rq.tasks[slot].prio.class();
-    if deadline::is_throttled(&rq.tasks[slot]) || class == ClassId::Rt && rq.rt.throttle.is_throttled() {
+    if deadline::is_throttled(&rq.tasks[slot]) || class == ClassId::Rt && rq.rt.is_throttled() {
         return; // It is runnable, but throttled.
+    }
+    if class == ClassId::Rt && rq.rt.is_stopped(&rq.tasks, slot) {
+        return; // Its group is throttled.
     }
     if class == ClassId::Fair && throttle::is_barred(rq, slot) {
         return; // Its group is throttled.
@@ -263,6 +266,9 @@ fn charge_inline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta
     match task.prio.class() {
         ClassId::Rt => {
             rt::charge(task, cx.config.settings.enforce_rt, delta);
+            if rq.rt.tree.is_some() {
+                rt_groups::charge(rq, cx, slot, delta);
+            }
             rt_throttle::charge(rq, cx, delta);
             dl_server::charge(rq, cx, ClassId::Rt, delta);
         }

@@ -295,6 +295,9 @@ impl Recorder {
             TraceEvent::Throttle { group } => self.begin(Kind::Throttled, here, self.group(*group), at),
             TraceEvent::Unthrottle { group } => self.end(Kind::Throttled, here, self.group(*group), at),
             TraceEvent::RtThrottle { throttled } => self.set(*throttled, Kind::RtThrottled, here, None, at),
+            TraceEvent::RtGroupThrottle { group, throttled } => {
+                self.set(*throttled, Kind::RtThrottled, here, self.group(*group), at);
+            }
             TraceEvent::Hotplug { online } => self.set(!*online, Kind::Offline, here, None, at),
             TraceEvent::Server { state, .. } => match state {
                 ServerState::Queued { .. } => self.begin(Kind::Server, here, Some(0), at),

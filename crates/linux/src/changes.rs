@@ -111,6 +111,9 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
                 let set = self.groups()?.set_weight(*group, *weight);
                 set.map_err(|error| format!("group {}: {error}", path(*group)))
             }
+            Change::RtGroup { group, .. } => {
+                Err(format!("group {}: `cpu.rt_runtime_us` is set in simulations only", path(*group)))
+            }
             Change::Idle { group, is_idle } => {
                 let set = self.groups()?.set_idle(*group, *is_idle);
                 set.map_err(|error| format!("group {}: {error}", path(*group)))

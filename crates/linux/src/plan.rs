@@ -125,6 +125,10 @@ impl Plan {
             let why = "no kernel has a bandwidth slice per group (cpu.cfs_bandwidth_slice_us)".to_owned();
             refusals.push(Refusal { subject: format!("group {}", group.path), why });
         }
+        for group in program.groups.iter().filter(|group| group.rt.is_some()) {
+            let why = "`cpu.rt_runtime_us` is not set on a host: the groups above would need runtime first".to_owned();
+            refusals.push(Refusal { subject: format!("group {}", group.path), why });
+        }
         let hierarchy = if program.groups.is_empty() {
             None
         } else {

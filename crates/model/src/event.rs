@@ -9,6 +9,7 @@ use crate::attr::{Prio, SchedAttr};
 use crate::bandwidth::{CpuMax, CpuStat};
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::rt_bandwidth::RtBandwidth;
 use crate::server::{ServerKind, ServerParams, ServerState};
 use crate::time::{Duration, Instant, SignedDuration};
 use alloc::sync::Arc;

@@ -303,6 +303,8 @@ quantities! {
         "The CPU time above the quota";
     LocalThrottled: Group "throttled.local", "throttled, local", Some("cpu.stat.local/throttled_usec"), Time, VALUE, Sum, Less,
         "The time for which the group was throttled by a limit of itself or of a group above";
+    RtThrottled: Group "rt_throttled", "RT throttled", Some("rt_throttled_ns"), Time, VALUE, Sum, Less,
+        "The time for which the group's real-time tasks were throttled by its own real-time runtime, added up over CPUs";
 
     CpuBusy: Cpu "busy", "busy", Some("busy_ns"), Time, VALUE, Sum, Neither,
         "The time in tasks, interrupts and the scheduler";

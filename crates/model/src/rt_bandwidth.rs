@@ -23,6 +23,13 @@ impl RtBandwidth {
 }
 
 impl Settings {
+    /// Returns whether real-time tasks of a CPU are throttled. With groups they are in every
+    /// kernel: Linux v6.12 `kernel/sched/rt.c`, `update_curr_rt` (`CONFIG_RT_GROUP_SCHED`).
+    #[must_use]
+    pub const fn throttles_rt(&self) -> bool {
+        self.rt_throttling || self.rt_group_sched
+    }
+
     /// Returns the initial limit; a runtime above the period is no limit.
     #[must_use]
     pub fn rt_bandwidth(&self) -> RtBandwidth {

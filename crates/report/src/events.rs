@@ -16,8 +16,8 @@ use std::sync::Arc;
 use zerolag_model::event::{Disables, IpiReason, Irq, RcuStep};
 use zerolag_model::{
     CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Mark, MigrateReason, PrevState, Prio, Record,
-    RequestStep, SchedAttr, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
-    trace_events,
+    RequestStep, RtBandwidth, SchedAttr, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters, TaskId,
+    TraceEvent, trace_events,
 };
 use zerolag_trace::{IdTable, Trace};
 
@@ -236,6 +236,13 @@ fn arrival(event: &TraceEvent, at: Instant, _names: &Names) -> String {
 fn limit(event: &TraceEvent, _at: Instant, _names: &Names) -> String {
     let TraceEvent::GroupMax { group, max } = event else { unreachable!("invariant: the table names this") };
     format!("group {group} cpu.max {max}")
+}
+
+/// A limit of real-time tasks, in the format of the kernel's two files.
+fn rt_limit(event: &TraceEvent, _at: Instant, _names: &Names) -> String {
+    let TraceEvent::RtGroup { group, bandwidth } = event else { unreachable!("invariant: the table names this") };
+    let runtime = bandwidth.runtime.map_or_else(|| "max".to_owned(), |runtime| runtime.to_string());
+    format!("group {group} cpu.rt_runtime_us {runtime} in {}", bandwidth.period)
 }
 
 #[cfg(test)]

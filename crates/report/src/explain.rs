@@ -438,7 +438,10 @@ impl Explainer {
                 }
                 let place = self.replay.cpu(cpu);
                 if view.prio.is_rt() && place.is_rt_throttled {
-                    return Cause::RtThrottled { cpu };
+                    return Cause::RtThrottled { cpu, group: None };
+                }
+                if let Some(group) = self.groups.rt_throttled_on(task, cpu).filter(|_| view.prio.is_rt()) {
+                    return Cause::RtThrottled { cpu, group: Some(group) };
                 }
                 let bound = view.affinity.as_ref().is_some_and(|cpus| cpus.first() == cpus.last());
                 match place.current {

@@ -87,6 +87,7 @@ impl<'a> Subject<'a> {
             Q::NrBursts => count(self.group()?.stat.nr_bursts),
             Q::Burst => time(self.group()?.stat.burst),
             Q::LocalThrottled => time(self.group()?.local_throttled),
+            Q::RtThrottled => time(self.group()?.rt_throttled),
             Q::CpuBusy => time(self.cpu()?.busy),
             Q::CpuIdle => time(self.cpu()?.idle),
             Q::CpuUnseen => time(self.cpu()?.unseen),

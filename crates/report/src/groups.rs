@@ -11,6 +11,9 @@
 //! dequeued meanwhile does not stop it, and a throttling that lasts to the end of a run is not
 //! counted.
 //!
+//! The time for which the real-time tasks of a group are throttled is that between two events of
+//! the group and a CPU; one that lasts to the end of a run is not counted.
+//!
 //! Complexity: O(depth x log) per record of a task in a group, nothing for tasks of the root;
 //! throttling and unthrottling are O(groups below).
 //!
@@ -30,6 +33,8 @@ pub(crate) struct GroupSums {
     groups: BTreeMap<GroupId, GroupTotals>,
     tasks: IdTable<TaskId, TaskGroup>,
     places: BTreeMap<(GroupId, CpuId), GroupOnCpu>,
+    /// Where real-time tasks are throttled, and since when.
+    rt_throttled: BTreeMap<(GroupId, CpuId), Instant>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,6 +46,7 @@ struct GroupTotals {
     usage: Duration,
     stat: Option<CpuStat>,
     local: Duration,
+    rt: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,6 +133,16 @@ impl GroupSums {
             TraceEvent::Switch { prev, prev_state, .. } => {
                 if let Some(prev) = prev.filter(|_| matches!(prev_state, PrevState::Blocked | PrevState::Dead)) {
                     self.put(prev, None, record.at);
+                }
+            }
+            TraceEvent::RtGroupThrottle { group, throttled: true } => {
+                self.rt_throttled.insert((*group, record.cpu), record.at);
+            }
+            TraceEvent::RtGroupThrottle { group, throttled: false } => {
+                if let Some(since) = self.rt_throttled.remove(&(*group, record.cpu))
+                    && let Some(sums) = self.groups.get_mut(group)
+                {
+                    sums.rt = sums.rt.saturating_add(record.at.since(since));
                 }
             }
             TraceEvent::Throttle { group } => self.throttle(*group, record.cpu, record.at),
@@ -218,6 +234,7 @@ impl GroupSums {
             usage: sums.usage,
             stat: sums.stat.unwrap_or_default(),
             local_throttled: sums.local,
+            rt_throttled: sums.rt,
         };
         self.groups.into_iter().map(summary).collect()
     }
@@ -256,6 +273,17 @@ mod tests {
         assert_eq!((&*api.path, api.usage), ("/web/api", Duration::from_millis(4)));
         assert_eq!((web.stat, web.local_throttled), (stat, Duration::from_millis(4)));
         assert_eq!(api.local_throttled, Duration::ZERO, "nothing of it was on the run queue");
+    }
+
+    #[test]
+    fn the_time_of_real_time_throttling_is_added_up_over_cpus() {
+        let mut script = Script::new(2);
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/rt".into() });
+        let throttled = |throttled| TraceEvent::RtGroupThrottle { group: GROUP, throttled };
+        script.event(1_000, 0, throttled(true)).event(2_000, 1, throttled(true));
+        script.event(4_000, 0, throttled(false)).event(7_000, 1, throttled(false));
+        let summary = Metrics::of(&script.end(9_000));
+        assert_eq!(summary.groups[0].rt_throttled, Duration::from_millis(8));
     }
 
     #[test]

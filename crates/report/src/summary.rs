@@ -245,6 +245,9 @@ pub struct GroupSummary {
     /// Time, added up over CPUs, for which a task of it was queued where it or a group above it was
     /// throttled (`cpu.stat.local`).
     pub local_throttled: Duration,
+    /// Time, added up over CPUs, for which its real-time tasks were throttled by its own real-time
+    /// runtime (`cpu.rt_runtime_us`).
+    pub rt_throttled: Duration,
 }
 
 /// A distribution of latencies: quantiles, within 1 %, and the exact maximum.

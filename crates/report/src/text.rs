@@ -256,6 +256,9 @@ fn group_table(summary: &Summary, groups: &[&GroupSummary]) -> Table {
     if has_bursts {
         columns.extend([of(Quantity::NrBursts), of(Quantity::Burst)]);
     }
+    if groups.iter().any(|group| !group.rt_throttled.is_zero()) {
+        columns.push(of(Quantity::RtThrottled));
+    }
     let mut table = table_of(&first, heads(&columns));
     for group in groups {
         let mut row = vec![

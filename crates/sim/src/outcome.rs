@@ -230,6 +230,15 @@ pub enum SimError {
         /// Why.
         error: GroupError,
     },
+    /// A group does not take a task.
+    GroupRefuses {
+        /// The task's name.
+        name: Arc<str>,
+        /// The group's path.
+        path: Arc<str>,
+        /// Why.
+        error: GroupError,
+    },
     /// A task is to be in a group that does not exist.
     NoGroup {
         /// The task's name.
@@ -276,6 +285,7 @@ impl fmt::Display for SimError {
                 write!(f, "no limit for real-time tasks: {error}")
             }
             Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
+            Self::GroupRefuses { name, path, error } => write!(f, "task `{name}` cannot join group `{path}`: {error}"),
             Self::NoGroup { name, path } => write!(f, "task `{name}`: group `{path}` is not there (ENOENT)"),
             Self::NoCpu { name, cpu } => {
                 write!(f, "task `{name}` cannot be created on CPU {cpu}, which does not exist")

@@ -14,6 +14,8 @@ pub struct Groups {
     limits: BTreeMap<GroupId, CpuMax>,
     weights: BTreeMap<GroupId, u32>,
     throttled: BTreeSet<(GroupId, CpuId)>,
+    /// Where the real-time tasks of a group are throttled.
+    rt_throttled: BTreeSet<(GroupId, CpuId)>,
     /// Tasks that run although their group is throttled, and the CPU of each.
     boosted: BTreeMap<TaskId, CpuId>,
     /// Executors, with the donor that is charged for them.
@@ -59,6 +61,7 @@ impl Groups {
                 self.parents.remove(group);
                 self.limits.remove(group);
                 self.throttled.retain(|(throttled, _)| throttled != group);
+                self.rt_throttled.retain(|(throttled, _)| throttled != group);
             }
             TraceEvent::TaskNew { task, group, .. } | TraceEvent::GroupChange { task, group } => {
                 self.members.insert(*task, *group);
@@ -74,6 +77,12 @@ impl Groups {
             }
             TraceEvent::Unthrottle { group } => {
                 self.throttled.remove(&(*group, record.cpu));
+            }
+            TraceEvent::RtGroupThrottle { group, throttled: true } => {
+                self.rt_throttled.insert((*group, record.cpu));
+            }
+            TraceEvent::RtGroupThrottle { group, throttled: false } => {
+                self.rt_throttled.remove(&(*group, record.cpu));
             }
             TraceEvent::Boost { task, boosted: true } => {
                 self.boosted.insert(*task, record.cpu);
@@ -132,6 +141,22 @@ impl Groups {
             return None;
         }
         self.path(task).find(|group| self.throttled.contains(&(*group, cpu)) && !self.is_suspended(*group, cpu))
+    }
+
+    /// Returns the group that keeps a task from running as a real-time task on a CPU, if there is
+    /// one.
+    #[must_use]
+    pub fn rt_throttled_on(&self, task: TaskId, cpu: CpuId) -> Option<GroupId> {
+        if self.rt_throttled.is_empty() {
+            return None;
+        }
+        self.path(task).find(|group| self.rt_throttled.contains(&(*group, cpu)))
+    }
+
+    /// Returns whether the real-time tasks of some group are throttled on a CPU.
+    #[must_use]
+    pub fn has_rt_throttled(&self, cpu: CpuId) -> bool {
+        self.rt_throttled.iter().any(|(_, there)| *there == cpu)
     }
 
     /// Returns whether the throttling of a group is suspended on a CPU for a boosted task of it.

@@ -169,6 +169,7 @@ impl Assembly {
                     max: CpuMax::UNLIMITED,
                     clamp: zerolag_model::UtilClamp::NONE,
                     cpus: InCpus::default(),
+                    rt: None,
                 };
                 self.program.groups.push(group);
                 self.groups.insert(path, self.program.groups.len() - 1);

@@ -4,7 +4,7 @@
 
 use crate::group::GroupWeight;
 use std::sync::Arc;
-use zerolag_model::{Activation, CpuId, CpuMask, CpuMax, Duration, SchedAttr};
+use zerolag_model::{Activation, CpuId, CpuMask, CpuMax, Duration, RtBandwidth, SchedAttr};
 
 /// A change in the middle of the run.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,13 @@ pub enum Change {
         group: usize,
         /// The new weight.
         weight: GroupWeight,
+    },
+    /// The time of a group's real-time tasks is set (`cpu.rt_runtime_us`, `cpu.rt_period_us`).
+    RtGroup {
+        /// The group.
+        group: usize,
+        /// The new time and period.
+        bandwidth: RtBandwidth,
     },
     /// A group becomes idle or stops being idle; then it has the default weight.
     Idle {
@@ -141,6 +148,7 @@ impl Change {
             | Self::Max { .. }
             | Self::Weight { .. }
             | Self::Idle { .. }
+            | Self::RtGroup { .. }
             | Self::Cpu { .. }
             | Self::Attr { .. }
             | Self::Affinity { .. }

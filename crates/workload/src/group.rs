@@ -2,7 +2,7 @@
 
 use crate::limits::Conversion;
 use std::sync::Arc;
-use zerolag_model::{CpuMask, CpuMax, Nice, UtilClamp};
+use zerolag_model::{CpuMask, CpuMax, Duration, Nice, RtBandwidth, UtilClamp};
 
 /// A task group.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,14 @@ pub struct GroupDef {
     pub clamp: UtilClamp,
     /// The limit and the weight as numbers of CPUs, if they were given as such.
     pub cpus: InCpus,
+    /// The time of its real-time tasks on each CPU (`cpu.rt_runtime_us`), if it was given.
+    pub rt: Option<RtBandwidth>,
+}
+
+impl GroupDef {
+    /// The time of real-time tasks in a new group: none (Linux v5.4 `kernel/sched/rt.c`,
+    /// `alloc_rt_sched_group`).
+    pub const NO_RT: RtBandwidth = RtBandwidth { runtime: Some(Duration::ZERO), period: Duration::from_secs(1) };
 }
 
 /// Numbers of CPUs from which the limit and the weight of a group were computed, in thousandths.

@@ -70,6 +70,10 @@ pub enum LimitPart {
     PodLimit,
     /// The limit as a percentage of one CPU.
     Percent,
+    /// The time that real-time tasks have on each CPU per period.
+    RtRuntime,
+    /// That period.
+    RtPeriod,
 }
 
 /// The program whose notation a key is.
@@ -283,6 +287,30 @@ impl LimitPart {
             default: "",
             meaning: "the limit; stays the same in every period. In a file without `requests.cpu` it is the request too",
         },
+        LimitRow {
+            sets: Self::RtRuntime,
+            spellings: &[
+                ("cpu.rt_runtime_us", Notation::CgroupV1),
+                ("--cpu-rt-runtime", Notation::Docker),
+                ("cpu_rt_runtime", Notation::Compose),
+            ],
+            values: "microseconds or a time; -1 for no limit",
+            example: "50000",
+            default: "0",
+            meaning: "time of real-time tasks on each CPU per period, with `rt_group_sched`; 0: none can be in the group",
+        },
+        LimitRow {
+            sets: Self::RtPeriod,
+            spellings: &[
+                ("cpu.rt_period_us", Notation::CgroupV1),
+                ("--cpu-rt-period", Notation::Docker),
+                ("cpu_rt_period", Notation::Compose),
+            ],
+            values: "microseconds or a time",
+            example: "100ms",
+            default: "1000000",
+            meaning: "the period of that time",
+        },
     ];
 
     /// Returns what a key sets.
@@ -332,7 +360,9 @@ impl LimitPart {
             | Self::Slice
             | Self::Cpus
             | Self::PodLimit
-            | Self::Percent => false,
+            | Self::Percent
+            | Self::RtRuntime
+            | Self::RtPeriod => false,
         }
     }
 
@@ -391,6 +421,9 @@ impl LimitPart {
                 in_cpus(text, milli)?
             }
             Self::Cpus | Self::PodLimit => in_cpus(text, || cpus(text))?,
+            Self::RtRuntime if text == "-1" => LimitValue::RtRuntime(None),
+            Self::RtRuntime => LimitValue::RtRuntime(Some(micros(text)?)),
+            Self::RtPeriod => LimitValue::RtPeriod(micros(text)?),
         })
     }
 }
@@ -423,6 +456,10 @@ pub enum LimitValue {
     ClampMin(u64),
     /// An upper bound.
     ClampMax(u64),
+    /// The time of real-time tasks; `None` is no limit.
+    RtRuntime(Option<Duration>),
+    /// Its period.
+    RtPeriod(Duration),
 }
 
 /// A quota in its notation. A limit in CPUs is kept as such, so that it stays the same when the

@@ -160,7 +160,7 @@ impl BaseErrors {
                 Some(periods) => return Apart::By(periods as f64),
                 None => self.wait_percent,
             },
-            Quantity::Throttled | Quantity::LocalThrottled => match self.throttled {
+            Quantity::Throttled | Quantity::LocalThrottled | Quantity::RtThrottled => match self.throttled {
                 Some(time) => return Apart::By(time.as_nanos() as f64),
                 None => self.wait_percent,
             },

@@ -105,6 +105,7 @@ mod tests {
             max: CpuMax::UNLIMITED,
             clamp: zerolag_model::UtilClamp::NONE,
             cpus: InCpus::default(),
+            rt: None,
         }
     }
 

@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use zerolag_model::settings::nearest;
-use zerolag_model::{CpuMax, CpuMaxError, UtilClamp};
+use zerolag_model::{CpuMax, CpuMaxError, RtBandwidth, UtilClamp};
 use zerolag_workload::Program;
 use zerolag_workload::limits::{self, LimitPart, LimitValue, WrongLimit};
 use zerolag_workload::program::{GroupDef, GroupWeight, InCpus, TaskDef};
@@ -66,8 +66,14 @@ impl Part {
             | LimitPart::Shares
             | LimitPart::Request
             | LimitPart::ClampMin
-            | LimitPart::ClampMax => true,
-            LimitPart::Nice | LimitPart::Conversion | LimitPart::Idle | LimitPart::Period | LimitPart::Slice => false,
+            | LimitPart::ClampMax
+            | LimitPart::RtRuntime => true,
+            LimitPart::Nice
+            | LimitPart::Conversion
+            | LimitPart::Idle
+            | LimitPart::Period
+            | LimitPart::Slice
+            | LimitPart::RtPeriod => false,
         }
     }
 
@@ -182,7 +188,17 @@ impl Knob {
             LimitPart::Shares => Some((2, 262_144, 1)),
             LimitPart::Request => Some((MILLI_STEP, 1000 * nr_cpus as u64, MILLI_STEP)),
             LimitPart::ClampMin | LimitPart::ClampMax => Some((0, 100, 1)),
-            LimitPart::Nice | LimitPart::Conversion | LimitPart::Idle | LimitPart::Period | LimitPart::Slice => None,
+            LimitPart::RtRuntime => {
+                let period = program.groups[self.index].rt.unwrap_or(GroupDef::NO_RT).period.as_micros_floor();
+                let step = (period / 100).max(1);
+                Some((step, period, step))
+            }
+            LimitPart::Nice
+            | LimitPart::Conversion
+            | LimitPart::Idle
+            | LimitPart::Period
+            | LimitPart::Slice
+            | LimitPart::RtPeriod => None,
         }
     }
 
@@ -204,7 +220,9 @@ impl Knob {
             | LimitPart::Conversion
             | LimitPart::Idle
             | LimitPart::ClampMin
-            | LimitPart::ClampMax => value.to_string(),
+            | LimitPart::ClampMax
+            | LimitPart::RtRuntime
+            | LimitPart::RtPeriod => value.to_string(),
         }
     }
 }
@@ -253,6 +271,22 @@ fn find_group(name: &str, whose: Option<&str>, program: &Program) -> Result<usiz
     }
 }
 
+/// Sets the time of a group's real-time tasks.
+fn rt_limit(group: &mut GroupDef, bandwidth: RtBandwidth) -> Result<(), KnobError> {
+    if !bandwidth.is_valid() {
+        return error(
+            format!(
+                "cpu.rt_runtime_us {} is above cpu.rt_period_us {} (EINVAL)",
+                bandwidth.runtime.unwrap_or_default(),
+                bandwidth.period
+            ),
+            "set a time up to the period, or -1 for no limit",
+        );
+    }
+    group.rt = Some(bandwidth);
+    Ok(())
+}
+
 /// Sets a limit or weight of a group, over what the group has.
 fn set_limit(group: &mut GroupDef, part: LimitPart, text: &str) -> Result<(), KnobError> {
     let before = group.max;
@@ -296,6 +330,14 @@ fn set_limit(group: &mut GroupDef, part: LimitPart, text: &str) -> Result<(), Kn
             }
             group.is_idle = is_idle;
             Ok(())
+        }
+        LimitValue::RtRuntime(runtime) => {
+            let before = group.rt.unwrap_or(GroupDef::NO_RT);
+            rt_limit(group, RtBandwidth { runtime, ..before })
+        }
+        LimitValue::RtPeriod(period) => {
+            let before = group.rt.unwrap_or(GroupDef::NO_RT);
+            rt_limit(group, RtBandwidth { period, ..before })
         }
         LimitValue::ClampMin(min) => clamp(group, text, min, group.clamp.max()),
         LimitValue::ClampMax(max) => clamp(group, text, group.clamp.min(), max),

@@ -100,6 +100,7 @@ pub fn read(text: &str) -> Result<CpuMax, String> {
         max: CpuMax::UNLIMITED,
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
+        rt: None,
     };
     let mut program = Program { groups: vec![group], ..Program::default() };
     Knob { part: Part::Limit(part), index: 0 }

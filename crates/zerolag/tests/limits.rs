@@ -44,7 +44,9 @@ fn base(part: LimitPart) -> &'static str {
         | LimitPart::Max
         | LimitPart::Quota
         | LimitPart::Cpus
-        | LimitPart::Percent => "",
+        | LimitPart::Percent
+        | LimitPart::RtRuntime => "",
+        LimitPart::RtPeriod => "\"cpu.rt_runtime_us\" = 10000",
     }
 }
 

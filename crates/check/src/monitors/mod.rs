@@ -13,6 +13,7 @@ mod locks;
 mod no_task_lost;
 mod one_cpu;
 mod rcu;
+mod rt_groups;
 mod rt_order;
 mod rt_quiescence;
 mod server_laxity;
@@ -58,6 +59,11 @@ pub const TABLE: &[Rule] = &[
         name: "rt-order",
         says: "a CPU never switches to a task while a more urgent real-time task is queued there",
         begin: rt_order::begin,
+    },
+    Rule {
+        name: "rt-groups",
+        says: "no real-time task runs while its group has used its real-time runtime, and no group gets more of it than its periods have",
+        begin: rt_groups::begin,
     },
     Rule {
         name: "rt-quiescence",

@@ -29,6 +29,8 @@
 //! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
 //! * The balancer can leave a task where it waits: [`left`] has the reasons, by name. Such a wait
 //!   is not judged.
+//! * Real-time tasks of a CPU on which a group has used its real-time runtime since they wait
+//!   (`rt_group_sched`): a throttled task at the head of the pushable ones ends pushes and pulls.
 //! * A task of a group that is throttled on the idle CPU could not run there (`throttled_lb_pair`).
 //! * With `proxy_exec` a task that waits for a lock stays queued, where its holder is, and lends
 //!   its turn. No CPU can take it, and the balancer counts it: it comes back to that CPU in vain,
@@ -89,6 +91,8 @@ struct NoTaskLost {
     queues: WaitingQueues,
     /// A throttled task does not wait for a CPU.
     groups: Groups,
+    /// When real-time tasks of a group were last throttled or unthrottled on each CPU.
+    rt_groups_at: IdTable<CpuId, Option<Instant>>,
     isolated: CpuMask,
     nohz_full: CpuMask,
     /// The longest time between two balancing rounds of a busy CPU.
@@ -133,6 +137,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         bound: context.options.idle_bound,
         waiting: BTreeMap::new(),
         queues: WaitingQueues::default(),
+        rt_groups_at: IdTable::default(),
         groups: Groups::new(context.meta.setting("throttle")),
         isolated: cpus("isolcpus"),
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
@@ -289,6 +294,7 @@ impl Monitor for NoTaskLost {
                     }
                 }
             }
+            TraceEvent::RtGroupThrottle { .. } => *self.rt_groups_at.entry(record.cpu) = Some(record.at),
             // No other event begins or ends a wait on a queue.
             _ => {}
         }
@@ -309,6 +315,12 @@ impl Monitor for NoTaskLost {
 }
 
 impl NoTaskLost {
+    /// Whether a group has used its real-time runtime on a CPU since some time, or has now.
+    fn has_stopped_since(&self, cpu: CpuId, since: Instant) -> bool {
+        let last = self.rt_groups_at.get(cpu).copied().flatten();
+        last.is_some_and(|at| at >= since) || self.groups.has_rt_throttled(cpu)
+    }
+
     fn follow(&mut self, after: &Replay, task: TaskId) {
         match after.task(task).map(|task| task.state) {
             Some(TaskState::Queued { since, .. }) => {
@@ -455,7 +467,8 @@ impl NoTaskLost {
         if is_loaded && (self.has_policy || view.rq.is_some_and(|rq| rq != cpu)) {
             return;
         }
-        let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
+        let is_rt_throttled = view.prio.is_rt()
+            && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled || self.has_stopped_since(rq, wait.since));
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
         let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled || is_throttled;
         let shares_domain = |rq: CpuId| before.cpu(rq).root_domain == before.cpu(cpu).root_domain;
@@ -466,8 +479,10 @@ impl NoTaskLost {
             || wait.came_from.is_some_and(was_above)
             || view.rq.is_some_and(|rq| is_behind(before, view, rq) || was_above(rq));
         let is_served_past = view.prio.is_rt() && view.rq.is_some_and(|rq| serves(before, rq));
-        let is_stuck =
-            view.prio.is_rt() && (before.cpu(cpu).is_rt_throttled || self.is_behind_stuck(before, view, cpu));
+        let is_stuck = view.prio.is_rt()
+            && (before.cpu(cpu).is_rt_throttled
+                || self.groups.rt_throttled_on(task, cpu).is_some()
+                || self.is_behind_stuck(before, view, cpu));
         let bound = self.bound + if is_behind { self.round } else { Duration::ZERO };
         if is_served_past || is_stuck || both < bound {
             return;

@@ -22,6 +22,9 @@
 //! In a recorded trace a violation waits for the next events of its tasks, which can show that a
 //! priority has changed before, or that the task may no longer run there ([`Unconfirmed`]).
 //!
+//! Neither is a task judged whose group has used its real-time runtime there (`rt_group_sched`), or
+//! had until the settle time.
+//!
 //! Not judged: a CPU that is offline, or was within the settle time. It leaves its runnable tasks,
 //! which other CPUs then take.
 //!
@@ -101,6 +104,7 @@ impl Monitor for RtOrder {
         let left = prev.filter(|_| *prev_state == PrevState::Runnable);
         let left = left.filter(|task| stays_and_beats(before, *task, record.cpu, next_prio));
         let left = left.filter(|task| !self.has_just_risen(*task, record.at));
+        let left = left.filter(|task| !self.is_freed(*task, record));
         let queued = self.queues.on(record.cpu).find(|task| Some(*task) != *next);
         let queued = queued.filter(|task| self.has_waited_and_beats(before, *task, record, next_prio));
         if let Some(task) = left.or(queued) {
@@ -156,6 +160,13 @@ impl RtOrder {
             && view.may_run_on(record.cpu)
             && record.at.since(here_since) > self.settle
             && !self.has_just_risen(task, record.at)
+            && !self.is_freed(task, record)
+    }
+
+    /// Whether the group of a task may not run here, or may again since the CPU can have decided.
+    fn is_freed(&self, task: TaskId, record: &Record) -> bool {
+        let is_recent = |at: Instant| record.at.since(at) <= self.settle;
+        self.queues.is_stopped(task, record.cpu) || self.queues.throttled_at(record.cpu).is_some_and(is_recent)
     }
 
     fn note_rise(&mut self, before: &Replay, record: &Record) {

@@ -27,6 +27,9 @@
 //! * **behind a deadline task**: a CPU that switches to a deadline task pushes no real-time task
 //!   (`set_next_task_dl`). Those that it preempts, or passes over, stay there while no other CPU
 //!   becomes less urgent, which pulls.
+//! * **Groups with a real-time runtime** (`rt_group_sched`): where one has used it since the task
+//!   was queued. A throttled task at the head of the pushable ones ends pushes and pulls, and no
+//!   CPU is told when it may run again.
 //! * **RT throttling**: no CPU takes the throttled tasks of another CPU, and a throttled CPU that
 //!   still runs a real-time task runs no other one after it.
 //! * **on its way**: a CPU in an interrupt handler, and for the settle time after it, since other
@@ -424,7 +427,8 @@ impl RtQuiescence {
         let view = before.task(task)?;
         let own = view.rq?;
         let there = before.cpu(own);
-        if there.is_rt_throttled {
+        let TaskState::Queued { here_since, .. } = view.state else { return None };
+        if there.is_rt_throttled || self.queues.has_stopped_since(own, here_since) {
             return None;
         }
         let is_lower = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| view.prio.beats(running));
@@ -445,6 +449,7 @@ impl RtQuiescence {
         // others.
         let could_run = |cpu: CpuId| {
             cpu != own
+                && !self.queues.is_stopped(task, cpu)
                 && is_lower(cpu)
                 && is_reachable(&before.cpu(cpu), there.root_domain)
                 && !is_behind_deadline(before, view, own, cpu)

@@ -59,7 +59,9 @@ fn begin_waiting<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush)
     for nth in 0..skip {
         let Some(slot) = waiting else { break };
         if rq.tasks[slot].prio.beats(rq.current_prio()) {
-            rq.resched(cx, Resched::Now);
+            if !rq.rt.is_stopped(&rq.tasks, slot) {
+                rq.resched(cx, Resched::Now);
+            }
             break;
         }
         cx.io.costs.rt_balance += u32::from(nth == 0);

@@ -74,6 +74,9 @@ impl Call {
             Self::SetGroupMax { group, max, by } => {
                 Answer::Step(scheduler.set_group_max(group, max, rqs.none(), by, io)?)
             }
+            Self::SetGroupRt { group, bandwidth, by } => {
+                scheduler.set_group_rt(group, bandwidth, rqs.none(), by, io).map(|()| Answer::DONE)?
+            }
             Self::GroupTimer { group, timer, by } => {
                 Answer::Step(scheduler.group_timer(group, timer, rqs.none(), by, io))
             }
@@ -215,6 +218,7 @@ impl Call {
             | Self::SetGroupWeight { .. }
             | Self::SetGroupIdle { .. }
             | Self::SetGroupMax { .. }
+            | Self::SetGroupRt { .. }
             | Self::GroupTimer { .. }
             | Self::SetRtBandwidth { .. }
             | Self::CreateTask { .. }

@@ -33,6 +33,8 @@ pub enum Call {
     SetGroupIdle { group: GroupId, idleness: Idleness },
     /// [`Scheduler::set_group_max`](crate::Scheduler::set_group_max).
     SetGroupMax { group: GroupId, max: CpuMax, by: CpuId },
+    /// [`Scheduler::set_group_rt`](crate::Scheduler::set_group_rt).
+    SetGroupRt { group: GroupId, bandwidth: RtBandwidth, by: CpuId },
     /// [`Scheduler::group_timer`](crate::Scheduler::group_timer).
     GroupTimer { group: GroupId, timer: GroupTimer, by: CpuId },
     /// [`Scheduler::create_task`](crate::Scheduler::create_task); with the body of an ended task in
@@ -125,6 +127,7 @@ impl Call {
             | Self::SetGroupWeight { .. }
             | Self::SetGroupIdle { .. }
             | Self::SetGroupMax { .. }
+            | Self::SetGroupRt { .. }
             | Self::GroupTimer { .. }
             | Self::CreateTask { .. }
             | Self::Select { .. }
@@ -178,6 +181,7 @@ impl Call {
             | Self::SetGroupWeight { .. }
             | Self::SetGroupIdle { .. }
             | Self::SetGroupMax { .. }
+            | Self::SetGroupRt { .. }
             | Self::GroupTimer { .. }
             | Self::WakeQueued { .. }
             | Self::Leave { .. }

@@ -107,7 +107,7 @@ pub(crate) fn bandwidth_of_all(rq: &Rq) -> Bandwidth {
 fn has_tasks(rq: &Rq, class: ClassId) -> bool {
     match class {
         ClassId::Fair => rq.fair.nr_running() > 0,
-        ClassId::Rt => rq.rt.nr_running() > 0 && !rq.rt.throttle.is_throttled(),
+        ClassId::Rt => rq.rt.nr_allowed() > 0,
         ClassId::Ext => rq.ext.nr_running > 0,
         ClassId::Stop | ClassId::Deadline | ClassId::Idle => false,
     }

@@ -3,7 +3,7 @@
 //! | class | module | ordered by |
 //! |---|---|---|
 //! | deadline | [`dl`], with [`dl_server`] and [`dl_sums`] | absolute deadline, then arrival |
-//! | real time | [`rt`], with [`rt_throttle`] | priority, then arrival |
+//! | real time | [`rt`], with [`rt_throttle`] and [`rt_groups`] | priority, then arrival |
 //! | fair | [`fair`] | virtual deadline or virtual runtime |
 //! | of a loaded scheduler | [`ext`] | arrival |
 //!
@@ -18,5 +18,6 @@ pub(crate) mod ext;
 pub(crate) mod fair;
 pub(crate) mod policy;
 pub(crate) mod rt;
+pub(crate) mod rt_groups;
 pub(crate) mod rt_lowest;
 pub(crate) mod rt_throttle;

@@ -11,7 +11,7 @@
 //! Sources: Linux v6.12 `kernel/sched/rt.c` (`enqueue_task_rt`, `task_tick_rt`,
 //! `check_preempt_equal_prio`); POSIX.1-2017, scheduling policies.
 
-use crate::class::{rt_lowest, rt_throttle};
+use crate::class::{rt_groups, rt_lowest, rt_throttle};
 use crate::entity::rt;
 use crate::entity::rt::{PUSHABLE, PrioQueueLink};
 use crate::queue::rt::prio_queue::QueueEnd;
@@ -42,6 +42,9 @@ fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: Que
     rq.tasks.seat_or_new(slot);
     rq.rt.run.insert(&mut rq.tasks, slot, end);
     rq.rt.nr_running += 1;
+    if rq.rt.tree.is_some() {
+        rt_groups::enqueue(rq, cx, slot, end);
+    }
     rt_throttle::queued(rq, cx);
     count_mobility(rq, cx, slot, end);
     if rq.tasks[slot].rt.slice_left.is_zero() {
@@ -79,6 +82,9 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
     assert!(was_queued, "a task that is dequeued was queued");
     rq.rt.pushable.remove(&mut rq.tasks, slot);
     rq.rt.nr_running -= 1;
+    if rq.rt.tree.is_some() {
+        rt_groups::dequeue(rq, cx, slot);
+    }
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         rq.rt.nr_migratory -= 1;
     }
@@ -149,6 +155,9 @@ pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>
 /// `rq_offline_rt`.
 pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rt_throttle::go_offline(rq, cx);
+    if rq.rt.tree.is_some() {
+        rt_groups::go_offline(rq, cx);
+    }
     cx.shared.domain(rq.cpu()).cpupri.remove(rq.cpu());
     for slot in rq.rt.run.iter(&rq.tasks) {
         cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu()).remove(rq.cpu());
@@ -159,12 +168,23 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 /// Puts a CPU back into them, with the tasks that are queued on it: `rq_online_rt`.
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rt_throttle::come_online(rq, cx);
+    if rq.rt.tree.is_some() {
+        rt_groups::come_online(rq, cx);
+    }
     cx.shared.domain(rq.cpu()).cpupri.set(rq.cpu(), rq.top_prio());
     if rq.is_rt_overloaded(cx.config) {
         for slot in rq.rt.run.iter(&rq.tasks) {
             cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu()).insert(rq.cpu());
         }
         rq.rt.is_in_mask = true;
+    }
+}
+
+/// Handles the timer of periods: the CPU's, then those of groups.
+pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    rt_throttle::period_over(rq, cx);
+    if rq.rt.tree.is_some() {
+        rt_groups::periods_over(rq, cx);
     }
 }
 
@@ -217,15 +237,21 @@ fn check_preempt_equal_prio<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
     if rq.tasks[woken].can_migrate(nr_cpus) && rt_lowest::find_lowest(rq, cx, woken).is_some() {
         return Resched::No;
     }
-    rq.rt.run.remove(&mut rq.tasks, woken);
-    rq.rt.run.insert(&mut rq.tasks, woken, QueueEnd::Front);
+    requeue(rq, woken, QueueEnd::Front);
     Resched::Now
 }
 
 /// Requeues the current task behind its equals (`sched_yield`).
 pub(crate) fn requeue_current(rq: &mut Rq, slot: Slot) {
+    requeue(rq, slot, QueueEnd::Back);
+}
+
+fn requeue(rq: &mut Rq, slot: Slot, end: QueueEnd) {
     rq.rt.run.remove(&mut rq.tasks, slot);
-    rq.rt.run.insert(&mut rq.tasks, slot, QueueEnd::Back);
+    rq.rt.run.insert(&mut rq.tasks, slot, end);
+    if rq.rt.tree.is_some() {
+        rt_groups::requeue(rq, slot, end);
+    }
 }
 
 /// Charges exec time to the RR slice, if slices end exactly.
@@ -257,7 +283,7 @@ pub(crate) fn check_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Sl
         return Resched::No;
     }
     task.rt.slice_left = cx.config.settings.rr_timeslice;
-    if rq.rt.run.is_alone(&rq.tasks, slot) {
+    if rt_groups::is_alone(rq, slot) {
         arm_slice(rq, cx, slot);
         return Resched::No;
     }

@@ -62,6 +62,8 @@ pub(crate) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 
 fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
     rq.rt.throttle.period_ends = Some(at);
+    // The timer is also that of the groups here.
+    let at = if rq.rt.tree.is_some() { rq.rt.next_period_end().unwrap_or(at) } else { at };
     cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::RtPeriod, at });
 }
 
@@ -83,7 +85,9 @@ fn charge_period<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) 
     let time = rq.rt.throttle.time + delta;
     set_time(rq, cx, time);
     if rq.rt.throttle.is_throttled() {
-        rq.resched(cx, Resched::Now);
+        if rq.rt.is_throttled() {
+            rq.resched(cx, Resched::Now);
+        }
         return;
     }
     if limit >= period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) || !rq.is_online() {
@@ -138,7 +142,9 @@ fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Du
 
 /// Handles the period timer. The current task has been charged.
 pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let Some(period_ends) = rq.rt.throttle.period_ends.take() else { return };
+    // The timer can be that of a group: then this period has not ended.
+    let is_due = rq.rt.throttle.period_ends.is_some_and(|at| at <= cx.now.wall || rq.rt.tree.is_none());
+    let Some(period_ends) = rq.rt.throttle.period_ends.take_if(|_| is_due) else { return };
     let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else {
         set_time(rq, cx, Duration::ZERO);
         end_throttling(rq, cx, RtThrottleState::Idle);

@@ -118,6 +118,7 @@ impl<L: RawMutex> Scheduler<L> {
         if !bandwidth.is_valid() {
             return Err(RtBandwidthError::Params);
         }
+        self.check_global_rt(bandwidth)?;
         let limit = DlLimit::of(bandwidth);
         for domain in &self.shared.domains {
             let cpus = domain.span.iter().count() as u64;
@@ -129,6 +130,7 @@ impl<L: RawMutex> Scheduler<L> {
         for domain in &self.shared.domains {
             domain.dl_booked.lock().limit = limit;
         }
+        self.shared.rt_groups.set_limited(bandwidth.runtime.is_some());
         let mut global = self.shared.rt_limit.lock();
         *global = RtLimit { bandwidth, round: global.round + 1 };
         Ok(())

@@ -37,7 +37,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// Changes the attributes of a queued task.
     ///
     /// # Errors
-    /// The task is not on this run queue; a deadline task is not admitted.
+    /// The task is not on this run queue; a deadline task is not admitted; the group has no runtime
+    /// for a real-time task.
     pub fn set_attr(
         &self,
         rq: &mut Rq,
@@ -55,6 +56,7 @@ impl<L: RawMutex> Scheduler<L> {
         let had = body.dl.reserved;
         let request = AdmissionRequest { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu() };
         let reserved = self.reserve(request, now.wall)?;
+        self.admit_rt(task, body.group, (Some(body.attr), attr))?; // Only a task that reserves nothing is refused.
         let inherited = rq.tasks[slot].inherited();
         let prio = effective(attr, inherited);
         tell_attr(cx.io, (now, rq.cpu()), (task, attr, prio), inherited.is_some());
@@ -95,7 +97,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Changes the attributes of a parked task.
     ///
     /// # Errors
-    /// A deadline task is not admitted.
+    /// A deadline task is not admitted; the group has no runtime for a real-time task.
     pub fn set_attr_parked(
         &self,
         now: Clock,
@@ -111,6 +113,7 @@ impl<L: RawMutex> Scheduler<L> {
         let request =
             AdmissionRequest { task: body.id, attr, had, allowed: body.allowed.as_deref(), near: body.last_cpu };
         let reserved = self.reserve(request, now.wall)?;
+        self.admit_rt(body.id, body.group, (Some(body.attr), attr))?;
         if let Some(had) = had {
             if reserved.is_none() {
                 self.give_back_all(body, now.wall);

@@ -87,6 +87,9 @@ impl<L: RawMutex> Scheduler<L> {
 
     fn check_deadlines(&self, rq: &Rq) -> Result<(), String> {
         let (cpu, domain) = (rq.cpu(), self.shared.domain(rq.cpu()));
+        if let Some(tree) = &rq.rt.tree {
+            tree.check().map_err(|wrong| format!("CPU {cpu}: {wrong}"))?;
+        }
         let (truth, published) = (rq.dl.published(), self.shared.published_deadlines(cpu));
         if truth != published {
             return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));

@@ -25,7 +25,7 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// # Errors
     /// Affinity and cpuset share no CPU; the id was not reserved; the deadline task is not
-    /// admitted.
+    /// admitted; the group has no runtime for a real-time task.
     ///
     /// [`Placement::Fork`]: crate::Placement::Fork
     pub fn create_task(&self, now: Clock, spec: TaskSpec) -> Result<Parcel, TaskError> {
@@ -69,6 +69,10 @@ impl<L: RawMutex> Scheduler<L> {
                 return Err(error);
             }
         };
+        if let Err(error) = self.admit_rt(spec.id, spec.group, (None, attr)) {
+            self.shared.groups.quit(spec.group);
+            return Err(error);
+        }
         let mut dl = DlPart::default();
         dl.reserve(reserved, self.dl_faults());
         self.shared.recent_used.set(spec.id, spec.born_on);
@@ -105,7 +109,7 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// The load of a fair task stays in the averages of the CPU where it slept, and decays there.
     pub fn exit_parked(&self, now: Clock, parcel: &Parcel) {
-        self.shared.groups.quit(parcel.0.group);
+        self.quit_group(&parcel.0);
         self.shared.processes.quit(parcel.id());
         self.give_back_all(&parcel.0, now.wall);
     }

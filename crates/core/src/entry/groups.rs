@@ -9,6 +9,7 @@ use crate::task::body::Parcel;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
 use crate::words::group::{GroupError, Idleness};
+use crate::words::resched::Resched;
 use crate::words::step::Step;
 use lock_api::RawMutex;
 use zerolag_model::{GroupId, TaskId, TraceEvent, UtilClamp};
@@ -23,6 +24,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// [`Config::with_group_reserve`]: crate::Config::with_group_reserve
     pub fn create_group(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
         let group = self.shared.groups.create(parent, weight)?;
+        self.shared.rt_groups.reset(group);
         self.tell_policy(|host| host.set_group(group, Some(weight.to_cpu_weight())));
         Ok(group)
     }
@@ -33,6 +35,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group has tasks or groups, does not exist, or is the root.
     pub fn remove_group(&self, group: GroupId) -> Result<(), GroupError> {
         self.shared.groups.remove(group)?;
+        self.shared.rt_groups.reset(group); // A removed group has no share.
         self.tell_policy(|host| host.set_group(group, None));
         Ok(())
     }
@@ -92,7 +95,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// Moves a queued task to another group.
     ///
     /// # Errors
-    /// The task is not on this run queue; the group does not exist. Nothing is changed then.
+    /// The task is not on this run queue; the group does not exist, or has no runtime for a
+    /// real-time task. Nothing is changed then.
     pub fn set_group(
         &self,
         rq: &mut Rq,
@@ -107,10 +111,14 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
-        self.shared.groups.join(group)?;
-        self.shared.groups.quit(rq.tasks[slot].group);
+        self.regroup(&rq.tasks[slot], group)?;
         cx.io.event(now, rq.cpu(), || TraceEvent::GroupChange { task, group });
-        Ok(self.change_prio(rq, cx, slot, |body| body.group = group))
+        let step = self.change_prio(rq, cx, slot, |body| body.group = group);
+        // A running task can have joined a throttled group (Linux v6.18 `sched_move_task`).
+        if rq.current_slot() == Some(slot) && rq.rt.is_stopped(&rq.tasks, slot) {
+            rq.resched(cx, Resched::Now);
+        }
+        Ok(step)
     }
 
     /// Returns in how many groups a parked task is, one in the other. O(depth).
@@ -122,10 +130,9 @@ impl<L: RawMutex> Scheduler<L> {
     /// Moves a parked task to another group.
     ///
     /// # Errors
-    /// The group does not exist.
+    /// The group does not exist, or has no runtime for a real-time task.
     pub fn set_group_parked(&self, parcel: &mut Parcel, group: GroupId) -> Result<(), GroupError> {
-        self.shared.groups.join(group)?;
-        self.shared.groups.quit(parcel.0.group);
+        self.regroup(&parcel.0, group)?;
         parcel.0.group = group;
         Ok(())
     }

@@ -21,6 +21,7 @@ pub(crate) mod plain_preempt;
 pub(crate) mod plain_tick;
 pub(crate) mod policy;
 pub(crate) mod proxy;
+pub(crate) mod rt_groups;
 pub(crate) mod rt_limit;
 pub(crate) mod scheduler;
 pub(crate) mod servers;

@@ -40,7 +40,7 @@
 use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, ext as ext_balance, proxy, rt_claim, rt_pull, rt_push, rt_select};
 use crate::class::fair::{boost, park, preferred_cache};
-use crate::class::{dl, dl_server, ext, fair, policy, rt, rt_throttle};
+use crate::class::{dl, dl_server, ext, fair, policy, rt};
 use crate::entry::{loaded, plain_preempt, plain_tick, ticks};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
@@ -425,7 +425,7 @@ impl<L: RawMutex> Scheduler<L> {
             }
             Leave::Exit => {
                 let body = self.take_current(rq, cx, slot, Dequeue::Exit);
-                self.shared.groups.quit(body.group);
+                self.quit_group(&body);
                 self.shared.processes.quit(body.id);
                 self.give_back_all(&body, now.wall);
                 Left::Dead(Parcel(body))
@@ -661,7 +661,7 @@ impl<L: RawMutex> Scheduler<L> {
             }
             RqTimer::RtPeriod => {
                 lifecycle::charge_beside(rq, cx);
-                rt_throttle::period_over(rq, cx);
+                rt::period_over(rq, cx);
                 Step::Done
             }
         };

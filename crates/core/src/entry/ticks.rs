@@ -25,7 +25,7 @@ fn decides(rq: &Rq, settings: &Settings) -> bool {
     if !rq.dl.is_empty() {
         return true;
     }
-    if rq.rt.nr_running() > 0 && !rq.rt.throttle.is_throttled() {
+    if rq.rt.nr_allowed() > 0 {
         // Only several RR tasks need it: a single one and FIFO tasks continue whatever waits below.
         let in_turn = rq.rt.in_order(&rq.tasks).filter(|slot| rt::is_rr(rq.tasks[*slot].attr)).count();
         return in_turn > 1;

@@ -15,6 +15,7 @@ pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod processes;
 pub(crate) mod recent_used;
+pub(crate) mod rt_groups;
 pub(crate) mod rt_runtime;
 pub(crate) mod shares;
 pub(crate) mod sleeping;

@@ -23,6 +23,14 @@ impl Bandwidth {
         Self::ratio(params.runtime, params.period)
     }
 
+    /// Returns the share of real-time tasks; that of no limit is a whole CPU.
+    pub(crate) const fn of_rt(bandwidth: RtBandwidth) -> Self {
+        match bandwidth.runtime {
+            Some(runtime) => Self::ratio(runtime, bandwidth.period),
+            None => Self(1 << 20),
+        }
+    }
+
     const fn ratio(runtime: Duration, period: Duration) -> Self {
         Self((runtime.as_nanos() << 20) / period.as_nanos())
     }

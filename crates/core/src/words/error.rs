@@ -39,6 +39,8 @@ pub enum TaskError {
     DeadlineAffinity(TaskId, Confined),
     /// The root domain has too little bandwidth left (EBUSY).
     NoBandwidth(TaskId, BookedUp),
+    /// The task's group has no real-time runtime (EPERM).
+    NoRtRuntime(TaskId, GroupId),
     /// A deadline task forks: its child would be a deadline task that was not admitted (EAGAIN).
     DeadlineForks(TaskId),
     /// The task is not on the given run queue: look up its home again.
@@ -72,6 +74,12 @@ impl fmt::Display for TaskError {
             Self::NoBandwidth(task, booked) => {
                 write!(f, "task {task} {booked} (EBUSY): lower its runtime, lengthen its period, or {ROOM}")
             }
+            Self::NoRtRuntime(task, group) => {
+                write!(
+                    f,
+                    "task {task} asks for a real-time policy in a group (number {group}) {NO_RT_RUNTIME} (EPERM): {GIVE_RT}"
+                )
+            }
             Self::DeadlineForks(task) => write!(f, "deadline task {task} cannot fork (EAGAIN)"),
             Self::NotHere(error) => error.fmt(f),
         }
@@ -86,6 +94,13 @@ const REMEDY: &str = "lift its affinity or cpuset, give it a root domain of its 
 
 /// What makes a root domain larger.
 const ROOM: &str = "let `sched_rt_runtime_us` leave more to the class, or give the root domain more CPUs";
+
+/// Why a group takes no real-time task.
+pub(crate) const NO_RT_RUNTIME: &str = "that has no real-time runtime";
+
+/// What lets a group have real-time tasks.
+pub(crate) const GIVE_RT: &str = "give it and the groups above it `cpu.rt_runtime_us` above 0, keep the task in the root \
+                                  group, or switch the limit off (`sched_rt_runtime_us` = -1)";
 
 /// CPUs that a task can use, and those of the root domain, which it must be able to use.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,6 +146,89 @@ impl fmt::Display for BookedUp {
     }
 }
 
+/// Groups with larger shares together than the group above them, in units of 2^-20 of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overcommit {
+    /// What the changed group asks for.
+    pub wants: u64,
+    /// What the other groups have.
+    pub reserved: u64,
+    /// What the group above has.
+    pub limit: u64,
+}
+
+impl fmt::Display for Overcommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let free = self.limit.saturating_sub(self.reserved);
+        let [limit, reserved, free] = [self.limit, self.reserved, free].map(Cpus);
+        write!(f, "{limit} of each CPU, of which {reserved} are reserved and {free} free")
+    }
+}
+
+/// Why a group cannot have a real-time runtime.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RtGroupError {
+    /// Groups have none in this kernel.
+    Off,
+    /// There is no period, or the runtime exceeds it (EINVAL).
+    Params,
+    /// The runtime becomes 0, but the group has so many tasks with a real-time policy (EBUSY).
+    HasTasks(u32),
+    /// A group would have a larger share than all real-time tasks together (EINVAL).
+    Global {
+        /// The share asked for, in units of 2^-20 of a CPU.
+        wants: u64,
+        /// The share that `sched_rt_runtime_us` allows.
+        limit: u64,
+    },
+    /// The group above has too little left (EINVAL).
+    Parent(GroupId, Overcommit),
+    /// The groups below have more (EINVAL).
+    Children(Overcommit),
+}
+
+impl fmt::Display for RtGroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str(
+                "this kernel has no `cpu.rt_runtime_us` (ENOENT): set `rt_group_sched` = on, which is \
+                 CONFIG_RT_GROUP_SCHED and cgroup v1",
+            ),
+            Self::Params => f.write_str(
+                "`cpu.rt_runtime_us` is above `cpu.rt_period_us`, or there is no period (EINVAL): lower the runtime, or \
+                 set it to -1",
+            ),
+            Self::HasTasks(tasks) => write!(
+                f,
+                "it has {tasks} tasks with a real-time policy, which could never run without runtime (EBUSY): move them \
+                 away, or make them SCHED_OTHER, first"
+            ),
+            Self::Global { wants, limit } => write!(
+                f,
+                "asks for {} of each CPU, but all real-time tasks have {} (EINVAL): lower `cpu.rt_runtime_us`, or raise \
+                 `sched_rt_runtime_us`",
+                Cpus(*wants),
+                Cpus(*limit)
+            ),
+            Self::Parent(_, over) => write!(
+                f,
+                "asks for {} of each CPU; the group above it has {over} (EINVAL): lower `cpu.rt_runtime_us`, or raise \
+                 that of the group above first",
+                Cpus(over.wants)
+            ),
+            Self::Children(over) => write!(
+                f,
+                "would have {} of each CPU, but the groups below it have {} (EINVAL): lower theirs first",
+                Cpus(over.limit),
+                Cpus(over.reserved + over.wants)
+            ),
+        }
+    }
+}
+
+impl core::error::Error for RtGroupError {}
+
 /// A bandwidth in CPUs with three decimals, rounded to nearest: the core has no floats.
 struct Cpus(u64);
 
@@ -175,6 +273,13 @@ impl core::error::Error for ServerError {}
 pub enum RtBandwidthError {
     /// The runtime is above the period, or there is no period (EINVAL).
     Params,
+    /// A group has a larger real-time share (EINVAL).
+    Groups {
+        /// What the group has, in units of 2^-20 of a CPU.
+        has: u64,
+        /// What the new limit would allow.
+        limit: u64,
+    },
     /// Deadline tasks and servers of a root domain have reserved more (EBUSY).
     Promised {
         /// What is reserved, in units of 2^-20 of a CPU.
@@ -188,6 +293,13 @@ impl fmt::Display for RtBandwidthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Params => f.write_str("sched_rt_runtime_us is above sched_rt_period_us (EINVAL)"),
+            Self::Groups { has, limit } => write!(
+                f,
+                "a group has {} of each CPU for its real-time tasks, this leaves {} (EINVAL): lower the group's \
+                 `cpu.rt_runtime_us` first",
+                Cpus(*has),
+                Cpus(*limit)
+            ),
             Self::Promised { reserved, limit } => {
                 let (reserved, limit) = (Cpus(*reserved), Cpus(*limit));
                 write!(
@@ -265,6 +377,16 @@ mod tests {
         let text = TaskError::NotWholeDomain(TaskId(0), confined).to_string();
         assert!(text.contains("is allowed on CPUs 1 of a root domain with CPUs 0-3"), "{text}");
         assert!(text.contains("(EPERM): lift its affinity"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_of_a_group_says_what_the_group_above_has_left() {
+        let share = |thousandths: u64| (thousandths << 20) / 1000;
+        let over = Overcommit { wants: share(300), reserved: share(600), limit: share(800) };
+        let text = RtGroupError::Parent(GroupId::ROOT, over).to_string();
+        let says = "asks for 0.300 of each CPU; the group above it has 0.800 of each CPU, of which 0.600 are reserved and \
+                    0.200 free (EINVAL): lower `cpu.rt_runtime_us`";
+        assert!(text.contains(says), "{text}");
     }
 
     #[test]

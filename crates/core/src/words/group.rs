@@ -1,7 +1,7 @@
 //! Groups as hosts see them: their maximum depth, whether they are idle, and why a change is
 //! refused.
 
-use crate::words::error::NotHere;
+use crate::words::error::{GIVE_RT, NO_RT_RUNTIME, NotHere, RtGroupError};
 use core::fmt;
 use zerolag_model::{CpuMaxError, GroupId};
 
@@ -28,6 +28,10 @@ pub enum GroupError {
     HasChildren(GroupId),
     /// The task is not on the given run queue: look up its home again.
     NotHere(NotHere),
+    /// A real-time task is to join a group without real-time runtime (EINVAL).
+    NoRtRuntime(GroupId),
+    /// The group's real-time runtime is refused.
+    Rt(GroupId, RtGroupError),
     /// The limit is out of range (EINVAL).
     Max(CpuMaxError),
 }
@@ -43,6 +47,10 @@ impl fmt::Display for GroupError {
             Self::HasTasks(group) => write!(f, "group {group} still has tasks"),
             Self::HasChildren(group) => write!(f, "group {group} still has groups"),
             Self::NotHere(error) => error.fmt(f),
+            Self::NoRtRuntime(group) => {
+                write!(f, "a real-time task is to join a group (number {group}) {NO_RT_RUNTIME} (EINVAL): {GIVE_RT}")
+            }
+            Self::Rt(_, wrong) => wrong.fmt(f),
             Self::Max(wrong) => write!(f, "{wrong} (EINVAL)"),
         }
     }

@@ -94,7 +94,7 @@ const fn kind(event: &TraceEvent) -> Option<usize> {
         TraceEvent::TaskThrottle { .. } => 2,
         TraceEvent::Proxy { .. } => 3,
         TraceEvent::DlThrottle { .. } => 4,
-        TraceEvent::RtThrottle { .. } => 5,
+        TraceEvent::RtThrottle { .. } | TraceEvent::RtGroupThrottle { .. } => 5,
         TraceEvent::Server { .. } => 6,
         TraceEvent::Migrate { .. } => 7,
         TraceEvent::PrioInherit { .. } => 8,

@@ -92,6 +92,7 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     loaded(&mut Dice::new(seed.rotate_left(32), number), &mut draft);
     readers(&mut Dice::new(seed.rotate_left(16), number), &mut draft);
     lives(&mut Dice::new(seed.rotate_left(48), number), length, &mut draft);
+    rt_groups(&mut Dice::new(seed.rotate_left(8), number), &mut draft);
     draft
 }
 
@@ -340,6 +341,31 @@ fn settings(dice: &mut Dice, hz: u64, nr_cpus: u64) -> Block {
         }
     }
     block
+}
+
+/// Gives every group a real-time runtime that the root has room for, small enough to be used up.
+fn rt_groups(dice: &mut Dice, draft: &mut Draft) {
+    if !dice.once_in(6) {
+        return;
+    }
+    let is_settings = |block: &&mut Block| block.head == "[settings]";
+    let Some(settings) = draft.blocks.iter_mut().find(is_settings) else { return };
+    settings.line("rt_group_sched = \"on\"");
+    settings.unset("\"sched_rt_runtime_us\"");
+    if dice.once_in(2) {
+        settings.unset("\"features.RT_RUNTIME_SHARE\"");
+        settings.line("\"features.RT_RUNTIME_SHARE\" = \"on\"");
+    }
+    // The root group keeps what it had at the start: a lower limit of all would be refused.
+    draft.blocks.retain(|block| block.value("sched_rt_runtime_us") != Some("950000"));
+    for block in draft.blocks.iter_mut().filter(|block| block.head.starts_with("[group.\"")) {
+        let is_nested = block.head.matches('/').count() > 1;
+        let period = dice.pick(&[1_000, 3_000, 10_000, 33_000, 100_000]);
+        // At most three groups: 0.9 of a CPU in all, and two below one of 0.2.
+        let share = if is_nested { dice.of(1, 10) } else { dice.of(20, 30) };
+        block.line(format!("\"cpu.rt_period_us\" = {period}"));
+        block.line(format!("\"cpu.rt_runtime_us\" = {}", period * share / 100));
+    }
 }
 
 fn groups(dice: &mut Dice, world: &mut MachineDraw, draft: &mut Draft) {

@@ -21,7 +21,7 @@
 //! * Numbers above 63: `ServerParams` came when other events of servers had number 30. Both are
 //!   written as 30, the low six bits of 94 and 158; the byte behind the kind of server tells them
 //!   apart. All 63 numbers are in use: new events are written as 62, and what a number has above
-//!   the low six bits follows as the *extended kind* (1 for 126, 2 for 190, 3 for 254).
+//!   the low six bits follows as the *extended kind* (1 for 126, 4 for 318, 5 for 382, 6 for 446).
 //!
 //! `trace_events!` hands the table to a macro: the enum here, the codec in `zerolag-trace`, the
 //! lines in `zerolag-report`. What converts between models is code and not in the table: the text
@@ -338,6 +338,28 @@ macro_rules! trace_events {
         }
         31 () { throttled: true } => "rt-throttle" "begins",
         32 () { throttled: false } => "rt-throttle" "ends";
+
+        /// The real-time tasks of a group are throttled on the record's CPU, or unthrottled: the
+        /// group has exceeded its runtime, or its next period begins (`rt_group_sched`).
+        RtGroupThrottle {
+            /// The group.
+            group: GroupId,
+            /// Whether they are throttled.
+            throttled: bool,
+        }
+        318 (group) { throttled: true } => "rt-throttle" "of group {group} begins",
+        382 (group) { throttled: false } => "rt-throttle" "of group {group} ends";
+
+        /// The runtime of a group's real-time tasks on each CPU was set (`cpu.rt_runtime_us`,
+        /// `cpu.rt_period_us`). Default: none. Of the root group: that of all real-time tasks
+        /// (`sched_rt_runtime_us`), or no limit.
+        RtGroup {
+            /// The group.
+            group: GroupId,
+            /// The runtime and its period.
+            bandwidth: RtBandwidth,
+        }
+        446 (group; runtime, period) { bandwidth: RtBandwidth { runtime, period } } => "limit" rt_limit;
 
         /// A task enters kernel mode by a system call or a step of kernel mode, or leaves it
         /// (`raw_syscalls:sys_enter`, `sys_exit`).

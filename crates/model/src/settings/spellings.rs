@@ -56,7 +56,7 @@ const fn row(key: &'static str, setting: &'static str, place: &'static str) -> S
 const NO_LIMIT: &str = "4194305us";
 
 /// Every kernel's name that differs from the setting's, or takes other values.
-pub(super) const SPELLINGS: [Spelling; 29] = [
+pub(super) const SPELLINGS: [Spelling; 30] = [
     Spelling { values: &[("-1", NO_LIMIT)], ..row("sched_rt_runtime_us", "sched_rt_runtime_us", SYSCTL) },
     Spelling {
         values: &[("-1", "100ms"), ("0", "100ms")],
@@ -90,6 +90,7 @@ pub(super) const SPELLINGS: [Spelling; 29] = [
     Spelling { values: &[("y", "lazy")], ..row("CONFIG_PREEMPT_LAZY", "preempt", CONFIG) },
     Spelling { values: &[("y", "rt")], ..row("CONFIG_PREEMPT_RT", "preempt", CONFIG) },
     Spelling { values: &[("y", "cpuset"), ("n", "global")], ..row("CONFIG_CPUSETS", "overload_scope", CONFIG) },
+    Spelling { values: &[("y", "on"), ("n", "off")], ..row("CONFIG_RT_GROUP_SCHED", "rt_group_sched", CONFIG) },
     row("CONFIG_HZ", "hz", CONFIG),
 ];
 

@@ -543,6 +543,10 @@ settings! {
         /// A CPU whose real-time tasks need more borrows.
         "features.RT_RUNTIME_SHARE": "a CPU borrows real-time runtime from the others of its root domain",
             rt_runtime_share: bool = true, "5.10" by "2586af1ac187" => false;
+        /// `CONFIG_RT_GROUP_SCHED` (2.6.25), with the controller `cpu` of cgroup v1; since 6.15 a
+        /// boot option too. Off unless built in.
+        "rt_group_sched": "groups have a real-time runtime per period and CPU (cgroup v1, cpu.rt_runtime_us), 0 at first",
+            rt_group_sched: bool = false;
         "fair_server": "deadline server of each CPU's fair tasks",
             fair_server: FairServer = FairServer::Off, "6.12" by "5f6bd380c7bd" => FairServer::Deferred;
         "fair_server.start": "which tasks must be queued for the fair server to start",

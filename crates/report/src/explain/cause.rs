@@ -61,6 +61,8 @@ pub enum Cause {
     RtThrottled {
         /// The CPU.
         cpu: CpuId,
+        /// The group whose real-time runtime is used up; `None` if it is that of the CPU.
+        group: Option<GroupId>,
     },
     /// Its deadline budget is exhausted.
     Budget {
@@ -248,7 +250,10 @@ impl Names {
                 Dated::Yes => format!("is throttled in {} on {} since {since}", self.group(group), at(cpu)),
                 Dated::Alike => format!("is throttled in {} on {}", self.group(group), at(cpu)),
             },
-            Cause::RtThrottled { cpu } => format!("is kept by RT throttling on {}", at(cpu)),
+            Cause::RtThrottled { cpu, group: None } => format!("is kept by RT throttling on {}", at(cpu)),
+            Cause::RtThrottled { cpu, group: Some(group) } => {
+                format!("is throttled: {} has used its real-time runtime on {}", self.group(group), at(cpu))
+            }
             Cause::Budget { until } => match dated {
                 Dated::Yes => format!("has no deadline budget until {until}"),
                 Dated::Alike => "has no deadline budget".to_owned(),

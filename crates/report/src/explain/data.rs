@@ -199,6 +199,10 @@ enum Link {
     RtThrottled {
         /// The CPU.
         cpu: u32,
+        /// The group whose real-time runtime is used up; not there if it is that of all real-time
+        /// tasks of the CPU.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        group: Option<NamedGroup>,
     },
     /// Its deadline budget is exhausted.
     Budget {
@@ -404,7 +408,9 @@ impl Explanation {
             Cause::Throttled { group, cpu, since } => {
                 Link::Throttled { group: self.path(group), cpu: cpu.0, since_ns: since.as_nanos() }
             }
-            Cause::RtThrottled { cpu } => Link::RtThrottled { cpu: cpu.0 },
+            Cause::RtThrottled { cpu, group } => {
+                Link::RtThrottled { cpu: cpu.0, group: group.map(|group| self.path(group)) }
+            }
             Cause::Budget { until } => Link::Budget { until_ns: until.as_nanos() },
             Cause::Lock { lock, holder } => Link::Lock {
                 lock,

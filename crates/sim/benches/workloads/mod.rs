@@ -126,6 +126,7 @@ fn limits(groups: u32) -> Program {
         max: CpuMax { quota: Some(ms(if index.is_multiple_of(4) { 1 } else { 10 })), ..CpuMax::UNLIMITED },
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
+        rt: None,
     };
     let tasks = (0..4 * groups).map(|index| {
         let mut task = task(format!("thread{index}"), SchedAttr::NORMAL, &actions);

@@ -92,6 +92,7 @@ impl Admin {
             | Change::Max { .. }
             | Change::Weight { .. }
             | Change::Idle { .. }
+            | Change::RtGroup { .. }
             | Change::Attr { .. }
             | Change::Affinity { .. }
             | Change::Group { .. }
@@ -126,6 +127,7 @@ impl Admin {
             }
             Change::Max { group, max } => self.groups.change_max(kernel, cpu, *group, *max),
             Change::Weight { group, weight } => self.groups.change_weight(kernel, cpu, *group, *weight),
+            Change::RtGroup { group, bandwidth } => self.groups.change_rt(kernel, cpu, *group, *bandwidth),
             Change::Idle { group, is_idle } => self.groups.change_idleness(kernel, cpu, *group, *is_idle),
             Change::Cpu { is_online, .. } => {
                 hotplug::hotplug(kernel, cpu, *is_online, index)?;

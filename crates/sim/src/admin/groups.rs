@@ -9,8 +9,8 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
 use crate::outcome::{End, SimError};
 use std::sync::Arc;
-use zerolag_core::{Idleness, Step, Weight};
-use zerolag_model::{CpuId, CpuMax, Duration, GroupId, TaskId, TraceEvent, UtilClamp};
+use zerolag_core::{GroupError, Idleness, Step, Weight};
+use zerolag_model::{CpuId, CpuMax, Duration, GroupId, RtBandwidth, TaskId, TraceEvent, UtilClamp};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{GroupWeight, Program};
 
@@ -102,7 +102,29 @@ impl Groups {
                 .map(|step| debug_assert!(step == Step::Done, "nothing is throttled yet"))
                 .map_err(failed)?;
         }
+        if let Some(bandwidth) = def.rt {
+            kernel
+                .call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io))
+                .map_err(failed)?;
+        }
         Ok(())
+    }
+
+    /// Changes the time of a group's real-time tasks.
+    pub(crate) fn change_rt(&self, kernel: &mut Kernel, cpu: CpuId, group: usize, bandwidth: RtBandwidth) {
+        let Life::There(id) = self.lives[group] else { return };
+        let set = kernel.call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io));
+        if let Err(error) = set {
+            let path = Arc::clone(&self.program.groups[group].path);
+            kernel.end_run(End::Failed(SimError::Group { path, error }));
+        }
+    }
+
+    /// Ends the run: a group does not take a task.
+    pub(crate) fn refuse_group(&self, kernel: &mut Kernel, task: TaskId, group: Option<usize>, error: GroupError) {
+        let path = group.map_or_else(|| "/".into(), |index| Arc::clone(&self.program.groups[index].path));
+        let name = Arc::clone(kernel.name(task));
+        kernel.end_run(End::Failed(SimError::GroupRefuses { name, path, error }));
     }
 
     /// Lets a group and all below it go. Returns the tasks in them, which are to be ended.
@@ -195,11 +217,16 @@ impl Groups {
                 return Ok(());
             }
         };
-        let step = kernel
-            .locked(cpu, cpu, Job::SetGroup(index), |scheduler, rq, clock, io| {
-                scheduler.set_group(rq, clock, task, group, io)
-            })?
-            .expect("invariant: the group exists and the task runs here");
+        let step = kernel.locked(cpu, cpu, Job::SetGroup(index), |scheduler, rq, clock, io| {
+            scheduler.set_group(rq, clock, task, group, io)
+        })?;
+        let step = match step {
+            Ok(step) => step,
+            Err(error) => {
+                self.refuse_group(kernel, task, Some(index), error);
+                return Ok(());
+            }
+        };
         self.moved(task, Some(index));
         kernel.push_step(cpu, step);
         self.remove_emptied(kernel, cpu);

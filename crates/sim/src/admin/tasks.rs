@@ -15,7 +15,7 @@ use crate::program::state::Programs;
 use crate::program::task::{TaskActivity, WaitFor};
 use crate::queue::Phase;
 use std::sync::Arc;
-use zerolag_core::{CpusetId, Home, NotHere, ProcessId, TaskSpec};
+use zerolag_core::{CpusetId, GroupError, Home, NotHere, ProcessId, TaskError, TaskSpec};
 use zerolag_model::{CpuId, SchedAttr, TaskId, TraceEvent};
 use zerolag_workload::change::Change;
 
@@ -177,6 +177,7 @@ impl Groups {
             | Change::Max { .. }
             | Change::Weight { .. }
             | Change::Idle { .. }
+            | Change::RtGroup { .. }
             | Change::Cpu { .. }
             | Change::Start { .. }
             | Change::Partition { .. }
@@ -207,9 +208,11 @@ impl Groups {
             }),
             Change::Group { group, .. } => {
                 let Ok(target) = self.id_of(*group) else { return };
-                kernel
-                    .call_parked(cpu, task, |scheduler, _, parcel, _| scheduler.set_group_parked(parcel, target))
-                    .expect("invariant: the group exists");
+                let moved =
+                    kernel.call_parked(cpu, task, |scheduler, _, parcel, _| scheduler.set_group_parked(parcel, target));
+                if let Err(error) = moved {
+                    return self.refuse_group(kernel, task, *group, error);
+                }
                 self.moved(task, *group);
                 kernel.emit(cpu, TraceEvent::GroupChange { task, group: target });
                 self.remove_emptied(kernel, cpu);
@@ -235,7 +238,10 @@ impl Groups {
             (Change::Group { .. }, Some(target)) => {
                 // It fails when the task sleeps and was still queued: see below.
                 let moved = scheduler.set_group(rq, clock, task, target, io);
-                moved.map(|step| (None, step)).map_err(|_| NotHere(task).into())
+                moved.map(|step| (None, step)).map_err(|error| match error {
+                    GroupError::NoRtRuntime(group) => TaskError::NoRtRuntime(task, group),
+                    _ => NotHere(task).into(),
+                })
             }
             _ => unreachable!("not of a task's queue"),
         })?;
@@ -253,6 +259,10 @@ impl Groups {
             }
             // It sleeps and was still queued: it has been taken off, and its body is in hand now.
             Err(_) if kernel.is_parked(task) => kernel.push_next_job(cpu, job),
+            Err(TaskError::NoRtRuntime(_, group)) if matches!(what, Change::Group { .. }) => {
+                let Change::Group { group: index, .. } = what else { unreachable!("invariant: just matched") };
+                self.refuse_group(kernel, task, *index, GroupError::NoRtRuntime(group));
+            }
             Err(error) => kernel.fail(task, error),
         }
         Ok(())

@@ -21,6 +21,8 @@ pub(super) enum Track {
     RtThrottled(CpuId),
     /// A group is throttled on a CPU.
     Throttled(CpuId, GroupId),
+    /// The real-time tasks of a group are throttled on a CPU.
+    RtThrottledGroup(CpuId, GroupId),
     /// The state of the server of a CPU's fair class.
     FairServer(CpuId),
     /// The pool of a limited group, at the start of a period and when it is empty; in microseconds.
@@ -51,6 +53,7 @@ impl Track {
             Self::ExtServer(cpu) => (11, u64::from(cpu.0)),
             // A CPU number has 16 bits: there are at most 4096 CPUs.
             Self::Throttled(cpu, group) => (6, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
+            Self::RtThrottledGroup(cpu, group) => (12, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
         };
         kind << 56 | number
     }
@@ -87,6 +90,7 @@ impl Tracks {
             Track::RqLock(cpu) => description.name = Some(format!("CPU {cpu} waits for run queue lock")),
             Track::RtThrottled(cpu) => description.name = Some(format!("CPU {cpu} RT throttled")),
             Track::Throttled(cpu, _) => description.name = Some(format!("CPU {cpu} throttled {whose}")),
+            Track::RtThrottledGroup(cpu, _) => description.name = Some(format!("CPU {cpu} RT throttled {whose}")),
             Track::FairServer(cpu) => description.name = Some(format!("CPU {cpu} fair server")),
             Track::ExtServer(cpu) => description.name = Some(format!("CPU {cpu} ext server")),
             Track::Worker(_) => description.name = Some(format!("{whose} requests")),

@@ -276,6 +276,10 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::RtThrottle { throttled } => {
                 self.state_of(record, Track::RtThrottled(cpu), throttled.then(|| "throttled".to_owned()))?;
             }
+            TraceEvent::RtGroupThrottle { group, throttled } => {
+                let state = throttled.then(|| "throttled".to_owned());
+                self.state_of(record, Track::RtThrottledGroup(cpu, *group), state)?;
+            }
             TraceEvent::Server { kind: kind @ (ServerKind::Fair | ServerKind::Ext), state } => {
                 let name = match state {
                     ServerState::Stopped => None,
@@ -296,6 +300,7 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::RootDomain { .. }
             | TraceEvent::Hotplug { .. }
             | TraceEvent::GroupWeight { .. }
+            | TraceEvent::RtGroup { .. }
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }
@@ -429,6 +434,7 @@ impl<W: Write> PerfettoWriter<W> {
             | Track::RtOverload(_)
             | Track::RtThrottled(_)
             | Track::Throttled(..)
+            | Track::RtThrottledGroup(..)
             | Track::Pool(_)
             | Track::Requests(_)
             | Track::Worker(_)
@@ -437,7 +443,7 @@ impl<W: Write> PerfettoWriter<W> {
             | Track::ExtServer(_) => None,
         };
         let whose = match track {
-            Track::Throttled(_, group) | Track::Pool(group) => {
+            Track::Throttled(_, group) | Track::RtThrottledGroup(_, group) | Track::Pool(group) => {
                 self.groups.get(&group).map_or_else(|| "a group".to_owned(), |path| path.to_string())
             }
             Track::Requests(queue) => self.services.get(&queue).map(|(name, _)| name.to_string()).unwrap_or_default(),

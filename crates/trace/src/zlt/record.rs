@@ -8,8 +8,8 @@ use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, R
 use zerolag_model::event::{Disables, IpiReason, Irq, RcuStep};
 use zerolag_model::{
     Activation, CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark,
-    MigrateReason, PrevState, Record, RequestStep, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters,
-    TaskId, TraceEvent, trace_events,
+    MigrateReason, PrevState, Record, RequestStep, RtBandwidth, ServerKind, ServerParams, ServerState, SignedDuration,
+    TaskCounters, TaskId, TraceEvent, trace_events,
 };
 
 /// The values to which the next record is written as a difference.
@@ -57,7 +57,7 @@ impl Deltas {
         let step = if head & SAME_TIME == 0 { cursor.zigzag()? } else { 0 };
         let cpu = if head & SAME_CPU == 0 { take_cpu(cursor)? } else { CpuId(self.cpu) };
         let at = Instant::from_nanos(self.at.as_nanos().wrapping_add(step.cast_unsigned()));
-        let event = take_event(head & KIND_MASK, cursor)?;
+        let event = take_event(u64::from(head & KIND_MASK), cursor)?;
         *self = Self { at, cpu: cpu.0 };
         Ok(Record { at, cpu, event })
     }
@@ -71,34 +71,34 @@ macro_rules! codec {
         $($number:literal ($($own:ident),* $(; $($part:ident),+)?) $({ $($rest:tt)+ })?
             $(=> $word:literal $text:tt)?),+;
     )+) => {
-        const _: () = assert!(are_distinct(&[EXTENDED, SERVERS, $($($number),+),+]), "a number is used twice");
+        const _: () = assert!(are_distinct(&[EXTENDED as u64, SERVERS as u64, $($($number),+),+]), "a number is used twice");
 
         /// Appends the fields of an event and returns its kind.
         fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             Ok(match event {
                 $($(TraceEvent::$event { $($own,)* $($($rest)+)? } => {
-                    if $number & KIND_MASK == EXTENDED {
-                        out.push($number >> KIND_BITS);
+                    if low($number) == EXTENDED {
+                        put_varint(out, $number >> KIND_BITS);
                     }
                     $($own.put(out)?;)*
                     $($($part.put(out)?;)+)?
-                    $number & KIND_MASK
+                    low($number)
                 })+)+
             })
         }
 
-        fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
+        fn take_event(kind: u64, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             Ok(match kind {
                 $($($number => {
                     $(let $own = Wire::take(cursor)?;)*
                     $($(let $part = Wire::take(cursor)?;)+)?
                     TraceEvent::$event { $($own,)* $($($rest)+)? }
                 })+)+
-                SERVERS => {
+                30 => {
                     let number = if cursor.peek(1) == Some(SERVER_PARAMS) { 158 } else { 94 };
                     return take_event(number, cursor);
                 }
-                EXTENDED => return take_extended(cursor),
+                62 => return take_extended(cursor),
                 _ => return Err("an event of a kind that this version does not know"),
             })
         }
@@ -114,9 +114,14 @@ const SERVER_PARAMS: u8 = 4;
 /// The kind follows as a varint, at the start of the fields.
 const EXTENDED: u8 = 62;
 /// The highest extended kind of an event.
-const EXTENDED_MAX: u8 = 1;
+const EXTENDED_MAX: u64 = 6;
 
-const fn are_distinct(numbers: &[u8]) -> bool {
+/// Returns the bits of a kind that stand in the head of a record.
+const fn low(kind: u64) -> u8 {
+    (kind & KIND_MASK as u64) as u8
+}
+
+const fn are_distinct(numbers: &[u64]) -> bool {
     let mut at = 1;
     while at < numbers.len() {
         let mut before = 0;
@@ -135,7 +140,7 @@ const fn are_distinct(numbers: &[u8]) -> bool {
 #[cold]
 fn take_extended(cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
     match cursor.varint()? {
-        kind @ 1.. if kind <= u64::from(EXTENDED_MAX) => take_event((kind as u8) << KIND_BITS | EXTENDED, cursor),
+        kind @ 1..=EXTENDED_MAX => take_event(kind << KIND_BITS | u64::from(EXTENDED), cursor),
         _ => Err("an event of a later zerolag (extended kind); skipping it would make checks wrong"),
     }
 }

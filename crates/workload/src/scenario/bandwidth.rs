@@ -18,9 +18,9 @@ use super::tree::Value;
 use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::limits::{Conversion, LimitPart, LimitValue, Quota, weight_of_request};
-use crate::program::{GroupWeight, InCpus};
+use crate::program::{GroupDef, GroupWeight, InCpus};
 use std::borrow::Cow;
-use zerolag_model::{CpuMax, Duration, UtilClamp};
+use zerolag_model::{CpuMax, Duration, RtBandwidth, UtilClamp};
 
 /// The values of a group's table, each with its key.
 #[derive(Default)]
@@ -32,6 +32,8 @@ struct GroupKeys<'k> {
     is_idle: Option<(bool, &'k str, Span)>,
     clamp_min: Option<(u64, &'k str, Span)>,
     clamp_max: Option<(u64, &'k str, Span)>,
+    rt_runtime: Option<(Option<Duration>, &'k str, Span)>,
+    rt_period: Option<(Duration, &'k str, Span)>,
     weight: Option<(GroupWeight, &'k str, Span)>,
     request: Option<(u64, &'k str, Span)>,
     /// `limits.cpu`, which is the request if there is none.
@@ -67,6 +69,7 @@ impl ScenarioReader<'_> {
         let [min, max] = [bound(said.clamp_min, 0), bound(said.clamp_max, UtilClamp::FULL)];
         group.clamp = UtilClamp::new(min, max).unwrap_or_default();
         group.cpus = said.in_cpus();
+        group.rt = said.rt(GroupDef::NO_RT, self.report);
         said.refuse_weight(group.is_idle, self.report);
         let [from, until] = life.map(|leaf| Some((times::time(&leaf?.path, leaf?.item, self.report)?, leaf?.span)));
         if let Some((at, span)) = from {
@@ -124,7 +127,8 @@ impl ScenarioReader<'_> {
             said.read(leaf, self.report);
         }
         let says_limit = said.quota.is_some() || said.period.is_some() || said.burst.is_some() || said.slice.is_some();
-        if says_limit || said.weight().is_some() || said.is_idle.is_some() {
+        let says_rt = said.rt_runtime.is_some() || said.rt_period.is_some();
+        if says_limit || says_rt || said.weight().is_some() || said.is_idle.is_some() {
             self.use_group(group, at, table.span);
         }
         let program = &mut self.assembly.program;
@@ -141,10 +145,14 @@ impl ScenarioReader<'_> {
         if let Some(weight) = said.weight() {
             program.change(at, Change::Weight { group, weight });
         }
+        if says_rt {
+            self.change_of_rt(group, at, &said);
+        }
         if !says_limit {
-            return said.weight().is_some() || is_idle.is_some();
+            return said.weight().is_some() || is_idle.is_some() || says_rt;
         }
         // A missing value stays as the previous change left it.
+        let program = &self.assembly.program;
         let first = program.groups[group].max;
         let before = program.changes.iter().filter(|change| change.at <= at).fold(first, |before, change| {
             match change.what {
@@ -158,6 +166,22 @@ impl ScenarioReader<'_> {
             self.assembly.program.change(at, Change::Max { group, max });
         }
         true
+    }
+
+    /// Adds a change of the time of a group's real-time tasks. A missing value stays as the
+    /// previous change left it.
+    fn change_of_rt(&mut self, group: usize, at: Duration, said: &GroupKeys<'_>) {
+        let program = &self.assembly.program;
+        let first = program.groups[group].rt.unwrap_or(GroupDef::NO_RT);
+        let before =
+            program.changes.iter().filter(|change| change.at <= at).fold(first, |before, change| match change.what {
+                Change::RtGroup { group: other, bandwidth } if other == group => bandwidth,
+                Change::Create { group: other } if other == group => first,
+                _ => before,
+            });
+        if let Some(bandwidth) = said.rt(before, self.report) {
+            self.assembly.program.change(at, Change::RtGroup { group, bandwidth });
+        }
     }
 }
 
@@ -199,6 +223,8 @@ impl<'k> GroupKeys<'k> {
             LimitValue::Idle(is_idle) => set(&mut self.is_idle, is_idle, key, at, report),
             LimitValue::ClampMin(value) => set(&mut self.clamp_min, value, key, at, report),
             LimitValue::ClampMax(value) => set(&mut self.clamp_max, value, key, at, report),
+            LimitValue::RtRuntime(runtime) => set(&mut self.rt_runtime, runtime, key, at, report),
+            LimitValue::RtPeriod(period) => set(&mut self.rt_period, period, key, at, report),
         }
     }
 
@@ -229,6 +255,21 @@ impl<'k> GroupKeys<'k> {
                 None
             }
         }
+    }
+
+    /// Returns the time of real-time tasks, if it is said; a missing value stays as it was.
+    fn rt(&self, before: RtBandwidth, report: &mut Report) -> Option<RtBandwidth> {
+        let place = self.rt_runtime.map(|said| said.2).or(self.rt_period.map(|said| said.2))?;
+        let runtime = self.rt_runtime.map_or(before.runtime, |(runtime, ..)| runtime);
+        let period = self.rt_period.map_or(before.period, |(period, ..)| period);
+        let bandwidth = RtBandwidth { runtime, period };
+        if bandwidth.is_valid() {
+            return Some(bandwidth);
+        }
+        let runtime = runtime.unwrap_or_default();
+        let message = format!("cpu.rt_runtime_us {runtime} is above cpu.rt_period_us {period} (EINVAL)");
+        report.error_help(place, message, "write a time up to the period, or -1 for no limit");
+        None
     }
 
     /// Refuses the weight of an idle group: the kernel returns EINVAL.

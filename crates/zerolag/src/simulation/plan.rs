@@ -320,7 +320,8 @@ fn is_variant(one: &TimedChange, two: &TimedChange) -> bool {
     one.at == two.at
         && match (&one.what, &two.what) {
             (Change::Max { group, .. }, Change::Max { group: other, .. })
-            | (Change::Weight { group, .. }, Change::Weight { group: other, .. }) => group == other,
+            | (Change::Weight { group, .. }, Change::Weight { group: other, .. })
+            | (Change::RtGroup { group, .. }, Change::RtGroup { group: other, .. }) => group == other,
             (Change::Attr { task, .. }, Change::Attr { task: other, .. })
             | (Change::Affinity { task, .. }, Change::Affinity { task: other, .. })
             | (Change::Resize { task, .. }, Change::Resize { task: other, .. }) => task == other,

@@ -4,10 +4,12 @@
 use crate::entity::rt::{PUSHABLE, RUN};
 use crate::queue::rt::prio_queue::PrioQueue;
 use crate::queue::rt::throttle::Throttle;
+use crate::queue::rt::tree::{RtQueueIx, RtTree};
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
+use alloc::boxed::Box;
 use zerolag_model::settings::RtOverload;
-use zerolag_model::{Prio, Settings};
+use zerolag_model::{Instant, Prio, Settings};
 
 /// The real-time queue of one CPU.
 ///
@@ -19,11 +21,16 @@ pub(crate) struct RtRq {
     /// The number of queued tasks that are allowed on more than one CPU, including the current one
     /// (`rt_nr_migratory`).
     pub(crate) nr_migratory: u32,
+    /// The number of queued tasks whose group is kept from running (`rt_group_sched`).
+    pub(crate) nr_stopped: u32,
     /// Whether this CPU has put itself into an overload mask.
     pub(crate) is_in_mask: bool,
     pub(crate) run: PrioQueue<RUN>,
     pub(crate) pushable: PrioQueue<PUSHABLE>,
     pub(crate) throttle: Throttle,
+    /// The order of tasks by their groups; `None` without `rt_group_sched`. `run` has all tasks in
+    /// either case.
+    pub(crate) tree: Option<Box<RtTree>>,
 }
 
 impl RtRq {
@@ -33,15 +40,21 @@ impl RtRq {
             pushable: PrioQueue::new(),
             nr_running: 0,
             nr_migratory: 0,
+            nr_stopped: 0,
             is_in_mask: false,
             throttle: Throttle::new(settings),
+            tree: settings.rt_group_sched.then(|| Box::new(RtTree::new())),
         }
     }
 
     /// Returns the most urgent queued priority, including that of the current task ([`Prio::IDLE`]
     /// if none).
     pub(crate) fn highest(&self) -> Prio {
-        self.run.highest().unwrap_or(Prio::IDLE)
+        match (self.run.highest(), &self.tree) {
+            (None, _) => Prio::IDLE,
+            (Some(highest), None) => highest,
+            (Some(_), Some(tree)) => tree.highest(),
+        }
     }
 
     /// Returns the priority of the most urgent pushable task ([`Prio::IDLE`] if none).
@@ -55,8 +68,33 @@ impl RtRq {
 
     /// Returns the number of queued tasks that can run: 0 while the class is throttled.
     #[inline]
-    pub(crate) const fn nr_allowed(&self) -> u32 {
-        if self.throttle.is_throttled() { 0 } else { self.nr_running }
+    pub(crate) fn nr_allowed(&self) -> u32 {
+        if self.is_throttled() { 0 } else { self.nr_running - self.nr_stopped }
+    }
+
+    /// Returns whether the class is throttled here. With groups, a task with an inherited priority
+    /// lets the CPU run on (`rt_rq_throttled`).
+    #[inline]
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.throttle.is_throttled() && self.tree.as_ref().is_none_or(|tree| !tree.is_boosted())
+    }
+
+    /// Counts the tasks that their groups keep from running.
+    pub(crate) fn count_stopped(&mut self) {
+        let can_run = self.tree.as_ref().map_or(self.nr_running, |tree| tree.queue(RtQueueIx::ROOT).nr_running());
+        self.nr_stopped = self.nr_running - can_run;
+    }
+
+    /// Returns whether a task's group, or one above it, keeps it from running.
+    #[inline]
+    pub(crate) fn is_stopped(&self, tasks: &TaskSlab, slot: Slot) -> bool {
+        self.nr_stopped > 0 && self.tree.as_ref().is_some_and(|tree| tree.is_stopped_above(tasks[slot].group))
+    }
+
+    /// Returns the earliest end of a period: the CPU's, or that of a group.
+    pub(crate) fn next_period_end(&self) -> Option<Instant> {
+        let of_groups = self.tree.as_ref().and_then(|tree| tree.next_end());
+        self.throttle.period_ends.into_iter().chain(of_groups).min()
     }
 
     pub(crate) const fn nr_running(&self) -> u32 {
@@ -80,7 +118,11 @@ impl RtRq {
 
     /// Returns the task to run next; `None` while the class is throttled.
     pub(crate) fn pick(&self) -> Option<Slot> {
-        if self.throttle.is_throttled() { None } else { self.run.first() }
+        if self.is_throttled() {
+            return None;
+        }
+        let first = self.run.first()?;
+        self.tree.as_ref().map_or(Some(first), |tree| tree.first())
     }
 
     /// Returns the tasks in the order in which they would run.

@@ -10,7 +10,8 @@ use zerolag_model::{Duration, Instant, Settings};
 pub(crate) struct Throttle {
     /// Runtime used in the present period, or owed from earlier ones (`rt_time`).
     pub(crate) time: Duration,
-    /// The runtime per period, without loans; unlimited without `rt_throttling`.
+    /// The runtime per period, without loans; unlimited unless real-time tasks
+    /// are throttled ([`Settings::throttles_rt`]).
     pub(crate) limit: RtLimit,
     /// When the timer fires; `None` if it is not started.
     pub(crate) period_ends: Option<Instant>,
@@ -28,7 +29,7 @@ pub(crate) enum RtThrottleState {
 impl Throttle {
     pub(crate) fn new(settings: &Settings) -> Self {
         let mut bandwidth = settings.rt_bandwidth();
-        bandwidth.runtime = bandwidth.runtime.filter(|_| settings.rt_throttling);
+        bandwidth.runtime = bandwidth.runtime.filter(|_| settings.throttles_rt());
         Self {
             time: Duration::ZERO,
             limit: RtLimit { bandwidth, round: 0 },

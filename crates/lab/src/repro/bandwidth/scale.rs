@@ -140,6 +140,7 @@ fn spent(cpus: u32, keeper: Keeper) -> Spent {
         max: CpuMax { quota, period: PERIOD, ..CpuMax::UNLIMITED },
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
+        rt: None,
     };
     let actions = vec![Action::Run(Dist::Constant(Duration::from_secs(1)))];
     let task = |nth: u32| TaskDef {

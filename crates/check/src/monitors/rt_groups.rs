@@ -1,0 +1,243 @@
+//! `rt-groups`: no real-time task runs while its group has used its real-time runtime, and no group
+//! gets more of it than its periods have (`rt_group_sched`).
+//!
+//! * A CPU does not switch to a real-time task whose group, or one above it, is throttled there.
+//! * When a CPU switches to a task of a group, its tasks have run there for no longer than the
+//!   group's runtime in each period that has begun. What a group overruns is owed, so this holds
+//!   over any length of time.
+//!
+//! The supply is not judged where CPUs lend runtime (`features.RT_RUNTIME_SHARE`): a loan that is
+//! made while the period has ended on one CPU and not yet on the other counts on both, as in the
+//! kernel's loop over CPUs. It is not judged from the time on when a task of the group has
+//! inherited a priority, which lets the group run on, or when real-time tasks have no limit. It is
+//! judged anew when the runtime is set, and when a CPU goes offline or comes back or changes its
+//! root domain, where the used time is forgotten.
+//!
+//! A recorded kernel has no events of groups' runtimes.
+//!
+//! Complexity: O(depth x log groups) per switch of a task in a group with a runtime.
+
+use crate::monitor::{Context, Monitor, Outcome};
+use crate::report::{Findings, label};
+use crate::task_time::{Moment, TaskTime};
+use std::collections::{BTreeMap, BTreeSet};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, Record, RtBandwidth, TaskId, TraceEvent};
+use zerolag_trace::groups::Groups;
+use zerolag_trace::{IdTable, Replay};
+
+struct RtGroups {
+    groups: Groups,
+    time: TaskTime,
+    settle: Duration,
+    shares: bool,
+    limits: BTreeMap<GroupId, Supply>,
+    /// The real-time task that each CPU runs, and since when its time is not counted yet.
+    running: IdTable<CpuId, Option<(TaskId, Moment)>>,
+    seen: bool,
+}
+
+/// The runtime of a group, and what it has used.
+struct Supply {
+    bandwidth: RtBandwidth,
+    since: Instant,
+    used: BTreeMap<CpuId, Duration>,
+    /// It can run on for other reasons than its runtime.
+    is_excused: bool,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    if !context.meta.source.is_complete() {
+        return Err("a recorded trace does not say how much real-time runtime a group has".to_owned());
+    }
+    Ok(Box::new(RtGroups {
+        groups: Groups::default(),
+        time: TaskTime::new(context),
+        settle: context.settle(),
+        shares: context.settings().rt_runtime_share,
+        limits: BTreeMap::new(),
+        running: IdTable::default(),
+        seen: false,
+    }))
+}
+
+impl Monitor for RtGroups {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        if let TraceEvent::RtGroup { .. } = record.event {
+            self.seen = true;
+        }
+        if self.seen {
+            self.count(record);
+            self.judge(before, record, found);
+        }
+        self.groups.apply(record);
+        self.time.apply(record);
+        self.note(before, record);
+    }
+
+    fn finish(&mut self, _: &Replay, _: Instant, _: &mut Findings) -> Outcome {
+        if self.seen { Outcome::Judged } else { Outcome::NothingToJudge("no group has a real-time runtime") }
+    }
+}
+
+impl RtGroups {
+    /// Counts what the task of a CPU, or of all, has run until now, before it changes whose time
+    /// that is.
+    fn count(&mut self, record: &Record) {
+        let changes_all = matches!(
+            record.event,
+            TraceEvent::GroupChange { .. }
+                | TraceEvent::AttrChange { .. }
+                | TraceEvent::PrioInherit { .. }
+                | TraceEvent::RtGroup { .. }
+                | TraceEvent::Hotplug { .. }
+                | TraceEvent::RootDomain { .. }
+        );
+        let cpus: Vec<CpuId> = match record.event {
+            TraceEvent::Switch { .. } => vec![record.cpu],
+            _ if changes_all => self.running.iter().map(|(cpu, _)| cpu).collect(),
+            _ => return,
+        };
+        for cpu in cpus {
+            let now = self.time.now(cpu, record.at);
+            let Some((task, since)) = self.running.entry(cpu) else { continue };
+            let (task, ran) = (*task, now.since(*since));
+            *since = now;
+            let path: Vec<GroupId> = self.groups.path(task).collect();
+            for group in path {
+                if let Some(supply) = self.limits.get_mut(&group) {
+                    *supply.used.entry(cpu).or_default() += ran;
+                }
+            }
+        }
+    }
+
+    /// Judges a switch to a real-time task.
+    fn judge(&self, before: &Replay, record: &Record, found: &mut Findings) {
+        let TraceEvent::Switch { prev, next: Some(next), next_prio, .. } = &record.event else { return };
+        if !next_prio.is_rt() || *prev == Some(*next) {
+            return;
+        }
+        let cpu = record.cpu;
+        if let Some(group) = self.groups.rt_throttled_on(*next, cpu) {
+            found.push(record.at, Some(cpu), &[*next], || {
+                let name = label(before, *next);
+                format!("cpu {cpu} switches to {name}, but its group {group} has used its real-time runtime there")
+            });
+        }
+        if self.shares {
+            return;
+        }
+        for group in self.groups.path(*next) {
+            let Some(supply) = self.limits.get(&group).filter(|supply| !supply.is_excused) else { continue };
+            let here = supply.used.get(&cpu).copied().unwrap_or_default();
+            let Some(runtime) = supply.bandwidth.runtime.filter(|runtime| !runtime.is_zero()) else { continue };
+            let begun = record.at.since(supply.since).as_nanos() / supply.bandwidth.period.as_nanos() + 2;
+            let allowed = runtime * begun + self.settle;
+            if here > allowed {
+                found.push(record.at, Some(cpu), &[*next], || {
+                    format!("group {group} has run for {here} since {}, more than {allowed}", supply.since)
+                });
+            }
+        }
+    }
+
+    /// Notes what a record changes: runtimes, boosts, and which task a CPU runs.
+    fn note(&mut self, before: &Replay, record: &Record) {
+        let at = record.at;
+        match &record.event {
+            TraceEvent::RtGroup { group: GroupId::ROOT, .. } => {
+                self.limits.values_mut().for_each(|supply| supply.is_excused = true);
+            }
+            TraceEvent::RtGroup { group, bandwidth } => {
+                let supply = Supply { bandwidth: *bandwidth, since: at, used: BTreeMap::new(), is_excused: false };
+                self.limits.insert(*group, supply);
+            }
+            TraceEvent::GroupGone { group } => {
+                self.limits.remove(group);
+            }
+            TraceEvent::PrioInherit { task, .. } => {
+                let path: BTreeSet<GroupId> = self.groups.path(*task).collect();
+                for (group, supply) in &mut self.limits {
+                    supply.is_excused |= path.contains(group);
+                }
+                self.set_class(before, *task, record);
+            }
+            TraceEvent::AttrChange { task, .. } => self.set_class(before, *task, record),
+            TraceEvent::Hotplug { .. } | TraceEvent::RootDomain { .. } => {
+                for supply in self.limits.values_mut() {
+                    supply.since = at;
+                    supply.used.clear();
+                }
+            }
+            TraceEvent::Switch { next, next_prio, .. } => {
+                let now = self.time.now(record.cpu, at);
+                *self.running.entry(record.cpu) = next.filter(|_| next_prio.is_rt()).map(|next| (next, now));
+            }
+            // Nothing else concerns the time of groups.
+            _ => {}
+        }
+    }
+
+    /// The task of a CPU has another policy or priority: its time counts, or not, from now on.
+    fn set_class(&mut self, before: &Replay, task: TaskId, record: &Record) {
+        let to = match record.event {
+            TraceEvent::PrioInherit { to, .. } => to,
+            TraceEvent::AttrChange { attr, .. } => attr.prio(),
+            _ => return,
+        };
+        let here = before.cpus().find(|(_, view)| view.current.task() == Some(task)).map(|(cpu, _)| cpu);
+        if let Some(cpu) = here {
+            let now = self.time.now(cpu, record.at);
+            *self.running.entry(cpu) = to.is_rt().then_some((task, now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitors::tests::{breaks, holds};
+    use zerolag_trace::Trace;
+    use zerolag_trace::script::Script;
+
+    const GROUP: GroupId = GroupId(1);
+
+    fn script() -> (Script, TaskId, TaskId) {
+        let mut script = Script::new(1);
+        script.meta.settings = vec![("features.RT_RUNTIME_SHARE".to_owned(), "off".to_owned())];
+        let (a, b) = (script.fifo("a", 5), script.fair("b"));
+        let ms = Duration::from_millis;
+        let bandwidth = RtBandwidth { runtime: Some(ms(5)), period: ms(10) };
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/g".into() });
+        script.event(0, 0, TraceEvent::RtGroup { group: GROUP, bandwidth });
+        script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b);
+        (script, a, b)
+    }
+
+    fn throttled_from(until: u64) -> Trace {
+        let (mut script, a, b) = script();
+        script.event(6_000, 0, TraceEvent::RtGroupThrottle { group: GROUP, throttled: true });
+        script.preempt(6_000, 0, a, b);
+        script.event(until, 0, TraceEvent::RtGroupThrottle { group: GROUP, throttled: false });
+        script.preempt(10_000, 0, b, a).end(12_000)
+    }
+
+    #[test]
+    fn a_throttled_group_runs_nothing() {
+        holds("rt-groups", &throttled_from(10_000));
+        let says = "cpu 0 switches to a (task 0), but its group 1 has used its real-time runtime there";
+        let (mut script, a, b) = script();
+        script.event(6_000, 0, TraceEvent::RtGroupThrottle { group: GROUP, throttled: true });
+        breaks("rt-groups", &script.preempt(6_000, 0, a, b).preempt(8_000, 0, b, a).end(12_000), says);
+    }
+
+    #[test]
+    fn a_group_gets_no_more_than_its_periods_have() {
+        let (mut script, a, b) = script();
+        script.preempt(14_000, 0, a, b).preempt(15_000, 0, b, a);
+        holds("rt-groups", &script.clone().end(16_000));
+        script.preempt(29_000, 0, a, b).preempt(29_500, 0, b, a);
+        breaks("rt-groups", &script.end(31_000), "group 1 has run for 28ms since 0.000000000, more than 20ms");
+    }
+}
