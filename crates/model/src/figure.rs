@@ -342,6 +342,13 @@ impl Quantity {
         &Self::TABLE[self as usize]
     }
 
+    /// Returns whether it compares a run with an ideal sharing of the machine: that takes more than
+    /// all other figures together, so it is measured only where it is asked for.
+    #[must_use]
+    pub const fn is_of_sharing(self) -> bool {
+        matches!(self, Self::IdleWithWork | Self::LagMax)
+    }
+
     /// Returns the quantities of a kind of owner, in order.
     pub fn of(owner: Owner) -> impl Iterator<Item = Self> + Clone {
         Self::TABLE.iter().filter(move |row| row.owner == owner).map(|row| row.quantity)

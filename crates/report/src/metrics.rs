@@ -105,7 +105,7 @@ impl Metrics {
             cpus: IdTable::with_first(meta.machine.nr_cpus()),
             groups: GroupSums::default(),
             services: ServiceSums::default(),
-            sharing: Sharing::new(meta),
+            sharing: Sharing::new(meta, false),
             history: History::new(meta),
             worst: WorstWaits::new(WORST_WAITS),
             migrations: Migrations::default(),
@@ -116,6 +116,14 @@ impl Metrics {
         }
     }
 
+    /// Measures also [how well the machine was shared](zerolag_model::figure::Quantity::is_of_sharing),
+    /// which takes more than all other figures together.
+    #[must_use]
+    pub fn with_sharing(mut self) -> Self {
+        self.sharing = Sharing::new(&self.meta, true);
+        self
+    }
+
     /// Keeps this many of the worst waits instead of 10.
     #[must_use]
     pub fn keep_waits(mut self, count: usize) -> Self {
@@ -123,14 +131,19 @@ impl Metrics {
         self
     }
 
-    /// Measures a whole trace.
+    /// Measures a whole trace, with all figures but those of sharing.
     #[must_use]
     pub fn of(trace: &Trace) -> Summary {
-        let mut metrics = Self::new(&trace.meta);
+        Self::new(&trace.meta).of_whole(trace)
+    }
+
+    /// Follows a whole trace, from its first record.
+    #[must_use]
+    pub fn of_whole(mut self, trace: &Trace) -> Summary {
         for record in &trace.records {
-            metrics.observe(record);
+            self.observe(record);
         }
-        metrics.finish(trace.meta.end)
+        self.finish(trace.meta.end)
     }
 
     /// Follows a record.

@@ -23,7 +23,7 @@ use zerolag_trace::{IdTable, Meta};
 /// Follows a run for the figures of sharing.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharing {
-    /// The trace says all that the figures need.
+    /// The figures are wanted, and the trace says all that they need.
     is_known: bool,
     nr_cpus: usize,
     groups: Groups,
@@ -56,11 +56,11 @@ struct Taken {
 }
 
 impl Sharing {
-    /// Starts before the first record.
-    pub(crate) fn new(meta: &Meta) -> Self {
+    /// Starts before the first record; `is_wanted` says whether there is anything to do.
+    pub(crate) fn new(meta: &Meta, is_wanted: bool) -> Self {
         let nr_cpus = meta.machine.nr_cpus();
         Self {
-            is_known: meta.source.is_complete(),
+            is_known: is_wanted && meta.source.is_complete(),
             nr_cpus,
             groups: Groups::new(meta.setting("throttle")),
             has_groups: false,

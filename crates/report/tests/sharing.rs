@@ -10,11 +10,11 @@ const fn ms(ms: u64) -> Duration {
 }
 
 fn unused(trace: &Trace) -> Option<Duration> {
-    Metrics::of(trace).idle_with_work
+    Metrics::new(&trace.meta).with_sharing().of_whole(trace).idle_with_work
 }
 
 fn behind(trace: &Trace, task: TaskId) -> Option<Duration> {
-    let summary = Metrics::of(trace);
+    let summary = Metrics::new(&trace.meta).with_sharing().of_whole(trace);
     summary.tasks.iter().find(|of| of.task == task).and_then(|of| of.lag_max)
 }
 

@@ -25,7 +25,7 @@
 //!
 //! Without the setting the cost is one comparison per enqueue, charge and requeue.
 //!
-//! Sources: Linux v5.4 and v6.18 `kernel/sched/rt.c`, `update_curr_rt`,
+//! Sources: Linux v5.10 `kernel/sched/rt.c`, `update_curr_rt`,
 //! `sched_rt_runtime_exceeded`, `do_sched_rt_period_timer`, `inc_rt_group`, `sched_rt_rq_enqueue`,
 //! `sched_rt_rq_dequeue`, `__disable_runtime`; commit 9b58e976b3b3 (6.7: exceeding starts the
 //! timer).

@@ -17,7 +17,7 @@
 //!
 //! O(groups squared), as the kernel's walk of the tree is with each group's children.
 //!
-//! Sources: Linux v5.4 and v6.18 `kernel/sched/rt.c`, `tg_set_rt_bandwidth`, `tg_rt_schedulable`,
+//! Sources: Linux v5.10 `kernel/sched/rt.c`, `tg_set_rt_bandwidth`, `tg_rt_schedulable`,
 //! `sched_rt_can_attach`; `core.c` and `syscalls.c`, `__sched_setscheduler`,
 //! `cpu_cgroup_can_attach`.
 //! differs: a task that has inherited its priority does not count as a real-time task of its group.

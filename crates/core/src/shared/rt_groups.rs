@@ -11,7 +11,7 @@
 //!
 //! A row is an inner lock.
 //!
-//! Sources: Linux v5.4 and v6.18 `kernel/sched/rt.c`, `do_balance_runtime`,
+//! Sources: Linux v5.10 `kernel/sched/rt.c`, `do_balance_runtime`,
 //! `do_sched_rt_period_timer`, `start_rt_bandwidth`, `tg_set_rt_bandwidth`, `__disable_runtime`,
 //! `__enable_runtime`.
 

@@ -306,13 +306,17 @@ fn measured(
     let mut rows: Vec<(ComparedFigure, bool)> = Vec::new();
     let mut places: BTreeMap<(String, Figure), usize> = BTreeMap::new();
     let mut done = 0;
+    // Beside a loaded scheduler the class of the kernel is measured likewise.
+    let loads = variants.iter().any(|variant| variant.plan.measures_sharing());
     for (index, variant) in variants.iter().enumerate() {
+        let plan = variant.plan.clone().measuring(more.iter().map(|(_, figure)| *figure));
+        let plan = Plan { shares: plan.shares || loads, ..plan };
         for run in 0..runs {
             if progress(done).is_break() {
                 return Err(Error::Interrupted);
             }
             done += 1;
-            let plan = variant.plan.clone().with_seed(first.wrapping_add(run));
+            let plan = plan.clone().with_seed(first.wrapping_add(run));
             let report = plan.run(Observe::FIGURES)?;
             for measured in measure(&plan.program, &report.summary, more) {
                 let place = *places.entry((measured.owner.clone(), measured.figure)).or_insert_with(|| {

@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_check::Checker;
+use zerolag_model::figure::Figure;
 use zerolag_model::settings::{SchedExt, SchedExtPolicy, SettingError};
 use zerolag_model::{CpuMask, Duration, Instant, KernelVersion, Record, Topology};
 use zerolag_policy::{Policy, PolicyFactory, policies};
@@ -44,6 +45,9 @@ pub struct Plan {
     pub policy: Option<PolicyFactory>,
     /// Parameters of the policy that are set, by index.
     pub policy_params: Vec<(usize, u64)>,
+    /// Whether figures of sharing are measured also where no scheduler is loaded
+    /// ([`measuring`](Self::measuring)).
+    pub shares: bool,
 }
 
 /// Why a scenario gives no plan.
@@ -97,14 +101,17 @@ impl Plan {
         let topology = scenario.machine_or_default();
         let (seed, duration) = (scenario.seed.unwrap_or_default(), scenario.duration);
         let config = MachineConfig { topology, settings, costs, seed, duration };
-        Ok(Self {
+        let figures: Vec<Figure> = scenario.goals.iter().map(|goal| goal.figure).collect();
+        let plan = Self {
             program: Arc::new(scenario.program),
             kernel,
             config,
             goals: scenario.goals,
             policy: None,
             policy_params: Vec::new(),
-        })
+            shares: false,
+        };
+        Ok(plan.measuring(figures))
     }
 
     /// Returns the plan of a program built in code: on a flat machine, costs `default`, seed 0,
@@ -118,7 +125,15 @@ impl Plan {
             seed: 0,
             duration: None,
         };
-        Self { program: Arc::new(program), kernel, config, goals: Vec::new(), policy: None, policy_params: Vec::new() }
+        Self {
+            program: Arc::new(program),
+            kernel,
+            config,
+            goals: Vec::new(),
+            policy: None,
+            policy_params: Vec::new(),
+            shares: false,
+        }
     }
 
     /// Returns the plan with another duration.
@@ -143,6 +158,20 @@ impl Plan {
         background.add_to(&mut program, &free, threads);
         self.program = Arc::new(program);
         self
+    }
+
+    /// Returns the plan whose runs measure these figures: those of sharing are measured only where
+    /// one is asked for, or where a scheduler is loaded, since they take more than all others.
+    #[must_use]
+    pub fn measuring(mut self, figures: impl IntoIterator<Item = Figure>) -> Self {
+        self.shares |= figures.into_iter().any(|figure| figure.quantity.is_of_sharing());
+        self
+    }
+
+    /// Returns whether runs measure the figures of sharing.
+    #[must_use]
+    pub fn measures_sharing(&self) -> bool {
+        self.shares || self.policy.is_some() || self.config.settings.sched_ext != SchedExt::Off
     }
 
     /// Returns the plan with another seed.
@@ -275,7 +304,9 @@ impl Plan {
     /// Builds the machine, and what measures it.
     pub(crate) fn begin(&self, observe: Observe) -> Result<Begun, SimError> {
         let machine = self.build(Tracing::On)?;
-        Ok(Begun { machine, metrics: Metrics::new(&self.meta()).keep_waits(observe.worst_waits) })
+        let metrics = Metrics::new(&self.meta()).keep_waits(observe.worst_waits);
+        let metrics = if self.measures_sharing() { metrics.with_sharing() } else { metrics };
+        Ok(Begun { machine, metrics })
     }
 
     /// Returns from when on a run of this plan can differ from one of the other, if until then both

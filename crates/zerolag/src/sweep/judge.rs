@@ -387,6 +387,7 @@ impl<'p, P: FnMut(usize) -> ControlFlow<()>> Judge<'p, P> {
 
     fn run_all(&mut self, program: &Arc<Program>, seeds: &[u64]) -> Result<Vec<Outcome>, RunError> {
         let plan = Plan { program: Arc::clone(program), ..self.plan.clone() };
+        let plan = plan.measuring(self.goals.iter().map(|goal| goal.figure));
         let base = plan.config.seed;
         let plans: Vec<Plan> = seeds.iter().map(|seed| plan.clone().with_seed(base.wrapping_add(*seed))).collect();
         let (goals, group, counts) = (self.goals, self.group.as_deref(), &self.work.counted);

@@ -207,6 +207,7 @@ impl Grid {
         let seed = plans.first().map_or(0, |plan| plan.config.seed);
         let seeded: Vec<Plan> = plans
             .iter()
+            .map(|plan| plan.clone().measuring(figures.iter().map(SweptFigure::figure)))
             .flat_map(|plan| (0..runs).map(move |run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))))
             .collect();
         let measure =

@@ -109,6 +109,7 @@ impl Kept {
         let runs = self.head.runs();
         let seeded: Vec<Plan> = plans
             .iter()
+            .map(|plan| plan.clone().measuring(figures.iter().map(SweptFigure::figure)))
             .flat_map(|plan| (0..runs).map(move |run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))))
             .collect();
         let open: Vec<usize> = (0..self.rows.len()).filter(|at| self.rows[*at].is_none()).collect();

@@ -171,8 +171,9 @@ impl Shard {
         assert_eq!(plans.len(), combinations(&axes).len(), "a plan per combination");
         let all = plans.iter().flat_map(|plan| (0..runs).map(move |run| (plan, run)));
         let mine = all.zip(0_u64..).filter(|(_, number)| number % part.of == part.index - 1).map(|(row, _)| row);
+        let measuring = |plan: Plan| plan.measuring(figures.iter().map(SweptFigure::figure));
         let seeded: Vec<Plan> =
-            mine.map(|(plan, run)| plan.clone().with_seed(plan.config.seed.wrapping_add(run))).collect();
+            mine.map(|(plan, run)| plan.clone().with_seed(plan.config.seed.wrapping_add(run))).map(measuring).collect();
         let outcomes = run_until(&seeded, observe(histograms), |report: &Report| measure(figures, report), progress);
         let outcomes = outcomes.into_iter().collect::<Option<Vec<_>>>().ok_or(RunError::Interrupted)?;
         let mut failed = Failed::new();

@@ -14,7 +14,7 @@
 //!
 //! O(log priorities + equals) per level.
 //!
-//! Sources: Linux v5.4 `kernel/sched/rt.c`, `enqueue_rt_entity`, `dequeue_rt_stack`,
+//! Sources: Linux v5.10 `kernel/sched/rt.c`, `enqueue_rt_entity`, `dequeue_rt_stack`,
 //! `__enqueue_rt_entity`, `requeue_task_rt`, `_pick_next_task_rt`, `rt_se_boosted`; unchanged in
 //! v6.18.
 
@@ -342,7 +342,7 @@ mod tests {
     use zerolag_model::RtPriority;
 
     fn prio(level: u8) -> Prio {
-        Prio::from_rt(RtPriority::new(level).expect("a level"))
+        Prio::from_rt(RtPriority::new(level.into()).expect("a level"))
     }
 
     fn task(slot: u32, level: u8) -> Entrant {
