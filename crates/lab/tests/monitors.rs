@@ -282,6 +282,44 @@ fn failed(number: u64, text: &str, why: &str) -> String {
     format!("scenario {number}: {why}\n  replay: cargo run -p zerolag -- run {}\n", path.display())
 }
 
+/// Scenarios of real-time tasks in groups with runtimes.
+const RT_GROUPS: u64 = 60;
+
+/// Writes a scenario of nested groups with real-time runtimes, whose tasks want more than these.
+fn rt_group_text(number: u64) -> String {
+    let dice = &mut Dice::from_state(number ^ 0x5254);
+    let (kernel, hz) = (dice.pick(&["2.6.32", "4.19", "5.15", "6.12", "6.18"]), dice.pick(&["100", "250", "1000"]));
+    let mut text = format!(
+        "kernel = \"{kernel}\"\nduration = \"400ms\"\nseed = {number}\ncosts = \"zero\"\n\n\
+         [machine]\ncpus = {}\n\n[settings]\n{NO_FAULT}\nrt_group_sched = true\nhz = {hz}\n\n",
+        dice.of(1, 3)
+    );
+    let outer = dice.of(20, 60);
+    for (path, runtime) in [("/a", outer), ("/a/b", outer / 2), ("/c", 30)] {
+        writeln!(
+            text,
+            "[group.\"{path}\"]\n\"cpu.rt_period_us\" = 100000\n\"cpu.rt_runtime_us\" = {}\n",
+            runtime * 1_000
+        )
+        .expect("a string takes everything");
+    }
+    for task in 0..dice.of(2, 6) {
+        let group = dice.pick(&["group = \"/a\"\n", "group = \"/a/b\"\n", "group = \"/c\"\n", ""]);
+        let (policy, sleep) = (dice.pick(&["fifo", "rr"]), dice.of(0, 12));
+        writeln!(
+            text,
+            "[task.r{task}]\npolicy = \"{policy}\"\npriority = {}\n{group}delay = \"{}us\"\n\
+             steps = [{{ run = \"{}us\" }}, {{ sleep = \"{sleep}ms\" }}]\n",
+            dice.of(1, 4),
+            dice.of(0, 40) * 250,
+            dice.of(1, 60) * 500
+        )
+        .expect("a string takes everything");
+    }
+    text.push_str("[task.fair]\ninstances = 2\nsteps = [{ run = \"1s\" }]\n");
+    text
+}
+
 #[test]
 fn no_random_scenario_breaks_a_rule() {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
@@ -289,7 +327,8 @@ fn no_random_scenario_breaks_a_rule() {
     let texts = (0..SCENARIOS + YOUNGEST).map(|number| (number, scenario_text(number)));
     let deadline_texts =
         (0..DEADLINES).chain(FOUND).map(|number| (SCENARIOS + YOUNGEST + number, deadline_text(number)));
-    for (number, text) in texts.chain(deadline_texts) {
+    let group_texts = (0..RT_GROUPS).map(|number| (SCENARIOS + YOUNGEST + 20_000 + number, rt_group_text(number)));
+    for (number, text) in texts.chain(deadline_texts).chain(group_texts) {
         let trace = match run(&text) {
             Ok(trace) => trace,
             Err(why) => {
@@ -313,6 +352,7 @@ fn no_random_scenario_breaks_a_rule() {
         let least = match rule.name {
             "kernel-mode" | "locks" => SCENARIOS / 50,
             "rcu" => SCENARIOS / 10,
+            "rt-groups" => RT_GROUPS,
             name if name.starts_with("server-") => SCENARIOS / 10,
             _ => SCENARIOS / 2,
         };

@@ -14,7 +14,7 @@ use zerolag::background::Background;
 const MOST: u64 = 20_000;
 
 /// The keys of operations, all of them times.
-const OPERATIONS: [&str; 31] = [
+const OPERATIONS: [&str; 32] = [
     "context_switch",
     "fair_switch",
     "pick",
@@ -42,6 +42,7 @@ const OPERATIONS: [&str; 31] = [
     "rq_lock_hold",
     "migrate_task",
     "throttle",
+    "policy_call",
     "idle_exit",
     // These are charged once for each CPU or task that is looked at, so they are shorter.
     "scan_per_cpu",

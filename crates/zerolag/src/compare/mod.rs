@@ -306,7 +306,7 @@ fn measured(
     let mut rows: Vec<(ComparedFigure, bool)> = Vec::new();
     let mut places: BTreeMap<(String, Figure), usize> = BTreeMap::new();
     let mut done = 0;
-    // Beside a loaded scheduler the class of the kernel is measured likewise.
+    // Beside a loaded scheduler its figures are measured of the kernel's class, too.
     let loads = variants.iter().any(|variant| variant.plan.measures_sharing());
     for (index, variant) in variants.iter().enumerate() {
         let plan = variant.plan.clone().measuring(more.iter().map(|(_, figure)| *figure));

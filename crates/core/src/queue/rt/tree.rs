@@ -345,8 +345,13 @@ mod tests {
         Prio::from_rt(RtPriority::new(level.into()).expect("a level"))
     }
 
-    fn task(slot: u32, level: u8) -> Entrant {
-        Entrant { slot: Slot::new(slot), prio: prio(level), is_boosted: false }
+    /// Slot 0 of a slab is not used.
+    fn slot(number: u32) -> Slot {
+        Slot::new(number + 1)
+    }
+
+    fn task(number: u32, level: u8) -> Entrant {
+        Entrant { slot: slot(number), prio: prio(level), is_boosted: false }
     }
 
     fn two_groups() -> (RtTree, RtQueueIx, RtQueueIx) {
@@ -361,11 +366,11 @@ mod tests {
         let (mut tree, outer, inner) = two_groups();
         tree.enqueue(RtQueueIx::ROOT, task(0, 50), QueueEnd::Back);
         tree.enqueue(inner, task(1, 40), QueueEnd::Back);
-        assert_eq!(tree.first(), Some(Slot::new(0)));
+        assert_eq!(tree.first(), Some(slot(0)));
         tree.enqueue(inner, task(2, 60), QueueEnd::Back);
-        assert_eq!((tree.first(), tree.highest()), (Some(Slot::new(2)), prio(60)));
-        tree.dequeue(inner, prio(60), Slot::new(2));
-        assert_eq!((tree.first(), tree.queue(outer).nr_running()), (Some(Slot::new(0)), 1));
+        assert_eq!((tree.first(), tree.highest()), (Some(slot(2)), prio(60)));
+        tree.dequeue(inner, prio(60), slot(2));
+        assert_eq!((tree.first(), tree.queue(outer).nr_running()), (Some(slot(0)), 1));
         tree.check().expect("its counts");
     }
 
@@ -374,9 +379,9 @@ mod tests {
         let (mut tree, _, inner) = two_groups();
         tree.enqueue(inner, task(0, 50), QueueEnd::Back);
         tree.enqueue(RtQueueIx::ROOT, task(1, 50), QueueEnd::Back);
-        assert_eq!(tree.first(), Some(Slot::new(0)));
+        assert_eq!(tree.first(), Some(slot(0)));
         tree.enqueue(inner, task(2, 10), QueueEnd::Back);
-        assert_eq!(tree.first(), Some(Slot::new(1)), "although the new one is less urgent");
+        assert_eq!(tree.first(), Some(slot(1)), "although the new one is less urgent");
     }
 
     #[test]
@@ -385,18 +390,18 @@ mod tests {
         tree.enqueue(outer, task(0, 20), QueueEnd::Back);
         tree.enqueue(inner, task(1, 50), QueueEnd::Back);
         tree.set_exceeded(inner, true);
-        assert_eq!((tree.first(), tree.queue(RtQueueIx::ROOT).nr_running()), (Some(Slot::new(0)), 1));
+        assert_eq!((tree.first(), tree.queue(RtQueueIx::ROOT).nr_running()), (Some(slot(0)), 1));
         assert!(tree.is_stopped_above(GroupId(2)) && !tree.is_stopped_above(GroupId(1)));
         tree.enqueue(inner, Entrant { is_boosted: true, ..task(2, 30) }, QueueEnd::Back);
-        assert_eq!(tree.first(), Some(Slot::new(1)), "all of the group runs");
+        assert_eq!(tree.first(), Some(slot(1)), "all of the group runs");
         assert!(tree.is_boosted());
-        tree.dequeue(inner, prio(30), Slot::new(2));
-        assert_eq!(tree.first(), Some(Slot::new(0)));
+        tree.dequeue(inner, prio(30), slot(2));
+        assert_eq!(tree.first(), Some(slot(0)));
         tree.set_exceeded(outer, true);
         assert_eq!((tree.first(), tree.highest()), (None, Prio::IDLE));
         tree.set_exceeded(outer, false);
         tree.set_exceeded(inner, false);
-        assert_eq!(tree.first(), Some(Slot::new(1)));
+        assert_eq!(tree.first(), Some(slot(1)));
         tree.check().expect("its counts");
     }
 
@@ -407,8 +412,8 @@ mod tests {
         assert!(tree.is_alone(inner, prio(50)));
         tree.enqueue(RtQueueIx::ROOT, task(1, 50), QueueEnd::Back);
         assert!(!tree.is_alone(inner, prio(50)));
-        tree.requeue(inner, prio(50), Slot::new(0), QueueEnd::Back);
-        assert_eq!(tree.first(), Some(Slot::new(1)));
+        tree.requeue(inner, prio(50), slot(0), QueueEnd::Back);
+        assert_eq!(tree.first(), Some(slot(1)));
     }
 
     #[test]
