@@ -339,6 +339,17 @@ impl Context {
         self.with(|scx| scx.kick_cpu(cpu(of), KickFlags(kick_flags)))
     }
 
+    /// Calls `timer` once with this number, after so many nanoseconds, at least 1 us; one that runs is
+    /// started anew.
+    fn timer_start(&self, id: u32, after: u64) -> PyResult<()> {
+        self.with(|scx| scx.timer_start(id, Duration::from_nanos(after)))
+    }
+
+    /// Stops a timer; returns whether it ran.
+    fn timer_cancel(&self, id: u32) -> PyResult<bool> {
+        self.with(|scx| scx.timer_cancel(id))
+    }
+
     /// Ends the policy with an error.
     fn error(&self, msg: &str) -> PyResult<()> {
         self.with(|scx| scx.error(msg))
@@ -733,6 +744,10 @@ impl Policy for Written {
             |scx| [group.0, quota, period, burst],
             Defaults.cgroup_set_bandwidth(scx, group, limit)
         );
+    }
+
+    fn timer(&mut self, scx: &mut Scx, id: u32) {
+        callback!(self, scx, Timer, |scx| [id], Defaults.timer(scx, id));
     }
 
     fn init(&mut self, scx: &mut Scx) {

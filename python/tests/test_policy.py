@@ -67,6 +67,23 @@ def test_a_translation_has_the_schedule_of_the_policy():
             assert switches[0][column] == other[column], column
 
 
+def test_a_timer_comes_when_it_is_due_unless_it_is_stopped():
+    came = []
+
+    class Clock(Policy):
+        def init(self, scx):
+            scx.timer_start(1, 5_000_000)
+            scx.timer_start(2, 7_000_000)
+            assert scx.timer_cancel(2) and not scx.timer_cancel(3)
+
+        def timer(self, scx, id):
+            came.append((id, scx.now))
+            scx.timer_start(id, 5_000_000)
+
+    zerolag.run(HOGS, policy=Clock, duration="18ms")
+    assert came == [(1, 5_000_000), (1, 10_000_000), (1, 15_000_000)]
+
+
 def test_defaults_are_the_kernels():
     # The class that `fifo` is costs some other nanoseconds.
     own, named = zerolag.run(HOGS, policy=Policy), zerolag.run(HOGS, policy="fifo")

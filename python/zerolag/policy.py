@@ -150,6 +150,9 @@ class Policy:
     def cgroup_set_bandwidth(self, scx: Scx, group: int, quota: Optional[int], period: int, burst: int) -> None:
         """The limit of a group changes (`cpu.max`), which a kernel leaves to the policy; a quota of None is no limit."""
 
+    def timer(self, scx: Scx, id: int) -> None:
+        """A timer is due that `scx.timer_start` has started."""
+
     def init(self, scx: Scx) -> None:
         """The policy is loaded: create queues here."""
 
