@@ -116,8 +116,8 @@ impl Metrics {
         }
     }
 
-    /// Measures the [figures of sharing](zerolag_model::figure::Quantity::is_of_sharing), too, which
-    /// take more than all others together.
+    /// Measures the [figures of sharing](zerolag_model::figure::Quantity::is_of_sharing), too,
+    /// which take more than all others together.
     #[must_use]
     pub fn with_sharing(mut self) -> Self {
         self.sharing = Sharing::new(&self.meta, true);

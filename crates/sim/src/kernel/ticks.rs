@@ -108,7 +108,9 @@ impl Kernel {
             && place.segment != Segment::None
             && place.lock.is_free(now)
             && place.raised.is_empty()
-            && place.slack_timers.is_empty();
+            && place.slack_timers.is_empty()
+            // The call that a policy gets takes its time, which the short way does not spend.
+            && self.costs.policy_call.is_zero();
         if !is_plain || self.books.tracer.is_on() {
             return Ticked::Interrupt;
         }
