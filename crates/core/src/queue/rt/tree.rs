@@ -15,8 +15,7 @@
 //! O(log priorities + equals) per level.
 //!
 //! Sources: Linux v5.10 `kernel/sched/rt.c`, `enqueue_rt_entity`, `dequeue_rt_stack`,
-//! `__enqueue_rt_entity`, `requeue_task_rt`, `_pick_next_task_rt`, `rt_se_boosted`; unchanged in
-//! v6.18.
+//! `__enqueue_rt_entity`, `requeue_task_rt`, `_pick_next_task_rt`, `rt_se_boosted`.
 
 use crate::queue::rt::prio_queue::QueueEnd;
 use crate::words::ids::Slot;
