@@ -205,11 +205,7 @@ impl Grid {
     ) -> Result<Self, RunError> {
         assert_eq!(plans.len(), combinations(&axes).len(), "a plan per combination");
         let seed = plans.first().map_or(0, |plan| plan.config.seed);
-        let seeded: Vec<Plan> = plans
-            .iter()
-            .map(|plan| plan.clone().measuring(figures.iter().map(SweptFigure::figure)))
-            .flat_map(|plan| (0..runs).map(move |run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))))
-            .collect();
+        let seeded: Vec<Plan> = seeded(plans, &figures, runs).collect();
         let measure =
             |summary: &Summary| -> Vec<Option<u64>> { figures.iter().map(|figure| figure.of(summary)).collect() };
         let measured = run_all(&seeded, measure, progress)?;
@@ -374,6 +370,13 @@ type MeasuredRun = (Vec<Option<u64>>, Vec<Distribution>);
 fn measure(figures: &[SweptFigure], report: &Report) -> MeasuredRun {
     let of = figures.iter().map(|figure| figure.of(&report.summary)).collect();
     (of, Distribution::of_run(&report.histograms))
+}
+
+/// Returns the runs of a sweep, those of a plan with its seeds one behind the other; each measures
+/// these figures.
+fn seeded(plans: &[Plan], figures: &[SweptFigure], runs: u64) -> impl Iterator<Item = Plan> {
+    let measuring = plans.iter().map(|plan| plan.clone().measuring(figures.iter().map(SweptFigure::figure)));
+    measuring.flat_map(move |plan| (0..runs).map(move |run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))))
 }
 
 /// Returns what a sweep observes of a run.

@@ -6,7 +6,7 @@
 use super::histogram::Distribution;
 use super::shard::{Head, are_whole, difference};
 use super::until::Until;
-use super::{Axis, Failed, Grid, GridRows, RunError, SweptFigure, measure, observe, run_until};
+use super::{Axis, Failed, Grid, GridRows, RunError, SweptFigure, measure, observe, run_until, seeded};
 use crate::document::Document;
 use crate::error::Error;
 use crate::simulation::{Histograms, Plan, Report};
@@ -107,11 +107,7 @@ impl Kept {
         mut progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<(), RunError> {
         let runs = self.head.runs();
-        let seeded: Vec<Plan> = plans
-            .iter()
-            .map(|plan| plan.clone().measuring(figures.iter().map(SweptFigure::figure)))
-            .flat_map(|plan| (0..runs).map(move |run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))))
-            .collect();
+        let seeded: Vec<Plan> = seeded(plans, figures, runs).collect();
         let open: Vec<usize> = (0..self.rows.len()).filter(|at| self.rows[*at].is_none()).collect();
         let wanted: Vec<Plan> = open.iter().filter_map(|at| seeded.get(*at).cloned()).collect();
         let before = self.rows.len() - open.len();

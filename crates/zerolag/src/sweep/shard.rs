@@ -10,7 +10,7 @@
 //! the number of runs and a fingerprint of its first plan, and [`merge`] compares them.
 
 use super::histogram::Distribution;
-use super::{Axis, Failed, Grid, GridRows, RunError, SweptFigure, combinations, measure, observe, run_until};
+use super::{Axis, Failed, Grid, GridRows, RunError, SweptFigure, combinations, measure, observe, run_until, seeded};
 use crate::document::Document;
 use crate::error::Error;
 use crate::limit::Limit;
@@ -169,12 +169,10 @@ impl Shard {
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, RunError> {
         assert_eq!(plans.len(), combinations(&axes).len(), "a plan per combination");
-        let all = plans.iter().flat_map(|plan| (0..runs).map(move |run| (plan, run)));
-        let mine = all.zip(0_u64..).filter(|(_, number)| number % part.of == part.index - 1).map(|(row, _)| row);
-        let measuring = |plan: Plan| plan.measuring(figures.iter().map(SweptFigure::figure));
-        let seeded: Vec<Plan> =
-            mine.map(|(plan, run)| plan.clone().with_seed(plan.config.seed.wrapping_add(run))).map(measuring).collect();
-        let outcomes = run_until(&seeded, observe(histograms), |report: &Report| measure(figures, report), progress);
+        let all = seeded(plans, figures, runs).zip(0_u64..);
+        let mine: Vec<Plan> =
+            all.filter(|(_, number)| number % part.of == part.index - 1).map(|(plan, _)| plan).collect();
+        let outcomes = run_until(&mine, observe(histograms), |report: &Report| measure(figures, report), progress);
         let outcomes = outcomes.into_iter().collect::<Option<Vec<_>>>().ok_or(RunError::Interrupted)?;
         let mut failed = Failed::new();
         let row = |(place, outcome): (usize, Result<_, String>)| {
