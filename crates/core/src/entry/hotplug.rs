@@ -2,7 +2,8 @@
 //!
 //! After [`offline`](Scheduler::offline) no task is sent to a CPU any more. Its waiting tasks are
 //! then taken off one by one ([`evict`](Scheduler::evict)) and placed on other CPUs; the current
-//! task is displaced when it leaves.
+//! task is displaced when it leaves. Limited groups are unthrottled first, their debts on this CPU
+//! are forgotten, and no quota is taken or charged here until the CPU is back.
 //!
 //! A known fault (`fault.cfs_bandwidth_offline_loss`): the kernel unthrottled the limited groups of
 //! the CPU long before the CPU was dead. Their tasks ran on and were throttled again. Tasks that
@@ -10,15 +11,30 @@
 //! whatever quota arrived, until the CPU was back. This scheduler does not unthrottle them first:
 //! tasks that are throttled when the CPU goes offline stay.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_cpu_deactivate`, `balance_push`), `rt.c`
-//! (`rq_offline_rt`, `rq_online_rt`); commit 0e59bdaea75f (3.17: `runtime_enabled` of a dying CPU).
+//! Another (`fault.cfs_bandwidth_hotplug_bypass`): when a CPU goes offline or comes back, the
+//! scheduling domains are rebuilt, and every CPU leaves its root domain and joins it again. Until
+//! 6.13 this unthrottled the groups on all these CPUs, as on the one that goes offline. differs:
+//! the kernel also does this for the root domains of partitions that change.
+//!
+//! Work of unthrottling: O(queues of groups here + throttled queues x depth x log n), once per
+//! event.
+//!
+//! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_cpu_deactivate`, `balance_push`), `fair.c`
+//! (`unthrottle_offline_cfs_rqs`, `update_runtime_enabled`), `rt.c` (`rq_offline_rt`,
+//! `rq_online_rt`); commits 0e59bdaea75f (3.17: `runtime_enabled` of a dying CPU),
+//! af98d8a36a96 (6.14: other CPUs).
 
 use crate::balance::{dl_pull, proxy};
+use crate::class::fair::bandwidth::with_pool;
+use crate::class::fair::park::{More, has_parked, take_back};
 use crate::class::fair::throttle;
 use crate::class::{dl, dl_server, fair, policy, rt};
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
+use crate::queue::fair::rq::FairRq;
+use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
+use crate::shared::pool::TakenQuota;
 use crate::task::body::Parcel;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
@@ -27,6 +43,7 @@ use crate::words::resched::Resched;
 use crate::words::step::Step;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
+use zerolag_model::SignedDuration;
 
 impl<L: RawMutex> Scheduler<L> {
     /// Takes a CPU offline: no task is sent here any more. Empty it with [`evict`](Self::evict).
@@ -36,6 +53,9 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_online(false);
         rq.note(Unpublished::ALL);
         lifecycle::charge_current(rq, cx);
+        if !self.config.settings.bandwidth_offline_loss {
+            unthrottle_all(rq, cx);
+        }
         rt::go_offline(rq, cx);
         dl_server::update_all(rq, cx);
         dl::online_changed(rq, cx);
@@ -86,5 +106,47 @@ impl<L: RawMutex> Scheduler<L> {
         let step = dl_pull::begin(rq, cx);
         rq.publish(cx);
         step
+    }
+
+    /// Handles the hotplug of another CPU: unthrottles the groups here. Does nothing unless the
+    /// setting `fault.cfs_bandwidth_hotplug_bypass` is on.
+    pub fn domains_rebuilt(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        if !self.config.settings.bandwidth_hotplug_bypass {
+            return;
+        }
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu(), now, io);
+        lifecycle::charge_current(rq, cx);
+        unthrottle_all(rq, cx);
+        dl_server::update(rq, cx);
+        rq.publish(cx);
+    }
+}
+
+/// Leaves every limited group with 1 ns here, without a debt, and unthrottles it: what the kernel
+/// does on a CPU that goes offline, so that its tasks can be picked and moved.
+fn unthrottle_all<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let FairRq { by_group, queues, .. } = &mut rq.fair;
+    for (_, q) in by_group.iter() {
+        let local = &mut queues[q.index()].bandwidth;
+        if local.is_limited() {
+            local.remaining = SignedDuration::from_nanos(1);
+        }
+    }
+    // Unthrottling one queue can put others to rest, so the search starts again each time;
+    // bounded by the number of throttled queues.
+    let throttled = |rq: &Rq| {
+        let queues = rq.fair.by_group.iter();
+        let stopped = queues.filter_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_since()?)));
+        stopped.min_by_key(|(group, ..)| *group)
+    };
+    while let Some((group, q, since)) = throttled(rq) {
+        let (cpu, lasted) = (rq.cpu(), cx.now.wall.since(since));
+        with_pool(cx, group, |pool, _| {
+            pool.release(cpu, lasted);
+            TakenQuota::nothing(None)
+        });
+        throttle::unthrottle(rq, cx, q);
+        while has_parked(rq, q) && take_back(rq, cx, q) == More::Yes {}
     }
 }

@@ -5,7 +5,6 @@
 
 pub(crate) mod admission;
 pub(crate) mod bandwidth;
-pub(crate) mod bandwidth_hotplug;
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod check_bandwidth;

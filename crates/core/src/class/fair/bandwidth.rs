@@ -99,7 +99,7 @@ pub(crate) fn follow_limits<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
 /// Charges a group's queue for the exec time of the current task. Takes more quota if that was the
 /// last.
 pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, delta: Duration) {
-    if !follow_limit(rq, cx, q) {
+    if !follow_limit(rq, cx, q) || is_leaving(rq, cx) {
         return;
     }
     let local = &mut rq.queue_mut(q).bandwidth;
@@ -111,6 +111,13 @@ pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, 
     if !rq.queue(q).bandwidth.is_throttled() && !take_slice(rq, cx, q) && rq.phase() == Phase::Running {
         rq.resched(cx, Resched::Now);
     }
+}
+
+/// Returns whether this CPU is offline, and its groups are without limits until it is back
+/// (`runtime_enabled`).
+#[inline]
+fn is_leaving<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> bool {
+    !rq.is_online() && !cx.config.settings.bandwidth_offline_loss
 }
 
 /// Takes away quota that was issued before the last refresh; returns whether it did.
@@ -226,7 +233,7 @@ pub(crate) fn arm<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, timer: GroupT
 
 /// Throttles a queue that got its first entity and has no quota, before anything above it changes.
 pub(crate) fn check_enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
-    if q == QueueIx::ROOT || rq.queue(q).bandwidth.is_throttled() || !follow_limit(rq, cx, q) {
+    if q == QueueIx::ROOT || rq.queue(q).bandwidth.is_throttled() || !follow_limit(rq, cx, q) || is_leaving(rq, cx) {
         return;
     }
     let has_some = rq.queue(q).bandwidth.remaining.as_nanos() > 0;
