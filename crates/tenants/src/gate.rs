@@ -42,7 +42,7 @@ impl Place {
                 // The waker is there before the look, so a limit that is removed meanwhile is seen.
                 let is_first = level.account.queue.wait(ticket, cx.waker());
                 let clock = &level.shared.clock;
-                let Some(ends) = level.account.closed_until(clock.now()) else { return Poll::Ready(()) };
+                let Some(ends) = level.account.closed_until(clock.now(), group.usual()) else { return Poll::Ready(()) };
                 if !is_first {
                     *timer = None;
                     return Poll::Pending;
@@ -160,7 +160,8 @@ impl Gate {
             let Some(level) = group.line().find(|level| !is_open(group, level, has_passed(level))) else {
                 return Poll::Ready(());
             };
-            let is_out_of_quota = !level.account.is_open() || !has_passed(level) && !level.account.queue.is_empty();
+            let is_out_of_quota =
+                !level.account.is_open(group.usual()) || !has_passed(level) && !level.account.queue.is_empty();
             let waits = if is_out_of_quota { WaitsFor::Quota(None) } else { WaitsFor::Turn(WaitsForTurn::default()) };
             self.0 = Some(Box::new(Place::at(level, waits)));
         }
@@ -171,7 +172,7 @@ impl Gate {
 /// waited there. Within a poll of another group the thread is given already: a poll that was sent
 /// back from there would see that one begin again and again, and take it for others' turn.
 fn is_open(group: &Arc<GroupState>, level: &Arc<GroupState>, has_waited: bool) -> bool {
-    level.account.is_open()
+    level.account.is_open(group.usual())
         && (has_waited || level.account.queue.is_empty())
         && (level.turn.is_on(level.used()) || thread::is_in_spare_time(group) || thread::is_inside())
 }

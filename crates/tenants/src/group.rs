@@ -8,6 +8,7 @@ use crate::units::{to_model, to_std};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 use zerolag_core::Weight;
 use zerolag_model::{CpuMax, CpuStat};
@@ -32,7 +33,17 @@ pub(crate) struct GroupState {
     is_beside: bool,
     /// Until when they do because a poll was long, in nanoseconds of the runtime's time.
     beside_until: AtomicU64,
+    /// The longest poll, of which each shorter one since has taken a part; 0 below [`HELD_FROM`],
+    /// [`UNKNOWN`] before the first.
+    usual: AtomicU64,
 }
+
+/// Polls from this length on hold quota while they are in progress, in nanoseconds: a tick.
+const HELD_FROM: u64 = 1_000_000;
+/// The part of the longest poll that a shorter one takes off: requests have a long poll and several
+/// short ones.
+const FORGETS: u64 = 256;
+const UNKNOWN: u64 = u64::MAX;
 
 impl GroupState {
     pub(crate) fn new(name: String, parent: Option<Arc<Self>>, shared: Arc<Shared>) -> Self {
@@ -48,6 +59,7 @@ impl GroupState {
             rounds: Rounds::default(),
             is_beside: false,
             beside_until: AtomicU64::new(0),
+            usual: AtomicU64::new(UNKNOWN),
         }
     }
 
@@ -83,6 +95,38 @@ impl GroupState {
         if is_root {
             self.used.fetch_add(ran, Ordering::Relaxed);
             self.lost.fetch_add(lost.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns what a poll probably takes, in nanoseconds: a little less than the longest so far, 0
+    /// if that is short. The first of a limited group may take all of a period.
+    pub(crate) fn usual(self: &Arc<Self>) -> u64 {
+        match self.usual.load(Ordering::Relaxed) {
+            UNKNOWN => {
+                self.line().filter_map(|group| group.account.max().quota).min().map_or(0, |quota| quota.as_nanos())
+            }
+            usual => usual,
+        }
+    }
+
+    /// A poll begins. Returns what is held for it at each level. O(depth) where polls are long.
+    pub(crate) fn hold(self: &Arc<Self>) -> u64 {
+        let usual = self.usual();
+        if usual > 0 {
+            self.line().for_each(|group| group.account.hold(usual));
+        }
+        usual
+    }
+
+    /// A poll has ended and was charged: what was held for it is free.
+    pub(crate) fn let_go(self: &Arc<Self>, held: u64, ran: Duration) {
+        let (ran, before) = (ran.as_nanos() as u64, self.usual.load(Ordering::Relaxed));
+        if before > 0 || ran >= HELD_FROM {
+            let usual = if before == UNKNOWN { ran } else { ran.max(before - before / FORGETS) };
+            self.usual.store(if usual < HELD_FROM { 0 } else { usual }, Ordering::Relaxed);
+        }
+        if held > 0 {
+            self.line().filter_map(|group| group.account.let_go(held)).for_each(Waker::wake);
         }
     }
 

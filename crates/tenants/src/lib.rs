@@ -54,11 +54,12 @@
 //!
 //! * The quota is the kernel's: `cpu.max` with period, slices and burst. A poll that is too long is
 //!   paid for by the periods that follow. So a limit holds on average whatever a future does, and
-//!   at any moment up to one poll per thread.
+//!   at any moment up to one poll; before polls are known to be long, up to one per thread.
 //! * Tasks started with [`spawn`] or [`Group::spawn`] stay in the group; those of `tokio::spawn`
 //!   are in none.
 //! * Weights divide the threads between futures that are runnable on the same thread.
-//! * **A poll that does not yield keeps its thread**, as in tokio. With
+//! * **A poll that does not yield keeps its thread**, as in tokio, but not its I/O driver: another
+//!   worker is woken to wait for sockets and timers. With
 //!   [`Builder::second_runtime`] tasks of groups with such polls start on threads at a lower nice
 //!   value.
 //!

@@ -87,6 +87,24 @@ impl Thread {
     }
 }
 
+/// A long poll begins: lets another worker of this runtime wait for I/O and timers meanwhile.
+///
+/// A worker of tokio that is woken by the driver (I/O or a timer) and finds one task runs it
+/// without waking another worker, and none polls the driver until that poll ends: here all requests
+/// stood still for 50 ms although the second worker slept. tokio wakes a worker for work that
+/// can be stolen, which the last task that was woken here is not. So two that do nothing are
+/// started: one is stolen, and its worker goes to sleep on the driver. Without effect on a runtime
+/// with one thread. `block_in_place` would do the same, but panics there and in a `LocalSet`.
+///
+/// Source: tokio 1.54 `runtime/scheduler/multi_thread/worker.rs`, `should_notify_others`,
+/// `schedule_local`.
+#[cold]
+fn leave_the_driver() {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let _ = (runtime.spawn(async {}), runtime.spawn(async {}));
+    }
+}
+
 /// A poll, a function or a destructor of a group in progress on this thread. It ends when it is
 /// dropped, also by a panic, and the group is charged.
 pub(crate) struct Scope<'a> {
@@ -94,6 +112,8 @@ pub(crate) struct Scope<'a> {
     home: &'a mut Option<Arc<GroupState>>,
     /// The group around it, which is not charged for it.
     outer: Option<Arc<GroupState>>,
+    /// What is held for it, in nanoseconds.
+    held: u64,
 }
 
 const TAKEN: &str = "invariant: a scope has the group of its home";
@@ -102,6 +122,10 @@ impl<'a> Scope<'a> {
     pub(crate) fn enter(home: &'a mut Option<Arc<GroupState>>) -> Self {
         let group = home.take().expect(TAKEN);
         let between = group.shared.between;
+        let held = group.hold();
+        if held > 0 {
+            leave_the_driver();
+        }
         let outer = THREAD.with(|thread| {
             let outer = thread.current.take();
             if let Some(outer) = &outer {
@@ -113,7 +137,7 @@ impl<'a> Scope<'a> {
             thread.begin(between);
             outer
         });
-        Self { home, outer }
+        Self { home, outer, held }
     }
 }
 
@@ -123,6 +147,7 @@ impl Drop for Scope<'_> {
             let group = thread.current.take().expect(TAKEN);
             let Measured { ran, lost } = thread.end();
             group.charge(ran, lost);
+            group.let_go(self.held, ran);
             if ran >= group.shared.long_poll {
                 group.note_long_poll();
             }

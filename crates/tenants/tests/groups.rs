@@ -369,6 +369,33 @@ async fn a_group_with_long_polls_moves_to_the_second_runtime() {
     assert_eq!(always.expect("a task").await.expect("a result").as_deref(), Some("zerolag-beside"));
 }
 
+/// A worker of tokio that its driver wakes for one task polls it without waking another worker, so
+/// no timer and no socket wakes anything until that poll ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timers_and_sockets_are_served_beside_a_long_poll() {
+    let rt = runtime();
+    let acme = limited(&rt, 10.0);
+    acme.wrap(async { burn(ms(2)) }).await; // Its polls are long.
+    for _ in 0..20 {
+        let rings = Arc::new(AtomicBool::new(false));
+        let (rung, heard) = (Arc::clone(&rings), Arc::clone(&rings));
+        let alarm = tokio::spawn(async move {
+            tokio::time::sleep(ms(6)).await;
+            rung.store(true, Ordering::Release);
+        });
+        let poll = acme.spawn(async move {
+            tokio::time::sleep(ms(3)).await;
+            let gives_up = Instant::now() + ms(20_000);
+            while !heard.load(Ordering::Acquire) && Instant::now() < gives_up {
+                std::hint::spin_loop();
+            }
+            heard.load(Ordering::Acquire)
+        });
+        assert!(poll.expect("a task").await.expect("a result"), "no timer was served in 20 s of a poll");
+        alarm.await.expect("no panic");
+    }
+}
+
 #[test]
 fn what_cannot_be_set_is_refused() {
     let rt = runtime();
