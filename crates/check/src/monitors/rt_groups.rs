@@ -1,7 +1,8 @@
 //! `rt-groups`: no real-time task runs while its group has used its real-time runtime, and no group
 //! gets more of it than its periods have (`rt_group_sched`).
 //!
-//! * A CPU does not switch to a real-time task whose group, or one above it, is throttled there.
+//! * A CPU does not switch to a real-time task whose group, or one above it, was throttled there
+//!   before that instant.
 //! * When a CPU switches to a task of a group, its tasks have run there for no longer than the
 //!   group's runtime in each period that has begun. What a group overruns is owed, so this holds
 //!   over any length of time.
@@ -12,6 +13,8 @@
 //! inherited a priority, which lets the group run on, or when real-time tasks have no limit. It is
 //! judged anew when the runtime is set, and when a CPU goes offline or comes back or changes its
 //! root domain, where the used time is forgotten.
+//!
+//! The run time of an executor (`proxy_exec`) is that of the donor's groups.
 //!
 //! A recorded kernel has no events of groups' runtimes.
 //!
@@ -34,6 +37,8 @@ struct RtGroups {
     /// The real-time task that each CPU runs, and since when its time is not counted yet.
     running: IdTable<CpuId, Option<(TaskId, Moment)>>,
     seen: bool,
+    /// When each group was last throttled on each CPU.
+    throttled: BTreeMap<(GroupId, CpuId), Instant>,
 }
 
 /// The runtime of a group, and what it has used.
@@ -57,6 +62,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         limits: BTreeMap::new(),
         running: IdTable::default(),
         seen: false,
+        throttled: BTreeMap::new(),
     }))
 }
 
@@ -88,6 +94,7 @@ impl RtGroups {
             TraceEvent::GroupChange { .. }
                 | TraceEvent::AttrChange { .. }
                 | TraceEvent::PrioInherit { .. }
+                | TraceEvent::Proxy { .. }
                 | TraceEvent::RtGroup { .. }
                 | TraceEvent::Hotplug { .. }
                 | TraceEvent::RootDomain { .. }
@@ -102,7 +109,7 @@ impl RtGroups {
             let Some((task, since)) = self.running.entry(cpu) else { continue };
             let (task, ran) = (*task, now.since(*since));
             *since = now;
-            let path: Vec<GroupId> = self.groups.path(task).collect();
+            let path: Vec<GroupId> = self.groups.path(self.groups.payer(task)).collect();
             for group in path {
                 if let Some(supply) = self.limits.get_mut(&group) {
                     *supply.used.entry(cpu).or_default() += ran;
@@ -117,17 +124,20 @@ impl RtGroups {
         if !next_prio.is_rt() || *prev == Some(*next) {
             return;
         }
-        let cpu = record.cpu;
-        if let Some(group) = self.groups.rt_throttled_on(*next, cpu) {
-            found.push(record.at, Some(cpu), &[*next], || {
-                let name = label(before, *next);
-                format!("cpu {cpu} switches to {name}, but its group {group} has used its real-time runtime there")
-            });
+        let (cpu, payer) = (record.cpu, self.groups.payer(*next));
+        if let Some(group) = self.groups.rt_throttled_on(payer, cpu) {
+            // Another CPU can throttle it between the decision and the record of the switch.
+            if self.throttled.get(&(group, cpu)).is_none_or(|since| *since < record.at) {
+                found.push(record.at, Some(cpu), &[*next], || {
+                    let name = label(before, *next);
+                    format!("cpu {cpu} switches to {name}, but its group {group} has used its real-time runtime there")
+                });
+            }
         }
         if self.shares {
             return;
         }
-        for group in self.groups.path(*next) {
+        for group in self.groups.path(payer) {
             let Some(supply) = self.limits.get(&group).filter(|supply| !supply.is_excused) else { continue };
             let here = supply.used.get(&cpu).copied().unwrap_or_default();
             let Some(runtime) = supply.bandwidth.runtime.filter(|runtime| !runtime.is_zero()) else { continue };
@@ -151,6 +161,9 @@ impl RtGroups {
             TraceEvent::RtGroup { group, bandwidth } => {
                 let supply = Supply { bandwidth: *bandwidth, since: at, used: BTreeMap::new(), is_excused: false };
                 self.limits.insert(*group, supply);
+            }
+            TraceEvent::RtGroupThrottle { group, throttled: true } => {
+                self.throttled.insert((*group, record.cpu), at);
             }
             TraceEvent::GroupGone { group } => {
                 self.limits.remove(group);

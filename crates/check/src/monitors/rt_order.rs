@@ -23,7 +23,7 @@
 //! priority has changed before, or that the task may no longer run there ([`Unconfirmed`]).
 //!
 //! Neither is a task judged whose group has used its real-time runtime there (`rt_group_sched`), or
-//! had until the settle time.
+//! had until the settle time. A recording does not say that, so a violation in one names it.
 //!
 //! Not judged: a CPU that is offline, or was within the settle time. It leaves its runnable tasks,
 //! which other CPUs then take.
@@ -45,6 +45,7 @@ struct RtOrder {
     settle: Duration,
     has_fair_floor: bool,
     loses_resched: bool,
+    is_recorded: bool,
     /// Whether active balance moves running real-time tasks.
     moves_running: bool,
     /// What was left for a less urgent task, and must be moved.
@@ -74,6 +75,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         settle,
         has_fair_floor,
         loses_resched,
+        is_recorded: !context.meta.source.is_complete(),
         moves_running: rt_balance.is_some_and(RtBalance::is_passive),
         left: Vec::new(),
         risen: IdTable::default(),
@@ -115,8 +117,9 @@ impl Monitor for RtOrder {
                 let runs = next.map_or_else(|| "the idle task".to_owned(), |next| label(before, next));
                 let (cpu, prio) = (record.cpu, before.task(task).map_or(Prio::IDLE, |task| task.prio));
                 let why = if left.is_some() { "was running there" } else { "is queued there" };
+                let unless = if self.is_recorded { " (or its group has used its cpu.rt_runtime_us)" } else { "" };
                 format!(
-                    "cpu {cpu} switches to {runs} of priority {next_prio}, but {} of priority {prio} {why}",
+                    "cpu {cpu} switches to {runs} of priority {next_prio}, but {} of priority {prio} {why}{unless}",
                     label(before, task)
                 )
             };
