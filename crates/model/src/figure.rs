@@ -79,6 +79,9 @@ pub enum Several {
     Sum,
     /// The largest counts: a percentile of several distributions is no percentile of all values.
     Largest,
+    /// The largest counts if all have one, and otherwise none is known: a group ends with its last
+    /// task.
+    Last,
 }
 
 /// Which change of a figure is wanted.
@@ -270,6 +273,8 @@ quantities! {
         "The longest time by which it was late for a timer of its program";
     Overruns: Task "dl_overruns", "overruns", Some("dl_overruns"), Count, VALUE, Sum, Less,
         "The number of overrun signals that it got";
+    End: Task "end", "ended", Some("end_ns"), Time, VALUE, Last, Less,
+        "The time at which it ended; of several the last, if all ended";
     TurnRate: Task "turns.per_second", "turns per second", Some("turns_per_second"), Rate, VALUE, Sum, More,
         "The number of turns of its program that it completed, per second";
 
@@ -290,6 +295,8 @@ quantities! {
 
     GroupUsage: Group "usage", "CPU time", Some("cpu.stat/usage_usec"), Time, VALUE, Sum, Neither,
         "The CPU time of the group and the groups below it, as the scheduler charges it";
+    GroupEnd: Group "last_end", "last ended", Some("last_end_ns"), Time, VALUE, Last, Less,
+        "The time at which the last task of the group and of those below it ended, if all did";
     GroupShare: Group "usage.share", "share", None, Share, VALUE, Sum, Neither, "That time as a share of one CPU";
     NrPeriods: Group "nr_periods", "nr_periods", Some("cpu.stat/nr_periods"), Count, VALUE, Sum, Neither,
         "The number of periods in which the group was active";

@@ -71,6 +71,7 @@ impl<'a> Subject<'a> {
             Q::TimersMissed => count(self.task().filter(|task| task.timers > 0)?.missed),
             Q::LatenessMax => time(self.task().filter(|task| task.timers > 0)?.lateness_max),
             Q::Overruns => count(self.task()?.dl_overruns?),
+            Q::End => time(self.task()?.end?),
             Q::TurnRate => rate(self.task()?.turns?),
             Q::RequestsArrived => count(self.service()?.arrived),
             Q::RequestsCompleted => count(self.service()?.completed),
@@ -80,6 +81,7 @@ impl<'a> Subject<'a> {
             Q::RequestLatency => samples(self.service()?.latency.as_ref()),
             Q::Queued => samples(self.service()?.queued.as_ref()),
             Q::GroupUsage => time(self.group()?.usage),
+            Q::GroupEnd => time(self.group()?.end?),
             Q::GroupShare => share(self.group()?.usage),
             Q::NrPeriods => count(self.group()?.stat.nr_periods),
             Q::NrThrottled => count(self.group()?.stat.nr_throttled),
@@ -216,12 +218,12 @@ fn samples<'a>(of: Option<impl Into<SampledFigure<'a>>>) -> Option<MeasuredFigur
 }
 
 /// Returns one figure of several things of one trace: their sum, or the largest. `None` if none of
-/// them has it.
+/// them has it, or one has not whose end is asked for.
 #[must_use]
 pub fn of_several<'a>(figure: Figure, subjects: impl IntoIterator<Item = Subject<'a>>) -> Option<u64> {
     let join = |one: u64, other: u64| match several(figure) {
         Several::Sum => one.saturating_add(other),
-        Several::Largest => one.max(other),
+        Several::Largest | Several::Last => one.max(other),
     };
     let (mut found, mut factor, mut elapsed) = (None, None, 1);
     for subject in subjects {
@@ -234,6 +236,9 @@ pub fn of_several<'a>(figure: Figure, subjects: impl IntoIterator<Item = Subject
                 Some(amount)
             }
         };
+        if value.is_none() && several(figure) == Several::Last {
+            return None;
+        }
         found = found.map_or(value, |found| Some(value.map_or(found, |value| join(found, value))));
     }
     let per_time = |amount: u64, factor: u64| u128::from(amount) * u128::from(factor) / elapsed;

@@ -225,8 +225,22 @@ impl GroupSums {
         found
     }
 
-    /// Ends the trace; returns the figures in order of id.
-    pub(crate) fn finish(self) -> Vec<GroupSummary> {
+    /// Ends the trace; returns the figures in order of id. `ends` are the tasks, and when each
+    /// ended.
+    pub(crate) fn finish(
+        self,
+        start: Instant,
+        ends: impl Iterator<Item = (TaskId, Option<Instant>)>,
+    ) -> Vec<GroupSummary> {
+        // The last end in each group; `None` if a task of it has not ended.
+        let mut last: BTreeMap<GroupId, Option<Instant>> = BTreeMap::new();
+        for (task, end) in ends {
+            let parent = |group: &GroupId| self.groups.get(group).and_then(|sums| sums.parent);
+            for group in std::iter::successors(self.of(task), parent) {
+                let last = last.entry(group).or_insert(end);
+                *last = last.zip(end).map(|(last, end)| last.max(end));
+            }
+        }
         let summary = |(group, sums): (GroupId, GroupTotals)| GroupSummary {
             group,
             path: sums.path,
@@ -235,6 +249,7 @@ impl GroupSums {
             stat: sums.stat.unwrap_or_default(),
             local_throttled: sums.local,
             rt_throttled: sums.rt,
+            end: last.get(&group).copied().flatten().map(|end| end.since(start)),
         };
         self.groups.into_iter().map(summary).collect()
     }
@@ -273,6 +288,24 @@ mod tests {
         assert_eq!((&*api.path, api.usage), ("/web/api", Duration::from_millis(4)));
         assert_eq!((web.stat, web.local_throttled), (stat, Duration::from_millis(4)));
         assert_eq!(api.local_throttled, Duration::ZERO, "nothing of it was on the run queue");
+    }
+
+    #[test]
+    fn a_group_ends_with_the_last_task_of_all_below_it() {
+        let mut script = Script::new(1);
+        let new = |group, parent, path: &str| TraceEvent::GroupNew { group, parent, path: path.into() };
+        script.event(0, 0, new(GROUP, GroupId::ROOT, "/web")).event(0, 0, new(BELOW, GROUP, "/web/api"));
+        let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
+        for (task, group) in [(a, GROUP), (b, BELOW), (c, BELOW)] {
+            script.event(0, 0, TraceEvent::GroupChange { task, group }).wake(0, 0, task);
+        }
+        script.run(0, 0, None, Some(b)).exit(2_000, 0, b, Some(c)).exit(3_000, 0, c, Some(a));
+        let ends = |summary: &crate::summary::Summary| [0, 1].map(|at| summary.groups[at].end);
+        assert_eq!(ends(&Metrics::of(&script.clone().end(9_000))), [None, Some(Duration::from_millis(3))]);
+        script.exit(5_000, 0, a, None);
+        let summary = Metrics::of(&script.end(9_000));
+        assert_eq!(ends(&summary), [5, 3].map(|ms| Some(Duration::from_millis(ms))));
+        assert_eq!(summary.tasks[0].end, Some(Duration::from_millis(5)));
     }
 
     #[test]

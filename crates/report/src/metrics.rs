@@ -65,6 +65,7 @@ struct TaskSums {
     timers: u64,
     missed: u64,
     lateness_max: Duration,
+    end: Option<Instant>,
     turns: Option<u64>,
     overruns: u64,
     /// Its run time with each of its attributes. At `ATTRS_MAX` a new one replaces the last entry.
@@ -166,8 +167,12 @@ impl Metrics {
                 };
                 self.close_stretch(record.cpu, ran, record.at);
                 self.cpus.entry(record.cpu).switches += 1;
-                if let Some(prev) = prev.filter(|_| *prev_state == PrevState::Runnable) {
-                    self.tasks.entry(prev).preemptions += 1;
+                if let Some(prev) = prev {
+                    match prev_state {
+                        PrevState::Runnable => self.tasks.entry(*prev).preemptions += 1,
+                        PrevState::Dead => self.tasks.entry(*prev).end = Some(record.at),
+                        PrevState::Blocked | PrevState::Idle => {}
+                    }
                 }
                 if let Some(next) = next {
                     self.switch_in(*next, record.cpu, record.at);
@@ -205,6 +210,7 @@ impl Metrics {
             TraceEvent::Mark { task, mark: Mark::TurnEnd { .. } } => {
                 *self.tasks.entry(*task).turns.get_or_insert(0) += 1;
             }
+            TraceEvent::TaskExit { task } => self.tasks.entry(*task).end = Some(record.at),
             TraceEvent::DlOverrun { task } => self.tasks.entry(*task).overruns += 1,
             // The group that it leaves is charged for its run time there.
             TraceEvent::GroupChange { task, .. } => {
@@ -304,6 +310,7 @@ impl Metrics {
         let Self { mut meta, replay, tasks, mut cpus, groups, services, sharing, worst, migrations, records, .. } =
             self;
         meta.end = end;
+        let ends = tasks.iter().filter(|(_, sums)| sums.is_seen).map(|(task, sums)| (task, sums.end));
         let switches = cpus.iter().map(|(_, cpu)| cpu.switches).sum();
         Summary {
             elapsed: end.since(meta.start),
@@ -312,12 +319,13 @@ impl Metrics {
                 .filter(|(_, sums)| sums.is_seen)
                 .map(|(task, sums)| TaskSummary {
                     lag_max: sharing.lag(task),
+                    end: sums.end.map(|at| at.since(meta.start)),
                     ..sums.summary(task, &replay, meta.recorded.thread(task).cloned())
                 })
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
             services: services.finish(|group| groups.path(group)),
-            groups: groups.finish(),
+            groups: groups.finish(meta.start, ends),
             idle_with_work: sharing.unused(),
             migrations,
             switches,
@@ -539,6 +547,7 @@ impl TaskSums {
             timers: self.timers,
             missed: self.missed,
             lateness_max: self.lateness_max,
+            end: None,
             turns: self.turns,
             dl_overruns: match view.attr {
                 SchedAttr::Deadline(params) if params.flags.has(DlFlags::DL_OVERRUN) => Some(self.overruns),

@@ -170,6 +170,8 @@ pub struct TaskSummary {
     pub missed: u64,
     /// The longest time by which it was late for a timer.
     pub lateness_max: Duration,
+    /// When it ended, from the start of the trace; `None` if it did not.
+    pub end: Option<Duration>,
     /// How many turns of its program it completed; `None` if the trace has no marks of its program.
     pub turns: Option<u64>,
     /// How many overrun signals (SIGXCPU) it got; `None` if it does not ask for them
@@ -240,6 +242,9 @@ pub struct GroupSummary {
     /// CPU time of its tasks and of those in groups below it (`usage_usec`): what
     /// the scheduler charges them, without interrupts under `irq_time_accounting`.
     pub usage: Duration,
+    /// When the last task of it and of groups below it ended, from the start of the trace; `None`
+    /// if one did not, or there was none.
+    pub end: Option<Duration>,
     /// The counters of its limit; zeros without a limit.
     pub stat: CpuStat,
     /// Time, added up over CPUs, for which a task of it was queued where it or a group above it was

@@ -99,6 +99,7 @@ impl fmt::Display for Verdict {
         write!(f, "{}", self.goal)?;
         let (text, needs) = (Amount::some(self.figure, self.goal.figure.unit()), self.goal.figure.needs());
         match (self.figure, self.known) {
+            (None, _) if figure::several(self.goal.figure) == Several::Last => f.write_str(": it did not end")?,
             (None, _) => f.write_str(": there was nothing to measure")?,
             (Some(_), Known::Measured) => write!(f, ": it is {text}")?,
             (Some(_), Known::AtMost) => write!(f, ": it is at most {text}, of fewer than {needs} samples")?,
@@ -419,11 +420,11 @@ fn verdict(goal: &Goal, summary: &Summary) -> Verdict {
     }
 }
 
-/// Returns the verdict over the threads of a task: their sum, or the worst of them, the first of
-/// equal ones.
+/// Returns the verdict over the threads of a task: their sum, the last, or the worst of them, the
+/// first of equal ones.
 fn verdict_of_threads<'n>(goal: &Goal, all: impl Iterator<Item = (&'n str, Subject<'n>)>) -> Verdict {
     match figure::several(goal.figure) {
-        Several::Sum => {
+        Several::Sum | Several::Last => {
             let figure = figure::of_several(goal.figure, all.map(|(_, subject)| subject));
             Verdict { goal: goal.clone(), figure, known: Known::Measured, thread: None }
         }
@@ -434,6 +435,10 @@ fn verdict_of_threads<'n>(goal: &Goal, all: impl Iterator<Item = (&'n str, Subje
 /// Returns the verdict over services or groups: each must meet the goal, so the worst counts.
 fn verdict_of_each<'n>(goal: &Goal, all: impl Iterator<Item = (&'n str, Subject<'n>)>) -> Verdict {
     let asked = all.filter(|(name, _)| goal.task.as_deref().is_none_or(|asked| asked == *name));
+    if figure::several(goal.figure) == Several::Last {
+        let figure = figure::of_several(goal.figure, asked.map(|(_, subject)| subject));
+        return Verdict { goal: goal.clone(), figure, known: Known::Measured, thread: None };
+    }
     let worst = if goal.wants_more() {
         worst_of(goal, asked, |next, worst| next < worst)
     } else {

@@ -777,7 +777,8 @@ fn a_new_scenario_runs_and_reaches_its_goals() {
 
 #[test]
 fn a_missed_goal_is_code_99() {
-    let workload = "goals = [\"a.wait.max <= 1ms\", \"a.share >= 40%\", \"b.timers.missed <= 0\"]\nduration = \"1s\"\n\
+    let workload = "goals = [\"a.wait.max <= 1ms\", \"a.share >= 40%\", \"b.timers.missed <= 0\", \
+                    \"b.end <= 1s\"]\nduration = \"1s\"\n\
                     [machine]\ncpus = 1\n[task.a]\nsteps = [{ run = \"1s\" }]\n[task.b]\nsteps = [{ run = \"1s\" }]\n";
     let ended = zerolag_with(&["run", "-"], workload.as_bytes());
     assert_eq!(ended.code, Some(99), "{}", ended.stderr);
@@ -786,6 +787,7 @@ fn a_missed_goal_is_code_99() {
         " (a-0)",
         "goal met (one seed)     a.share >= 40%: it is ",
         "nothing to measure",
+        "goal missed (one seed)  b.end <= 1s: it did not end",
     ] {
         assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
     }
