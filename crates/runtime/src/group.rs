@@ -88,7 +88,8 @@ impl GroupBuilder {
     /// Creates the group.
     ///
     /// # Errors
-    /// A weight or a limit is out of range, the group is deeper than 32 levels, or the runtime has
+    /// There is a group of this name ([`Group::child`]): two would have two limits. A weight or a
+    /// limit is out of range, the group is deeper than 32 levels, or the runtime has
     /// no room for another group ([`Builder::groups`](crate::Builder::groups)).
     pub fn create(self) -> Result<Group, GroupSetError> {
         let mut max = self.max;
@@ -98,6 +99,9 @@ impl GroupBuilder {
         }
         max.check().map_err(|error| GroupSetError(GroupError::Max(error).to_string()))?;
         let weight = weight_of(self.weight)?;
+        if let Some(group) = self.parent.child(&self.name) {
+            return Err(GroupSetError(format!("there is a group {} already", group.path())));
+        }
         let parent = self.parent.state;
         let engine = Arc::clone(&parent.engine);
         let mut caller = caller(&engine);
@@ -223,6 +227,15 @@ impl Group {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.state.name
+    }
+
+    /// Returns the group of this name below this one, if there is one. O(groups).
+    #[must_use]
+    pub fn child(&self, name: &str) -> Option<Self> {
+        let is_it = |group: &Arc<GroupState>| {
+            group.name == name && group.parent.as_ref().is_some_and(|parent| Arc::ptr_eq(parent, &self.state))
+        };
+        self.state.engine.live_groups().into_iter().find(is_it).map(|state| Self { state })
     }
 
     /// Starts building a group below this one.

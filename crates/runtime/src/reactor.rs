@@ -39,6 +39,11 @@ impl Reactor {
         Self { handle: Some(handle) }
     }
 
+    /// Returns it, or that of the thread that calls it.
+    pub(crate) fn or_current(self) -> Self {
+        Self { handle: self.handle.or_else(|| Handle::try_current().ok()) }
+    }
+
     /// Enters the context of the thread that calls it, until the result is dropped.
     pub(crate) fn enter(&self) -> impl Sized + '_ {
         self.handle.as_ref().map(Handle::enter)
@@ -64,6 +69,10 @@ thread_local! {
 
 #[cfg(not(feature = "tokio"))]
 impl Reactor {
+    pub(crate) const fn or_current(self) -> Self {
+        self
+    }
+
     /// There is no context to enter.
     #[expect(clippy::unused_self, reason = "with the feature `tokio` it has a handle")]
     pub(crate) const fn enter(&self) -> impl Sized + '_ {}

@@ -194,7 +194,8 @@ impl Builder {
     /// Sets the tokio runtime whose I/O and timers tasks use: every poll, and every function of
     /// [`TaskBuilder::spawn_blocking`], runs in its context, as after
     /// [`Handle::enter`](tokio::runtime::Handle::enter). Types of tokio and of what is built on it
-    /// work unchanged.
+    /// work unchanged. The default is the runtime in whose context [`build`](Self::build) is called,
+    /// if there is one: under `#[tokio::main]` there is.
     ///
     /// The tokio runtime has to have its I/O and time drivers enabled, and a thread that drives
     /// them: at least one worker, or a thread in its `block_on`. Tasks that are started with
@@ -285,7 +286,7 @@ impl Builder {
             detached_max: self.detached_max,
             spare_at_most: to_model(self.spare_at_most),
             blocking_max: self.blocking_max,
-            reactor: self.reactor,
+            reactor: self.reactor.or_current(),
             hooks: self.hooks,
             is_measuring: self.is_measuring,
         };

@@ -151,14 +151,15 @@ fn destructors_of_aborted_tasks_have_no_priority() {
     for quota in [None, Some(0.5)] {
         let (gate, turns, made) = (Gate::new(), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (over, counts) = (gate.clone(), Arc::clone(&turns));
-        let others = rt.group("others").create().expect("a group");
+        let name = |of: &str| format!("{of}, quota {quota:?}");
+        let others = rt.group(name("others")).create().expect("a group");
         let other = others.spawn(async move {
             while !over.is_open() {
                 counts.fetch_add(1, Ordering::SeqCst);
                 sleep(ms(1)).await;
             }
         });
-        let tenant = rt.group("tenant").create().expect("a group");
+        let tenant = rt.group(name("tenant")).create().expect("a group");
         tenant.set_quota(quota).expect("it is in range");
         let long = LongDrop(Arc::clone(&turns), Arc::clone(&made));
         let began = Gate::new();
@@ -391,7 +392,7 @@ fn a_poll_without_end_does_not_stop_its_group_for_good() {
     let over = Gate::new();
     let disturber = disturb(&rt, &over);
     for blocks in [false, true] {
-        let tenant = rt.group("tenant").create().expect("a group");
+        let tenant = rt.group(format!("tenant {blocks}")).create().expect("a group");
         let (sender, receiver) = std::sync::mpsc::channel();
         let first = tenant.spawn(async move {
             if blocks {

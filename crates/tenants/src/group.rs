@@ -5,9 +5,10 @@ use crate::builder::Shared;
 use crate::thread;
 use crate::turn::{Rounds, Turn};
 use crate::units::{to_model, to_std};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 use zerolag_core::Weight;
@@ -31,10 +32,11 @@ pub(crate) struct GroupState {
     rounds: Rounds,
     /// Whether its tasks run on the second runtime.
     is_beside: bool,
+    /// Its children by name: there is one group of a name, so that its limit is one.
+    children: Mutex<BTreeMap<String, Weak<Self>>>,
     /// Until when they do because a poll was long, in nanoseconds of the runtime's time.
     beside_until: AtomicU64,
-    /// The longest poll, of which each shorter one since has taken a part; 0 below [`HELD_FROM`],
-    /// [`UNKNOWN`] before the first.
+    /// The longest poll, of which each shorter one since has taken a part; 0 below [`HELD_FROM`].
     usual: AtomicU64,
 }
 
@@ -43,7 +45,6 @@ const HELD_FROM: u64 = 1_000_000;
 /// The part of the longest poll that a shorter one takes off: requests have a long poll and several
 /// short ones.
 const FORGETS: u64 = 256;
-const UNKNOWN: u64 = u64::MAX;
 
 impl GroupState {
     pub(crate) fn new(name: String, parent: Option<Arc<Self>>, shared: Arc<Shared>) -> Self {
@@ -58,8 +59,9 @@ impl GroupState {
             turn: Turn::default(),
             rounds: Rounds::default(),
             is_beside: false,
+            children: Mutex::default(),
             beside_until: AtomicU64::new(0),
-            usual: AtomicU64::new(UNKNOWN),
+            usual: AtomicU64::new(0),
         }
     }
 
@@ -99,14 +101,9 @@ impl GroupState {
     }
 
     /// Returns what a poll probably takes, in nanoseconds: a little less than the longest so far, 0
-    /// if that is short. The first of a limited group may take all of a period.
-    pub(crate) fn usual(self: &Arc<Self>) -> u64 {
-        match self.usual.load(Ordering::Relaxed) {
-            UNKNOWN => {
-                self.line().filter_map(|group| group.account.max().quota).min().map_or(0, |quota| quota.as_nanos())
-            }
-            usual => usual,
-        }
+    /// if that is short.
+    pub(crate) fn usual(&self) -> u64 {
+        self.usual.load(Ordering::Relaxed)
     }
 
     /// A poll begins. Returns what is held for it at each level. O(depth) where polls are long.
@@ -120,9 +117,9 @@ impl GroupState {
 
     /// A poll has ended and was charged: what was held for it is free.
     pub(crate) fn let_go(self: &Arc<Self>, held: u64, ran: Duration) {
-        let (ran, before) = (ran.as_nanos() as u64, self.usual.load(Ordering::Relaxed));
+        let (ran, before) = (ran.as_nanos() as u64, self.usual());
         if before > 0 || ran >= HELD_FROM {
-            let usual = if before == UNKNOWN { ran } else { ran.max(before - before / FORGETS) };
+            let usual = ran.max(before - before / FORGETS);
             self.usual.store(if usual < HELD_FROM { 0 } else { usual }, Ordering::Relaxed);
         }
         if held > 0 {
@@ -141,6 +138,10 @@ impl GroupState {
         self.is_beside || (until > 0 && self.shared.clock.now().as_nanos() < until)
     }
 
+    fn children(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Self>>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn path(&self) -> String {
         match &self.parent {
             None => "/".to_owned(),
@@ -152,6 +153,13 @@ impl GroupState {
 
 impl Drop for GroupState {
     fn drop(&mut self) {
+        if let Some(parent) = &self.parent {
+            let mut children = parent.children();
+            // A new group can have the name already.
+            if children.get(&self.name).is_some_and(|child| child.strong_count() == 0) {
+                children.remove(&self.name);
+            }
+        }
         // Only the root counts apart what the groups below it have used.
         if let Some(root) = self.parent.as_ref().filter(|parent| parent.parent.is_none()) {
             root.used.fetch_add(self.used(), Ordering::Relaxed);
@@ -219,7 +227,8 @@ impl GroupBuilder {
     /// Creates the group.
     ///
     /// # Errors
-    /// A weight or a limit is out of range.
+    /// A weight or a limit is out of range, or there is a group of this name
+    /// ([`Group::child`]): two would have two limits.
     pub fn create(self) -> Result<Group, GroupSetError> {
         let mut max = self.max;
         if let Some(cpus) = self.quota {
@@ -230,10 +239,21 @@ impl GroupBuilder {
         check_weight(self.weight)?;
         let parent = self.parent.state;
         let shared = Arc::clone(&parent.shared);
-        let mut state = GroupState::new(self.name, Some(parent), Arc::clone(&shared));
+        let mut state = GroupState::new(self.name.clone(), Some(Arc::clone(&parent)), Arc::clone(&shared));
         state.weight = AtomicU64::new(self.weight);
         state.is_beside = self.is_beside;
         let group = Group { state: Arc::new(state) };
+        {
+            // The new group is dropped after the lock if there is one already: its drop takes it.
+            let mut children = parent.children();
+            match children.get(&self.name) {
+                Some(child) if child.strong_count() > 0 => {
+                    drop(children);
+                    return Err(GroupSetError(format!("there is a group {} already", group.state.path())));
+                }
+                _ => children.insert(self.name, Arc::downgrade(&group.state)),
+            };
+        }
         shared.admit(&group.state);
         if max.quota.is_some() {
             group.set_max(max)?;
@@ -332,6 +352,13 @@ impl Group {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.state.name
+    }
+
+    /// Returns the group of this name below this one, if there is one. O(log children).
+    #[must_use]
+    pub fn child(&self, name: &str) -> Option<Self> {
+        let child = self.state.children().get(name).and_then(Weak::upgrade);
+        child.map(|state| Self { state })
     }
 
     /// Starts building a group below this one.

@@ -20,6 +20,10 @@
 //! those whose deadline passes \[5\]. A caller that drops the response future leaves the queue, or
 //! aborts the request.
 //!
+//! A group of the tenant's name that exists is its group, with the limit that it has: one that the
+//! program has made, or one that tasks of earlier requests still run in. A second one beside it
+//! would be a second quota.
+//!
 //! Groups that had no request for a while are removed when a request of another tenant needs a new
 //! group, or by [`Layer::collect`].
 
@@ -44,6 +48,9 @@ pub trait TenantGroup: Clone + Send + Sync + 'static {
     type Task: Clone + Send;
     /// The account of a group.
     type Usage;
+
+    /// Returns the group of this name below this one, if there is one.
+    fn existing(&self, name: &str) -> Option<Self>;
 
     /// Starts building a group below this one.
     fn build(&self, name: String) -> Self::Builder;
@@ -232,8 +239,7 @@ impl<G: TenantGroup, Req, Res, K: Ord + Clone + fmt::Display> Shared<G, Req, Res
             if tenants.len() >= self.limits.tenants {
                 return Err(Shed::soon(ShedReason::Tenants));
             }
-            let group = G::create((self.group)(&key, self.parent.build(key.to_string())));
-            let group = group.map_err(|error| Shed::soon(ShedReason::Refused(error)))?;
+            let group = self.group_of(&key).map_err(|error| Shed::soon(ShedReason::Refused(error)))?;
             let slots = Arc::new(Semaphore::new(self.limits.concurrency));
             let (waiting, mean, last) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(nanos));
             let tenant = Arc::new(Tenant { group, slots, waiting, mean, last });
@@ -241,6 +247,17 @@ impl<G: TenantGroup, Req, Res, K: Ord + Clone + fmt::Display> Shared<G, Req, Res
             (tenant, gone)
         };
         Ok(tenant)
+    }
+
+    /// Returns the group of a tenant.
+    fn group_of(&self, key: &K) -> Result<G, String> {
+        let name = key.to_string();
+        if let Some(group) = self.parent.existing(&name) {
+            return Ok(group);
+        }
+        // Another layer can create it meanwhile.
+        let created = G::create((self.group)(key, self.parent.build(name.clone())));
+        created.or_else(|error| self.parent.existing(&name).ok_or(error))
     }
 }
 

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::runtime::RuntimeFlavor;
 
 struct Thread {
     /// The group of the poll in progress; the poll has none meanwhile, so no count is written.
@@ -93,14 +94,16 @@ impl Thread {
 /// without waking another worker, and none polls the driver until that poll ends: here all requests
 /// stood still for 50 ms although the second worker slept. tokio wakes a worker for work that
 /// can be stolen, which the last task that was woken here is not. So two that do nothing are
-/// started: one is stolen, and its worker goes to sleep on the driver. Without effect on a runtime
-/// with one thread. `block_in_place` would do the same, but panics there and in a `LocalSet`.
+/// started: one is stolen, and its worker goes to sleep on the driver. A runtime with one thread
+/// has no other. `block_in_place` would do the same, but panics there and in a `LocalSet`.
 ///
 /// Source: tokio 1.54 `runtime/scheduler/multi_thread/worker.rs`, `should_notify_others`,
 /// `schedule_local`.
 #[cold]
 fn leave_the_driver() {
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current()
+        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+    {
         let _ = (runtime.spawn(async {}), runtime.spawn(async {}));
     }
 }

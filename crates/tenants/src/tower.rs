@@ -64,6 +64,10 @@ impl TenantGroup for Group {
     type Task = Request;
     type Usage = Usage;
 
+    fn existing(&self, name: &str) -> Option<Self> {
+        self.child(name)
+    }
+
     fn build(&self, name: String) -> GroupBuilder {
         self.group(name)
     }

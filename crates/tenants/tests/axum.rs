@@ -70,6 +70,28 @@ async fn requests_are_charged_to_their_tenants() {
     assert!(a >= ms(30) && b >= ms(10) && b < ms(20) && a < ms(45), "{usage:?}");
 }
 
+/// A tenant that had no request for a while, and a task that goes on: its next request does not get
+/// a second group, whose quota would add up with that of the first.
+#[tokio::test]
+async fn a_tenant_has_one_group_as_long_as_a_task_of_it_lives() {
+    let rt = Builder::new().build().expect("no second runtime");
+    let handler = || async {
+        drop(spawn(std::future::pending::<()>()).expect("a task of the tenant"));
+        Group::current().expect("a request is in a group").path()
+    };
+    let made = rt.group("made").quota(0.3).create().expect("a group");
+    let tenants = layer(&rt).group(|_, group| group.quota(0.2)).idle(Duration::ZERO);
+    let app = Router::new().route("/", get(handler)).layer(tenants.clone());
+    for tenant in ["a", "b", "a", "b", "made", "a"] {
+        assert_eq!(text(&app, tenant).await.1, format!("/{tenant}"));
+        tenants.collect();
+    }
+    assert!(tenants.usage().is_empty(), "the layer keeps none");
+    let paths: Vec<String> = rt.groups().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(paths, ["/", "/a", "/b", "/made"]);
+    assert_eq!(made.max().quota, Some(zerolag_tenants::model::Duration::from_millis(30)), "it keeps its limit");
+}
+
 /// 12 requests of 5 ms use 60 ms of a quota of 10 ms in 100 ms, and those of another tenant none.
 #[tokio::test(start_paused = true)]
 async fn a_tenant_waits_for_its_own_quota() {

@@ -65,7 +65,7 @@ async fn a_debt_is_paid_in_paused_time() {
     assert_eq!(stat.nr_throttled, 3);
     assert!(acme.usage().throttled() >= ms(200), "{stat:?}");
     // A minute of waiting for quota takes no minute.
-    let long = limited(&rt, 0.1);
+    let long = rt.group("long").quota(0.1).create().expect("a group");
     let began = tokio::time::Instant::now();
     for _ in 0..6 {
         long.wrap(async { burn(ms(20)) }).await;
@@ -394,6 +394,20 @@ async fn timers_and_sockets_are_served_beside_a_long_poll() {
         assert!(poll.expect("a task").await.expect("a result"), "no timer was served in 20 s of a poll");
         alarm.await.expect("no panic");
     }
+}
+
+/// Two groups of a name would have two limits.
+#[tokio::test]
+async fn there_is_one_group_of_a_name() {
+    let rt = runtime();
+    let acme = limited(&rt, 0.1);
+    let refused = rt.group("acme").create().expect_err("there is one");
+    assert_eq!(refused.to_string(), "there is a group /acme already");
+    let below = acme.group("acme").create().expect("it is another");
+    assert_eq!(rt.root().child("acme").and_then(|acme| acme.child("acme")).expect("both live").path(), "/acme/acme");
+    drop((acme, below));
+    assert!(rt.root().child("acme").is_none(), "it is removed with its last handle");
+    limited(&rt, 0.2);
 }
 
 #[test]
