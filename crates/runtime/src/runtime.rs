@@ -194,8 +194,8 @@ impl Builder {
     /// Sets the tokio runtime whose I/O and timers tasks use: every poll, and every function of
     /// [`TaskBuilder::spawn_blocking`], runs in its context, as after
     /// [`Handle::enter`](tokio::runtime::Handle::enter). Types of tokio and of what is built on it
-    /// work unchanged. The default is the runtime in whose context [`build`](Self::build) is called,
-    /// if there is one: under `#[tokio::main]` there is.
+    /// work unchanged. The default is the runtime in whose context [`build`](Self::build) is
+    /// called, if there is one: under `#[tokio::main]` there is.
     ///
     /// The tokio runtime has to have its I/O and time drivers enabled, and a thread that drives
     /// them: at least one worker, or a thread in its `block_on`. Tasks that are started with
