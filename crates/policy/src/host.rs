@@ -515,6 +515,11 @@ impl Host {
         }
     }
 
+    /// Sets what is left of a task's slice: of a host whose kernel counts it.
+    pub fn set_slice(&mut self, p: TaskId, slice: Duration) {
+        self.task_mut(p).slice = slice;
+    }
+
     /// A tick while a task runs: returns whether its CPU has to schedule.
     pub fn tick(&mut self, p: TaskId) -> bool {
         let cpu = self.home(p);

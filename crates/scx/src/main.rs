@@ -1,0 +1,251 @@
+//! `zerolag-scx`: a policy of zerolag as the scheduler of this machine, through `sched_ext`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `wire` | events and decisions as bytes: the layout of `bpf/shared.h` |
+//! | `kernel` | the kernel's half, loaded: libbpf |
+//! | `mirror` | the policy and the state of the kernel, as events tell it: events in, decisions out |
+//! | `account`, `table` | what tasks used and waited |
+//! | `realtime`, `clock` | system calls |
+//! | `agent` | the thread that decides |
+//!
+//! The program in the kernel is `bpf/policy.bpf.c`: GPL-2.0, in a folder of its own. All else is
+//! `MIT OR Apache-2.0`, as zerolag is.
+//!
+//! Exit codes: 0, also after Ctrl-C; 1, the policy broke a rule, or the kernel unloaded it; 2,
+//! wrong usage, or this machine lacks something.
+
+mod account;
+mod agent;
+mod clock;
+mod kernel;
+mod mirror;
+mod realtime;
+mod table;
+mod wire;
+
+use agent::{End, Shared};
+use clap::{Parser, Subcommand};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerolag_model::settings::SchedExtPolicy;
+use zerolag_model::{Duration, Topology};
+use zerolag_policy::{OpsFlags, Policy, SLICE_DFL, policies};
+
+/// How often the table is shown.
+const BETWEEN_TABLES: u64 = 1_000_000_000;
+/// How often the end is looked for.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// A policy of zerolag as the scheduler of this machine
+#[derive(Debug, Parser)]
+#[command(name = "zerolag-scx", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Load a policy into the kernel, and show what tasks get, until Ctrl-C
+    Run(Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct Args {
+    /// A built-in policy, or a shared object
+    #[arg(long, value_name = "NAME|FILE.so")]
+    policy: String,
+    /// Set a parameter of the policy, as in saved=4
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Schedule only threads that ask for SCHED_EXT
+    #[arg(long)]
+    partial: bool,
+    /// Ask the policy also for tasks that wake while a CPU idles; without it they run there at once
+    #[arg(long)]
+    ask_always: bool,
+    /// The longest turn
+    #[arg(long, value_name = "TIME", default_value_t = SLICE_DFL)]
+    slice: Duration,
+    /// Unload it after this time
+    #[arg(long = "for", value_name = "TIME")]
+    for_: Option<Duration>,
+    /// Let CPUs help themselves when the policy has not answered for this time
+    #[arg(long, value_name = "TIME", default_value_t = Duration::from_millis(20))]
+    late: Duration,
+    /// Unload it when the policy has not answered for this time
+    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(2))]
+    hang: Duration,
+    /// Show groups instead of tasks
+    #[arg(long)]
+    groups: bool,
+    /// Show figures at the end only
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What is shown to the user, and the exit code.
+struct Failure(u8, String);
+
+impl Failure {
+    fn input(why: impl Into<String>) -> Self {
+        Self(2, why.into())
+    }
+}
+
+fn main() -> ExitCode {
+    let Command::Run(args) = Cli::parse().command;
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(code, why)) => {
+            eprintln!("error: {why}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    let policy = policy(args).map_err(|why| wrong.extend(why)).ok();
+    wrong.extend(limits(args));
+    let (Some(policy), true) = (policy, wrong.is_empty()) else {
+        return Err(Failure::input(wrong.join("\nerror: ")));
+    };
+    if let Some(why) = kernel::missing() {
+        return Err(Failure::input(why));
+    }
+    let topology = topology().map_err(Failure::input)?;
+    let ops = policy.ops();
+    let name = ops.name;
+    let settings = kernel::Settings {
+        name: format!("zerolag_{name}"),
+        is_partial: args.partial || ops.flags.has(OpsFlags::SWITCH_PARTIAL),
+        timeout_ms: u32::try_from(ops.timeout.as_nanos() / 1_000_000).unwrap_or(u32::MAX).max(1),
+        config: wire::Config {
+            slice_ns: args.slice.as_nanos(),
+            late_ns: args.late.as_nanos(),
+            timeout_ns: args.hang.as_nanos(),
+            nr_cpus: topology.nr_cpus() as u32,
+            direct: !args.ask_always,
+        },
+    };
+    let shared = Arc::new(Shared::default());
+    let on_signal = Arc::clone(&shared);
+    ctrlc::set_handler(move || on_signal.stops.store(true, Ordering::Relaxed))
+        .map_err(|error| Failure(1, format!("signals: {error}")))?;
+    let its = Arc::clone(&shared);
+    let start = move || agent::run(policy, &topology, &settings, &its);
+    let agent = std::thread::Builder::new().name("zerolag-agent".into()).spawn(start);
+    let agent = agent.map_err(|error| Failure(1, format!("a thread: {error}")))?;
+    watch(args, &name, &shared, || agent.is_finished());
+    let end = agent.join().map_err(|_| Failure(1, format!("the policy `{name}` has panicked; it is unloaded")))?;
+    let figures = shared.figures.lock().map(|figures| figures.clone()).unwrap_or_default();
+    if figures.now > 0 {
+        print!("{}", table::render(&name, &figures, args.groups));
+    }
+    match end.map_err(|why| Failure(1, why))? {
+        End::Policy(why) => Err(Failure(1, why)),
+        End::Unloaded(report) => {
+            let msg = if report.msg.is_empty() { String::new() } else { format!(": {}", report.msg) };
+            let text = format!("{name} was unloaded ({}{msg})", report.reason);
+            if report.is_error() {
+                return Err(Failure(1, text));
+            }
+            println!("{text}");
+            Ok(())
+        }
+    }
+}
+
+/// Makes the policy.
+fn policy(args: &Args) -> Result<Box<dyn Policy>, Vec<String>> {
+    let wrong = |why: String| vec![format!("--policy {}: {why}", args.policy)];
+    let mut policy = if zerolag_plugin::is_file(&args.policy) {
+        let loaded = zerolag_plugin::load(Path::new(&args.policy));
+        loaded.map_err(|error| wrong(format!("{error}\n  help: {}", error.help)))?.make()
+    } else {
+        let names = || SchedExtPolicy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
+        let found = SchedExtPolicy::from_name(&args.policy);
+        let found = found.ok_or_else(|| wrong(format!("there is no such policy; known are {}", names())))?;
+        if matches!(found, SchedExtPolicy::Edf | SchedExtPolicy::Rm) {
+            return Err(wrong("it needs the periods of a workload, and a kernel knows none".to_owned()));
+        }
+        policies::named(found, 1)
+    };
+    let mut errors = Vec::new();
+    for text in &args.set {
+        if let Err(why) = set(&mut *policy, text) {
+            errors.push(format!("--set {text}: {why}"));
+        }
+    }
+    if errors.is_empty() { Ok(policy) } else { Err(errors) }
+}
+
+fn set(policy: &mut dyn Policy, text: &str) -> Result<(), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, as in saved=4")?;
+    let name = name.trim().trim_start_matches("policy.");
+    let params = policy.params();
+    let names = || params.iter().map(|param| param.name.to_string()).collect::<Vec<_>>().join(", ");
+    let index = params.iter().position(|param| param.name == name);
+    let index = index.ok_or_else(|| format!("the policy has no parameter `{name}`; it has: {}", names()))?;
+    let value = params[index].read(value.trim())?;
+    policy.set_param(index, value);
+    Ok(())
+}
+
+/// Returns what is wrong with the times.
+fn limits(args: &Args) -> Vec<String> {
+    let ranges = [
+        ("--slice", args.slice, Duration::from_micros(100), Duration::from_secs(1)),
+        ("--late", args.late, Duration::from_millis(10), Duration::from_secs(10)),
+        ("--hang", args.hang, Duration::from_millis(100), Duration::from_secs(30)),
+        ("--for", args.for_.unwrap_or(Duration::from_secs(1)), Duration::from_millis(1), Duration::MAX),
+    ];
+    let wrong = ranges.into_iter().filter(|(_, value, least, most)| value < least || value > most);
+    let mut wrong: Vec<String> =
+        wrong.map(|(name, value, least, most)| format!("{name} {value}: expected {least} to {most}")).collect();
+    if args.late >= args.hang {
+        wrong.push(format!("--late {} must be less than --hang {}", args.late, args.hang));
+    }
+    wrong
+}
+
+/// Returns the CPUs of this machine, as cores of one cache.
+fn topology() -> Result<Topology, String> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").map_err(|error| error.to_string())?;
+    let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
+    let nr_cpus = last.ok_or("the list of CPUs cannot be read")? + 1;
+    if nr_cpus as usize > wire::MAX_CPUS {
+        return Err(format!("this machine can have {nr_cpus} CPUs, and at most {} are supported", wire::MAX_CPUS));
+    }
+    Topology::flat(nr_cpus).map_err(|error| error.to_string())
+}
+
+/// Shows the table until the end.
+fn watch(args: &Args, name: &str, shared: &Shared, is_finished: impl Fn() -> bool) {
+    let began = clock::monotonic();
+    let mut shown_at = began;
+    let is_terminal = std::io::stdout().is_terminal();
+    while !is_finished() {
+        std::thread::sleep(LOOK);
+        let now = clock::monotonic();
+        if args.for_.is_some_and(|limit| now - began >= limit.as_nanos()) {
+            shared.stops.store(true, Ordering::Relaxed);
+        }
+        if args.quiet || now - shown_at < BETWEEN_TABLES {
+            continue;
+        }
+        shown_at = now;
+        let figures = shared.figures.lock().map(|figures| figures.clone()).unwrap_or_default();
+        if figures.now > 0 {
+            let clear = if is_terminal { "\x1b[H\x1b[2J" } else { "" };
+            let text = format!("{clear}{}\n", table::render(name, &figures, args.groups));
+            // A reader that has gone away ends the table, not the scheduler.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+        }
+    }
+}
