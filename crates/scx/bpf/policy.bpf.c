@@ -442,6 +442,11 @@ int decide(struct decision *d)
 		scx_bpf_task_set_slice(p, d->slice);
 		bpf_task_release(p);
 		return RESULT_DONE;
+	case DECISION_REQUEUE:
+		if (!bpf_ksym_exists(scx_bpf_dsq_reenq))
+			return RESULT_ABSENT;
+		scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | d->cpu, 0);
+		return RESULT_DONE;
 	}
 	return RESULT_DONE;
 }

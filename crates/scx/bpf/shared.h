@@ -61,7 +61,7 @@ struct event {
 	char comm[16];
 };
 
-enum decision_kind { DECISION_NONE, DECISION_MOVE, DECISION_KICK, DECISION_SLICE };
+enum decision_kind { DECISION_NONE, DECISION_MOVE, DECISION_KICK, DECISION_SLICE, DECISION_REQUEUE };
 
 /* The task is not in WAIT; it must not run there. */
 enum result { RESULT_DONE, RESULT_ABSENT, RESULT_FORBIDDEN };

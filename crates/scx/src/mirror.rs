@@ -13,6 +13,11 @@
 //! the policy lets that task go on (`goes_on`), the host keeps it as current: the events by which
 //! the kernel takes it away and runs it anew are none for the policy.
 //!
+//! The thread that decides is of real time: it takes the CPU from a task, and that task goes on
+//! after it. For the policy this task runs on all the time (`is_paused`): otherwise no task would
+//! ever be current while a machine of one CPU decides. If the policy ends the turn of such a task,
+//! the kernel enqueues it anew (`Requeue`); other moves to that CPU wait for that.
+//!
 //! What the kernel does without being asked (late answers, idle CPUs) comes as a task that runs: the
 //! host follows.
 
@@ -48,6 +53,8 @@ struct Task {
     is_over: bool,
     /// The policy lets it go on after its turn.
     goes_on: bool,
+    /// A task of real time has taken its CPU: it goes on behind that.
+    is_paused: bool,
     has_run: bool,
     weight: u32,
     group: GroupId,
@@ -61,6 +68,8 @@ pub(crate) struct Mirror {
     tasks: BTreeMap<u32, Task>,
     groups: BTreeMap<u64, GroupId>,
     is_idle: Vec<bool>,
+    /// The task of each CPU that is being enqueued anew.
+    requeued: Vec<Option<u32>>,
     /// The events that want an answer.
     nr_asked: u64,
     /// A task or a CPU waits since the decisions were made.
@@ -68,6 +77,7 @@ pub(crate) struct Mirror {
     /// When the first event was.
     began: Option<u64>,
     now: u64,
+    /// Decisions on tasks that run.
     slices: Vec<Decision>,
     pub(crate) accounts: Accounts,
 }
@@ -82,6 +92,7 @@ impl Mirror {
             tasks: BTreeMap::new(),
             groups: BTreeMap::from([(0, GroupId::ROOT), (1, GroupId::ROOT)]),
             is_idle: vec![true; nr_cpus as usize],
+            requeued: vec![None; nr_cpus as usize],
             nr_asked: 0,
             is_asked: false,
             began: None,
@@ -169,11 +180,12 @@ impl Mirror {
         if !self.tasks.contains_key(&event.pid) {
             return; // It is older than the attachment, or has left.
         }
+        self.requeued.iter_mut().filter(|pid| **pid == Some(event.pid)).for_each(|pid| *pid = None);
         match event.kind {
             Kind::Runnable => self.runnable(event),
             Kind::Enqueue => self.enqueue(event, cpu),
             Kind::Running => self.running(event, cpu),
-            Kind::Stopping => self.stopping(event, cpu),
+            Kind::Stopping => self.stopping(event),
             Kind::Quiescent => self.quiescent(event),
             Kind::Remove => self.remove(event.pid),
             Kind::Weight => self.update(event.pid, |task| task.weight = event.weight),
@@ -207,6 +219,7 @@ impl Mirror {
             woke: None,
             is_over: false,
             goes_on: false,
+            is_paused: false,
             has_run: false,
             weight: event.weight,
             group,
@@ -271,8 +284,19 @@ impl Mirror {
         let p = TaskId(event.pid);
         let task = self.task(event.pid);
         task.place = Place::Wait;
-        let (is_over, goes_on) = (std::mem::take(&mut task.is_over), task.goes_on);
+        let mut is_over = std::mem::take(&mut task.is_over);
+        let (goes_on, is_paused) = (task.goes_on, std::mem::take(&mut task.is_paused));
+        if EnqFlags(event.a).has(EnqFlags::REENQ) {
+            let is_local = self.host.local(cpu).any(|other| other == p);
+            if is_local && !self.is_current(p) {
+                return; // It was there beside the one that is enqueued anew: it is moved again.
+            }
+            is_over |= is_paused;
+        }
         if is_over && self.is_current(p) {
+            if is_paused {
+                self.host.set_slice(p, Duration::ZERO);
+            }
             if !goes_on {
                 let cpu = self.host.home(p).unwrap_or(cpu);
                 let idles = EnqFlags(event.a).has(EnqFlags::LAST) && self.host.local(cpu).next().is_none();
@@ -304,7 +328,7 @@ impl Mirror {
         let task = self.task(event.pid);
         task.place = Place::Running;
         task.has_run = true;
-        (task.is_over, task.goes_on) = (false, false);
+        (task.is_over, task.goes_on, task.is_paused) = (false, false, false);
         let woke = task.woke.take();
         if let Some(why) = woke {
             if self.is_current(p) || self.host.waits(p) {
@@ -314,7 +338,12 @@ impl Mirror {
         }
         let current = self.host.scx().cpu_curr(cpu);
         if current == Some(p) && woke.is_none() {
-            self.host.set_slice(p, Duration::from_nanos(event.b));
+            if self.host.scx().slice(p).is_zero() {
+                // It had gone on already when its turn was to end.
+                self.slices.push(Decision::Kick { cpu: cpu.0, flags: KickFlags::PREEMPT.0 });
+            } else {
+                self.host.set_slice(p, Duration::from_nanos(event.b));
+            }
             return;
         }
         if let Some(other) = current.filter(|other| *other != p) {
@@ -341,7 +370,7 @@ impl Mirror {
     /// A task is no longer current, though no event has said so: it waits on its local queue.
     fn leave(&mut self, p: TaskId, cpu: CpuId) {
         if let Some(task) = self.tasks.get_mut(&p.0) {
-            (task.is_over, task.goes_on) = (false, false);
+            (task.is_over, task.goes_on, task.is_paused) = (false, false, false);
         }
         if self.host.scx().slice(p).is_zero() {
             self.host.set_slice(p, Duration::from_nanos(1));
@@ -349,12 +378,11 @@ impl Mirror {
         self.host.put_prev(p, cpu, false);
     }
 
-    fn stopping(&mut self, event: &Event, cpu: CpuId) {
+    fn stopping(&mut self, event: &Event) {
         self.accounts.stop(event.pid, event.at);
         self.accounts.wait(event.pid, event.at);
         let p = TaskId(event.pid);
         let is_current = self.is_current(p);
-        let cpu = self.host.home(p).unwrap_or(cpu);
         let task = self.task(event.pid);
         task.place = if event.b > 0 { Place::Local } else { Place::Off };
         if event.b == 0 {
@@ -363,9 +391,8 @@ impl Mirror {
                 self.host.set_slice(p, Duration::ZERO);
             }
         } else if is_current {
-            task.goes_on = false;
+            (task.goes_on, task.is_paused) = (false, true);
             self.host.set_slice(p, Duration::from_nanos(event.b));
-            self.host.put_prev(p, cpu, false);
         }
     }
 
@@ -373,7 +400,7 @@ impl Mirror {
         self.accounts.stop(event.pid, event.at);
         let p = TaskId(event.pid);
         let task = self.task(event.pid);
-        (task.place, task.goes_on, task.is_over) = (Place::Off, false, false);
+        (task.place, task.goes_on, task.is_over, task.is_paused) = (Place::Off, false, false, false);
         if let Some(why) = task.woke.take() {
             // It was on a local queue of which the kernel did not tell.
             let cpu = self.host.home(p).unwrap_or(CpuId(0));
@@ -439,20 +466,32 @@ impl Mirror {
             if std::mem::replace(&mut self.is_idle[cpu.index()], is_free) != is_free {
                 self.host.update_idle(cpu, is_free);
             }
-            self.moves(cpu, decisions);
         }
         decisions.append(&mut self.slices);
         kicked.sort_unstable();
         kicked.dedup();
         for cpu in kicked {
-            // One whose turn is over already will ask by itself.
-            let current = self.host.scx().cpu_curr(cpu).filter(|p| self.place(*p) == Some(Place::Running));
-            if let Some(current) = current {
-                let is_over = self.host.scx().slice(current).is_zero();
-                let flags = if is_over { KickFlags::PREEMPT } else { KickFlags::NONE };
-                decisions.push(Decision::Kick { cpu: cpu.0, flags: flags.0 });
+            let Some(current) = self.host.scx().cpu_curr(cpu) else { continue };
+            let is_over = self.host.scx().slice(current).is_zero();
+            match self.place(current) {
+                Some(Place::Running) => {
+                    let flags = if is_over { KickFlags::PREEMPT } else { KickFlags::NONE };
+                    decisions.push(Decision::Kick { cpu: cpu.0, flags: flags.0 });
+                }
+                Some(Place::Local) if is_over && self.requeued[cpu.index()].is_none() => {
+                    self.requeued[cpu.index()] = Some(current.0);
+                    decisions.push(Decision::Requeue { cpu: cpu.0 });
+                }
+                // One whose turn is over already will ask by itself.
+                _ => {}
             }
         }
+        // A kick that comes before its move finds no task: moves are first.
+        let kicks = std::mem::take(decisions);
+        for cpu in self.cpus().filter(|cpu| self.requeued[cpu.index()].is_none()) {
+            self.moves(cpu, decisions);
+        }
+        decisions.extend(kicks);
     }
 
     fn place(&self, p: TaskId) -> Option<Place> {
@@ -479,7 +518,16 @@ impl Mirror {
 
     /// Says what came of a decision; returns whether it is to be made again.
     pub(crate) fn done(&mut self, decision: Decision, outcome: Outcome) -> bool {
-        let Decision::Move { pid, .. } = decision else { return false };
+        let pid = match decision {
+            Decision::Move { pid, .. } => pid,
+            Decision::Requeue { cpu } if outcome == Outcome::Absent => {
+                // Kernels before 7.1 cannot: the turn ends with the next tick of the task.
+                let pid = self.requeued[cpu as usize].take();
+                self.slices.extend(pid.map(|pid| Decision::Slice { pid, slice: 1 }));
+                return true;
+            }
+            Decision::None | Decision::Kick { .. } | Decision::Slice { .. } | Decision::Requeue { .. } => return false,
+        };
         if outcome == Outcome::Done
             && let Some(task) = self.tasks.get_mut(&pid)
         {

@@ -117,6 +117,8 @@ pub(crate) enum Decision {
     Kick { cpu: u32, flags: u64 },
     /// Set the slice of a task that runs.
     Slice { pid: u32, slice: u64 },
+    /// Enqueue the tasks of the local queue of a CPU again.
+    Requeue { cpu: u32 },
 }
 
 impl Decision {
@@ -127,6 +129,7 @@ impl Decision {
             Self::Move { pid, cpu, slice, flags } => (1, pid, cpu, slice, flags),
             Self::Kick { cpu, flags } => (2, 0, cpu, 0, flags),
             Self::Slice { pid, slice } => (3, pid, 0, slice, 0),
+            Self::Requeue { cpu } => (4, 0, cpu, 0, 0),
         };
         let mut data = [0; 40];
         let mut put = |range: Range<usize>, part: &[u8]| data[range].copy_from_slice(part);

@@ -211,15 +211,16 @@ fn what_the_kernel_does_unasked_is_followed() {
 fn a_task_that_loses_its_cpu_to_real_time_keeps_its_turn() {
     let mut fake = Fake::loops(Vtime::default(), 1, &[100, 100]);
     let (pid, _) = fake.current[0].expect("one runs");
+    let calls = fake.mirror.host.calls();
     fake.now += 8 * MS;
     fake.tell(Kind::Stopping, pid, 0, 0, 12 * MS);
     fake.decide();
-    assert_eq!(fake.mirror.host.local(CpuId(0)).collect::<Vec<_>>(), [TaskId(pid)]);
+    assert_eq!(fake.mirror.host.scx().cpu_curr(CpuId(0)), Some(TaskId(pid)), "it is current for the policy");
     fake.now += MS;
     fake.tell(Kind::Running, pid, 0, 0, 12 * MS);
     fake.decide();
     assert_eq!(fake.mirror.host.scx().slice(TaskId(pid)), Duration::from_millis(12));
-    assert_eq!((fake.used(pid), fake.kicks.len()), (8, 0));
+    assert_eq!((fake.used(pid), fake.kicks.len(), fake.mirror.host.calls()), (8, 0, calls));
 }
 
 /// A wakeup preempts.
@@ -245,6 +246,36 @@ fn a_preemption_is_a_move_and_a_kick() {
     fake.wake(2, 0);
     assert_eq!(fake.local[0], [(2, 20 * MS)]);
     assert_eq!(fake.kicks, [Decision::Kick { cpu: 0, flags: KickFlags::PREEMPT.0 }]);
+}
+
+/// The thread that decides has taken the CPU from the task that is to be preempted.
+#[test]
+fn a_paused_task_is_preempted_by_an_enqueue() {
+    let mut fake = Fake::loops(Eager, 1, &[100]);
+    fake.add(2, 100);
+    fake.tell(Kind::Stopping, 1, 0, 0, 12 * MS);
+    fake.current[0] = None;
+    fake.wake(2, 0);
+    assert_eq!(fake.kicks, [Decision::Requeue { cpu: 0 }]);
+    assert_eq!(fake.wait, [2], "its move waits");
+    fake.tell(Kind::Enqueue, 1, 0, EnqFlags::REENQ.0, 0);
+    fake.wait.push(1);
+    fake.decide();
+    assert_eq!((fake.current[0], &*fake.local[0]), (Some((2, 20 * MS)), &[(1, 20 * MS)][..]));
+}
+
+#[test]
+fn an_older_kernel_ends_the_turn_of_a_paused_task_by_its_slice() {
+    let mut fake = Fake::loops(Eager, 1, &[100]);
+    fake.add(2, 100);
+    fake.tell(Kind::Stopping, 1, 0, 0, 12 * MS);
+    fake.current[0] = None;
+    fake.wake(2, 0);
+    assert!(fake.mirror.done(fake.kicks[0], Outcome::Absent));
+    let mut decisions = Vec::new();
+    fake.mirror.settle(&mut decisions);
+    assert!(decisions.contains(&Decision::Slice { pid: 1, slice: 1 }), "{decisions:?}");
+    assert!(decisions.iter().any(|decision| matches!(decision, Decision::Move { pid: 2, .. })), "{decisions:?}");
 }
 
 #[test]
