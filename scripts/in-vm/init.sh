@@ -302,7 +302,132 @@ stacks() {
     send stacks.txt
 }
 
+# Loads a policy and waits until it schedules; what it prints is in /tmp/scx.
+load() {
+    zerolag-scx run -q "$@" > /tmp/scx 2>&1 &
+    pid=$!
+    until_enabled "$*"
+}
+
+until_enabled() {
+    n=0
+    while ! grep -q enabled /sys/kernel/sched_ext/state && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    is "$1" "$(cat /sys/kernel/sched_ext/state)" enabled
+}
+
+# unloaded WHAT CODE: the program ends with this exit code, and the machine is under its own scheduler.
+unloaded() {
+    wait $pid; code=$?
+    is "$1: exit code" $code "$2"
+    is "$1: the machine is under its own scheduler" "$(cat /sys/kernel/sched_ext/state)" disabled
+    cat /tmp/scx
+}
+
+# Ctrl-C.
+unload() { kill -INT $pid; unloaded "$1" 0; }
+
+# A task gets so much of the CPU, in tenths of a percent: of the output of `zerolag run`.
+share() { awk -v task="$2" '$1 == task && $5 ~ /%/ { sub("%", "", $5); print int($5 * 10 + 0.5); exit }' $1; }
+
+# shares POLICY: those of the loaded policy and of the simulator's, within two points.
+shares() {
+    zerolag run scx.toml --policy $1 -d ${seconds}s > /tmp/sim 2>&1
+    zerolag run scx.toml --on linux -d ${seconds}s > /tmp/run 2>&1
+    for task in heavy middle light sleeper; do
+        simulated=$(share /tmp/sim $task-0)
+        within "$1: thousandths for $task, simulated $simulated" "$(share /tmp/run $task-0)" $((simulated - 20)) $((simulated + 20))
+    done
+    grep -A5 -e '^run time' -e '^wait and' /tmp/run
+}
+
+# Microseconds of the machine for each message of two processes that wake each other.
+pipe() { perf bench sched pipe -l 3000 2>&1 | awk -v what="$1" '/usecs/ { print "pipe, " what ": " $1 " us" }'; }
+
+# Policies in a running kernel. `arguments`: seconds.
+scx() {
+    read -r seconds < arguments
+    seconds=${seconds:-10}
+    [ -d /sys/kernel/sched_ext ] || { failed "this kernel has no sched_ext"; return; }
+
+    for policy in vtime fifo /vtime.so /wake-first.so; do
+        echo "== $policy"
+        load --policy $policy
+        shares $policy
+        unload $policy
+    done
+    load --policy vtime --ask-always
+    shares vtime
+    unload "vtime, asked always"
+
+    echo "== parameters, groups, partial, a time limit"
+    echo +cpu > $cg/cgroup.subtree_control
+    mkdir $cg/builds
+    sh -c 'echo 0 > $0/cgroup.procs; while :; do :; done' $cg/builds & loop=$!
+    load --policy vtime --set saved=0 --groups --for 2s
+    unloaded "2 s" 0
+    grep -q " /builds$" /tmp/scx && ok "the group is in the table" || failed "the group is not in the table"
+    load --policy vtime --partial
+    is "partial: all tasks" "$(cat /sys/kernel/sched_ext/switch_all)" 0
+    sleep 1
+    unload "partial"
+    grep -q "\[$loop\]" /tmp/scx && failed "a task that did not ask is scheduled" || ok "tasks that do not ask are left alone"
+
+    echo "== wrong usage"
+    zerolag-scx run --policy edf > /tmp/scx 2>&1; is "edf" $? 2
+    zerolag-scx run --policy nosuch --slice 1us > /tmp/scx 2>&1; is "an unknown policy and a slice" $? 2
+    is "mistakes" "$(grep -c '^error: ' /tmp/scx)" 2
+    cat /tmp/scx
+    load --policy vtime
+    zerolag-scx run --policy fifo > /tmp/second 2>&1; is "a second one" $? 2
+    cat /tmp/second
+
+    echo "== kill -9"
+    kill -KILL $pid
+    unloaded "kill -9" 137
+
+    echo "== a hang"
+    load --policy vtime
+    kill -STOP $pid
+    # This shell is one of its tasks: it goes on meanwhile.
+    sleep 1
+    is "after a second" "$(cat /sys/kernel/sched_ext/state)" enabled
+    sleep 2
+    is "after three seconds" "$(cat /sys/kernel/sched_ext/state)" disabled
+    kill -CONT $pid
+    unloaded "a hang" 1
+    grep -q "has not answered" /tmp/scx && ok "it says so" || failed "it does not say so"
+
+    echo "== out of memory"
+    echo +memory > $cg/cgroup.subtree_control
+    mkdir $cg/small
+    sh -c 'echo 0 > $0/cgroup.procs; exec zerolag-scx run -q --policy vtime' $cg/small > /tmp/scx 2>&1 & pid=$!
+    until_enabled "in a group"
+    echo 1M > $cg/small/memory.max
+    unloaded "killed for its memory" 137
+
+    for fault in FORGETS LOOPS FORBIDDEN; do
+        echo "== a policy that is wrong: $fault"
+        zerolag-scx run -q --policy /$fault.so > /tmp/scx 2>&1 & pid=$!
+        sleep 5
+        wait $pid; code=$?
+        [ $code != 0 ] && ok "exit code $code" || failed "exit code 0"
+        is "$fault: the machine is under its own scheduler" "$(cat /sys/kernel/sched_ext/state)" disabled
+        cat /tmp/scx
+    done
+    kill $loop
+
+    if command -v perf > /dev/null; then
+        echo "== what a switch costs"
+        pipe "the kernel's own scheduler"
+        load --policy fifo; pipe fifo; unload "pipe, fifo"
+        load --policy fifo --ask-always; pipe "fifo, asked always"; unload "pipe, fifo, asked always"
+    fi
+    echo "== the kernel's words"
+    dmesg | grep 'sched_ext:'
+}
+
 case $part in
+    scx) scx ;;
     timerlat) timerlat ;;
     models) models ;;
     stacks) stacks ;;

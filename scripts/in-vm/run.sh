@@ -6,16 +6,18 @@
 #   scripts/in-vm/run.sh KERNEL_IMAGE models [SECONDS]
 #   scripts/in-vm/run.sh KERNEL_IMAGE stacks [SECONDS [none|hogs|kernel [US]]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE threads [SECONDS [none|hogs|kernel]]
+#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE scx [SECONDS]
 #
 # `timerlat` runs the kernel's tracer of that name and `zerolag calibrate --noise` in turns in one boot, and brings latencies and profiles back to OUT
 # (target/vm/timerlat); timerlat.py compares them. `models` runs timerlat and osnoise without and with a load, for models.sh. `stacks` brings
 # back what timerlat's timer interrupted, for threads later than US. These need a kernel of
 # kernel-with-timerlat.sh. `threads` records when the kernel's own threads run; threads.py counts them. `kernel` is the load of load.sh.
+# `scx` loads policies into the kernel (crates/scx), compares shares with the simulator's, and ends the program in every bad way; it needs clang.
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
 # idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead, ACCEL=tcg-threads emulates
 # two CPUs with the computer's clock, so that other programs disturb them as they disturb a virtual machine. CPUS=2 in virtual time is the machine of
 # record/record.sh, and needs QEMU 8.1 or later (QEMU names another one). PREEMPT=full chooses the preemption model of a kernel that has several.
-# ZEROLAG is the program to test (else it is built). apt-get downloads kernels as packages of Debian into target/vm: of the releases that this
+# ZEROLAG, and ZEROLAG_SCX for `scx`, are the programs to test (else they are built). apt-get downloads kernels as packages of Debian into target/vm: of the releases that this
 # computer's apt knows, or of later ones from the same mirror. If something is missing the script prints "skipped" and the reason, and ends well.
 # Results: docs/lab/virtual-machines.md.
 set -euo pipefail
@@ -42,6 +44,16 @@ if [ -z "${ZEROLAG:-}" ]; then
     ZEROLAG=$repository/target/release/zerolag
 fi
 
+if [ "$part" = scx ]; then
+    command -v cc >/dev/null || skip "no C compiler (apt-get install gcc)"
+    if [ -z "${ZEROLAG_SCX:-}" ]; then
+        built=$work/scx-build.log
+        cargo build --release --quiet --manifest-path "$repository/crates/scx/Cargo.toml" --target-dir "$repository/target/scx" 2> "$built" ||
+            skip "zerolag-scx cannot be built: $(grep -m1 '^error' "$built") ($built)"
+        ZEROLAG_SCX=$repository/target/scx/release/zerolag-scx
+    fi
+fi
+
 # An initial file system: busybox, the program with its libraries, the cases.
 root=$work/root.$$
 log=$work/log.$$
@@ -57,6 +69,16 @@ for tool in hackbench stress-ng ip tc chrt; do
     cp -L "$program" "$root/bin/$tool"
     programs+=("$program")
 done
+if [ "$part" = scx ]; then
+    cp -L "$ZEROLAG_SCX" "$root/bin/zerolag-scx"
+    programs+=("$ZEROLAG_SCX")
+    program=$(command -v perf) && cp -L "$program" "$root/bin/perf" && programs+=("$program")
+    "$ZEROLAG" schema policy > "$root/zerolag_policy.h"
+    policy() { cc -O2 -shared -fPIC "-I$root" -o "$root/$1.so" "${@:2}"; }
+    policy vtime "$repository/examples/policies/vtime.c"
+    policy wake-first "$repository/examples/policies/wake-first.c"
+    for fault in FORGETS LOOPS FORBIDDEN; do policy "$fault" "-D$fault" "$here/faulty.c"; done
+fi
 # A static program has no libraries, which ldd calls an error.
 for program in "${programs[@]}"; do ldd "$program" 2>/dev/null || true; done | grep -o '/[^ ]*' | sort -u | while read -r library; do
     mkdir -p "$root$(dirname "$library")"

@@ -2,7 +2,7 @@
 
 use crate::account::Account;
 use crate::clock;
-use crate::kernel::{Decider, Kernel, Settings};
+use crate::kernel::{Decider, Events, Kernel, Settings};
 use crate::mirror::Mirror;
 use crate::realtime;
 use crate::wire::{Decision, Event, Kind, Report};
@@ -66,7 +66,10 @@ pub(crate) fn run(
     }
     realtime::enter()?;
     let mut kernel = Kernel::load(settings)?;
-    serve(&mut mirror, &kernel, shared)?;
+    let buffer = kernel.buffer()?;
+    let events = Events::new(&buffer)?;
+    kernel.attach()?;
+    serve(&mut mirror, &kernel, &events, shared)?;
     kernel.unload();
     let failure = failure(&mirror);
     mirror.unload();
@@ -81,8 +84,7 @@ fn failure(mirror: &Mirror) -> Option<String> {
     mirror.failure().map(|exit| format!("{exit}\n  {}", exit.place()))
 }
 
-fn serve(mirror: &mut Mirror, kernel: &Kernel, shared: &Shared) -> Result<(), String> {
-    let events = kernel.events()?;
+fn serve(mirror: &mut Mirror, kernel: &Kernel, events: &Events<'_>, shared: &Shared) -> Result<(), String> {
     let mut doer = Doer { decider: kernel.decider()?, decisions: Vec::new(), answered: 0, made: 0 };
     let (began, cost) = (clock::monotonic(), clock::of_this_thread());
     let (mut batch, mut nr_events): (Vec<Event>, u64) = (Vec::new(), 0);

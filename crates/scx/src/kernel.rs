@@ -2,7 +2,8 @@
 
 use crate::wire::{Config, Decision, Event, Outcome, Report};
 use libbpf_rs::{
-    Link, MapCore as _, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder,
+    Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput, ProgramMut, RingBuffer,
+    RingBufferBuilder,
 };
 use std::cell::RefCell;
 use std::path::Path;
@@ -47,10 +48,11 @@ pub(crate) fn missing() -> Option<String> {
 pub(crate) struct Kernel {
     object: Object,
     link: Option<Link>,
+    events: MapHandle,
 }
 
 impl Kernel {
-    /// Loads and attaches it: from now on it schedules.
+    /// Loads it.
     pub(crate) fn load(settings: &Settings) -> Result<Self, String> {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(|error| format!("{error}"))?;
         for mut map in open.maps_mut() {
@@ -62,29 +64,28 @@ impl Kernel {
                 map.set_initial_value(&settings.config.write()).map_err(|error| format!("settings: {error}"))?;
             }
         }
-        let mut object = open.load().map_err(|error| format!("the kernel refuses the program: {error:?}"))?;
-        let mut ops = object.maps_mut().find(|map| map.name() == OPS).ok_or("no operations")?;
+        let object = open.load().map_err(|error| format!("the kernel refuses the program: {error:?}"))?;
+        let events = object.maps().find(|map| map.name() == "events").ok_or("no buffer of events")?;
+        let events = MapHandle::try_from(&events).map_err(|error| format!("events: {error}"))?;
+        Ok(Self { object, link: None, events })
+    }
+
+    /// Attaches it: from now on it schedules.
+    pub(crate) fn attach(&mut self) -> Result<(), String> {
+        let mut ops = self.object.maps_mut().find(|map| map.name() == OPS).ok_or("no operations")?;
         let link = ops.attach_struct_ops().map_err(|error| format!("the kernel refuses the scheduler: {error:?}"))?;
-        Ok(Self { object, link: Some(link) })
+        self.link = Some(link);
+        Ok(())
+    }
+
+    /// Returns its buffer of events: to be mapped before it is attached, since that takes long.
+    pub(crate) fn buffer(&self) -> Result<MapHandle, String> {
+        MapHandle::try_from(&self.events).map_err(|error| format!("events: {error}"))
     }
 
     /// Unloads it; what it leaves behind can still be read.
     pub(crate) fn unload(&mut self) {
         self.link = None;
-    }
-
-    pub(crate) fn events(&self) -> Result<Events<'_>, String> {
-        let map = self.object.maps().find(|map| map.name() == "events").ok_or("no buffer of events")?;
-        let read = Rc::new(RefCell::new(Vec::new()));
-        let into = Rc::clone(&read);
-        let mut builder = RingBufferBuilder::new();
-        let take = move |data: &[u8]| {
-            into.borrow_mut().extend(Event::read(data));
-            0
-        };
-        builder.add(&map, take).map_err(|error| format!("events: {error}"))?;
-        let ring = builder.build().map_err(|error| format!("events: {error}"))?;
-        Ok(Events { ring, read })
     }
 
     pub(crate) fn decider(&self) -> Result<Decider<'_>, String> {
@@ -119,7 +120,20 @@ pub(crate) struct Events<'a> {
     read: Rc<RefCell<Vec<Event>>>,
 }
 
-impl Events<'_> {
+impl<'a> Events<'a> {
+    pub(crate) fn new(buffer: &'a MapHandle) -> Result<Self, String> {
+        let read = Rc::new(RefCell::new(Vec::new()));
+        let into = Rc::clone(&read);
+        let mut builder = RingBufferBuilder::new();
+        let take = move |data: &[u8]| {
+            into.borrow_mut().extend(Event::read(data));
+            0
+        };
+        builder.add(buffer, take).map_err(|error| format!("events: {error}"))?;
+        let ring = builder.build().map_err(|error| format!("events: {error}"))?;
+        Ok(Self { ring, read })
+    }
+
     /// Waits for events that want an answer, `timeout` at most, and hands all events over.
     pub(crate) fn wait(&self, timeout: Duration, into: &mut Vec<Event>) -> Result<(), String> {
         // Those that want no answer wake no reader.
