@@ -329,19 +329,33 @@ unload() { kill -INT $pid; unloaded "$1" 0; }
 # A task gets so much of the CPU, in tenths of a percent: of the output of `zerolag run`.
 share() { awk -v task="$2" '$1 == task && $5 ~ /%/ { sub("%", "", $5); print int($5 * 10 + 0.5); exit }' $1; }
 
-# shares POLICY: those of the loaded policy and of the simulator's, within two points.
+# The median wait of the sleeper after a wakeup, in microseconds: of the output of `zerolag run`.
+median() {
+    awk '/wakeup to run/ { on = 1 } on && $1 == "sleeper-0" { t = $7; m = t ~ /ns$/ ? 0.001 : t ~ /us$/ ? 1 : t ~ /ms$/ ? 1000 : 1000000; print int((t + 0) * m); exit }' /tmp/run
+}
+
+# shares POLICY: those of the loaded policy and of the simulator's, within two points. Two emulated CPUs take turns, so there both are printed only.
 shares() {
-    zerolag run scx.toml --policy $1 -d ${seconds}s > /tmp/sim 2>&1
-    zerolag run scx.toml --on linux -d ${seconds}s > /tmp/run 2>&1
+    sed "s/cpus = 1/cpus = $(nproc)/" scx.toml > /tmp/scx.toml
+    zerolag run /tmp/scx.toml --policy $1 -d ${seconds}s > /tmp/sim 2>&1
+    zerolag run /tmp/scx.toml --on linux -d ${seconds}s > /tmp/run 2>&1
     for task in heavy middle light sleeper; do
         simulated=$(share /tmp/sim $task-0)
-        within "$1: thousandths for $task, simulated $simulated" "$(share /tmp/run $task-0)" $((simulated - 20)) $((simulated + 20))
+        found=$(share /tmp/run $task-0)
+        if [ "$(nproc)" = 1 ]; then
+            within "$1: thousandths for $task, simulated $simulated" "$found" $((simulated - 20)) $((simulated + 20))
+        else
+            echo "$1: thousandths for $task: $found, simulated $simulated"
+        fi
     done
     grep -A5 -e '^run time' -e '^wait and' /tmp/run
 }
 
 # Microseconds of the machine for each message of two processes that wake each other.
 pipe() { perf bench sched pipe -l 3000 2>&1 | awk -v what="$1" '/usecs/ { print "pipe, " what ": " $1 " us" }'; }
+
+# Seconds in which 40 tasks send each other messages.
+messages() { perf bench sched messaging -g 1 -l 20 2>&1 | awk -v what="$1" '/Total time/ { print "messages, " what ": " $3 " s" }'; }
 
 # Policies in a running kernel. `arguments`: seconds.
 scx() {
@@ -353,6 +367,8 @@ scx() {
         echo "== $policy"
         load --policy $policy
         shares $policy
+        # A wakeup preempts under this policy: without that it waits for milliseconds.
+        [ $policy != /wake-first.so ] || within "$policy: microseconds that the sleeper waits, median" "$(median)" 0 500
         unload $policy
     done
     load --policy vtime --ask-always
@@ -416,10 +432,22 @@ scx() {
     done
     kill $loop
 
+    if [ "$(nproc)" -gt 1 ]; then
+        echo "== a CPU goes offline"
+        load --policy vtime
+        echo 0 > /sys/devices/system/cpu/cpu1/online
+        unloaded "a CPU goes offline" 1
+        echo 1 > /sys/devices/system/cpu/cpu1/online
+        load --policy vtime
+        unload "a CPU is online again"
+    fi
+
     if command -v perf > /dev/null; then
         echo "== what a switch costs"
         pipe "the kernel's own scheduler"
+        messages "the kernel's own scheduler"
         load --policy fifo; pipe fifo; unload "pipe, fifo"
+        load --policy vtime; messages vtime; unload "messages, vtime"
         load --policy fifo --ask-always; pipe "fifo, asked always"; unload "pipe, fifo, asked always"
     fi
     echo "== the kernel's words"

@@ -35,6 +35,8 @@ mod rt_migrate_test;
 mod rtla;
 mod run;
 mod schema;
+#[cfg(target_os = "linux")]
+mod scx;
 mod serve;
 mod settings;
 mod spec;
@@ -112,6 +114,9 @@ enum Command {
     /// Show the groups of a running process that uses the runtime, live
     #[cfg(unix)]
     Top(top::Args),
+    /// Load a policy into this machine's kernel: what `zerolag-scx` does
+    #[cfg(target_os = "linux")]
+    Scx(scx::Args),
     /// Check a trace against the scheduling invariants
     Check(check::Args),
     /// Compare simulation results with recorded kernels
@@ -179,6 +184,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         #[cfg(unix)]
         Command::Top(args) => top::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Scx(args) => scx::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Validate(args) => validate::run(&args),
         #[cfg(target_os = "linux")]

@@ -152,7 +152,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         End::Unloaded(report) => {
             let msg = if report.msg.is_empty() { String::new() } else { format!(": {}", report.msg) };
             let text = format!("{name} was unloaded ({}{msg})", report.reason);
-            if report.is_error() {
+            if report.is_forced() {
                 return Err(Failure(1, text));
             }
             println!("{text}");

@@ -392,7 +392,10 @@ impl Mirror {
             }
         } else if is_current {
             (task.goes_on, task.is_paused) = (false, true);
-            self.host.set_slice(p, Duration::from_nanos(event.b));
+            // If the policy has ended its turn already, the kernel did not know that.
+            if !self.host.scx().slice(p).is_zero() {
+                self.host.set_slice(p, Duration::from_nanos(event.b));
+            }
         }
     }
 

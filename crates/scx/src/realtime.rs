@@ -18,7 +18,8 @@ pub(crate) fn enter() -> Result<(), String> {
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)
         .map_err(|error| format!("memory cannot be locked: {error}"))?;
     let most = MOST.as_micros() as u64;
-    setrlimit(Resource::RLIMIT_RTTIME, most, most).map_err(|error| format!("RLIMIT_RTTIME: {error}"))?;
+    // First a signal that shells name, a second later one that cannot be caught.
+    setrlimit(Resource::RLIMIT_RTTIME, most, most + 1_000_000).map_err(|error| format!("RLIMIT_RTTIME: {error}"))?;
     set_fifo().map_err(|error| format!("SCHED_FIFO: {error} (RT_GROUP_SCHED gives groups no runtime at first)"))
 }
 

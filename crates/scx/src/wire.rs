@@ -194,8 +194,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The kernel's `SCX_EXIT_ERROR`: this kind and those above are faults.
-    const ERROR: u32 = 1024;
+    /// The kernel's `SCX_EXIT_UNREG`: user space has unloaded it.
+    const UNREG: u32 = 64;
 
     pub(crate) fn read(data: &[u8]) -> Option<Self> {
         if data.len() != REPORT_SIZE {
@@ -205,8 +205,9 @@ impl Report {
         Some(Self { nr_late: long(data, 0), kind: word(data, 16), reason, msg })
     }
 
-    pub(crate) const fn is_error(&self) -> bool {
-        self.kind >= Self::ERROR
+    /// Returns whether it was unloaded without being asked to be.
+    pub(crate) const fn is_forced(&self) -> bool {
+        self.kind != Self::UNREG
     }
 }
 

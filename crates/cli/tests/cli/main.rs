@@ -9,6 +9,8 @@ mod hostile;
 mod operators;
 mod schema;
 #[cfg(target_os = "linux")]
+mod scx;
+#[cfg(target_os = "linux")]
 mod serve;
 mod tools;
 #[cfg(target_os = "linux")]

@@ -264,6 +264,20 @@ fn a_paused_task_is_preempted_by_an_enqueue() {
     assert_eq!((fake.current[0], &*fake.local[0]), (Some((2, 20 * MS)), &[(1, 20 * MS)][..]));
 }
 
+/// As above, but the pause is told of behind the wakeup that preempts.
+#[test]
+fn a_preemption_before_a_pause_is_not_lost() {
+    let mut fake = Fake::loops(Eager, 1, &[100]);
+    fake.add(2, 100);
+    fake.tell(Kind::Runnable, 2, 0, WAKEUP, 0);
+    fake.tell(Kind::Enqueue, 2, 0, WAKEUP, 0);
+    fake.wait.push(2);
+    fake.tell(Kind::Stopping, 1, 0, 0, 12 * MS);
+    fake.current[0] = None;
+    fake.decide();
+    assert_eq!(fake.kicks, [Decision::Requeue { cpu: 0 }]);
+}
+
 #[test]
 fn an_older_kernel_ends_the_turn_of_a_paused_task_by_its_slice() {
     let mut fake = Fake::loops(Eager, 1, &[100]);
