@@ -201,3 +201,15 @@ fn a_crash_names_the_operation_the_task_and_the_time() {
         assert!(code == Some(1) && line.contains("] at 0."), "{code:?} {error}");
     }
 }
+
+/// The policy of the tutorial, in C.
+#[test]
+fn a_wakeup_preempts_under_the_example_wake_first() {
+    let Some(room) = Room::new("wake-first") else { return };
+    let object = room.compile(&workspace().join("examples/policies/wake-first.c"));
+    let scenario = fs::read_to_string(workspace().join("scripts/in-vm/scx.toml")).expect("a scenario");
+    let file = room.0.join("goal.toml").display().to_string();
+    fs::write(&file, format!("goals = [\"sleeper.wakeup_latency.p50 <= 100us\"]\n{scenario}")).expect("a file");
+    let code = |policy: &str| zerolag(&["run", &file, "-q", "-d", "2s", "--policy", policy]).status.code();
+    assert_eq!((code(&object), code("vtime")), (Some(0), Some(99)));
+}
