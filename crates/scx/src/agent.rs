@@ -9,7 +9,7 @@ use crate::wire::{Decision, Event, Kind, Report};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use zerolag_model::{Duration as Span, Topology};
+use zerolag_model::{CpuMask, Duration as Span};
 use zerolag_policy::Policy;
 
 /// The longest sleep: events that want no answer are read at least so often.
@@ -56,11 +56,11 @@ pub(crate) enum End {
 /// Loads the policy into the kernel, and serves it until its end.
 pub(crate) fn run(
     policy: Box<dyn Policy>,
-    topology: &Topology,
+    online: &CpuMask,
     settings: &Settings,
     shared: &Shared,
 ) -> Result<End, String> {
-    let mut mirror = Mirror::new(policy, topology, Span::from_nanos(settings.config.slice_ns));
+    let mut mirror = Mirror::new(policy, online, Span::from_nanos(settings.config.slice_ns))?;
     if let Some(failure) = failure(&mirror) {
         return Ok(End::Policy(failure));
     }

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zerolag_model::settings::SchedExtPolicy;
-use zerolag_model::{Duration, Topology};
+use zerolag_model::{CpuId, CpuMask, Duration};
 use zerolag_policy::{OpsFlags, Policy, SLICE_DFL, policies};
 
 /// How often the table is shown.
@@ -118,7 +118,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     if let Some(why) = kernel::missing() {
         return Err(Failure::input(why));
     }
-    let topology = topology().map_err(Failure::input)?;
+    let online = online().map_err(Failure::input)?;
+    let nr_cpus = online.last().map_or(0, |last| last.0 + 1);
     let ops = policy.ops();
     let name = ops.name;
     let settings = kernel::Settings {
@@ -129,7 +130,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             slice_ns: args.slice.as_nanos(),
             late_ns: args.late.as_nanos(),
             timeout_ns: args.hang.as_nanos(),
-            nr_cpus: topology.nr_cpus() as u32,
+            nr_cpus,
             direct: !args.ask_always,
         },
     };
@@ -138,7 +139,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     ctrlc::set_handler(move || on_signal.stops.store(true, Ordering::Relaxed))
         .map_err(|error| Failure(1, format!("signals: {error}")))?;
     let its = Arc::clone(&shared);
-    let start = move || agent::run(policy, &topology, &settings, &its);
+    let start = move || agent::run(policy, &online, &settings, &its);
     let agent = std::thread::Builder::new().name("zerolag-agent".into()).spawn(start);
     let agent = agent.map_err(|error| Failure(1, format!("a thread: {error}")))?;
     watch(args, &name, &shared, || agent.is_finished());
@@ -214,15 +215,31 @@ fn limits(args: &Args) -> Vec<String> {
     wrong
 }
 
-/// Returns the CPUs of this machine, as cores of one cache.
-fn topology() -> Result<Topology, String> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").map_err(|error| error.to_string())?;
-    let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
-    let nr_cpus = last.ok_or("the list of CPUs cannot be read")? + 1;
-    if nr_cpus as usize > wire::MAX_CPUS {
-        return Err(format!("this machine can have {nr_cpus} CPUs, and at most {} are supported", wire::MAX_CPUS));
+/// Returns the CPUs of this machine that are online.
+fn online() -> Result<CpuMask, String> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").map_err(|error| error.to_string())?;
+    let mask = cpu_list(text.trim()).ok_or_else(|| format!("the list of CPUs cannot be read: {text}"))?;
+    match mask.last() {
+        Some(last) if last.index() < wire::MAX_CPUS => Ok(mask),
+        Some(last) => Err(format!("this machine has CPU {last}, and at most {} CPUs are supported", wire::MAX_CPUS)),
+        None => Err("no CPU is online".to_owned()),
     }
-    Topology::flat(nr_cpus).map_err(|error| error.to_string())
+}
+
+/// Reads a list of CPUs as the kernel writes it: `0-3,8`.
+fn cpu_list(text: &str) -> Option<CpuMask> {
+    let mut mask = CpuMask::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last as usize >= zerolag_model::MAX_CPUS {
+            return None;
+        }
+        for cpu in first..=last {
+            mask.insert(CpuId(cpu));
+        }
+    }
+    Some(mask)
 }
 
 /// Shows the table until the end.
@@ -246,6 +263,21 @@ fn watch(args: &Args, name: &str, shared: &Shared, is_finished: impl Fn() -> boo
             let text = format!("{clear}{}\n", table::render(name, &figures, args.groups));
             // A reader that has gone away ends the table, not the scheduler.
             let _ = std::io::stdout().write_all(text.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        let cpus = |text: &str| cpu_list(text).map(|mask| mask.iter().map(|cpu| cpu.0).collect::<Vec<_>>());
+        assert_eq!(cpus("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+        assert_eq!(cpus("0"), Some(vec![0]));
+        for wrong in ["", "0-", "a", "0-9999999"] {
+            assert_eq!(cpus(wrong), None, "{wrong}");
         }
     }
 }

@@ -83,11 +83,12 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    /// Loads a policy for a machine.
-    pub(crate) fn new(policy: Box<dyn Policy>, topology: &Topology, slice: Duration) -> Self {
-        let nr_cpus = topology.nr_cpus() as u32;
-        Self {
-            host: Host::load(policy, topology, slice),
+    /// Loads a policy for a machine with these CPUs: for the policy they are cores of one cache.
+    pub(crate) fn new(policy: Box<dyn Policy>, online: &CpuMask, slice: Duration) -> Result<Self, String> {
+        let nr_cpus = online.last().map_or(0, |last| last.0 + 1);
+        let topology = Topology::flat(nr_cpus).map_err(|error| error.to_string())?;
+        let mut mirror = Self {
+            host: Host::load(policy, &topology, slice),
             nr_cpus,
             tasks: BTreeMap::new(),
             groups: BTreeMap::from([(0, GroupId::ROOT), (1, GroupId::ROOT)]),
@@ -99,7 +100,11 @@ impl Mirror {
             now: 0,
             slices: Vec::new(),
             accounts: Accounts::default(),
+        };
+        for cpu in mirror.cpus().filter(|cpu| !online.contains(*cpu)) {
+            mirror.host.set_online(cpu, false);
         }
+        Ok(mirror)
     }
 
     /// Returns why the policy has failed, if it has.
@@ -439,7 +444,9 @@ impl Mirror {
 /// Decisions.
 impl Mirror {
     fn is_free(&self, cpu: CpuId) -> bool {
-        self.host.scx().cpu_curr(cpu).is_none() && self.host.local(cpu).next().is_none()
+        self.host.scx().cpu_online(cpu)
+            && self.host.scx().cpu_curr(cpu).is_none()
+            && self.host.local(cpu).next().is_none()
     }
 
     /// Lets the CPUs without a task ask the policy, and returns what the kernel is to do.
@@ -464,7 +471,7 @@ impl Mirror {
                 }
             }
         }
-        for cpu in self.cpus() {
+        for cpu in self.cpus().filter(|cpu| self.host.scx().cpu_online(*cpu)).collect::<Vec<_>>() {
             let is_free = self.is_free(cpu);
             if std::mem::replace(&mut self.is_idle[cpu.index()], is_free) != is_free {
                 self.host.update_idle(cpu, is_free);

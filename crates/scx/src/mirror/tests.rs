@@ -39,8 +39,8 @@ fn event(at: u64, kind: Kind, pid: u32, cpu: u32, a: u64, b: u64) -> Event {
 
 impl Fake {
     fn new(policy: impl Policy + 'static, nr_cpus: u32) -> Self {
-        let topology = Topology::flat(nr_cpus).expect("a machine");
-        let mirror = Mirror::new(Box::new(policy), &topology, Duration::from_millis(20));
+        let online = CpuMask::first_n(nr_cpus as usize);
+        let mirror = Mirror::new(Box::new(policy), &online, Duration::from_millis(20)).expect("a machine");
         let cpus = nr_cpus as usize;
         let (current, local) = (vec![None; cpus], vec![Vec::new(); cpus]);
         Self { mirror, now: 0, current, local, wait: Vec::new(), kicks: Vec::new() }
@@ -152,6 +152,24 @@ fn every_policy_keeps_two_cpus_busy() {
         assert_eq!(used.iter().sum::<u64>(), 8_000, "{used:?}");
         assert!(used.iter().all(|used| *used > 2_000), "{used:?}");
     }
+}
+
+/// On a machine with CPUs 0 and 2.
+#[test]
+fn an_offline_cpu_gets_nothing() {
+    let mut fake = Fake::new(Fifo, 3);
+    let mut online = CpuMask::single(CpuId(0));
+    online.insert(CpuId(2));
+    fake.mirror = Mirror::new(Box::new(Fifo), &online, Duration::from_millis(20)).expect("a machine");
+    for pid in 1..=4 {
+        fake.add(pid, 100);
+        fake.wake(pid, 0);
+    }
+    for _ in 0..100 {
+        fake.tick();
+    }
+    assert_eq!((1..=4).map(|pid| fake.used(pid)).sum::<u64>(), 800);
+    assert!(fake.current[1].is_none() && fake.local[1].is_empty());
 }
 
 #[test]
