@@ -40,8 +40,20 @@ pub(crate) fn missing() -> Option<String> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Some(format!("kernel {release} does not describe its types (CONFIG_DEBUG_INFO_BTF)"));
     }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !is_capable(&status) {
+        return Some("it needs the rights of root (CAP_SYS_ADMIN, CAP_BPF, CAP_SYS_NICE, CAP_IPC_LOCK)".to_owned());
+    }
     let loaded = std::fs::read_to_string("/sys/kernel/sched_ext/root/ops").ok();
     loaded.map(|name| format!("the scheduler `{}` is loaded already", name.trim()))
+}
+
+/// Returns whether the status of a process has the capabilities that are needed.
+fn is_capable(status: &str) -> bool {
+    // CAP_IPC_LOCK, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_BPF.
+    let needed = [14, 21, 23, 39].iter().fold(0, |mask, bit| mask | 1u64 << bit);
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & needed == needed)
 }
 
 /// The loaded kernel's half. It is unloaded with this value, also by the end of the process.
@@ -162,5 +174,28 @@ impl Decider<'_> {
         let input = ProgramInput { context_in: Some(&mut data), ..ProgramInput::default() };
         let output = self.program.test_run(input).map_err(|error| format!("decisions: {error}"))?;
         Ok(Outcome::of(output.return_value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_those_of_root() {
+        assert!(is_capable("Name:\tx\nCapEff:\t000001ffffffffff\n"));
+        assert!(!is_capable("CapEff:\t0000000000000000\n"));
+        assert!(!is_capable("CapEff:\t000001ffffdfffff\n"), "without CAP_SYS_ADMIN");
+        assert!(!is_capable(""));
+    }
+
+    #[test]
+    fn a_name_is_cut_to_what_the_kernel_takes() {
+        let config = Config { slice_ns: 1, late_ns: 1, timeout_ns: 1, nr_cpus: 1, direct: true };
+        let name = format!("zerolag_{}", "my policy/".repeat(30));
+        let mut ops = vec![0xff; 12 + NAME_MAX];
+        write_ops(&mut ops, &Settings { name, is_partial: true, timeout_ms: 7, config });
+        assert_eq!((ops[0], ops[8], ops[11]), (10, 7, 0));
+        assert!(ops[12..].starts_with(b"zerolag_mypolicymypolicy") && ops[11 + NAME_MAX] == 0);
     }
 }
