@@ -379,6 +379,9 @@ scx() {
     load --policy vtime --ask-always
     shares vtime 25
     unload "vtime, asked always"
+    load --policy vtime --patient
+    shares vtime 25
+    unload "vtime, patient"
 
     echo "== parameters, groups, partial, a time limit"
     echo +cpu > $cg/cgroup.subtree_control
@@ -452,6 +455,7 @@ scx() {
         pipe "the kernel's own scheduler"
         messages "the kernel's own scheduler"
         load --policy fifo; pipe fifo; unload "pipe, fifo"
+        load --policy fifo --patient; pipe "fifo, patient"; unload "pipe, fifo, patient"
         load --policy vtime; messages vtime; unload "messages, vtime"
         load --policy fifo --ask-always; pipe "fifo, asked always"; unload "pipe, fifo, asked always"
     fi

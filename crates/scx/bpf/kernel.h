@@ -41,6 +41,7 @@ enum { SCX_TASK_QUEUED = 1 };
 #define SCX_DSQ_LOCAL (1ULL << 63 | 2)
 #define SCX_DSQ_LOCAL_ON (3ULL << 62)
 enum { SCX_KICK_IDLE = 1 };
+enum { SCX_ENQ_WAKEUP = 1 };
 enum { SCX_OPS_ENQ_LAST = 2 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -153,6 +154,7 @@ extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
 extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym;
 extern bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym;
 extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym;
+extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __ksym;
 /* Since 7.1. */
 extern void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags) __ksym __weak;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;

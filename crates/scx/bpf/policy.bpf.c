@@ -145,15 +145,22 @@ void zl_enqueue(u64 *ctx)
 	struct task_struct *p = (void *)ctx[0];
 	u64 flags = ctx[1];
 	struct event *e;
+	bool asks;
 
 	if (!is_ours(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, config.slice_ns, flags);
 		return;
 	}
+	/* A CPU that began to idle since `select_cpu` has seen an empty queue: it would not ask. */
+	asks = !config.patient || !(flags & SCX_ENQ_WAKEUP) || scx_bpf_pick_idle_cpu(p->cpus_ptr, 0) >= 0;
 	e = event(EVENT_ENQUEUE, p->pid, scx_bpf_task_cpu(p));
 	if (e) {
 		e->a = flags;
-		ask(e);
+		e->weight = asks;
+		if (asks)
+			ask(e);
+		else
+			tell(e);
 	}
 	scx_bpf_dsq_insert(p, WAIT, config.slice_ns, 0);
 	__sync_fetch_and_add(&nr_enqueued, 1);

@@ -18,10 +18,13 @@ struct config {
 	u32 nr_cpus;
 	/* Idle CPUs take tasks that wake without a question. */
 	u32 direct;
+	/* A wakeup that finds no idle CPU waits for the question of some CPU. */
+	u32 patient;
+	u32 unused;
 };
 
 enum event_kind {
-	/* a: enq_flags */
+	/* a: enq_flags, weight: it wants an answer */
 	EVENT_ENQUEUE = 1,
 	/* pid: the task that ran and can run on, or 0 */
 	EVENT_DISPATCH,

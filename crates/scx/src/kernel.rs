@@ -35,7 +35,7 @@ pub(crate) fn missing() -> Option<String> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();
     if !Path::new("/sys/kernel/sched_ext").exists() {
-        return Some(format!("kernel {release} has no sched_ext (CONFIG_SCHED_CLASS_EXT, since 6.12)"));
+        return Some(format!("kernel {release} has no sched_ext (CONFIG_SCHED_CLASS_EXT; 6.19 or later is needed)"));
     }
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Some(format!("kernel {release} does not describe its types (CONFIG_DEBUG_INFO_BTF)"));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_name_is_cut_to_what_the_kernel_takes() {
-        let config = Config { slice_ns: 1, late_ns: 1, timeout_ns: 1, nr_cpus: 1, direct: true };
+        let config = Config { slice_ns: 1, late_ns: 1, timeout_ns: 1, nr_cpus: 1, direct: true, patient: false };
         let name = format!("zerolag_{}", "my policy/".repeat(30));
         let mut ops = vec![0xff; 12 + NAME_MAX];
         write_ops(&mut ops, &Settings { name, is_partial: true, timeout_ms: 7, config });

@@ -68,6 +68,10 @@ struct Args {
     /// Ask the policy also for tasks that wake while a CPU idles; without it they run there at once
     #[arg(long)]
     ask_always: bool,
+    /// Tell the policy of wakeups that find no idle CPU when some CPU asks for a task: for policies
+    /// whose wakeups do not preempt; switches cost less
+    #[arg(long, conflicts_with = "ask_always")]
+    patient: bool,
     /// The longest turn
     #[arg(long, value_name = "TIME", default_value_t = SLICE_DFL)]
     slice: Duration,
@@ -132,6 +136,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             timeout_ns: args.hang.as_nanos(),
             nr_cpus,
             direct: !args.ask_always,
+            patient: args.patient,
         },
     };
     let shared = Arc::new(Shared::default());

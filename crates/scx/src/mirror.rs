@@ -173,7 +173,7 @@ impl Mirror {
             Kind::GroupLimit => return self.limit(event),
             Kind::Exit => return,
             Kind::Enqueue | Kind::Dispatch => {
-                self.nr_asked += 1;
+                self.nr_asked += u64::from(event.kind == Kind::Dispatch || event.weight == 1);
                 self.is_asked = true;
             }
             _ => {}

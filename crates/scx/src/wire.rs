@@ -15,7 +15,7 @@ const REPORT_SIZE: usize = 336;
 /// What has happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A task is in the queue; it wants an answer.
+    /// A task is in the queue; it wants an answer if its weight is 1.
     Enqueue,
     /// A CPU has nothing to run but the task `pid`, if that is one; it wants an answer.
     Dispatch,
@@ -171,12 +171,13 @@ pub(crate) struct Config {
     pub(crate) timeout_ns: u64,
     pub(crate) nr_cpus: u32,
     pub(crate) direct: bool,
+    pub(crate) patient: bool,
 }
 
 impl Config {
     pub(crate) fn write(self) -> Vec<u8> {
         let longs = [self.slice_ns, self.late_ns, self.timeout_ns];
-        let words = [self.nr_cpus, u32::from(self.direct)];
+        let words = [self.nr_cpus, u32::from(self.direct), u32::from(self.patient), 0];
         let longs = longs.into_iter().flat_map(u64::to_ne_bytes);
         longs.chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect()
     }
