@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));
     let error = Command::new(&program).args(&args.arguments).exec();
     if error.kind() == ErrorKind::NotFound {
-        let help = "cargo build --release --manifest-path crates/scx/Cargo.toml (docs/how-to/load-a-policy.md)";
+        let help = "cargo build --release --manifest-path crates/scx/Cargo.toml --target-dir target/scx (docs/how-to/load-a-policy.md)";
         return Err(Failure::input_help(format!("there is no {PROGRAM} beside this program or in PATH"), help));
     }
     Err(Failure::Failed(format!("{}: {error}", program.display())))
