@@ -295,8 +295,6 @@ quantities! {
 
     GroupUsage: Group "usage", "CPU time", Some("cpu.stat/usage_usec"), Time, VALUE, Sum, Neither,
         "The CPU time of the group and the groups below it, as the scheduler charges it";
-    GroupEnd: Group "last_end", "last ended", Some("last_end_ns"), Time, VALUE, Last, Less,
-        "The time at which the last task of the group and of those below it ended, if all did";
     GroupShare: Group "usage.share", "share", None, Share, VALUE, Sum, Neither, "That time as a share of one CPU";
     NrPeriods: Group "nr_periods", "nr_periods", Some("cpu.stat/nr_periods"), Count, VALUE, Sum, Neither,
         "The number of periods in which the group was active";
@@ -312,6 +310,8 @@ quantities! {
         "The time for which the group was throttled by a limit of itself or of a group above";
     RtThrottled: Group "rt_throttled", "RT throttled", Some("rt_throttled_ns"), Time, VALUE, Sum, Less,
         "The time for which the group's real-time tasks were throttled by its own real-time runtime, added up over CPUs";
+    GroupEnd: Group "last_end", "last ended", Some("last_end_ns"), Time, VALUE, Last, Less,
+        "The time at which the last task of the group and of those below it ended, if all did";
 
     CpuBusy: Cpu "busy", "busy", Some("busy_ns"), Time, VALUE, Sum, Neither,
         "The time in tasks, interrupts and the scheduler";
