@@ -21,7 +21,7 @@ mod summary;
 
 use crate::gaps::Gaps;
 use crate::human::Human;
-pub use cause::{Cause, Sparing, Why};
+pub use cause::{Cause, Kind, Sparing, Why};
 use cause::{Dated, Names};
 use core::fmt;
 pub use data::ExplainedWaits;
@@ -29,8 +29,8 @@ pub use requests::RequestTime;
 use requests::{Doing, Requests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use summary::Counting;
-pub use summary::{CauseShare, Episodes, Missed, Summary};
+pub use summary::{CauseShare, Episodes, Missed, Summary, TaskShare, percent};
+use summary::{Counting, Parts};
 use zerolag_model::event::Disables;
 use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerKind, ServerState, TaskId,
@@ -343,7 +343,7 @@ impl Explainer {
             return; // The wakeup only cancelled a sleep.
         }
         let chain = self.chain(task);
-        self.does(task, at, |names| Doing::Waits(names.text(&chain, Dated::Alike).into()));
+        self.does(task, at, |names| Doing::Waits(kind_of(&chain), names.text(&chain, Dated::Alike).into()));
         let steps = vec![(at, chain.clone())];
         self.open.insert(task, OpenWait { kind, from: at, chain, chain_since: at, parts: BTreeMap::new(), steps });
     }
@@ -380,7 +380,7 @@ impl Explainer {
             let chain = self.chain(*task);
             if chain != wait.chain {
                 wait.close_part(at);
-                self.does(*task, at, |names| Doing::Waits(names.text(&chain, Dated::Alike).into()));
+                self.does(*task, at, |names| Doing::Waits(kind_of(&chain), names.text(&chain, Dated::Alike).into()));
                 // A chain that lasted for no time is no step.
                 wait.steps.pop_if(|(since, _)| *since == at);
                 if wait.steps.len() < STEPS_MAX {
@@ -504,9 +504,10 @@ impl Explainer {
 
     /// Counts a wait in the summary.
     fn count(&mut self, task: TaskId, open: &OpenWait, length: Duration) {
-        let mut parts: BTreeMap<String, Duration> = BTreeMap::new();
+        let mut parts = Parts::new();
         for (chain, time) in &open.parts {
-            *parts.entry(self.found.names.text(chain, Dated::Alike)).or_default() += *time;
+            let cpu = chain.iter().find_map(|cause| cause.cpu());
+            parts.entry(self.found.names.text(chain, Dated::Alike)).or_default().add(kind_of(chain), cpu, *time);
         }
         let tasks = self.found.names.kind_of(task);
         let misses = self.options.bounds.iter().any(|bound| bound.is_of_task(&tasks, open.kind) && length > bound.most);
@@ -531,6 +532,11 @@ impl Explainer {
         self.found.requests = self.requests.finish(end);
         self.found
     }
+}
+
+/// Returns the kind of a chain: that of its first link, which is about the waiting task.
+fn kind_of(chain: &[Cause]) -> Kind {
+    chain.first().map_or(Kind::Other, |cause| cause.kind())
 }
 
 /// Returns the deadline server of a class.

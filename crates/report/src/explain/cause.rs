@@ -94,6 +94,73 @@ pub enum Cause {
     Unknown,
 }
 
+/// The kinds of causes that a reader looks for first; pictures colour waits by them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Kind {
+    /// A limit keeps the task off its CPU: a quota, RT throttling, a deadline budget.
+    Throttled,
+    /// Other tasks run where it is queued.
+    Queued,
+    /// It waits for a lock.
+    Locked,
+    /// Anything else: the CPU switches or serves an interrupt, or the trace does not say.
+    #[default]
+    Other,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Throttled, Self::Queued, Self::Locked, Self::Other];
+
+    /// Returns its name in pages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throttled => "throttled",
+            Self::Queued => "queued",
+            Self::Locked => "locked",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl Cause {
+    /// Returns its kind.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Throttled { .. } | Self::RtThrottled { .. } | Self::Budget { .. } => Kind::Throttled,
+            Self::Behind { .. } => Kind::Queued,
+            Self::Lock { .. } | Self::Circle => Kind::Locked,
+            Self::Switch { .. }
+            | Self::Interrupt { .. }
+            | Self::KeptOff { .. }
+            | Self::Moved { .. }
+            | Self::Runs { .. }
+            | Self::Sleeps
+            | Self::Waking
+            | Self::Unknown => Kind::Other,
+        }
+    }
+
+    /// Returns the CPU that it is about, if it is about one.
+    pub(super) const fn cpu(self) -> Option<CpuId> {
+        match self {
+            Self::Behind { cpu, .. }
+            | Self::Switch { cpu }
+            | Self::Interrupt { cpu }
+            | Self::KeptOff { cpu }
+            | Self::Moved { cpu }
+            | Self::Throttled { cpu, .. }
+            | Self::RtThrottled { cpu, .. }
+            | Self::Runs { cpu, .. } => Some(cpu),
+            Self::Budget { .. } | Self::Lock { .. } | Self::Sleeps | Self::Waking | Self::Circle | Self::Unknown => {
+                None
+            }
+        }
+    }
+}
+
 /// Why a CPU runs another task than the waiting one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Why {

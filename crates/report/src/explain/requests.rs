@@ -12,7 +12,8 @@
 //!
 //! Complexity: O(1) per change of a worker's state, O(states since its due time) per request.
 
-use super::summary::{Counting, Summary};
+use super::cause::Kind;
+use super::summary::{Counting, Parts, Summary};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use zerolag_model::event::RequestStep;
@@ -28,8 +29,8 @@ pub(super) enum Doing {
     Computes,
     /// It sleeps, or waits for something that is none of the causes of waits.
     Sleeps,
-    /// It cannot run; the clause says why.
-    Waits(Arc<str>),
+    /// It cannot run; the clause says why, and its kind.
+    Waits(Kind, Arc<str>),
 }
 
 /// The requests of a service: their time by cause, of all, of the slowest, and of those that miss
@@ -154,35 +155,43 @@ impl Requests {
 }
 
 /// Returns the parts of a request by what its worker did.
-fn parts(open: Open, end: Instant, states: Option<&VecDeque<(Instant, Doing)>>) -> BTreeMap<String, Duration> {
-    let mut parts: BTreeMap<String, Duration> = BTreeMap::new();
+fn parts(open: Open, end: Instant, states: Option<&VecDeque<(Instant, Doing)>>) -> Parts {
+    let mut parts = Parts::new();
+    let mut count = |says: &str, kind, time| parts.entry(says.to_owned()).or_default().add(kind, None, time);
     let Some((_, start)) = open.taken else {
-        parts.insert("waits in the queue until the end".to_owned(), end.since(open.due));
+        count("waits in the queue until the end", Kind::Queued, end.since(open.due));
         return parts;
     };
     let unknown = VecDeque::new();
     let states = states.unwrap_or(&unknown);
-    let mut add = |from: Instant, to: Instant, says: &dyn Fn(bool) -> String| {
+    let mut add = |from: Instant, to: Instant, says: &dyn Fn(bool) -> (Kind, String)| {
         for (from, to, is_queued) in [(from, to.min(start), true), (from.max(start), to, false)] {
             let time = to.since(from);
             if from < to && !time.is_zero() {
-                *parts.entry(says(is_queued)).or_default() += time;
+                let (kind, says) = says(is_queued);
+                count(&says, kind, time);
             }
         }
     };
     let first = states.front().map_or(end, |(at, _)| *at);
-    add(open.due, first.min(end), &|is_queued| {
-        if is_queued { "waits in the queue, its worker is not known yet" } else { "is served" }.to_owned()
+    add(open.due, first.min(end), &|is_queued| match is_queued {
+        true => (Kind::Queued, "waits in the queue, its worker is not known yet".to_owned()),
+        false => (Kind::Other, "is served".to_owned()),
     });
     let ends = states.iter().skip(1).map(|(at, _)| *at).chain([end]);
     for ((from, doing), to) in states.iter().zip(ends) {
-        add((*from).max(open.due), to.min(end), &|is_queued| match (doing, is_queued) {
-            (Doing::Computes, true) => "waits in the queue while its worker computes for others".to_owned(),
-            (Doing::Computes, false) => "computes".to_owned(),
-            (Doing::Sleeps, true) => "waits in the queue while its worker sleeps".to_owned(),
-            (Doing::Sleeps, false) => "sleeps, or waits for other services".to_owned(),
-            (Doing::Waits(why), true) => format!("waits in the queue while its worker {why}"),
-            (Doing::Waits(why), false) => why.to_string(),
+        add((*from).max(open.due), to.min(end), &|is_queued| {
+            let (kind, says) = match (doing, is_queued) {
+                (Doing::Computes, true) => (Kind::Queued, "waits in the queue while its worker computes for others"),
+                (Doing::Computes, false) => (Kind::Other, "computes"),
+                (Doing::Sleeps, true) => (Kind::Queued, "waits in the queue while its worker sleeps"),
+                (Doing::Sleeps, false) => (Kind::Other, "sleeps, or waits for other services"),
+                (Doing::Waits(kind, why), true) => {
+                    return (*kind, format!("waits in the queue while its worker {why}"));
+                }
+                (Doing::Waits(kind, why), false) => (*kind, &**why),
+            };
+            (kind, says.to_owned())
         });
     }
     parts
@@ -204,14 +213,14 @@ mod tests {
         requests.name(0, &"web".into(), goal);
         // The first request: from 0 to 20 us, the worker was woken at 2 and runs from 5 on.
         requests.step(0, 0, RequestStep::Arrive { due: us(0) }, us(0));
-        requests.enter(worker, us(2), Doing::Waits("is queued".into()));
+        requests.enter(worker, us(2), Doing::Waits(Kind::Queued, "is queued".into()));
         requests.enter(worker, us(5), Doing::Computes);
         requests.step(0, 0, RequestStep::Start { task: worker }, us(5));
         // The second comes meanwhile, is taken at 20 us, throttled from 30 to 90 us, done at 100.
         requests.step(0, 1, RequestStep::Arrive { due: us(10) }, us(10));
         requests.step(0, 0, RequestStep::End { task: worker }, us(20));
         requests.step(0, 1, RequestStep::Start { task: worker }, us(20));
-        requests.enter(worker, us(30), Doing::Waits("is throttled in /web".into()));
+        requests.enter(worker, us(30), Doing::Waits(Kind::Throttled, "is throttled in /web".into()));
         requests.enter(worker, us(90), Doing::Computes);
         requests.step(0, 1, RequestStep::End { task: worker }, us(100));
         // The third is not taken.
@@ -235,6 +244,6 @@ mod tests {
         let missed = web.summary.missed.as_ref().expect("there is a goal");
         assert_eq!((missed.count, missed.total), (1, Duration::from_micros(90)));
         let throttled = web.summary.causes.iter().find(|cause| cause.says.contains("throttled")).expect("a cause");
-        assert_eq!(throttled.missed, Duration::from_micros(60));
+        assert_eq!((throttled.missed, throttled.kind), (Duration::from_micros(60), Kind::Throttled));
     }
 }

@@ -7,11 +7,12 @@
 //! The tail is known only at the end, and a run has millions of waits. So the sums are kept by
 //! length, in buckets of 1/32 of an octave: the memory does not depend on the number of waits.
 
+use super::cause::Kind;
 use crate::human::Human;
 use crate::table::{Align, Table};
 use core::fmt;
 use std::collections::BTreeMap;
-use zerolag_model::{Duration, Instant};
+use zerolag_model::{CpuId, Duration, Instant};
 
 /// The causes of all waits of the selected tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -51,6 +52,10 @@ pub struct Missed {
 pub struct CauseShare {
     /// The clause, after the name of a waiting task. It names no CPU, instance or time.
     pub says: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// The tasks that it kept, the largest total first. Their times add up to its total.
+    pub tasks: Vec<TaskShare>,
     /// Its time over all waits.
     pub total: Duration,
     /// Its time over the waits of the tail.
@@ -61,6 +66,17 @@ pub struct CauseShare {
     pub waits: u64,
     /// Its longest time in one wait.
     pub longest: Duration,
+}
+
+/// Tasks of one definition and their part of a cause.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskShare {
+    /// The tasks: a name, or the part of it that instances share.
+    pub tasks: String,
+    /// Their time.
+    pub total: Duration,
+    /// The time by CPU, the largest first; `None` where the cause is about no CPU.
+    pub places: Vec<(Option<CpuId>, Duration)>,
 }
 
 /// Waits of alike tasks with the same main cause.
@@ -92,8 +108,32 @@ pub(super) struct Counting {
     missed: Option<Missed>,
 }
 
+/// The causes of one wait by their clause.
+pub(super) type Parts = BTreeMap<String, Part>;
+
+/// A cause of one wait: its kind, and its time by CPU.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    kind: Kind,
+    places: BTreeMap<Option<CpuId>, Duration>,
+}
+
+impl Part {
+    /// Adds a time on a CPU.
+    pub(super) fn add(&mut self, kind: Kind, cpu: Option<CpuId>, time: Duration) {
+        self.kind = kind;
+        *self.places.entry(cpu).or_default() += time;
+    }
+
+    fn time(&self) -> Duration {
+        self.places.values().copied().sum()
+    }
+}
+
 #[derive(Debug, Default)]
 struct CauseCount {
+    kind: Kind,
+    tasks: BTreeMap<String, BTreeMap<Option<CpuId>, Duration>>,
     times: ByLength<Duration>,
     missed: Duration,
     waits: u64,
@@ -108,14 +148,7 @@ impl Counting {
 
     /// Counts a wait: its tasks, start, length, the times of its causes, and whether it is longer
     /// than a goal allows.
-    pub(super) fn count(
-        &mut self,
-        tasks: String,
-        from: Instant,
-        length: Duration,
-        parts: &BTreeMap<String, Duration>,
-        misses: bool,
-    ) {
+    pub(super) fn count(&mut self, tasks: String, from: Instant, length: Duration, parts: &Parts, misses: bool) {
         if let Some(missed) = self.missed.as_mut().filter(|_| misses) {
             missed.count += 1;
             missed.total += length;
@@ -124,20 +157,21 @@ impl Counting {
         let (count, total) = self.waits.entry(bucket).or_default();
         *count += 1;
         *total += length;
-        for (says, time) in parts {
-            if !self.causes.contains_key(says) {
-                self.causes.insert(says.clone(), CauseCount::default());
-            }
-            let cause = self.causes.get_mut(says).expect("it has just been inserted");
-            *cause.times.entry(bucket).or_default() += *time;
+        for (says, part) in parts {
+            let cause = entry(&mut self.causes, says);
+            let time = part.time();
+            *cause.times.entry(bucket).or_default() += time;
             if misses {
-                cause.missed += *time;
+                cause.missed += time;
             }
             cause.waits += 1;
-            cause.longest = cause.longest.max(*time);
+            cause.longest = cause.longest.max(time);
+            cause.kind = part.kind;
+            let places = entry(&mut cause.tasks, &tasks);
+            part.places.iter().for_each(|(cpu, time)| *places.entry(*cpu).or_default() += *time);
         }
         // Of equal parts the first by name counts.
-        let Some((mostly, _)) = parts.iter().rev().max_by_key(|(_, time)| **time) else { return };
+        let Some((mostly, _)) = parts.iter().rev().max_by_key(|(_, part)| part.time()) else { return };
         let fresh = Episodes {
             tasks: tasks.clone(),
             mostly: mostly.clone(),
@@ -163,8 +197,21 @@ impl Counting {
             tail += *time;
             tail_from = *bucket;
         }
+        let of_tasks = |(tasks, places): (String, BTreeMap<Option<CpuId>, Duration>)| {
+            let total = places.values().copied().sum();
+            let mut places: Vec<_> = places.into_iter().collect();
+            places.sort_by_key(|(_, time)| core::cmp::Reverse(*time));
+            TaskShare { tasks, total, places }
+        };
+        let by_task = |tasks: BTreeMap<String, BTreeMap<Option<CpuId>, Duration>>| {
+            let mut tasks: Vec<TaskShare> = tasks.into_iter().map(of_tasks).collect();
+            tasks.sort_by_key(|share| core::cmp::Reverse(share.total));
+            tasks
+        };
         let share = |(says, cause): (String, CauseCount)| CauseShare {
             says,
+            kind: cause.kind,
+            tasks: by_task(cause.tasks),
             total: cause.times.values().copied().sum(),
             tail: cause.times.range(tail_from..).map(|(_, time)| *time).sum(),
             missed: cause.missed,
@@ -186,6 +233,14 @@ impl Counting {
             episodes,
         }
     }
+}
+
+/// Returns the entry of a key, which is copied only if it is new.
+fn entry<'m, T: Default>(map: &'m mut BTreeMap<String, T>, key: &str) -> &'m mut T {
+    if !map.contains_key(key) {
+        map.insert(key.to_owned(), T::default());
+    }
+    map.get_mut(key).expect("it has just been inserted")
 }
 
 /// Returns the lower bound of the bucket of a length: its six highest bits.
@@ -254,12 +309,37 @@ impl Summary {
     #[must_use]
     pub fn why_missed(&self, what: &str) -> Option<String> {
         let Missed { goal, count, total } = self.missed.as_ref().filter(|missed| missed.count > 0)?;
-        let mut causes: Vec<&CauseShare> =
-            self.causes.iter().filter(|cause| cause.missed.as_nanos() >= total.as_nanos() / 100).collect();
-        causes.sort_by_key(|cause| core::cmp::Reverse(cause.missed));
-        let part = |cause: &&CauseShare| format!("{} {}", percent(cause.missed, *total), cause.says);
-        let parts: Vec<String> = causes.iter().take(REASONS).map(part).collect();
-        Some(format!("{count} of {} {what} are beyond {goal}; of their time {}", self.count, parts.join(", ")))
+        let parts = self.largest(*total, |cause| cause.missed);
+        Some(format!("{count} of {} {what} are beyond {goal}; of their time {parts}", self.count))
+    }
+
+    /// Returns the largest parts of all waits, and of the tail if those are others, as a sentence
+    /// without a full stop; `what` is waits or requests. `None` if none takes time.
+    #[must_use]
+    pub fn mostly(&self, what: &str) -> Option<String> {
+        let Self { count, total, tail, tail_count, .. } = self;
+        let first = |time: fn(&CauseShare) -> Duration| self.causes.iter().max_by_key(|cause| time(cause));
+        let (of_all, of_tail) = (first(|cause| cause.total)?, first(|cause| cause.tail)?);
+        let of_tail = match of_tail == of_all {
+            true => String::new(),
+            false => format!(
+                "; {} of the tail, {tail_count} of at least {}, {}",
+                percent(of_tail.tail, *tail),
+                Human(self.tail_from),
+                of_tail.says
+            ),
+        };
+        let parts = self.largest(*total, |cause| cause.total);
+        (!total.is_zero()).then(|| format!("{count} {what} take {} together: {parts}{of_tail}", Human(*total)))
+    }
+
+    /// Returns the largest parts of a time, those of less than a percent left out.
+    fn largest(&self, whole: Duration, time: fn(&CauseShare) -> Duration) -> String {
+        let is_large = |cause: &&CauseShare| time(cause).as_nanos() >= whole.as_nanos() / 100;
+        let mut causes: Vec<&CauseShare> = self.causes.iter().filter(is_large).collect();
+        causes.sort_by_key(|cause| core::cmp::Reverse(time(cause)));
+        let part = |cause: &&CauseShare| format!("{} {}", percent(time(cause), whole), cause.says);
+        causes.iter().take(REASONS).map(part).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the episodes as a table: the largest first, the smallest in one row.
@@ -290,7 +370,8 @@ impl Summary {
 }
 
 /// Returns a part in percent of a whole; "-" of nothing.
-fn percent(part: Duration, whole: Duration) -> String {
+#[must_use]
+pub fn percent(part: Duration, whole: Duration) -> String {
     if whole.is_zero() {
         return "-".to_owned();
     }
@@ -316,13 +397,21 @@ mod tests {
         Duration::from_millis(count)
     }
 
+    fn parts<const N: usize>(parts: [(&str, Kind, u32, Duration); N]) -> Parts {
+        let mut found = Parts::new();
+        for (says, kind, cpu, time) in parts {
+            found.entry(says.to_owned()).or_default().add(kind, Some(CpuId(cpu)), time);
+        }
+        found
+    }
+
     fn counted() -> Summary {
         let mut counting = Counting::with_goal("batch.wait.max <= 101ms".to_owned());
-        let behind = |time| BTreeMap::from([("is queued".to_owned(), time)]);
+        let behind = |time| parts([("is queued", Kind::Queued, 0, time)]);
         for at in 0..198 {
             counting.count("web-*".to_owned(), Instant::from_nanos(at), ms(1), &behind(ms(1)), false);
         }
-        let throttled = BTreeMap::from([("is queued".to_owned(), ms(20)), ("is throttled".to_owned(), ms(80))]);
+        let throttled = parts([("is queued", Kind::Queued, 1, ms(20)), ("is throttled", Kind::Throttled, 1, ms(80))]);
         counting.count("web-*".to_owned(), Instant::from_nanos(300), ms(100), &throttled, false);
         counting.count("batch".to_owned(), Instant::from_nanos(400), ms(102), &behind(ms(102)), true);
         counting.finish()
@@ -339,6 +428,32 @@ mod tests {
         let first = &found.causes[0];
         assert_eq!((&*first.says, first.total, first.tail), ("is queued", ms(320), ms(122)));
         assert_eq!((first.waits, first.longest), (200, ms(102)));
+    }
+
+    #[test]
+    fn a_cause_is_divided_by_task_and_by_cpu() {
+        let found = counted();
+        let [queued, throttled] = &found.causes[..] else { panic!("two causes: {found:?}") };
+        assert_eq!((queued.kind, throttled.kind), (Kind::Queued, Kind::Throttled));
+        let [web, batch] = &queued.tasks[..] else { panic!("two tasks: {queued:?}") };
+        assert_eq!((&*web.tasks, web.total, &*batch.tasks, batch.total), ("web-*", ms(218), "batch", ms(102)));
+        assert_eq!(web.places, [(Some(CpuId(0)), ms(198)), (Some(CpuId(1)), ms(20))]);
+        for cause in &found.causes {
+            assert_eq!(cause.tasks.iter().map(|share| share.total).sum::<Duration>(), cause.total);
+        }
+        let says = "200 waits take 400ms together: 80.0% is queued, 20.0% is throttled";
+        assert_eq!(found.mostly("waits").as_deref(), Some(says));
+        let mut counting = Counting::default();
+        for (at, length) in [1, 1, 1, 1, 3].iter().cycle().take(99).chain([&90]).enumerate() {
+            let (says, kind) =
+                if *length < 90 { ("is queued", Kind::Queued) } else { ("is throttled", Kind::Throttled) };
+            let at = Instant::from_nanos(at as u64);
+            counting.count("a".to_owned(), at, ms(*length), &parts([(says, kind, 0, ms(*length))]), false);
+        }
+        let other = "100 waits take 227ms together: 60.3% is queued, 39.6% is throttled; \
+                     100.0% of the tail, 1 of at least 88.1ms, is throttled";
+        assert_eq!(counting.finish().mostly("waits").as_deref(), Some(other));
+        assert_eq!(Counting::default().finish().mostly("waits"), None);
     }
 
     #[test]
