@@ -73,12 +73,19 @@ fn a_run_has_its_parts_in_order() {
             "Use of the CPUs",
             "Budget of /web",
             "<h2>Timeline</h2>",
-            "<h2>Longest waits</h2>",
+            "<h2>Waits</h2>",
+            "<h3>By cause</h3>",
+            "class=\"icicle\"",
+            "Waiting by cause, table",
+            "<h3>By task</h3>",
+            "<h3>Requests of web</h3>",
+            "<h3>The longest</h3>",
             "Show in the timeline",
+            "17 more",
             "<h2>Services</h2>",
             "<h2>Groups</h2>",
             "<h2>Tasks</h2>",
-            "<h2>Conditions</h2>",
+            "<details class=\"fold\"><summary><h2>Conditions</h2></summary>",
             "zerolag run -q",
             "--seed 3",
             "<h2>Settings</h2>",
@@ -208,13 +215,14 @@ fn every_command_has_a_page() {
         &explained,
         &[
             "With hz=100 all waits together take",
-            ">hz=100</text>",
-            "<h3>as it is</h3>",
-            "<h3>hz=100</h3>",
             "<h2>Difference</h2>",
             ">with hz=100</th>",
             ">longest wait</td>",
             ">all waits, of which</td>",
+            "<h2>Waits</h2>",
+            "<h3>as it is</h3>",
+            "<h3>hz=100</h3>",
+            ">hz=100</text>",
         ],
     );
     assert!(!explained.contains("<pre"), "tables, no text of a terminal");
@@ -235,8 +243,22 @@ fn every_command_has_a_page() {
     assert!(!validated.contains("<pre"), "tables, no text of a terminal");
     let traced = zerolag(&room, &["run", "-q", &web, "-d", "1s", "--trace", "t.zlt"]);
     assert!(matches!(traced.status.code(), Some(0 | 99)));
-    has(&page(&room, &["report", "t.zlt"]), &["<h2>Latency</h2>", "<h2>Timeline</h2>", "<h2>Longest waits</h2>"]);
-    has(&page(&room, &["explain", "t.zlt", "--worst", "2"]), &["The 2 longest waits"]);
+    has(&page(&room, &["report", "t.zlt"]), &["<h2>Latency</h2>", "<h2>Timeline</h2>", "<h2>Waits</h2>"]);
+    // The answer names the causes, the causes come before the examples, and both before the plots.
+    let parts = [
+        "<p class=\"lead\">",
+        " waits take ",
+        " together: ",
+        "% is kept by an interrupt on its CPU",
+        "<h2>Waits</h2>",
+        "class=\"icicle\"",
+        "data-row=\"2\"",
+        ">CPU</th>",
+        "<h3>By task</h3>",
+        "The 2 longest waits",
+        "<h2>Latency</h2>",
+    ];
+    has(&page(&room, &["explain", "t.zlt", "--worst", "2"]), &parts);
 }
 
 #[test]

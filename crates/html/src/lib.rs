@@ -18,6 +18,7 @@
 //! | [`plots`] | plots of distributions, and of the load over time |
 //! | [`pack`] | the columns of a page: numbers as bytes, deflated, as text |
 //! | [`escape`](mod@escape) | texts that a page can contain |
+//! | `waits`, `icicle`, `table` | the parts of a page with all waits by cause, and how it shows rows |
 //!
 //! A page shows names that others chose: of tasks, groups, files. They are escaped in one place,
 //! and the page's policy (`Content-Security-Policy`) allows no script but this crate's, by its
@@ -25,11 +26,14 @@
 #![warn(missing_docs)]
 
 pub mod escape;
+mod icicle;
 pub mod pack;
 pub mod page;
 pub mod plots;
 pub mod pyramid;
+mod table;
 pub mod timeline;
+mod waits;
 
 pub use page::Page;
 pub use timeline::Recorder;

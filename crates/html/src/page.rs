@@ -8,13 +8,12 @@ use crate::escape::{escape, plain};
 use crate::pack::{Pack, base64};
 use crate::plots::Figure;
 use crate::timeline::{Detail, Timeline};
+use crate::{table, waits};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt::Write;
-use zerolag_model::{Instant, TaskId};
-use zerolag_report::explain::{Explanation, RequestTime, Summary};
-use zerolag_report::human::Human;
+use zerolag_report::explain::Explanation;
 use zerolag_report::plot::Room;
 
 /// The page's script: its parts in one function, in order.
@@ -24,6 +23,8 @@ const SCRIPT: &str = concat!(
     include_str!("../web/data.js"),
     include_str!("../web/theme.js"),
     include_str!("../web/plots.js"),
+    include_str!("../web/tables.js"),
+    include_str!("../web/icicle.js"),
     include_str!("../web/rows.js"),
     include_str!("../web/draw.js"),
     include_str!("../web/timeline.js"),
@@ -58,12 +59,10 @@ pub struct Page<'a> {
     pub next: Option<String>,
     /// Sentences below the answer.
     pub notes: Vec<String>,
-    /// The sections between the answer and the timeline.
+    /// The sections in their order.
     pub sections: Vec<Section>,
-    /// The timelines, each with its name; the first is shown.
+    /// The runs that [`Body::Timeline`] and [`Body::Waits`] show, each with its name.
     pub runs: Vec<Run<'a>>,
-    /// The sections behind the waits.
-    pub details: Vec<Section>,
 }
 
 /// Whether the answer is good.
@@ -98,11 +97,17 @@ pub struct Section {
     pub text: String,
     /// What it shows.
     pub body: Body,
+    /// Whether only the heading is shown until a reader asks for the rest.
+    pub is_folded: bool,
 }
 
 /// What a section shows.
 #[derive(Clone, Debug)]
 pub enum Body {
+    /// The timelines of the page's runs; the first is shown.
+    Timeline,
+    /// The waits of the page's runs: by cause, by task, and the longest as examples.
+    Waits,
     /// Plots.
     Figures(Vec<Figure>),
     /// A table; its first row is the head. Columns whose texts are numbers stand to the right.
@@ -117,11 +122,39 @@ impl Section {
     /// Creates a section.
     #[must_use]
     pub fn new(title: &str, text: &str, body: Body) -> Self {
-        Self { title: title.to_owned(), text: text.to_owned(), body }
+        Self { title: title.to_owned(), text: text.to_owned(), body, is_folded: false }
+    }
+
+    /// Returns the section folded: for what few readers ask.
+    #[must_use]
+    pub fn folded(self) -> Self {
+        Self { is_folded: true, ..self }
+    }
+
+    /// Returns the section with the timelines of the page's runs.
+    #[must_use]
+    pub fn timeline() -> Self {
+        Self::new("Timeline", "", Body::Timeline)
+    }
+
+    /// Returns the section with the waits of the page's runs.
+    #[must_use]
+    pub fn waits() -> Self {
+        Self::new("Waits", "", Body::Waits)
+    }
+
+    /// Returns the place in the page: the letters and digits of the title.
+    fn id(&self) -> String {
+        let letters = self.title.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+        match self.body {
+            Body::Timeline => "timeline".to_owned(),
+            Body::Waits => "waits".to_owned(),
+            _ => format!("s-{}", letters.collect::<String>()),
+        }
     }
 }
 
-const INFALLIBLE: &str = "invariant: writing to a String cannot fail";
+pub(crate) const INFALLIBLE: &str = "invariant: writing to a String cannot fail";
 
 impl Page<'_> {
     /// Returns the page as a file.
@@ -139,32 +172,25 @@ impl Page<'_> {
     }
 
     fn write(&self, home: &PageSource) -> String {
-        let mut plots = Vec::new();
-        let mut main = String::new();
-        self.write_answer(&mut main);
-        for section in &self.sections {
-            write_section(&mut main, section, &mut plots);
-        }
-        let (data, notes) = if self.runs.is_empty() { (self.empty(&plots), None) } else { self.fit(&plots, home) };
+        let plots: Vec<serde_json::Value> = self.figures().map(|figure| plain_json(figure.plot.to_json())).collect();
+        let (data, notes) = self.fit(&plots, home);
         // A served page says itself what it shows.
         let notes = notes.filter(|_| matches!(home, PageSource::File));
-        self.write_runs(&mut main, notes.as_deref());
-        for section in &self.details {
-            write_section(&mut main, section, &mut plots);
+        let mut main = String::new();
+        self.write_answer(&mut main);
+        let mut number = 0;
+        for section in &self.sections {
+            self.write_section(&mut main, section, notes.as_deref(), &mut number);
         }
-        // Sections behind the timeline have plots too: their values follow those before it.
-        let data = if self.details.iter().any(|section| matches!(section.body, Body::Figures(_))) {
-            self.fit(&plots, home).0
-        } else {
-            data
-        };
         self.frame(&main, &data, home)
     }
 
-    /// Packs the data of a page without runs.
-    fn empty(&self, plots: &[serde_json::Value]) -> Vec<u8> {
-        let (pack, head) = self.columns(plots, &Detail::ALL, &PageSource::File);
-        pack.finish(&head)
+    /// Returns the plots in their order.
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.sections.iter().flat_map(|section| match &section.body {
+            Body::Figures(figures) => &figures[..],
+            _ => &[],
+        })
     }
 
     /// Packs the data with as much detail as fits.
@@ -229,30 +255,56 @@ impl Page<'_> {
         out.push_str("</section>\n");
     }
 
-    fn write_runs(&self, out: &mut String, note: Option<&str>) {
-        if self.runs.is_empty() {
-            return;
+    fn write_section(&self, out: &mut String, section: &Section, note: Option<&str>, number: &mut usize) {
+        let (id, title) = (section.id(), escape(&section.title));
+        match section.is_folded {
+            true => writeln!(out, "<section id=\"{id}\"><details class=\"fold\"><summary><h2>{title}</h2></summary>"),
+            false => writeln!(out, "<section id=\"{id}\"><h2>{title}</h2>"),
         }
-        out.push_str("<section id=\"timeline\"><h2>Timeline</h2>\n");
-        if let Some(note) = note {
-            writeln!(out, "<p class=\"quiet\">{}</p>", escape(note)).expect(INFALLIBLE);
+        .expect(INFALLIBLE);
+        let note = note.filter(|_| matches!(section.body, Body::Timeline));
+        for text in [Some(&*section.text), note].into_iter().flatten().filter(|text| !text.is_empty()) {
+            writeln!(out, "<p class=\"quiet\">{}</p>", escape(text)).expect(INFALLIBLE);
         }
-        out.push_str("<div id=\"tl\" hidden></div>\n<noscript><p>The timeline needs JavaScript; everything else is here.</p></noscript>\n</section>\n");
-        out.push_str("<section id=\"waits\"><h2>Longest waits</h2>\n");
-        for (index, run) in self.runs.iter().enumerate() {
-            if self.runs.len() > 1 {
-                writeln!(out, "<h3>{}</h3>", escape(&run.name)).expect(INFALLIBLE);
+        match &section.body {
+            Body::Timeline => out.push_str(
+                "<div id=\"tl\" hidden></div>\n<noscript><p>The timeline needs JavaScript; everything else is here.</p></noscript>\n",
+            ),
+            Body::Waits => waits::write(out, &self.runs),
+            Body::Figures(figures) => {
+                out.push_str("<div class=\"figures\">\n");
+                for figure in figures {
+                    write_figure(out, figure, *number);
+                    *number += 1;
+                }
+                out.push_str("</div>\n");
             }
-            write_waits(out, index, run);
+            Body::Table(rows) => table::write(out, &section.title, rows),
+            Body::Facts(facts) => {
+                out.push_str("<dl class=\"facts\">\n");
+                for (name, value) in facts {
+                    writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)).expect(INFALLIBLE);
+                }
+                out.push_str("</dl>\n");
+            }
+            Body::Text(text) => {
+                writeln!(
+                    out,
+                    "<pre tabindex=\"0\" role=\"region\" aria-label=\"{title}, text\">{}</pre>",
+                    escape(text)
+                )
+                .expect(INFALLIBLE);
+            }
         }
-        out.push_str("</section>\n");
+        out.push_str(if section.is_folded { "</details></section>\n" } else { "</section>\n" });
     }
 
     fn frame(&self, main: &str, data: &[u8], home: &PageSource) -> String {
         let script = format!("<script>{}</script>", home.script());
         let title = escape(&self.title);
         let policy = home.policy();
-        let links: String = self.links().iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
+        let link = |section: &Section| format!("<a href=\"#{}\">{}</a>", section.id(), escape(&section.title));
+        let links: String = self.sections.iter().map(link).collect();
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -265,18 +317,6 @@ impl Page<'_> {
              <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n{script}\n</body>\n</html>\n",
             data = base64(data),
         )
-    }
-
-    /// Returns the sections, for the menu.
-    fn links(&self) -> Vec<(String, String)> {
-        let of = |section: &Section| (id_of(&section.title), escape(&section.title));
-        let mut links: Vec<(String, String)> = self.sections.iter().map(of).collect();
-        if !self.runs.is_empty() {
-            links.push(("timeline".to_owned(), "Timeline".to_owned()));
-            links.push(("waits".to_owned(), "Longest waits".to_owned()));
-        }
-        links.extend(self.details.iter().map(of));
-        links
     }
 }
 
@@ -327,51 +367,16 @@ pub fn hashes() -> (String, String) {
     (source(SCRIPT), source(STYLE))
 }
 
-/// Returns the id of a section: its letters and digits.
-fn id_of(title: &str) -> String {
-    let letters = title.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
-    format!("s-{}", letters.collect::<String>())
-}
-
-fn write_section(out: &mut String, section: &Section, plots: &mut Vec<serde_json::Value>) {
-    let id = id_of(&section.title);
-    writeln!(out, "<section id=\"{id}\"><h2>{}</h2>", escape(&section.title)).expect(INFALLIBLE);
-    if !section.text.is_empty() {
-        writeln!(out, "<p class=\"quiet\">{}</p>", escape(&section.text)).expect(INFALLIBLE);
-    }
-    match &section.body {
-        Body::Figures(figures) => {
-            out.push_str("<div class=\"figures\">\n");
-            for figure in figures {
-                let number = plots.len();
-                plots.push(plain_json(figure.plot.to_json()));
-                writeln!(
-                    out,
-                    "<figure data-plot=\"{number}\"><h3>{}</h3>\n{}{}<figcaption>{}</figcaption></figure>",
-                    escape(&figure.title),
-                    figure.plot.to_inline_svg(Room::Wide, &figure.says),
-                    figure.plot.to_inline_svg(Room::Narrow, &figure.says),
-                    escape(&figure.says)
-                )
-                .expect(INFALLIBLE);
-            }
-            out.push_str("</div>\n");
-        }
-        Body::Table(rows) => write_table(out, &section.title, rows),
-        Body::Facts(facts) => {
-            out.push_str("<dl class=\"facts\">\n");
-            for (name, value) in facts {
-                writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)).expect(INFALLIBLE);
-            }
-            out.push_str("</dl>\n");
-        }
-        Body::Text(text) => {
-            let label = escape(&section.title);
-            writeln!(out, "<pre tabindex=\"0\" role=\"region\" aria-label=\"{label}, text\">{}</pre>", escape(text))
-                .expect(INFALLIBLE);
-        }
-    }
-    out.push_str("</section>\n");
+fn write_figure(out: &mut String, figure: &Figure, number: usize) {
+    writeln!(
+        out,
+        "<figure data-plot=\"{number}\"><h3>{}</h3>\n{}{}<figcaption>{}</figcaption></figure>",
+        escape(&figure.title),
+        figure.plot.to_inline_svg(Room::Wide, &figure.says),
+        figure.plot.to_inline_svg(Room::Narrow, &figure.says),
+        escape(&figure.says)
+    )
+    .expect(INFALLIBLE);
 }
 
 /// Replaces what cannot be seen in every text of a value.
@@ -383,112 +388,6 @@ fn plain_json(value: serde_json::Value) -> serde_json::Value {
         Value::Object(map) => Value::Object(map.into_iter().map(|(key, value)| (key, plain_json(value))).collect()),
         other => other,
     }
-}
-
-fn write_table(out: &mut String, label: &str, rows: &[Vec<String>]) {
-    let Some((head, rows)) = rows.split_first() else { return };
-    let is_number = |text: &str| text == "-" || text.starts_with(|c: char| c.is_ascii_digit() || "-+~".contains(c));
-    let right: Vec<bool> = (0..head.len())
-        .map(|column| rows.iter().all(|row| row.get(column).is_none_or(|text| is_number(text))))
-        .collect();
-    // What is short stays on one line: the room is better given to sentences.
-    let is_short = |column: usize| rows.iter().all(|row| row.get(column).is_none_or(|text| text.chars().count() <= 16));
-    let short: Vec<bool> = (0..head.len()).map(is_short).collect();
-    let class = |column: usize| match (right.get(column), short.get(column)) {
-        (Some(true), _) => " class=\"n\"",
-        (_, Some(true)) => " class=\"s\"",
-        _ => "",
-    };
-    writeln!(
-        out,
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}, table\"><table><thead><tr>",
-        escape(label)
-    )
-    .expect(INFALLIBLE);
-    for (column, name) in head.iter().enumerate() {
-        write!(out, "<th scope=\"col\"{}>{}</th>", class(column), escape(name)).expect(INFALLIBLE);
-    }
-    out.push_str("</tr></thead><tbody>\n");
-    for row in rows {
-        out.push_str("<tr>");
-        for (column, text) in row.iter().enumerate() {
-            write!(out, "<td{}>{}</td>", class(column), escape(text)).expect(INFALLIBLE);
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div>\n");
-}
-
-/// The number of rows that a table of causes shows; the rest is one row.
-const CAUSES_SHOWN: usize = 12;
-
-/// Writes what all waits have in common, before the longest as examples.
-fn write_causes(out: &mut String, run: &str, all: &Summary) {
-    writeln!(out, "<p>{}.</p>", escape(&all.sentence("waits"))).expect(INFALLIBLE);
-    // Each region of a page has a name of its own: several runs have a table each.
-    let label = |table: &str| if run.is_empty() { table.to_owned() } else { format!("{table}, {run}") };
-    write_table(out, &label("Waiting by cause"), &all.causes_table(CAUSES_SHOWN).to_rows());
-    write_table(out, &label("Waiting by task"), &all.episodes_table(CAUSES_SHOWN).to_rows());
-}
-
-fn write_waits(out: &mut String, index: usize, run: &Run<'_>) {
-    if run.waits.waits.is_empty() {
-        out.push_str("<p>No task waited.</p>\n");
-        return;
-    }
-    for RequestTime { service, summary } in &run.waits.requests {
-        writeln!(out, "<p>{}: {}.</p>", escape(service), escape(&summary.sentence("requests"))).expect(INFALLIBLE);
-        let label =
-            format!("Requests of {service} by cause{}{}", if run.name.is_empty() { "" } else { ", " }, run.name);
-        write_table(out, &label, &summary.causes_table(CAUSES_SHOWN).to_rows());
-    }
-    write_causes(out, &run.name, &run.waits.summary);
-    let shown = run.waits.waits.len();
-    writeln!(out, "<p class=\"quiet\">The {shown} longest waits. The times of the causes of a wait add up to it.</p>")
-        .expect(INFALLIBLE);
-    out.push_str("<ol class=\"waits\">\n");
-    for wait in &run.waits.waits {
-        let name = run.waits.name(wait.task);
-        let place = |task: TaskId| run.timeline.index_of(task).map_or(String::new(), |index| index.to_string());
-        let (from, to) = (wait.from.as_nanos(), wait.to.as_nanos());
-        let first = wait.causes.first().map(|(chain, _)| run.waits.clause(chain)).unwrap_or_default();
-        writeln!(
-            out,
-            "<li><details><summary><b class=\"time\">{}</b> <span class=\"who\">{}</span> <span class=\"why\">{}</span></summary>\n\
-             <p class=\"quiet\">From {} to {}. <button type=\"button\" class=\"jump\" data-run=\"{index}\" data-task=\"{}\" \
-             data-from=\"{from}\" data-to=\"{to}\">Show in the timeline</button></p>\n<table class=\"causes\"><thead><tr>\
-             <th scope=\"col\" class=\"n\">time</th><th scope=\"col\">meanwhile {}</th></tr></thead><tbody>",
-            Human(wait.length()),
-            escape(&name),
-            escape(&first),
-            stamp(wait.from),
-            stamp(wait.to),
-            place(wait.task),
-            escape(&name)
-        )
-        .expect(INFALLIBLE);
-        // A cause of time that was not seen is a guess: this is said where it is read.
-        let missing = wait.missing();
-        for (chain, time) in &wait.causes {
-            writeln!(
-                out,
-                "<tr><td class=\"n\">{}</td><td>{}</td></tr>",
-                Human(*time),
-                escape(&run.waits.clause(chain))
-            )
-            .expect(INFALLIBLE);
-        }
-        out.push_str("</tbody></table>");
-        if let Some(missing) = missing {
-            write!(out, "<p class=\"unseen\">{}</p>", escape(&missing)).expect(INFALLIBLE);
-        }
-        out.push_str("</details></li>\n");
-    }
-    out.push_str("</ol>\n");
-}
-
-fn stamp(at: Instant) -> String {
-    format!("{at} s")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-// Times and numbers as a reader wants them, in the form of the tables: three digits and a unit.
+// Times and numbers as a reader wants them, in the form of the tables: three digits and a unit; elements.
 
 /** @param {number} ns @returns {string} */
 function showTime(ns) {
@@ -39,4 +39,12 @@ function niceStep(value) {
   const power = Math.pow(10, Math.floor(Math.log10(value)));
   const factor = value / power;
   return power * (factor <= 1.000001 ? 1 : factor <= 2.000001 ? 2 : factor <= 5.000001 ? 5 : 10);
+}
+
+/** @template {keyof HTMLElementTagNameMap} K @param {K} kind @param {Record<string, string>} [attributes] @param {...(Node | string)} children */
+function make(kind, attributes = {}, ...children) {
+  const element = document.createElement(kind);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
 }

@@ -7,7 +7,50 @@ function readView(hash) {
   return hash.startsWith(VIEW) ? new URLSearchParams(hash.slice(VIEW.length).replaceAll(",", "&")) : null;
 }
 
+/** The height, in pixels, that a page on a phone does not exceed before a reader asks for more. */
+const TALL = 3900;
+
+/** Folds the sections for which a phone has no room: the first that fit stay. */
+function foldTall() {
+  if (!matchMedia("(max-width: 640px)").matches) return;
+  for (const section of [...document.querySelectorAll("main > section")].reverse()) {
+    const head = section.querySelector(":scope > h2");
+    if (!head || document.documentElement.scrollHeight <= TALL) continue;
+    const button = make("button", { type: "button", class: "sort" }, ...head.childNodes);
+    const fold = (/** @type {boolean} */ isShort) => {
+      section.classList.toggle("short", isShort);
+      button.setAttribute("aria-expanded", String(!isShort));
+    };
+    button.addEventListener("click", () => fold(!section.classList.contains("short")));
+    section.addEventListener("unfold", () => fold(false));
+    head.append(button);
+    fold(true);
+  }
+}
+
+/** Unfolds all that an element is in, and what it is the section of. @param {Element} element */
+function unfold(element) {
+  const own = element.querySelector(":scope > details.fold");
+  if (own instanceof HTMLDetailsElement) own.open = true;
+  for (let fold = element.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
+  element.closest("section")?.dispatchEvent(new Event("unfold"));
+}
+
+/** Shows the section that an address names. */
+function showNamed() {
+  const named = document.getElementById(location.hash.slice(1));
+  if (!named) return;
+  unfold(named);
+  named.scrollIntoView();
+}
+
 async function start() {
+  for (const region of document.querySelectorAll(".wide")) {
+    const table = region.querySelector("table");
+    if (table) bindTable(table, (region.getAttribute("aria-label") ?? "").replace(/, table$/, ""));
+  }
+  document.querySelectorAll(".icicle").forEach(bindIcicle);
+  addEventListener("hashchange", showNamed);
   const store = document.getElementById("data");
   const home = document.getElementById("tl");
   const { head, columns } = await unpack((store?.textContent ?? "").trim());
@@ -16,7 +59,10 @@ async function start() {
   /** @type {Timeline | null} */
   let shown = null;
   bindPlots(head, (from, to) => shown?.show(from, to));
-  if (!home || !head.runs.length) return;
+  if (!home || !head.runs.length) {
+    foldTall();
+    return showNamed();
+  }
   let timer = 0;
   let own = "";
   const timeline = new Timeline(home, head.runs, columns, () => {
@@ -34,7 +80,11 @@ async function start() {
   shown = timeline;
   const apply = () => {
     const view = readView(location.hash);
-    if (view && location.hash !== own) timeline.go(view);
+    if (!view || location.hash === own) return;
+    timeline.go(view);
+    // A shared link leads to what it shows.
+    unfold(home);
+    home.scrollIntoView();
   };
   // The page around a frame keeps the view of its link.
   addEventListener("message", ({ source, data }) => {
@@ -50,17 +100,21 @@ async function start() {
   timeline.explain = (run, task, to) => {
     const details = explained.get([run, task, to].join());
     return details ? () => {
+      unfold(details);
       details.open = true;
       details.scrollIntoView({ block: "center" });
       details.querySelector("summary")?.focus({ preventScroll: true });
     } : null;
   };
+  foldTall();
+  showNamed();
   apply();
   addEventListener("hashchange", apply);
   for (const button of document.querySelectorAll("button.jump")) {
     button.addEventListener("click", () => {
       const number = (/** @type {string} */ key) => Number(button.getAttribute("data-" + key));
       const task = button.getAttribute("data-task") ? number("task") : -1;
+      unfold(home);
       timeline.jump(number("run"), task, number("from"), number("to"));
     });
   }

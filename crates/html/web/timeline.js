@@ -11,14 +11,6 @@ const MARKS = [
   ["gap", "events missing from the recording"], ["wake", "from the waker to the woken"], ["ipi", "IPI, move to another CPU"], ["point", "new budget; red: late, overrun, queue full"],
 ];
 
-/** @template {keyof HTMLElementTagNameMap} K @param {K} kind @param {Record<string, string>} [attributes] @param {...(Node | string)} children */
-function make(kind, attributes = {}, ...children) {
-  const element = document.createElement(kind);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-}
-
 /** A name with at most so many letters. Its end stays: instances differ there. @param {string} name @param {number} letters */
 function shorten(name, letters) {
   if (name.length <= letters) return name;

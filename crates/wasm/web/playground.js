@@ -181,7 +181,7 @@ function showPage(html, label, source) {
   byId("perfetto", HTMLButtonElement).disabled = false;
   results.querySelector("iframe:not(.pinned)")?.remove();
   const frame = document.createElement("iframe");
-  frame.setAttribute("sandbox", "allow-scripts");
+  frame.setAttribute("sandbox", "allow-scripts allow-downloads");
   frame.title = label;
   frame.srcdoc = html;
   results.append(frame);

@@ -35,7 +35,7 @@ pub(super) fn run_page<'p>(result: &RunResult, plan: &Plan, pictured: &'p Pictur
         notes.push(verdicts::line(checks).trim_end().to_owned());
         if !checks.is_clean() {
             let text = "The rules of scheduling, checked during the run.";
-            page.details.insert(0, Section::new("Checks", text, Body::Table(verdicts::table(checks).to_rows())));
+            behind_waits(&mut page, vec![Section::new("Checks", text, Body::Table(verdicts::table(checks).to_rows()))]);
         }
     }
     if result.goals().iter().any(|goal| !goal.is_met()) {
@@ -79,9 +79,15 @@ pub(super) fn trace_page<'p>(pictured: &'p Pictured, checks: Option<&Report>, ab
         page.notes.push(verdicts::line(checks).trim_end().to_owned());
         page.notes.extend(checks.unseen.map(|unseen| unseen.to_string()));
         let text = "The rules of scheduling, checked against the trace, with the parts that a rule could not judge.";
-        page.details.insert(0, Section::new("Checks", text, Body::Table(verdicts::table(checks).to_rows())));
+        behind_waits(&mut page, vec![Section::new("Checks", text, Body::Table(verdicts::table(checks).to_rows()))]);
     }
     page
+}
+
+/// Adds sections behind the waits, before the tables of the run.
+fn behind_waits(page: &mut Page<'_>, sections: Vec<Section>) {
+    let at = page.sections.iter().position(|section| matches!(section.body, Body::Waits)).map_or(0, |at| at + 1);
+    page.sections.splice(at..at, sections);
 }
 
 /// Returns the page of a tool's run: the tool's figures before those of the run.
@@ -95,7 +101,7 @@ pub fn of_tool(shown: Shown, plan: &Plan, pictured: &Pictured, about: &About) ->
     if !figures.is_empty() {
         page.sections.insert(0, Section::new("Figures", "", Body::Figures(figures)));
     }
-    page.details.splice(0..0, shown.tables.iter().map(titled));
+    behind_waits(&mut page, shown.tables.iter().map(titled).collect());
     page.to_html()
 }
 
@@ -106,7 +112,12 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
     let mut page = page_of(first, about, &first.summary.meta, None);
     // The waits that were asked for, instead of those of all tasks.
     page.runs[0].waits = &answer.found;
-    page.answer = what_was(&first.summary, &answer.found);
+    // The causes first, then what they did to the run.
+    let waits = page.sections.iter().position(|section| matches!(section.body, Body::Waits)).unwrap_or_default();
+    page.sections[..=waits].rotate_right(1);
+    let what = what_was(&first.summary, &answer.found);
+    page.answer = answer.found.summary.mostly("waits").map_or_else(|| what.clone(), |mostly| format!("{mostly}."));
+    page.notes.insert(0, what);
     if let (Some((change, after)), Some(changed)) = (&answer.changed, changed) {
         let longest = |of: &Explanation| {
             of.waits.first().map_or_else(|| "none".to_owned(), |wait| Human(wait.length()).to_string())
@@ -130,7 +141,7 @@ pub fn of_explanation(answer: &Answer, first: &Pictured, changed: Option<&Pictur
             latency.body = Body::Figures(overlaid);
         }
         let text = "Waiting times without and with the change; the causes by their difference, the largest first.";
-        page.details.insert(0, Section::new("Difference", text, Body::Table(differences(answer, &change.name))));
+        page.sections.insert(0, Section::new("Difference", text, Body::Table(differences(answer, &change.name))));
     }
     page.to_html()
 }
@@ -177,21 +188,15 @@ fn page_of<'p>(pictured: &'p Pictured, about: &About, meta: &Meta, plan: Option<
     }
     let load = over_time(&pictured.timeline, &pictured.summary);
     sections.push(Section::new("Load over time", "", Body::Figures(load)));
-    let mut details = figures(&pictured.summary);
-    details.extend(conditions(about, meta, plan));
+    sections.extend([Section::timeline(), Section::waits()]);
+    sections.extend(figures(&pictured.summary));
+    sections.extend(conditions(about, meta, plan));
     // What a recording lacks is said beside the answer, whichever command shows it.
     let missing = pictured.summary.missing().map(|missing| capital(&missing.replace('`', "")));
     let recorded = &pictured.summary.meta.recorded;
     let skipped = recorded.skipped.iter().map(|skipped| capital(&skipped.to_string()));
     let notes = missing.into_iter().chain(recorded.dropped.clone()).chain(skipped).collect();
-    Page {
-        title: about.title.clone(),
-        notes,
-        sections,
-        runs: vec![pictured.run("run".to_owned())],
-        details,
-        ..Page::default()
-    }
+    Page { title: about.title.clone(), notes, sections, runs: vec![pictured.run("run".to_owned())], ..Page::default() }
 }
 
 fn capital(text: &str) -> String {

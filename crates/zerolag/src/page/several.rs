@@ -45,7 +45,8 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
     if !latency.is_empty() {
         sections.push(Section::new("Latency", &seeds, Body::Figures(latency)));
     }
-    let mut details = vec![Section::new(
+    sections.extend([Section::timeline(), Section::waits()]);
+    sections.push(Section::new(
         "Figures",
         &format!(
             "Means of {} with the figures that differ by more than 2 % and by more than seeds do; {} do not.",
@@ -53,12 +54,12 @@ pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About)
             compared.rows.len() - changed.len()
         ),
         Body::Table(differing(compared)),
-    )];
+    ));
     if let Some(first) = variants.first() {
-        details.extend(conditions(about, &first.plan.meta(), Some(&first.plan)));
+        sections.extend(conditions(about, &first.plan.meta(), Some(&first.plan)));
     }
     let runs = variants.iter().zip(&pictured).map(|(variant, one)| one.run(variant.label.name.clone())).collect();
-    Ok(Page { title: about.title.clone(), answer, sections, runs, details, ..Page::default() }.to_html())
+    Ok(Page { title: about.title.clone(), answer, sections, runs, ..Page::default() }.to_html())
 }
 
 /// Returns the figures that differ, a row each.
@@ -105,18 +106,16 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
         Body::Table(grid.table().to_rows()),
     );
     let reasons = || Section::new("Failed runs", "They have no figures.", Body::Table(grid.failed_table().to_rows()));
-    let tables = [figures].into_iter().chain((failed > 0).then(reasons));
-    let details = match plan {
+    let mut sections: Vec<Section> = plots_section(plots, &text).into_iter().chain([figures]).collect();
+    sections.extend((failed > 0).then(reasons));
+    match plan {
         // What the cells have in common, and the first one's values of the axes.
-        Some(plan) => tables.chain(conditions(about, &plan.meta(), Some(plan))).collect(),
-        None => tables.chain([command(about)]).collect(),
-    };
-    let sections = plots_section(plots, &text).into_iter().collect();
-    Page { title: about.title.clone(), answer, goals: grid.judged(goals), sections, details, ..Page::default() }
-        .to_html()
+        Some(plan) => sections.extend(conditions(about, &plan.meta(), Some(plan))),
+        None => sections.push(command(about)),
+    }
+    Page { title: about.title.clone(), answer, goals: grid.judged(goals), sections, ..Page::default() }.to_html()
 }
 
-/// Returns what the cells of a grid are judged by.
 /// Returns the page of figures without a timeline: an answer, plots and tables.
 #[must_use]
 pub fn of_figures(shown: Shown, about: &About) -> String {
@@ -150,10 +149,9 @@ pub fn of_advice(advice: &Advice, about: &About) -> String {
     of_plots(advice.ticket(), plots, note, vec![titled(&advice.titled())], about)
 }
 
-fn of_plots(answer: String, plots: Vec<Plot>, note: &str, mut details: Vec<Section>, about: &About) -> String {
-    let sections = plots_section(plots, note).into_iter().collect();
-    details.push(command(about));
-    Page { title: about.title.clone(), answer, sections, details, ..Page::default() }.to_html()
+fn of_plots(answer: String, plots: Vec<Plot>, note: &str, tables: Vec<Section>, about: &About) -> String {
+    let sections = plots_section(plots, note).into_iter().chain(tables).chain([command(about)]).collect();
+    Page { title: about.title.clone(), answer, sections, ..Page::default() }.to_html()
 }
 
 fn plots_section(plots: Vec<Plot>, note: &str) -> Option<Section> {
@@ -167,7 +165,7 @@ fn command(about: &About) -> Section {
         ("command".to_owned(), about.command.clone()),
         ("version".to_owned(), format!("zerolag {}", env!("CARGO_PKG_VERSION"))),
     ];
-    Section::new("Conditions", "", Body::Facts(facts))
+    Section::new("Conditions", "", Body::Facts(facts)).folded()
 }
 
 /// Returns the lowest and the highest mean of a plot in one sentence.

@@ -146,17 +146,14 @@ pub(super) fn conditions(about: &About, meta: &Meta, plan: Option<&Plan>) -> Vec
     if meta.lost_events > 0 {
         push("lost events", meta.lost_events.to_string());
     }
-    let mut sections = vec![Section::new("Conditions", "", Body::Facts(facts))];
+    let mut sections = vec![Section::new("Conditions", "", Body::Facts(facts)).folded()];
     if !meta.settings.is_empty() {
         sections.push(settings(meta, plan.map(|plan| plan.kernel)));
     }
     if let Some(plan) = plan {
         let costs = plan.config.costs.shown().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        sections.push(Section::new(
-            "Costs",
-            "The time that each operation takes on the simulated machine.",
-            Body::Facts(costs),
-        ));
+        let text = "The time that each operation takes on the simulated machine.";
+        sections.push(Section::new("Costs", text, Body::Facts(costs)).folded());
     }
     sections
 }
@@ -177,5 +174,5 @@ fn settings(meta: &Meta, kernel: Option<KernelVersion>) -> Section {
         (key.clone(), format!("{value} (instead of {usual})"))
     });
     let all = changed.chain(same.into_iter().cloned()).collect();
-    Section::new("Settings", &text, Body::Facts(all))
+    Section::new("Settings", &text, Body::Facts(all)).folded()
 }
