@@ -124,20 +124,26 @@ fn hostile_names_stay_text() {
 #[expect(clippy::too_many_lines, reason = "a line or two per command; later commands read the files of earlier ones")]
 fn every_command_has_a_page() {
     let room = Room::new("all");
-    let web = example("noisy-neighbour.toml");
+    let (web, upgrade) = (example("noisy-neighbour.toml"), example("upgrade.toml"));
     let compared =
-        page(&room, &["compare", "-q", &web, "--kernel", "5.15", "--kernel", "6.12", "--runs", "2", "-d", "1s"]);
+        page(&room, &["compare", "-q", &upgrade, "--kernel", "5.15", "--kernel", "6.12", "--runs", "2", "-d", "3s"]);
     has(
         &compared,
         &[
             "id=\"answer\"",
-            "Latency",
-            ">5.15</text>",
-            ">6.12</text>",
-            "<h3>5.15</h3>",
-            "<h3>6.12</h3>",
+            "figures differ between 5.15 and 6.12 by more than seeds do, most of all ",
             "<h2>Figures</h2>",
             ">figure</th>",
+            "<h2>Plots</h2>",
+            "the bands and whiskers are the range over the seeds.",
+            " of ",
+            ">5.15</text>",
+            ">6.12</text>",
+            "<h2>Settings that differ</h2>",
+            ">setting</th>",
+            "<h2>Timeline</h2>",
+            "<h3>5.15</h3>",
+            "<h3>6.12</h3>",
         ],
     );
     let swept = page(&room, &["sweep", "-q", &web, "--set", "kernel=6.12,5.15", "--runs", "2", "-d", "1s"]);

@@ -1,6 +1,7 @@
 //! Plots of distributions, and of the load over time.
 
 use crate::timeline::{SpanKind, Timeline};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use zerolag_model::{ClassId, CpuMax};
 use zerolag_report::Summary;
@@ -67,10 +68,60 @@ pub fn distributions(runs: &[(&str, &[Bucket])], targets: &[Target]) -> Vec<Figu
             _ => String::new(),
         };
         let targets: Vec<&Target> = targets.iter().filter(|target| target.figure == figure).collect();
-        figures.push(tail(&format!("{what}{of}"), &lines, &rest, &targets));
+        figures.push(tail(&format!("{what}{of}"), &Line::of(&lines), &rest, &targets));
         figures.push(histogram(&format!("{what}{of}: histogram"), &lines));
     }
     figures
+}
+
+/// Returns the distribution of a figure of one owner in each variant: all its runs together, and
+/// the range over them. `None` if no run has it.
+#[must_use]
+pub fn over_seeds(variants: &[(&str, &[Vec<Bucket>])], figure: &str, owner: &str) -> Option<Figure> {
+    let line = |(name, seeds): &(&str, &[Vec<Bucket>])| {
+        let of = |buckets: &[Bucket]| owners(buckets, figure).remove(owner);
+        let all = of(&seeds.concat())?;
+        Some(Line {
+            name: (*name).to_owned(),
+            all: Cow::Owned(all),
+            seeds: seeds.iter().filter_map(|one| of(one)).collect(),
+        })
+    };
+    let lines: Vec<Line<'_>> = variants.iter().filter_map(line).collect();
+    let what = if figure == "request_latency" { "Request latency" } else { "Wakeup latency" };
+    (!lines.is_empty()).then(|| tail(&format!("{what} of {owner}"), &lines, "", &[]))
+}
+
+/// A line of a plot of distributions.
+struct Line<'a> {
+    name: String,
+    /// What is drawn.
+    all: Cow<'a, Counts>,
+    /// The distribution of each seed, if there are several.
+    seeds: Vec<Counts>,
+}
+
+impl<'a> Line<'a> {
+    fn of(lines: &[(String, &'a Counts)]) -> Vec<Self> {
+        let line = |(name, all): &(String, &'a Counts)| Line {
+            name: name.clone(),
+            all: Cow::Borrowed(*all),
+            seeds: Vec::new(),
+        };
+        lines.iter().map(line).collect()
+    }
+
+    /// Returns the least and the largest share, over the seeds, that is longer than a time, in
+    /// percent.
+    fn range_at(&self, time: f64, low: f64) -> (f64, f64) {
+        let longer = |counts: &Counts| {
+            let from = counts.partition_point(|(value, _)| *value <= time);
+            let longer: u64 = counts[from..].iter().map(|(_, count)| count).sum();
+            (longer as f64 / total(counts).max(1) as f64 * 100.0).max(low)
+        };
+        let shares = self.seeds.iter().map(longer);
+        shares.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), share| (least.min(share), most.max(share)))
+    }
 }
 
 /// Returns distributions that are known as counts: the shares that are longer, and the histogram. Of more than five, those with the highest 99th percentiles are drawn.
@@ -87,7 +138,7 @@ pub fn of_counts(title: &str, lines: &[(String, Counts)]) -> Vec<Figure> {
     }
     let rest = if more > 0 { format!("; {more} with a smaller 99th percentile are left out") } else { String::new() };
     let lines: Vec<(String, &Counts)> = lines.into_iter().map(|(name, counts)| (name.clone(), counts)).collect();
-    vec![tail(title, &lines, &rest, &[]), histogram(&format!("{title}: histogram"), &lines)]
+    vec![tail(title, &Line::of(&lines), &rest, &[]), histogram(&format!("{title}: histogram"), &lines)]
 }
 
 /// The percentiles that are said below a plot, in millionths.
@@ -97,13 +148,14 @@ const LEAST: f64 = 1e-4;
 
 /// The share of samples that are longer, by ratio on both axes: so the 99.9th percentile has as much
 /// room as the median. At the longest sample the line falls to the axis.
-fn tail(title: &str, lines: &[(String, &Counts)], rest: &str, targets: &[&Target]) -> Figure {
-    let most = lines.iter().map(|(_, counts)| total(counts)).max().unwrap_or_default().max(10);
+fn tail(title: &str, lines: &[Line<'_>], rest: &str, targets: &[&Target]) -> Figure {
+    let most = lines.iter().map(|line| total(&line.all)).max().unwrap_or_default().max(10);
     let low = 10_f64.powf((100.0 / most as f64).log10().floor()).max(LEAST);
     let y = Axis::log("share of all that took longer", Unit::Percent).from_to(low, 100.0);
     let mut plot = Plot::new(title, Axis::log("latency", Unit::Nanos), y);
     let mut says = Vec::new();
-    for (name, counts) in lines {
+    for line in lines {
+        let (name, counts) = (&line.name, &*line.all);
         let all = total(counts).max(1);
         let mut left = all;
         let longer = counts.iter().map(|(value, count)| {
@@ -122,7 +174,14 @@ fn tail(title: &str, lines: &[(String, &Counts)], rest: &str, targets: &[&Target
         });
         let longest = counts.last().map(|(value, _)| format!("at most {}", human(*value)));
         says.push(format!("{name} {}", known.chain(longest).collect::<Vec<_>>().join(", ")));
-        plot = plot.with(name, Mark::Steps, points);
+        // Before the first time all are longer, with every seed.
+        let range = |(place, (time, _)): (usize, &(f64, f64))| match place {
+            0 => (100.0, 100.0),
+            _ => line.range_at(*time, low),
+        };
+        let has_range = line.seeds.len() > 1;
+        let spread = points.iter().enumerate().filter(|_| has_range).map(range).collect();
+        plot = plot.with_spread(name, Mark::Steps, points, spread);
     }
     for Target { says, at, longer, .. } in targets {
         plot = plot.with(says, Mark::Dashed, vec![(*at, low), (*at, longer.max(low))]);
@@ -339,6 +398,19 @@ mod tests {
         assert_eq!((series.len(), &*series[1].name), (2, "p99 <= 50us"));
         assert_eq!(series[1].points, [(50_000.0, 0.1), (50_000.0, 1.0)]);
         assert_eq!(figures[0].says, "w p50 10.0us, p95 10.0us, p99 10.0us, p99.9 90.0us, at most 90.0us.");
+    }
+
+    #[test]
+    fn variants_have_the_range_over_their_seeds() {
+        let seeds =
+            [vec![bucket("w-0", 10, 3), bucket("w-1", 20, 1)], vec![bucket("w-0", 10, 1), bucket("w-0", 20, 3)]];
+        let one = [vec![bucket("x", 5, 1)]];
+        let figure = over_seeds(&[("5.15", &seeds), ("6.12", &one)], "wakeup_latency", "w").expect("a plot");
+        assert_eq!((&*figure.title, figure.plot.series.len()), ("Wakeup latency of w", 1), "6.12 has no such task");
+        let series = &figure.plot.series[0];
+        assert_eq!(series.points, [(10_000.0, 100.0), (10_000.0, 50.0), (20_000.0, 10.0)]);
+        assert_eq!(series.spread, [(100.0, 100.0), (25.0, 75.0), (10.0, 10.0)]);
+        assert!(over_seeds(&[("6.12", &one)], "wakeup_latency", "w").is_none());
     }
 
     #[test]

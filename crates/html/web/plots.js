@@ -119,6 +119,7 @@ function drawPart(plot, whole, svg) {
     if (series.mark === "area" && line.length) fill([[line[0][0], y.from], ...line, [line[line.length - 1][0], y.from]]);
     const lows = shown(series.spread.map(([low], i) => at(i, low))), highs = shown(series.spread.map(([, high], i) => at(i, high)));
     if (lows.length > 1 && (series.mark === "line" || series.mark === "dashed")) fill([...lows, ...highs.reverse()]);
+    else if (lows.length > 1 && series.mark === "steps") fill([...cornersOf(lows), ...cornersOf(highs).reverse()]);
     else lows.forEach(([place, low], i) => inner.append(shape("path", { d: `M${place} ${low}V${highs[i][1]}`, fill: "none", "stroke-width": "1.2", class: colour + "s" })));
     if (series.mark !== "points") {
       // Lines that coincide are told apart by their widths.

@@ -15,7 +15,8 @@
 //! * Colours are those of Okabe and Ito, which colour-blind readers can tell apart; series also
 //!   differ by marker, and published values are dashed.
 //! * Of lines that coincide, the one drawn first is wider, so that it shows on both sides.
-//! * The range of a value over seeds is a band around a line, and a whisker on bars and points.
+//! * The range of a value over seeds is a band around a line or steps, and a whisker on bars and
+//!   points.
 //!
 //! Values that cannot be drawn are left out: values that are not finite, and values at or below
 //! zero on a logarithmic axis.
@@ -349,10 +350,11 @@ impl PlotLayout {
         let spread = series.points.iter().zip(&series.spread);
         let spread: Vec<((f64, f64), (f64, f64))> =
             spread.filter_map(|((x, _), (low, high))| Some((self.at((*x, *low))?, self.at((*x, *high))?))).collect();
-        if matches!(series.mark, Mark::Line | Mark::Dashed) && spread.len() > 1 {
-            let lower = spread.iter().map(|(low, _)| *low);
-            let upper = spread.iter().rev().map(|(_, high)| *high);
-            svg.polygon(&lower.chain(upper).collect::<Vec<_>>(), index, svg::Paint::Tint);
+        if matches!(series.mark, Mark::Line | Mark::Dashed | Mark::Steps) && spread.len() > 1 {
+            let edge = |edge: Vec<(f64, f64)>| if series.mark == Mark::Steps { corners(&edge) } else { edge };
+            let lower = edge(spread.iter().map(|(low, _)| *low).collect());
+            let upper = edge(spread.iter().map(|(_, high)| *high).collect());
+            svg.polygon(&lower.into_iter().chain(upper.into_iter().rev()).collect::<Vec<_>>(), index, svg::Paint::Tint);
         } else {
             spread.iter().for_each(|(low, high)| svg.whisker(*low, *high, index));
         }
@@ -608,6 +610,15 @@ mod tests {
         let without =
             Plot::new("", x, y).with_spread("", Mark::Bars, points, vec![(10.0, 10.0), (11.0, 11.0)]).to_svg();
         assert!(!without.contains("class=\"w "), "one seed has no spread");
+        let steps = Plot::new("", Axis::linear("", Unit::Number), Axis::linear("", Unit::Number)).with_spread(
+            "",
+            Mark::Steps,
+            vec![(0.0, 9.0), (1.0, 5.0)],
+            vec![(8.0, 9.0), (4.0, 7.0)],
+        );
+        let band =
+            steps.to_svg().lines().find(|line| line.starts_with("<polygon")).map(|line| line.matches(',').count());
+        assert_eq!(band, Some(6), "two levels and the step between, on both sides");
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn by_rank(one: &ComparedFigure, other: &ComparedFigure) -> Ordering {
 }
 
 /// Returns the changed row with the greatest rank, the first of these.
-fn most_changed<'r>(rows: impl Iterator<Item = &'r ComparedFigure>) -> Option<&'r ComparedFigure> {
+pub(crate) fn most_changed<'r>(rows: impl Iterator<Item = &'r ComparedFigure>) -> Option<&'r ComparedFigure> {
     rows.filter(|row| row.owner != MACHINE && row.has_changed())
         .reduce(|best, row| if by_rank(row, best) == Ordering::Greater { row } else { best })
 }

@@ -20,6 +20,7 @@ mod suite;
 
 pub use behind::SuiteBisection;
 use bisect::BisectedFigure;
+pub(crate) use bisect::most_changed;
 pub use bisect::{Bisection, EXPLAINED, Effect, Switched, Tried, bisect};
 pub(crate) use suite::DOCUMENT as SUITE;
 pub use suite::Suite;

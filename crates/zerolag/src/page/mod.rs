@@ -11,12 +11,14 @@
 //! | `picture` | [`Picture`], [`Portrait`]: follow a run and keep what a page shows of it |
 //! | `served` | [`Served`]: the page of a run that a server gives, with its parts |
 //! | `run` | [`of_run`], [`of_trace`], [`of_tool`], [`of_explanation`]: the page of one run |
-//! | `several` | [`of_comparison`], [`of_grid`], [`of_advice`], [`of_figures`]: the page of several runs |
+//! | `compared` | [`of_comparison`]: the page of a comparison |
+//! | `several` | [`of_grid`], [`of_advice`], [`of_figures`]: the page of several runs |
 //! | `shown` | [`Shown`]: figures for a page |
 //! | `tables` | the figures as tables |
 //!
 //! A page contains everything that the text output does, so that it can be sent instead of it.
 
+mod compared;
 mod picture;
 mod run;
 mod served;
@@ -24,10 +26,11 @@ mod several;
 mod shown;
 mod tables;
 
+pub use compared::of_comparison;
 pub use picture::{Picture, Pictured, Portrait};
 pub use run::{of_explanation, of_run, of_tool, of_trace};
 pub use served::Served;
-pub use several::{of_advice, of_comparison, of_figures, of_grid};
+pub use several::{of_advice, of_figures, of_grid};
 pub use shown::Shown;
 
 use crate::goals::Verdict;

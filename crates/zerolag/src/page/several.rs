@@ -1,77 +1,17 @@
 //! The page of several runs.
 
 use super::tables::conditions;
-use super::{About, Pictured, Shown};
+use super::{About, Shown};
 use crate::advise::Advice;
-use crate::compare::{ComparedFigure, Comparison, Variant};
-use crate::error::Error;
 use crate::goals;
 use crate::simulation::Plan;
 use crate::sweep::Grid;
 use zerolag_html::page::{Body, Page, Section};
-use zerolag_html::plots::{Figure, distributions};
+use zerolag_html::plots::Figure;
 use zerolag_report::human::Human;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::Titled;
 use zerolag_workload::goal::Goal;
-
-/// Runs each variant once more, with its first seed, and returns the page of a comparison:
-/// distributions overlaid, and a timeline of each.
-///
-/// # Errors
-/// The program does not fit the machine.
-pub fn of_comparison(compared: &Comparison, variants: &[Variant], about: &About) -> Result<String, Error> {
-    let pictured: Vec<Pictured> =
-        variants.iter().map(|variant| Pictured::of_plan(&variant.plan)).collect::<Result<_, _>>()?;
-    let runs: Vec<_> =
-        variants.iter().zip(&pictured).map(|(variant, one)| (&*variant.label.name, &*one.buckets)).collect();
-    let changed: Vec<_> = compared.rows.iter().filter(|row| row.has_changed()).collect();
-    let (first, last) = (compared.variants.first(), compared.variants.last());
-    let names =
-        first.zip(last).map_or_else(String::new, |(first, last)| format!(" between {} and {}", first.name, last.name));
-    let answer = match &changed[..] {
-        [] => format!("No figure differs{names} by more than seeds do."),
-        [row, ..] => {
-            let shown = row.ends().map_or_else(String::new, |(first, last)| {
-                let [first, last] = [first, last].map(|range| row.text(Some(range.mean)));
-                format!(", for example {} of {}: {first} and {last}", row.figure.label(), row.owner)
-            });
-            format!("{} of {} figures differ{names} by more than seeds do{shown}.", changed.len(), compared.rows.len())
-        }
-    };
-    let latency = distributions(&runs, &[]);
-    let seeds = format!("Runs with seed {}.", compared.seed);
-    let mut sections = Vec::new();
-    if !latency.is_empty() {
-        sections.push(Section::new("Latency", &seeds, Body::Figures(latency)));
-    }
-    sections.extend([Section::timeline(), Section::waits()]);
-    sections.push(Section::new(
-        "Figures",
-        &format!(
-            "Means of {} with the figures that differ by more than 2 % and by more than seeds do; {} do not.",
-            compared.seeds_text(),
-            compared.rows.len() - changed.len()
-        ),
-        Body::Table(differing(compared)),
-    ));
-    if let Some(first) = variants.first() {
-        sections.extend(conditions(about, &first.plan.meta(), Some(&first.plan)));
-    }
-    let runs = variants.iter().zip(&pictured).map(|(variant, one)| one.run(variant.label.name.clone())).collect();
-    Ok(Page { title: about.title.clone(), answer, sections, runs, ..Page::default() }.to_html())
-}
-
-/// Returns the figures that differ, a row each.
-fn differing(compared: &Comparison) -> Vec<Vec<String>> {
-    let names = compared.variants.iter().map(|label| label.name.clone());
-    let head = ["owner", "figure"].map(str::to_owned).into_iter().chain(names).chain(["change".to_owned()]);
-    let row = |row: &ComparedFigure| {
-        let values = row.values.iter().map(|range| row.text(range.map(|range| range.mean)));
-        [row.owner.clone(), row.figure.label()].into_iter().chain(values).chain([compared.change(row)]).collect()
-    };
-    [head.collect()].into_iter().chain(compared.shown().map(row)).collect()
-}
 
 /// Returns the page of a sweep: a plot per figure, with the range over the seeds,
 /// and the goals for them. `plan` is that of the first cell.
