@@ -77,6 +77,16 @@ impl Limit {
         };
         said.map(limit).collect()
     }
+
+    /// Returns what it lets the group take, in microseconds per second of time: the quota, without
+    /// end if there is none, and the burst. Less is cheaper, the quota first.
+    pub(crate) fn taken(&self) -> [u64; 2] {
+        let per_second = |part: u64| {
+            let part = u128::from(part) * 1_000_000 / u128::from(self.period_us.max(1));
+            u64::try_from(part).unwrap_or(u64::MAX)
+        };
+        [self.quota_us.map_or(u64::MAX, per_second), per_second(self.burst_us)]
+    }
 }
 
 /// Reads a limit in any notation: `200000 100000`, `max`, `2`, `750m` or `75%`.

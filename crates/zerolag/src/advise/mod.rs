@@ -420,11 +420,7 @@ fn mark_below_base_error(base: Option<&[Apart]>, alternatives: &mut [Alternative
 /// What an alternative takes: the quota and the burst in microseconds per period of a second, and
 /// threads. No limit is more than any.
 fn taken(alternative: &Alternative) -> [u64; 3] {
-    let per_second = |part: u64, period: u64| u128::from(part) * 1_000_000 / u128::from(period.max(1));
-    let of = |limit: &Limit, part: u64| u64::try_from(per_second(part, limit.period_us)).unwrap_or(u64::MAX);
-    let limit = alternative.limit.as_ref();
-    let quota = limit.and_then(|limit| Some(of(limit, limit.quota_us?))).unwrap_or(u64::MAX);
-    let burst = limit.map_or(0, |limit| of(limit, limit.burst_us));
+    let [quota, burst] = alternative.limit.as_ref().map_or([u64::MAX, 0], Limit::taken);
     [quota, burst, alternative.workers.unwrap_or(0).into()]
 }
 

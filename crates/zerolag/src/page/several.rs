@@ -5,7 +5,8 @@ use super::{About, Shown};
 use crate::advise::Advice;
 use crate::goals;
 use crate::simulation::Plan;
-use crate::sweep::Grid;
+use crate::sweep::{Grid, SweptFigure};
+use std::fmt::Write;
 use zerolag_html::page::{Body, Page, Section};
 use zerolag_html::plots::Figure;
 use zerolag_report::human::Human;
@@ -13,47 +14,77 @@ use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::Titled;
 use zerolag_workload::goal::Goal;
 
-/// Returns the page of a sweep: a plot per figure, with the range over the seeds,
-/// and the goals for them. `plan` is that of the first cell.
+/// Returns the page of a sweep: which cells meet the goals, a plot per figure with the range over
+/// the seeds, and all figures. `plan` is that of the first cell.
 #[must_use]
 pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
     let goals = plan.map(|plan| &*plan.goals).unwrap_or_default();
-    let plots = grid.figures.iter().enumerate().filter_map(|(index, figure)| match figure.goal(goals) {
+    let mut sections = Vec::new();
+    if let Some(table) = grid.goals_table(goals) {
+        let text = "A cell meets the goals if every run does. The true share of all seeds that miss is below the one shown, \
+                    with 95 % confidence. The cheapest cell has the least quota, then the least burst.";
+        sections.push(Section::new("Goals", text, Body::Table(table.to_rows())));
+    }
+    // Of a figure that is the same everywhere a plot shows nothing.
+    let is_same = |index: usize| {
+        let mut values = grid.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| run.get(index)));
+        let first = values.next();
+        values.all(|value| Some(value) == first)
+    };
+    let plot = |index: usize, figure: &SweptFigure| match figure.goal(goals) {
         Some(goal) => grid.plot_with_goal(index, &figure.name, goal),
         None => grid.plot(index, &figure.name),
-    });
-    let plots: Vec<Plot> = plots.collect();
-    let range = plots.first().and_then(range_of).unwrap_or_else(|| format!("{} cells were run.", grid.cells.len()));
-    let all = grid.cells.len();
-    let judged = grid.figures.iter().enumerate().filter_map(|(index, figure)| {
-        let goal = figure.goal(goals)?;
-        Some((grid.meeting(index, goal), goal))
-    });
-    let judged: Vec<(usize, &Goal)> = judged.collect();
-    let answer = match &judged[..] {
-        [] => range,
-        [(met, goal), ..] => format!("{goal} is met with {} in {met} of {all} cells. {range}", grid.seeds_of()),
     };
-    let text = match grid.runs {
+    let all = || grid.figures.iter().enumerate();
+    let plots: Vec<Plot> =
+        all().filter(|(index, _)| !is_same(*index)).filter_map(|(index, figure)| plot(index, figure)).collect();
+    let same: Vec<&str> = all().filter(|(index, _)| is_same(*index)).map(|(_, figure)| &*figure.name).collect();
+    let range = plots.first().and_then(range_of).unwrap_or_else(|| format!("{} cells were run.", grid.cells.len()));
+    let mut text = match grid.runs {
         1 => format!("One run per point, seed {}.", grid.seed),
         runs => format!("Means of {runs} runs per point; the bands and whiskers are the range over the seeds."),
     };
+    if !same.is_empty() {
+        write!(text, " The same in all runs: {}.", same.join(", "))
+            .expect("invariant: writing to a String cannot fail");
+    }
+    sections.extend(plots_section(plots, &text));
+    let text = format!("A row per cell: {}.", grid.seeds_text());
+    sections.push(Section::new("Figures", &text, Body::Table(grid.table().to_rows())));
     let (failed, runs) = grid.failed_of();
-    let answer = if failed == 0 { answer } else { format!("{failed} of {runs} runs failed. The others: {answer}") };
-    let figures = Section::new(
-        "Figures",
-        &format!("A row per cell: {}.", grid.seeds_text()),
-        Body::Table(grid.table().to_rows()),
-    );
-    let reasons = || Section::new("Failed runs", "They have no figures.", Body::Table(grid.failed_table().to_rows()));
-    let mut sections: Vec<Section> = plots_section(plots, &text).into_iter().chain([figures]).collect();
-    sections.extend((failed > 0).then(reasons));
+    if failed > 0 {
+        let reasons = Body::Table(grid.failed_table().to_rows());
+        sections.push(Section::new("Failed runs", "They have no figures.", reasons));
+    }
     match plan {
         // What the cells have in common, and the first one's values of the axes.
         Some(plan) => sections.extend(conditions(about, &plan.meta(), Some(plan))),
         None => sections.push(command(about)),
     }
+    let answer = format!("{}{range}", met(grid, goals));
+    let answer = if failed == 0 { answer } else { format!("{failed} of {runs} runs failed. The others: {answer}") };
     Page { title: about.title.clone(), answer, goals: grid.judged(goals), sections, ..Page::default() }.to_html()
+}
+
+/// Returns in how many cells the goals are met, and which of them is the cheapest; empty without a
+/// goal.
+fn met(grid: &Grid, goals: &[Goal]) -> String {
+    let judged = grid.goals(goals);
+    let meeting = grid.meeting(&judged);
+    let says = match &judged[..] {
+        [] => return String::new(),
+        [(_, goal)] => format!("{goal} is met"),
+        several => format!("All {} goals are met", several.len()),
+    };
+    let cheapest = match grid.cheapest(&meeting)[..] {
+        [at, ..] => {
+            let values = grid.axes.iter().zip(&grid.cells[at].values);
+            let values: Vec<String> = values.map(|(axis, value)| format!("{} {value}", axis.key)).collect();
+            format!("; the cheapest of them is {}", values.join(", "))
+        }
+        [] => String::new(),
+    };
+    format!("{says} with {} in {} of {} cells{cheapest}. ", grid.seeds_of(), meeting.len(), grid.cells.len())
 }
 
 /// Returns the page of figures without a timeline: an answer, plots and tables.

@@ -10,7 +10,7 @@ use crate::risk::{Below, CONFIDENCE, Misses};
 use crate::variant::Label;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use zerolag_model::{Duration, KernelVersion};
@@ -350,17 +350,91 @@ impl Grid {
         let all = self.cells.len();
         let no_miss = Below(Misses { missed: 0, runs: self.runs }.at_most(CONFIDENCE));
         let seeds = self.seeds_of();
-        let judged = |(index, figure): (usize, &SweptFigure)| {
-            let goal = figure.goal(goals)?;
-            let met = self.meeting(index, goal);
+        let judged = |of: (usize, &Goal)| {
+            let met = self.meeting(&[of]).len();
             let says = format!(
-                "{goal}: met with {seeds} in {met} of {all} cells. Without a miss fewer than {no_miss} of all seeds \
+                "{}: met with {seeds} in {met} of {all} cells. Without a miss fewer than {no_miss} of all seeds \
                  miss, with {:.0} % confidence",
+                of.1,
                 100.0 * CONFIDENCE
             );
-            Some((met == all, says))
+            (met == all, says)
         };
-        self.figures.iter().enumerate().filter_map(judged).collect()
+        self.goals(goals).into_iter().map(judged).collect()
+    }
+
+    /// Returns the goals on figures that are swept, each with the number of its figure.
+    pub(crate) fn goals<'g>(&self, goals: &'g [Goal]) -> Vec<(usize, &'g Goal)> {
+        let figures = self.figures.iter().enumerate();
+        figures.filter_map(|(index, figure)| Some((index, figure.goal(goals)?))).collect()
+    }
+
+    /// Returns the cells that meet these goals with every seed.
+    pub(crate) fn meeting(&self, goals: &[(usize, &Goal)]) -> Vec<usize> {
+        (0..self.cells.len()).filter(|at| misses(&self.cells[*at], goals).missed == 0).collect()
+    }
+
+    /// Returns those of some cells whose limits let their groups take least; none if the limits do
+    /// not differ.
+    pub(crate) fn cheapest(&self, cells: &[usize]) -> Vec<usize> {
+        let limits = || self.cells.iter().flat_map(|cell| &cell.limits);
+        let groups: BTreeSet<&str> =
+            limits().filter(|limit| limit.quota_us.is_some()).map(|limit| &*limit.group).collect();
+        let cost = |cell: &Cell| {
+            // A group without a limit is not among those of its cell.
+            let of = |group: &&str| cell.limits.iter().find(|limit| limit.group == **group);
+            let taken = groups.iter().map(|group| of(group).map_or([u64::MAX, 0], Limit::taken));
+            taken.fold([0_u64, 0], |[quota, burst], [more, burst_more]| {
+                [quota.saturating_add(more), burst.saturating_add(burst_more)]
+            })
+        };
+        let costs: Vec<[u64; 2]> = self.cells.iter().map(cost).collect();
+        if costs.windows(2).all(|pair| pair[0] == pair[1]) {
+            return Vec::new();
+        }
+        let least = cells.iter().map(|at| costs[*at]).min();
+        cells.iter().copied().filter(|at| Some(costs[*at]) == least).collect()
+    }
+
+    /// Returns a row per cell with what the goals ask: whether it meets all with every seed, the
+    /// mean and the worst run of each goal's figure, and how many runs miss. `None` without a goal
+    /// on a swept figure.
+    pub(crate) fn goals_table(&self, goals: &[Goal]) -> Option<Table> {
+        let goals = self.goals(goals);
+        let (meeting, limits) = (self.meeting(&goals), self.limit_columns());
+        let cheapest = self.cheapest(&meeting);
+        goals.first()?;
+        let mut heads = vec![("goals".to_owned(), Align::Left)];
+        heads.extend(self.axes.iter().map(|axis| (axis.key.clone(), Align::Right)));
+        heads.extend(limits.iter().map(|(head, _)| (head.clone(), Align::Right)));
+        for (index, _) in &goals {
+            let name = &self.figures[*index].name;
+            heads.extend([(format!("{name}, mean"), Align::Right), (format!("{name}, worst"), Align::Right)]);
+        }
+        heads.extend(["runs that miss", "true share"].map(|head| (head.to_owned(), Align::Right)));
+        let mut table = Table::new(&heads.iter().map(|(head, align)| (&**head, *align)).collect::<Vec<_>>());
+        for (at, cell) in self.cells.iter().enumerate() {
+            let state = match (meeting.contains(&at), cheapest.contains(&at)) {
+                (true, true) => "met, cheapest",
+                (true, false) => "met",
+                (false, _) => "missed",
+            };
+            let of_goal = |(index, goal): &(usize, &Goal)| {
+                let unit = self.figures[*index].figure().unit();
+                let amount = |value: f64| Amount { value: Some(value), unit }.to_string();
+                cell.figures[*index].map_or_else(
+                    || ["-", "-"].map(str::to_owned),
+                    |range| [range.mean, if goal.wants_more() { range.min } else { range.max } as f64].map(amount),
+                )
+            };
+            let misses = misses(cell, &goals);
+            let share = format!("< {}", Below(misses.at_most(CONFIDENCE)));
+            let judged = [format!("{} of {}", misses.missed, misses.runs), share];
+            let values = cell.values.iter().cloned().chain(limits.iter().map(|(_, texts)| texts[at].clone()));
+            table
+                .push([state.to_owned()].into_iter().chain(values).chain(goals.iter().flat_map(of_goal)).chain(judged));
+        }
+        Some(table)
     }
 
     /// Returns the seeds of a cell, in words.
@@ -370,13 +444,16 @@ impl Grid {
             runs => format!("all {runs} seeds"),
         }
     }
+}
 
-    /// Returns in how many cells a goal for a figure is met with every seed.
-    pub(crate) fn meeting(&self, figure: usize, goal: &Goal) -> usize {
-        let holds = |value: &Option<u64>| value.is_some_and(|value| goal.relation.holds(value, goal.value));
-        let is_met = |cell: &&Cell| cell.runs.iter().all(|run| run.get(figure).is_some_and(holds));
-        self.cells.iter().filter(is_met).count()
-    }
+/// Returns how many runs of a cell miss a goal, or have no figure for it.
+fn misses(cell: &Cell, goals: &[(usize, &Goal)]) -> Misses {
+    let holds = |run: &[Option<u64>], (figure, goal): &(usize, &Goal)| {
+        run.get(*figure).copied().flatten().is_some_and(|value| goal.relation.holds(value, goal.value))
+    };
+    let mut misses = Misses::default();
+    cell.runs.iter().for_each(|run| misses.count(goals.iter().all(|goal| holds(run, goal))));
+    misses
 }
 
 /// Returns a name that no column has yet.
@@ -424,6 +501,51 @@ fn versions(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cheapest_cell_that_meets_the_goals_is_marked() {
+        let limit = |quota_us: u64, burst_us: u64| {
+            let text =
+                format!("[group.\"/web\"]\ncpu.max = \"{quota_us} 100000\"\n[task.a]\nsteps = [{{ run = \"1ms\" }}]\n");
+            let plan = crate::Simulation::new(crate::Workload::toml(&text)).plan().expect("it is valid").plan;
+            let limits = Limit::all(&plan.program).into_iter();
+            limits.map(|limit| Limit { burst_us, ..limit }).collect::<Vec<_>>()
+        };
+        let goal = |text: &str| Goal::parse(text).expect("a goal");
+        let figures = vec![SweptFigure::parse("request_latency.p99").expect("a figure")];
+        // By cell: its limits, and a value per run.
+        let cells = [
+            (limit(100_000, 0), [50, 30]),
+            (limit(200_000, 0), [20, 30]),
+            (Vec::new(), [10, 10]),
+            (limit(100_000, 5_000), [40, 39]),
+        ];
+        let rows: Vec<Vec<Option<u64>>> =
+            cells.iter().flat_map(|(_, runs)| runs.map(|ms| vec![Some(ms * 1_000_000)])).collect();
+        let limits: Vec<Vec<Limit>> = cells.iter().map(|(limits, _)| limits.clone()).collect();
+        let axes = vec![Axis { key: "limit".to_owned(), values: ["a", "b", "none", "c"].map(str::to_owned).to_vec() }];
+        let rows = super::super::GridRows { figures: &rows, histograms: &[], failed: &BTreeMap::new() };
+        let grid = Grid::assemble(axes, figures, 2, 0, &limits, &rows);
+        let table = grid.goals_table(&[goal("request_latency.p99 <= 40ms")]).expect("a goal").to_rows();
+        let marks: Vec<(&str, &str, &str)> = table[1..].iter().map(|row| (&*row[0], &*row[4], &*row[5])).collect();
+        let expected = [
+            ("missed", "50.0ms", "1 of 2"),
+            ("met", "30.0ms", "0 of 2"),
+            ("met", "10.0ms", "0 of 2"),
+            ("met, cheapest", "40.0ms", "0 of 2"),
+        ];
+        assert_eq!(marks, expected, "{table:?}");
+        assert!(grid.goals_table(&[goal("*.wakeup_latency.p99 <= 40ms")]).is_none());
+        let same = Grid::assemble(
+            grid.axes,
+            grid.figures,
+            2,
+            0,
+            &[limits[0].clone(), limits[0].clone(), limits[0].clone(), limits[0].clone()],
+            &rows,
+        );
+        assert!(same.cheapest(&[1, 2]).is_empty(), "equal limits cost the same");
+    }
 
     #[test]
     fn kernels_are_in_order_of_version() {
