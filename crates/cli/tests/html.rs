@@ -189,16 +189,20 @@ fn every_command_has_a_page() {
     has(
         &advised,
         &[
-            "id=\"answer\"",
-            "CPU",
-            "request_latency.p99 &lt;= 40ms",
-            "as it is",
-            "goal",
-            "<h2>Alternatives</h2>",
+            "<p class=\"lead\">Set cpu.max of /web to ",
+            ").</p>",
+            "<b>What to set</b> <code>cpu.max = ",
             "with 95 % confidence",
+            "<h2>Alternatives</h2>",
             ">choice</th>",
             "fresh seeds</th>",
+            ">as it is</td>",
             ">chosen</td>",
+            "<h2>Plots</h2>",
+            ">goal</text>",
+            "<h2>What would narrow it</h2>",
+            "--risk 10%",
+            "<h2>Conditions</h2>",
         ],
     );
     assert!(!advised.contains("<pre"), "tables, no text of a terminal");

@@ -4,7 +4,7 @@ use super::{Advice, Alternative, Change};
 use crate::document::{self, Document};
 use crate::goals::{GoalResult, Verdict};
 use crate::limit::Limit;
-use crate::risk::{Above, Below, CONFIDENCE, Misses, Settled};
+use crate::risk::{Above, Below, CONFIDENCE, Misses, RUNS_MAX, Rule, Settled};
 use crate::sweep::judge::{Judged, Tally};
 use crate::sweep::search::missed;
 use schemars::JsonSchema;
@@ -124,11 +124,17 @@ impl Advice {
     /// Returns the sentence for a ticket.
     #[must_use]
     pub fn ticket(&self) -> String {
-        let Some(now) = self.alternatives.first() else { return String::new() };
+        let (what, why) = self.ticket_parts();
+        why.map_or_else(|| what.clone(), |why| format!("{}: {why}", what.trim_end_matches('.')))
+    }
+
+    /// Returns the ticket as what to do, and why; without a choice it is one sentence.
+    pub(crate) fn ticket_parts(&self) -> (String, Option<String>) {
+        let Some(now) = self.alternatives.first() else { return (String::new(), None) };
         let goals: Vec<&str> = self.goals.iter().map(|goal| &*goal.text).collect();
         let goals = goals.join(" and ");
         let simulated = self.duration.map_or_else(String::new, |duration| format!(" of {}", length(duration)));
-        let Some(chosen) = self.chosen() else { return self.no_choice(&goals, &simulated) };
+        let Some(chosen) = self.chosen() else { return (self.no_choice(&goals, &simulated), None) };
         let figures = |alternative: &Alternative| {
             alternative.judged.worst().iter().map(Verdict::figure_text).collect::<Vec<_>>().join(" and ")
         };
@@ -136,13 +142,68 @@ impl Advice {
             Change::AsItIs => String::new(),
             _ => format!(", {} today", figures(now)),
         };
-        format!(
-            "{}: {} (runs{simulated}, \"{goals}\"). The worst of all runs, those of the search included, is {}{before}. It uses {:.2} CPUs on average.",
-            self.what(now, chosen),
+        let why = format!(
+            "{} (runs{simulated}, \"{goals}\"). The worst of all runs, those of the search included, is {}{before}. It uses {:.2} CPUs on average.",
             chosen.judged.says(),
             figures(chosen),
             chosen.used_cpus()
-        )
+        );
+        (format!("{}.", self.what(now, chosen)), Some(why))
+    }
+
+    /// Returns what to set, as the kernel and as Kubernetes are told; `None` if no limit is to be
+    /// changed.
+    pub(crate) fn settings(&self) -> Option<String> {
+        let chosen = self.chosen().filter(|chosen| !matches!(chosen.change, Change::AsItIs | Change::Workers))?;
+        let limit = chosen.limit.as_ref()?;
+        let mut settings = vec![format!("cpu.max = {} {}", limit.quota_us?, limit.period_us)];
+        settings.extend((limit.burst_us > 0).then(|| format!("cpu.max.burst = {}", limit.burst_us)));
+        settings.extend(limit.limits_cpu_milli.map(|milli| format!("limits.cpu: {}", milli_text(milli))));
+        Some(settings.join("; "))
+    }
+
+    /// Returns what is left open, and what would narrow it.
+    pub(crate) fn narrowing(&self) -> Titled {
+        let mut table = Table::new(&[("open", Align::Left), ("what would narrow it", Align::Left)]);
+        let mut push = |open: String, how: String| table.push([open, how]);
+        let (rule, twice) = (self.rule, self.rule.most().saturating_mul(2).min(RUNS_MAX));
+        for change in &self.not_settled {
+            let open = format!("whether the goals can be met by: {}", change.name());
+            push(open, format!("more runs of a value (--most {twice}), or a larger --risk"));
+        }
+        if self.is_not_the_limit() {
+            let how = "`zerolag explain`: it names the causes of the waits";
+            push("what keeps the goals from being met without a limit".to_owned(), how.to_owned());
+        }
+        match self.base_error.map(|base| base * 100.0) {
+            None => {}
+            Some(base) if base.is_infinite() => {
+                let how = "a recording with waits: longer, or under load";
+                push("how well the import behaves like the recorded machine".to_owned(), how.to_owned());
+            }
+            Some(base) => push(
+                format!("effects below the base error of this import, {base:.0} %"),
+                "a longer recording; `zerolag validate` shows where the import differs".to_owned(),
+            ),
+        }
+        let smaller = rule.risk() / 5.0;
+        if let Ok(needs) = Rule::new(smaller, None, None).map(|rule| rule.needs()) {
+            push(
+                format!("which seeds miss: up to {} of all may", Below(rule.risk())),
+                format!(
+                    "--risk {}: {needs} runs of a value without a miss",
+                    Below(smaller).to_string().replace(' ', "")
+                ),
+            );
+        }
+        if let Some(duration) = self.duration {
+            let open = format!("how much a figure differs between runs of {}", length(duration));
+            push(
+                open,
+                "longer runs (--duration): each then has more requests, and its percentiles differ less".to_owned(),
+            );
+        }
+        Titled::new("What would narrow it", "", table)
     }
 
     /// Returns what the limit or the workers are of.
@@ -217,7 +278,7 @@ impl Advice {
         ];
         text.extend(self.not_enough_text());
         text.extend(self.base_error_text());
-        Titled::new("Alternatives", text.join(" "), self.table("chosen").name(0, "choice").name(1, "change"))
+        Titled::new("Alternatives", text.join(" "), self.table("chosen", ["choice", "change", "goals"]))
     }
 
     /// Returns how values are judged.
@@ -239,18 +300,23 @@ impl Advice {
         text
     }
 
-    /// Returns the alternatives; `chosen` marks the chosen one.
-    fn table(&self, chosen: &str) -> Table {
+    /// Returns the alternatives; `chosen` marks the chosen one. A page has room for names of the
+    /// columns whose cells are words.
+    fn table(&self, chosen: &str, [choice, change, state]: [&str; 3]) -> Table {
         let has_workers = self.alternatives.iter().any(|alternative| alternative.workers.is_some());
         let goals: Vec<&str> = self.goals.iter().map(|goal| &*goal.text).collect();
-        let mut heads =
-            vec![("", Align::Left), ("", Align::Left), ("cpu.max", Align::Left), ("limits.cpu", Align::Right)];
+        let mut heads = vec![(choice, Align::Left), (change, Align::Left), ("cpu.max", Align::Left)];
+        heads.push(("limits.cpu", Align::Right));
         if has_workers {
             heads.push(("workers", Align::Right));
         }
         heads.extend(goals.iter().map(|goal| (*goal, Align::Right)));
-        let judged =
-            [("", Align::Left), ("search", Align::Right), ("fresh seeds", Align::Right), ("true share", Align::Right)];
+        let judged = [
+            (state, Align::Left),
+            ("search", Align::Right),
+            ("fresh seeds", Align::Right),
+            ("true share", Align::Right),
+        ];
         heads.extend(judged.into_iter().chain([("at most", Align::Right)]));
         let mut table = Table::new(&heads);
         for (at, alternative) in self.alternatives.iter().enumerate() {
@@ -357,7 +423,7 @@ impl fmt::Display for Advice {
             Some(duration) => writeln!(f, ", {} simulated per run\n", Human(duration))?,
             None => writeln!(f, "\n")?,
         }
-        writeln!(f, "{}", self.table("=>"))?;
+        writeln!(f, "{}", self.table("=>", [""; 3]))?;
         if let Some(names) = self.not_enough_text() {
             writeln!(f, "{names}")?;
         }

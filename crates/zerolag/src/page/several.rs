@@ -98,7 +98,8 @@ pub(super) fn titled(table: &Titled) -> Section {
     Section::new(&table.title, &table.text, Body::Table(table.table.to_rows()))
 }
 
-/// Returns the page of advice: the figure of each alternative next to its goal.
+/// Returns the page of advice: what to set, every value that was tried with what its runs say, the
+/// figures of each next to its goal, and what would narrow the answer.
 #[must_use]
 pub fn of_advice(advice: &Advice, about: &About) -> String {
     // The table has the values: longer names would leave no room for each other.
@@ -114,10 +115,15 @@ pub fn of_advice(advice: &Advice, about: &About) -> String {
             .with("worst run", Mark::Points, figures.collect())
             .with("goal", Mark::Dashed, goal_line)
     };
-    let plots = advice.goals.iter().enumerate().map(plot).collect();
     let note =
         "The worst run of each alternative, and the goal. An alternative without a value had nothing to measure.";
-    of_plots(advice.ticket(), plots, note, vec![titled(&advice.titled())], about)
+    let (first, rest) = advice.ticket_parts();
+    let mut sections = vec![titled(&advice.titled())];
+    sections.extend(plots_section(advice.goals.iter().enumerate().map(plot).collect(), note));
+    sections.extend([titled(&advice.narrowing()), command(about)]);
+    let (answer, notes) = (first, rest.into_iter().collect());
+    let next = advice.settings();
+    Page { title: about.title.clone(), answer, next, notes, sections, ..Page::default() }.to_html()
 }
 
 fn of_plots(answer: String, plots: Vec<Plot>, note: &str, tables: Vec<Section>, about: &About) -> String {
