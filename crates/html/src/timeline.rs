@@ -20,6 +20,7 @@ use zerolag_model::event::{IpiReason, Mark, RequestStep};
 use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerState, TaskId, TraceEvent,
 };
+use zerolag_report::explain::Kind;
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
 use zerolag_trace::{Gap, Meta};
@@ -55,6 +56,10 @@ mod how {
     pub(super) const PREEMPTED: u8 = 12;
     /// Several slices that were merged.
     pub(super) const MERGED: u8 = 16;
+    /// A limit took the largest part of the wait before it.
+    pub(super) const THROTTLED: u8 = 32;
+    /// A lock took the largest part of the wait before it.
+    pub(super) const LOCKED: u8 = 64;
 }
 
 /// The kinds of spans, by their numbers in a page.
@@ -250,7 +255,6 @@ impl Recorder {
     /// Follows a record.
     #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub fn observe(&mut self, record: &Record) {
-        use SpanKind as Kind;
         let (at, cpu) = (record.at, record.cpu);
         let here = (Some(cpu.0), None);
         self.found.records += 1;
@@ -288,55 +292,55 @@ impl Recorder {
                 let reason = IpiReason::ALL.iter().position(|known| known == reason).unwrap_or_default();
                 self.point(PointKind::Ipi, record, None, Some(to.0), number(reason));
             }
-            TraceEvent::IrqEnter { irq } => self.begin(Kind::Interrupt, here, Some(*irq as u32), at),
-            TraceEvent::IrqExit { irq } => self.end(Kind::Interrupt, here, Some(*irq as u32), at),
-            TraceEvent::LockContended { rq } => self.begin(Kind::Spin, here, Some(rq.0), at),
-            TraceEvent::LockAcquired { rq, .. } => self.end(Kind::Spin, here, Some(rq.0), at),
-            TraceEvent::Throttle { group } => self.begin(Kind::Throttled, here, self.group(*group), at),
-            TraceEvent::Unthrottle { group } => self.end(Kind::Throttled, here, self.group(*group), at),
-            TraceEvent::RtThrottle { throttled } => self.set(*throttled, Kind::RtThrottled, here, None, at),
+            TraceEvent::IrqEnter { irq } => self.begin(SpanKind::Interrupt, here, Some(*irq as u32), at),
+            TraceEvent::IrqExit { irq } => self.end(SpanKind::Interrupt, here, Some(*irq as u32), at),
+            TraceEvent::LockContended { rq } => self.begin(SpanKind::Spin, here, Some(rq.0), at),
+            TraceEvent::LockAcquired { rq, .. } => self.end(SpanKind::Spin, here, Some(rq.0), at),
+            TraceEvent::Throttle { group } => self.begin(SpanKind::Throttled, here, self.group(*group), at),
+            TraceEvent::Unthrottle { group } => self.end(SpanKind::Throttled, here, self.group(*group), at),
+            TraceEvent::RtThrottle { throttled } => self.set(*throttled, SpanKind::RtThrottled, here, None, at),
             TraceEvent::RtGroupThrottle { group, throttled } => {
-                self.set(*throttled, Kind::RtThrottled, here, self.group(*group), at);
+                self.set(*throttled, SpanKind::RtThrottled, here, self.group(*group), at);
             }
-            TraceEvent::Hotplug { online } => self.set(!*online, Kind::Offline, here, None, at),
+            TraceEvent::Hotplug { online } => self.set(!*online, SpanKind::Offline, here, None, at),
             TraceEvent::Server { state, .. } => match state {
-                ServerState::Queued { .. } => self.begin(Kind::Server, here, Some(0), at),
-                ServerState::Deferred { .. } => self.begin(Kind::Server, here, Some(1), at),
-                ServerState::Stopped | ServerState::Throttled { .. } => self.end(Kind::Server, here, None, at),
+                ServerState::Queued { .. } => self.begin(SpanKind::Server, here, Some(0), at),
+                ServerState::Deferred { .. } => self.begin(SpanKind::Server, here, Some(1), at),
+                ServerState::Stopped | ServerState::Throttled { .. } => self.end(SpanKind::Server, here, None, at),
             },
             TraceEvent::Boost { task, boosted } => {
                 let task = self.task(*task);
-                self.set(*boosted, Kind::Boosted, (None, Some(task)), Some(0), at);
+                self.set(*boosted, SpanKind::Boosted, (None, Some(task)), Some(0), at);
             }
             TraceEvent::PrioInherit { task, to, .. } => {
                 let own = self.replay.task(*task).map(|view| view.attr.prio());
                 let task = self.task(*task);
-                self.set(own.is_some_and(|own| to.beats(own)), Kind::Boosted, (None, Some(task)), Some(1), at);
+                self.set(own.is_some_and(|own| to.beats(own)), SpanKind::Boosted, (None, Some(task)), Some(1), at);
             }
             TraceEvent::Proxy { task, donor, .. } => {
                 let task = self.task(*task);
-                self.set(donor.is_some(), Kind::Boosted, (None, Some(task)), Some(1), at);
+                self.set(donor.is_some(), SpanKind::Boosted, (None, Some(task)), Some(1), at);
             }
             TraceEvent::WaitLock { task, lock, .. } => {
                 let task = self.task(*task);
-                self.begin(Kind::WaitsForLock, (None, Some(task)), Some(*lock), at);
+                self.begin(SpanKind::WaitsForLock, (None, Some(task)), Some(*lock), at);
             }
             TraceEvent::TakeLock { task, lock } => {
                 let task = self.task(*task);
-                self.end(Kind::WaitsForLock, (None, Some(task)), Some(*lock), at);
-                self.begin(Kind::Holds, (None, Some(task)), Some(*lock), at);
+                self.end(SpanKind::WaitsForLock, (None, Some(task)), Some(*lock), at);
+                self.begin(SpanKind::Holds, (None, Some(task)), Some(*lock), at);
             }
             TraceEvent::DropLock { task, lock } => {
                 let task = self.task(*task);
-                self.end(Kind::Holds, (None, Some(task)), Some(*lock), at);
+                self.end(SpanKind::Holds, (None, Some(task)), Some(*lock), at);
             }
             TraceEvent::DlThrottle { task, .. } => {
                 let task = self.task(*task);
-                self.begin(Kind::NoBudget, (None, Some(task)), None, at);
+                self.begin(SpanKind::NoBudget, (None, Some(task)), None, at);
             }
             TraceEvent::DlReplenish { task, .. } => {
                 let task = self.task(*task);
-                self.end(Kind::NoBudget, (None, Some(task)), None, at);
+                self.end(SpanKind::NoBudget, (None, Some(task)), None, at);
                 self.point(PointKind::Replenish, record, Some(task), None, 0);
             }
             TraceEvent::DlOverrun { task } => {
@@ -345,7 +349,7 @@ impl Recorder {
             }
             TraceEvent::TaskThrottle { task, throttled } => {
                 let task = self.task(*task);
-                self.set(*throttled, Kind::TaskThrottled, (None, Some(task)), None, at);
+                self.set(*throttled, SpanKind::TaskThrottled, (None, Some(task)), None, at);
             }
             TraceEvent::Mark { task, mark: Mark::TimerDue { slack, .. } } if slack.is_negative() => {
                 let task = self.task(*task);
@@ -359,6 +363,17 @@ impl Recorder {
         }
         self.replay.apply(record);
         self.members.apply(record);
+    }
+
+    /// Says what took the largest part of the wait of the task that a CPU has just switched to.
+    pub fn explain_wait(&mut self, cpu: CpuId, kind: Kind) {
+        if let Some(Some(slice)) = self.open.get_mut(cpu.0 as usize) {
+            slice.how |= match kind {
+                Kind::Throttled => how::THROTTLED,
+                Kind::Locked => how::LOCKED,
+                Kind::Queued | Kind::Other => 0,
+            };
+        }
     }
 
     fn group(&self, group: GroupId) -> Option<u32> {

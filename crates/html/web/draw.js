@@ -39,7 +39,7 @@ class Painter {
       const from = run.from[slice], to = run.to[slice];
       const wait = run.wait[slice];
       if (from - (isTask ? wait : 0) > view.to) break;
-      if (isTask && wait > 0) this.waiting(view, theme, from - wait, from, y, height);
+      if (isTask && wait > 0) this.waiting(view, theme, from - wait, from, y, height, run.how[slice]);
       if (from > view.to) continue;
       const x = Math.max(view.left - 1, view.left + (from - view.from) * scale);
       const right = Math.min(view.left + view.width + 1, view.left + (to - view.from) * scale);
@@ -54,18 +54,21 @@ class Painter {
       }
     }
     const open = isTask ? run.waiting.get(row.id) : undefined;
-    if (open !== undefined) this.waiting(view, theme, open, run.end, y, height);
+    if (open !== undefined) this.waiting(view, theme, open, run.end, y, height, 0);
     return true;
   }
 
-  /** @param {View} view @param {Theme} theme @param {number} from @param {number} to @param {number} y @param {number} height */
-  waiting(view, theme, from, to, y, height) {
+  /** A wait, in the colour of what took most of it; that for a limit is the tallest.
+   * @param {View} view @param {Theme} theme @param {number} from @param {number} to @param {number} y @param {number} height @param {number} how */
+  waiting(view, theme, from, to, y, height, how) {
     const scale = view.width / (view.to - view.from);
     const x = Math.max(view.left, view.left + (from - view.from) * scale);
     const right = Math.min(view.left + view.width, view.left + (to - view.from) * scale);
     if (right <= x) return;
-    this.context.fillStyle = theme.wait;
-    this.context.fillRect(x, y + height * 0.58, Math.max(right - x, 0.8), height * 0.3);
+    const width = Math.max(right - x, 0.8);
+    if (how & BY_LIMIT) return this.hatch(x, y + height * 0.2, width, height * 0.68, theme.throttle);
+    this.context.fillStyle = how & BY_LOCK ? theme.lock : theme.wait;
+    this.context.fillRect(x, y + height * 0.58, width, height * 0.3);
   }
 
   /** @param {string} text @param {number} x @param {number} right @param {number} y @param {string} ink */
@@ -93,11 +96,11 @@ class Painter {
     const pixels = new Uint32Array(this.image.data.buffer);
     const sums = isTask ? run.taskSum : run.sum;
     const step = (view.to - view.from) / width;
-    const [paperR, paperG, paperB] = theme.paperRgb, [waitR, waitG, waitB] = theme.waitRgb;
+    const [paperR, paperG, paperB] = theme.paperRgb;
     let place = first;
     for (let x = 0; x < width; x++) {
       const from = view.from + x * step, to = from + step;
-      let busy = 0, waited = 0, best = -1, longest = 0, count = 0;
+      let busy = 0, waited = 0, limited = 0, locked = 0, best = -1, longest = 0, count = 0;
       let at = place;
       for (; at < row.hi; at++) {
         const slice = isTask ? run.order[at] : at;
@@ -105,6 +108,8 @@ class Painter {
         if (isTask) {
           const waits = Math.min(start, to) - Math.max(start - run.wait[slice], from);
           if (waits > 0) waited += waits;
+          if (waits > 0 && run.how[slice] & BY_LIMIT) limited += waits;
+          if (waits > 0 && run.how[slice] & BY_LOCK) locked += waits;
         }
         if (start >= to) break;
         const part = Math.min(end, to) - Math.max(start, from);
@@ -118,7 +123,11 @@ class Painter {
           // Many: the sums say the rest.
           const behind = run.endsAfter(row, to, at + 1);
           busy += sums[behind] - sums[at + 1];
-          if (isTask) waited += run.waitSum[behind] - run.waitSum[at + 1];
+          if (isTask) {
+            waited += run.waitSum[behind] - run.waitSum[at + 1];
+            limited += run.limitSum[behind] - run.limitSum[at + 1];
+            locked += run.lockSum[behind] - run.lockSum[at + 1];
+          }
           if (behind < row.hi) busy += Math.max(0, to - run.from[isTask ? run.order[behind] : behind]);
           at = behind;
           break;
@@ -131,6 +140,8 @@ class Painter {
       const share = Math.min(1, waited / step);
       if (isTask && share > 0.02) {
         const weight = 0.25 + 0.75 * share;
+        // Throttling is seen even where it is the smaller part.
+        const [waitR, waitG, waitB] = limited * 4 > waited ? theme.throttleRgb : locked * 2 > waited ? theme.lockRgb : theme.waitRgb;
         pixels[width + x] = mix(paperR, waitR, weight) | mix(paperG, waitG, weight) << 8 | mix(paperB, waitB, weight) << 16 | 0xff000000;
       } else {
         pixels[width + x] = pixels[x];
@@ -169,10 +180,14 @@ class Painter {
     const bottom = y + height - 1;
     switch (kind) {
       case THROTTLED: case RT_THROTTLED: case TASK_THROTTLED: case NO_BUDGET:
-        this.hatch(x, bottom - 5, width, 5, theme.throttle);
+        // The loudest mark: over the whole row, and solid at its foot.
+        this.hatch(x, y + 1, width, height - 2, theme.throttle);
+        context.fillRect(x, bottom - 3, width, 3);
         break;
       case SERVER:
-        context.fillStyle = what === 0 ? theme.server : theme.defer;
+        // A server that defers is the rule, and no news.
+        if (what !== 0) break;
+        context.fillStyle = theme.server;
         context.fillRect(x, y, width, 2.5);
         break;
       case SPIN: context.fillStyle = theme.spin; context.fillRect(x, y + 3, width, 3); break;

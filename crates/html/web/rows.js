@@ -1,11 +1,13 @@
 // The rows of a run: for each CPU and each task its slices in order of time, with sums, so that the busy part of any interval
 // is two binary searches away.
 
-const BLOCKED = 1, ENDED = 2, OPEN = 3, WOKEN = 4, NEW = 8, PREEMPTED = 12, MERGED = 16;
+const BLOCKED = 1, ENDED = 2, OPEN = 3, WOKEN = 4, NEW = 8, PREEMPTED = 12, MERGED = 16, BY_LIMIT = 32, BY_LOCK = 64;
 const THROTTLED = 0, RT_THROTTLED = 1, SERVER = 2, SPIN = 3, IRQ = 4, OFFLINE = 5, BOOSTED = 6, HOLDS = 7, WANTS = 8, NO_BUDGET = 9,
   TASK_THROTTLED = 10, UNSEEN = 11;
 /** How many slices a sentence about a wait reads. */
 const MEANWHILE = 4000;
+/** How many slices of a task the figures of a part read one by one. */
+const FIGURED = 2000;
 const IPI = 0, MIGRATE = 1, REPLENISH = 2, OVERRUN = 3, LATE = 4, DROP = 5;
 const IRQ_NAMES = ["tick", "timer", "IPI", "device", "softirq", "hardware", "NMI", "stolen"];
 const IPI_NAMES = ["reschedule", "push real-time tasks", "balance", "hand the running task over"];
@@ -23,6 +25,8 @@ class Run {
   /** The first place in `order` of each task. @type {Uint32Array} */ taskOf;
   /** Run time of the slices before each place in `order`. @type {Float64Array} */ taskSum;
   /** Waits of the slices before each place in `order`. @type {Float64Array} */ waitSum;
+  /** Those of them that were for a limit, mostly. @type {Float64Array} */ limitSum;
+  /** Those that were for a lock, mostly. @type {Float64Array} */ lockSum;
 
   /** @param {RunHead} head @param {Columns} columns */
   constructor(head, columns) {
@@ -93,8 +97,12 @@ class Run {
     this.taskOf = firsts;
     this.taskSum = new Float64Array(count + 1);
     this.waitSum = new Float64Array(count + 1);
+    this.limitSum = new Float64Array(count + 1);
+    this.lockSum = new Float64Array(count + 1);
     for (let i = 0; i < count; i++) {
-      const slice = order[i];
+      const slice = order[i], how = this.how[slice];
+      this.limitSum[i + 1] = this.limitSum[i] + (how & BY_LIMIT ? this.wait[slice] : 0);
+      this.lockSum[i + 1] = this.lockSum[i] + (how & BY_LOCK ? this.wait[slice] : 0);
       this.taskSum[i + 1] = this.taskSum[i] + this.to[slice] - this.from[slice];
       this.waitSum[i + 1] = this.waitSum[i] + this.wait[slice];
     }
@@ -215,6 +223,49 @@ class Run {
     }
   }
 
+  /** The figures of a part of the run: the busy part of the CPUs, the waits by cause, and the tasks that run most.
+   * @param {number} from @param {number} to @returns {string} */
+  figures(from, to) {
+    const cpus = this.rows.filter((row) => row.kind === "cpu"), tasks = this.rows.filter((row) => row.kind === "task");
+    /** The running time of a row within the part. @param {Row} row */
+    const ran = (row) => {
+      const sums = row.kind === "cpu" ? this.sum : this.taskSum;
+      const before = (/** @type {number} */ time) => {
+        const at = this.endsAfter(row, time);
+        return sums[at] + (at < row.hi ? Math.max(0, time - this.from[this.slice(row, at)]) : 0);
+      };
+      return before(to) - before(from);
+    };
+    const busy = cpus.reduce((sum, row) => sum + ran(row), 0);
+    const waits = { throttled: 0, locked: 0, queued: 0 };
+    /** @type {[string, number][]} */
+    const most = [];
+    for (const row of tasks) {
+      most.push([row.label, ran(row)]);
+      // Waits that end within the part, those at its edges as far as they are in it.
+      for (let at = this.endsAfter(row, from), n = 0; at < row.hi; at++) {
+        const slice = this.slice(row, at), end = this.from[slice];
+        if (++n > FIGURED) {
+          const last = this.endsAfter(row, to, at);
+          const [all, limit, lock] = [this.waitSum, this.limitSum, this.lockSum].map((sums) => sums[last] - sums[at]);
+          waits.throttled += limit;
+          waits.locked += lock;
+          waits.queued += all - limit - lock;
+          break;
+        }
+        const time = Math.min(end, to) - Math.max(end - this.wait[slice], from);
+        if (time > 0) waits[this.how[slice] & BY_LIMIT ? "throttled" : this.how[slice] & BY_LOCK ? "locked" : "queued"] += time;
+        if (end > to) break;
+      }
+      const open = this.waiting.get(row.id);
+      if (open !== undefined && open < to) waits.queued += to - Math.max(open, from);
+    }
+    const kinds = Object.entries(waits).filter(([, time]) => time >= 1).map(([kind, time]) => `${kind} ${showTime(time)}`);
+    const names = most.filter(([, time]) => time >= 1).sort((a, b) => b[1] - a[1]).slice(0, 3).map(([name, time]) => `${name} ${showTime(time)}`);
+    const share = cpus.length ? (busy / (to - from) / cpus.length * 100).toFixed(1) : "0";
+    return `${showTime(to - from)} from ${showPlace(from)}: CPUs busy ${share}%; waits: ${kinds.join(", ") || "none"}; most: ${names.join(", ") || "no task"}.`;
+  }
+
   /** What a span means. @param {number} span */
   spanText(span) {
     const what = this.spans.what[span] - 1;
@@ -258,7 +309,8 @@ class Run {
     const cause = how & PREEMPTED;
     if (cause) {
       const word = cause === WOKEN ? "woken" : cause === NEW ? "created" : "preempted";
-      lines.push(`waited ${showTime(wait)} after it was ${word}${this.wakerText(slice)}`);
+      const by = how & BY_LIMIT ? ", most of it throttled" : how & BY_LOCK ? ", most of it for a lock" : "";
+      lines.push(`waited ${showTime(wait)} after it was ${word}${this.wakerText(slice)}${by}`);
       if (wait > 0) lines.push(...this.meanwhile(slice));
     }
     const end = how & 3;

@@ -1,13 +1,13 @@
 // The timeline: an overview, and rows of CPUs and tasks that zoom and pan with pointer, touch and keys.
 
-const OVERVIEW = 46;
+const OVERVIEW = 46, FONT = "12px system-ui, sans-serif";
 const KEYS = [
-  ["← →", "move"], ["+ −", "zoom"], ["↑ ↓", "choose a row"], ["n p", "next, previous slice"], ["Enter", "zoom to the slice"],
+  ["← →", "move"], ["+ −", "zoom"], ["↑ ↓", "choose a row"], ["n p", "next, previous slice"], ["t", "pin the row, as a click on its name does"], ["Enter", "zoom to the slice"],
   ["0", "whole run"], ["Ctrl + wheel", "zoom"], ["drag", "move; on the ruler: choose a time"],
 ];
 const MARKS = [
-  ["run", "runs"], ["wait", "waits"], ["throttle", "throttled, no budget"], ["server", "fair server competes"], ["defer", "fair server deferred"],
-  ["boost", "boosted"], ["lock", "holds or wants a lock"], ["irq", "interrupt"], ["spin", "spins for a run queue"],
+  ["run", "runs"], ["wait", "waits"], ["throttle", "throttled, no budget; waits for that"], ["server", "fair server competes"],
+  ["boost", "boosted"], ["lock", "holds or wants a lock; waits for that"], ["irq", "interrupt"], ["spin", "spins for a run queue"],
   ["gap", "events missing from the recording"], ["wake", "from the waker to the woken"], ["ipi", "IPI, move to another CPU"], ["point", "new budget; red: late, overrun, queue full"],
 ];
 
@@ -34,6 +34,7 @@ class Timeline {
   /** @type {HTMLParagraphElement} */ panel;
   /** @type {HTMLParagraphElement} */ legend;
   /** @type {HTMLParagraphElement} */ detail;
+  /** The figures of the shown part. @type {HTMLParagraphElement} */ figures;
   /** @type {Painter} */ painter;
   /** @type {Float64Array} */ load;
   /** @type {Run | null} */ overviewOf = null;
@@ -52,11 +53,15 @@ class Timeline {
     /** @type {AbortController | null} */
     this.asked = null;
     this.timer = 0;
+    this.figuring = 0;
     /** @type {Map<number, Run>} */
     this.runs = new Map();
     this.index = 0;
     this.shows = "both";
     this.filter = "";
+    /** The rows that are kept in view, by kind and number. @type {Set<string>} */
+    this.pinned = new Set();
+    this.pins = 0;
     this.selected = -1;
     this.current = 0;
     /** @type {{ lo: number, hi: number } | null} */
@@ -109,7 +114,8 @@ class Timeline {
     this.detail = make("p", { class: "quiet detail", role: "status" });
     this.detail.hidden = !this.ask;
     this.legend = make("p", { class: "legend" });
-    this.home.replaceChildren(bar, this.overview, this.detail, this.scroller, this.panel, this.legend, keys);
+    this.figures = make("p", { class: "figured", "aria-live": "off" });
+    this.home.replaceChildren(bar, this.overview, this.detail, this.scroller, this.figures, this.panel, this.legend, keys);
     this.home.hidden = false;
     this.painter = new Painter(/** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d")));
     this.scroller.addEventListener("scroll", () => this.redraw());
@@ -138,6 +144,7 @@ class Timeline {
     this.arrange();
     this.say([]);
     this.refine();
+    this.figure();
   }
 
   /** Draws the part that the server gave if it has the view, else the whole run; asks for a better part where there is one. */
@@ -183,7 +190,11 @@ class Timeline {
   arrange() {
     const shown = (/** @type {Row} */ row) => (this.shows === "both" || this.shows === row.kind)
       && (row.kind === "cpu" || !this.filter || row.label.toLowerCase().includes(this.filter));
-    this.rows = this.run.rows.filter(shown);
+    // Pinned rows are first, and do not scroll.
+    const isPinned = (/** @type {Row} */ row) => this.pinned.has(row.kind + row.id);
+    const pinned = this.run.rows.filter(isPinned);
+    this.pins = pinned.length;
+    this.rows = [...pinned, ...this.run.rows.filter((row) => shown(row) && !isPinned(row))];
     this.tops = new Float64Array(this.rows.length + 1);
     this.rows.forEach((row, i) => {
       const gap = i > 0 && row.kind !== this.rows[i - 1].kind ? 10 : 0;
@@ -204,7 +215,14 @@ class Timeline {
     this.to = this.from + length;
     this.refine();
     this.redraw();
+    this.figure();
     this.changed();
+  }
+
+  /** Says the figures of the shown part, once it stays. */
+  figure() {
+    clearTimeout(this.figuring);
+    this.figuring = setTimeout(() => { this.figures.textContent = this.run.figures(this.from, this.to); }, 120);
   }
 
   /** @param {number} factor @param {number} [around] */
@@ -258,7 +276,7 @@ class Timeline {
     const context = this.fit(this.canvas, width, height);
     context.fillStyle = theme.paper;
     context.fillRect(0, 0, width, height);
-    context.font = "12px system-ui, sans-serif";
+    context.font = FONT;
     context.textBaseline = "middle";
     context.textAlign = "left";
     context.save();
@@ -266,10 +284,12 @@ class Timeline {
     context.rect(0, RULER, width, height - RULER);
     context.clip();
     let isExact = true;
-    for (let i = this.firstRow(view.scroll); i < this.rows.length; i++) {
-      const y = RULER + this.tops[i] - view.scroll;
-      if (y > height) break;
-      const row = this.rows[i], tall = rowHeight(row);
+    for (const i of this.seen(view)) {
+      const y = this.rowTop(i, view.scroll), row = this.rows[i], tall = rowHeight(row);
+      if (i < this.pins) {
+        context.fillStyle = theme.paper;
+        context.fillRect(0, y, width, tall);
+      }
       if (i % 2 === 0) {
         context.fillStyle = theme.stripe;
         context.fillRect(view.left, y, view.width, tall);
@@ -286,9 +306,11 @@ class Timeline {
       this.painter.spans(run, row, view, theme, y, tall);
       context.restore();
       context.fillStyle = row.kind === "cpu" ? theme.ink : theme.quiet;
+      context.font = (i < this.pins ? "600 " : "") + FONT;
       const letters = Math.floor((view.left - 12) / 6.6);
       context.fillText(shorten(row.label, letters), 6, y + tall / 2 + 0.5);
     }
+    context.font = FONT;
     this.marks(view);
     if (isExact) this.arrows(view);
     this.selection(view);
@@ -297,11 +319,29 @@ class Timeline {
     this.paintOverview();
   }
 
-  /** @param {number} scroll */
-  firstRow(scroll) {
-    let i = 0;
-    while (i + 1 < this.rows.length && this.tops[i + 1] < scroll) i++;
-    return i;
+  /** Keeps a row in view, above the others, or no longer. @param {number} i */
+  pin(i) {
+    const row = this.rows[i];
+    if (!row) return;
+    const key = row.kind + row.id;
+    if (!this.pinned.delete(key)) this.pinned.add(key);
+    this.arrange();
+    this.current = this.rows.indexOf(row);
+    this.say([`${row.label} is ${this.pinned.has(key) ? "pinned" : "no longer pinned"}`]);
+    this.changed();
+  }
+
+  /** Where a row begins on the canvas. @param {number} i @param {number} scroll */
+  rowTop(i, scroll) {
+    return RULER + this.tops[i] - (i < this.pins ? 0 : scroll);
+  }
+
+  /** The rows that can be seen, the pinned ones last: they cover what scrolls behind them. @param {View} view @returns {number[]} */
+  seen(view) {
+    const behind = view.scroll + this.tops[this.pins], seen = [];
+    for (let i = this.pins; i < this.rows.length && this.tops[i] - view.scroll < view.bottom - RULER; i++) if (this.tops[i + 1] > behind) seen.push(i);
+    for (let i = 0; i < this.pins; i++) seen.push(i);
+    return seen;
   }
 
   /** @param {CanvasRenderingContext2D} context @param {View} view */
@@ -334,16 +374,17 @@ class Timeline {
   /** The middle of the row of a CPU or a task, if it is shown. @param {"cpu" | "task"} kind @param {number} id @param {View} view */
   rowY(kind, id, view) {
     const i = this.rows.findIndex((row) => row.kind === kind && row.id === id);
-    return i < 0 ? null : RULER + this.tops[i] - view.scroll + rowHeight(this.rows[i]) / 2;
+    if (i < 0) return null;
+    const middle = this.rowTop(i, view.scroll) + rowHeight(this.rows[i]) / 2;
+    return i >= this.pins && middle < RULER + this.tops[this.pins] ? null : middle;
   }
 
   /** Points: arrows of IPIs and migrations where they are few, marks else. @param {View} view */
   marks(view) {
     const run = this.run, points = run.points, scale = view.width / (view.to - view.from);
     const context = this.painter.context;
-    for (let i = this.firstRow(view.scroll); i < this.rows.length; i++) {
-      const row = this.rows[i], y = RULER + this.tops[i] - view.scroll;
-      if (y > view.bottom) break;
+    for (const i of this.seen(view)) {
+      const row = this.rows[i], y = this.rowTop(i, view.scroll);
       const first = run.firstAt(row.points, points.at, view.from), last = run.firstAt(row.points, points.at, view.to);
       const isDense = last - first > 40;
       if (last - first > 2000) continue;
@@ -469,7 +510,7 @@ class Timeline {
     context.globalAlpha = 0.55;
     this.load.forEach((part, x) => context.fillRect(view.left + x, OVERVIEW - part * (OVERVIEW - 4), 1.2, part * (OVERVIEW - 4)));
     context.globalAlpha = 1;
-    context.font = "12px system-ui, sans-serif";
+    context.font = FONT;
     context.textBaseline = "middle";
     context.fillStyle = theme.quiet;
     context.fillText(view.left < 100 ? "load" : "load, whole run", 6, OVERVIEW / 2);
@@ -499,12 +540,16 @@ class Timeline {
     return view.from + (x - view.left) / view.width * (view.to - view.from);
   }
 
+  /** The row at a height of the canvas, or -1. @param {number} y */
+  rowAt(y) {
+    const place = y - RULER, scrolled = place < this.tops[this.pins] ? place : place + this.scroller.scrollTop;
+    return place < 0 ? -1 : this.rows.findIndex((_, i) => scrolled >= this.tops[i] && scrolled < this.tops[i + 1]);
+  }
+
   /** The row and the texts at a place of the canvas. @param {number} x @param {number} y */
   at(x, y) {
-    const view = this.view(), run = this.run;
-    const place = y - RULER + view.scroll;
-    const i = this.rows.findIndex((_, index) => place >= this.tops[index] && place < this.tops[index + 1]);
-    if (i < 0 || y < RULER || x < view.left) return null;
+    const view = this.view(), run = this.run, i = this.rowAt(y);
+    if (i < 0 || x < view.left) return null;
     const row = this.rows[i], time = this.timeAt(x), near = (view.to - view.from) / view.width * 3;
     const found = run.endsAfter(row, time - near);
     let slice = -1, distance = Infinity;
@@ -581,6 +626,7 @@ class Timeline {
         this.show(lo, hi);
       } else if (!moved && event.type === "pointerup") {
         const found = this.at(at.x, at.y);
+        if (!found && at.x < this.view().left) this.pin(this.rowAt(at.y));
         if (found) {
           this.current = found.row;
           this.select(found.slice, found.lines);
@@ -646,6 +692,7 @@ class Timeline {
   place() {
     const row = this.rows[this.current], parts = [`run=${this.index}`, `from=${Math.round(this.from)}`, `to=${Math.round(this.to)}`];
     if (row) parts.push(`row=${row.kind}${row.id}`);
+    if (this.pinned.size) parts.push(`pin=${[...this.pinned].join("+")}`);
     if (this.selected >= 0) parts.push(`slice=${this.run.cpu(this.selected)}@${this.run.from[this.selected]}`);
     return parts.join(",");
   }
@@ -655,6 +702,8 @@ class Timeline {
     const index = Number(view.get("run")), from = Number(view.get("from")), to = Number(view.get("to"));
     if (index !== this.index && this.heads[index]) this.choose(index);
     if (to > from) this.show(from, to);
+    this.pinned = new Set((view.get("pin") ?? "").split(" ").filter(Boolean));
+    this.arrange();
     const i = this.rows.findIndex((row) => row.kind + row.id === view.get("row"));
     if (i >= 0) {
       this.current = i;
@@ -699,8 +748,9 @@ class Timeline {
 
   /** @param {number} i */
   reveal(i) {
-    const top = this.tops[i], bottom = this.tops[i + 1], shown = this.scroller.clientHeight - RULER;
-    if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
+    if (i < this.pins) return;
+    const pinned = this.tops[this.pins], top = this.tops[i], bottom = this.tops[i + 1], shown = this.scroller.clientHeight - RULER;
+    if (top < this.scroller.scrollTop + pinned) this.scroller.scrollTop = top - pinned;
     if (bottom > this.scroller.scrollTop + shown) this.scroller.scrollTop = bottom - shown + 8;
   }
 
@@ -743,7 +793,7 @@ class Timeline {
       "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), w: () => this.zoom(0.5), "-": () => this.zoom(2), s: () => this.zoom(2),
       0: () => this.show(this.run.start, this.run.end), Home: () => this.show(this.run.start, this.run.start + length),
       End: () => this.show(this.run.end - length, this.run.end), ArrowUp: () => choose(-1), ArrowDown: () => choose(1),
-      n: () => step(1), p: () => step(-1),
+      n: () => step(1), p: () => step(-1), t: () => this.pin(this.current),
       Enter: () => {
         if (this.selected < 0) return step(1);
         const from = this.run.from[this.selected] - this.run.wait[this.selected], to = this.run.to[this.selected];

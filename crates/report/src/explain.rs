@@ -178,6 +178,8 @@ pub struct Explainer {
     /// Tasks that were migrated since they last ran.
     moved: BTreeSet<TaskId>,
     open: BTreeMap<TaskId, OpenWait>,
+    /// What took the largest part of the last wait of each task.
+    last: BTreeMap<TaskId, Kind>,
     options: Options,
     counting: Counting,
     requests: Requests,
@@ -216,6 +218,7 @@ impl Explainer {
             disabled: BTreeMap::new(),
             moved: BTreeSet::new(),
             open: BTreeMap::new(),
+            last: BTreeMap::new(),
             options,
             counting,
             requests: Requests::default(),
@@ -351,9 +354,13 @@ impl Explainer {
     fn end(&mut self, task: TaskId, at: Instant) {
         self.moved.remove(&task);
         self.does(task, at, |_| Doing::Computes);
-        let Some(mut open) = self.open.remove(&task) else { return };
+        let Some(mut open) = self.open.remove(&task) else {
+            self.last.remove(&task);
+            return;
+        };
         open.close_part(at);
         let length = at.since(open.from);
+        self.last.insert(task, open.kind_of_most());
         self.count(task, &open, length);
         let in_gaps = self.cpu_of(task).map_or(Duration::ZERO, |cpu| self.gaps.within(cpu, open.from, at));
         let kept = &mut self.found.waits;
@@ -514,6 +521,13 @@ impl Explainer {
         self.counting.count(tasks, open.from, length, &parts, misses);
     }
 
+    /// Returns the kind of cause that took the largest part of the wait of a task that has just
+    /// been switched to; `None` if it did not wait.
+    #[must_use]
+    pub fn last_wait(&self, task: TaskId) -> Option<Kind> {
+        self.last.get(&task).copied()
+    }
+
     /// Stores what a task does from now on, if the trace has requests that it could serve.
     fn does(&mut self, task: TaskId, at: Instant, doing: impl FnOnce(&Names) -> Doing) {
         if self.requests.is_used() {
@@ -565,6 +579,14 @@ const fn not_running(cause: Cause) -> Cause {
 }
 
 impl OpenWait {
+    /// Returns the kind with the largest time; of equal ones the first.
+    fn kind_of_most(&self) -> Kind {
+        let time = |kind: Kind| -> Duration {
+            self.parts.iter().filter(|(chain, _)| kind_of(chain) == kind).map(|(_, time)| *time).sum()
+        };
+        Kind::ALL.into_iter().rev().max_by_key(|kind| time(*kind)).unwrap_or_default()
+    }
+
     fn close_part(&mut self, at: Instant) {
         let time = at.since(self.chain_since);
         self.chain_since = at;

@@ -7,7 +7,7 @@ use std::path::Path;
 use zerolag_html::Recorder;
 use zerolag_html::page::Run;
 use zerolag_html::timeline::Timeline;
-use zerolag_model::{Instant, Record};
+use zerolag_model::{Instant, Record, TraceEvent};
 use zerolag_report::Summary;
 use zerolag_report::explain::{Explainer, Explanation, Options};
 use zerolag_report::frame::Bucket;
@@ -47,6 +47,11 @@ impl Sink for Picture {
     fn record(&mut self, record: &Record) {
         self.recorder.observe(record);
         self.explainer.observe(record);
+        if let TraceEvent::Switch { next: Some(next), .. } = &record.event
+            && let Some(kind) = self.explainer.last_wait(*next)
+        {
+            self.recorder.explain_wait(record.cpu, kind);
+        }
     }
 }
 
