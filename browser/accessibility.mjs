@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const { CHROMIUM: executablePath, ROOT: root, WORK: work } = process.env;
-const pages = ["run", "compare", "sweep", "what-if", "timerlat", "validate"].map((name) => [name, join(work, `picture-${name}.html`)]);
+const pages = ["run", "explain", "compare", "sweep", "advise", "what-if", "timerlat", "validate"].map((name) => [name, join(work, `picture-${name}.html`)]);
 pages.push(["playground", join(root, "target/playground/index.html")]);
 const axe = readFileSync(join(work, "node_modules/axe-core/axe.min.js"), "utf8");
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
@@ -18,7 +18,7 @@ for (const [name, file] of pages.filter(([, file]) => existsSync(file))) {
     const page = await context.newPage();
     await page.goto("file://" + file);
     await page.waitForSelector("html.ready", { timeout: 60000 });
-    for (const summary of await page.locator(".waits summary").all()) await summary.click();
+    await page.evaluate(() => document.querySelectorAll("details").forEach((details) => { details.open = true; }));
     await page.evaluate(axe);
     const found = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), TAGS);
     const undecided = found.incomplete.map((rule) => `${rule.id} (${rule.nodes.length})`).join(", ");

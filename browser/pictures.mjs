@@ -1,4 +1,4 @@
-// Writes the pictures of docs/lab/pages: six reports and the playground, each light, dark and on a phone, with few colours, so that they
+// Writes the pictures of docs/lab/pages: eight reports and the playground, each light, dark and on a phone, with few colours, so that they
 // stay small. `./x browser --pictures`; look at each before it is committed.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
@@ -13,6 +13,8 @@ const REPORTS = {
   run: ["run", "-q", "examples/web-service-limit.toml"],
   compare: ["compare", "-q", "examples/upgrade.toml", "--kernel", "5.15", "--kernel", "6.12"],
   sweep: ["sweep", "-q", "examples/web-service-limit.toml", "--set", "burst=0s,50ms,100ms,200ms", "--set", "kernel=5.15,6.12"],
+  explain: ["explain", "-q", "examples/web-service-limit.toml"],
+  advise: ["advise", "-q", "examples/web-service-limit.toml", "-d", "5s", "--seeds", "3", "--risk", "20%", "--goal", "p99 <= 40ms"],
   "what-if": ["explain", "-q", "examples/web-service-limit.toml", "--what-if", "burst=200ms", "--worst", "5"],
   timerlat: ["timerlat", "hist", "-q", "-u", "-d", "3s", "--cpus", "4", "--load", "build"],
   validate: ["validate", "-q", "conformance"],

@@ -24,6 +24,10 @@ before(async () => {
   report("hog", ["run", "-q", "examples/rt-hog.toml"]);
   report("compare", ["compare", "-q", "examples/noisy-neighbour.toml", "--kernel", "5.15", "--kernel", "6.12", "--runs", "2", "-d", "2s"]);
   report("sweep", ["sweep", "-q", "examples/noisy-neighbour.toml", "--set", "kernel=6.12,5.4,6.1,5.15", "--runs", "3", "-d", "1s"]);
+  report("goals", ["sweep", "-q", "examples/web-service-limit.toml", "--set", "burst=0s,200ms", "--set", "limits.cpu=2,3,4", "--runs", "3", "-d", "10s"]);
+  report("explain", ["explain", "-q", "examples/web-service-limit.toml", "--worst", "20", "-d", "20s"]);
+  report("upgrade", ["compare", "-q", "examples/upgrade.toml", "--kernel", "5.15", "--kernel", "6.12", "--runs", "2", "-d", "5s"]);
+  report("advise", ["advise", "-q", "examples/web-service-limit.toml", "--goal", "p99 <= 60ms", "-d", "2s", "--seeds", "2", "--risk", "50%"]);
   browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 });
 after(() => browser?.close());
@@ -294,7 +298,7 @@ test("a page that is dark is dark everywhere", async () => {
 for (const [what, options] of [["a phone", { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 }],
   ["a page at 200 %", { viewport: { width: 640, height: 450 }, deviceScaleFactor: 2 }]]) {
   test(`${what} needs no sideways scrolling`, async () => {
-    for (const name of ["limit", "compare", "sweep"]) {
+    for (const name of ["limit", "compare", "sweep", "explain", "upgrade", "goals", "advise"]) {
       const page = await open(name, options);
       const [wide, narrow] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(wide <= narrow, `${name}: ${wide} > ${narrow}`);
@@ -305,7 +309,7 @@ for (const [what, options] of [["a phone", { viewport: { width: 390, height: 844
 
 test("accessibility rules hold, in light and dark", async () => {
   const axe = readFileSync(join(work, "node_modules/axe-core/axe.min.js"), "utf8");
-  for (const name of ["limit", "compare", "sweep"]) {
+  for (const name of ["limit", "compare", "sweep", "explain", "upgrade", "goals", "advise"]) {
     for (const colorScheme of ["light", "dark"]) {
       // The page's policy forbids scripts of others, rightly: the checker comes in beside it.
       const context = await browser.newContext({ colorScheme, bypassCSP: true, viewport: { width: 1280, height: 900 } });
@@ -424,7 +428,7 @@ test("the gaps of a recording are on the timeline, beside the answer, and at the
   report("lost", ["explain", "crates/trace/tests/data/lost-2cpu.perf.data.gz"]);
   const page = await open("lost");
   assert.match(await page.locator("#answer").innerText(), /3628 events were lost: 66 gaps, .* of CPU time unseen/);
-  assert.match(await page.locator(".legend").innerText(), /events missing from the recording/);
+  assert.match(await page.locator("#tl .legend").innerText(), /events missing from the recording/);
   const gap = await page.evaluate(() => {
     const { timeline } = window.zerolag, { run } = timeline;
     const longest = run.gaps.reduce((a, b) => run.spans.to[a] - run.spans.from[a] >= run.spans.to[b] - run.spans.from[b] ? a : b);
@@ -442,6 +446,208 @@ test("the gaps of a recording are on the timeline, beside the answer, and at the
   assert.match(await page.locator(".waits .unseen").first().textContent(), /^Events of its CPU are missing for .* of it/);
   await page.close();
   const whole = await open("hog");
-  assert.doesNotMatch(await whole.locator(".legend").innerText(), /missing/);
+  assert.doesNotMatch(await whole.locator("#tl .legend").innerText(), /missing/);
   await whole.close();
+});
+
+test("the bars of an icicle say their time, are as wide as the page when clicked, and move with the keys", async () => {
+  const page = await open("explain");
+  const first = await page.evaluate(() => [...document.querySelectorAll("main > section")][1].id);
+  assert.equal(first, "waits", "the causes come first");
+  assert.match(await page.locator(".lead").innerText(), /waits take .* together: .*% is (queued|throttled)/);
+  const bar = page.locator(".icicle svg svg.throttled[data-row='0']").first();
+  const shape = (/** @type {import("playwright-core").Locator} */ of) => of.evaluate((element) => [element.getAttribute("x"), parseFloat(element.getAttribute("width"))]);
+  const [, before] = await shape(bar);
+  assert.ok(before > 1 && before < 90, String(before));
+  await bar.hover();
+  assert.match(await page.locator("#tip").innerText(), /is throttled in \/web on its CPU\n.*s, \d+\.\d% of all waiting/);
+  await bar.click();
+  assert.deepEqual(await shape(bar), ["0%", 100]);
+  const shown = await page.locator(".icicle svg svg").evaluateAll((bars) => bars.filter((bar) => bar.getAttribute("display") !== "none").map((bar) => bar.getAttribute("class")));
+  assert.deepEqual([...new Set(shown)], ["throttled"], "only it and its parts");
+  await page.keyboard.press("ArrowDown");
+  assert.match(await page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? ""), /^web-\*, is throttled/);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.match(await page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? ""), /^cpu \d, web-\*, is throttled/);
+  assert.equal((await shape(page.locator(".icicle :focus")))[1], 100);
+  await page.keyboard.press("Escape");
+  assert.ok(Math.abs((await shape(bar))[1] - before) < 1e-6);
+  assert.equal(await page.locator(".icicle svg [tabindex='0']").count(), 1, "one tab stop");
+  // Its parts add up: those of a row to the bar above.
+  const sums = await page.locator(".icicle svg svg").evaluateAll((bars) => [0, 1, 2].map((row) => bars.filter((bar) => bar.getAttribute("data-row") === String(row))
+    .reduce((sum, bar) => sum + parseFloat(bar.getAttribute("width")), 0)));
+  assert.ok(sums.every((sum) => sum > 97 && sum < 100.1), String(sums));
+  await page.close();
+});
+
+test("a table sorts by its heads, with units, and is saved as CSV", async () => {
+  const page = await open("limit");
+  const table = page.locator("#s-tasks table"), head = table.locator("th", { hasText: "longest wait" });
+  const column = await head.evaluate((head) => head.cellIndex);
+  const texts = () => table.locator(`tbody td:nth-child(${column + 1})`).allInnerTexts();
+  const ns = (/** @type {string} */ text) => parseFloat(text) * { ns: 1, us: 1e3, ms: 1e6, s: 1e9 }[text.replace(/[\d.]/g, "")];
+  const before = await texts();
+  await head.locator("button").click();
+  assert.equal(await head.getAttribute("aria-sort"), "descending");
+  const falling = (await texts()).map(ns);
+  assert.deepEqual(falling, [...falling].sort((a, b) => b - a));
+  assert.deepEqual((await texts()).sort(), before.sort(), "the same rows");
+  await head.locator("button").press("Enter");
+  assert.equal(await head.getAttribute("aria-sort"), "ascending");
+  assert.equal(await table.locator("th[aria-sort]").count(), 1);
+  const name = table.locator("th", { hasText: "task" }).first();
+  await name.locator("button").click();
+  const names = await table.locator("tbody td:first-child").allInnerTexts();
+  assert.deepEqual(names.slice(0, 3), ["web-0", "web-1", "web-2"], "numbers in names count as numbers");
+  assert.ok(names.indexOf("web-9") < names.indexOf("web-10"));
+  const [saved] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Tasks as CSV" }).click()]);
+  assert.equal(saved.suggestedFilename(), "tasks.csv");
+  const lines = readFileSync(await saved.path(), "utf8").trim().split("\n");
+  assert.equal(lines.length, 17);
+  assert.match(lines[0], /^task,policy,/);
+  assert.match(lines[1], /^web-0,OTHER 0,/);
+  await page.close();
+});
+
+test("pages begin with their answer: what differs, which cells meet the goals, what to set", async () => {
+  const ids = (page) => page.evaluate(() => [...document.querySelectorAll("main > section")].map((section) => section.id));
+  const compared = await open("upgrade");
+  assert.deepEqual((await ids(compared)).slice(0, 4), ["answer", "s-figures", "s-plots", "s-settings-that-differ"]);
+  assert.match(await compared.locator("#s-settings-that-differ").innerText(), /fair\s+cfs\s+eevdf\s/);
+  const named = await compared.locator("#s-figures tbody tr").evaluateAll((rows) => rows.map((row) => row.cells[0].textContent));
+  const drawn = await compared.locator("#s-plots figure h3").allInnerTexts();
+  assert.ok(drawn.length > 1 && drawn.every((title) => named.includes(title.split(" of ")[1])), String(drawn));
+  await compared.close();
+  const swept = await open("goals");
+  assert.deepEqual((await ids(swept)).slice(0, 3), ["answer", "s-goals", "s-plots"]);
+  assert.match(await swept.locator(".lead").innerText(), /in \d of 6 cells; the cheapest of them is burst \d+m?s, limits.cpu \d/);
+  const marks = await swept.locator("#s-goals tbody td:first-child").allInnerTexts();
+  assert.equal(marks.filter((mark) => mark === "met, cheapest").length, 1, String(marks));
+  await swept.close();
+  const advised = await open("advise");
+  assert.deepEqual((await ids(advised)).slice(0, 4), ["answer", "s-alternatives", "s-plots", "s-what-would-narrow-it"]);
+  await advised.close();
+});
+
+test("no column is cut at 1280 pixels, and on paper neither a column nor the timeline", async () => {
+  for (const name of ["limit", "explain", "upgrade", "goals", "advise"]) {
+    const page = await open(name);
+    const cut = () => page.evaluate(() => [...document.querySelectorAll(".wide, canvas")].filter((part) => {
+      const box = part.getBoundingClientRect();
+      return part.scrollWidth > part.clientWidth + 1 || box.right > document.documentElement.clientWidth + 1;
+    }).map((part) => part.getAttribute("aria-label") ?? part.className));
+    assert.deepEqual(await cut(), [], name);
+    await page.emulateMedia({ media: "print" });
+    await page.setViewportSize({ width: 718, height: 1000 });
+    assert.deepEqual(await cut(), [], `${name}, on A4`);
+    const pages = (await page.pdf({ format: "A4", preferCSSPageSize: true })).toString("latin1").match(/\/Type\s*\/Page\b(?!s)/g)?.length ?? 0;
+    assert.ok(pages >= 1 && pages <= 3, `${name}: ${pages} pages of paper`);
+    await page.close();
+  }
+});
+
+test("a page on a phone is below 4,000 pixels, and a link unfolds what it names", async () => {
+  const phone = { viewport: { width: 390, height: 844 } };
+  for (const name of ["limit", "explain", "upgrade", "goals", "advise", "sweep", "compare"]) {
+    const page = await open(name, phone);
+    const tall = await page.evaluate(() => document.documentElement.scrollHeight);
+    assert.ok(tall < 4000, `${name}: ${tall}`);
+    await page.close();
+  }
+  const page = await open("limit", phone);
+  const settings = page.locator("#s-settings dl"), waits = page.locator("#waits .icicle");
+  assert.equal(await settings.isVisible(), false);
+  assert.equal(await waits.isVisible(), false);
+  for (const [name, part] of [["Settings", settings], ["Waits", waits]]) {
+    await page.locator("nav a", { hasText: name }).click();
+    assert.equal(await part.isVisible(), true, name);
+  }
+  await page.locator("#waits h2 button").click();
+  assert.equal(await waits.isVisible(), false, "the heading folds it again");
+  await page.close();
+});
+
+test("a shared link scrolls to its view", async () => {
+  const page = await open("limit", {}, "#view:run=0,from=1000000000,to=2000000000,row=cpu1,pin=task3+cpu1");
+  const top = await page.evaluate(() => document.querySelector("#tl").getBoundingClientRect().top);
+  assert.ok(top > -2 && top < 300, String(top));
+  assert.deepEqual(await page.evaluate(() => window.zerolag.timeline.rows.slice(0, 2).map((row) => row.label)), ["cpu 1", "web-3"]);
+  await page.close();
+});
+
+test("the shown part of the timeline has its own figures, and pinned rows stay", async () => {
+  const page = await open("limit", { viewport: { width: 1280, height: 420 } });
+  const says = () => page.locator(".figured").innerText();
+  const whole = await until(page, says, (text) => text.startsWith("20.0s from "), "the whole run");
+  const [, busy] = whole.match(/CPUs busy ([\d.]+)%; waits: throttled [\d.]+m?s, queued/) ?? assert.fail(whole);
+  assert.match(await page.locator("#s-load-over-time figcaption").first().innerText(), new RegExp(`busy for ${busy.replace(".", "\\.")}% of the time`));
+  // The sums that a part is read from agree with its slices.
+  const apart = await page.evaluate(() => {
+    const { timeline } = window.zerolag, { run } = timeline;
+    const [from, to] = [run.start + 3.1e9, run.start + 9.7e9];
+    let busy = 0;
+    for (let slice = 0; slice < run.from.length; slice++) busy += Math.max(0, Math.min(run.to[slice], to) - Math.max(run.from[slice], from));
+    const share = busy / (to - from) / run.head.slices.length * 100;
+    return [share.toFixed(1), run.figures(from, to)];
+  });
+  assert.ok(apart[1].includes(`CPUs busy ${apart[0]}%`), String(apart));
+  await page.locator("canvas.rows").scrollIntoViewIfNeeded();
+  const box = await page.locator("canvas.rows").boundingBox();
+  const label = () => page.evaluate(() => window.zerolag.timeline.rows[0].label);
+  assert.equal(await label(), "cpu 0");
+  await page.mouse.click(box.x + 20, box.y + 22 + 26 * 2 + 13);
+  assert.equal(await label(), "cpu 2");
+  await page.locator(".scroller").evaluate((scroller) => { scroller.scrollTop = scroller.scrollHeight; });
+  await settle(page);
+  const places = await page.evaluate(() => {
+    const { timeline } = window.zerolag, view = timeline.view();
+    return [timeline.rowY("cpu", 2, view), timeline.rowY("cpu", 0, view), view.scroll];
+  });
+  assert.deepEqual([places[0], places[1], places[2] > 50], [22 + 13, null, true], "it stays, and covers what scrolls behind it");
+  await page.locator(".scroller").focus();
+  await page.keyboard.press("t");
+  assert.equal(await label(), "cpu 0");
+  await page.close();
+});
+
+test("waits for a limit are told apart, and a deferred server is no mark", async () => {
+  const page = await open("limit");
+  assert.doesNotMatch(await page.locator("#tl .legend").innerText(), /deferred/);
+  const [limited, others] = await page.evaluate(() => {
+    const { run } = window.zerolag.timeline;
+    let limited = 0, others = 0;
+    for (let slice = 0; slice < run.wait.length; slice++) if (run.how[slice] & 32) limited += run.wait[slice]; else others += run.wait[slice];
+    return [limited / 1e9, others / 1e9];
+  });
+  assert.ok(limited > 1 && others > 1, `${limited} ${others}`);
+  // The longest wait is one of them, and says so.
+  await page.locator(".waits summary").first().click();
+  await page.locator("button.jump").first().click();
+  assert.match(await page.locator(".panel").innerText(), /waited .*, most of it throttled/);
+  await page.close();
+});
+
+test("texts on the bars of an icicle can be read, in light and dark, under the pointer too", async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await open("explain", { colorScheme });
+    const bar = page.locator(".icicle svg svg.throttled").first();
+    await bar.hover();
+    const contrasts = await page.locator(".icicle svg svg").evaluateAll((bars) => {
+      const parts = (/** @type {string} */ colour) => (colour.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number);
+      const light = (/** @type {number[]} */ colour) => {
+        const [r, g, b] = colour.map((part) => part / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const paper = parts(getComputedStyle(document.body).backgroundColor);
+      return bars.map((bar) => {
+        const { fill, fillOpacity } = getComputedStyle(bar.querySelector("rect")), part = Number(fillOpacity);
+        const behind = light(parts(fill).map((value, i) => value * part + paper[i] * (1 - part)));
+        const [low, high] = [behind, light(parts(getComputedStyle(bar.querySelector("text")).fill))].sort((a, b) => a - b);
+        return (high + 0.05) / (low + 0.05);
+      });
+    });
+    assert.ok(contrasts.length > 4 && Math.min(...contrasts) >= 4.5, `${colorScheme}: ${Math.min(...contrasts)}`);
+    await page.close();
+  }
 });

@@ -78,9 +78,15 @@ const zoomed = (from, to) => async (page) => {
     document.querySelector("#timeline").scrollIntoView();
   }, [from, to]);
 };
+const caused = async (page) => {
+  await page.evaluate(() => { location.hash = "waits"; });
+  await page.locator(".icicle").first().evaluate((icicle) => icicle.scrollIntoView());
+};
 const summed = (page) => page.locator("#waits").evaluate((waits) => waits.scrollIntoView());
 
 const opened = async (page) => {
+  // On a phone the section is folded.
+  await page.evaluate(() => { location.hash = "waits"; });
   await page.locator(".waits summary").first().click();
   await page.locator(".waits").first().evaluate((waits) => waits.scrollIntoView());
 };
@@ -105,6 +111,8 @@ const SCENES = [
   ["marks", report("marks"), {}, zoomed(0, 1)],
   ["waits", report("build"), {}, opened],
   ["causes", report("build"), {}, summed],
+  ["causes-dark", report("build"), DARK, caused],
+  ["causes-phone", report("build"), PHONE, caused],
   ["waits-phone-dark", report("build"), { ...PHONE, ...DARK }, opened],
   ["print", report("build"), {}, (page) => page.emulateMedia({ media: "print" })],
   ["playground", built, {}],
@@ -154,7 +162,7 @@ test("a style that is broken on purpose is found", async () => {
     ["report", ".plot .k0s { stroke: #d55e00; } .plot .k0 { fill: #d55e00; }"],
     ["report-phone", ".figures { margin-left: 6px; }"],
     ["report-dark", "body { background: #ffffff; }"],
-    ["waits", "summary { padding: 10px 4px; }"],
+    ["waits", ".waits summary { padding: 10px 4px; }"],
     ["waits", ".why { display: none; }"],
   ];
   for (const [name, style] of broken) {
