@@ -529,7 +529,8 @@ fn a_priority_that_a_recording_has_not_told_is_not_judged() {
     breaks(
         "rt-order",
         &recorded(false),
-        "cpu 0 switches to c (task 2) of priority 69, but b (task 1) of priority 59 is queued there",
+        "cpu 0 switches to c (task 2) of priority 69, but b (task 1) of priority 59 is queued there (or its group has used its \
+         cpu.rt_runtime_us)",
     );
     let says = "nothing happens for 20ms, b (task 1) waits on cpu 0, and cpu 0, which it may use, runs c (task 2)";
     breaks("rt-quiescence", &recorded(false), says);
