@@ -21,8 +21,8 @@ pub fn of_grid(grid: &Grid, plan: Option<&Plan>, about: &About) -> String {
     let goals = plan.map(|plan| &*plan.goals).unwrap_or_default();
     let mut sections = Vec::new();
     if let Some(table) = grid.goals_table(goals) {
-        let text = "A cell meets the goals if every run does. The true share of all seeds that miss is below the one shown, \
-                    with 95 % confidence. The cheapest cell has the least quota, then the least burst.";
+        let text = "A cell meets the goals if every run does. The true share of all seeds that miss is below or above \
+                    the one shown, with 95 % confidence. The cheapest cell has the least quota, then the least burst.";
         sections.push(Section::new("Goals", text, Body::Table(table.to_rows())));
     }
     // Of a figure that is the same everywhere a plot shows nothing.

@@ -6,7 +6,7 @@ use crate::document::{self, Document};
 use crate::goals::{ONE_SEED, drawn};
 use crate::limit::Limit;
 use crate::origin::OriginData;
-use crate::risk::{Below, CONFIDENCE, Misses};
+use crate::risk::{Above, Below, CONFIDENCE, Misses};
 use crate::variant::Label;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -428,7 +428,11 @@ impl Grid {
                 )
             };
             let misses = misses(cell, &goals);
-            let share = format!("< {}", Below(misses.at_most(CONFIDENCE)));
+            // All runs of a cell can miss, which says nothing of what the share is below.
+            let share = match misses.missed {
+                0 => format!("< {}", Below(misses.at_most(CONFIDENCE))),
+                _ => format!("> {}", Above(misses.at_least(CONFIDENCE))),
+            };
             let judged = [format!("{} of {}", misses.missed, misses.runs), share];
             let values = cell.values.iter().cloned().chain(limits.iter().map(|(_, texts)| texts[at].clone()));
             table
