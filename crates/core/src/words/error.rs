@@ -74,11 +74,8 @@ impl fmt::Display for TaskError {
             Self::NoBandwidth(task, booked) => {
                 write!(f, "task {task} {booked} (EBUSY): lower its runtime, lengthen its period, or {ROOM}")
             }
-            Self::NoRtRuntime(task, group) => {
-                write!(
-                    f,
-                    "task {task} asks for a real-time policy in a group (number {group}) {NO_RT_RUNTIME} (EPERM): {GIVE_RT}"
-                )
+            Self::NoRtRuntime(task, _) => {
+                write!(f, "task {task} asks for a real-time policy in a group {NO_RT_RUNTIME} (EPERM): {GIVE_RT}")
             }
             Self::DeadlineForks(task) => write!(f, "deadline task {task} cannot fork (EAGAIN)"),
             Self::NotHere(error) => error.fmt(f),

@@ -47,8 +47,8 @@ impl fmt::Display for GroupError {
             Self::HasTasks(group) => write!(f, "group {group} still has tasks"),
             Self::HasChildren(group) => write!(f, "group {group} still has groups"),
             Self::NotHere(error) => error.fmt(f),
-            Self::NoRtRuntime(group) => {
-                write!(f, "a real-time task is to join a group (number {group}) {NO_RT_RUNTIME} (EINVAL): {GIVE_RT}")
+            Self::NoRtRuntime(_) => {
+                write!(f, "a real-time task is to join a group {NO_RT_RUNTIME} (EINVAL): {GIVE_RT}")
             }
             Self::Rt(_, wrong) => wrong.fmt(f),
             Self::Max(wrong) => write!(f, "{wrong} (EINVAL)"),
