@@ -155,6 +155,8 @@ impl HostReport {
             why,
             says: figures.end.to_string(),
             policy_exit: None,
+            refused: None,
+            refusals: Vec::new(),
             counts: None,
         };
         let all = RunFigures { host: Some(host), ..RunFigures::of(&self.summary) };

@@ -26,6 +26,6 @@ mod trace;
 pub use costs::Costs;
 pub use device::noise::IrqSource;
 pub use machine::{Machine, MachineConfig};
-pub use outcome::{End, FORKED_MAX, Outcome, SimError, Stats, Wait};
+pub use outcome::{End, FORKED_MAX, Outcome, Refused, SimError, Stats, Wait};
 pub use trace::{NoTrace, Sink};
 pub use zerolag_core::Tracing;

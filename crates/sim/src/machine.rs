@@ -100,8 +100,7 @@ impl Machine {
     /// Builds a machine and places its tasks.
     ///
     /// # Errors
-    /// The program does not fit the machine: cpusets, affinities, policies. The settings of the
-    /// fair servers are out of range.
+    /// The program does not fit the machine, or settings of the fair servers are out of range.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
         Self::build(program, config, tracing, None)
     }
@@ -166,6 +165,7 @@ impl Machine {
             patience: Patience::for_tasks(instances),
         };
         machine.boot()?;
+        machine.kernel.when_refused(machine.programs.program.on_refused); // Not before: a scenario begins as it says.
         Ok(machine)
     }
 
@@ -729,8 +729,9 @@ impl Machine {
         kernel.close_accounts(end);
         self.admin.groups.emit_totals(kernel);
         kernel.flush_trace(end, sink);
-        let policy_exit = kernel.scheduler().ext_exit().map(Box::new);
-        Outcome { end, why: why.unwrap_or(End::Duration), stats: kernel.final_stats(), left_waiting, policy_exit }
+        let (refused, policy_exit) = (kernel.take_refused(), kernel.scheduler().ext_exit().map(Box::new));
+        let (why, stats) = (why.unwrap_or(End::Duration), kernel.final_stats());
+        Outcome { end, why, stats, left_waiting, policy_exit, refused }
     }
 
     /// A run of a given duration does not fail because tasks wait at its end, if none waits for a

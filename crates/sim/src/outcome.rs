@@ -23,6 +23,29 @@ pub struct Outcome {
     /// Why the policy of `sched_ext` was unloaded, if it was: its tasks went on as fair ones. This
     /// is not a failure of the run.
     pub policy_exit: Option<Box<ExitInfo>>,
+    /// What the kernel refused while the run went on (`on_refused = "continue"`).
+    pub refused: Refused,
+}
+
+/// What the kernel refused, and how often.
+#[derive(Clone, Default, Debug, PartialEq)]
+pub struct Refused {
+    /// The first [`Self::KEPT`], each with its time.
+    pub first: Vec<(Instant, SimError)>,
+    /// The number of all.
+    pub count: u64,
+}
+
+impl Refused {
+    /// How many are kept: a program can ask for the same without end.
+    pub const KEPT: usize = 100;
+
+    pub(crate) fn note(&mut self, at: Instant, error: SimError) {
+        self.count += 1;
+        if self.first.len() < Self::KEPT {
+            self.first.push((at, error));
+        }
+    }
 }
 
 /// Why a run ended.
@@ -259,6 +282,34 @@ pub enum SimError {
         /// Its path.
         path: Arc<str>,
     },
+}
+
+impl SimError {
+    /// Returns whether this is the answer of a call of the kernel, after which its caller can go
+    /// on. Others are mistakes of a scenario, or have no meaning on a real machine.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        match self {
+            Self::Task { error, .. } => matches!(
+                error,
+                TaskError::DeadlineParams(..)
+                    | TaskError::NotWholeDomain(..)
+                    | TaskError::DeadlineAffinity(..)
+                    | TaskError::NoBandwidth(..)
+                    | TaskError::NoRtRuntime(..)
+                    | TaskError::DeadlineForks(_)
+            ),
+            Self::Group { error, .. } => {
+                matches!(error, GroupError::IsIdle(_) | GroupError::Rt(..) | GroupError::Max(_))
+            }
+            Self::Server { .. }
+            | Self::RtBandwidth { .. }
+            | Self::GroupRefuses { .. }
+            | Self::NoGroup { .. }
+            | Self::GroupThere { .. } => true,
+            Self::Config(_) | Self::GroupWeight { .. } | Self::NoCpu { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for SimError {

@@ -43,6 +43,34 @@ pub struct Program {
     pub kernel_work: KernelWork,
     /// The recording that the workload was imported from, if it was.
     pub origin: Option<Origin>,
+    /// What follows when the kernel refuses what a task or the administration asks for.
+    pub on_refused: OnRefused,
+}
+
+/// What follows when the kernel answers a call with an error: a policy, a limit, a move to a group
+/// or a fork is refused (EPERM, EBUSY, EINVAL, EAGAIN).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum OnRefused {
+    /// The run ends: nothing in a scenario is meant to fail, unless it says so.
+    #[default]
+    Stop,
+    /// The task keeps what it has and goes on, as after `chrt` in a script without `set -e`.
+    Continue,
+}
+
+impl OnRefused {
+    /// The names, as scenarios write them.
+    pub const NAMES: [&str; 2] = ["stop", "continue"];
+
+    /// Returns the one of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "stop" => Some(Self::Stop),
+            "continue" => Some(Self::Continue),
+            _ => None,
+        }
+    }
 }
 
 impl Program {

@@ -11,7 +11,6 @@ use crate::admin::groups::Groups;
 use crate::admin::{cpuset, hotplug, servers};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Job, Spins};
-use crate::outcome::End;
 use crate::program::state::Programs;
 use crate::program::task::TaskActivity;
 use crate::queue::Phase;
@@ -116,7 +115,7 @@ impl Admin {
         match &changes[index as usize].what {
             Change::Create { group } => {
                 if let Err(error) = self.groups.create(kernel, cpu, *group) {
-                    kernel.end_run(End::Failed(error));
+                    kernel.refuse(error);
                 }
             }
             Change::Remove { group } => {

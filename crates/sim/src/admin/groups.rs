@@ -7,7 +7,7 @@
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
-use crate::outcome::{End, SimError};
+use crate::outcome::SimError;
 use std::sync::Arc;
 use zerolag_core::{GroupError, Idleness, Step, Weight};
 use zerolag_model::{CpuId, CpuMax, Duration, GroupId, RtBandwidth, TaskId, TraceEvent, UtilClamp};
@@ -116,15 +116,15 @@ impl Groups {
         let set = kernel.call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io));
         if let Err(error) = set {
             let path = Arc::clone(&self.program.groups[group].path);
-            kernel.end_run(End::Failed(SimError::Group { path, error }));
+            kernel.refuse(SimError::Group { path, error });
         }
     }
 
-    /// Ends the run: a group does not take a task.
+    /// A group does not take a task.
     pub(crate) fn refuse_group(&self, kernel: &mut Kernel, task: TaskId, group: Option<usize>, error: GroupError) {
         let path = group.map_or_else(|| "/".into(), |index| Arc::clone(&self.program.groups[index].path));
         let name = Arc::clone(kernel.name(task));
-        kernel.end_run(End::Failed(SimError::GroupRefuses { name, path, error }));
+        kernel.refuse(SimError::GroupRefuses { name, path, error });
     }
 
     /// Lets a group and all below it go. Returns the tasks in them, which are to be ended.
@@ -248,7 +248,7 @@ impl Groups {
 /// Ends the run: a task is to be in a group that does not exist.
 pub(crate) fn end_without_group(kernel: &mut Kernel, task: TaskId, path: Arc<str>) {
     let name = Arc::clone(kernel.name(task));
-    kernel.end_run(End::Failed(SimError::NoGroup { name, path }));
+    kernel.refuse(SimError::NoGroup { name, path });
 }
 
 /// A group has a new weight: each CPU is to follow.

@@ -8,7 +8,7 @@
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
-use crate::outcome::{End, SimError};
+use crate::outcome::SimError;
 use zerolag_model::{Activation, CpuId, Duration, GroupId, RtBandwidth, ServerKind, ServerParams, TraceEvent};
 
 /// The parameters of a server to be set; those that are `None` stay.
@@ -32,7 +32,7 @@ pub(crate) fn set_server(kernel: &mut Kernel, cpu: CpuId, wanted: Wanted, change
         scheduler.set_server(rq, clock, kind, params, io)
     })?;
     if let Err(error) = set {
-        kernel.end_run(End::Failed(SimError::Server { cpu, error }));
+        kernel.refuse(SimError::Server { cpu, error });
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ pub(crate) fn set_rt_bandwidth(kernel: &mut Kernel, bandwidth: RtBandwidth) -> b
         kernel.emit(CpuId(0), TraceEvent::RtGroup { group: GroupId::ROOT, bandwidth });
     }
     if let Err(error) = set {
-        kernel.end_run(End::Failed(SimError::RtBandwidth { bandwidth, error }));
+        kernel.refuse(SimError::RtBandwidth { bandwidth, error });
     }
     set.is_ok()
 }

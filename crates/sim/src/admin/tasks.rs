@@ -77,7 +77,7 @@ impl Groups {
                 programs.task_mut(task).state = TaskActivity::Active;
                 kernel.push_job(cpu, Job::wake(task, WakeKind::Fork));
             }
-            Err(error) => kernel.end_run(End::Failed(error)),
+            Err(error) => kernel.refuse(error),
         }
     }
 

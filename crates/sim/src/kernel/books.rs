@@ -1,6 +1,6 @@
 //! [`Books`]: what a run writes down: its records, and its counts.
 
-use crate::outcome::Stats;
+use crate::outcome::{Refused, Stats};
 use crate::trace::Tracer;
 use zerolag_core::Tracing;
 use zerolag_model::{Instant, Record};
@@ -10,11 +10,13 @@ use zerolag_model::{Instant, Record};
 pub(super) struct Books {
     pub(super) tracer: Tracer,
     pub(super) stats: Stats,
+    /// What was refused, if the run goes on then.
+    pub(super) refused: Option<Box<Refused>>,
 }
 
 impl Books {
     pub(super) fn new(tracing: Tracing) -> Self {
-        Self { tracer: Tracer::new(tracing), stats: Stats::default() }
+        Self { tracer: Tracer::new(tracing), stats: Stats::default(), refused: None }
     }
 
     /// Cold and out of line, so that building a trace record does not bloat the hot caller.

@@ -24,13 +24,14 @@ use crate::kernel::ticking::Ticks;
 use crate::kernel::time::Time;
 use crate::kernel::timing::Timers;
 use crate::kernel::words::{Done, Event, Job, Spins};
-use crate::outcome::{End, SimError, Stats};
+use crate::outcome::{End, Refused, SimError, Stats};
 use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
 use zerolag_model::settings::IdleGovernor;
 use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
 use zerolag_policy::Policy;
+use zerolag_workload::program::OnRefused;
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
 pub(crate) type InnerLock = spin::Mutex<()>;
@@ -200,10 +201,28 @@ impl Kernel {
         self.time.stop.get_or_insert(End::Interrupted);
     }
 
-    /// Ends the run because the core refuses something for a task.
+    /// Sets what follows from now on when something is refused ([`Self::refuse`]).
+    pub(crate) fn when_refused(&mut self, then: OnRefused) {
+        self.books.refused = (then == OnRefused::Continue).then(Box::default);
+    }
+
+    /// Ends the run because something is refused, or notes it.
+    pub(crate) fn refuse(&mut self, error: SimError) {
+        match &mut self.books.refused {
+            Some(refused) if error.is_answer() => refused.note(self.time.now, error),
+            _ => self.time.stop = Some(End::Failed(error)),
+        }
+    }
+
+    /// The core refuses something for a task.
     pub(crate) fn fail(&mut self, task: TaskId, error: TaskError) {
         let name = Arc::clone(self.name(task));
-        self.time.stop = Some(End::Failed(SimError::Task { name, error }));
+        self.refuse(SimError::Task { name, error });
+    }
+
+    /// Takes what was refused out.
+    pub(crate) fn take_refused(&mut self) -> Refused {
+        self.books.refused.take().map(|refused| *refused).unwrap_or_default()
     }
 
     #[inline(always)]

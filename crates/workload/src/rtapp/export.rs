@@ -12,7 +12,9 @@
 use super::RUNTIME_CHUNK;
 use super::object::INT;
 use crate::assemble::GROUP_WEIGHT_DEFAULT;
-use crate::program::{Action, AffinityChange, Phase, Program, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef};
+use crate::program::{
+    Action, AffinityChange, OnRefused, Phase, Program, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef,
+};
 use crate::random::Dist;
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +65,9 @@ impl Writer<'_> {
     fn whole(&mut self, duration: Option<Duration>) {
         if !self.program.cpusets.is_empty() {
             self.cannot("cpusets: write the CPUs of each task as `cpus` instead");
+        }
+        if self.program.on_refused != OnRefused::default() {
+            self.cannot("going on when the kernel refuses something");
         }
         if !self.program.changes.is_empty() {
             self.cannot("changes at given times");

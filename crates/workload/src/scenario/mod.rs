@@ -48,7 +48,7 @@ use crate::assemble::{Assembly, ResourceClass};
 use crate::check;
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Source, Span};
 use crate::goal::Goal;
-use crate::program::{ResourceId, ResourceKind, TimerMode, TimerRef};
+use crate::program::{OnRefused, ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::{LoadOptions, Scenario};
 use compose::Texts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ use zerolag_model::settings::nearest;
 /// one takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "include",
     "parameters",
     "kernel",
@@ -70,6 +70,7 @@ const KEYS: [&str; 28] = [
     "seed",
     "costs",
     "goals",
+    "on_refused",
     "origin",
     "machine",
     "settings",
@@ -164,7 +165,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     }
     let seed = root.int("seed", 0..=u64::MAX, report).map(|(seed, _)| seed);
     let costs = root.string("costs", report).map(|(costs, _)| costs.to_string());
-    let origin = origin::origin(root, report);
+    let (on_refused, origin) = (on_refused(root, report), origin::origin(root, report));
     let mut reader = ScenarioReader {
         report,
         assembly: Assembly::default(),
@@ -206,7 +207,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     if let Some(origin) = &origin {
         origin::check(origin, root, &assembly.program, report);
     }
-    assembly.program.origin = origin;
+    (assembly.program.origin, assembly.program.on_refused) = (origin, on_refused);
     Scenario {
         program: assembly.program,
         machine,
@@ -218,6 +219,16 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
         goals,
         ..Scenario::empty(Report::default().finish(Source::new("", "")))
     }
+}
+
+/// Reads `on_refused`.
+fn on_refused(root: &Table<'_, '_>, report: &mut Report) -> OnRefused {
+    let Some((name, span)) = root.string("on_refused", report) else { return OnRefused::default() };
+    OnRefused::from_name(name).unwrap_or_else(|| {
+        let known = OnRefused::NAMES.join(" or ");
+        report.error_help(span, format!("unknown `on_refused` `{name}`"), format!("write {known}"));
+        OnRefused::default()
+    })
 }
 
 impl ScenarioReader<'_> {

@@ -7,6 +7,7 @@
 //! accept.
 
 use super::{change, interrupt, machine, origin, pause, pool, server, service, shared, step, task, times};
+use crate::program::OnRefused;
 use serde_json::{Map, Value, json};
 use zerolag_model::figure::Figure;
 use zerolag_model::{DlFlags, MAX_CPUS, Policy};
@@ -100,6 +101,7 @@ fn root(key: &str) -> Value {
                 .collect();
             json!({ "type": "array", "items": { "type": "string", "pattern": format!("(^|\\.)({})\\s*[<>]", names.join("|")) } })
         }
+        "on_refused" => one_of(&OnRefused::NAMES),
         "origin" => object(&origin::KEYS, |key| match key {
             "trace" | "work" => string(),
             "answers" => json!({ "type": "array", "items": string() }),

@@ -96,9 +96,24 @@ pub struct RunEnd {
     /// Why the scheduler of `sched_ext` was unloaded, if it was: the run went on with fair tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_exit: Option<PolicyExit>,
+    /// With `on_refused = "continue"`: how many calls the kernel refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
+    /// The first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<Refusal>,
     /// The counts of a simulation.
     #[serde(flatten)]
     pub counts: Option<RunCounts>,
+}
+
+/// What the kernel refused.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Refusal {
+    /// The instant.
+    pub at_ns: u64,
+    /// What, and why.
+    pub says: String,
 }
 
 /// Why a scheduler of `sched_ext` was unloaded (`scx_exit_info`).

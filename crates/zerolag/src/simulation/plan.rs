@@ -338,10 +338,12 @@ impl Plan {
             interrupts,
             kernel_work,
             origin,
+            on_refused,
         } = one;
         let is_same = (tasks, resources, sources, groups) == (&two.tasks, &two.resources, &two.sources, &two.groups)
             && (cpusets, processes) == (&two.cpusets, &two.processes)
-            && (interrupts, kernel_work, origin) == (&two.interrupts, &two.kernel_work, &two.origin);
+            && (interrupts, kernel_work, origin) == (&two.interrupts, &two.kernel_work, &two.origin)
+            && *on_refused == two.on_refused;
         is_same.then(|| at.unwrap_or(Instant::FAR_FUTURE))
     }
 }

@@ -1,6 +1,6 @@
 //! [`RunResult`]: what a run gives.
 
-use super::figures::{PolicyExit, RunCounts, RunEnd, RunFigures, ShownFigure};
+use super::figures::{PolicyExit, Refusal, RunCounts, RunEnd, RunFigures, ShownFigure};
 use super::plan::Report;
 use super::verdicts;
 use crate::document;
@@ -8,7 +8,7 @@ use crate::error::{Error, ValueError};
 use crate::goals::{self, Verdict};
 use crate::limit::Limit;
 use crate::origin::OriginData;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use zerolag_report::frame::rows::Kept;
 use zerolag_report::frame::{self, Bucket, Frame, Rows};
 use zerolag_report::{Summary, text};
@@ -165,7 +165,7 @@ impl RunResult {
     #[must_use]
     pub fn to_json(&self) -> String {
         let report = &self.report;
-        let stats = &report.outcome.stats;
+        let (stats, refused) = (&report.outcome.stats, &report.outcome.refused);
         let counts = RunCounts {
             wakeups: stats.wakeups,
             completions: stats.completions,
@@ -178,6 +178,12 @@ impl RunResult {
             why: end_name(&report.outcome.why),
             says: report.outcome.why.to_string(),
             policy_exit: report.outcome.policy_exit.as_deref().map(PolicyExit::from),
+            refused: Some(refused.count).filter(|count| *count > 0),
+            refusals: refused
+                .first
+                .iter()
+                .map(|(at, error)| Refusal { at_ns: at.as_nanos(), says: error.to_string() })
+                .collect(),
             counts: Some(counts),
         };
         let figures = RunFigures {
@@ -223,6 +229,19 @@ impl RunResult {
         )
     }
 
+    /// Returns what the kernel refused, in lines.
+    fn refused(&self) -> String {
+        let refused = &self.report.outcome.refused;
+        let mut out = String::new();
+        for (at, error) in refused.first.iter().take(REFUSALS_SHOWN) {
+            writeln!(out, "refused at {at}: {error}").expect("invariant: writing to a String cannot fail");
+        }
+        if let Some(more) = refused.count.checked_sub(REFUSALS_SHOWN as u64).filter(|more| *more > 0) {
+            writeln!(out, "({more} more were refused)").expect("invariant: writing to a String cannot fail");
+        }
+        out
+    }
+
     /// Returns how the run ended, and the monitors' verdicts.
     fn ending(&self) -> String {
         let mut out = self.limit_lines().into_iter().map(|line| line + "\n").collect::<String>();
@@ -230,6 +249,7 @@ impl RunResult {
         if let Some(exit) = &self.report.outcome.policy_exit {
             out.push_str(&format!("{exit}\n  {}; the run went on with fair tasks\n", exit.place()));
         }
+        out.push_str(&self.refused());
         if let Some(checks) = &self.report.checks {
             out.push_str(&verdicts::line(checks));
             if !checks.is_clean() {
@@ -268,6 +288,8 @@ pub fn shown(names: &[String], summary: &Summary) -> Result<Vec<ShownFigure>, Er
 
 /// The number of limits in the text of a result.
 const LIMITS_SHOWN: usize = 32;
+/// The number of refused calls in the text of a result.
+const REFUSALS_SHOWN: usize = 10;
 
 /// Returns the word for how a run ended, in JSON.
 const fn end_name(end: &End) -> &'static str {
