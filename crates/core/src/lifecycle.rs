@@ -529,7 +529,8 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         // A throttled group above one that has just been detached may have no other task.
         throttle::release_if_empty(rq, cx, *leaf);
     }
-    let Some(slot) = goes_on(rq).filter(|_| rq.fair.nr_throttled > 0) else { return };
+    // A task that another preempts stays queued: it is parked once it has been picked again.
+    let Some(slot) = goes_on(rq).filter(|_| rq.is_only_to_park()) else { return };
     if park::is_due(rq, slot) {
         park::park(rq, cx, slot);
         dl_server::update(rq, cx);

@@ -9,7 +9,8 @@
 //! As in the kernel, the local clock of a CPU starts when the throttling meets a queued task, or
 //! when the first task is enqueued, and it is read when the throttling ends. So a task that is
 //! dequeued meanwhile does not stop it, and a throttling that lasts to the end of a run is not
-//! counted.
+//! counted. Where tasks are parked one by one (`throttle = at_user_return`), it starts with the
+//! first that is parked.
 //!
 //! The time for which the real-time tasks of a group are throttled is that between two events of
 //! the group and a CPU; one that lasts to the end of a run is not counted.
@@ -18,7 +19,8 @@
 //! throttling and unthrottling are O(groups below).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `tg_throttle_down`, `tg_unthrottle_up`,
-//! `enqueue_entity`; `kernel/sched/core.c`, `cpu_local_stat_show`.
+//! `enqueue_entity`; `kernel/sched/core.c`, `cpu_local_stat_show`; v6.18 `kernel/sched/fair.c`,
+//! `record_throttle_clock`.
 
 use crate::summary::GroupSummary;
 use crate::waits::{Piece, Throttling};
@@ -35,6 +37,8 @@ pub(crate) struct GroupSums {
     places: BTreeMap<(GroupId, CpuId), GroupOnCpu>,
     /// Where real-time tasks are throttled, and since when.
     rt_throttled: BTreeMap<(GroupId, CpuId), Instant>,
+    /// Whether tasks are parked one by one.
+    parks: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -72,6 +76,11 @@ struct GroupOnCpu {
 }
 
 impl GroupSums {
+    /// Follows a trace with this setting `throttle`.
+    pub(crate) fn new(throttle: Option<&str>) -> Self {
+        Self { parks: throttle == Some("at_user_return"), ..Self::default() }
+    }
+
     /// Returns a task's group; `None` for the root.
     pub(crate) fn of(&self, task: TaskId) -> Option<GroupId> {
         self.tasks.get(task)?.group
@@ -147,6 +156,7 @@ impl GroupSums {
             }
             TraceEvent::Throttle { group } => self.throttle(*group, record.cpu, record.at),
             TraceEvent::Unthrottle { group } => self.unthrottle(*group, record.cpu, record.at),
+            TraceEvent::TaskThrottle { task, throttled: true } => self.park(*task, record.cpu, record.at),
             _ => {}
         }
     }
@@ -164,7 +174,7 @@ impl GroupSums {
             if let Some(cpu) = on {
                 let place = self.places.entry((group, cpu)).or_default();
                 place.queued += 1;
-                if place.throttled > 0 {
+                if place.throttled > 0 && !self.parks {
                     place.since.get_or_insert(at);
                 }
             }
@@ -187,9 +197,19 @@ impl GroupSums {
             let place = self.places.entry((below, cpu)).or_default();
             place.throttled += 1;
             place.open.get_or_insert((group, at));
-            if place.queued > 0 {
+            if place.queued > 0 && !self.parks {
                 place.since.get_or_insert(at);
             }
+        }
+    }
+
+    fn park(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
+        let mut next = self.of(task);
+        while let Some(group) = next {
+            if let Some(place) = self.places.get_mut(&(group, cpu)).filter(|place| place.throttled > 0) {
+                place.since.get_or_insert(at);
+            }
+            next = self.groups.get(&group).and_then(|sums| sums.parent);
         }
     }
 
@@ -330,6 +350,25 @@ mod tests {
         script.wake(0, 0, a).run(0, 0, None, Some(a));
         script.event(1_000, 0, TraceEvent::Throttle { group: GROUP });
         assert_eq!(Metrics::of(&script.end(9_000)).groups.len(), 2);
+    }
+
+    #[test]
+    fn where_tasks_are_parked_the_local_clock_starts_with_the_first() {
+        let mut script = Script::new(1);
+        let new = |group, parent, path: &str| TraceEvent::GroupNew { group, parent, path: path.into() };
+        script.event(0, 0, new(GROUP, GroupId::ROOT, "/web")).event(0, 0, new(BELOW, GROUP, "/web/api"));
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.event(0, 0, TraceEvent::GroupChange { task: a, group: BELOW });
+        script.wake(0, 0, a).run(0, 0, None, Some(a));
+        // Another task preempts it; it is parked once it has been picked again.
+        script.event(4_000, 0, TraceEvent::Throttle { group: GROUP }).preempt(4_000, 0, a, b).preempt(7_000, 0, b, a);
+        script.event(7_000, 0, TraceEvent::TaskThrottle { task: a, throttled: true }).preempt(7_000, 0, a, b);
+        script.event(9_000, 0, TraceEvent::Unthrottle { group: GROUP });
+        let mut trace = script.end(9_000);
+        trace.meta.settings.push(("throttle".to_owned(), "at_user_return".to_owned()));
+        let summary = Metrics::of(&trace);
+        let local = [0, 1].map(|at| summary.groups[at].local_throttled);
+        assert_eq!(local, [Duration::from_millis(2); 2]);
     }
 
     #[test]

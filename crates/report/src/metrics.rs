@@ -104,7 +104,7 @@ impl Metrics {
             replay: Replay::new(meta),
             tasks: IdTable::default(),
             cpus: IdTable::with_first(meta.machine.nr_cpus()),
-            groups: GroupSums::default(),
+            groups: GroupSums::new(meta.setting("throttle")),
             services: ServiceSums::default(),
             sharing: Sharing::new(meta, false),
             history: History::new(meta),

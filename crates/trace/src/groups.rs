@@ -126,6 +126,12 @@ impl Groups {
         self.throttled.contains(&(group, cpu))
     }
 
+    /// Returns whether throttling stops tasks one by one, as they are dequeued.
+    #[must_use]
+    pub fn stops_single_tasks(&self) -> bool {
+        self.stops == Stops::Tasks
+    }
+
     /// Returns the group whose throttling stops a task on a CPU, if there is one.
     #[must_use]
     pub fn throttled_on(&self, task: TaskId, cpu: CpuId) -> Option<GroupId> {

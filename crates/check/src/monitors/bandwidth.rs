@@ -101,6 +101,9 @@ struct BandwidthMonitor {
 #[derive(Clone, Copy)]
 struct ThrottledGroup {
     since: Instant,
+    /// From when on the time counts: the first task that is parked, where tasks are stopped one by
+    /// one (Linux v6.18 `kernel/sched/fair.c`, `record_throttle_clock`).
+    counts_from: Option<Instant>,
     /// The number of refreshes of the group before that.
     refreshes: u64,
     /// What its CPUs had repaid before that of the time that they ran while throttled.
@@ -256,7 +259,16 @@ impl Monitor for BandwidthMonitor {
                     *account.overrun.entry(record.cpu).or_default() += left;
                 }
                 let (refreshes, repaid) = (account.nr_refreshes, account.overran - account.owed());
-                self.throttled_at.insert((*group, record.cpu), ThrottledGroup { since: record.at, refreshes, repaid });
+                let counts_from = (!self.groups.stops_single_tasks()).then_some(record.at);
+                let throttled = ThrottledGroup { since: record.at, counts_from, refreshes, repaid };
+                self.throttled_at.insert((*group, record.cpu), throttled);
+            }
+            TraceEvent::TaskThrottle { task, throttled: true } => {
+                for group in self.groups.path(*task) {
+                    if let Some(throttled) = self.throttled_at.get_mut(&(group, record.cpu)) {
+                        throttled.counts_from.get_or_insert(record.at);
+                    }
+                }
             }
             TraceEvent::Unthrottle { group } => {
                 self.charge_running(before, record, found);
@@ -271,8 +283,9 @@ impl Monitor for BandwidthMonitor {
                 } else {
                     self.unthrottled.add(record.cpu, *group, record.at, overrun);
                 }
-                if let Some(throttled) = self.throttled_at.remove(&(*group, record.cpu)) {
-                    self.used.entry(*group).or_default().throttled += record.at.since(throttled.since);
+                let throttled = self.throttled_at.remove(&(*group, record.cpu));
+                if let Some(from) = throttled.and_then(|throttled| throttled.counts_from) {
+                    self.used.entry(*group).or_default().throttled += record.at.since(from);
                 }
             }
             TraceEvent::Hotplug { online } => {

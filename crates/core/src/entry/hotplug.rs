@@ -135,13 +135,14 @@ fn unthrottle_all<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
     // Unthrottling one queue can put others to rest, so the search starts again each time;
     // bounded by the number of throttled queues.
+    let now = cx.now.wall;
     let throttled = |rq: &Rq| {
         let queues = rq.fair.by_group.iter();
-        let stopped = queues.filter_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_since()?)));
+        let stopped = queues.filter_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_for(now)?)));
         stopped.min_by_key(|(group, ..)| *group)
     };
-    while let Some((group, q, since)) = throttled(rq) {
-        let (cpu, lasted) = (rq.cpu(), cx.now.wall.since(since));
+    while let Some((group, q, lasted)) = throttled(rq) {
+        let cpu = rq.cpu();
         with_pool(cx, group, |pool, _| {
             pool.release(cpu, lasted);
             TakenQuota::nothing(None)

@@ -16,7 +16,8 @@
 //!
 //! Sources: Linux v6.18 `kernel/entry/common.c`, `exit_to_user_mode_loop`.
 
-use crate::class::fair::bandwidth;
+use crate::class::fair::park;
+use crate::entity::fair::Standing;
 use crate::entry::scheduler::Scheduler;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::task::io::Io;
@@ -48,9 +49,12 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = rq.acting().expect("the host says that a task runs");
         debug_assert!(rq.phase() == Phase::Running, "a task that is being left does nothing");
         rq.tasks[slot].mode = TaskMode::User; // [2]
-        if bandwidth::gives_way_in_user_mode(rq, slot) {
+        if rq.tasks[slot].fair.standing != Standing::Ordinary {
             let cx = &mut self.cx(rq.cpu(), now, io);
             rq.resched(cx, Resched::Now);
+        } else if park::is_due(rq, slot) {
+            let cx = &mut self.cx(rq.cpu(), now, io);
+            rq.resched_to_park(cx);
         }
     }
 }

@@ -26,9 +26,10 @@ pub(crate) fn preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, going: Slot)
     let next = if coming == going { rq.tasks[going].id } else { switch(rq, cx, going, coming) };
     rq.end_switch();
     // Requests for the next switch, so after this one in a trace.
-    let is_over = rq.dl.has_lowered || !lifecycle::may_stay(rq, cx, coming) || park::is_due(rq, coming);
-    if is_over {
+    if rq.dl.has_lowered || !lifecycle::may_stay(rq, cx, coming) {
         rq.resched(cx, Resched::Now);
+    } else if park::is_due(rq, coming) {
+        rq.resched_to_park(cx);
     }
     rq.publish(cx);
     next

@@ -519,7 +519,7 @@ impl<L: RawMutex> Scheduler<L> {
             rq.resched(cx, Resched::Now); // It is displaced: not allowed here since `leave`.
         }
         if is_due_to_park {
-            rq.resched(cx, Resched::Now); // It passes through the return to user mode.
+            rq.resched_to_park(cx); // It passes through the return to user mode.
         }
         rq.publish(cx);
         next_task.map_or(Next::Idle, Next::Run)

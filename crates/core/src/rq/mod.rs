@@ -3,5 +3,6 @@
 pub(crate) mod cx;
 pub(crate) mod fair_view;
 pub(crate) mod inspect;
+mod request;
 pub(crate) mod run_queue;
 pub(crate) mod ticks;

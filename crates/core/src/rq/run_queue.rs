@@ -31,8 +31,7 @@ use crate::words::config::Config;
 use crate::words::ids::{CpusetId, Slot};
 use crate::words::lines::LineAccess;
 use crate::words::mode::TaskMode;
-use crate::words::op::Op;
-use crate::words::resched::Resched;
+use crate::words::resched::Request;
 use crate::words::step::Stay;
 use crate::words::unpublished::Unpublished;
 use alloc::boxed::Box;
@@ -40,7 +39,7 @@ use core::sync::atomic::{Ordering, fence};
 use lock_api::RawMutex;
 use zerolag_model::{
     ClassId, CpuId, Duration, Instant, PrevState, Prio, ServerKind, ServerParams, ServerState, Settings,
-    SignedDuration, TaskId, TraceEvent,
+    SignedDuration, TaskId,
 };
 
 /// The run queue of one CPU.
@@ -54,7 +53,7 @@ pub struct Rq {
     /// The task that was picked: the donor, if another runs in its place.
     current: Option<Slot>,
     phase: Phase,
-    need_resched: Resched,
+    pub(super) request: Request,
     is_online: bool,
     /// Fair tasks are neither moved here nor moved away (`isolcpus`).
     is_isolated: bool,
@@ -164,7 +163,7 @@ impl Rq {
             executor: None,
             lending: 0,
             phase: Phase::Running,
-            need_resched: Resched::No,
+            request: Request::default(),
             dl: DlRq::new(cpu, config),
             rt: RtRq::new(&config.settings),
             fair: FairRq::new(cpu, config),
@@ -243,11 +242,6 @@ impl Rq {
         let server = self.dl.server(kind);
         let (state, left) = server.shows();
         (server.params(), state, left)
-    }
-
-    /// Returns whether this CPU has been asked to reschedule, and how urgently.
-    pub const fn need_resched(&self) -> Resched {
-        self.need_resched
     }
 
     /// Returns the number of queued tasks, including the current one, without deadline tasks that
@@ -354,7 +348,7 @@ impl Rq {
     /// Ends a switch: the CPU has picked the next task. The reschedule request is cleared. \[3\]
     pub(crate) const fn end_switch(&mut self) {
         self.phase = Phase::Running;
-        self.need_resched = Resched::No;
+        self.request = Request::NONE;
     }
 
     pub(crate) const fn count_switch(&mut self) {
@@ -438,17 +432,6 @@ impl Rq {
     pub(crate) fn find_stay(&self, stay: Stay) -> Option<Slot> {
         let slot = Slot::new(stay.slot);
         self.tasks.get(slot).filter(|task| task.id == stay.task && task.stay == stay.stay).map(|_| slot)
-    }
-
-    /// Asks this CPU to reschedule. The first urgent request sends a kick.
-    pub(crate) fn resched<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>, how: Resched) {
-        let before = self.need_resched;
-        self.need_resched = before.max(how);
-        if self.need_resched == Resched::Now && before != Resched::Now {
-            let by = cx.by;
-            cx.io.op(Op::Kick { cpu: self.cpu });
-            cx.io.event(cx.now, self.cpu, || TraceEvent::NeedResched { by });
-        }
     }
 
     /// Publishes the changed state. An entry point that may have changed it does this last; `leave`

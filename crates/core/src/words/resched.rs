@@ -27,3 +27,15 @@ impl Resched {
         if self.urgency() >= other.urgency() { self } else { other }
     }
 }
+
+/// What asks a CPU to schedule.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Request {
+    pub(crate) how: Resched,
+    /// Nothing but the parking of the current task asks for it.
+    pub(crate) is_only_to_park: bool,
+}
+
+impl Request {
+    pub(crate) const NONE: Self = Self { how: Resched::No, is_only_to_park: false };
+}

@@ -488,9 +488,10 @@ settings! {
         /// no kernel.
         "hard_limits.borrow": "how often a CPU may borrow quota, with bandwidth = hard_limits",
             hard_limits_borrow: Borrowing = Borrowing::Always;
-        /// With `throttle = immediate`.
-        "throttle_at": "when a group's queue without quota leaves its CPU's hierarchy",
-            throttle_at: ThrottleAt = ThrottleAt::Switch;
+        /// With `throttle = immediate` or `at_user_return`. Since 7.2 the charge calls
+        /// `throttle_cfs_rq`, not the switch that it asked for.
+        "throttle_at": "when a group's queue without quota is throttled",
+            throttle_at: ThrottleAt = ThrottleAt::Switch, "7.2" => ThrottleAt::Charge;
         /// Linux v2.6.33 `kernel/sched.c`, `tg_shares_up`; 2.6.38 (commit 2069dd75c7d0) ended it.
         "cgroup_shares": "when a CPU's part of a group's weight is computed, with load_tracking = weights",
             cgroup_shares: CgroupShares = CgroupShares::Continuous;

@@ -79,7 +79,7 @@ pub(crate) const FLOORS: Floors = &[
     // The run queue of one CPU.
     &["rq", "rq/cx", "rq/ticks"],
     &["rq/run_queue"],
-    &["rq/fair_view", "rq/inspect"],
+    &["rq/fair_view", "rq/inspect", "rq/request"],
     // Classes: what happens to a queue. The eight files of the fair class are one recursion.
     &[
         "class",

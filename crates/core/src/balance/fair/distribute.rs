@@ -36,7 +36,7 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
     let group = work.group;
     let throttled = rq.fair.live_queue(&cx.shared.groups, group).and_then(|q| {
         let local = &rq.queue(q).bandwidth;
-        local.throttled_since().map(|since| (q, local.remaining, cx.now.wall.since(since)))
+        local.throttled_for(cx.now.wall).map(|lasted| (q, local.remaining, lasted))
     });
     let next = match throttled {
         Some((q, remaining, lasted)) => {

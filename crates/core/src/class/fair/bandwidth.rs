@@ -42,8 +42,8 @@
 //! period in which its last task blocks with a debt; a changed limit takes effect on a CPU when it
 //! runs the group next, whereas the kernel locks all run queues.
 
-use crate::class::fair::{park, throttle};
-use crate::entity::fair::{QueueIx, Standing};
+use crate::class::fair::throttle;
+use crate::entity::fair::QueueIx;
 use crate::queue::fair::local::{KEPT, Local};
 use crate::queue::fair::rq::FairRq;
 use crate::rq::cx::Cx;
@@ -52,18 +52,12 @@ use crate::shared::groups::GroupTable;
 use crate::shared::pool::{Pool, QuotaRequest, TakenQuota};
 use crate::words::ids::Slot;
 use crate::words::lines::LineAccess;
+use crate::words::mode::TaskMode;
 use crate::words::op::{GroupTimer, Op};
 use crate::words::resched::Resched;
 use lock_api::RawMutex;
-use zerolag_model::settings::{BandwidthControl, TimerGrain};
+use zerolag_model::settings::{BandwidthControl, Throttle, ThrottleAt, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, Settings, SignedDuration};
-
-/// Returns whether a task must leave its CPU before it continues in user mode: because it was
-/// boosted, or because it is to be parked.
-#[inline]
-pub(crate) fn gives_way_in_user_mode(rq: &Rq, slot: Slot) -> bool {
-    rq.tasks[slot].fair.standing != Standing::Ordinary || park::is_due(rq, slot)
-}
 
 /// Reads the current limit of a group; returns whether there is one.
 pub(crate) fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
@@ -108,9 +102,29 @@ pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, 
     if has_some && !(cx.config.settings.bandwidth_expiry && expire(rq, cx, q)) {
         return;
     }
-    if !rq.queue(q).bandwidth.is_throttled() && !take_slice(rq, cx, q) && rq.phase() == Phase::Running {
+    if rq.queue(q).bandwidth.is_throttled() || take_slice(rq, cx, q) || rq.phase() != Phase::Running {
+        return;
+    }
+    if parks_at_charge(rq, cx) {
+        rq.resched_to_park(cx);
+    } else {
         rq.resched(cx, Resched::Now);
     }
+}
+
+/// Returns whether a group that is charged for its last quota is throttled by that, so that only
+/// the current task has something to do: it is parked at its return to user mode, unless its turn
+/// is over at the same time (`throttle_at = charge`). Otherwise the group is throttled by a switch,
+/// for which it asks. differs: in kernel mode the CPU switches, too.
+///
+/// Source: Linux v7.2 `kernel/sched/fair.c`, `__account_cfs_rq_runtime`, `throttle_cfs_rq`; v6.18
+/// the same, `check_cfs_rq_runtime` in `put_prev_entity` and `pick_task_fair`.
+#[cold]
+fn parks_at_charge<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> bool {
+    let settings = &cx.config.settings;
+    settings.throttle == Throttle::AtUserReturn
+        && settings.throttle_at == ThrottleAt::Charge
+        && rq.current_slot().is_some_and(|slot| rq.tasks[slot].mode == TaskMode::User)
 }
 
 /// Returns whether this CPU is offline, and its groups are without limits until it is back

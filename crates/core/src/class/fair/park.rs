@@ -12,7 +12,10 @@
 //! ```
 //!
 //! A task that is picked in user mode is switched to and left again at once. The kernel does the
-//! same: there the task passes through the return to user mode. A parked task is on no timeline and
+//! same: there the task passes through the return to user mode. A request to schedule comes first
+//! there, so a task whose turn is over when the quota is used up stays queued, and is parked once
+//! it has been picked again: its lag shrinks meanwhile. Parked at once, it would come back with a
+//! debt of several requests. A parked task is on no timeline and
 //! does not count as running. It waits at the nearest throttled queue above it; the task that was
 //! parked last is taken back first, because the kernel adds to the head of its list
 //! (`throttled_limbo_list`). Exec time in kernel mode is charged meanwhile, and repaid from the
@@ -29,6 +32,7 @@ use crate::class::fair::throttle::{nearest_throttled, release_if_empty};
 use crate::class::fair::{flat, groups, preferred_cache};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
+use crate::queue::fair::local::Throttled;
 use crate::queue::fair::tally::Tally;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
@@ -71,6 +75,14 @@ pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
     dequeue_groups_above_throttled(rq, cx, leaf);
     rest(rq, slot, at);
+    let mut above = Some(leaf);
+    while let Some(q) = above {
+        let queue = rq.queue_mut(q);
+        if queue.bandwidth.throttled == Throttled::Unnoticed {
+            queue.bandwidth.throttled = Throttled::Stays(cx.now.wall);
+        }
+        above = queue.parent;
+    }
     cx.io.costs.throttles += 1;
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: true });

@@ -14,8 +14,8 @@
 //! detached queue.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document
-//! of 2010 throttles when the time is charged (`throttle_at = charge`); since 3.2 the kernel does
-//! so when the task is put back.
+//! of 2010 throttles when the time is charged (`throttle_at = charge`); from 3.2 to 7.1 the kernel
+//! does so when the task is put back.
 
 use crate::class::fair::bandwidth::{receive, with_pool};
 use crate::class::fair::enqueue::{
@@ -80,15 +80,16 @@ pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     rq.fair.nr_throttled += 1;
     cx.io.costs.throttles += 1;
     cx.io.event(cx.now, cpu, || TraceEvent::Throttle { group });
-    let stays = match rq.fair.tune.throttle {
-        Throttle::AtUserReturn => true,
-        Throttle::BoostGroups => rq.queue(q).boosted.runnable > 0,
-        Throttle::Immediate | Throttle::BoostOnWakeup | Throttle::BoostInKernel => false,
-    };
     let since = cx.now.wall;
-    // [1] The queue is out of quota from now on.
-    rq.queue_mut(q).bandwidth.throttled = if stays { Throttled::Stays(since) } else { Throttled::Detached(since) };
-    if !stays {
+    let how = match rq.fair.tune.throttle {
+        Throttle::AtUserReturn => Throttled::Unnoticed,
+        Throttle::BoostGroups if rq.queue(q).boosted.runnable > 0 => Throttled::Stays(since),
+        Throttle::BoostGroups | Throttle::Immediate | Throttle::BoostOnWakeup | Throttle::BoostInKernel => {
+            Throttled::Detached(since)
+        }
+    };
+    rq.queue_mut(q).bandwidth.throttled = how; // [1] It is out of quota from now on.
+    if rq.queue(q).bandwidth.is_detached() {
         detach_queue(rq, cx, q);
         groups::follow_throttling(rq.queue(q), cx);
     }
@@ -192,9 +193,9 @@ pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, fro
     while let Some(q) = at {
         let queue = rq.queue(q);
         at = queue.parent;
-        if let Some(since) = queue.bandwidth.throttled_since().filter(|_| queue.tally.tasks() == 0) {
+        let lasted = queue.bandwidth.throttled_for(cx.now.wall);
+        if let Some(lasted) = lasted.filter(|_| queue.tally.tasks() == 0) {
             let (group, cpu) = (queue.group, rq.cpu());
-            let lasted = cx.now.wall.since(since);
             with_pool(cx, group, |pool, _| {
                 pool.release(cpu, lasted);
                 TakenQuota::nothing(None)

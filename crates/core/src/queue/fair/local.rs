@@ -32,6 +32,9 @@ pub(crate) struct Local {
 pub(crate) enum Throttled {
     /// It is not throttled.
     No,
+    /// It stays in the hierarchy, and no task has been parked yet: the time does not count, as in
+    /// the kernel (Linux v6.18 `record_throttle_clock`).
+    Unnoticed,
     /// It is detached: out of the hierarchy, with everything in it except boosted tasks
     /// ([`boost`](crate::class::fair::boost)).
     Detached(Instant),
@@ -56,17 +59,19 @@ impl Default for Local {
 }
 
 impl Local {
-    /// Returns when the quota was exhausted; `None` if the queue is not throttled.
-    pub(crate) const fn throttled_since(&self) -> Option<Instant> {
+    /// Returns for how long the queue has been throttled, as `cpu.stat` counts it; `None` if it is
+    /// not throttled.
+    pub(crate) fn throttled_for(&self, now: Instant) -> Option<Duration> {
         match self.throttled {
             Throttled::No => None,
-            Throttled::Detached(since) | Throttled::Stays(since) => Some(since),
+            Throttled::Unnoticed => Some(Duration::ZERO),
+            Throttled::Detached(since) | Throttled::Stays(since) => Some(now.since(since)),
         }
     }
 
     /// Returns whether the queue is throttled.
     pub(crate) const fn is_throttled(&self) -> bool {
-        self.throttled_since().is_some()
+        !matches!(self.throttled, Throttled::No)
     }
 
     /// Returns whether the queue knows of a limit.

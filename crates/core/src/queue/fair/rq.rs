@@ -152,7 +152,8 @@ impl FairRq {
             is_flat,
             tracks_load,
             gathers,
-            ticks_further: gathers || settings.throttle_at == ThrottleAt::Charge,
+            ticks_further: gathers
+                || settings.throttle == Throttle::Immediate && settings.throttle_at == ThrottleAt::Charge,
             ticks_plainly: tracks_load
                 && !gathers
                 && !is_flat
