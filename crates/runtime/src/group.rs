@@ -99,8 +99,10 @@ impl GroupBuilder {
         }
         max.check().map_err(|error| GroupSetError(GroupError::Max(error).to_string()))?;
         let weight = weight_of(self.weight)?;
+        let exists = |path| Err(GroupSetError(format!("there is a group {path} already")));
+        // It is looked for before the core is asked, and again when the group is admitted.
         if let Some(group) = self.parent.child(&self.name) {
-            return Err(GroupSetError(format!("there is a group {} already", group.path())));
+            return exists(group.path());
         }
         let parent = self.parent.state;
         let engine = Arc::clone(&parent.engine);
@@ -116,7 +118,9 @@ impl GroupBuilder {
         let mut state = GroupState::new(id, self.name, Some(parent), Arc::clone(&engine));
         state.blocking_max = self.blocking_max;
         let group = Group { state: Arc::new(state) };
-        engine.admit_group(&group.state);
+        if !engine.admit_group(&group.state) {
+            return exists(group.path());
+        }
         if max.quota.is_some() {
             group.set_max(max)?;
         }
@@ -232,9 +236,7 @@ impl Group {
     /// Returns the group of this name below this one, if there is one. O(groups).
     #[must_use]
     pub fn child(&self, name: &str) -> Option<Self> {
-        let is_it = |group: &Arc<GroupState>| {
-            group.name == name && group.parent.as_ref().is_some_and(|parent| Arc::ptr_eq(parent, &self.state))
-        };
+        let is_it = |group: &Arc<GroupState>| group.is_child(name, Some(&self.state));
         self.state.engine.live_groups().into_iter().find(is_it).map(|state| Self { state })
     }
 

@@ -194,3 +194,25 @@ fn a_library_with_an_executor_stays_in_a_group() {
     hyper::rt::Executor::execute(&InGroup(acme), send);
     assert_eq!(receiver.recv().expect("it ran"), Some("/acme".to_owned()));
 }
+
+/// Two groups of one name would have two limits, also where threads create them at the same time.
+#[test]
+fn threads_that_create_one_name_get_one_group() {
+    const THREADS: usize = 4;
+    let rt = Builder::new().cpus(1).groups(8).build().expect("threads");
+    for round in 0..200 {
+        let start = std::sync::Barrier::new(THREADS);
+        let create = || {
+            start.wait();
+            rt.group("tenant").quota(0.5).create()
+        };
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let threads = [(); THREADS].map(|()| scope.spawn(create));
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let refused: Vec<_> = made.iter().filter_map(|made| made.as_ref().err()).collect();
+        assert_eq!(refused.len(), THREADS - 1, "round {round}");
+        assert!(refused.iter().all(|error| error.to_string() == "there is a group /tenant already"), "{refused:?}");
+        assert!(rt.root().child("tenant").is_some(), "round {round}");
+    }
+}

@@ -1,7 +1,7 @@
 //! How a CPU is asked to schedule.
 //!
-//! Parking (`throttle = at_user_return`) is work of a task at its return to user mode, and a request
-//! to schedule comes first there. So the two are told apart until the CPU leaves the task.
+//! Parking (`throttle = at_user_return`) is work of a task at its return to user mode, and a
+//! request to schedule comes first there. So the two are told apart until the CPU leaves the task.
 
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;

@@ -276,9 +276,20 @@ impl Engine {
         self.tasks.insert(task);
     }
 
-    /// Adds a group that was created.
-    pub(crate) fn admit_group(&self, group: &Arc<GroupState>) {
-        self.groups.lock().insert(group.id, Arc::downgrade(group));
+    /// Adds a group that was created; returns false if another of its name lives below its parent.
+    /// Threads that create one name at the same time are told apart here, under the lock.
+    /// O(groups).
+    #[must_use = "a group that is not admitted is dropped"]
+    pub(crate) fn admit_group(&self, group: &Arc<GroupState>) -> bool {
+        let mut groups = self.groups.lock();
+        // The last reference to a group is dropped without the lock.
+        let live: Vec<_> = groups.values().filter_map(Weak::upgrade).collect();
+        let is_new = !live.iter().any(|other| other.is_child(&group.name, group.parent.as_ref()));
+        if is_new {
+            groups.insert(group.id, Arc::downgrade(group));
+        }
+        drop(groups);
+        is_new
     }
 
     /// Forgets a group before its id can be reused.

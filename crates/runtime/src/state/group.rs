@@ -64,6 +64,11 @@ impl GroupState {
         self.line().any(|group| Arc::ptr_eq(group, other))
     }
 
+    /// Returns whether it is the group of this name directly below a parent.
+    pub(crate) fn is_child(&self, name: &str, of: Option<&Arc<Self>>) -> bool {
+        self.name == name && self.parent.as_ref().map(Arc::as_ptr) == of.map(Arc::as_ptr)
+    }
+
     fn line(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
         std::iter::successors(Some(self), |group| group.parent.as_ref())
     }
