@@ -8,18 +8,30 @@
 //! While no deadline task waits, nothing happens and nothing is charged.
 //!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`pull_dl_task`, `need_pull_dl_task`,
-//! `switched_from_dl`). differs: the kernel does not pull when a CPU comes online, nor when a task
-//! continues with a later deadline (yield, debt of a period); there a task waits that could run.
+//! `switched_from_dl`). differs: the kernel does not pull when a CPU comes online; there a task
+//! waits that could run.
 
 use crate::balance::{dl_push, rt_pull};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
+use crate::task::deadline;
 use crate::words::ids::{CpusetId, Slot};
 use crate::words::lines::LineAccess;
 use crate::words::step::{PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, MigrateReason, Prio};
+
+/// Begins pulling behind the deadline task that the CPU is about to leave. Since 5.4 that is done
+/// only if the task has left its queue: one that goes on with a later deadline, since its budget
+/// was replenished, keeps the CPU from an earlier one that waits elsewhere
+/// (`dl_pull_beside`). That one moves when its own CPU pushes it.
+///
+/// Source: Linux v7.3 `kernel/sched/deadline.c`, `balance_dl` (`on_dl_rq`).
+pub(crate) fn after<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+    let goes_on = rq.current_slot().is_some_and(|slot| deadline::is_contending(&rq.tasks[slot]));
+    if goes_on && !cx.config.settings.dl_pull_beside { Step::Done } else { begin(rq, cx) }
+}
 
 /// Begins pulling: this CPU leaves a deadline task, has just lost one, or comes online.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {

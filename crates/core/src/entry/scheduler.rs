@@ -550,7 +550,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         if stage == Stage::Fresh && prev.prio.class() == ClassId::Deadline {
             rq.pass(Stage::DlPulled);
-            let step = dl_pull::begin(rq, cx);
+            let step = dl_pull::after(rq, cx);
             if step != Step::Done {
                 return step;
             }

@@ -236,6 +236,9 @@ settings! {
             rt_overload: RtOverload = RtOverload::Queued, "6.7" by "612f769edd06" => RtOverload::Pushable;
         "dl_overload": "what lets a CPU push deadline tasks: two on its queue, or one that waits",
             dl_overload: RtOverload = RtOverload::Queued, "6.7" by "5fe7765997b1" => RtOverload::Pushable;
+        /// `balance_dl` asks `on_dl_rq`; `pick_next_task_dl` did not.
+        "dl_pull_beside": "a CPU also pulls an earlier deadline task where its own goes on with a later deadline",
+            dl_pull_beside: bool = true, "5.4" by "6e2df0581f56" => false;
         /// Presets before 7.0 are without this backport.
         "rt_ipi_skip_self": "a CPU does not forward the root domain's IPI to itself",
             rt_ipi_skip_self: bool = false, "7.0" by "94894c9c477e" => true;
