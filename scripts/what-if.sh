@@ -2,11 +2,16 @@
 # Records real workloads under two settings each, for docs/lab/predictions.md. As root, on a machine with cgroup v1 or v2.
 #
 #   scripts/what-if.sh DIRECTORY [build|hackbench|web|redis|workers|bursts ...]
+#   scripts/what-if.sh --vm DIRECTORY [PROGRAM ...]     # in a virtual machine without other load, of more programs: what-if-vm.sh
 #
 # Every workload runs in groups of its own below /zl, on loopback, for a few seconds. A recording is made with the commands of
 # `zerolag record --print-cmd perf --cgroup zl`: DIRECTORY/NAME.data (perf), NAME.txt.gz (tracefs), NAME.before and NAME.after (the groups), NAME.out (what the client says).
 # ZEROLAG is the program. Missing programs make a workload skip with the reason. scripts/what-if.py imports and compares.
 set -euo pipefail
+if [ "${1:-}" = --vm ]; then
+    shift
+    exec "$(dirname "${BASH_SOURCE[0]}")/what-if-vm.sh" "$@"
+fi
 out=$(mkdir -p "${1:?a directory}" && cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- build hackbench web redis workers bursts

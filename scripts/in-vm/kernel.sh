@@ -1,4 +1,4 @@
-# Sourced: where the image of a kernel is. Needs $work, a directory for downloads.
+# Sourced: where the image of a kernel and an emulator for two CPUs are. Needs $work, a directory for downloads.
 
 # Debian's package lists of later releases, which this computer's apt need not know: a configuration of its own, with the mirror and the keys of this
 # computer. The lists of sid can be past their date.
@@ -46,4 +46,26 @@ kernel() {
         mv "$work/$package.new" "$work/$package"
     fi
     find "$work/$package" -name 'vmlinuz*' -type f | head -1
+}
+
+# Prints an emulator that runs two CPUs in virtual time, which those before 8.1 starve: $QEMU, this computer's, or Debian 13's with its libraries.
+emulator() {
+    local found=${QEMU:-qemu-system-x86_64} version deb root=$work/emulator
+    version=$("$found" --version 2> /dev/null | sed -n 's/^QEMU emulator version \([0-9]*\.[0-9]*\).*/\1/p')
+    if [ -n "${QEMU:-}" ] || [ "$(printf '%s\n' 8.1 "$version" | sort -V | head -1)" = 8.1 ]; then echo "$found"; return; fi
+    if [ ! -x "$root/qemu" ]; then
+        (
+            later_releases || exit 1
+            # All packages that it needs: no package of this computer counts as installed.
+            apt-get -qq install -y --no-install-recommends -t trixie --download-only qemu-system-x86 >&2 || exit 1
+            for deb in "$work"/apt/cache/archives/*.deb; do dpkg-deb -x "$deb" "$root" || exit 1; done
+        ) || return 1
+        cat > "$root/qemu" <<END
+#!/bin/sh
+exec $root/usr/lib64/ld-linux-x86-64.so.2 --library-path $root/usr/lib/x86_64-linux-gnu $root/usr/bin/qemu-system-x86_64 \
+    -L $root/usr/share/qemu -L $root/usr/share/seabios "\$@"
+END
+        chmod +x "$root/qemu"
+    fi
+    "$root/qemu" --version > /dev/null && echo "$root/qemu"
 }
