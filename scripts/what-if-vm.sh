@@ -33,7 +33,8 @@ trap 'rm -rf "$root" "$root.cpio" "$root.data" "$root.gdb" "$root.in"' EXIT
 copy() {
     local path library
     mkdir -p "$root$(dirname "$1")"
-    cp -aL "$1" "$root$1" 2> /dev/null || cp -a "$1" "$root$(dirname "$1")/"
+    # A link that leads nowhere is left out.
+    cp -aL "$1" "$root$1" 2> /dev/null || true
     { find -L "$1" -type f \( -name '*.so*' -o -perm -u+x \) | while read -r path; do ldd "$path" 2> /dev/null || true; done; } |
         { grep -o '/[^ :]*' || true; } | sort -u | while read -r library; do
         [ -e "$root$library" ] || [ ! -f "$library" ] || { mkdir -p "$root$(dirname "$library")"; cp -L "$library" "$root$library"; }
@@ -83,7 +84,8 @@ file_system() {
     printf 'root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n' > "$root/etc/passwd"
     printf 'root:x:0:\nuser:x:1000:\n' > "$root/etc/group"
     echo '127.0.0.1 localhost' > "$root/etc/hosts"
-    gcc -O2 -Wall -static -o "$root/bin/client" "$parts/client.c" -lm
+    [ "$work/client" -nt "$parts/client.c" ] || gcc -O2 -Wall -static -o "$work/client" "$parts/client.c" -lm
+    cp "$work/client" "$root/bin/"
     inputs "$program" || { echo "skipped: $program cannot be prepared" >&2; return 1; }
     for tool in busybox /usr/bin/zstd $("need_$program"); do
         path=$tool

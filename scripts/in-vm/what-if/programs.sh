@@ -28,14 +28,14 @@ CONF
 }
 work_nginx() { in_group client client open 8089 8 "$seed" 60 3 'GET /index.html HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n' /tmp/go; }
 
-need_pgbench() { echo /usr/lib/postgresql/15/bin/postgres /usr/lib/postgresql/15/bin/pgbench setpriv /usr/lib/postgresql/15/lib /usr/share/postgresql/15; }
+need_pgbench() { echo /usr/lib/postgresql/15/bin/postgres /usr/lib/postgresql/15/bin/pgbench /usr/bin/setpriv /usr/lib/postgresql/15/lib /usr/share/postgresql/15 /usr/share/zoneinfo/Etc; }
 server_pgbench() {
     cp -a /postgres/data /tmp/data/postgres
     chown -R 1000:1000 /tmp/data /postgres
-    in_group server setpriv --reuid 1000 --regid 1000 --clear-groups /usr/lib/postgresql/15/bin/postgres -D /tmp/data/postgres -k /tmp/data -p 5499 -c fsync=off > /tmp/data/log 2>&1 &
+    in_group server /usr/bin/setpriv --reuid 1000 --regid 1000 --clear-groups /usr/lib/postgresql/15/bin/postgres -D /tmp/data/postgres -k /tmp/data -p 5499 -c fsync=off > /tmp/data/log 2>&1 &
     ready=5
 }
-work_pgbench() { cd /tmp/data && in_group_recorded client /usr/lib/postgresql/15/bin/pgbench -h /tmp/data -p 5499 -U postgres -n -S -c 4 -t 250 -l bench; }
+work_pgbench() { cd /tmp/data && in_group_recorded client /usr/lib/postgresql/15/bin/pgbench -h /tmp/data -p 5499 -U postgres -n -S -c 4 -t 250 -l postgres; }
 after_pgbench() { awk '{ print $3 }' /tmp/data/pgbench_log.* | percentiles 1000; }
 
 need_go() { echo go-server; }
@@ -70,6 +70,6 @@ need_java() { echo /usr/lib/jvm/java-17-openjdk-amd64; }
 server_java() { ready=10; }
 work_java() { in_group server /usr/lib/jvm/java-17-openjdk-amd64/bin/java -Xmx64m -XX:+UseParallelGC -XX:ActiveProcessorCount="${workers:-2}" -cp / Batch /tmp/go; }
 
-need_build() { echo make gcc as /usr/lib/gcc/x86_64-linux-gnu/12/cc1 /usr/include; }
+need_build() { echo make gcc as /usr/lib/gcc/x86_64-linux-gnu/12/cc1; }
 server_build() { cp -r /source /tmp/data/; }
 work_build() { in_group_recorded server make -s -j"${workers:-4}" -C /tmp/data/source; }
