@@ -28,6 +28,7 @@ before(async () => {
   report("explain", ["explain", "-q", "examples/web-service-limit.toml", "--worst", "20", "-d", "20s"]);
   report("upgrade", ["compare", "-q", "examples/upgrade.toml", "--kernel", "5.15", "--kernel", "6.12", "--runs", "2", "-d", "5s"]);
   report("advise", ["advise", "-q", "examples/web-service-limit.toml", "--goal", "p99 <= 60ms", "-d", "2s", "--seeds", "2", "--risk", "50%"]);
+  report("state", ["run", "-q", "examples/web-service-limit.toml", "-d", "1s", "--seed", "1", "--state"]);
   browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 });
 after(() => browser?.close());
@@ -49,6 +50,41 @@ async function open(name, options = {}, hash = "") {
 
 const view = (page) => page.evaluate(() => ({ from: window.zerolag.timeline.from, to: window.zerolag.timeline.to, run: window.zerolag.timeline.index }));
 const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
+test("with --state, rows of the scheduler's own numbers are below the tasks, and decisions have reasons", async () => {
+  for (const options of [{}, { colorScheme: "dark" }, { viewport: { width: 390, height: 844 } }]) {
+    const page = await open("state", { ...options, bypassCSP: true });
+    const kinds = await page.evaluate(() => window.zerolag.timeline.rows.map((row) => row.kind));
+    assert.deepEqual([...new Set(kinds)], ["cpu", "task", "state"], "in this order");
+    const labels = await page.evaluate(() => window.zerolag.timeline.rows.filter((row) => row.kind === "state").map((row) => row.label));
+    assert.ok(labels.some((label) => label.startsWith("lag cpu ")) && labels.some((label) => label.startsWith("quota /")), labels.join());
+    // The quota in the pool is never more than the limit, and some is taken.
+    const pool = await page.evaluate(() => {
+      const { state } = window.zerolag.timeline.run, row = state.rows.find((row) => row.label.startsWith("quota"));
+      const line = row.lines.find((line) => line.name === "pool");
+      return [...state.value.slice(line.lo, line.hi)].filter((value) => !Number.isNaN(value));
+    });
+    assert.ok(pool.length > 2 && Math.max(...pool) <= 200e6 && Math.min(...pool) < 190e6, pool.slice(0, 9).join());
+    await page.locator("button", { hasText: "step ›" }).click();
+    const first = await page.locator(".decided").innerText();
+    assert.match(first, /^cpu \d+ at [\d.]+ s, decision 1: (picked `|idles: )/);
+    await page.locator("button", { hasText: "step ›" }).click();
+    assert.notEqual(await page.locator(".decided").innerText(), first);
+    await page.selectOption("select[aria-label=Rows]", "state");
+    await page.locator(".scroller").focus();
+    await page.keyboard.press("ArrowDown");
+    assert.match(await page.locator(".panel").innerText(), /: /);
+    const [wide, narrow] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(wide <= narrow, `${wide} > ${narrow}`);
+    await page.evaluate(readFileSync(join(work, "node_modules/axe-core/axe.min.js"), "utf8"));
+    const found = await page.evaluate(() => axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }));
+    assert.deepEqual(found.violations.map((rule) => rule.id), []);
+    await page.close();
+  }
+  const page = await open("limit");
+  assert.equal(await page.locator(".decided, .steps").count(), 0, "without it nothing is there");
+  await page.close();
+});
 
 /** Waits until what is read is as expected: a busy machine draws late. Then fails with what was read. */
 async function until(page, read, is, what) {

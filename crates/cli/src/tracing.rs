@@ -6,6 +6,7 @@ use super::output;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use zerolag::model::state::StateHistory;
 use zerolag::model::{Instant, Record};
 use zerolag::sim::Sink;
 use zerolag::trace::perfetto::PerfettoWriter;
@@ -33,6 +34,11 @@ impl<'a> Target<'a> {
             None => TraceFormat::of(path)?,
         };
         Ok(Self { path, format, marks: &[] })
+    }
+
+    /// Returns whether the format has counters for the scheduler's own numbers.
+    pub(crate) fn shows_state(self) -> bool {
+        self.format == TraceFormat::Perfetto
     }
 
     /// Requests marks of rt-app, which only the text of tracefs can contain.
@@ -84,6 +90,15 @@ impl Sink for Recorder<'_> {
             Self::Perfetto(writer, failed @ None) => *failed = writer.push(record).err(),
             Self::Zlt(_, Some(_)) | Self::Perfetto(_, Some(_)) => {}
             Self::Kept(records) => records.push(record.clone()),
+        }
+    }
+}
+
+impl Recorder<'_> {
+    /// Takes the scheduler's own numbers, behind the last record.
+    pub(crate) fn state(&mut self, history: &StateHistory) {
+        if let Self::Perfetto(writer, failed @ None) = self {
+            *failed = writer.state(history).err();
         }
     }
 }

@@ -19,6 +19,7 @@
 //! | [`pack`] | the columns of a page: numbers as bytes, deflated, as text |
 //! | [`escape`](mod@escape) | texts that a page can contain |
 //! | `waits`, `icicle`, `table` | the parts of a page with all waits by cause, and how it shows rows |
+//! | `state` | the scheduler's own numbers below the timeline, and its decisions |
 //!
 //! A page shows names that others chose: of tasks, groups, files. They are escaped in one place,
 //! and the page's policy (`Content-Security-Policy`) allows no script but this crate's, by its
@@ -31,6 +32,7 @@ pub mod pack;
 pub mod page;
 pub mod plots;
 pub mod pyramid;
+mod state;
 mod table;
 pub mod timeline;
 mod waits;

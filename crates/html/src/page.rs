@@ -8,11 +8,12 @@ use crate::escape::{escape, plain};
 use crate::pack::{Pack, base64};
 use crate::plots::Figure;
 use crate::timeline::{Detail, Timeline};
-use crate::{table, waits};
+use crate::{state, table, waits};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt::Write;
+use zerolag_model::state::StateHistory;
 use zerolag_report::explain::Explanation;
 use zerolag_report::plot::Room;
 
@@ -26,6 +27,7 @@ const SCRIPT: &str = concat!(
     include_str!("../web/tables.js"),
     include_str!("../web/icicle.js"),
     include_str!("../web/rows.js"),
+    include_str!("../web/state.js"),
     include_str!("../web/draw.js"),
     include_str!("../web/timeline.js"),
     include_str!("../web/page.js"),
@@ -59,6 +61,8 @@ pub struct Page<'a> {
     pub next: Option<String>,
     /// Sentences below the answer.
     pub notes: Vec<String>,
+    /// What a reader sees first.
+    pub first: First,
     /// The sections in their order.
     pub sections: Vec<Section>,
     /// The runs that [`Body::Timeline`] and [`Body::Waits`] show, each with its name.
@@ -77,6 +81,16 @@ pub enum Verdict {
     Missed,
 }
 
+/// What a page begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum First {
+    /// The answer.
+    #[default]
+    Answer,
+    /// The timeline: for readers that watch what they have changed.
+    Timeline,
+}
+
 /// A run of a page.
 #[derive(Debug)]
 pub struct Run<'a> {
@@ -86,6 +100,8 @@ pub struct Run<'a> {
     pub timeline: &'a Timeline,
     /// Its longest waits.
     pub waits: &'a Explanation,
+    /// The scheduler's own numbers, as tracks below the timeline.
+    pub state: Option<&'a StateHistory>,
 }
 
 /// A section: a heading and what is below.
@@ -177,9 +193,13 @@ impl Page<'_> {
         // A served page says itself what it shows.
         let notes = notes.filter(|_| matches!(home, PageSource::File));
         let mut main = String::new();
-        self.write_answer(&mut main);
+        let leads = |section: &&Section| self.first == First::Timeline && matches!(section.body, Body::Timeline);
         let mut number = 0;
-        for section in &self.sections {
+        for section in self.sections.iter().filter(leads) {
+            self.write_section(&mut main, section, notes.as_deref(), &mut number);
+        }
+        self.write_answer(&mut main);
+        for section in self.sections.iter().filter(|section| !leads(section)) {
             self.write_section(&mut main, section, notes.as_deref(), &mut number);
         }
         self.frame(&main, &data, home)
@@ -219,7 +239,7 @@ impl Page<'_> {
         let mut pack = Pack::default();
         let runs = self.runs.iter().enumerate();
         let mut runs: Vec<_> =
-            runs.map(|(index, run)| run.timeline.pack(&run.name, &format!("{index}/"), detail, &mut pack)).collect();
+            runs.map(|(index, run)| run_columns(run, &format!("{index}/"), detail, &mut pack)).collect();
         if let (PageSource::Server { rows }, Some(run)) = (home, runs.first_mut()) {
             run["rows"] = json!(rows);
             run["note"] = json!(detail.at_this_zoom());
@@ -318,6 +338,15 @@ impl Page<'_> {
             data = base64(data),
         )
     }
+}
+
+/// Packs a run: its timeline, and its state if it has one.
+fn run_columns(run: &Run<'_>, prefix: &str, detail: &Detail, pack: &mut Pack) -> serde_json::Value {
+    let mut head = run.timeline.pack(&run.name, prefix, detail, pack);
+    if let Some(history) = run.state {
+        head["state"] = state::pack(history, run.timeline, prefix, pack);
+    }
+    head
 }
 
 /// Where a page is read from.

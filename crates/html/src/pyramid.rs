@@ -137,6 +137,7 @@ impl Pyramid {
             // The page has the names.
             tasks: Vec::new(),
             groups: Vec::new(),
+            group_ids: Vec::new(),
             parents: Vec::new(),
             cpus,
             spans,

@@ -151,6 +151,8 @@ pub struct Timeline {
     pub tasks: Vec<Task>,
     /// The groups, in the order in which they were created.
     pub groups: Vec<Arc<str>>,
+    /// Their ids, in the same order.
+    pub group_ids: Vec<GroupId>,
     /// The parent of each group; `None` is the root.
     pub parents: Vec<Option<u32>>,
     /// The slices of each CPU, in order of time.
@@ -201,6 +203,7 @@ impl Recorder {
                 end: meta.start.as_nanos(),
                 tasks: Vec::new(),
                 groups: Vec::new(),
+                group_ids: Vec::new(),
                 parents: Vec::new(),
                 cpus: vec![Vec::new(); cpus],
                 spans: Vec::new(),
@@ -269,6 +272,7 @@ impl Recorder {
                 let parent = self.group_index.get(parent).copied();
                 self.group_index.insert(*group, number(self.found.groups.len()));
                 self.found.groups.push(Arc::clone(path));
+                self.found.group_ids.push(*group);
                 self.found.parents.push(parent);
             }
             TraceEvent::Waking { task, .. } => {

@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{ name: string, prefix: string, start: number, end: number, records: number, slices: number[],
- *   tasks: string[], groups: string[], note: string | null, rows?: number[] }} RunHead
+ *   tasks: string[], groups: string[], note: string | null, rows?: number[], state?: StateHead }} RunHead
  * @typedef {{ label: string, unit: string, log: boolean, low: number, high: number, wide: [number, number],
  *   narrow: [number, number], names: string[] }} SentAxis
  * `wide` and `narrow` are where the axis is in the two drawings of a plot; `from` and `to` where it is in the shown one.

@@ -8,7 +8,7 @@ const RULER = 22, CPU_HEIGHT = 26, TASK_HEIGHT = 20;
 
 /** @param {Row} row */
 function rowHeight(row) {
-  return row.kind === "cpu" ? CPU_HEIGHT : TASK_HEIGHT;
+  return row.kind === "cpu" ? CPU_HEIGHT : row.kind === "task" ? TASK_HEIGHT : STATE_HEIGHT;
 }
 
 class Painter {
@@ -26,6 +26,10 @@ class Painter {
    * @param {Run} run @param {Row} row @param {View} view @param {Theme} theme @param {number} y @param {number} height
    */
   row(run, row, view, theme, y, height) {
+    if (row.track) {
+      run.state?.draw(this.context, run, row.track, view, theme, y, height);
+      return true;
+    }
     const first = run.endsAfter(row, view.from);
     const last = run.endsAfter(row, view.to, first);
     if (last - first > view.width / 3) {

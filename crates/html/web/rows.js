@@ -14,8 +14,8 @@ const IPI_NAMES = ["reschedule", "push real-time tasks", "balance", "hand the ru
 const MIGRATE_NAMES = ["wakeup", "push", "pull", "new-idle balance", "periodic balance", "active balance", "affinity", "hotplug", "?"];
 
 /**
- * @typedef {{ kind: "cpu" | "task", id: number, label: string, lo: number, hi: number, spans: Uint32Array,
- *   reach: Float64Array, brief: Uint32Array, points: Uint32Array }} Row
+ * @typedef {{ kind: "cpu" | "task" | "state", id: number, label: string, lo: number, hi: number, spans: Uint32Array,
+ *   reach: Float64Array, brief: Uint32Array, points: Uint32Array, track?: StateRow }} Row
  * `spans` are states, `reach` the latest end up to each of them; `brief` are interrupts and spinning, which do not last.
  */
 
@@ -77,6 +77,8 @@ class Run {
     const who = read("w.task", Uint32Array), since = read("w.from", Float64Array);
     for (let i = 0; i < who.length; i++) this.waiting.set(who[i], since[i]);
     this.colours = this.colourTasks();
+    /** The scheduler's own numbers, if the page has them. */
+    this.state = head.state ? new StateTracks(head.state, columns, head.prefix) : null;
     this.rows = this.makeRows();
   }
 
@@ -156,6 +158,8 @@ class Run {
       rows.push({ kind: "task", id: task, label: this.head.tasks[task], lo, hi,
         spans: taskSpans(task), reach: reach(taskSpans(task)), brief: none, points: taskPoints(task) });
     }
+    this.state?.rows.forEach((track, id) => rows.push({ kind: "state", id, label: track.label, lo: 0, hi: 0, spans: none,
+      reach: new Float64Array(0), brief: none, points: none, track }));
     return rows;
   }
 

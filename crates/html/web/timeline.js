@@ -35,6 +35,7 @@ class Timeline {
   /** @type {HTMLParagraphElement} */ legend;
   /** @type {HTMLParagraphElement} */ detail;
   /** The figures of the shown part. @type {HTMLParagraphElement} */ figures;
+  /** @type {Stepper | null} */ stepper;
   /** @type {Painter} */ painter;
   /** @type {Float64Array} */ load;
   /** @type {Run | null} */ overviewOf = null;
@@ -59,6 +60,8 @@ class Timeline {
     this.index = 0;
     this.shows = "both";
     this.filter = "";
+    /** The time of the decision that is shown; NaN without one. */
+    this.cursor = NaN;
     /** The rows that are kept in view, by kind and number. @type {Set<string>} */
     this.pinned = new Set();
     this.pins = 0;
@@ -96,7 +99,10 @@ class Timeline {
     const runs = make("select", { "aria-label": "Run" }, ...this.heads.map((head, i) => make("option", { value: String(i) }, head.name)));
     runs.addEventListener("change", () => { this.choose(Number(runs.value)); this.changed(); });
     this.runChoice = runs;
-    const shows = make("select", { "aria-label": "Rows" }, ...[["both", "CPUs and tasks"], ["cpu", "CPUs"], ["task", "Tasks"]]
+    const hasState = this.heads.some((head) => head.state);
+    const kinds = hasState ? [["both", "CPUs, tasks, state"], ["cpu", "CPUs"], ["task", "Tasks"], ["state", "State"]]
+      : [["both", "CPUs and tasks"], ["cpu", "CPUs"], ["task", "Tasks"]];
+    const shows = make("select", { "aria-label": "Rows" }, ...kinds
       .map(([value, text]) => make("option", { value }, text)));
     shows.addEventListener("change", () => { this.shows = shows.value; this.arrange(); });
     const find = make("input", { type: "search", placeholder: "find a task", "aria-label": "Show only tasks whose name contains this" });
@@ -115,7 +121,9 @@ class Timeline {
     this.detail.hidden = !this.ask;
     this.legend = make("p", { class: "legend" });
     this.figures = make("p", { class: "figured", "aria-live": "off" });
-    this.home.replaceChildren(bar, this.overview, this.detail, this.scroller, this.figures, this.panel, this.legend, keys);
+    this.stepper = hasState ? new Stepper(this) : null;
+    const steps = this.stepper ? [this.stepper.bar, this.stepper.says] : [];
+    this.home.replaceChildren(bar, ...steps, this.overview, this.detail, this.scroller, this.figures, this.panel, this.legend, keys);
     this.home.hidden = false;
     this.painter = new Painter(/** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d")));
     this.scroller.addEventListener("scroll", () => this.redraw());
@@ -141,6 +149,7 @@ class Timeline {
     if (!before) [this.from, this.to] = [run.start, run.end];
     const marks = MARKS.filter(([kind]) => kind !== "gap" || run.gaps.length);
     this.legend.replaceChildren(...marks.map(([kind, text]) => make("span", {}, make("i", { class: "m-" + kind, "aria-hidden": "true" }), text)));
+    this.stepper?.reset();
     this.arrange();
     this.say([]);
     this.refine();
@@ -168,7 +177,7 @@ class Timeline {
         const { head, columns } = await ask(from, to, asked.signal);
         if (asked.signal.aborted) return;
         const { slices, prefix } = head.runs[0];
-        this.part = { from, to, note: head.note ?? null, run: new Run({ ...whole.head, slices, prefix }, columns) };
+        this.part = { from, to, note: head.note ?? null, run: new Run({ ...whole.head, slices, prefix, state: undefined }, columns) };
         this.refine();
       } catch (error) {
         if (!asked.signal.aborted) this.detail.textContent = `The server does not answer (${error instanceof Error ? error.message : error}). Shown: what the page has.`;
@@ -189,7 +198,7 @@ class Timeline {
   /** Lists the rows that are shown. */
   arrange() {
     const shown = (/** @type {Row} */ row) => (this.shows === "both" || this.shows === row.kind)
-      && (row.kind === "cpu" || !this.filter || row.label.toLowerCase().includes(this.filter));
+      && (row.kind !== "task" || !this.filter || row.label.toLowerCase().includes(this.filter));
     // Pinned rows are first, and do not scroll.
     const isPinned = (/** @type {Row} */ row) => this.pinned.has(row.kind + row.id);
     const pinned = this.run.rows.filter(isPinned);
@@ -314,6 +323,15 @@ class Timeline {
     this.marks(view);
     if (isExact) this.arrows(view);
     this.selection(view);
+    if (this.cursor >= view.from && this.cursor <= view.to) {
+      const x = Math.round(view.left + (this.cursor - view.from) / (view.to - view.from) * view.width) + 0.5;
+      context.strokeStyle = theme.ink;
+      context.lineWidth = 1.5;
+      context.beginPath();
+      context.moveTo(x, RULER);
+      context.lineTo(x, height);
+      context.stroke();
+    }
     context.restore();
     this.ruler(context, view);
     this.paintOverview();
@@ -550,6 +568,8 @@ class Timeline {
   at(x, y) {
     const view = this.view(), run = this.run, i = this.rowAt(y);
     if (i < 0 || x < view.left) return null;
+    const own = this.rows[i].track;
+    if (own && run.state) return { row: i, slice: -1, lines: run.state.texts(own, this.timeAt(x)), time: this.timeAt(x) };
     const row = this.rows[i], time = this.timeAt(x), near = (view.to - view.from) / view.width * 3;
     const found = run.endsAfter(row, time - near);
     let slice = -1, distance = Infinity;
@@ -764,7 +784,7 @@ class Timeline {
       this.reveal(this.current);
       const chosen = this.rows[this.current];
       this.selected = -1;
-      if (chosen) this.say([`${chosen.label}: ${chosen.hi - chosen.lo} slices`]);
+      if (chosen) this.say([chosen.track ? `${chosen.label}: ${chosen.track.says}` : `${chosen.label}: ${chosen.hi - chosen.lo} slices`]);
       this.redraw();
       this.changed();
     };

@@ -16,6 +16,7 @@
 //! | [`setattr`] | [`RawAttr`](setattr::RawAttr): the arguments of `sched_setattr`, and the kernel's errors |
 //! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`]: any kernel, by its release |
 //! | [`event`] | [`Record`], [`TraceEvent`]: the events of a run |
+//! | [`state`] | [`CpuState`](state::CpuState), [`Why`](state::Why): lag, deadlines, quota and budgets at decisions |
 //! | [`text`] | characters that hide or reorder text, and texts without them |
 #![no_std]
 #![warn(missing_docs)]
@@ -33,6 +34,7 @@ pub mod rt_bandwidth;
 pub mod server;
 pub mod setattr;
 pub mod settings;
+pub mod state;
 pub mod text;
 pub mod time;
 pub mod topology;

@@ -10,6 +10,7 @@
 //! | [`frame`] | the figures, and a row per event, as tables of typed columns |
 //! | [`timeline`] | which tasks ran and waited, a character per time step; and the exact list of switches |
 //! | [`events`](mod@events) | events as text, one line each |
+//! | [`decision`] | why a CPU picked what it runs, in a sentence |
 //! | [`explain`](mod@explain) | why tasks waited: chains of causes that add up to each wait |
 //! | [`plot`] | plots as SVG, and in a terminal |
 //! | [`quantiles`] | any percentile of a distribution |
@@ -21,6 +22,7 @@
 //! as a simulation.
 #![warn(missing_docs)]
 
+pub mod decision;
 pub mod distribution;
 pub mod events;
 pub mod explain;

@@ -85,7 +85,7 @@ pub struct MachineConfig {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Machine {
-    kernel: Kernel,
+    pub(crate) kernel: Kernel,
     noise: Noise,
     arrivals: Arrivals,
     standstills: MachineStandstills,

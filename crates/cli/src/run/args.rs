@@ -40,6 +40,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CATEGORIES", help_heading = TRACE, requires = "trace", num_args = 0..=1, require_equals = true,
         value_delimiter = ',', default_missing_value = "main,task,loop,event,stats", value_parser = category)]
     pub(crate) rtapp_marks: Vec<Category>,
+    /// Keep the scheduler's own numbers at each decision (lag, virtual deadlines, quota, budgets):
+    /// rows below the timeline of --html with the reason of each decision, counters in a trace for
+    /// Perfetto
+    #[arg(long)]
+    pub(crate) state: bool,
     /// Do not check the run against the scheduling invariants
     #[arg(long)]
     pub(crate) no_check: bool,
@@ -63,6 +68,18 @@ impl Args {
         self.json.check()?;
         self.html.check()?;
         self.tables.check()?;
+        if self.state && self.on == On::Linux {
+            let help = "leave out --state, or --on linux";
+            return Err(Failure::input_help(
+                "--state: this host's kernel does not show these numbers".to_owned(),
+                help,
+            ));
+        }
+        let is_shown = self.html.is_wanted() || trace.is_some_and(Target::shows_state);
+        if self.state && !is_shown {
+            let help = "add --html FILE, or --trace FILE.pftrace";
+            return Err(Failure::input_help("--state: no output of this run shows these numbers".to_owned(), help));
+        }
         if let Some(dir) = &self.rtapp_log {
             output::check_target(&dir.join("log"))?;
         }

@@ -17,7 +17,7 @@ use zerolag::report::human::Human;
 use zerolag::report::load::Load;
 use zerolag::report::plot::terminal::{self, Look};
 use zerolag::sim::{End, Wait};
-use zerolag::simulation::{Checks, Histograms, Observe, Plan, Prepared, Report};
+use zerolag::simulation::{Checks, Histograms, Observe, Plan, Prepared, Report, StateTracks};
 use zerolag_tools::rtapp_log::Log;
 use zerolag_tools::rtapp_marks;
 
@@ -32,7 +32,8 @@ pub(crate) fn run(args: &Args) -> Done {
     } else {
         Histograms::Off
     };
-    let observe = Observe { checks, histograms, ..Observe::default() };
+    let state = if args.state { StateTracks::On } else { StateTracks::Off };
+    let observe = Observe { checks, histograms, state, ..Observe::default() };
     let simulation = simulation_of(&args.workload, &args.run)?.observe(observe);
     let mut prepared = prepare(&simulation, is_quiet)?;
     let plan = &mut prepared.plan;
@@ -51,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(picture) = picture {
         let report = result.report();
         let pictured = picture.finish(report.outcome.end, report.summary.clone(), report.histograms.clone());
+        let pictured = pictured.with_state(report.state.clone());
         let about = HtmlArgs::about(args.workload.file.display());
         busy("writing the page", is_quiet, || {
             args.html.publish(|| Ok(page::of_run(&result, &prepared.plan, &pictured, &about)))
@@ -158,6 +160,9 @@ fn simulate(
     let result = tracing::record(&prepared.plan, trace, |recorder| {
         let mut sink = (recorder, others);
         let result = prepared.run_into(&mut sink, |at| progress.at(at.at.as_nanos() / 1_000_000))?;
+        if let Some(history) = &result.report().state {
+            sink.0.state(history);
+        }
         let end = result.report().outcome.end;
         Ok((result, end))
     });

@@ -15,6 +15,7 @@ use crate::words::group::GroupError;
 use crate::words::lines::LineAccess;
 use crate::words::op::GroupTimer;
 use crate::words::step::{Distribute, Step};
+use alloc::vec::Vec;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, TraceEvent};
 
@@ -75,6 +76,15 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group does not exist.
     pub fn group_stat(&self, group: GroupId) -> Result<CpuStat, GroupError> {
         self.shared.groups.stat(group)
+    }
+
+    /// Returns the quota in the pools of the groups that have a limit, in order of id, for those
+    /// that show it. O(groups), or O(groups · CPUs) where pools are divided.
+    #[must_use]
+    pub fn quota_left(&self) -> Vec<(GroupId, Duration)> {
+        let groups = &self.shared.groups;
+        let limited = groups.ids().filter(|group| groups.limit(*group) != 0);
+        limited.map(|group| (group, groups.pool(group).left())).collect()
     }
 
     /// Handles an expired timer of a group, on any CPU. An outdated expiry has no effect.

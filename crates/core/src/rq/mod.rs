@@ -5,4 +5,5 @@ pub(crate) mod fair_view;
 pub(crate) mod inspect;
 mod request;
 pub(crate) mod run_queue;
+pub(crate) mod state;
 pub(crate) mod ticks;

@@ -205,6 +205,11 @@ impl Pool {
         self.max
     }
 
+    /// Returns the quota that no CPU has taken.
+    pub(crate) fn left(&self) -> Duration {
+        self.quota.total()
+    }
+
     /// Returns its `cpu.stat`.
     #[must_use]
     pub const fn stat(&self) -> CpuStat {

@@ -26,9 +26,11 @@ use crate::kernel::timing::Timers;
 use crate::kernel::words::{Done, Event, Job, Spins};
 use crate::outcome::{End, Refused, SimError, Stats};
 use crate::queue::Phase;
+use crate::states::StateLog;
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
 use zerolag_model::settings::IdleGovernor;
+use zerolag_model::state::StateHistory;
 use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
 use zerolag_policy::Policy;
 use zerolag_workload::program::OnRefused;
@@ -90,6 +92,16 @@ impl Clone for Kernel {
 }
 
 impl Kernel {
+    /// Keeps the scheduler's numbers at its decisions from now on.
+    pub(crate) fn keep_states(&mut self) {
+        self.books.states = Some(Box::new(StateLog::new(self.cpus.len())));
+    }
+
+    /// Returns the numbers that were kept; none are kept any more.
+    pub(crate) fn take_states(&mut self) -> Option<StateHistory> {
+        self.books.states.take().map(|states| states.finish())
+    }
+
     /// Draws from streams of this seed how long operations take, if the costs say so.
     pub(crate) fn draw_spreads(&mut self, seed: u64) {
         self.draws.start_spreads(&self.costs, seed);

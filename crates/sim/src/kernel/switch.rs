@@ -10,6 +10,7 @@ use crate::kernel::spread::Drawn;
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Job, Spins, WakeKind};
 use zerolag_core::{Clock, Leave, Left, Next, Step};
+use zerolag_model::state::CpuState;
 use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
 
 impl Kernel {
@@ -60,15 +61,16 @@ impl Kernel {
     /// [`preempt`](Self::preempt).
     #[inline(always)]
     pub(crate) fn may_preempt_at_once(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].rq.is_current_fair()
+        self.cpus[cpu.index()].rq.is_current_fair() && self.books.states.is_none()
     }
 
-    /// The same, and whether the lock for it is free. Where switches are not all alike, the lock is
-    /// taken apart.
+    /// The same, and whether the lock for it is free. Where switches are not all alike, or the
+    /// state between the two is kept, the lock is taken apart.
     #[inline(always)]
     pub(crate) fn is_ready_to_preempt(&self, cpu: CpuId) -> bool {
         let place = &self.cpus[cpu.index()];
-        place.rq.is_current_fair() && place.lock.is_free(place.busy_until) && !self.rules.has_other_switches
+        let is_plain = !self.rules.has_other_switches && self.books.states.is_none();
+        place.rq.is_current_fair() && place.lock.is_free(place.busy_until) && is_plain
     }
 
     /// Leaves the current task, which is preempted, and chooses the next one, if that is one step.
@@ -84,6 +86,24 @@ impl Kernel {
         self.cpus[cpu.index()].current = Some(next);
         self.end_pick(cpu, switched);
         true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn state_of(&self, cpu: CpuId) -> Box<CpuState> {
+        Box::new(self.cpus[cpu.index()].rq.inspect().state())
+    }
+
+    /// Keeps the scheduler's numbers at the decision of a CPU. Cold and out of line: few runs keep
+    /// them.
+    #[cold]
+    #[inline(never)]
+    fn note_state(&mut self, cpu: CpuId, clock: Clock, before: &CpuState) {
+        let state = self.state_of(cpu);
+        let pools = self.scheduler.quota_left();
+        if let Some(states) = &mut self.books.states {
+            states.note(clock.wall, (before, &state), &pools);
+        }
     }
 
     /// Gives the lock of the run queue back, and spends the time of a switch.
@@ -166,6 +186,7 @@ impl Kernel {
     /// carried out; `Err` with one that must be carried out before a task can be chosen.
     #[inline(always)]
     pub(crate) fn pick_locked(&mut self, cpu: CpuId, clock: Clock) -> Result<Step, Step> {
+        let before = self.books.states.is_some().then(|| self.state_of(cpu));
         let place = &mut self.cpus[cpu.index()];
         let switches = place.rq.nr_switches();
         let next = self.scheduler.pick(&mut place.rq, clock, &mut self.calls.io);
@@ -179,6 +200,10 @@ impl Kernel {
             Next::Run(task) => Some(task),
         };
         place.current = task;
+        if let Some(before) = before {
+            self.note_state(cpu, clock, &before);
+        }
+        let place = &mut self.cpus[cpu.index()];
         // Also when the same task goes on: its priority may have changed, and others may wait
         // behind it.
         let step =

@@ -80,6 +80,7 @@ pub(crate) const FLOORS: Floors = &[
     &["rq", "rq/cx", "rq/ticks"],
     &["rq/run_queue"],
     &["rq/fair_view", "rq/inspect", "rq/request"],
+    &["rq/state"],
     // Classes: what happens to a queue. The eight files of the fair class are one recursion.
     &[
         "class",

@@ -6,7 +6,7 @@ use super::Floors;
 pub(crate) const FLOORS: Floors = &[
     &["sketch"],
     &["costs", "guard", "outcome", "queue", "trace"],
-    &["costs/servers", "patience"],
+    &["costs/servers", "patience", "states"],
     // The kernel.
     &[
         "kernel/words",
@@ -82,5 +82,6 @@ pub(crate) const FLOORS: Floors = &[
     &["admin"],
     // The owner of the four.
     &["machine"],
+    &["keep"],
     &["lib"],
 ];

@@ -35,6 +35,10 @@ pub(super) enum Track {
     Reasons(TaskId),
     /// The state of the server of a CPU's tasks of a loaded scheduler.
     ExtServer(CpuId),
+    /// A number of the scheduler's own state, by its place in the history; in nanoseconds.
+    StateTime(u32),
+    /// The same, a count.
+    StateCount(u32),
 }
 
 impl Track {
@@ -51,6 +55,8 @@ impl Track {
             Self::Worker(task) => (9, u64::from(task.0)),
             Self::Reasons(task) => (10, u64::from(task.0)),
             Self::ExtServer(cpu) => (11, u64::from(cpu.0)),
+            Self::StateTime(place) => (13, u64::from(place)),
+            Self::StateCount(place) => (14, u64::from(place)),
             // A CPU number has 16 bits: there are at most 4096 CPUs.
             Self::Throttled(cpu, group) => (6, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
             Self::RtThrottledGroup(cpu, group) => (12, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
@@ -97,6 +103,14 @@ impl Tracks {
             Track::Reasons(_) => description.name = Some(format!("why {whose} waits")),
             Track::Pool(_) => {
                 description.name = Some(format!("{whose} pool, us"));
+                description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });
+            }
+            Track::StateTime(_) => {
+                description.name = Some(whose.to_owned());
+                description.counter = Some(CounterDescriptor { unit: Some(Unit::TimeNs as i32) });
+            }
+            Track::StateCount(_) => {
+                description.name = Some(whose.to_owned());
                 description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });
             }
             Track::Requests(_) => {

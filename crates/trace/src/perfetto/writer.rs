@@ -26,6 +26,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use zerolag_model::attr::Prio;
 use zerolag_model::event::Irq;
+use zerolag_model::state::{Entity, Owner, StateHistory, TrackKey};
 use zerolag_model::{
     CpuId, Duration, GroupId, Instant, Mark, Record, RequestStep, ServerKind, ServerState, TaskId, TraceEvent,
 };
@@ -336,6 +337,42 @@ impl<W: Write> PerfettoWriter<W> {
         Ok(())
     }
 
+    /// Adds the scheduler's own numbers, a counter each: lag, virtual deadlines, quota, budgets. A
+    /// counter of what is not queued is 0. Called after all records.
+    ///
+    /// # Errors
+    /// The error of the output.
+    pub fn state(&mut self, history: &StateHistory) -> io::Result<()> {
+        for (place, track) in (0_u32..).zip(&history.tracks) {
+            let counter = match track.key.quantity.unit() {
+                "" => Track::StateCount(place),
+                _ => Track::StateTime(place),
+            };
+            let name = self.name_of_state(track.key);
+            if let Some(description) = self.tracks.describe(counter, None, &name) {
+                self.packet(None, description)?;
+            }
+            for (at, value) in &track.points {
+                self.packet(Some(*at), tracks::counter(counter, value.unwrap_or(0)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name of a counter: `CPU 0 lag of short`.
+    fn name_of_state(&self, key: TrackKey) -> String {
+        let group = |group: GroupId| self.groups.get(&group).map_or_else(|| "/".to_owned(), |path| path.to_string());
+        let task = |task: TaskId| self.name_of(Some(task), CpuId(0));
+        let owner = match key.owner {
+            Owner::Fair(_, Entity::Task(id)) | Owner::Task(id) => format!(" of {}", task(id)),
+            Owner::Fair(_, Entity::Group(id)) | Owner::Group(id) => format!(" of {}", group(id)),
+            Owner::Server(kind) => format!(" of {}", kind.name()),
+            Owner::Cpu => String::new(),
+        };
+        let cpu = key.cpu.map_or_else(|| "pool".to_owned(), |cpu| format!("CPU {cpu}"));
+        format!("{cpu} {}{owner}", key.quantity.name())
+    }
+
     /// Ends the file of a run that ended then.
     ///
     /// # Errors
@@ -440,6 +477,8 @@ impl<W: Write> PerfettoWriter<W> {
             | Track::Worker(_)
             | Track::Reasons(_)
             | Track::FairServer(_)
+            | Track::StateTime(_)
+            | Track::StateCount(_)
             | Track::ExtServer(_) => None,
         };
         let whose = match track {

@@ -123,7 +123,7 @@ fn plots(compared: &Comparison, variants: &[Variant], pictured: &[Pictured]) -> 
 
 /// Runs every variant with every seed and returns the distributions of each run that ends well.
 fn seeds(variants: &[Variant], runs: u64) -> Vec<Vec<Vec<Bucket>>> {
-    let observe = Observe { checks: Checks::Off, worst_waits: 0, histograms: Histograms::On };
+    let observe = Observe { checks: Checks::Off, worst_waits: 0, histograms: Histograms::On, ..Observe::default() };
     let of = |variant: &Variant| {
         let plan = |run: u64| variant.plan.clone().with_seed(variant.plan.config.seed.wrapping_add(run));
         let plans: Vec<Plan> = (0..runs).map(plan).collect();

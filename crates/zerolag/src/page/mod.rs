@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `picture` | [`Picture`], [`Portrait`]: follow a run and keep what a page shows of it |
 //! | `served` | [`Served`]: the page of a run that a server gives, with its parts |
-//! | `run` | [`of_run`], [`of_trace`], [`of_tool`], [`of_explanation`]: the page of one run |
+//! | `run` | [`of_run`], [`of_watched_run`], [`of_trace`], [`of_tool`], [`of_explanation`]: the page of one run |
 //! | `compared` | [`of_comparison`]: the page of a comparison |
 //! | `several` | [`of_grid`], [`of_advice`], [`of_figures`]: the page of several runs |
 //! | `shown` | [`Shown`]: figures for a page |
@@ -28,7 +28,7 @@ mod tables;
 
 pub use compared::of_comparison;
 pub use picture::{Picture, Pictured, Portrait};
-pub use run::{of_explanation, of_run, of_tool, of_trace};
+pub use run::{of_explanation, of_run, of_tool, of_trace, of_watched_run};
 pub use served::Served;
 pub use several::{of_advice, of_figures, of_grid};
 pub use shown::Shown;

@@ -7,6 +7,7 @@ use std::path::Path;
 use zerolag_html::Recorder;
 use zerolag_html::page::Run;
 use zerolag_html::timeline::Timeline;
+use zerolag_model::state::StateHistory;
 use zerolag_model::{Instant, Record, TraceEvent};
 use zerolag_report::Summary;
 use zerolag_report::explain::{Explainer, Explanation, Options};
@@ -41,6 +42,8 @@ pub struct Pictured {
     pub summary: Summary,
     /// The distributions behind them.
     pub buckets: Vec<Bucket>,
+    /// The scheduler's own numbers, if they were kept.
+    pub state: Option<StateHistory>,
 }
 
 impl Sink for Picture {
@@ -66,7 +69,13 @@ impl Picture {
     /// Ends the run, of which others kept the figures.
     #[must_use]
     pub fn finish(self, end: Instant, summary: Summary, buckets: Vec<Bucket>) -> Pictured {
-        Pictured { timeline: self.recorder.finish(end), waits: self.explainer.finish(end), summary, buckets }
+        Pictured {
+            timeline: self.recorder.finish(end),
+            waits: self.explainer.finish(end),
+            summary,
+            buckets,
+            state: None,
+        }
     }
 }
 
@@ -127,18 +136,24 @@ impl Pictured {
         Ok(portrait.finish(reader.meta().end))
     }
 
+    /// Returns the picture with the scheduler's own numbers as tracks below the timeline.
+    #[must_use]
+    pub fn with_state(self, state: Option<StateHistory>) -> Self {
+        Self { state, ..self }
+    }
+
     /// Runs a plan and pictures it.
     ///
     /// # Errors
     /// The program does not fit the machine.
     pub fn of_plan(plan: &Plan) -> Result<Self, Error> {
         let mut picture = Picture::new(&plan.meta(), &plan.goals);
-        let observe = Observe { checks: Checks::Off, worst_waits: 0, histograms: Histograms::On };
+        let observe = Observe { checks: Checks::Off, worst_waits: 0, histograms: Histograms::On, ..Observe::default() };
         let report = plan.run_into(observe, &mut picture, |_, _| ControlFlow::Continue(()))?;
         Ok(picture.finish(report.outcome.end, report.summary, report.histograms))
     }
 
     pub(super) const fn run(&self, name: String) -> Run<'_> {
-        Run { name, timeline: &self.timeline, waits: &self.waits }
+        Run { name, timeline: &self.timeline, waits: &self.waits, state: self.state.as_ref() }
     }
 }

@@ -8,7 +8,7 @@ use crate::goals::{ONE_SEED, Verdict as Goal};
 use crate::simulation::{Plan, RunResult, verdicts};
 use std::cmp::Ordering;
 use zerolag_check::Report;
-use zerolag_html::page::{Body, Page, Section, Verdict};
+use zerolag_html::page::{Body, First, Page, Section, Verdict};
 use zerolag_html::plots::{Figure, Target, distributions, of_counts, over_time};
 use zerolag_model::Duration;
 use zerolag_report::explain::Explanation;
@@ -22,6 +22,12 @@ use zerolag_workload::goal::Goal as Wanted;
 #[must_use]
 pub fn of_run(result: &RunResult, plan: &Plan, pictured: &Pictured, about: &About) -> String {
     run_page(result, plan, pictured, about).to_html()
+}
+
+/// Returns the page of a simulation that a reader watches and changes: its timeline comes first.
+#[must_use]
+pub fn of_watched_run(result: &RunResult, plan: &Plan, pictured: &Pictured, about: &About) -> String {
+    Page { first: First::Timeline, ..run_page(result, plan, pictured, about) }.to_html()
 }
 
 /// Returns the parts of the page of a simulation.

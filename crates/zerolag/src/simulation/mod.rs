@@ -31,6 +31,6 @@ pub use builder::{Cancel, Note, Prepared, Progress, Simulation};
 pub use estimate::{Contributor, Estimate};
 pub(crate) use figures::DOCUMENT;
 pub(crate) use plan::Begun;
-pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, Watch};
+pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, StateTracks, Watch};
 pub use policy::PolicyLoader;
 pub use result::{RunResult, shown};

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use zerolag_check::Checker;
 use zerolag_model::figure::Figure;
 use zerolag_model::settings::{SchedExt, SchedExtPolicy, SettingError};
+use zerolag_model::state::StateHistory;
 use zerolag_model::{CpuMask, Duration, Instant, KernelVersion, Record, Topology};
 use zerolag_policy::{Policy, PolicyFactory, policies};
 use zerolag_report::frame::Bucket;
@@ -392,6 +393,9 @@ impl Begun {
         also: &mut impl Sink,
         progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
     ) -> Report {
+        if observe.state == StateTracks::On {
+            self.machine.keep_state();
+        }
         let mut watch = Watch { metrics: &mut self.metrics, checker, also };
         let outcome = self.machine.run_with(&mut watch, progress);
         let checks = watch.checker.map(|checker| checker.finish(outcome.end));
@@ -399,7 +403,7 @@ impl Begun {
             Histograms::On => self.metrics.finish_with_buckets(outcome.end),
             Histograms::Off => (self.metrics.finish(outcome.end), Vec::new()),
         };
-        Report { outcome, summary, histograms, checks }
+        Report { outcome, summary, histograms, checks, state: self.machine.take_state() }
     }
 }
 
@@ -409,6 +413,16 @@ pub enum Checks {
     /// They run.
     On,
     /// They do not run.
+    Off,
+}
+
+/// Whether the scheduler's own numbers are kept at its decisions: lag, virtual deadlines, quota,
+/// budgets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StateTracks {
+    /// They are, within a bound of memory.
+    On,
+    /// They are not.
     Off,
 }
 
@@ -430,16 +444,19 @@ pub struct Observe {
     pub worst_waits: usize,
     /// Whether distributions are returned.
     pub histograms: Histograms,
+    /// Whether the scheduler's own numbers are kept at its decisions.
+    pub state: StateTracks,
 }
 
 impl Observe {
     /// Figures only, for runs of which there are many.
-    pub const FIGURES: Self = Self { checks: Checks::Off, worst_waits: 0, histograms: Histograms::Off };
+    pub const FIGURES: Self =
+        Self { checks: Checks::Off, worst_waits: 0, histograms: Histograms::Off, state: StateTracks::Off };
 }
 
 impl Default for Observe {
     fn default() -> Self {
-        Self { checks: Checks::On, worst_waits: 10, histograms: Histograms::Off }
+        Self { checks: Checks::On, worst_waits: 10, histograms: Histograms::Off, state: StateTracks::Off }
     }
 }
 
@@ -454,6 +471,8 @@ pub struct Report {
     pub histograms: Vec<Bucket>,
     /// The monitors' verdicts.
     pub checks: Option<zerolag_check::Report>,
+    /// The scheduler's own numbers at its decisions, if they were asked for.
+    pub state: Option<StateHistory>,
 }
 
 /// A [`Sink`] that measures, checks and passes records on.

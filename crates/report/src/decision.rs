@@ -1,0 +1,281 @@
+//! [`sentence`]: why a CPU picked what it runs, in words.
+//!
+//! The reason is the scheduler's own state at that decision
+//! ([`CpuState::why`](zerolag_model::state::CpuState::why)); here it gets names and units. Virtual
+//! times are those of a task of nice 0.
+
+use crate::human::{Human, HumanSigned};
+use std::fmt::Write;
+use zerolag_model::state::{Decision, Entity, FairRule, Level, Rule};
+use zerolag_model::{Duration, GroupId, Instant, ServerKind, SignedDuration, TaskId};
+
+/// The names of tasks and groups.
+#[derive(Clone, Copy)]
+pub struct Names<'n> {
+    /// Returns the name of a task.
+    pub task: &'n dyn Fn(TaskId) -> String,
+    /// Returns the path of a group.
+    pub group: &'n dyn Fn(GroupId) -> String,
+}
+
+impl std::fmt::Debug for Names<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Names")
+    }
+}
+
+impl Names<'_> {
+    fn task(self, task: TaskId) -> String {
+        format!("`{}`", (self.task)(task))
+    }
+
+    fn entity(self, entity: Entity) -> String {
+        match entity {
+            Entity::Task(task) => self.task(task),
+            Entity::Group(group) => format!("`{}`", (self.group)(group)),
+        }
+    }
+}
+
+/// Returns the decision with its reason, without a full stop.
+#[must_use]
+pub fn sentence(decision: &Decision, names: Names<'_>) -> String {
+    let Some(picked) = decision.picked else {
+        return match decision.why.rule {
+            Rule::Idle { throttled: Some(group), .. } => format!("idles: `{}` is throttled here", (names.group)(group)),
+            Rule::Idle { kept_back: 1, .. } => {
+                "idles: a task is here, but may not run now (throttled, or no budget)".to_owned()
+            }
+            Rule::Idle { kept_back: 2.., .. } => {
+                "idles: tasks are here, but may not run now (throttled, or no budget)".to_owned()
+            }
+            _ => "idles: no task is ready to run here".to_owned(),
+        };
+    };
+    let name = names.task(picked);
+    let mut says =
+        if decision.before == Some(picked) { format!("{name} goes on: ") } else { format!("picked {name}: ") };
+    if let Some((kind, deadline, left)) = decision.why.server {
+        let server = match kind {
+            ServerKind::Fair => "the fair server",
+            ServerKind::Ext => "the server of the loaded scheduler",
+        };
+        let (left, until) = (HumanSigned(left), span(decision.at, deadline));
+        write!(says, "{server} runs it before real-time tasks ({left} of its budget left, deadline {until}); ")
+            .expect(INFALLIBLE);
+    }
+    says.push_str(&rule(&decision.why.rule, decision.at, names));
+    says
+}
+
+const INFALLIBLE: &str = "invariant: writing to a String cannot fail";
+
+fn rule(rule: &Rule, at: Instant, names: Names<'_>) -> String {
+    match rule {
+        Rule::Idle { .. } => "nothing else may run".to_owned(),
+        Rule::Deadline { deadline, left, next } => {
+            let left = HumanSigned(*left);
+            match next {
+                None => format!(
+                    "the only deadline task that may run ({left} of its budget left, deadline {})",
+                    span(at, *deadline)
+                ),
+                Some((next, later)) => {
+                    let earlier = order(signed(later.signed_since(*deadline)), "deadline", &names.task(*next));
+                    format!("{earlier}; {left} of its budget left")
+                }
+            }
+        }
+        Rule::RealTime { priority, next } => match next {
+            None => {
+                format!("the only real-time task that may run (priority {priority}); its class comes before fair tasks")
+            }
+            Some((next, other)) if other == priority => {
+                format!("first in the queue of priority {priority}, before {}", names.task(*next))
+            }
+            Some((next, other)) if other > priority => {
+                format!("priority {priority}; {} has {other}, but its group is throttled", names.task(*next))
+            }
+            Some((next, other)) => format!("priority {priority}, above {}'s {other}", names.task(*next)),
+        },
+        Rule::Fair(levels) => levels_text(levels, names),
+        Rule::Loaded => "the loaded scheduler has it first in its order".to_owned(),
+    }
+}
+
+/// Returns the choices from the root down; a level with one entity says nothing, unless it is the
+/// only one.
+fn levels_text(levels: &[Level], names: Names<'_>) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for level in levels {
+        if level.by == FairRule::Alone {
+            continue;
+        }
+        let text = fair(level.by, names);
+        match level.picked {
+            Entity::Group(group) => parts.push(format!("its group `{}` is {text}", (names.group)(group))),
+            Entity::Task(_) if level.group != GroupId::ROOT => {
+                parts.push(format!("in `{}` it is {text}", (names.group)(level.group)));
+            }
+            Entity::Task(_) => parts.push(text),
+        }
+    }
+    if parts.is_empty() { "the only fair task that may run here".to_owned() } else { parts.join("; ") }
+}
+
+fn fair(rule: FairRule, names: Names<'_>) -> String {
+    match rule {
+        FairRule::Alone => "alone".to_owned(),
+        FairRule::Boosted => "boosted: it has to leave the kernel before its group is throttled".to_owned(),
+        FairRule::Deadline { lag, next, not_eligible } => {
+            let lag = signed(SignedDuration::from_nanos(lag));
+            let mut text = match next {
+                Some((next, later)) => {
+                    let order =
+                        order(signed(SignedDuration::from_nanos(later)), "virtual deadline", &names.entity(next));
+                    format!("eligible (lag {lag}), {order}")
+                }
+                None => format!("the only eligible one (lag {lag})"),
+            };
+            match not_eligible {
+                Some((1, other, true)) => {
+                    write!(text, "; {} has an earlier one, but is not eligible", names.entity(other))
+                }
+                Some((1, other, false)) => write!(text, "; {} is not eligible", names.entity(other)),
+                Some((number, other, true)) => {
+                    let other = names.entity(other);
+                    write!(text, "; {number} are not eligible, of them {other} with an earlier one")
+                }
+                Some((number, _, false)) => write!(text, "; {number} are not eligible"),
+                None => Ok(()),
+            }
+            .expect(INFALLIBLE);
+            text
+        }
+        FairRule::Protected { instead_of } => {
+            let other = names.entity(instead_of);
+            format!("eligible, and its slice is not over, although {other} has an earlier virtual deadline")
+        }
+        FairRule::ShortWakeup { instead_of } => {
+            let other = names.entity(instead_of);
+            format!("eligible, and woken with a shorter slice, although {other} has an earlier virtual deadline")
+        }
+        FairRule::Yielded { instead_of } => {
+            format!("{} has less vruntime, but has yielded", names.entity(instead_of))
+        }
+        FairRule::OutOfOrder { instead_of } => {
+            format!("out of order: {} is before it by its numbers", names.entity(instead_of))
+        }
+        FairRule::Vruntime { next: None } => "the one with the least vruntime".to_owned(),
+        FairRule::Vruntime { next: Some((next, more)) } => {
+            order(signed(SignedDuration::from_nanos(more)), "vruntime", &names.entity(next))
+        }
+        FairRule::Buddy { instead_of, behind } => {
+            let (other, behind) = (names.entity(instead_of), Human(Duration::from_nanos(behind.unsigned_abs())));
+            format!("it woke or was preempted last, and its vruntime is only {behind} above {other}'s")
+        }
+    }
+}
+
+/// Returns "deadline 3ms before `other`'s".
+fn order(by: HumanSigned, what: &str, other: &str) -> String {
+    let by_how_much = by.to_string();
+    match (what, by.0.as_nanos()) {
+        (_, 0) => format!("{what} as {other}'s, and first in order"),
+        ("vruntime", _) => format!("vruntime {by_how_much} below {other}'s"),
+        _ => format!("{what} {by_how_much} before {other}'s"),
+    }
+}
+
+const fn signed(span: SignedDuration) -> HumanSigned {
+    HumanSigned(span)
+}
+
+/// Returns "in 3ms" or "3ms ago".
+fn span(now: Instant, at: Instant) -> String {
+    let left = at.signed_since(now);
+    if left.is_negative() { format!("{} ago", HumanSigned(-left)) } else { format!("in {}", HumanSigned(left)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::CpuId;
+    use zerolag_model::state::Why;
+
+    fn says(rule: Rule, server: Option<(ServerKind, Instant, SignedDuration)>, before: Option<u32>) -> String {
+        let picked = (!matches!(rule, Rule::Idle { .. })).then_some(TaskId(0));
+        let at = Instant::from_nanos(1_000_000);
+        let decision = Decision { at, cpu: CpuId(0), before: before.map(TaskId), picked, why: Why { server, rule } };
+        let task = |task: TaskId| ["short", "hog", "other"][task.index()].to_owned();
+        let names = Names { task: &task, group: &|group| format!("/g{group}") };
+        sentence(&decision, names)
+    }
+
+    fn level(group: u32, picked: Entity, by: FairRule) -> Level {
+        Level { group: GroupId(group), picked, others: 1, by }
+    }
+
+    #[test]
+    fn each_rule_has_its_sentence() {
+        let (short, hog) = (Entity::Task(TaskId(0)), Entity::Task(TaskId(1)));
+        let ms = |ms: i64| SignedDuration::from_nanos(ms * 1_000_000);
+        let by_deadline = FairRule::Deadline { lag: 1_200_000, next: Some((hog, 3_000_000)), not_eligible: None };
+        let only = FairRule::Deadline { lag: 0, next: None, not_eligible: Some((1, hog, true)) };
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let fair = |by| Rule::Fair(vec![level(0, short, by)]);
+        let groups = vec![level(0, Entity::Group(GroupId(2)), by_deadline), level(2, short, only)];
+        let server = Some((ServerKind::Fair, at(13), ms(38)));
+        for (found, expected) in [
+            (
+                says(fair(by_deadline), None, None),
+                "picked `short`: eligible (lag 1.20ms), virtual deadline 3.00ms before `hog`'s",
+            ),
+            (
+                says(fair(only), None, Some(1)),
+                "picked `short`: the only eligible one (lag 0ns); `hog` has an earlier one, but is not eligible",
+            ),
+            (says(fair(FairRule::Alone), None, Some(0)), "`short` goes on: the only fair task that may run here"),
+            (
+                says(Rule::Fair(groups), None, None),
+                "picked `short`: its group `/g2` is eligible (lag 1.20ms), virtual deadline 3.00ms before `hog`'s; in `/g2` it is the only eligible one (lag 0ns); `hog` has an earlier one, but is not eligible",
+            ),
+            (
+                says(fair(FairRule::Vruntime { next: Some((hog, 500_000)) }), None, None),
+                "picked `short`: vruntime 500us below `hog`'s",
+            ),
+            (
+                says(fair(FairRule::Buddy { instead_of: hog, behind: 700 }), None, None),
+                "picked `short`: it woke or was preempted last, and its vruntime is only 700ns above `hog`'s",
+            ),
+            (
+                says(Rule::RealTime { priority: 9, next: Some((TaskId(1), 5)) }, None, None),
+                "picked `short`: priority 9, above `hog`'s 5",
+            ),
+            (
+                says(Rule::RealTime { priority: 5, next: Some((TaskId(1), 5)) }, None, None),
+                "picked `short`: first in the queue of priority 5, before `hog`",
+            ),
+            (
+                says(Rule::Deadline { deadline: at(4), left: ms(2), next: Some((TaskId(1), at(7))) }, None, None),
+                "picked `short`: deadline 3.00ms before `hog`'s; 2.00ms of its budget left",
+            ),
+            (
+                says(fair(FairRule::Alone), server, None),
+                "picked `short`: the fair server runs it before real-time tasks (38.0ms of its budget left, deadline in 12.0ms); the only fair task that may run here",
+            ),
+            (says(Rule::Loaded, None, None), "picked `short`: the loaded scheduler has it first in its order"),
+            (
+                says(Rule::Idle { kept_back: 0, throttled: Some(GroupId(2)) }, None, Some(0)),
+                "idles: `/g2` is throttled here",
+            ),
+            (says(Rule::Idle { kept_back: 0, throttled: None }, None, Some(0)), "idles: no task is ready to run here"),
+            (
+                says(Rule::Idle { kept_back: 1, throttled: None }, None, Some(0)),
+                "idles: a task is here, but may not run now (throttled, or no budget)",
+            ),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What a machine keeps of a run beside its records, for those that ask for it before it begins.
+
+use crate::machine::Machine;
+use zerolag_model::state::StateHistory;
+
+impl Machine {
+    /// Keeps the scheduler's own numbers at each decision of a CPU (lag, virtual deadlines, quota,
+    /// budgets), within a bound of memory: [`take_state`](Self::take_state). The schedule is the
+    /// same, and so are its costs.
+    pub fn keep_state(&mut self) {
+        self.kernel.keep_states();
+    }
+
+    /// Returns the numbers that were kept, or `None` without [`keep_state`](Self::keep_state).
+    pub fn take_state(&mut self) -> Option<StateHistory> {
+        self.kernel.take_states()
+    }
+}
