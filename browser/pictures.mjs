@@ -62,20 +62,17 @@ if (existsSync(built)) {
     const page = await browser.newPage({ ...options, reducedMotion: "reduce", viewport: look === "phone" ? options.viewport : { width: 1400, height: 860 } });
     await page.goto("file://" + built);
     await page.waitForSelector("html.ready", { timeout: 60000 });
-    const run = async () => {
-      await page.evaluate(() => document.querySelector("iframe:not(.pinned)")?.remove());
-      await page.click("#run");
+    const ran = async () => {
+      await page.waitForSelector("#run:not([disabled])", { timeout: 120000 });
       await page.frameLocator("iframe:not(.pinned)").locator("html.ready").waitFor({ timeout: 120000 });
     };
-    if (look === "dark") await page.selectOption("#lessons", "5");
-    else await page.selectOption("#example", "rt-hog.toml");
-    await run();
-    if (look === "light") {
-      await page.click("#pin");
-      await page.selectOption("#kernel", "5.4");
-      await run();
+    await ran();
+    if (look !== "phone") {
+      await page.selectOption("#lessons", look === "dark" ? "9" : "2");
+      await ran();
+      // A few decisions on: the reason of one, and where it is in the rows.
+      for (let i = 0; i < (look === "dark" ? 40 : 6); i++) await page.frameLocator("iframe").locator("button", { hasText: "step ›" }).click();
     }
-    if (look === "dark") await page.frameLocator("iframe").locator("button.jump").first().evaluate((button) => button.click());
     if (look === "phone") await page.evaluate(() => scrollTo(0, 0));
     await keep(page, `playground-${look}`);
     await page.close();

@@ -29,15 +29,173 @@ async function open(options = {}, hash = "") {
   return page;
 }
 
-/** Runs the scenario and returns the frame of its report. */
-async function run(page) {
-  await page.evaluate(() => document.querySelector("iframe:not(.pinned)")?.remove());
-  await page.click("#run");
+/** Waits for the run that the page has begun by itself, and returns the frame of its report. */
+async function ran(page) {
+  await page.waitForSelector("#run:not([disabled])", { timeout: 120000 });
   await page.waitForSelector("iframe:not(.pinned)", { timeout: 120000 });
   const frame = page.frameLocator("iframe:not(.pinned)");
   await frame.locator("html.ready").waitFor({ timeout: 60000 });
   return frame;
 }
+
+/** Runs the scenario and returns the frame of its report. */
+async function run(page) {
+  await page.waitForSelector("#run:not([disabled])", { timeout: 120000 });
+  await page.evaluate(() => document.querySelector("iframe:not(.pinned)")?.remove());
+  await page.click("#run");
+  return ran(page);
+}
+
+/** The reports that the page has shown so far are marked: the next one is another. */
+const markShown = (page) => page.evaluate(() => document.querySelector("iframe:not(.pinned)")?.setAttribute("data-old", ""));
+const nextShown = (page) => page.waitForSelector("iframe:not(.pinned):not([data-old])", { timeout: 120000 });
+
+const lessons = JSON.parse(readFileSync(join(root, "crates/wasm/web/lessons.json"), "utf8"));
+/** A text of a lesson as the page shows it. */
+const shownText = (text) => text.replaceAll("`", "");
+
+test("the page opens with a finished run of the first lesson: its timeline, and the editor below", { skip }, async () => {
+  for (const viewport of [{ width: 1400, height: 900 }, { width: 390, height: 844 }]) {
+    const page = await open({ viewport });
+    const frame = await ran(page);
+    assert.match(await page.locator("#lesson h2").innerText(), /^1\. /);
+    assert.match(await page.locator("#status").innerText(), /events in \d+ ms/);
+    assert.equal(new URL(page.url()).hash, "", "the address is the visitor's");
+    const first = await frame.locator("main > section").first().getAttribute("id");
+    assert.equal(first, "timeline", "what was done comes before what it amounts to");
+    const [result, editor] = await Promise.all(["iframe", "#text"].map((part) => page.locator(part).boundingBox()));
+    assert.ok(result.y + result.height <= editor.y, "the result is above the editor");
+    await page.context().close();
+  }
+});
+
+for (const [i, lesson] of lessons.entries()) {
+  test(`lesson ${i + 1} runs by its link, and its answer is judged: ${lesson.title}`, { skip }, async () => {
+    const page = await open({}, `#lesson=${i + 1}`);
+    const frame = await ran(page);
+    assert.equal(await page.locator("#lesson h2").innerText(), `${i + 1}. ${lesson.title}`);
+    assert.match(await page.locator("#status").innerText(), /events in \d+ ms/);
+    await frame.locator("#tl canvas").first().waitFor();
+    if (lesson.choices) {
+      const [wrong] = lesson.choices.filter((_, at) => at !== lesson.right);
+      await page.locator("#lesson button", { hasText: shownText(wrong) }).click();
+      await page.locator("#verdict", { hasText: /Not so/ }).waitFor();
+      await page.locator("#lesson button", { hasText: shownText(lesson.choices[lesson.right]) }).click();
+    } else {
+      await page.locator("#verdict", { hasText: /Not yet/ }).waitFor();
+      const solved = lesson.solution.reduce((text, [from, to]) => text.replace(from, to), lesson.text);
+      assert.notEqual(solved, lesson.text);
+      await page.fill("#text", solved);
+      await run(page);
+    }
+    await page.locator("#verdict", { hasText: /^Right\./ }).waitFor();
+    assert.ok((await page.locator("#verdict").innerText()).includes(shownText(lesson.because)));
+    await page.context().close();
+  });
+}
+
+test("a slider changes the text, and what it says runs at once", { skip }, async () => {
+  const page = await open({}, "#lesson=2");
+  await ran(page);
+  const names = await page.locator("#moved label span").allInnerTexts();
+  assert.deepEqual(names, ["nice of other"], "only what the scenario has");
+  await markShown(page);
+  await page.focus("#moved input");
+  for (let i = 0; i < 5; i++) await page.keyboard.press("ArrowRight");
+  await nextShown(page);
+  await page.locator("#verdict", { hasText: /^Right\./ }).waitFor({ timeout: 60000 });
+  assert.match(await page.inputValue("#text"), /nice = 5/);
+  assert.equal(await page.getAttribute("#moved input", "aria-valuetext"), "5");
+  // A choice runs at once, too; and the kernel.
+  await page.goto("file://" + file + "#lesson=15");
+  await page.waitForFunction(() => document.querySelector("#lesson h2")?.textContent?.startsWith("15."));
+  await ran(page);
+  await page.selectOption("#moved select", { label: "edf" });
+  await page.locator("#verdict", { hasText: /^Right\./ }).waitFor({ timeout: 60000 });
+  await page.goto("file://" + file + "#lesson=4");
+  await page.waitForFunction(() => document.querySelector("#lesson h2")?.textContent?.startsWith("4."));
+  await ran(page);
+  await markShown(page);
+  await page.selectOption("#kernel", "5.4");
+  await nextShown(page);
+  assert.match(await page.getAttribute("iframe", "title"), /kernel 5\.4/);
+  await page.context().close();
+});
+
+test("a limit below the burst takes the burst with it", { skip }, async () => {
+  const page = await open({}, "#lesson=11");
+  await ran(page);
+  await page.fill("#text", (await page.inputValue("#text")).replace('"cpu.max.burst" = 0', '"cpu.max.burst" = 200000'));
+  await page.locator("#moved label", { hasText: "cpu.max of /web" }).locator("input").focus();
+  await markShown(page);
+  await page.keyboard.press("Home");
+  await nextShown(page);
+  const text = await page.inputValue("#text");
+  assert.match(text, /"cpu.max" = "5000 100000"/);
+  assert.match(text, /"cpu.max.burst" = 5000\n/);
+  assert.equal(await page.locator(".messages .error").count(), 0);
+  await page.context().close();
+});
+
+test("decisions are stepped through and played, each with its reason", { skip }, async () => {
+  const page = await open({}, "#lesson=3");
+  const frame = await ran(page);
+  const says = frame.locator(".decided");
+  await frame.locator("button", { hasText: "step ›" }).click();
+  assert.match(await says.innerText(), /^cpu 0 at [\d.]+ s, decision 1: picked `(busy|short)-0`/);
+  // `short` is picked when it wakes up; the reason names the one that it comes before.
+  let seen = "";
+  for (let i = 0; i < 12 && !/picked `short-0`: /.test(seen); i++) {
+    await frame.locator("button", { hasText: "step ›" }).click();
+    seen = await says.innerText();
+  }
+  assert.match(seen, /picked `short-0`: (eligible|the only eligible one) \(lag [\d.]+(us|ms|ns)\)/);
+  const before = await says.innerText();
+  await frame.locator("button", { hasText: "‹ step" }).click();
+  assert.notEqual(await says.innerText(), before);
+  await frame.locator("button", { hasText: "play" }).click();
+  await page.waitForFunction(() => true);
+  await says.filter({ hasText: "decision" }).waitFor();
+  const [a, b] = [await says.innerText(), await new Promise((done) => setTimeout(async () => done(await says.innerText()), 2600))];
+  assert.notEqual(a, b, "it plays");
+  await frame.locator("button", { hasText: "pause" }).click();
+  const stopped = await says.innerText();
+  await new Promise((done) => setTimeout(done, 1600));
+  assert.equal(await says.innerText(), stopped, "it pauses");
+  await page.context().close();
+});
+
+test("the scheduler's own numbers are rows below the tasks, of every class", { skip }, async () => {
+  const rows = { 1: ["lag cpu 0", "virtual time cpu 0"], 5: ["budget cpu 0", "to deadline cpu 0"], 7: ["RT tasks"], 9: ["budget cpu 0"], 10: ["quota /web"] };
+  for (const [number, expected] of Object.entries(rows)) {
+    const page = await open({}, `#lesson=${number}`);
+    await ran(page);
+    const labels = await page.frames()[1].evaluate(() => window.zerolag.timeline.run.rows.filter((row) => row.kind === "state").map((row) => row.label));
+    for (const label of expected) assert.ok(labels.includes(label), `lesson ${number} has ${labels}`);
+    await page.context().close();
+  }
+  const page = await open({}, "#lesson=4");
+  await ran(page);
+  await page.selectOption("#kernel", "6.1");
+  await page.waitForSelector("iframe[title*='6.1']", { timeout: 60000 });
+  await page.context().close();
+});
+
+test("the progress of a long run moves", { skip }, async () => {
+  const page = await open({}, "#example=noisy-neighbour.toml");
+  await ran(page);
+  await page.fill("#duration", "80s");
+  await page.evaluate(() => {
+    window.seen = [];
+    const look = () => { window.moves ||= document.querySelector("#progress").matches(".moves:indeterminate"); window.seen.push(document.querySelector("#progress").value); requestAnimationFrame(look); };
+    look();
+  });
+  await run(page);
+  const seen = await page.evaluate(() => [...new Set(window.seen)].filter((part) => part > 0 && part < 1));
+  assert.equal(await page.evaluate(() => window.moves), true, "it moves before the first part is done");
+  assert.ok(seen.length >= 2 && seen.every((part, i) => i === 0 || part > seen[i - 1]), seen.join());
+  await page.context().close();
+});
 
 test("the simulator gives the bytes of the program, for every example: trace and figures", { skip }, () => {
   const context = vm.createContext({ TextEncoder, TextDecoder, WebAssembly, console, performance, Uint8Array, ArrayBuffer, DataView, Object });
@@ -81,6 +239,7 @@ test("an example runs, and its report opens in the page", { skip }, async () => 
 
 test("a mistake is shown at its place, and nothing runs", { skip }, async () => {
   const page = await open();
+  await ran(page);
   await page.fill("#text", "[machine]\ncpus = 2\n[task.a]\nsteps = [{ rum = \"1ms\" }]\n");
   await page.locator(".messages .error").first().waitFor();
   const text = await page.locator(".messages").innerText();
@@ -94,13 +253,14 @@ test("a mistake is shown at its place, and nothing runs", { skip }, async () => 
   assert.equal(chosen, "rum");
   await page.click("#run");
   await page.locator("#status", { hasText: "not run" }).waitFor();
-  assert.equal(await page.locator("iframe").count(), 0);
+  assert.match(await page.getAttribute("iframe", "title"), /Who runs next/, "the last run stays");
   await page.context().close();
 });
 
 test("a run is cancelled, and the next one works", { skip }, async () => {
   const page = await open();
   await page.selectOption("#example", "noisy-neighbour.toml");
+  await ran(page);
   await page.fill("#duration", "500s");
   await page.click("#run");
   await page.locator("#status", { hasText: "running" }).waitFor();
@@ -118,7 +278,8 @@ test("two runs stand side by side", { skip }, async () => {
   await run(page);
   await page.click("#pin");
   await page.selectOption("#kernel", "5.4");
-  await run(page);
+  await page.waitForSelector("iframe:not(.pinned)", { timeout: 60000 });
+  await ran(page);
   assert.equal(await page.locator("iframe").count(), 2);
   const [a, b] = await Promise.all([0, 1].map((i) => page.locator("iframe").nth(i).boundingBox()));
   assert.ok(a.x + a.width <= b.x + 1, "beside each other");
@@ -136,6 +297,8 @@ test("a link opens the scenario again", { skip }, async () => {
   const other = await open({}, hash);
   assert.equal(await other.inputValue("#text"), text);
   assert.equal(await other.inputValue("#kernel"), "6.1");
+  await ran(other);
+  assert.match(await other.locator("#status").innerText(), /events in/, "it runs by itself");
   await page.context().close();
   await other.context().close();
 });
@@ -166,7 +329,7 @@ test("a link keeps the place in the run, and opens there", { skip }, async () =>
 
 test("a click on a slice says what ran, and why a wait was long", { skip }, async () => {
   const page = await open();
-  await page.selectOption("#lessons", "5");
+  await page.selectOption("#lessons", "9");
   await page.fill("#duration", "3s");
   const frame = await run(page);
   await frame.locator("button.jump").first().evaluate((button) => button.click());
@@ -178,21 +341,28 @@ test("a click on a slice says what ran, and why a wait was long", { skip }, asyn
 
 test("a run is edited, started and read with keys only", { skip }, async () => {
   const page = await open();
+  await ran(page);
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement?.id), "text", "the first link leads to the editor");
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText("[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"1ms\" }]\nloop = 9\n");
+  await markShown(page);
   await page.keyboard.press("Control+Enter");
-  await page.waitForSelector("iframe", { timeout: 120000 });
-  const frame = page.frameLocator("iframe");
-  await frame.locator("html.ready").waitFor({ timeout: 60000 });
+  await nextShown(page);
+  await ran(page);
   const seen = new Set();
-  for (let i = 0; i < 40 && !seen.has("IFRAME"); i++) {
-    await page.keyboard.press("Tab");
-    seen.add(await page.evaluate(() => document.activeElement?.id || document.activeElement?.tagName));
-  }
-  for (const part of ["kernel", "cpus", "duration", "seed", "set", "run", "pin", "share", "save", "perfetto", "IFRAME"]) assert.ok(seen.has(part), `${part} of ${[...seen]}`);
+  const walk = async (key, last) => {
+    for (let i = 0; i < 40 && !seen.has(last); i++) {
+      await page.keyboard.press(key);
+      seen.add(await page.evaluate(() => document.activeElement?.id || document.activeElement?.tagName));
+    }
+  };
+  // From the editor up to the report, and from the top of the page down to it.
+  await walk("Shift+Tab", "cpus");
+  await page.focus("#lessons");
+  await walk("Tab", "IFRAME");
+  for (const part of ["example", "open", "kernel", "cpus", "duration", "seed", "set", "run", "pin", "share", "save", "perfetto", "IFRAME"]) assert.ok(seen.has(part), `${part} of ${[...seen]}`);
   await page.context().close();
 });
 
@@ -279,8 +449,15 @@ test("a dropped recording is reported and judged, without its gaps", { skip }, a
   assert.match(await frame.locator("#s-checks").innerText(), /one-cpu\s+ok\n/);
   assert.match(await frame.locator("#answer").innerText(), /in 57 gaps were not judged: events are missing/);
   assert.equal(await page.getAttribute("iframe", "title"), "lost.perf.data.gz");
+  // It replaces what was there: the lesson, its text, its run.
+  assert.equal(await page.locator("iframe").count(), 1);
+  for (const part of ["#lesson", "#text", "#sliders"]) assert.equal(await page.isVisible(part), false, part);
+  assert.deepEqual([await page.inputValue("#lessons"), await page.inputValue("#example")], ["", ""]);
   await drop(page, "no-trace.bin", Buffer.from([0, 1, 2, 3]));
   await page.locator("#status", { hasText: "no-trace.bin cannot be read" }).waitFor();
+  await page.selectOption("#lessons", "1");
+  await ran(page);
+  assert.equal(await page.isVisible("#text"), true, "a lesson replaces the trace");
   await page.context().close();
 });
 
@@ -303,14 +480,14 @@ test("Perfetto is given the trace of a run and of a file, byte for byte that of 
     await page.locator("#status", { hasText: "open in Perfetto" }).waitFor();
     return { bytes: Buffer.from(bytes), title, fileName };
   };
-  assert.equal(await page.isDisabled("#perfetto"), true, "there is no trace yet");
   await page.selectOption("#example", "rt-hog.toml");
   await page.fill("#duration", "1s");
   await run(page);
   const native = join(work, "t.pftrace"), own = join(work, "t.zlt");
-  for (const file of [native, own]) {
+  const plain = join(work, "t-plain.pftrace");
+  for (const file of [native, own, plain]) {
     try {
-      execFileSync(program, ["run", "-q", join(root, "examples/rt-hog.toml"), "-d", "1s", "--no-check", "--trace", file], { stdio: "pipe" });
+      execFileSync(program, ["run", "-q", join(root, "examples/rt-hog.toml"), "-d", "1s", "--no-check", ...(file === native ? ["--state"] : []), "--trace", file], { stdio: "pipe" });
     } catch (error) {
       if (error.status !== 99) throw error;
     }
@@ -322,7 +499,7 @@ test("Perfetto is given the trace of a run and of a file, byte for byte that of 
   await page.locator("#status", { hasText: "hog.zlt" }).filter({ hasText: "checks: " }).waitFor({ timeout: 60000 });
   const ofFile = await given();
   assert.equal(ofFile.fileName, "hog.pftrace");
-  assert.ok(ofFile.bytes.equals(readFileSync(native)), "the file");
+  assert.ok(ofFile.bytes.equals(readFileSync(plain)), "the file");
   await page.context().close();
 });
 

@@ -33,7 +33,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-const COVER = "* { font-family: Shot !important; caret-color: transparent !important; } .keys, #version, .hint { visibility: hidden; } html { scroll-behavior: auto !important; }";
+const COVER = "* { font-family: Shot !important; caret-color: transparent !important; } .keys, #version, #status, .hint { visibility: hidden; } html { scroll-behavior: auto !important; }";
 
 /** Sets the texts of a page and of its frames in the tests' font. From a script: the policies of frames forbid other styles and fonts. */
 async function dress(page, style = "") {
@@ -62,6 +62,11 @@ async function open(file, options = {}, style = "") {
   });
   await page.goto("file://" + file);
   await page.waitForSelector("html.ready", { timeout: 60000 });
+  if (file === built) {
+    // It opens with a run.
+    await page.waitForSelector("#run:not([disabled])", { timeout: 60000 });
+    await page.frameLocator("iframe").locator("html.ready").waitFor({ timeout: 60000 });
+  }
   await dress(page, style);
   return page;
 }
@@ -100,6 +105,9 @@ const dropped = async (page) => {
   await dress(page);
 };
 
+/** Without the page of the run in it: the simulator may change, and its pages are other scenes. */
+const unrun = (page) => page.locator("iframe").evaluate((frame) => { frame.style.visibility = "hidden"; });
+
 /** What is looked at: a name, a page, its options, and what is done before. */
 const SCENES = [
   ["report", report("build"), {}],
@@ -115,9 +123,9 @@ const SCENES = [
   ["causes-phone", report("build"), PHONE, caused],
   ["waits-phone-dark", report("build"), { ...PHONE, ...DARK }, opened],
   ["print", report("build"), {}, (page) => page.emulateMedia({ media: "print" })],
-  ["playground", built, {}],
-  ["playground-dark", built, DARK],
-  ["playground-phone", built, PHONE],
+  ["playground", built, {}, unrun],
+  ["playground-dark", built, DARK, unrun],
+  ["playground-phone", built, PHONE, unrun],
   ["playground-trace", built, {}, dropped],
 ];
 

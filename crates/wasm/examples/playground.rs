@@ -16,7 +16,12 @@ use zerolag::html::escape::escape;
 use zerolag::html::pack::base64;
 use zerolag::html::page;
 
-const SCRIPT: &str = concat!("(() => {\n\"use strict\";\n", include_str!("../web/playground.js"), "})();\n");
+const SCRIPT: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("../web/sliders.js"),
+    include_str!("../web/playground.js"),
+    "})();\n"
+);
 const STYLE: &str = include_str!("../web/playground.css");
 const WORKER: &str = include_str!("../web/worker.js");
 const BODY: &str = include_str!("../web/playground.html");

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use zerolag::error::ValueError;
 use zerolag::goals::ONE_SEED;
+use zerolag::model::state::StateHistory;
 use zerolag::model::{Duration, KernelVersion};
 use zerolag::page::{self, About, Picture, Pictured};
-use zerolag::simulation::{Histograms, Observe, Prepared, verdicts};
+use zerolag::simulation::{Histograms, Observe, Prepared, StateTracks, verdicts};
 use zerolag::trace::{Meta, Trace, perfetto};
 use zerolag::workload::Diagnostics;
 use zerolag::workload::scenario::schema::json_schema;
@@ -47,7 +48,7 @@ fn prepare(text: &str, values: &str) -> Result<Prepared, Error> {
         let wrong = |why: String| Error::Values(vec![ValueError::new("duration", duration, why)]);
         simulation = simulation.duration(parsed.map_err(|error| wrong(error.to_string()))?);
     }
-    let observe = Observe { histograms: Histograms::On, ..Observe::default() };
+    let observe = Observe { histograms: Histograms::On, state: StateTracks::On, ..Observe::default() };
     let prepared = simulation.observe(observe).plan()?;
     match prepared.plan.config.duration {
         Some(duration) if duration > LONGEST => Err(Error::input_help(
@@ -118,12 +119,13 @@ pub fn run(text: &str, values: &str, title: &str, mut progress: impl FnMut(f64) 
         })?;
         let report = result.report();
         let pictured = picture.finish(report.outcome.end, report.summary.clone(), report.histograms.clone());
+        let pictured = pictured.with_state(report.state.clone());
         let about = About { title: title.to_owned(), command: format!("playground, {values}") };
         let goals: Vec<Value> =
             result.goals().iter().map(|goal| json!({ "met": goal.is_met(), "says": goal.line(ONE_SEED) })).collect();
         Ok(json!({
             "ok": true,
-            "html": page::of_run(&result, &prepared.plan, &pictured, &about),
+            "html": page::of_watched_run(&result, &prepared.plan, &pictured, &about),
             "goals": goals,
             "good": result.is_ok(),
             "records": report.summary.records,
@@ -142,14 +144,19 @@ pub fn trace(text: &str, values: &str) -> Result<Vec<u8>, Error> {
     written(|bytes| trace.write(bytes))
 }
 
-/// Returns the trace of a run in Perfetto's format, byte for byte that of `zerolag run --trace
-/// FILE.pftrace`.
+/// Returns the trace of a run in Perfetto's format, with the scheduler's own numbers as counters:
+/// byte for byte that of `zerolag run --state --trace FILE.pftrace`.
 ///
 /// # Errors
 /// Mistakes of the workload or of values; the program does not fit the machine.
 pub fn run_for_perfetto(text: &str, values: &str) -> Result<Vec<u8>, Error> {
-    let trace = kept(text, values)?;
-    written(|bytes| perfetto::write(bytes, &trace))
+    let (trace, state) = kept_with_state(text, values)?;
+    written(|bytes| {
+        let mut writer = perfetto::PerfettoWriter::new(bytes, &trace.meta)?;
+        trace.records.iter().try_for_each(|record| writer.push(record))?;
+        state.iter().try_for_each(|history| writer.state(history))?;
+        writer.finish(trace.meta.end)
+    })
 }
 
 /// Returns a recorded trace in Perfetto's format, byte for byte that of `zerolag convert`.
@@ -163,11 +170,17 @@ pub fn trace_for_perfetto(bytes: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// Runs a workload and keeps its records.
 fn kept(text: &str, values: &str) -> Result<Trace, Error> {
+    kept_with_state(text, values).map(|(trace, _)| trace)
+}
+
+/// As [`kept`], with the scheduler's own numbers.
+fn kept_with_state(text: &str, values: &str) -> Result<(Trace, Option<StateHistory>), Error> {
     let prepared = prepare(text, values)?;
     let meta = prepared.plan.meta();
     let mut records = Vec::new();
     let result = prepared.run_into(&mut records, |_| ControlFlow::Continue(()))?;
-    Ok(Trace { meta: Meta { end: result.report().outcome.end, ..meta }, records })
+    let report = result.report();
+    Ok((Trace { meta: Meta { end: report.outcome.end, ..meta }, records }, report.state.clone()))
 }
 
 fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<Vec<u8>, Error> {

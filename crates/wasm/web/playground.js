@@ -1,4 +1,4 @@
-// The playground: a text on the left, its page on the right, the simulator in a worker.
+// The playground: a lesson, the page of its run beside it, its text below; the simulator is in a worker.
 
 /**
  * @typedef {{ severity: string, says: string, help?: string | null, places?: { line: number, column: number, length: number, text: string | null }[] }} Message
@@ -79,7 +79,7 @@ const controls = {
   kernel: byId("kernel", HTMLSelectElement), cpus: byId("cpus", HTMLInputElement), seed: byId("seed", HTMLInputElement),
   duration: byId("duration", HTMLInputElement), set: byId("set", HTMLInputElement),
 };
-const status = byId("status", HTMLElement), bar = byId("progress", HTMLProgressElement), messages = byId("messages", HTMLElement);
+const told = byId("status", HTMLElement), bar = byId("progress", HTMLProgressElement), messages = byId("messages", HTMLElement);
 const lines = byId("lines", HTMLElement), results = byId("results", HTMLElement);
 /** @type {Example[]} */
 const gallery = JSON.parse(stored("data-gallery"));
@@ -162,6 +162,7 @@ let checking = 0;
 function checkSoon() {
   clearTimeout(checking);
   lines.style.transform = `translateY(${-editor.scrollTop}px)`;
+  showSliders();
   checking = setTimeout(async () => {
     /** @type {Found | null} */
     const found = await simulator.call({ kind: "check", text: editor.value, values: values() }).catch(() => null);
@@ -169,8 +170,8 @@ function checkSoon() {
     if (!found) return;
     const errors = showMessages(found.messages ?? []);
     // What a run said stays until something is wrong.
-    if (errors || /^\d+ mistakes?$/.test(status.textContent ?? "") || status.textContent === "loading the simulator") {
-      status.textContent = errors ? `${errors} ${errors === 1 ? "mistake" : "mistakes"}` : "";
+    if (errors || /^\d+ mistakes?$/.test(told.textContent ?? "") || told.textContent === "loading the simulator") {
+      told.textContent = errors ? `${errors} ${errors === 1 ? "mistake" : "mistakes"}` : "";
     }
   }, 200);
 }
@@ -196,13 +197,41 @@ function title() {
   return said.length ? `${name}, ${said.join(", ")}` : name;
 }
 
+/** Whether a run is in progress, and whether another is wanted behind it. */
+let running = false, again = false;
+
+/** Runs what is written; ends the run in progress. */
 async function run() {
-  const button = byId("run", HTMLButtonElement);
-  button.disabled = true;
+  again = true;
+  if (running) return simulator.cancel();
+  running = true;
+  byId("run", HTMLButtonElement).disabled = true;
   byId("cancel", HTMLButtonElement).disabled = false;
-  bar.hidden = false;
-  bar.value = 0;
-  status.textContent = "running";
+  bar.classList.add("moves");
+  try {
+    while (again) {
+      again = false;
+      await runOnce();
+    }
+  } finally {
+    running = false;
+    byId("run", HTMLButtonElement).disabled = false;
+    byId("cancel", HTMLButtonElement).disabled = true;
+    bar.classList.remove("moves");
+  }
+}
+
+let soon = 0;
+/** Runs once nothing is moved for a moment. @param {number} [wait] */
+function runSoon(wait = 120) {
+  clearTimeout(soon);
+  soon = setTimeout(run, wait);
+}
+
+async function runOnce() {
+  // It moves by itself until the first part is done, and while the page is made.
+  bar.removeAttribute("value");
+  told.textContent = "running";
   const begin = performance.now();
   const asked = { text: editor.value, values: values() };
   try {
@@ -210,21 +239,66 @@ async function run() {
     const found = await simulator.call({ kind: "run", ...asked, title: title() }, (part) => { bar.value = part; });
     if (!found.ok) {
       const errors = showMessages(found.messages ?? []);
-      status.textContent = `not run: ${errors} ${errors === 1 ? "mistake" : "mistakes"}`;
+      told.textContent = `not run: ${errors} ${errors === 1 ? "mistake" : "mistakes"}`;
       return;
     }
     showPage(found.html ?? "", title(), { name: lesson < 0 && (byId("example", HTMLSelectElement).value || opened) || "scenario", ...asked });
     const missed = (found.goals ?? []).filter((goal) => !goal.met).length;
     const goals = found.goals?.length ? (missed ? `, ${missed} of ${found.goals.length} goals missed (one seed)` : `, all ${found.goals.length} goals met (one seed)`) : "";
-    status.textContent = `${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}`;
+    const file = opened ? `${opened} is open; nothing was sent; ` : "";
+    told.textContent = `${file}${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}`;
     answerByRun(found);
   } catch (error) {
-    status.textContent = error instanceof Error ? error.message : String(error);
-  } finally {
-    button.disabled = false;
-    byId("cancel", HTMLButtonElement).disabled = true;
-    bar.hidden = true;
+    told.textContent = error instanceof Error ? error.message : String(error);
   }
+}
+
+/** The steps of each slider or choice. @type {WeakMap<HTMLInputElement | HTMLSelectElement, number[]>} */
+const stepsOf = new WeakMap();
+
+/** Shows the sliders of what is written. The one that is being moved stays as it is. */
+function showSliders() {
+  const home = byId("moved", HTMLElement), all = slidersOf(editor.value);
+  const names = all.map((one) => one.owner === "settings" ? one.key : `${one.key} of ${one.owner}`);
+  const inputs = [...home.querySelectorAll("input, select")];
+  if (inputs.length !== all.length || inputs.some((input, i) => input.getAttribute("name") !== names[i])) {
+    home.replaceChildren(...names.map((name, i) => newSlider(name, i, !!all[i].isChoice)));
+  }
+  home.querySelectorAll("label").forEach((label, i) => {
+    const input = label.querySelector("input") ?? label.querySelector("select"), said = label.querySelector("output"), slider = all[i];
+    if (!input || !said || document.activeElement === input && stepsOf.has(input)) return;
+    stepsOf.set(input, slider.steps);
+    if (input instanceof HTMLSelectElement) input.replaceChildren(...slider.steps.map((step, at) => new Option(slider.say(step), String(at))));
+    else input.max = String(slider.steps.length - 1);
+    input.value = String(slider.at);
+    sayStep(input, said, slider.say(slider.steps[slider.at]));
+  });
+}
+
+/** @param {string} named @param {number} i @param {boolean} isChoice */
+function newSlider(named, i, isChoice) {
+  const label = document.createElement("label"), name = document.createElement("span"), said = document.createElement("output");
+  const input = isChoice ? document.createElement("select") : document.createElement("input");
+  name.textContent = input.name = named;
+  if (input instanceof HTMLInputElement) input.type = "range";
+  label.className = isChoice ? "choice" : "";
+  input.addEventListener("input", () => {
+    // Moving one changes the places of the others: each is found by its number.
+    const slider = slidersOf(editor.value)[i], step = stepsOf.get(input)?.[Number(input.value)];
+    if (!slider || step === undefined) return;
+    editor.value = movedTo(editor.value, slider, step);
+    sayStep(input, said, slider.say(step));
+    checkSoon();
+    runSoon();
+  });
+  label.append(name, said, input);
+  return label;
+}
+
+/** @param {HTMLInputElement | HTMLSelectElement} input @param {HTMLOutputElement} output @param {string} text */
+function sayStep(input, output, text) {
+  output.textContent = text;
+  if (input instanceof HTMLInputElement) input.setAttribute("aria-valuetext", text);
 }
 
 function pin() {
@@ -233,7 +307,7 @@ function pin() {
   if (frame) frame.className = "pinned";
   byId("unpin", HTMLButtonElement).disabled = !frame;
   results.classList.toggle("two", !!frame);
-  status.textContent = "kept on the left: change something and run again";
+  told.textContent = "kept on the left: change something and run again";
 }
 
 function unpin() {
@@ -242,15 +316,24 @@ function unpin() {
   byId("unpin", HTMLButtonElement).disabled = true;
 }
 
-/** Loads a scenario, or reports a trace. @param {File} file */
-async function openFile(file) {
-  if (!/\.(toml|json)$/.test(file.name)) return openTrace(file);
+/** Removes what is shown: lesson, example, pages. */
+function replace() {
   showLesson(-1);
   byId("lessons", HTMLSelectElement).value = "";
   byId("example", HTMLSelectElement).value = "";
+  unpin();
+  results.replaceChildren();
+  document.body.classList.remove("traced");
+  for (const id of ["pin", "save", "perfetto"]) byId(id, HTMLButtonElement).disabled = true;
+}
+
+/** Loads a scenario, or reports a trace. @param {File} file */
+async function openFile(file) {
+  if (!/\.(toml|json)$/.test(file.name)) return openTrace(file);
+  replace();
   load(await file.text());
   opened = file.name;
-  status.textContent = `${file.name} is open; nothing was sent`;
+  run();
 }
 
 /** Saves a file where the browser puts downloads. @param {Blob} blob @param {string} name */
@@ -267,16 +350,30 @@ const baseName = (name) => name.replace(/(\.(toml|json|zlt|txt|data|gz|xz|zst|pf
 
 /** Reports and checks a trace. @param {File} file */
 async function openTrace(file) {
-  status.textContent = `reading ${file.name}`;
+  if (running) {
+    again = false;
+    simulator.cancel();
+  }
+  told.textContent = `reading ${file.name}`;
   byId("cancel", HTMLButtonElement).disabled = false;
   try {
     /** @type {Found} */
     const found = await simulator.call({ kind: "report", name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) });
-    if (found.ok) showPage(found.html ?? "", file.name, { name: file.name, file });
-    else showMessages(found.messages ?? []);
-    status.textContent = found.ok ? `${file.name}: ${found.records?.toLocaleString("en")} events; ${found.checks}; nothing was sent` : `${file.name} cannot be read`;
+    if (found.ok) {
+      // The trace is all that the page shows then: it has no scenario, and what was there was of another one.
+      replace();
+      load("");
+      clearTimeout(checking);
+      showMessages([]);
+      document.body.classList.add("traced");
+      keepAddress("#");
+      showPage(found.html ?? "", file.name, { name: file.name, file });
+    } else {
+      showMessages(found.messages ?? []);
+    }
+    told.textContent = found.ok ? `${file.name}: ${found.records?.toLocaleString("en")} events; ${found.checks}; nothing was sent` : `${file.name} cannot be read`;
   } catch (error) {
-    status.textContent = `${file.name}: ${error instanceof Error ? error.message : error}`;
+    told.textContent = `${file.name}: ${error instanceof Error ? error.message : error}`;
   } finally {
     byId("cancel", HTMLButtonElement).disabled = true;
   }
@@ -318,23 +415,23 @@ async function openInPerfetto() {
   // Browsers allow a new tab only at once after a click.
   const other = open(PERFETTO, "_blank");
   button.disabled = true;
-  status.textContent = "writing the trace for Perfetto";
+  told.textContent = "writing the trace for Perfetto";
   try {
     const request = "file" in source ? { bytes: new Uint8Array(await source.file.arrayBuffer()) } : { text: source.text, values: source.values };
     /** @type {Uint8Array<ArrayBuffer>} */
     const trace = await simulator.call({ kind: "perfetto", ...request });
     const fileName = baseName(source.name) + ".pftrace";
-    status.textContent = "waiting for Perfetto's page";
+    told.textContent = "waiting for Perfetto's page";
     if (other && await handOver(other, { buffer: trace.buffer, title: `${source.name}, zerolag`, fileName })) {
-      status.textContent = `${source.name} is open in Perfetto, within this browser`;
+      told.textContent = `${source.name} is open in Perfetto, within this browser`;
       return;
     }
     save(new Blob([trace]), fileName);
     const why = other ? "Perfetto's page did not answer" : "the browser blocked the new tab";
-    status.textContent = `${why}: ${fileName} is saved instead; open it at ui.perfetto.dev`;
+    told.textContent = `${why}: ${fileName} is saved instead; open it at ui.perfetto.dev`;
   } catch (error) {
     other?.close();
-    status.textContent = error instanceof Error ? error.message : String(error);
+    told.textContent = error instanceof Error ? error.message : String(error);
   } finally {
     button.disabled = false;
   }
@@ -353,31 +450,68 @@ async function share() {
   history.replaceState(null, "", link);
   try {
     await navigator.clipboard.writeText(link);
-    status.textContent = `the link is copied (${link.length} characters); the scenario is in it, nothing was sent`;
+    told.textContent = `the link is copied (${link.length} characters); the scenario is in it, nothing was sent`;
   } catch {
-    status.textContent = "the link is in the address bar; the scenario is in it, nothing was sent";
+    told.textContent = "the link is in the address bar; the scenario is in it, nothing was sent";
   }
 }
 
-/** Opens the scenario of the address, if it has one. */
+/** Opens what the address names, and runs it: a scenario, a lesson, an example. */
 async function openLink() {
+  const number = location.hash.match(/^#lesson=(\d+)$/)?.[1];
+  if (number && lessons[Number(number) - 1]) return chooseLesson(Number(number) - 1), true;
+  const name = location.hash.match(/^#example=([\w.-]+)$/)?.[1];
+  if (name && gallery.some((one) => one.name === name)) return chooseExample(name), true;
   const coded = location.hash.match(/^#s=([\w-]+)$/)?.[1];
   if (!coded) return false;
   try {
     const bytes = await piped(fromBase64(coded.replaceAll("-", "+").replaceAll("_", "/")), new DecompressionStream("deflate-raw"));
     /** @type {Partial<State>} */
     const found = JSON.parse(new TextDecoder().decode(bytes));
+    replace();
     editor.value = String(found.text ?? "");
     for (const [key, control] of Object.entries(controls)) control.value = String(found[/** @type {keyof State} */ (key)] ?? "");
-    view = /^#view:[\w=,@]+$/.test(found.view ?? "") ? String(found.view) : "";
-    status.textContent = "opened from the link";
-    // A link with a view was made from a run: its reader wants to see it.
-    if (view) setTimeout(run);
+    view = /^#view:[\w=,@+-]+$/.test(found.view ?? "") ? String(found.view) : "";
+    told.textContent = "opened from the link";
+    run();
     return true;
   } catch {
-    status.textContent = "the link is damaged: its scenario cannot be read";
-    return false;
+    told.textContent = "the link is damaged: its scenario cannot be read";
+    return true;
   }
+}
+
+/** Keeps what is chosen in the address. @param {string} hash */
+function keepAddress(hash) {
+  try {
+    history.replaceState(null, "", hash);
+  } catch {
+    // Some viewers do not let a page change its address.
+  }
+}
+
+/** Shows a lesson and runs it. @param {number} index */
+function chooseLesson(index) {
+  byId("lessons", HTMLSelectElement).value = index < 0 ? "" : String(index);
+  byId("example", HTMLSelectElement).value = "";
+  document.body.classList.remove("traced");
+  showLesson(index);
+  if (index < 0) return;
+  keepAddress(`#lesson=${index + 1}`);
+  run();
+}
+
+/** Shows an example and runs it. @param {string} name */
+function chooseExample(name) {
+  const one = gallery.find((other) => other.name === name);
+  if (!one) return;
+  showLesson(-1);
+  byId("lessons", HTMLSelectElement).value = "";
+  byId("example", HTMLSelectElement).value = name;
+  document.body.classList.remove("traced");
+  load(one.text);
+  keepAddress(`#example=${name}`);
+  run();
 }
 
 /** @param {string} text */
@@ -386,6 +520,16 @@ function load(text) {
   editor.value = text;
   for (const control of Object.values(controls)) control.value = "";
   checkSoon();
+}
+
+/** A text whose names are in backticks. @param {string} text @returns {(Node | string)[]} */
+function coded(text) {
+  return text.split("`").map((part, i) => {
+    if (i % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  });
 }
 
 /** @param {number} index */
@@ -398,7 +542,7 @@ function showLesson(index) {
   load(one.text);
   const say = (/** @type {string} */ kind, /** @type {string} */ text, name = "") => {
     const element = document.createElement(kind);
-    element.textContent = text;
+    element.append(...coded(text));
     element.className = name;
     return element;
   };
@@ -413,18 +557,14 @@ function showLesson(index) {
     return button;
   });
   const next = say("button", index + 1 < lessons.length ? "next lesson" : "first lesson");
-  next.addEventListener("click", () => {
-    const to = (index + 1) % lessons.length;
-    byId("lessons", HTMLSelectElement).value = String(to);
-    showLesson(to);
-  });
+  next.addEventListener("click", () => chooseLesson((index + 1) % lessons.length));
   home.replaceChildren(say("h2", `${index + 1}. ${one.title}`), say("p", one.tells), say("p", one.asks, "asks"), ...choices, verdict, next);
 }
 
 /** @param {boolean} right @param {string} because */
 function judge(right, because) {
   const verdict = byId("verdict", HTMLElement);
-  verdict.textContent = right ? `Right. ${because}` : "Not so. Run it, and look at the timeline.";
+  verdict.replaceChildren(...coded(right ? `Right. ${because}` : "Not so. Look at the timeline, and step through the decisions."));
   verdict.className = right ? "verdict right" : "verdict wrong";
 }
 
@@ -433,7 +573,7 @@ function answerByRun(found) {
   if (lesson < 0 || lessons[lesson].choices) return;
   const missed = (found.goals ?? []).find((goal) => !goal.met);
   const verdict = byId("verdict", HTMLElement);
-  verdict.textContent = missed ? `Not yet: ${missed.says}` : `Right. ${lessons[lesson].because ?? ""}`;
+  verdict.replaceChildren(...coded(missed ? `Not yet: ${missed.says}` : `Right. ${lessons[lesson].because ?? ""}`));
   verdict.className = missed ? "verdict wrong" : "verdict right";
 }
 
@@ -530,26 +670,18 @@ async function begin() {
   grammar = about.schema;
   words = [...collect(grammar, new Set())].sort();
   const example = byId("example", HTMLSelectElement);
-  example.append(...gallery.map((one) => new Option(`${one.name}: ${one.title}`, one.name)));
-  example.addEventListener("change", () => {
-    const one = gallery.find((other) => other.name === example.value);
-    if (one) {
-      showLesson(-1);
-      byId("lessons", HTMLSelectElement).value = "";
-      load(one.text);
-    }
-  });
+  example.append(new Option("none", ""), ...gallery.map((one) => new Option(`${one.name}: ${one.title}`, one.name)));
+  example.addEventListener("change", () => chooseExample(example.value));
   const choice = byId("lessons", HTMLSelectElement);
   choice.append(...lessons.map((one, i) => new Option(`${i + 1}. ${one.title}`, String(i))));
-  choice.addEventListener("change", () => showLesson(choice.value === "" ? -1 : Number(choice.value)));
-  if (!await openLink()) {
-    const first = gallery.find((one) => one.name === "noisy-neighbour.toml") ?? gallery[0];
-    example.value = first.name;
-    load(first.text);
-  }
+  choice.addEventListener("change", () => chooseLesson(choice.value === "" ? -1 : Number(choice.value)));
   editor.addEventListener("input", checkSoon);
   editor.addEventListener("scroll", () => { lines.style.transform = `translateY(${-editor.scrollTop}px)`; });
-  for (const control of Object.values(controls)) control.addEventListener("input", checkSoon);
+  for (const control of Object.values(controls)) {
+    control.addEventListener("input", checkSoon);
+    control.addEventListener("keydown", (event) => { if (event instanceof KeyboardEvent && event.key === "Enter") run(); });
+  }
+  controls.kernel.addEventListener("change", () => runSoon());
   editor.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
     else if (event.key === " " && event.ctrlKey) complete();
@@ -569,7 +701,10 @@ async function begin() {
     }
   });
   byId("run", HTMLButtonElement).addEventListener("click", run);
-  byId("cancel", HTMLButtonElement).addEventListener("click", () => simulator.cancel());
+  byId("cancel", HTMLButtonElement).addEventListener("click", () => {
+    again = false;
+    simulator.cancel();
+  });
   byId("pin", HTMLButtonElement).addEventListener("click", pin);
   byId("unpin", HTMLButtonElement).addEventListener("click", unpin);
   byId("share", HTMLButtonElement).addEventListener("click", share);
@@ -606,12 +741,17 @@ async function begin() {
     if (!(frame instanceof HTMLIFrameElement)) return;
     const name = `${baseName(frame.title)}.html`;
     save(new Blob([frame.srcdoc], { type: "text/html" }), name);
-    status.textContent = `${name} is saved: it needs no network and no playground`;
+    told.textContent = `${name} is saved: it needs no network and no playground`;
   });
   byId("run", HTMLButtonElement).disabled = false;
+  if (!await openLink()) {
+    chooseLesson(0);
+    // The address of a visitor stays as it came.
+    keepAddress(location.href.split("#")[0]);
+  }
   checkSoon();
 }
 
 begin().then(() => document.documentElement.classList.add("ready"), (error) => {
-  status.textContent = `The simulator cannot be started: ${error instanceof Error ? error.message : error}. This needs a browser of 2023 or later.`;
+  told.textContent = `The simulator cannot be started: ${error instanceof Error ? error.message : error}. This needs a browser of 2023 or later.`;
 });
