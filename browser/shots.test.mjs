@@ -101,6 +101,7 @@ const dropped = async (page) => {
     carried.items.add(new File([Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0))], "marks.zlt"));
     document.dispatchEvent(new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true }));
   }, readFileSync(join(root, traces.marks)).toString("base64"));
+  await page.waitForSelector(".traced iframe[title='marks.zlt']", { timeout: 60000 });
   await page.frameLocator("iframe").locator("html.ready").waitFor({ timeout: 60000 });
   await dress(page);
 };
