@@ -31,7 +31,7 @@
 use super::Options;
 use super::extract::{ImportedTask, RecordedJob};
 use super::groups::ImportedGroups;
-use super::write::{attributes, cpu_of, head, quoted, time, write_groups};
+use super::write::{attributes, cpu_of, head, is_kernels, quoted, time, write_groups};
 use core::fmt::Write;
 use std::collections::BTreeMap;
 use zerolag_model::{Duration, Instant, KernelVersion, TaskId};
@@ -292,12 +292,6 @@ fn distribution(mut samples: Vec<Duration>, factor: f64) -> String {
     }
 }
 
-/// Returns whether a thread is the kernel's: their load does not follow that of requests.
-fn is_kernels(name: &str) -> bool {
-    let first = name.split(['/', ':']).next().unwrap_or(name);
-    KNOWN.contains(&first)
-}
-
 /// Fewer jobs say nothing about a distribution.
 const FEW: usize = 16;
 /// The share that is most.
@@ -306,23 +300,3 @@ const MOSTLY: f64 = 0.8;
 const SENT_MAX: u32 = 16;
 /// The most values of a distribution.
 const PARTS: usize = 32;
-/// Names of kernel threads, up to the first `/` or `:`.
-const KNOWN: [&str; 17] = [
-    "kworker",
-    "ksoftirqd",
-    "migration",
-    "cpuhp",
-    "rcu_preempt",
-    "rcu_sched",
-    "rcuc",
-    "rcub",
-    "kswapd0",
-    "kcompactd0",
-    "khugepaged",
-    "kthreadd",
-    "jbd2",
-    "ktimers",
-    "kauditd",
-    "oom_reaper",
-    "watchdogd",
-];

@@ -10,7 +10,7 @@
 use super::extract::{ImportedTask, Step, TIMER_MIN};
 use super::groups::ImportedGroups;
 use super::wakings;
-use super::write::{cpu_of, names, quoted};
+use super::write::{cpu_of, is_kernels, names, quoted};
 use core::fmt::Write;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,8 @@ impl OpenClients {
         // as many as answers. Threads of the kernel send nothing of their own.
         let is_open = |of: &ImportedTask| {
             let (own, answered) = counts.get(&process(of)).copied().unwrap_or_default();
-            answered >= TIMER_MIN && own * 2 >= answered && cpu_of(&of.name).is_none()
+            let is_kernels = cpu_of(&of.name).is_some() || is_kernels(&of.name);
+            answered >= TIMER_MIN && own * 2 >= answered && !is_kernels
         };
         let names = names(trace, tasks);
         let mut open = Self { demand: spread(trace, tasks, is_work), work: work.to_owned(), ..Self::default() };
@@ -138,8 +139,12 @@ mod tests {
     /// 80 requests of 2 ms, in the second half of 4 ms; a client that a timer wakes sends each, one
     /// that none wakes sends after each answer.
     fn recording(is_open: bool) -> Trace {
+        recorded(is_open, "client")
+    }
+
+    fn recorded(is_open: bool, client: &str) -> Trace {
         let mut script = Script::new(1);
-        let (server, client) = (script.fair("server"), script.fair("client"));
+        let (server, client) = (script.fair("server"), script.fair(client));
         script.meta.source = Source::Text;
         for turn in 0..80 {
             let at = turn * 10_000 + turn * turn % 7 * 300;
@@ -179,6 +184,14 @@ mod tests {
         };
         let (waits, sends) = (client_runs(2), client_runs(3));
         assert!(sends > Duration::from_micros(11_900) && waits * 2 < sends, "{waits} {sends}");
+    }
+
+    /// The work of the kernel makes `rcu_preempt` wait for a grace period, and its timer expires.
+    #[test]
+    fn a_thread_of_the_kernel_is_no_client() {
+        for name in ["rcu_preempt", "kworker/u4:1", "ksoftirqd/0"] {
+            assert!(!imported(&recorded(true, name)).contains("answers"), "{name}");
+        }
     }
 
     /// Requests of the halves differ by a third of their mean in both directions.

@@ -262,6 +262,33 @@ pub(super) fn attributes(out: &mut String, attr: SchedAttr) -> core::fmt::Result
     }
 }
 
+/// Returns whether a thread is the kernel's: their load does not follow that of requests.
+pub(super) fn is_kernels(name: &str) -> bool {
+    let first = name.split(['/', ':']).next().unwrap_or(name);
+    KNOWN.contains(&first)
+}
+
+/// Names of kernel threads, up to the first `/` or `:`.
+const KNOWN: [&str; 17] = [
+    "kworker",
+    "ksoftirqd",
+    "migration",
+    "cpuhp",
+    "rcu_preempt",
+    "rcu_sched",
+    "rcuc",
+    "rcub",
+    "kswapd0",
+    "kcompactd0",
+    "khugepaged",
+    "kthreadd",
+    "jbd2",
+    "ktimers",
+    "kauditd",
+    "oom_reaper",
+    "watchdogd",
+];
+
 /// Returns the CPU of a kernel thread that has one: `ksoftirqd/1`, `kworker/1:2-events`.
 pub(super) fn cpu_of(name: &str) -> Option<u32> {
     let (kind, rest) = name.split_once('/')?;
