@@ -286,6 +286,44 @@ pub fn fixed_fits(by_urgency: &[Sporadic], supply: &impl Supply) -> bool {
     })
 }
 
+/// Returns the longest response of a task on a supply that it shares with more urgent tasks, and
+/// with no other; none if the supply is not enough, or the search was too long.
+///
+/// The jobs of a busy period are examined in turn, as on a whole CPU (Lehoczky 1990): each ends
+/// when the least supply since the period began covers it, the jobs before it and the more urgent
+/// ones (Shin & Lee 2003, theorem 2, for deadlines beyond the period).
+///
+/// ```
+/// use zerolag_analysis::Sporadic;
+/// use zerolag_analysis::supply::{Reservation, fixed_response};
+/// use zerolag_model::Duration;
+///
+/// let ms = Duration::from_millis;
+/// let half = Reservation::new(ms(5), ms(10), ms(10)).unwrap();
+/// let task = Sporadic::new(ms(2), ms(40)).unwrap();
+/// assert_eq!(fixed_response(&task, &[], &half), Some(ms(12)), "10 ms without supply, then 2 ms");
+/// ```
+#[must_use]
+pub fn fixed_response(task: &Sporadic, above: &[Sporadic], supply: &impl Supply) -> Option<Duration> {
+    let utilization: f64 = above.iter().chain([task]).map(Sporadic::utilization).sum();
+    if utilization >= supply.rate() {
+        return None;
+    }
+    let mut worst = Duration::ZERO;
+    for job in 0..ROUNDS as u64 {
+        let base = task.blocking().saturating_add(times(job + 1, task.cost()));
+        let end = fixed_point(Duration::from_nanos(1), ROUNDS, |time| {
+            supply.time_for(base.saturating_add(sum(above.iter().map(|other| other.requests(time)))))
+        })?;
+        let since = end.saturating_add(task.jitter());
+        worst = worst.max(since.saturating_sub(times(job, task.period())));
+        if since <= times(job + 1, task.period()) {
+            return Some(worst);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

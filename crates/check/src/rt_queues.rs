@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 use zerolag_model::attr::Prio;
-use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::settings::RtGroupSched;
+use zerolag_model::{CpuId, GroupId, Instant, Record, Settings, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
@@ -39,6 +40,21 @@ struct RunningPrios {
 }
 
 impl RtQueues {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let has_servers = settings.rt_group_sched == RtGroupSched::Hcbs;
+        Self { groups: Groups::default().with_servers(has_servers), ..Self::default() }
+    }
+
+    /// Returns the group whose servers run a task, if there is one.
+    pub(crate) fn server_of(&self, task: TaskId) -> Option<GroupId> {
+        self.groups.server_of(task)
+    }
+
+    /// Returns whether the servers of a group have a runtime.
+    pub(crate) fn has_runtime(&self, group: GroupId) -> bool {
+        self.groups.server_runtime(group).is_some_and(|(runtime, _)| !runtime.is_zero())
+    }
+
     /// Counts the priority of every CPU's task before the first record.
     pub(crate) fn start(&mut self, replay: &Replay) {
         let cpus: Vec<CpuId> = replay.cpus().map(|(cpu, _)| cpu).collect();

@@ -11,9 +11,11 @@
 //! A new class is one module with these functions and one arm in each `match` here.
 
 use crate::class::fair::{boost, capacity, park, throttle};
-use crate::class::{dl, dl_server, ext, fair, rt, rt_groups, rt_throttle};
+use crate::class::{dl, dl_server, ext, fair, rt, rt_groups, rt_served, rt_throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::dl::rq::DlEntityRef;
+use crate::queue::dl::server::ServedBy;
+use crate::queue::rt::prio_queue::QueueEnd;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue;
 use crate::rq::run_queue::{Phase, Prev, Rq};
@@ -77,7 +79,7 @@ pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slo
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
     rq.note(Unpublished::COUNTS);
     match rq.tasks[slot].prio.class() {
-        ClassId::Rt => rt::enqueue(rq, cx, slot),
+        ClassId::Rt => rt_served::enqueue(rq, cx, slot, QueueEnd::Back),
         ClassId::Fair => fair::enqueue(rq, cx, slot, why),
         ClassId::Deadline => dl::enqueue(rq, cx, slot, why),
         ClassId::Ext => enqueue_ext(rq, cx, slot, why),
@@ -91,7 +93,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     rq.note(Unpublished::COUNTS);
     let dequeued = match rq.tasks[slot].prio.class() {
         ClassId::Rt => {
-            rt::dequeue(rq, cx, slot);
+            rt_served::dequeue(rq, cx, slot);
             Dequeued::Gone
         }
         ClassId::Fair => fair::dequeue(rq, cx, slot, why),
@@ -126,7 +128,7 @@ fn dequeue_ext<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: De
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
     rq.note(Unpublished::PRIOS);
     match rq.tasks[slot].prio.class() {
-        ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
+        ClassId::Rt => rt_served::change_allowed(rq, cx, slot, change),
         // No queue of this class depends on the allowed CPUs.
         ClassId::Fair => change(&mut rq.tasks[slot]),
         ClassId::Deadline => dl::change_allowed(rq, cx, slot, change),
@@ -177,6 +179,12 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     }
     if class == ClassId::Fair && throttle::is_barred(rq, slot) {
         return; // Its group is throttled.
+    }
+    if class == ClassId::Rt
+        && rq.rt.local.is_some()
+        && let Some(resched) = rt_served::check_preempt(rq, slot)
+    {
+        return rq.resched(cx, resched);
     }
     // A task that a server runs is preempted by the rules of its own class; `pick` compares the
     // server with the other classes.
@@ -237,7 +245,7 @@ fn to_charge(rq: &Rq) -> Option<(Slot, Duration)> {
 /// later (`enqueue_task_fair` charges, `enqueue_task_rt` does not).
 #[inline(always)]
 pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: Prio) {
-    if rq.dl.serving.is_none_or(|kind| kind.class() == woken.class()) {
+    if rq.dl.serving.is_none_or(|by| by.kind().is_some_and(|kind| kind.class() == woken.class())) {
         charge_beside(rq, cx);
     }
 }
@@ -266,6 +274,9 @@ fn charge_inline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta
     match task.prio.class() {
         ClassId::Rt => {
             rt::charge(task, cx.config.settings.enforce_rt, delta);
+            if rt_served::charge(rq, cx, slot, delta) {
+                return;
+            }
             if rq.rt.tree.is_some() {
                 rt_groups::charge(rq, cx, slot, delta);
             }
@@ -335,7 +346,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         match prev.prio.class() {
             ClassId::Rt => {
                 was_rt = true;
-                rt::put_prev(rq, cx, slot);
+                rt_served::put_prev(rq, cx, slot);
             }
             // See below: the groups that `prev` and `next` share stay current.
             ClassId::Fair => {}
@@ -385,7 +396,7 @@ pub(crate) fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, class: ClassId) {
     capacity::switched(rq, cx, class);
     match class {
-        ClassId::Rt => rt::set_next(rq, cx, slot),
+        ClassId::Rt => rt_served::set_next(rq, cx, slot),
         ClassId::Fair => fair::set_next(rq, cx, slot),
         ClassId::Deadline => dl::set_next(rq, cx, slot),
         ClassId::Ext => ext::set_next(rq, cx, slot),
@@ -425,7 +436,8 @@ fn pick_by_deadline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot
 }
 
 fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    let overlooked = rq.dl.serving.filter(|kind| rq.dl.server(*kind).queued().is_none());
+    let is_overlooked = |kind: &ServerKind| rq.dl.server(*kind).queued().is_none();
+    let overlooked = rq.dl.serving.and_then(ServedBy::kind).filter(is_overlooked);
     let (next, by) = match overlooked {
         Some(kind) => (pick_client(rq, cx, kind.class()), None),
         None => pick_first(rq, cx),
@@ -434,14 +446,16 @@ fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
         rq.note(Unpublished::PRIOS);
         rq.dl.serving = by;
     }
-    if let Some(kind) = by {
-        dl_server::set_next(rq, cx, kind);
+    match by {
+        None => {}
+        Some(ServedBy::Class(kind)) => dl_server::set_next(rq, cx, kind),
+        Some(ServedBy::Group(at)) => rt_served::arm_budget(rq, cx, at),
     }
     next
 }
 
 /// Returns the task of the first deadline entity, and the server that runs it.
-fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Option<ServerKind>) {
+fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Option<ServedBy>) {
     // Bounded by the number of servers: every iteration but the last stops one.
     loop {
         match rq.dl.first() {
@@ -449,9 +463,13 @@ fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Op
             Some((_, DlEntityRef::Task(slot))) => return (Some(slot), None),
             Some((_, DlEntityRef::Server(kind))) => {
                 if let Some(slot) = pick_served(rq, cx, kind) {
-                    return (Some(slot), Some(kind));
+                    return (Some(slot), Some(ServedBy::Class(kind)));
                 }
             }
+            Some((_, DlEntityRef::Group(at))) => match rt_served::first_of(rq, at) {
+                Some(slot) => return (Some(slot), Some(ServedBy::Group(at))),
+                None => rt_served::stop(rq, cx, at),
+            },
         }
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use zerolag_core::{
     Clock, Config, CpusetId, Io, Leave, Left, Next, Parcel, Placement, Rq, Scheduler, Step, TaskSpec, Tracing, Weight,
 };
-use zerolag_model::settings::FairServer;
+use zerolag_model::settings::{FairServer, RtGroupSched};
 use zerolag_model::{
     CpuId, Duration, GroupId, Instant, KernelVersion, RtBandwidth, SchedAttr, Settings, TaskId, Topology, TraceEvent,
 };
@@ -35,7 +35,8 @@ fn ms(count: u64) -> Duration {
 impl World {
     fn new(rt_runtime_share: bool) -> Self {
         let base = KernelVersion::V6_6.settings();
-        let settings = Settings { rt_group_sched: true, rt_runtime_share, fair_server: FairServer::Off, ..base };
+        let settings =
+            Settings { rt_group_sched: RtGroupSched::V1, rt_runtime_share, fair_server: FairServer::Off, ..base };
         let mut scheduler = Scheduler::new(Config::new(Topology::flat(CPUS).expect("CPUs"), settings));
         scheduler.reserve_tasks(TASKS as usize);
         let rqs = (0..CPUS).map(|cpu| scheduler.new_rq(CpuId(cpu))).collect();

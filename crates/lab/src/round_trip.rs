@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use zerolag_check::{Options, Verdict, check};
+use zerolag_model::settings::RtGroupSched;
 use zerolag_model::{Duration, TaskId, TraceEvent};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::{Trace, ftrace, perfetto};
@@ -120,7 +121,7 @@ pub fn differences(trace: &Trace, written: &WrittenFormat) -> String {
     }
     let (old, new) = (broken(trace), broken(&again));
     // No format but our own has groups with a real-time runtime, which keep an urgent task waiting.
-    let may_break = |rule: &&&str| **rule == "rt-order" && trace.meta.settings().rt_group_sched;
+    let may_break = |rule: &&&str| **rule == "rt-order" && trace.meta.settings().rt_group_sched != RtGroupSched::Off;
     for rule in new.difference(&old).filter(|rule| !may_break(rule)) {
         writeln!(said, "    {rule} is broken in what is read only").expect("a string takes everything");
     }

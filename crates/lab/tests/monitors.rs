@@ -285,23 +285,25 @@ fn failed(number: u64, text: &str, why: &str) -> String {
 /// Scenarios of real-time tasks in groups with runtimes.
 const RT_GROUPS: u64 = 60;
 
-/// Writes a scenario of nested groups with real-time runtimes, whose tasks want more than these.
-fn rt_group_text(number: u64) -> String {
+/// Writes a scenario of nested groups with real-time runtimes, or with servers, whose tasks want
+/// more than these.
+fn rt_group_text(number: u64, mode: &str) -> String {
     let dice = &mut Dice::from_state(number ^ 0x5254);
     let (kernel, hz) = (dice.pick(&["2.6.32", "4.19", "5.15", "6.12", "6.18"]), dice.pick(&["100", "250", "1000"]));
     let mut text = format!(
         "kernel = \"{kernel}\"\nduration = \"400ms\"\nseed = {number}\ncosts = \"zero\"\n\n\
-         [machine]\ncpus = {}\n\n[settings]\n{NO_FAULT}\nrt_group_sched = true\nhz = {hz}\n\n",
+         [machine]\ncpus = {}\n\n[settings]\n{NO_FAULT}\nrt_group_sched = \"{mode}\"\nhz = {hz}\n\n",
         dice.of(1, 3)
     );
     let outer = dice.of(20, 60);
     for (path, runtime) in [("/a", outer), ("/a/b", outer / 2), ("/c", 30)] {
-        writeln!(
-            text,
-            "[group.\"{path}\"]\n\"cpu.rt_period_us\" = 100000\n\"cpu.rt_runtime_us\" = {}\n",
-            runtime * 1_000
-        )
-        .expect("a string takes everything");
+        // Deadline servers of classes have a part too.
+        let runtime = if mode == "hcbs" { runtime * 800 } else { runtime * 1_000 };
+        let limit = match mode {
+            "hcbs" => format!("\"cpu.rt.max\" = \"{runtime} 100000\""),
+            _ => format!("\"cpu.rt_period_us\" = 100000\n\"cpu.rt_runtime_us\" = {runtime}"),
+        };
+        writeln!(text, "[group.\"{path}\"]\n{limit}\n").expect("a string takes everything");
     }
     for task in 0..dice.of(2, 6) {
         let group = dice.pick(&["group = \"/a\"\n", "group = \"/a/b\"\n", "group = \"/c\"\n", ""]);
@@ -327,7 +329,10 @@ fn no_random_scenario_breaks_a_rule() {
     let texts = (0..SCENARIOS + YOUNGEST).map(|number| (number, scenario_text(number)));
     let deadline_texts =
         (0..DEADLINES).chain(FOUND).map(|number| (SCENARIOS + YOUNGEST + number, deadline_text(number)));
-    let group_texts = (0..RT_GROUPS).map(|number| (SCENARIOS + YOUNGEST + 20_000 + number, rt_group_text(number)));
+    let group_texts = ["on", "hcbs"].into_iter().enumerate().flat_map(|(at, mode)| {
+        let base = SCENARIOS + YOUNGEST + 20_000 + 1_000 * at as u64;
+        (0..RT_GROUPS).map(move |number| (base + number, rt_group_text(number, mode)))
+    });
     for (number, text) in texts.chain(deadline_texts).chain(group_texts) {
         let trace = match run(&text) {
             Ok(trace) => trace,

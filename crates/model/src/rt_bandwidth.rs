@@ -1,6 +1,6 @@
 //! [`RtBandwidth`]: the two files that limit real-time tasks, and with them deadline tasks.
 
-use crate::settings::Settings;
+use crate::settings::{RtGroupSched, Settings};
 use crate::time::Duration;
 
 /// How long real-time tasks of a CPU may run (`sched_rt_runtime_us`) in each period
@@ -27,7 +27,7 @@ impl Settings {
     /// kernel: Linux v6.12 `kernel/sched/rt.c`, `update_curr_rt` (`CONFIG_RT_GROUP_SCHED`).
     #[must_use]
     pub const fn throttles_rt(&self) -> bool {
-        self.rt_throttling || self.rt_group_sched
+        self.rt_throttling || matches!(self.rt_group_sched, RtGroupSched::V1)
     }
 
     /// Returns the initial limit; a runtime above the period is no limit.

@@ -99,7 +99,7 @@ pub use limits::{BandwidthControl, Borrowing, Throttle, ThrottleAt};
 pub use load::{CgroupMode, CgroupShares, FairHierarchy, LoadTracking};
 pub use protection::{LagLimit, SliceProtection};
 pub use recent_used::RecentUsedCpu;
-pub use rt::{OverloadScope, RtBalance, RtOverload};
+pub use rt::{OverloadScope, RtBalance, RtGroupSched, RtOverload};
 pub use servers::{CpuServer, CpuServers, FairServer, ServerBooking, ServerStart, ServerStop, ServerWakeup};
 pub use table::Settings;
 

@@ -208,7 +208,7 @@ impl Explainer {
             replay: Replay::new(meta),
             gaps: Gaps::new(meta),
             is_complete: meta.source.is_complete(),
-            groups: Groups::new(meta.setting("throttle")),
+            groups: Groups::new(meta.setting("throttle")).with_servers(meta.setting("rt_group_sched") == Some("hcbs")),
             throttled_since: BTreeMap::new(),
             budget_until: BTreeMap::new(),
             holders: BTreeMap::new(),

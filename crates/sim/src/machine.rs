@@ -12,9 +12,8 @@
 //! ```
 //!
 //! A part that needs one above it queues an event, an interrupt or a job
-//! ([`words`](crate::kernel::words)), and the main loop hands that to the part that it concerns. So
-//! the circle of the kernel - an interrupt wakes a task, its program takes a lock, the holder is
-//! preempted by an interrupt - is closed here and nowhere else.
+//! ([`words`](crate::kernel::words)), which the main loop hands to the part concerned. So the
+//! circle - an interrupt wakes a task, which takes a lock, whose holder is preempted - closes here.
 //!
 //! One event at a time is handled, in total order; ticks come after all events of their instant. A
 //! handler returns the CPU that is to be driven last at the instant: only that one may go on to the
@@ -612,6 +611,7 @@ impl Machine {
             Job::SetAttr(attr) => kernel.set_attr(cpu, attr),
             Job::SetAffinity => kernel.set_affinity(cpu),
             Job::Weigh { group, on } => groups::follow_weight(kernel, cpu, group, on),
+            Job::FollowBudgets { on } => groups::follow_budgets(kernel, cpu, on),
             Job::GroupTimer(group, timer) => kernel.group_timer(cpu, group, timer),
             Job::RemoteTick(of) => kernel.remote_tick(cpu, of),
             Job::Tick => kernel.tick_job(cpu),

@@ -4,7 +4,7 @@
 //! Complexity: O(log groups) per record, O(depth x log) per query.
 
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::{CpuId, CpuMax, GroupId, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Record, RtBandwidth, TaskId, TraceEvent};
 
 /// The groups of a trace, up to the current record.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,10 @@ pub struct Groups {
     throttled: BTreeSet<(GroupId, CpuId)>,
     /// Where the real-time tasks of a group are throttled.
     rt_throttled: BTreeSet<(GroupId, CpuId)>,
+    /// Groups with a real-time runtime.
+    rt_budgets: BTreeMap<GroupId, RtBandwidth>,
+    /// Whether deadline servers run their tasks (`rt_group_sched = hcbs`).
+    has_servers: bool,
     /// Tasks that run although their group is throttled, and the CPU of each.
     boosted: BTreeMap<TaskId, CpuId>,
     /// Executors, with the donor that is charged for them.
@@ -49,6 +53,12 @@ impl Groups {
         Self { stops, ..Self::default() }
     }
 
+    /// Says that deadline servers run the real-time tasks of groups (`rt_group_sched = hcbs`).
+    #[must_use]
+    pub fn with_servers(self, has_servers: bool) -> Self {
+        Self { has_servers, ..self }
+    }
+
     /// Follows a record.
     pub fn apply(&mut self, record: &Record) {
         match &record.event {
@@ -56,10 +66,12 @@ impl Groups {
                 self.parents.insert(*group, *parent);
                 self.limits.remove(group);
                 self.weights.remove(group);
+                self.rt_budgets.remove(group);
             }
             TraceEvent::GroupGone { group } => {
                 self.parents.remove(group);
                 self.limits.remove(group);
+                self.rt_budgets.remove(group);
                 self.throttled.retain(|(throttled, _)| throttled != group);
                 self.rt_throttled.retain(|(throttled, _)| throttled != group);
             }
@@ -77,6 +89,12 @@ impl Groups {
             }
             TraceEvent::Unthrottle { group } => {
                 self.throttled.remove(&(*group, record.cpu));
+            }
+            TraceEvent::RtGroup { group, bandwidth } if bandwidth.runtime.is_some() => {
+                self.rt_budgets.insert(*group, *bandwidth);
+            }
+            TraceEvent::RtGroup { group, .. } => {
+                self.rt_budgets.remove(group);
             }
             TraceEvent::RtGroupThrottle { group, throttled: true } => {
                 self.rt_throttled.insert((*group, record.cpu));
@@ -156,7 +174,41 @@ impl Groups {
         if self.rt_throttled.is_empty() {
             return None;
         }
+        if self.has_servers {
+            return self.server_of(task).filter(|group| self.rt_throttled.contains(&(*group, cpu)));
+        }
         self.path(task).find(|group| self.rt_throttled.contains(&(*group, cpu)))
+    }
+
+    /// Returns the group whose deadline servers run a task when it is a real-time task: the nearest
+    /// one with a budget.
+    #[must_use]
+    pub fn server_of(&self, task: TaskId) -> Option<GroupId> {
+        if !self.has_servers {
+            return None;
+        }
+        self.path(task).find(|group| self.rt_budgets.contains_key(group))
+    }
+
+    /// Returns the runtime and the period of a group's servers: its budget less those of the groups
+    /// that take theirs from it (`cpu.rt.internal`). O(groups x depth).
+    #[must_use]
+    pub fn server_runtime(&self, group: GroupId) -> Option<(Duration, Duration)> {
+        let budget = self.rt_budgets.get(&group)?;
+        let ratio = |budget: &RtBandwidth| {
+            let runtime = budget.runtime.unwrap_or_default().as_nanos();
+            u64::try_from((u128::from(runtime) << 20) / u128::from(budget.period.as_nanos().max(1))).unwrap_or(u64::MAX)
+        };
+        let has_budget = |at: &GroupId| self.rt_budgets.contains_key(at);
+        let up = |at: &GroupId| Some(self.parent(*at)).filter(|at| *at != GroupId::ROOT);
+        let source = |at: GroupId| std::iter::successors(up(&at), up).take(DEPTH_MAX).find(has_budget);
+        let below = self.rt_budgets.iter().filter(|(at, _)| source(**at) == Some(group));
+        let sum: u64 = below.map(|(_, budget)| ratio(budget)).sum();
+        let runtime = match sum {
+            0 => budget.runtime.unwrap_or_default(),
+            _ => budget.period.mul_div_floor(ratio(budget).saturating_sub(sum), 1 << 20),
+        };
+        Some((runtime, budget.period))
     }
 
     /// Returns whether the real-time tasks of some group are throttled on a CPU.

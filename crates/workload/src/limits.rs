@@ -32,7 +32,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write as _;
 use zerolag_model::settings::nearest;
-use zerolag_model::{Duration, Nice, UtilClamp};
+use zerolag_model::{Duration, Nice, RtBandwidth, UtilClamp};
 
 /// What a key of a group sets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -74,6 +74,8 @@ pub enum LimitPart {
     RtRuntime,
     /// That period.
     RtPeriod,
+    /// That time and the period, or the budget of the group above.
+    RtMax,
 }
 
 /// The program whose notation a key is.
@@ -297,7 +299,7 @@ impl LimitPart {
             values: "microseconds or a time; -1 for no limit",
             example: "50000",
             default: "0",
-            meaning: "time of real-time tasks on each CPU per period, with `rt_group_sched`; 0: none can be in the group",
+            meaning: "time of real-time tasks on each CPU per period, with `rt_group_sched = on`; 0: none can be in the group",
         },
         LimitRow {
             sets: Self::RtPeriod,
@@ -310,6 +312,15 @@ impl LimitPart {
             example: "100ms",
             default: "1000000",
             meaning: "the period of that time",
+        },
+        LimitRow {
+            sets: Self::RtMax,
+            spellings: &[("cpu.rt.max", Notation::CgroupV2)],
+            values: "`RUNTIME PERIOD` or `RUNTIME`: microseconds or times; `max` for the budget of the group above",
+            example: "10000 100000",
+            default: "`max`",
+            meaning: "time that the deadline server of each CPU has for real-time tasks per period, with \
+                      `rt_group_sched = hcbs`; 0: none can be in the group. In no kernel yet",
         },
     ];
 
@@ -362,7 +373,8 @@ impl LimitPart {
             | Self::PodLimit
             | Self::Percent
             | Self::RtRuntime
-            | Self::RtPeriod => false,
+            | Self::RtPeriod
+            | Self::RtMax => false,
         }
     }
 
@@ -424,6 +436,7 @@ impl LimitPart {
             Self::RtRuntime if text == "-1" => LimitValue::RtRuntime(None),
             Self::RtRuntime => LimitValue::RtRuntime(Some(micros(text)?)),
             Self::RtPeriod => LimitValue::RtPeriod(micros(text)?),
+            Self::RtMax => rt_max(text)?,
         })
     }
 }
@@ -460,6 +473,8 @@ pub enum LimitValue {
     RtRuntime(Option<Duration>),
     /// Its period.
     RtPeriod(Duration),
+    /// Both; without a runtime the budget of the group above.
+    RtMax(RtBandwidth),
 }
 
 /// A quota in its notation. A limit in CPUs is kept as such, so that it stays the same when the
@@ -560,6 +575,25 @@ fn max(text: &str) -> Result<LimitValue, WrongLimit> {
         return Err(refuse("there are more than two words"));
     }
     Ok(LimitValue::Max { quota, period })
+}
+
+/// The period of `cpu.rt.max` if only a runtime is written.
+const RT_MAX_PERIOD: Duration = Duration::from_millis(100);
+
+/// Reads the runtime and the period of a group's servers.
+fn rt_max(text: &str) -> Result<LimitValue, WrongLimit> {
+    let refuse = |reason: &str| wrong(format!("`{text}`: {reason}"), "write \"10000 100000\", or max");
+    let mut words = text.split_whitespace();
+    let first = words.next().ok_or_else(|| refuse("it is empty"))?;
+    let runtime = if matches!(first, "max" | "-1") { None } else { Some(micros(first)?) };
+    let period = words.next().map(micros).transpose()?.unwrap_or(RT_MAX_PERIOD);
+    if words.next().is_some() {
+        return Err(refuse("there are more than two words"));
+    }
+    if runtime.is_some_and(|runtime| runtime > period) || period.is_zero() {
+        return Err(refuse("the runtime is above the period (EINVAL)"));
+    }
+    Ok(LimitValue::RtMax(RtBandwidth { runtime, period }))
 }
 
 fn quota(text: &str) -> Result<Quota, WrongLimit> {

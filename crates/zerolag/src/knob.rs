@@ -67,7 +67,8 @@ impl Part {
             | LimitPart::Request
             | LimitPart::ClampMin
             | LimitPart::ClampMax
-            | LimitPart::RtRuntime => true,
+            | LimitPart::RtRuntime
+            | LimitPart::RtMax => true,
             LimitPart::Nice
             | LimitPart::Conversion
             | LimitPart::Idle
@@ -188,7 +189,7 @@ impl Knob {
             LimitPart::Shares => Some((2, 262_144, 1)),
             LimitPart::Request => Some((MILLI_STEP, 1000 * nr_cpus as u64, MILLI_STEP)),
             LimitPart::ClampMin | LimitPart::ClampMax => Some((0, 100, 1)),
-            LimitPart::RtRuntime => {
+            LimitPart::RtRuntime | LimitPart::RtMax => {
                 let period = program.groups[self.index].rt.unwrap_or(GroupDef::NO_RT).period.as_micros_floor();
                 let step = (period / 100).max(1);
                 Some((step, period, step))
@@ -208,6 +209,10 @@ impl Knob {
         let Part::Limit(part) = self.part else { return value.to_string() };
         match part {
             LimitPart::Max => format!("{value} {}", program.groups[self.index].max.period.as_micros_floor()),
+            LimitPart::RtMax => {
+                let period = program.groups[self.index].rt.unwrap_or(GroupDef::NO_RT).period.as_micros_floor();
+                format!("{value} {period}")
+            }
             LimitPart::Cpus | LimitPart::PodLimit | LimitPart::Request => limits::milli_text(value),
             LimitPart::Percent => format!("{}%", value / 10),
             LimitPart::Burst
@@ -339,6 +344,7 @@ fn set_limit(group: &mut GroupDef, part: LimitPart, text: &str) -> Result<(), Kn
             let before = group.rt.unwrap_or(GroupDef::NO_RT);
             rt_limit(group, RtBandwidth { period, ..before })
         }
+        LimitValue::RtMax(bandwidth) => rt_limit(group, bandwidth),
         LimitValue::ClampMin(min) => clamp(group, text, min, group.clamp.max()),
         LimitValue::ClampMax(max) => clamp(group, text, group.clamp.min(), max),
     }

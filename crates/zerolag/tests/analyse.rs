@@ -23,9 +23,10 @@ enum Kind {
     Shared,
     Starved,
     Loaded,
+    Served,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Fifo,
     Kind::Deadline,
     Kind::BothClasses,
@@ -35,6 +36,7 @@ const KINDS: [Kind; 9] = [
     Kind::Shared,
     Kind::Starved,
     Kind::Loaded,
+    Kind::Served,
 ];
 
 fn us(time: Duration) -> u64 {
@@ -62,8 +64,7 @@ fn task(out: &mut String, name: usize, keys: &str, drawn: Drawn, dice: &mut Stre
 /// Returns a random workload.
 #[expect(clippy::too_many_lines, reason = "one draw per part; an earlier one restricts the later ones")]
 fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
-    let is_single =
-        matches!(kind, Kind::Overrun | Kind::Fair | Kind::Limited | Kind::Shared | Kind::Starved | Kind::Loaded);
+    let is_single = !matches!(kind, Kind::Fifo | Kind::Deadline | Kind::BothClasses);
     let cpus = if is_single || dice.below(2) == 0 { 1 } else { 2 + dice.below(3) };
     let utilization = cpus as f64 * (0.25 + dice.below(65) as f64 / 100.0);
     let utilization = if cpus > 1 { utilization * 0.7 } else { utilization };
@@ -80,6 +81,7 @@ fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
     let set = sets.draw(dice.next_u64()).expect("a valid set");
     let kernels: &[&str] = match kind {
         Kind::Loaded => &["6.18", "7.0", "7.2"],
+        Kind::Served => &["7.1"],
         _ => &["5.15", "6.1", "6.6", "6.12", "6.18"],
     };
     let kernel = kernels[dice.below(kernels.len() as u64) as usize];
@@ -107,6 +109,14 @@ fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
         let burst = dice.below(2) * quota / 2;
         write!(out, "[group.\"/g\"]\n\"cpu.max\" = \"{quota} {period}\"\n\"cpu.max.burst\" = {burst}\n")
             .expect("a string");
+    }
+    if kind == Kind::Served {
+        out.push_str("rt_group_sched = \"hcbs\"\n");
+        for group in 0..2 {
+            let period = [4_000, 10_000, 20_000][dice.below(3) as usize];
+            let runtime = period * (20 + dice.below(16)) / 100;
+            writeln!(out, "[group.\"/g{group}\"]\n\"cpu.rt.max\" = \"{runtime} {period}\"").expect("a string");
+        }
     }
     for (name, drawn) in set.iter().copied().enumerate() {
         let fifo = |dice: &mut Stream| format!("policy = \"SCHED_FIFO\"\npriority = {}", 20 + dice.below(6));
@@ -136,6 +146,9 @@ fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
             Kind::Limited if name % 4 == 3 => fifo(dice),
             Kind::Limited if name % 4 == 2 => String::new(),
             Kind::Limited => "group = \"/g\"".to_owned(),
+            Kind::Served if name % 5 == 4 => fifo(dice),
+            Kind::Served if name % 5 == 3 => String::new(),
+            Kind::Served => format!("{}\ngroup = \"/g{}\"", fifo(dice), name % 2),
             Kind::Overrun => {
                 // Jobs of up to three budgets, in periods that have as many.
                 let budgets = 1 + dice.below(3);
@@ -150,8 +163,9 @@ fn workload(kind: Kind, dice: &mut Stream) -> (String, u64) {
                 continue;
             }
         };
-        // What the fair server gives is little.
+        // What a server gives is little.
         let drawn = match kind {
+            Kind::Served => Drawn { cost: Duration::from_micros(us(drawn.cost) / 4 + 2), ..drawn },
             Kind::Starved => Drawn {
                 cost: Duration::from_micros(us(drawn.cost).min(2_000)),
                 period: Duration::from_micros(us(drawn.period) * 40),
@@ -253,6 +267,7 @@ fn no_simulated_response_is_above_its_bound() {
         (Method::FairServer, Kind::Starved, 0.45),
         (Method::FixedPriority, Kind::Loaded, 0.9),
         (Method::BusyPeriod, Kind::Loaded, 0.9),
+        (Method::GroupServer, Kind::Served, 0.5),
     ] {
         let name = format!("{} of {kind:?}", method.name());
         let tally = by_method.get(&(method.name(), kind)).unwrap_or_else(|| panic!("no bound by {name}"));

@@ -45,7 +45,8 @@ fn base(part: LimitPart) -> &'static str {
         | LimitPart::Quota
         | LimitPart::Cpus
         | LimitPart::Percent
-        | LimitPart::RtRuntime => "",
+        | LimitPart::RtRuntime
+        | LimitPart::RtMax => "",
         LimitPart::RtPeriod => "\"cpu.rt_runtime_us\" = 10000",
     }
 }

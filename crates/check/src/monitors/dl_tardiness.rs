@@ -45,7 +45,7 @@ use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::servers::Servers;
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::settings::{SchedExt, TimerGrain};
+use zerolag_model::settings::{RtGroupSched, SchedExt, TimerGrain};
 use zerolag_model::{
     ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
     TraceEvent,
@@ -104,6 +104,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let settings = context.settings();
     if settings.sched_ext != SchedExt::Off && settings.ext_server_params().is_on() {
         return Err("the tasks of a loaded scheduler have a second server, which the theory does not count".to_owned());
+    }
+    if settings.rt_group_sched == RtGroupSched::Hcbs && context.meta.machine.nr_cpus() > 1 {
+        return Err("groups have servers on each CPU, which the theory of several CPUs does not count".to_owned());
     }
     let grain = match settings.enforce_dl {
         TimerGrain::Exact => Duration::ZERO,

@@ -31,6 +31,7 @@
 //!   is not judged.
 //! * Real-time tasks of a CPU on which a group has used its real-time runtime since they wait
 //!   (`rt_group_sched`): a throttled task at the head of the pushable ones ends pushes and pulls.
+//!   Nor are tasks judged that the servers of groups run: they move inside their group only.
 //! * A task of a group that is throttled on the idle CPU could not run there (`throttled_lb_pair`).
 //! * With `proxy_exec` a task that waits for a lock stays queued, where its holder is, and lends
 //!   its turn. No CPU can take it, and the balancer counts it: it comes back to that CPU in vain,
@@ -55,7 +56,7 @@ use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use queues::{Kind, WaitingQueues};
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::settings::{Preempt, SchedExtPolicy};
+use zerolag_model::settings::{Preempt, RtGroupSched, SchedExtPolicy};
 use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Duration, Instant, Prio, Record, TaskId, Topology, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{CpuView, Current, TaskState, TaskView};
@@ -138,7 +139,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         waiting: BTreeMap::new(),
         queues: WaitingQueues::default(),
         rt_groups_at: IdTable::default(),
-        groups: Groups::new(context.meta.setting("throttle")),
+        groups: Groups::new(context.meta.setting("throttle"))
+            .with_servers(context.settings().rt_group_sched == RtGroupSched::Hcbs),
         isolated: cpus("isolcpus"),
         nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
         topology: context.topology().cloned(),
@@ -479,6 +481,8 @@ impl NoTaskLost {
             || wait.came_from.is_some_and(was_above)
             || view.rq.is_some_and(|rq| is_behind(before, view, rq) || was_above(rq));
         let is_served_past = view.prio.is_rt() && view.rq.is_some_and(|rq| serves(before, rq));
+        // A group's task stays where it waits unless its server asks for it.
+        let is_served_past = is_served_past || view.prio.is_rt() && self.groups.server_of(task).is_some();
         let is_stuck = view.prio.is_rt()
             && (before.cpu(cpu).is_rt_throttled
                 || self.groups.rt_throttled_on(task, cpu).is_some()

@@ -14,6 +14,13 @@
 //! judged anew when the runtime is set, and when a CPU goes offline or comes back or changes its
 //! root domain, where the used time is forgotten.
 //!
+//! With `rt_group_sched = hcbs` a task uses the runtime of its group's server, or of the nearest
+//! group above with a budget, and of no other; locks are no exception. A server that is started can
+//! have used a part of its period before, so one runtime more is allowed than periods have begun.
+//! The time between the end of the runtime and the switch does not count (`update_curr_dl_se`).
+//! Where a server is stopped at a tick, one that is late at the end of its period begins the next
+//! ones at once, and owes their time: an overrun counts for three runtimes, as in `dl-bandwidth`.
+//!
 //! The run time of an executor (`proxy_exec`) is that of the donor's groups.
 //!
 //! A recorded kernel has no events of groups' runtimes.
@@ -24,6 +31,7 @@ use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use crate::task_time::{Moment, TaskTime};
 use std::collections::{BTreeMap, BTreeSet};
+use zerolag_model::settings::{RtGroupSched, TimerGrain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, Record, RtBandwidth, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::{IdTable, Replay};
@@ -33,6 +41,10 @@ struct RtGroups {
     time: TaskTime,
     settle: Duration,
     shares: bool,
+    /// Whether deadline servers run the tasks of groups (`rt_group_sched = hcbs`).
+    has_servers: bool,
+    /// How much longer than its runtime a server can run.
+    overrun: Duration,
     limits: BTreeMap<GroupId, Supply>,
     /// The real-time task that each CPU runs, and since when its time is not counted yet.
     running: IdTable<CpuId, Option<(TaskId, Moment)>>,
@@ -55,10 +67,15 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         return Err("a recorded trace does not say how much real-time runtime a group has".to_owned());
     }
     Ok(Box::new(RtGroups {
-        groups: Groups::default(),
+        groups: Groups::default().with_servers(context.settings().rt_group_sched == RtGroupSched::Hcbs),
+        has_servers: context.settings().rt_group_sched == RtGroupSched::Hcbs,
         time: TaskTime::new(context),
         settle: context.settle(),
-        shares: context.settings().rt_runtime_share,
+        overrun: match (context.settings().rt_group_sched, context.settings().enforce_dl) {
+            (RtGroupSched::Off | RtGroupSched::V1, _) | (_, TimerGrain::Exact) => Duration::ZERO,
+            (RtGroupSched::Hcbs, TimerGrain::Tick | TimerGrain::Hrtick) => context.settings().tick_period(),
+        },
+        shares: context.settings().rt_runtime_share && context.settings().rt_group_sched == RtGroupSched::V1,
         limits: BTreeMap::new(),
         running: IdTable::default(),
         seen: false,
@@ -101,6 +118,7 @@ impl RtGroups {
         );
         let cpus: Vec<CpuId> = match record.event {
             TraceEvent::Switch { .. } => vec![record.cpu],
+            TraceEvent::RtGroupThrottle { .. } if self.has_servers => vec![record.cpu],
             _ if changes_all => self.running.iter().map(|(cpu, _)| cpu).collect(),
             _ => return,
         };
@@ -109,12 +127,31 @@ impl RtGroups {
             let Some((task, since)) = self.running.entry(cpu) else { continue };
             let (task, ran) = (*task, now.since(*since));
             *since = now;
-            let path: Vec<GroupId> = self.groups.path(self.groups.payer(task)).collect();
+            let path: Vec<GroupId> = self.charged(self.groups.payer(task)).collect();
+            // A task runs on after its server is throttled, until its CPU can leave it: that time
+            // is charged to no server.
+            if self.has_servers && self.groups.rt_throttled_on(self.groups.payer(task), cpu).is_some() {
+                continue;
+            }
             for group in path {
                 if let Some(supply) = self.limits.get_mut(&group) {
                     *supply.used.entry(cpu).or_default() += ran;
                 }
             }
+        }
+    }
+
+    /// Returns the groups whose runtime a task uses: all that it is in, or that of its server.
+    fn charged(&self, payer: TaskId) -> impl Iterator<Item = GroupId> + '_ {
+        let server = self.groups.server_of(payer);
+        self.groups.path(payer).filter(move |group| !self.has_servers || server == Some(*group))
+    }
+
+    /// Returns the runtime and the period of a group.
+    fn runtime_of(&self, group: GroupId, supply: &Supply) -> Option<(Duration, Duration)> {
+        match self.has_servers {
+            true => self.groups.server_runtime(group),
+            false => Some((supply.bandwidth.runtime?, supply.bandwidth.period)),
         }
     }
 
@@ -137,12 +174,13 @@ impl RtGroups {
         if self.shares {
             return;
         }
-        for group in self.groups.path(payer) {
+        for group in self.charged(payer) {
             let Some(supply) = self.limits.get(&group).filter(|supply| !supply.is_excused) else { continue };
             let here = supply.used.get(&cpu).copied().unwrap_or_default();
-            let Some(runtime) = supply.bandwidth.runtime.filter(|runtime| !runtime.is_zero()) else { continue };
-            let begun = record.at.since(supply.since).as_nanos() / supply.bandwidth.period.as_nanos() + 2;
-            let allowed = runtime * begun + self.settle;
+            let has = self.runtime_of(group, supply).filter(|(runtime, _)| !runtime.is_zero());
+            let Some((runtime, period)) = has else { continue };
+            let begun = record.at.since(supply.since).as_nanos() / period.as_nanos() + 2;
+            let allowed = runtime * begun + self.settle + self.overrun * 3;
             if here > allowed {
                 found.push(record.at, Some(cpu), &[*next], || {
                     format!("group {group} has run for {here} since {}, more than {allowed}", supply.since)
@@ -161,13 +199,20 @@ impl RtGroups {
             TraceEvent::RtGroup { group, bandwidth } => {
                 let supply = Supply { bandwidth: *bandwidth, since: at, used: BTreeMap::new(), is_excused: false };
                 self.limits.insert(*group, supply);
+                if self.has_servers {
+                    self.begin_anew(at); // The servers of the group above have another runtime too.
+                }
             }
             TraceEvent::RtGroupThrottle { group, throttled: true } => {
                 self.throttled.insert((*group, record.cpu), at);
             }
             TraceEvent::GroupGone { group } => {
                 self.limits.remove(group);
+                if self.has_servers {
+                    self.begin_anew(at);
+                }
             }
+            TraceEvent::PrioInherit { task, .. } if self.has_servers => self.set_class(before, *task, record),
             TraceEvent::PrioInherit { task, .. } => {
                 let path: BTreeSet<GroupId> = self.groups.path(*task).collect();
                 for (group, supply) in &mut self.limits {
@@ -176,18 +221,21 @@ impl RtGroups {
                 self.set_class(before, *task, record);
             }
             TraceEvent::AttrChange { task, .. } => self.set_class(before, *task, record),
-            TraceEvent::Hotplug { .. } | TraceEvent::RootDomain { .. } => {
-                for supply in self.limits.values_mut() {
-                    supply.since = at;
-                    supply.used.clear();
-                }
-            }
+            TraceEvent::Hotplug { .. } | TraceEvent::RootDomain { .. } => self.begin_anew(at),
             TraceEvent::Switch { next, next_prio, .. } => {
                 let now = self.time.now(record.cpu, at);
                 *self.running.entry(record.cpu) = next.filter(|_| next_prio.is_rt()).map(|next| (next, now));
             }
             // Nothing else concerns the time of groups.
             _ => {}
+        }
+    }
+
+    /// Forgets what groups have used.
+    fn begin_anew(&mut self, at: Instant) {
+        for supply in self.limits.values_mut() {
+            supply.since = at;
+            supply.used.clear();
         }
     }
 

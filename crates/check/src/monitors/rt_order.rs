@@ -25,6 +25,9 @@
 //! Neither is a task judged whose group has used its real-time runtime there (`rt_group_sched`), or
 //! had until the settle time. A recording does not say that, so a violation in one names it.
 //!
+//! Where deadline servers run the tasks of groups (`rt_group_sched = hcbs`), tasks of one server
+//! are judged among each other, and those without one.
+//!
 //! Not judged: a CPU that is offline, or was within the settle time. It leaves its runnable tasks,
 //! which other CPUs then take.
 //!
@@ -71,7 +74,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let loses_resched = matches!(context.meta.setting("fair_server.resched_lost"), Some("on"));
     let rt_balance = context.meta.setting("rt_balance").and_then(RtBalance::from_name);
     Ok(Box::new(RtOrder {
-        queues: RtQueues::default(),
+        queues: RtQueues::new(context.settings()),
         settle,
         has_fair_floor,
         loses_resched,
@@ -106,8 +109,9 @@ impl Monitor for RtOrder {
         let left = prev.filter(|_| *prev_state == PrevState::Runnable);
         let left = left.filter(|task| stays_and_beats(before, *task, record.cpu, next_prio));
         let left = left.filter(|task| !self.has_just_risen(*task, record.at));
+        let left = left.filter(|task| self.compares(*task, *next));
         let left = left.filter(|task| !self.is_freed(*task, record));
-        let queued = self.queues.on(record.cpu).find(|task| Some(*task) != *next);
+        let queued = self.queues.on(record.cpu).find(|task| Some(*task) != *next && self.compares(*task, *next));
         let queued = queued.filter(|task| self.has_waited_and_beats(before, *task, record, next_prio));
         if let Some(task) = left.or(queued) {
             let tasks: Vec<TaskId> = [task].into_iter().chain(*next).collect();
@@ -154,6 +158,14 @@ impl RtOrder {
         if let TraceEvent::Migrate { task, reason: MigrateReason::Active, .. } = &record.event {
             self.left.retain(|left| left.tasks.first() != Some(task));
         }
+    }
+
+    /// Returns whether the priority of a waiting task counts against the next task: not if a server
+    /// runs one of both and not the other, and not if it waits for a server without runtime.
+    fn compares(&self, task: TaskId, next: Option<TaskId>) -> bool {
+        let server = self.queues.server_of(task);
+        let has_runtime = server.is_none_or(|group| self.queues.has_runtime(group));
+        has_runtime && next.is_none_or(|next| server == self.queues.server_of(next))
     }
 
     fn has_waited_and_beats(&self, before: &Replay, task: TaskId, record: &Record, next_prio: Prio) -> bool {

@@ -70,7 +70,7 @@ use crate::rt_queues::RtQueues;
 use crate::unconfirmed::Unconfirmed;
 use std::collections::BTreeMap;
 use zerolag_model::event::{IpiReason, Irq};
-use zerolag_model::settings::{Preempt, RtBalance};
+use zerolag_model::settings::{Preempt, RtBalance, RtGroupSched};
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, Duration, Instant, LayerTimes, MAX_CPUS, MigrateReason, Prio, Record, SchedAttr, TaskId,
     TraceEvent,
@@ -172,9 +172,14 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if let Some(balance) = setting("rt_balance").and_then(RtBalance::from_name).filter(|balance| balance.is_passive()) {
         return Err(format!("rt_balance = {balance} does not promise it"));
     }
+    if context.settings().rt_group_sched == RtGroupSched::Hcbs {
+        return Err(
+            "servers run real-time tasks of groups, whose priorities do not compare with those of others".to_owned()
+        );
+    }
     let has_kernel_sections = matches!(context.settings().preempt, Preempt::None | Preempt::Voluntary);
     Ok(Box::new(RtQuiescence {
-        queues: RtQueues::default(),
+        queues: RtQueues::new(context.settings()),
         settle: context.settle(),
         grace: context.grace(),
         answer: if has_kernel_sections { in_kernel(context).max(context.grace()) } else { context.grace() },

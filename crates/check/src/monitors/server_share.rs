@@ -18,7 +18,7 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
 use crate::servers::Servers;
-use zerolag_model::settings::{ServerStop, TimerGrain};
+use zerolag_model::settings::{RtGroupSched, ServerStop, TimerGrain};
 use zerolag_model::{Activation, ClassId, CpuId, Duration, Instant, Record, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, TaskState};
@@ -71,6 +71,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         return Err(
             "`fair_server.stop` stops servers whenever real-time tasks sleep, and then defers them anew".to_owned()
         );
+    }
+    if settings.rt_group_sched == RtGroupSched::Hcbs {
+        return Err("the servers of groups compete with it, as deadline tasks do".to_owned());
     }
     let groups = Groups::new(context.meta.setting("throttle"));
     Ok(Box::new(ServerShare { servers, grain, cpus: IdTable::default(), places: IdTable::default(), groups }))

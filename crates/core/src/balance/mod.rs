@@ -16,3 +16,5 @@ pub(crate) mod rt_pull;
 pub(crate) mod rt_push;
 pub(crate) mod rt_select;
 pub(crate) mod rt_take;
+pub(crate) mod served_pull;
+pub(crate) mod served_push;

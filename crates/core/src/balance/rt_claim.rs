@@ -121,7 +121,7 @@ fn count_access<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) {
 fn relay<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>) {
     for slot in other.rt.waiting(&other.tasks) {
         cx.io.costs.tasks_scanned += 1;
-        if other.tasks[slot].prio.beats(other.current_prio()) {
+        if other.tasks[slot].prio.beats(other.prio_to_beat()) {
             return; // It is about to run there.
         }
         if let Some(target) = rt_lowest::find_lowest(other, cx, slot) {

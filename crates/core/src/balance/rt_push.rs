@@ -58,7 +58,7 @@ fn begin_waiting<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush)
     let mut waiting = rq.rt.pushable.first();
     for nth in 0..skip {
         let Some(slot) = waiting else { break };
-        if rq.tasks[slot].prio.beats(rq.current_prio()) {
+        if rq.tasks[slot].prio.beats(rq.prio_to_beat()) {
             if !rq.rt.is_stopped(&rq.tasks, slot) {
                 rq.resched(cx, Resched::Now);
             }
@@ -122,7 +122,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 /// Returns whether the task still waits here, is not about to run here, and is allowed there.
 fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     let task = &own.tasks[slot];
-    let about_to_run = task.prio.beats(own.current_prio());
+    let about_to_run = task.prio.beats(own.prio_to_beat());
     !own.is_on_cpu(slot)
         && task.engaged == Engaged::No
         && task.prio.is_rt()

@@ -15,7 +15,7 @@ pub(crate) fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>
     let prio = other.tasks[slot].prio;
     // This holds also where the CPU idles or switches: if the task were taken away, no CPU would
     // notify the tasks that could not come here because of it.
-    let about_to_run = prio.beats(other.current_prio());
+    let about_to_run = prio.beats(other.prio_to_beat());
     if prio.beats(own.top_prio()) && !about_to_run {
         lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
     }

@@ -135,6 +135,7 @@ impl Call {
             | Self::SetServer { .. }
             | Self::FollowRtLimit { .. }
             | Self::FollowGroupWeight { .. }
+            | Self::FollowRtGroups { .. }
             | Self::Offline { .. }
             | Self::Evict { .. }
             | Self::Online { .. }
@@ -198,6 +199,10 @@ impl Call {
             }
             Self::FollowRtLimit { .. } => {
                 scheduler.follow_rt_limit(rq, now, io);
+                Answer::DONE
+            }
+            Self::FollowRtGroups { .. } => {
+                scheduler.follow_rt_groups(rq, now, io);
                 Answer::DONE
             }
             Self::FollowGroupWeight { group, .. } => {

@@ -96,6 +96,8 @@ pub enum Call {
     FollowRtLimit { cpu: CpuId },
     /// [`Scheduler::follow_group_weight`](crate::Scheduler::follow_group_weight).
     FollowGroupWeight { cpu: CpuId, group: GroupId },
+    /// [`Scheduler::follow_rt_groups`](crate::Scheduler::follow_rt_groups).
+    FollowRtGroups { cpu: CpuId },
     /// [`Scheduler::offline`](crate::Scheduler::offline).
     Offline { cpu: CpuId },
     /// [`Scheduler::evict`](crate::Scheduler::evict). The body is in hand if a task was found.
@@ -155,6 +157,7 @@ impl Call {
             | Self::SetServer { cpu, .. }
             | Self::FollowRtLimit { cpu }
             | Self::FollowGroupWeight { cpu, .. }
+            | Self::FollowRtGroups { cpu }
             | Self::Offline { cpu }
             | Self::Evict { cpu }
             | Self::Online { cpu }
@@ -202,6 +205,7 @@ impl Call {
             | Self::SetRtBandwidth { .. }
             | Self::FollowRtLimit { .. }
             | Self::FollowGroupWeight { .. }
+            | Self::FollowRtGroups { .. }
             | Self::Offline { .. }
             | Self::Evict { .. }
             | Self::Online { .. }

@@ -28,6 +28,7 @@
 
 use crate::class::{dl_server, dl_sums, rt};
 use crate::entity::dl::{DlState, Overrun};
+use crate::queue::dl::server::ServedBy;
 use crate::queue::dl::sums::{Note, Then};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -391,16 +392,20 @@ pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, ha
 /// task.
 #[inline(always)]
 pub(crate) fn asked(rq: &Rq) -> Option<ServerKind> {
-    rq.dl.serving.filter(|kind| rq.dl.is_first(*kind))
+    rq.dl.serving.and_then(ServedBy::kind).filter(|kind| rq.dl.is_first(*kind))
 }
 
-/// Ends the service of the current task if it has left the class of the server that ran it. It then
-/// runs by its own class.
+/// Ends the service of the current task if it has left the class, or the group, of the server that
+/// ran it. It then runs by its own class.
 ///
 /// differs: in the kernel it keeps the server until the next switch (`p->dl_server`).
 pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) {
     let class = rq.tasks[slot].prio.class();
-    if rq.dl.serving.is_some_and(|kind| kind.class() != class) {
+    let has_left = |by: ServedBy| match by {
+        ServedBy::Class(kind) => kind.class() != class || rq.tasks.seat(slot).local.is_some(),
+        ServedBy::Group(at) => rq.tasks.seat(slot).local != Some(at),
+    };
+    if rq.dl.serving.is_some_and(has_left) {
         rq.note(Unpublished::PRIOS);
         rq.dl.serving = None;
     }

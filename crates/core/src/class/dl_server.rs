@@ -80,7 +80,7 @@
 
 use crate::class::rt;
 use crate::queue::dl::server;
-use crate::queue::dl::server::{ServerPhase, Since};
+use crate::queue::dl::server::{ServedBy, ServerPhase, Since};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::words::bandwidth::Bandwidth;
@@ -264,7 +264,7 @@ fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, since
 
 /// Handles a server that is no longer queued: the task that it served runs by its own class again.
 fn left_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    if rq.dl.serving == Some(kind) {
+    if rq.dl.serving == Some(ServedBy::Class(kind)) {
         rq.dl.serving = None;
     }
     rq.dl.has_lowered = true;
@@ -540,7 +540,7 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
 pub(crate) fn overlook<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, asked: ServerKind) {
     let is_used_up = rq.dl.serving.is_none();
     if is_used_up && cx.config.settings.fair_server_resched_lost {
-        rq.dl.serving = Some(asked);
+        rq.dl.serving = Some(ServedBy::Class(asked));
     }
 }
 
@@ -556,12 +556,12 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: Serve
 /// Returns whether the high-resolution tick of a served task is that of `fair_server.hrtick`: it
 /// reschedules, and the next pick sets it again.
 pub(crate) fn has_hrtick<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> bool {
-    cx.config.settings.fair_server_hrtick && rq.dl.serving.is_some()
+    cx.config.settings.fair_server_hrtick && rq.dl.serving.is_some_and(|by| by.kind().is_some())
 }
 
 fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     match cx.config.settings.enforce_dl {
-        TimerGrain::Exact if rq.dl.serving == Some(kind) => {
+        TimerGrain::Exact if rq.dl.serving == Some(ServedBy::Class(kind)) => {
             let left = time_of(rq, cx, rq.dl.server(kind).runtime_left.max_zero());
             let at = cx.now.wall.saturating_add(left);
             arm(rq, cx, kind, at);

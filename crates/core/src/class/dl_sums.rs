@@ -67,6 +67,13 @@ pub(crate) fn at<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, now: Instant) -> (Ban
             sums.1.0 += bandwidth.0;
         }
     }
+    for server in &rq.dl.groups {
+        let bandwidth = server::bandwidth(server.params());
+        sums.0.0 += bandwidth.0;
+        if server.is_active(now) {
+            sums.1.0 += bandwidth.0;
+        }
+    }
     sums
 }
 

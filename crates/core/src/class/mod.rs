@@ -3,7 +3,7 @@
 //! | class | module | ordered by |
 //! |---|---|---|
 //! | deadline | [`dl`], with [`dl_server`] and [`dl_sums`] | absolute deadline, then arrival |
-//! | real time | [`rt`], with [`rt_throttle`] and [`rt_groups`] | priority, then arrival |
+//! | real time | [`rt`], with [`rt_throttle`] and [`rt_groups`] or [`rt_served`] | priority, then arrival |
 //! | fair | [`fair`] | virtual deadline or virtual runtime |
 //! | of a loaded scheduler | [`ext`] | arrival |
 //!
@@ -20,4 +20,5 @@ pub(crate) mod policy;
 pub(crate) mod rt;
 pub(crate) mod rt_groups;
 pub(crate) mod rt_lowest;
+pub(crate) mod rt_served;
 pub(crate) mod rt_throttle;

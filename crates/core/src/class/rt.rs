@@ -18,7 +18,7 @@ use crate::queue::rt::prio_queue::QueueEnd;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::task::body::Task;
-use crate::words::ids::Slot;
+use crate::words::ids::{LocalIx, Slot};
 use crate::words::lines::LineAccess;
 use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
@@ -246,7 +246,17 @@ pub(crate) fn requeue_current(rq: &mut Rq, slot: Slot) {
     requeue(rq, slot, QueueEnd::Back);
 }
 
+/// Returns the local queue of a task that the server of a group runs.
+#[inline(always)]
+pub(crate) fn local_of(rq: &Rq, slot: Slot) -> Option<LocalIx> {
+    if rq.rt.local.is_none() { None } else { rq.tasks.seat(slot).local }
+}
+
 fn requeue(rq: &mut Rq, slot: Slot, end: QueueEnd) {
+    if let Some(at) = local_of(rq, slot) {
+        let local = rq.rt.local.as_mut().expect("invariant: it was just found");
+        return local.requeue(&mut rq.tasks, at, slot, end);
+    }
     rq.rt.run.remove(&mut rq.tasks, slot);
     rq.rt.run.insert(&mut rq.tasks, slot, end);
     if rq.rt.tree.is_some() {
@@ -291,7 +301,7 @@ pub(crate) fn check_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Sl
     Resched::Now
 }
 
-fn arm_slice<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+pub(crate) fn arm_slice<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     match cx.config.settings.enforce_rt {
         Grain::Exact if rt::is_rr(task.attr) => {

@@ -104,6 +104,7 @@ pub(crate) fn requeue(rq: &mut Rq, slot: Slot, end: QueueEnd) {
 /// Returns whether a task, and every group that it is in, is alone on its list.
 pub(crate) fn is_alone(rq: &Rq, slot: Slot) -> bool {
     match &rq.rt.tree {
+        // The same links, also on a local queue.
         None => rq.rt.run.is_alone(&rq.tasks, slot),
         Some(tree) => tree.is_alone(home(rq, slot), rq.tasks[slot].prio),
     }

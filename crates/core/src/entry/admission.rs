@@ -94,9 +94,10 @@ impl<L: RawMutex> Scheduler<L> {
         let capacity: u64 = domain.span.iter().map(|cpu| u64::from(self.config.topology.capacity(cpu))).sum();
         let mut booked = domain.dl_booked.lock();
         let reserved = booked.total(now).0 - old.0;
+        let by_groups = self.booked_by_groups(capacity);
         let limit = booked.limit.admitted.map(|limit| (limit.0 * capacity) >> 10);
-        if let Some(limit) = limit.filter(|limit| new != old && *limit < reserved + new.0) {
-            return Err(BookedUp { wants: new.0, reserved, limit });
+        if let Some(limit) = limit.filter(|limit| new != old && *limit < reserved + by_groups + new.0) {
+            return Err(BookedUp { wants: new.0, reserved: reserved + by_groups, limit });
         }
         booked.total.0 = reserved + new.0;
         Ok(())
@@ -123,6 +124,7 @@ impl<L: RawMutex> Scheduler<L> {
         for domain in &self.shared.domains {
             let cpus = domain.span.iter().count() as u64;
             let (limit, reserved) = (limit.share().0 * cpus, domain.dl_booked.lock().total(now).0);
+            let reserved = reserved + self.booked_by_groups(cpus << 10);
             if cpus > 0 && limit < reserved {
                 return Err(RtBandwidthError::Promised { reserved, limit });
             }

@@ -12,10 +12,11 @@
 //! `rt_mutex_setprio`).
 
 use crate::balance::{dl_pull, rt_pull};
-use crate::class::{dl, dl_server, policy, rt};
+use crate::class::{dl, dl_server, policy, rt_served};
 use crate::entry::admission::AdmissionRequest;
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
+use crate::queue::rt::prio_queue::QueueEnd;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::task::body::{Parcel, Task};
@@ -64,7 +65,7 @@ impl<L: RawMutex> Scheduler<L> {
             // Only the policy changes: the task keeps its place.
             rq.tasks[slot].attr = attr;
             if rq.current_slot() == Some(slot) {
-                rt::set_next(rq, cx, slot);
+                rt_served::set_next(rq, cx, slot);
             }
             rq.publish(cx);
             return Ok(Step::Done);
@@ -217,7 +218,7 @@ impl<L: RawMutex> Scheduler<L> {
             dl::trace_job(rq, cx, slot);
         }
         if after.is_rt() && before.beats(after) {
-            rt::enqueue_first(rq, cx, slot);
+            rt_served::enqueue(rq, cx, slot, QueueEnd::Front);
             dl_server::update(rq, cx);
         } else {
             lifecycle::enqueue(rq, cx, slot, Enqueue::Changed);

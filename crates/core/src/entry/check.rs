@@ -90,6 +90,9 @@ impl<L: RawMutex> Scheduler<L> {
         if let Some(tree) = &rq.rt.tree {
             tree.check().map_err(|wrong| format!("CPU {cpu}: {wrong}"))?;
         }
+        if rq.rt.local.is_some() {
+            self.check_served(rq)?;
+        }
         let (truth, published) = (rq.dl.published(), self.shared.published_deadlines(cpu));
         if truth != published {
             return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));
@@ -313,6 +316,15 @@ fn fingerprint_rq(rq: &Rq, into: &mut impl Hasher) {
     }
     for slot in rq.rt.in_order(&rq.tasks).chain(rq.rt.waiting(&rq.tasks)) {
         rq.tasks[slot].id.hash(into);
+    }
+    if let Some(local) = &rq.rt.local {
+        for at in local.all() {
+            let (queue, server) = (local.queue(at), rq.dl.group(at));
+            debug(&(queue.group, server.state, server.abs_deadline, server.runtime_left), into);
+            for slot in queue.run.iter(&rq.tasks).chain(queue.pushable.iter(&rq.tasks)) {
+                rq.tasks[slot].id.hash(into);
+            }
+        }
     }
     rq.fair.nr_running().hash(into);
 }

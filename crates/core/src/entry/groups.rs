@@ -24,7 +24,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// [`Config::with_group_reserve`]: crate::Config::with_group_reserve
     pub fn create_group(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
         let group = self.shared.groups.create(parent, weight)?;
-        self.shared.rt_groups.reset(group);
+        self.reset_rt(group);
         self.tell_policy(|host| host.set_group(group, Some(weight.to_cpu_weight())));
         Ok(group)
     }
@@ -35,9 +35,18 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group has tasks or groups, does not exist, or is the root.
     pub fn remove_group(&self, group: GroupId) -> Result<(), GroupError> {
         self.shared.groups.remove(group)?;
-        self.shared.rt_groups.reset(group); // A removed group has no share.
+        self.reset_rt(group); // A removed group has no share.
         self.tell_policy(|host| host.set_group(group, None));
         Ok(())
+    }
+
+    /// Gives a group the real-time runtime of a new one.
+    fn reset_rt(&self, group: GroupId) {
+        self.shared.rt_groups.reset(group);
+        if self.shared.served.is_on() {
+            let _constraints = self.shared.rt_groups.constraints.lock();
+            self.renew_served();
+        }
     }
 
     /// Changes the weight of a group. Each CPU is to [follow](Self::follow_group_weight) then. One

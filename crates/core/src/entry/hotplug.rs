@@ -28,7 +28,7 @@ use crate::balance::{dl_pull, proxy};
 use crate::class::fair::bandwidth::with_pool;
 use crate::class::fair::park::{More, has_parked, take_back};
 use crate::class::fair::throttle;
-use crate::class::{dl, dl_server, fair, policy, rt};
+use crate::class::{dl, dl_server, fair, policy, rt, rt_served};
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
 use crate::queue::fair::rq::FairRq;
@@ -58,6 +58,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         rt::go_offline(rq, cx);
         dl_server::update_all(rq, cx);
+        rt_served::online_changed(rq, cx);
         dl::online_changed(rq, cx);
         policy::set_online(rq, cx);
         rq.resched(cx, Resched::Now);
@@ -97,6 +98,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.note(Unpublished::ALL);
         rt::come_online(rq, cx);
         dl_server::update_all(rq, cx);
+        rt_served::online_changed(rq, cx);
         dl::online_changed(rq, cx);
         policy::set_online(rq, cx);
         if rq.has_running() && rq.current_slot().is_none() {

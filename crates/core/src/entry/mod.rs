@@ -10,6 +10,7 @@ pub(crate) mod check;
 pub(crate) mod check_bandwidth;
 pub(crate) mod check_ext;
 pub(crate) mod check_fair;
+pub(crate) mod check_served;
 pub(crate) mod create;
 pub(crate) mod domain;
 pub(crate) mod groups;
@@ -22,6 +23,19 @@ pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod rt_groups;
 pub(crate) mod rt_limit;
+pub(crate) mod rt_served;
 pub(crate) mod scheduler;
 pub(crate) mod servers;
 pub(crate) mod ticks;
+
+use crate::words::op::Op;
+use crate::words::step::{Cont, PairCont};
+
+const _: () = {
+    const fn assert_small<T>() {
+        assert!(size_of::<T>() <= 32);
+    }
+    assert_small::<PairCont>();
+    assert_small::<Cont>();
+    assert_small::<Op>();
+};

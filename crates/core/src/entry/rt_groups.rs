@@ -39,7 +39,9 @@ const fn is_rt(attr: SchedAttr) -> bool {
 impl<L: RawMutex> Scheduler<L> {
     /// Sets the runtime that real-time tasks of a group have on each CPU per period. It holds from
     /// the next charge on; a group that has exceeded its runtime waits for the end of its period.
-    /// Loans between CPUs are forgotten.
+    /// Loans between CPUs are forgotten. With `rt_group_sched = hcbs` it is the group's budget
+    /// (`cpu.rt.max`; no runtime is `max`), and every CPU is to
+    /// [follow](Self::follow_rt_groups) then.
     ///
     /// # Errors
     /// The group does not exist or is the root; the runtime is refused ([`RtGroupError`]). Nothing
@@ -62,10 +64,18 @@ impl<L: RawMutex> Scheduler<L> {
         if !self.shared.rt_groups.is_on() {
             return refuse(RtGroupError::Off);
         }
-        if !bandwidth.is_valid() {
+        if !bandwidth.is_valid() && !self.shared.served.is_on() {
             return refuse(RtGroupError::Params);
         }
         let _constraints = self.shared.rt_groups.constraints.lock();
+        if self.shared.served.is_on() {
+            if let Err(error) = self.set_budget(group, bandwidth, now.wall) {
+                return refuse(error);
+            }
+            io.costs.inner_locks += 1;
+            io.event(now, by, || TraceEvent::RtGroup { group, bandwidth });
+            return Ok(());
+        }
         {
             let row = self.shared.rt_groups.row(group);
             let loses = bandwidth.runtime == Some(Duration::ZERO) && row.bandwidth.runtime != bandwidth.runtime;
@@ -126,8 +136,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// Checks that no group has a larger share than a new limit of all real-time tasks allows
     /// (`sched_rt_global_constraints`).
     pub(crate) fn check_global_rt(&self, bandwidth: RtBandwidth) -> Result<(), RtBandwidthError> {
-        if !self.shared.rt_groups.is_on() {
-            return Ok(());
+        if !self.shared.rt_groups.is_on() || self.shared.served.is_on() {
+            return Ok(()); // What groups with servers have booked is compared per root domain.
         }
         let _constraints = self.shared.rt_groups.constraints.lock();
         self.check_rt_groups(bandwidth, None).map_err(|error| match error {
@@ -139,9 +149,12 @@ impl<L: RawMutex> Scheduler<L> {
     /// Returns whether a group cannot have tasks with a real-time policy, because no limit would
     /// ever let them run.
     fn bars_rt(&self, group: GroupId) -> bool {
-        self.shared.rt_groups.is_on()
-            && self.rt_bandwidth().runtime.is_some()
-            && self.shared.rt_groups.row(group).bandwidth.runtime == Some(Duration::ZERO)
+        if !self.shared.rt_groups.is_on() || self.rt_bandwidth().runtime.is_none() {
+            return false;
+        }
+        let limiting = if self.shared.served.is_on() { self.shared.served.context(group) } else { group };
+        (limiting != GroupId::ROOT || !self.shared.served.is_on())
+            && self.shared.rt_groups.row(limiting).bandwidth.runtime == Some(Duration::ZERO)
     }
 
     /// Checks that a task of a group can get a policy, and counts it.
@@ -181,7 +194,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Errors
     /// A sentence that names the group.
     pub fn check_rt_groups_lent(&self) -> Result<(), alloc::string::String> {
-        if !self.shared.rt_groups.is_on() {
+        if !self.shared.rt_groups.is_on() || self.shared.served.is_on() {
             return Ok(());
         }
         for group in self.shared.groups.ids().filter(|group| *group != GroupId::ROOT) {

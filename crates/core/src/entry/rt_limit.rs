@@ -9,6 +9,7 @@ use crate::rq::run_queue::Rq;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
 use lock_api::RawMutex;
+use zerolag_model::settings::RtGroupSched;
 
 impl<L: RawMutex> Scheduler<L> {
     /// Makes a CPU follow the limit of real-time tasks that has been [set](Self::set_rt_bandwidth).
@@ -27,7 +28,7 @@ impl<L: RawMutex> Scheduler<L> {
             return;
         }
         let mut limit = rt_throttle::observed(cx);
-        if cx.config.settings.rt_group_sched && limit.bandwidth.runtime.is_some() {
+        if cx.config.settings.rt_group_sched == RtGroupSched::V1 && limit.bandwidth.runtime.is_some() {
             limit.bandwidth = cx.config.settings.rt_bandwidth();
         }
         if limit.round == rq.rt.throttle.limit.round {

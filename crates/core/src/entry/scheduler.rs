@@ -38,9 +38,12 @@
 //! [`online`]: Scheduler::online
 
 use crate::balance::fair::{distribute, newidle, periodic, select};
-use crate::balance::{dl_pull, dl_push, dl_select, ext as ext_balance, proxy, rt_claim, rt_pull, rt_push, rt_select};
+use crate::balance::{
+    dl_pull, dl_push, dl_select, ext as ext_balance, proxy, rt_claim, rt_pull, rt_push, rt_select, served_pull,
+    served_push,
+};
 use crate::class::fair::{boost, park, preferred_cache};
-use crate::class::{dl, dl_server, ext, fair, policy, rt};
+use crate::class::{dl, dl_server, ext, fair, policy, rt, rt_served};
 use crate::entry::{loaded, plain_preempt, plain_tick, ticks};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
@@ -57,7 +60,7 @@ use crate::words::error::{NotHere, TaskError};
 use crate::words::ids::{CpusetId, Slot};
 use crate::words::life::{CpuMode, Dequeue, Dequeued, Engaged, Enqueue, Leave, Placement};
 use crate::words::mode::TaskMode;
-use crate::words::op::{Op, RqTimer, Work};
+use crate::words::op::{RqTimer, Work};
 use crate::words::resched::Resched;
 use crate::words::snapshot::Snapshot;
 use crate::words::step::{AfterPush, Cont, Next, PairCont, Step};
@@ -272,10 +275,13 @@ impl<L: RawMutex> Scheduler<L> {
                 && rq.current_slot() != Some(slot);
             return if waits && rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { Step::Done };
         }
+        if let Some(at) = rt::local_of(rq, slot) {
+            return served_push::woken(rq, cx, slot, at);
+        }
         let waits = rq.tasks[slot].prio.is_rt()
             && rq.need_resched() != Resched::Now
             && rq.phase() == Phase::Running
-            && !rq.tasks[slot].prio.beats(rq.current_prio());
+            && !rq.tasks[slot].prio.beats(rq.prio_to_beat());
         if waits && self.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
             rt_push::begin(rq, cx, AfterPush::Nothing)
         } else {
@@ -544,7 +550,11 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Searches other CPUs for better tasks, each kind of search once per switch.
     #[inline(always)]
-    fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
+    fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, mut prev: Prev, stage: Stage) -> Step {
+        let step = served_pull::before_pick(rq, cx, stage, &mut prev);
+        if step != Step::Done {
+            return step;
+        }
         if stage == Stage::Fresh {
             lifecycle::throttle_exhausted(rq, cx);
         }
@@ -579,9 +589,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
-        let is_deadline = rq.current_prio() == Prio::DEADLINE;
-        let step =
-            if is_deadline && rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { rt_push::left_behind(rq, cx) };
+        let step = served_push::left_behind(rq, cx);
         if step != Step::Done {
             rq.publish(cx);
         }
@@ -664,6 +672,11 @@ impl<L: RawMutex> Scheduler<L> {
                 rt::period_over(rq, cx);
                 Step::Done
             }
+            RqTimer::GroupServers => {
+                lifecycle::charge_current(rq, cx);
+                rt_served::timer(rq, cx);
+                Step::Done
+            }
         };
         rq.publish(cx);
         step
@@ -739,6 +752,8 @@ impl<L: RawMutex> Scheduler<L> {
             PairCont::RtPullClaimed(pull) => rt_claim::resume(own, other, cx, pull),
             PairCont::DlPush(push) => dl_push::resume(own, other, cx, push),
             PairCont::DlPull => dl_pull::resume(own, other, cx),
+            PairCont::ServedPush(push) => served_push::resume(own, other, cx, push),
+            PairCont::ServedPull(pull) => served_pull::resume(own, other, cx, pull),
             PairCont::Balance(work) => periodic::resume(own, other, cx, work),
             PairCont::ExtTake(task) => ext_balance::resume(own, other, cx, task),
         };
@@ -782,12 +797,3 @@ impl<L: RawMutex> Scheduler<L> {
         ticks::are_needed(rq, &self.config.settings)
     }
 }
-
-const _: () = {
-    const fn assert_small<T>() {
-        assert!(size_of::<T>() <= 32);
-    }
-    assert_small::<PairCont>();
-    assert_small::<Cont>();
-    assert_small::<Op>();
-};

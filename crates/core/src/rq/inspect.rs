@@ -7,6 +7,7 @@
 //!
 //! Nothing here changes anything. Every question about one task is O(slots).
 
+use crate::queue::dl::server::ServedBy;
 use crate::rq::run_queue::Rq;
 use crate::task::body::Task;
 use crate::task::deadline;
@@ -19,6 +20,13 @@ pub struct Inspect<'a> {
 }
 
 impl Rq {
+    /// Returns the priority that a real-time task of the CPU's own queue must beat to run now. No
+    /// task there beats one that the server of a group runs.
+    #[inline]
+    pub(crate) fn prio_to_beat(&self) -> Prio {
+        if matches!(self.dl.serving, Some(ServedBy::Group(_))) { Prio::DEADLINE } else { self.current_prio() }
+    }
+
     /// Returns the view of this run queue for checks.
     #[must_use]
     pub const fn inspect(&self) -> Inspect<'_> {
@@ -94,10 +102,19 @@ impl<'a> Inspect<'a> {
         if self.rq.runs_by_deadline() { Prio::DEADLINE } else { self.rq.current_prio() }
     }
 
-    /// Returns the server that runs the current task.
+    /// Returns the server of a class that runs the current task.
     #[must_use]
-    pub const fn serving(self) -> Option<ServerKind> {
-        self.rq.dl.serving
+    pub fn serving(self) -> Option<ServerKind> {
+        self.rq.dl.serving.and_then(ServedBy::kind)
+    }
+
+    /// Returns the group whose server runs the current task (`rt_group_sched = hcbs`).
+    #[must_use]
+    pub fn serving_group(self) -> Option<GroupId> {
+        match (self.rq.dl.serving?, &self.rq.rt.local) {
+            (ServedBy::Group(at), Some(local)) => Some(local.queue(at).group),
+            (ServedBy::Class(_) | ServedBy::Group(_), _) => None,
+        }
     }
 
     /// Returns the task on whose turn another one runs here.

@@ -226,8 +226,8 @@ impl Rq {
     /// Returns the absolute deadline by which the current task runs, its own or its server's.
     #[must_use]
     pub(crate) fn current_deadline(&self) -> Option<Instant> {
-        match (self.current, self.dl.serving) {
-            (Some(_), Some(kind)) => self.dl.server(kind).queued().map(|(deadline, _)| deadline),
+        match (self.current, self.dl.serving_server()) {
+            (Some(_), Some(server)) => server.queued().map(|(deadline, _)| deadline),
             (Some(slot), None) if self.tasks[slot].prio.class() == ClassId::Deadline => {
                 Some(self.tasks[slot].dl.abs_deadline)
             }
@@ -409,6 +409,14 @@ impl Rq {
         match &mut self.phase {
             Phase::Switching { stage, .. } => *stage = passed,
             Phase::Running => unreachable!("a stage is one of a switch"),
+        }
+    }
+
+    /// Lets the switch search other CPUs as if it came from a task of this priority.
+    pub(crate) fn search_as(&mut self, from: Prio) {
+        match &mut self.phase {
+            Phase::Switching { prev, .. } => prev.prio = from,
+            Phase::Running => unreachable!("a search before a pick is one of a switch"),
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod processes;
 pub(crate) mod recent_used;
 pub(crate) mod rt_groups;
 pub(crate) mod rt_runtime;
+pub(crate) mod rt_served;
 pub(crate) mod shares;
 pub(crate) mod sleeping;
 pub(crate) mod state;

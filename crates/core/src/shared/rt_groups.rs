@@ -20,6 +20,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
+use zerolag_model::settings::RtGroupSched;
 use zerolag_model::{CpuId, Duration, GroupId, Instant, RtBandwidth, Settings};
 
 /// What a charge means for a group on a CPU.
@@ -176,6 +177,14 @@ impl RtGroup {
     }
 }
 
+/// Returns the runtime of a new group: none, or with servers that of the group above.
+const fn of_new(mode: RtGroupSched) -> Option<Duration> {
+    match mode {
+        RtGroupSched::Off | RtGroupSched::V1 => Some(Duration::ZERO),
+        RtGroupSched::Hcbs => None,
+    }
+}
+
 /// The real-time runtimes of all groups; no rows without `rt_group_sched`.
 #[derive(Debug)]
 pub(crate) struct RtGroupTable<L: RawMutex> {
@@ -183,23 +192,27 @@ pub(crate) struct RtGroupTable<L: RawMutex> {
     /// Held while a runtime is compared with those of other groups, and then set. Rows are locked
     /// under it (`rt_constraints_mutex`).
     pub(crate) constraints: Mutex<L, ()>,
+    /// The runtime of a new group.
+    at_first: Option<Duration>,
     /// Whether real-time tasks are limited at all (`sched_rt_runtime_us` is not -1). Stale by a
     /// charge.
     is_limited: AtomicBool,
 }
 
-snapshot_of!(RtGroupTable<L>, L: { rows constraints is_limited });
+snapshot_of!(RtGroupTable<L>, L: { rows constraints is_limited } { at_first });
 
 impl<L: RawMutex> RtGroupTable<L> {
     /// Returns a table for the root group and `groups` more.
     pub(crate) fn new(groups: usize, settings: &Settings, cpus: usize) -> Self {
-        let rows = if settings.rt_group_sched { groups + 1 } else { 0 };
+        let rows = if settings.rt_group_sched == RtGroupSched::Off { 0 } else { groups + 1 };
         let root = settings.rt_bandwidth();
-        let none = RtBandwidth { runtime: Some(Duration::ZERO), ..root };
+        let at_first = of_new(settings.rt_group_sched);
+        let none = RtBandwidth { runtime: at_first, ..root };
         let row = |index| Mutex::new(RtGroup::new(if index == 0 { root } else { none }, cpus));
         Self {
             rows: (0..rows).map(row).collect(),
             constraints: Mutex::new(()),
+            at_first,
             is_limited: AtomicBool::new(root.runtime.is_some()),
         }
     }
@@ -229,12 +242,12 @@ impl<L: RawMutex> RtGroupTable<L> {
         self.rows[group.index()].lock()
     }
 
-    /// Gives a new group the runtime of new groups, which is none.
+    /// Gives a new group the runtime of new groups.
     pub(crate) fn reset(&self, group: GroupId) {
         if self.is_on() {
             let mut row = self.row(group);
             let period = self.rows[0].lock().bandwidth.period;
-            *row = RtGroup::new(RtBandwidth { runtime: Some(Duration::ZERO), period }, row.parts.len());
+            *row = RtGroup::new(RtBandwidth { runtime: self.at_first, period }, row.parts.len());
         }
     }
 

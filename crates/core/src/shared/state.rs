@@ -66,6 +66,7 @@ use crate::shared::policy::LoadedPolicy;
 use crate::shared::processes::Processes;
 use crate::shared::recent_used::RecentUsed;
 use crate::shared::rt_groups::RtGroupTable;
+use crate::shared::rt_served::ServedGroups;
 use crate::shared::wakers::Wakers;
 use crate::words::atomic_mask::{AtomicCpuMask, Threads};
 use crate::words::bandwidth::{Bandwidth, DlLimit, RtLimit};
@@ -250,6 +251,7 @@ pub(crate) struct Shared<L: RawMutex> {
     reach: Box<[Box<[AtomicU64]>]>,
     pub(crate) groups: GroupTable<L>,
     pub(crate) rt_groups: RtGroupTable<L>,
+    pub(crate) served: ServedGroups,
     /// Per CPU the load of its current task if that does not fit; empty where CPUs are equal.
     pub(crate) misfits: Box<[AtomicU64]>,
     /// Per CPU the unread notes about deadline tasks that have blocked there.
@@ -287,7 +289,7 @@ snapshot_of!(RootDomain<L>, L: {
     span cpupri cpudl dl_overload dl_booked rt_lending loop_next loop_start rto
 });
 snapshot_of!(Shared<L>, L: {
-    cpus idle online waiting domains domain_of overload chains asked reach groups rt_groups misfits dl_notes rt_limit directory
+    cpus idle online waiting domains domain_of overload chains asked reach groups rt_groups served misfits dl_notes rt_limit directory
     wakers recent_used jiffies asked_first budgets lock_owners processes ext policy
 } { overload_scope });
 
@@ -342,6 +344,7 @@ impl<L: RawMutex> Shared<L> {
                 .collect(),
             groups: GroupTable::new(groups, &config.settings, nr_cpus),
             rt_groups: RtGroupTable::new(groups, &config.settings, nr_cpus),
+            served: ServedGroups::new(groups, &config.settings, nr_cpus),
             misfits: (0..config.topology.asymmetry().map_or(0, |_| nr_cpus)).map(|_| AtomicU64::new(0)).collect(),
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),

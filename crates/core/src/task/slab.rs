@@ -8,7 +8,7 @@
 use crate::entity::dl;
 use crate::entity::rt::PrioQueueLink;
 use crate::task::body::Task;
-use crate::words::ids::Slot;
+use crate::words::ids::{LocalIx, Slot};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -20,13 +20,16 @@ pub(crate) struct Seat {
     pub(crate) links: [PrioQueueLink; 2],
     /// Its positions in the heaps of deadline tasks ([`crate::entity::dl`]).
     pub(crate) places: [Option<u32>; dl::PLACES],
+    /// The local queue on whose lists it is; `None` is the CPU's own queue.
+    pub(crate) local: Option<LocalIx>,
 }
 
 impl Seat {
-    const FREE: Self = Self { links: [PrioQueueLink::Out; 2], places: [None; dl::PLACES] };
+    const FREE: Self = Self { links: [PrioQueueLink::Out; 2], places: [None; dl::PLACES], local: None };
 
     const fn is_free(&self) -> bool {
         matches!((&self.links, &self.places), ([PrioQueueLink::Out, PrioQueueLink::Out], [None, None]))
+            && self.local.is_none()
     }
 }
 

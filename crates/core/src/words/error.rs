@@ -96,8 +96,8 @@ const ROOM: &str = "let `sched_rt_runtime_us` leave more to the class, or give t
 pub(crate) const NO_RT_RUNTIME: &str = "that has no real-time runtime";
 
 /// What lets a group have real-time tasks.
-pub(crate) const GIVE_RT: &str = "give it and the groups above it `cpu.rt_runtime_us` above 0, keep the task in the root \
-                                  group, or switch the limit off (`sched_rt_runtime_us` = -1)";
+pub(crate) const GIVE_RT: &str = "give it and the groups above it `cpu.rt_runtime_us` above 0 (with `hcbs`: `cpu.rt.max`), \
+                                  keep the task in the root group, or switch the limit off (`sched_rt_runtime_us` = -1)";
 
 /// CPUs that a task can use, and those of the root domain, which it must be able to use.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -183,14 +183,67 @@ pub enum RtGroupError {
     Parent(GroupId, Overcommit),
     /// The groups below have more (EINVAL).
     Children(Overcommit),
+    /// Of a group with servers (`rt_group_sched = hcbs`).
+    Served(ServedError),
 }
+
+/// Why a group cannot have a budget for its servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ServedError {
+    /// A server cannot have this runtime and period (EINVAL).
+    Params,
+    /// So many real-time tasks would move to other servers (EINVAL).
+    Moves(u32),
+    /// The nearest group above with a budget has too little left (EINVAL).
+    Above(Overcommit),
+    /// The groups below have more (EINVAL).
+    Below(Overcommit),
+    /// A root domain has too little left (EBUSY).
+    Booked(BookedUp),
+}
+
+impl fmt::Display for ServedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Params => f.write_str(
+                "`cpu.rt.max` is RUNTIME PERIOD with a period of 100us to 4194304us and a runtime of 0, or of 1.024us to the \
+                 period (EINVAL); `max` uses the budget of the group above",
+            ),
+            Self::Moves(tasks) => write!(
+                f,
+                "it has {tasks} tasks with a real-time policy, which other servers would run (EINVAL): set `cpu.rt.max` \
+                 before they come, or make them SCHED_OTHER first"
+            ),
+            Self::Above(over) => write!(
+                f,
+                "asks for {} of each CPU; the nearest group above with a budget has {over} (EINVAL): lower `cpu.rt.max`, \
+                 or raise that of the group above first",
+                Cpus(over.wants)
+            ),
+            Self::Below(over) => write!(
+                f,
+                "would have {} of each CPU, but the groups below it have {} (EINVAL): lower theirs first",
+                Cpus(over.limit),
+                Cpus(over.reserved + over.wants)
+            ),
+            Self::Booked(booked) => write!(
+                f,
+                "{booked} (EBUSY): a budget counts on every CPU, together with deadline tasks and servers. Lower \
+                 `cpu.rt.max`, or {ROOM}"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ServedError {}
 
 impl fmt::Display for RtGroupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str(
                 "this kernel has no `cpu.rt_runtime_us` (ENOENT): set `rt_group_sched` = on, which is \
-                 CONFIG_RT_GROUP_SCHED and cgroup v1",
+                 CONFIG_RT_GROUP_SCHED and cgroup v1, or = hcbs for `cpu.rt.max`, which is in no kernel yet",
             ),
             Self::Params => f.write_str(
                 "`cpu.rt_runtime_us` is above `cpu.rt_period_us`, or there is no period (EINVAL): lower the runtime, or \
@@ -220,6 +273,7 @@ impl fmt::Display for RtGroupError {
                 Cpus(over.limit),
                 Cpus(over.reserved + over.wants)
             ),
+            Self::Served(wrong) => wrong.fmt(f),
         }
     }
 }

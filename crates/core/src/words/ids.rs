@@ -1,4 +1,4 @@
-//! Identifiers of cpusets, root domains, locks and slots. All are dense numbers.
+//! Identifiers of cpusets, root domains, locks, slots and queues. All are dense numbers.
 
 use core::num::NonZeroU32;
 
@@ -19,6 +19,22 @@ impl Slot {
     /// Returns the index as it is packed into words.
     pub(crate) const fn raw(self) -> u32 {
         self.0.get()
+    }
+}
+
+/// The index of a group's local queue on a CPU
+/// ([`LocalQueues`](crate::queue::rt::local::LocalQueues)), and of its server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct LocalIx(NonZeroU32);
+
+impl LocalIx {
+    pub(crate) fn new(index: usize) -> Self {
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("invariant: fewer than 2^32 groups"))
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0.get() as usize - 1
     }
 }
 

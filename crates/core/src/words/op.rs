@@ -52,18 +52,22 @@ pub enum RqTimer {
     Server(ServerKind),
     /// A period of RT throttling ends.
     RtPeriod,
+    /// The server of a group is due, as that of a class (`rt_group_sched = hcbs`). Set to the
+    /// earliest of them.
+    GroupServers,
 }
 
 impl RqTimer {
     /// All timers of a run queue.
-    pub const ALL: [Self; 3 + ServerKind::ALL.len()] = {
-        let mut all = [Self::RtPeriod; 3 + ServerKind::ALL.len()];
+    pub const ALL: [Self; 4 + ServerKind::ALL.len()] = {
+        let mut all = [Self::RtPeriod; 4 + ServerKind::ALL.len()];
         (all[0], all[1]) = (Self::Slice, Self::Replenish);
         let mut kind = 0;
         while kind < ServerKind::ALL.len() {
             all[2 + kind] = Self::Server(ServerKind::ALL[kind]);
             kind += 1;
         }
+        all[3 + ServerKind::ALL.len()] = Self::GroupServers;
         all
     };
 
@@ -75,6 +79,7 @@ impl RqTimer {
             Self::Replenish => 1,
             Self::Server(kind) => 2 + kind as usize,
             Self::RtPeriod => 2 + ServerKind::ALL.len(),
+            Self::GroupServers => 3 + ServerKind::ALL.len(),
         }
     }
 }

@@ -27,7 +27,7 @@
 //! [`Io::trace`]: crate::Io::trace
 //! [`MAX_OPS`]: crate::MAX_OPS
 
-use crate::words::ids::{CpusetId, DomainId};
+use crate::words::ids::{CpusetId, DomainId, LocalIx};
 use zerolag_model::{CpuId, GroupId, Prio, TaskId};
 
 /// The work that remains after an entry point.
@@ -70,6 +70,10 @@ pub enum PairCont {
     DlPush(DlPush),
     /// Pull a waiting deadline task from `other` to `own`.
     DlPull,
+    /// Push a waiting task of a group with servers from `own` to `other`.
+    ServedPush(ServedPush),
+    /// Pull a waiting task of a group with servers from `other` to `own`.
+    ServedPull(ServedPull),
     /// Move fair tasks from `other` to `own`.
     Balance(Balance),
     /// Take this task of the loaded scheduler, which waits on `other`, to `own`.
@@ -125,6 +129,30 @@ pub(crate) enum ClaimedFor {
 pub struct DlPush {
     pub(crate) task: Stay,
     pub(crate) tries: u8,
+}
+
+/// A push of a group's task that has chosen its task and its target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServedPush {
+    pub(crate) task: Stay,
+    pub(crate) queue: LocalIx,
+    pub(crate) tries: u8,
+    pub(crate) after: AfterServed,
+}
+
+/// A pull to a group's queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServedPull {
+    pub(crate) queue: LocalIx,
+}
+
+/// The work that follows when no more tasks of a group can be pushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AfterServed {
+    /// No work follows.
+    Nothing,
+    /// Push what a switch has left waiting beside.
+    LeftBehind,
 }
 
 /// The work that follows when no more tasks can be pushed.

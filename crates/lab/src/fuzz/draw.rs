@@ -97,6 +97,7 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     readers(&mut Dice::new(seed.rotate_left(16), number), &mut draft);
     lives(&mut Dice::new(seed.rotate_left(48), number), length, &mut draft);
     rt_groups(&mut Dice::new(seed.rotate_left(8), number), &mut draft);
+    rt_servers(&mut Dice::new(seed.rotate_left(56), number), length, &mut draft);
     draft
 }
 
@@ -369,6 +370,41 @@ fn rt_groups(dice: &mut Dice, draft: &mut Draft) {
         let share = if is_nested { dice.of(1, 10) } else { dice.of(20, 30) };
         block.line(format!("\"cpu.rt_period_us\" = {period}"));
         block.line(format!("\"cpu.rt_runtime_us\" = {}", period * share / 100));
+    }
+}
+
+/// Gives groups deadline servers for their real-time tasks, which perhaps change in mid-run.
+fn rt_servers(dice: &mut Dice, length: u64, draft: &mut Draft) {
+    let is_settings = |block: &&mut Block| block.head == "[settings]";
+    let Some(settings) = draft.blocks.iter_mut().find(is_settings) else { return };
+    if settings.value("rt_group_sched").is_some() || !dice.once_in(6) {
+        return;
+    }
+    settings.line("rt_group_sched = \"hcbs\"");
+    let budget = |dice: &mut Dice, is_nested: bool| {
+        let period = dice.pick(&[1_000, 3_000, 10_000, 33_000, 100_000]);
+        let share = if is_nested { dice.of(1, 8) } else { dice.of(16, 20) };
+        format!("\"cpu.rt.max\" = \"{} {period}\"", period * share / 100)
+    };
+    let mut with_budget = Vec::new();
+    for block in draft.blocks.iter_mut().filter(|block| block.head.starts_with("[group.\"")) {
+        let path = block.head["[group.\"".len()..].trim_end_matches("\"]").to_owned();
+        let is_nested = path.matches('/').count() > 1;
+        if dice.once_in(4) {
+            block.line("\"cpu.rt.max\" = \"max\"");
+        } else if !dice.once_in(4) {
+            block.line(budget(dice, is_nested));
+            if block.value("until").is_none() && block.value("from").is_none() {
+                with_budget.push((path, is_nested));
+            }
+        }
+    }
+    if let Some((path, is_nested)) = with_budget.first().filter(|_| dice.once_in(2)) {
+        let mut change = Block::new("[[change]]");
+        change.line(format!("at = \"{}us\"", dice.of(1, length)));
+        change.line(format!("group = \"{path}\""));
+        change.line(budget(dice, *is_nested));
+        draft.blocks.push(change);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Balancing of real-time tasks: [`RtBalance`], and the marks of overloaded CPUs:
-//! [`OverloadScope`], [`RtOverload`].
+//! [`OverloadScope`], [`RtOverload`]. Their groups: [`RtGroupSched`].
 
 use super::SettingValue;
 use alloc::format;
@@ -83,5 +83,52 @@ switch! {
         /// A waiting task of the class may move (6.7: `pushable_tasks` drives `rto_mask`,
         /// `pushable_dl_tasks` drives `dl_rq->overloaded`).
         Pushable = "pushable",
+    }
+}
+
+/// What limits the real-time tasks of groups.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RtGroupSched {
+    /// Nothing: they compete with all others.
+    Off,
+    /// A runtime per period and CPU, counted (`CONFIG_RT_GROUP_SCHED`, cgroup v1).
+    V1,
+    /// A deadline server per group and CPU (HCBS, patches of 2025 and 2026; `cpu.rt.max`).
+    Hcbs,
+}
+
+impl RtGroupSched {
+    /// All values, in the order in which help texts list them.
+    pub const ALL: &'static [Self] = &[Self::Off, Self::V1, Self::Hcbs];
+
+    /// Returns the value as written in settings files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::V1 => "on",
+            Self::Hcbs => "hcbs",
+        }
+    }
+}
+
+impl fmt::Display for RtGroupSched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl SettingValue for RtGroupSched {
+    const VALUES: &'static str = "off | on | hcbs";
+    fn show(&self) -> String {
+        self.name().to_string()
+    }
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "off" | "false" | "0" => Ok(Self::Off),
+            "on" | "true" | "1" | "v1" => Ok(Self::V1),
+            "hcbs" => Ok(Self::Hcbs),
+            _ => Err(format!("unknown value `{text}`; known are off, on (also: v1), hcbs")),
+        }
     }
 }

@@ -31,8 +31,9 @@ use super::release::Change;
 use super::{
     BandwidthControl, Borrowing, CgroupMode, CgroupShares, CpuServers, FairAlgorithm, FairBalance, FairHierarchy,
     FairServer, Grain, IdleGovernor, LagLimit, LoadTracking, OverloadScope, Preempt, RecentUsedCpu, RtBalance,
-    RtOverload, SchedExt, SchedExtPolicy, ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting, SettingValue,
-    SliceProtection, Throttle, ThrottleAt, TimerGrain, TunableScaling, Uclamp, read_duration, read_integer,
+    RtGroupSched, RtOverload, SchedExt, SchedExtPolicy, ServerBooking, ServerStart, ServerStop, ServerWakeup, Setting,
+    SettingValue, SliceProtection, Throttle, ThrottleAt, TimerGrain, TunableScaling, Uclamp, read_duration,
+    read_integer,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -548,9 +549,10 @@ settings! {
         "features.RT_RUNTIME_SHARE": "a CPU borrows real-time runtime from the others of its root domain",
             rt_runtime_share: bool = true, "5.10" by "2586af1ac187" => false;
         /// `CONFIG_RT_GROUP_SCHED` (2.6.25), with the controller `cpu` of cgroup v1; since 6.15 a
-        /// boot option too. Off unless built in.
-        "rt_group_sched": "groups have a real-time runtime per period and CPU (cgroup v1, cpu.rt_runtime_us), 0 at first",
-            rt_group_sched: bool = false;
+        /// boot option too. Off unless built in. `hcbs` is in no kernel: the patches replace `on`.
+        "rt_group_sched": "what limits real-time tasks of groups: on: a runtime per period and CPU, 0 at first \
+            (cgroup v1, cpu.rt_runtime_us); hcbs: deadline servers (cpu.rt.max, patches of 2026)",
+            rt_group_sched: RtGroupSched = RtGroupSched::Off;
         "fair_server": "deadline server of each CPU's fair tasks",
             fair_server: FairServer = FairServer::Off, "6.12" by "5f6bd380c7bd" => FairServer::Deferred;
         "fair_server.start": "which tasks must be queued for the fair server to start",

@@ -10,7 +10,8 @@ use crate::kernel::words::{Done, Job};
 use crate::outcome::SimError;
 use std::sync::Arc;
 use zerolag_core::{GroupError, Idleness, Step, Weight};
-use zerolag_model::{CpuId, CpuMax, Duration, GroupId, RtBandwidth, TaskId, TraceEvent, UtilClamp};
+use zerolag_model::settings::RtGroupSched;
+use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Instant, RtBandwidth, TaskId, TraceEvent, UtilClamp};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{GroupWeight, Program};
 
@@ -106,6 +107,7 @@ impl Groups {
             kernel
                 .call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io))
                 .map_err(failed)?;
+            budgets_changed(kernel, cpu);
         }
         Ok(())
     }
@@ -117,6 +119,8 @@ impl Groups {
         if let Err(error) = set {
             let path = Arc::clone(&self.program.groups[group].path);
             kernel.refuse(SimError::Group { path, error });
+        } else {
+            budgets_changed(kernel, cpu);
         }
     }
 
@@ -143,6 +147,7 @@ impl Groups {
     ///
     /// Cost: O(groups).
     pub(crate) fn remove_emptied(&mut self, kernel: &mut Kernel, cpu: CpuId) {
+        let mut is_any_gone = false;
         // Parents come before their groups.
         for index in (0..self.lives.len()).rev() {
             let Life::Going(group) = self.lives[index] else { continue };
@@ -151,6 +156,7 @@ impl Groups {
                 continue; // It has tasks, or groups that have.
             }
             self.lives[index] = Life::Absent; // [3]
+            is_any_gone |= self.program.groups[index].rt.is_some();
             kernel.forget_group_timers(group);
             // What the last task did to the group comes before its end.
             kernel.take_records();
@@ -158,6 +164,9 @@ impl Groups {
                 kernel.emit(cpu, TraceEvent::GroupTotals { group, stat });
             }
             kernel.emit(cpu, TraceEvent::GroupGone { group });
+        }
+        if is_any_gone {
+            budgets_changed(kernel, cpu);
         }
     }
 
@@ -256,6 +265,21 @@ fn weigh_everywhere(kernel: &mut Kernel, by: CpuId, group: GroupId, weight: Weig
     emit_weight(kernel, group, weight);
     let cpus = (0..kernel.nr_cpus()).map(CpuId::from_index);
     kernel.push_jobs(by, cpus.map(|on| Job::Weigh { group, on }));
+}
+
+/// The budgets of groups with servers may have changed: each CPU is to follow, once time has begun.
+fn budgets_changed(kernel: &mut Kernel, by: CpuId) {
+    if kernel.scheduler().config().settings().rt_group_sched == RtGroupSched::Hcbs && kernel.now() > Instant::ZERO {
+        let cpus = (0..kernel.nr_cpus()).map(CpuId::from_index);
+        kernel.push_jobs(by, cpus.map(|on| Job::FollowBudgets { on }));
+    }
+}
+
+/// Lets the servers of groups on a CPU follow changed budgets.
+pub(crate) fn follow_budgets(kernel: &mut Kernel, by: CpuId, on: CpuId) -> Done {
+    kernel.locked(by, on, Job::FollowBudgets { on }, |scheduler, rq, clock, io| {
+        scheduler.follow_rt_groups(rq, clock, io);
+    })
 }
 
 /// Lets a CPU follow the new weight of a group. The group can be gone by then.

@@ -9,6 +9,7 @@
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
 use crate::outcome::SimError;
+use zerolag_model::settings::RtGroupSched;
 use zerolag_model::{Activation, CpuId, Duration, GroupId, RtBandwidth, ServerKind, ServerParams, TraceEvent};
 
 /// The parameters of a server to be set; those that are `None` stay.
@@ -41,7 +42,7 @@ pub(crate) fn set_server(kernel: &mut Kernel, cpu: CpuId, wanted: Wanted, change
 /// accepts it; each CPU is to [follow](follow_rt_limit) then.
 pub(crate) fn set_rt_bandwidth(kernel: &mut Kernel, bandwidth: RtBandwidth) -> bool {
     let set = kernel.scheduler().set_rt_bandwidth(kernel.now(), bandwidth);
-    if set.is_ok() && kernel.scheduler().config().settings().rt_group_sched {
+    if set.is_ok() && kernel.scheduler().config().settings().rt_group_sched != RtGroupSched::Off {
         kernel.emit(CpuId(0), TraceEvent::RtGroup { group: GroupId::ROOT, bandwidth });
     }
     if let Err(error) = set {

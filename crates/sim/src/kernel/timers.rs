@@ -28,7 +28,7 @@ impl Kernel {
                 self.late(set_at + at.since(self.time.now))
             }
             // A slice or budget is task time, which stands still until the CPU's present path ends.
-            RqTimer::Slice | RqTimer::Server(_) => {
+            RqTimer::Slice | RqTimer::Server(_) | RqTimer::GroupServers => {
                 *place.due(timer) = place.clock(self.time.now).task + at.since(self.time.now);
                 at + place.busy_until.since(self.time.now)
             }
@@ -51,7 +51,7 @@ impl Kernel {
             RqTimer::Replenish | RqTimer::RtPeriod => return true,
             RqTimer::Slice => Duration::MAX,
             // It can also be set to an instant.
-            RqTimer::Server(_) => LATEST_SERVER,
+            RqTimer::Server(_) | RqTimer::GroupServers => LATEST_SERVER,
         };
         let left = place.due(timer).since(place.clock(self.time.now).task).min(most);
         if place.busy_until <= self.time.now || left.is_zero() {

@@ -246,6 +246,10 @@ pub(crate) enum Job {
         group: GroupId,
         on: CpuId,
     },
+    /// Let the servers of groups on a CPU follow changed budgets.
+    FollowBudgets {
+        on: CpuId,
+    },
     /// Build domains anew.
     Rebuild,
     /// Make a change, or this CPU's part of it.

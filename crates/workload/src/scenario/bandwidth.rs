@@ -225,6 +225,10 @@ impl<'k> GroupKeys<'k> {
             LimitValue::ClampMax(value) => set(&mut self.clamp_max, value, key, at, report),
             LimitValue::RtRuntime(runtime) => set(&mut self.rt_runtime, runtime, key, at, report),
             LimitValue::RtPeriod(period) => set(&mut self.rt_period, period, key, at, report),
+            LimitValue::RtMax(RtBandwidth { runtime, period }) => {
+                set(&mut self.rt_runtime, runtime, key, at, report);
+                set(&mut self.rt_period, period, key, at, report);
+            }
         }
     }
 

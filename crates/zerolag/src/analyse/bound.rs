@@ -1,6 +1,7 @@
 //! Which bound is which task's: sets of tasks that share CPUs, and what each set is analysed with.
 
 use super::model::{self, EXT, FAIR, Modelled, NoModel, rank};
+use super::served::GroupServers;
 use super::{Analysis, Assumption, Bound, Broken, GroupRow, Method, Row, Scope, SetTest};
 use crate::simulation::Plan;
 use std::sync::Arc;
@@ -18,12 +19,20 @@ pub(super) fn of(plan: &Plan) -> Analysis {
     let nr_cpus = plan.config.topology.nr_cpus();
     let mut broken = of_machine(plan);
     let tasks = model::of(&plan.program, &plan.config.settings, nr_cpus, &mut broken);
-    let mut study =
-        BoundStudy { program: &plan.program, settings: &plan.config.settings, tasks: &tasks, broken, sets: Vec::new() };
+    let served = GroupServers::of(&plan.program, &plan.config.settings);
+    let mut study = BoundStudy {
+        program: &plan.program,
+        settings: &plan.config.settings,
+        tasks: &tasks,
+        served,
+        broken,
+        sets: Vec::new(),
+    };
     let mut found: Vec<Option<BoundResult>> = vec![None; tasks.len()];
     for set in study.sets_of_real_time() {
         study.real_time(&set, &mut found);
     }
+    study.served(&mut found);
     for (of, task) in tasks.iter().enumerate().filter(|(_, task)| rank(task.attr) >= FAIR) {
         found[of] = Some(study.fair(task));
     }
@@ -116,6 +125,7 @@ struct BoundStudy<'a> {
     program: &'a Program,
     settings: &'a Settings,
     tasks: &'a [Modelled],
+    served: GroupServers<'a>,
     broken: Vec<Broken>,
     sets: Vec<SetTest>,
 }
@@ -143,7 +153,7 @@ impl BoundStudy<'_> {
     /// Returns the sets of real-time and deadline tasks whose CPUs overlap.
     fn sets_of_real_time(&mut self) -> Vec<SharedCpus> {
         let mut masks: Vec<CpuMask> = Vec::new();
-        let of_class = |task: &&Modelled| rank(task.attr) < FAIR;
+        let of_class = |task: &&Modelled| rank(task.attr) < FAIR && self.served.of_task(task).is_none();
         for task in self.tasks.iter().filter(of_class) {
             let mut mask = task.mask.clone();
             // All that overlap become one.
@@ -160,7 +170,8 @@ impl BoundStudy<'_> {
         for mask in masks {
             let within = |class: fn(SchedAttr) -> bool| {
                 let all = self.tasks.iter().enumerate();
-                let own = all.filter(|(_, task)| task.mask.intersects(&mask) && class(task.attr));
+                let is_own = |task: &Modelled| self.served.of_task(task).is_none() && class(task.attr);
+                let own = all.filter(|(_, task)| task.mask.intersects(&mask) && is_own(task));
                 own.map(|(of, _)| of).collect::<Vec<usize>>()
             };
             let deadline = within(|attr| matches!(attr, SchedAttr::Deadline(_)));
@@ -175,11 +186,45 @@ impl BoundStudy<'_> {
         sets
     }
 
+    /// Finds the bounds of the tasks that servers of groups run.
+    fn served(&mut self, found: &mut [Option<BoundResult>]) {
+        let mut said: Vec<&CpuMask> = Vec::new();
+        for (of, task) in self.tasks.iter().enumerate() {
+            if self.served.of_task(task).is_none() {
+                continue;
+            }
+            let all = task.mask.first().filter(|_| task.mask.count() == 1).and_then(|cpu| self.reservations(cpu));
+            found[of] = Some(self.served.bound(of, self.tasks, self.settings, all.as_deref()));
+            if !said.contains(&&task.mask) {
+                said.push(&task.mask);
+                let reason = "tasks of a group wait for its server, and are late work for the tasks below";
+                self.say(Assumption::NotThrottled, Scope::From(FAIR), &task.mask, reason);
+            }
+        }
+    }
+
+    /// Returns the reservations of a CPU: servers and deadline tasks; none if one of these may use
+    /// several CPUs.
+    fn reservations(&self, cpu: CpuId) -> Option<Vec<Sporadic>> {
+        let mut all: Vec<Sporadic> = self.servers(cpu).map(|server| server.with_jitter(Duration::ZERO)).collect();
+        for task in self.tasks.iter().filter(|task| task.mask.contains(cpu)) {
+            let SchedAttr::Deadline(params) = task.attr else { continue };
+            let budget = Sporadic::new(params.runtime, params.period).ok()?.with_deadline(params.deadline);
+            if task.mask.count() != 1 {
+                return None;
+            }
+            all.extend(core::iter::repeat_n(budget, task.instances as usize));
+        }
+        Some(all)
+    }
+
     /// Returns the deadline servers of a CPU that tasks can make take part.
     fn servers(&self, cpu: CpuId) -> impl Iterator<Item = Sporadic> {
-        [(FAIR, self.settings.fair_server_params(cpu)), (EXT, self.settings.ext_server_params())]
+        let of_groups = self.served.on(cpu, self.tasks, self.settings);
+        let of_classes = [(FAIR, self.settings.fair_server_params(cpu)), (EXT, self.settings.ext_server_params())]
             .into_iter()
-            .filter_map(move |(served, params)| self.server(cpu, served, params))
+            .filter_map(move |(served, params)| self.server(cpu, served, params));
+        of_classes.chain(of_groups)
     }
 
     /// Returns the deadline server of the tasks of a rank.

@@ -21,6 +21,7 @@
 mod bound;
 mod model;
 mod observe;
+mod served;
 pub(crate) mod view;
 
 use crate::error::Error;
@@ -138,6 +139,8 @@ pub enum Method {
     BusyPeriod,
     /// The deadline server of fair tasks.
     FairServer,
+    /// The deadline server of a group, with fixed priorities in it.
+    GroupServer,
 }
 
 impl Method {
@@ -153,6 +156,7 @@ impl Method {
             Self::GlobalFixedPriority => "global_fixed_priority",
             Self::BusyPeriod => "busy_period",
             Self::FairServer => "fair_server",
+            Self::GroupServer => "group_server",
         }
     }
 
@@ -167,6 +171,7 @@ impl Method {
             Self::GlobalEdf | Self::GlobalFixedPriority => "Bertogna & Cirinei 2007",
             Self::BusyPeriod => "Cruz 1991; Lehoczky 1990",
             Self::FairServer => "Abeni & Buttazzo 1998; Shin & Lee 2003",
+            Self::GroupServer => "Shin & Lee 2003; Lehoczky 1990",
         }
     }
 }

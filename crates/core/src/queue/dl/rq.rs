@@ -2,12 +2,13 @@
 
 use crate::entity::dl::{PUSHABLE, QUEUE};
 use crate::queue::dl::heap::Heap;
-use crate::queue::dl::server::{Server, ServerPhase};
+use crate::queue::dl::server::{ServedBy, Server, ServerPhase};
 use crate::queue::dl::sums::Sums;
 use crate::queue::published::PublishedDeadlines;
 use crate::task::slab::TaskSlab;
 use crate::words::config::Config;
-use crate::words::ids::Slot;
+use crate::words::ids::{LocalIx, Slot};
+use alloc::vec::Vec;
 use zerolag_model::{CpuId, Duration, Instant, ServerKind};
 
 /// The deadline queue of one CPU.
@@ -18,14 +19,15 @@ use zerolag_model::{CpuId, Duration, Instant, ServerKind};
 pub(crate) struct DlRq {
     /// The server that runs the current task. It is queued then, except between
     /// [`overlook`](crate::class::dl_server::overlook) and the switch.
-    pub(crate) serving: Option<ServerKind>,
+    pub(crate) serving: Option<ServedBy>,
     /// Whether a server has left the queue, or a lender was taken off its turn, since the CPU last
     /// scheduled. The CPU can then have become less urgent without a switch.
     pub(crate) has_lowered: bool,
     pub(crate) is_in_mask: bool,
     /// Whether the current task reclaims unused bandwidth.
     pub(crate) reclaims: bool,
-    /// The queued servers, a bit for each kind, so that the others are not looked at.
+    /// The queued servers, a bit for each kind and one for those of groups, so that the others are
+    /// not looked at.
     queued: u8,
     pub(crate) ready: Heap<QUEUE>,
     pub(crate) pushable: Heap<PUSHABLE>,
@@ -38,7 +40,15 @@ pub(crate) struct DlRq {
     /// The exec time that a reclaiming current task is still to be charged for.
     pub(crate) uncharged: Duration,
     next_seq: u64,
+    /// The servers of groups, by local queue ([`crate::queue::rt::local`]).
+    pub(crate) groups: Vec<Server>,
+    /// The instant for which the timer of the groups' servers is set.
+    pub(crate) groups_timer: Option<Instant>,
 }
+
+/// The bit of the servers of groups.
+const GROUPS: u8 = 1 << 7;
+const _: () = assert!(ServerKind::ALL.len() < 7);
 
 /// A deadline entity that is ready to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +57,8 @@ pub(crate) enum DlEntityRef {
     Task(Slot),
     /// A server of the CPU.
     Server(ServerKind),
+    /// The server of a group.
+    Group(LocalIx),
 }
 
 impl DlRq {
@@ -65,6 +77,8 @@ impl DlRq {
             servers: ServerKind::ALL.map(|kind| Server::new(config.server(cpu, kind))),
             serving: None,
             has_lowered: false,
+            groups: Vec::new(),
+            groups_timer: None,
         }
     }
 
@@ -115,7 +129,31 @@ impl DlRq {
         }
     }
 
-    /// Returns the first entity and its deadline.
+    /// Changes the state of a group's server. O(queues).
+    pub(crate) fn set_group_state(&mut self, at: LocalIx, state: ServerPhase) {
+        self.groups[at.index()].state = state;
+        let is_any_queued = self.groups.iter().any(|server| server.queued().is_some());
+        self.queued = self.queued & !GROUPS | if is_any_queued { GROUPS } else { 0 };
+    }
+
+    /// Returns the server of a local queue.
+    pub(crate) fn group(&self, at: LocalIx) -> &Server {
+        &self.groups[at.index()]
+    }
+
+    pub(crate) fn group_mut(&mut self, at: LocalIx) -> &mut Server {
+        &mut self.groups[at.index()]
+    }
+
+    /// Returns the server that runs the current task.
+    pub(crate) fn serving_server(&self) -> Option<&Server> {
+        match self.serving? {
+            ServedBy::Class(kind) => Some(self.server(kind)),
+            ServedBy::Group(at) => Some(self.group(at)),
+        }
+    }
+
+    /// Returns the first entity and its deadline. O(servers).
     pub(crate) fn first(&self) -> Option<(Instant, DlEntityRef)> {
         let mut first = self.ready.first_of_all().map(|(at, seq, slot)| (at, seq, DlEntityRef::Task(slot)));
         if self.queued == 0 {
@@ -128,7 +166,26 @@ impl DlRq {
                 first = Some((at, seq, DlEntityRef::Server(kind)));
             }
         }
+        if self.queued & GROUPS != 0 {
+            self.first_with_groups(&mut first);
+        }
         first.map(|(at, _, entity)| (at, entity))
+    }
+
+    #[cold]
+    fn first_with_groups(&self, first: &mut Option<(Instant, u64, DlEntityRef)>) {
+        for (index, server) in self.groups.iter().enumerate() {
+            if let Some((at, seq)) = server.queued()
+                && first.is_none_or(|(first_at, first_seq, _)| (at, seq) < (first_at, first_seq))
+            {
+                *first = Some((at, seq, DlEntityRef::Group(LocalIx::new(index))));
+            }
+        }
+    }
+
+    /// Returns whether the server of a group is the first entity.
+    pub(crate) fn is_first_group(&self, at: LocalIx) -> bool {
+        matches!(self.first(), Some((_, DlEntityRef::Group(first))) if first == at)
     }
 
     /// Returns whether a server is the first entity.

@@ -3,9 +3,29 @@
 
 use crate::entity::dl;
 use crate::words::bandwidth::Bandwidth;
-use zerolag_model::{Activation, DlParams, Instant, ServerParams, ServerState, SignedDuration};
+use crate::words::ids::LocalIx;
+use zerolag_model::{Activation, DlParams, Instant, ServerKind, ServerParams, ServerState, SignedDuration};
 
-/// The server of one class on one CPU.
+/// The server that runs the current task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ServedBy {
+    /// That of its class.
+    Class(ServerKind),
+    /// That of its group, for the tasks of this local queue.
+    Group(LocalIx),
+}
+
+impl ServedBy {
+    /// Returns the kind of a class's server.
+    pub(crate) const fn kind(self) -> Option<ServerKind> {
+        match self {
+            Self::Class(kind) => Some(kind),
+            Self::Group(_) => None,
+        }
+    }
+}
+
+/// The server of one class, or of one group, on one CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) params: ServerParams,

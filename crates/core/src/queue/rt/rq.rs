@@ -2,13 +2,14 @@
 //! second list.
 
 use crate::entity::rt::{PUSHABLE, RUN};
+use crate::queue::rt::local::LocalQueues;
 use crate::queue::rt::prio_queue::PrioQueue;
 use crate::queue::rt::throttle::Throttle;
 use crate::queue::rt::tree::{RtQueueIx, RtTree};
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 use alloc::boxed::Box;
-use zerolag_model::settings::RtOverload;
+use zerolag_model::settings::{RtGroupSched, RtOverload};
 use zerolag_model::{Instant, Prio, Settings};
 
 /// The real-time queue of one CPU.
@@ -28,9 +29,14 @@ pub(crate) struct RtRq {
     pub(crate) run: PrioQueue<RUN>,
     pub(crate) pushable: PrioQueue<PUSHABLE>,
     pub(crate) throttle: Throttle,
-    /// The order of tasks by their groups; `None` without `rt_group_sched`. `run` has all tasks in
-    /// either case.
+    /// The order of tasks by their groups; `None` without `rt_group_sched = on`. `run` has all
+    /// tasks in either case.
     pub(crate) tree: Option<Box<RtTree>>,
+    /// The tasks that servers of groups run; `None` without `rt_group_sched = hcbs`. They are on no
+    /// list above.
+    pub(crate) local: Option<Box<LocalQueues>>,
+    /// The number of those whose server has runtime.
+    pub(crate) nr_served: u32,
 }
 
 impl RtRq {
@@ -43,7 +49,9 @@ impl RtRq {
             nr_stopped: 0,
             is_in_mask: false,
             throttle: Throttle::new(settings),
-            tree: settings.rt_group_sched.then(|| Box::new(RtTree::new())),
+            tree: (settings.rt_group_sched == RtGroupSched::V1).then(|| Box::new(RtTree::new())),
+            local: (settings.rt_group_sched == RtGroupSched::Hcbs).then(Box::default),
+            nr_served: 0,
         }
     }
 
@@ -66,10 +74,11 @@ impl RtRq {
         !self.pushable.is_empty()
     }
 
-    /// Returns the number of queued tasks that can run: 0 while the class is throttled.
+    /// Returns the number of queued tasks that can run: while the class is throttled, those that
+    /// servers of groups run.
     #[inline]
     pub(crate) fn nr_allowed(&self) -> u32 {
-        if self.is_throttled() { 0 } else { self.nr_running - self.nr_stopped }
+        self.nr_served + if self.is_throttled() { 0 } else { self.nr_running - self.nr_stopped }
     }
 
     /// Returns whether the class is throttled here. With groups, a task with an inherited priority

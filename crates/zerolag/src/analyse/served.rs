@@ -1,0 +1,140 @@
+//! Real-time tasks of groups with deadline servers (`rt_group_sched = hcbs`): which servers there
+//! are, and the bounds of the tasks in them.
+//!
+//! A group's server is a reservation of its CPU: its runtime in every period, while something
+//! waits. The tasks of the group on that CPU have this supply to themselves, and run on it by
+//! priority, so a response is bounded by the least supply and the work of the group's more urgent
+//! tasks alone. The tasks of other groups do not matter, as long as all reservations of the CPU
+//! fit.
+//!
+//! Only groups whose tasks are bound to one CPU each have a bound: a task that moves takes its work
+//! to another server.
+//!
+//! A server is stopped at a tick (`enforce.dl` below exact). Its overrun is repaid: a period can
+//! have a tick less of runtime, and others can wait a tick longer.
+
+use super::model::{FAIR, Modelled, rank};
+use super::{Bound, Method};
+use zerolag_analysis::supply::{Reservation, fixed_response};
+use zerolag_analysis::{Sporadic, edf};
+use zerolag_model::settings::{RtGroupSched, TimerGrain};
+use zerolag_model::{CpuId, Duration, RtBandwidth, SchedAttr, Settings};
+use zerolag_workload::Program;
+
+/// The groups of a program that have servers.
+pub(super) struct GroupServers<'a> {
+    program: &'a Program,
+    is_on: bool,
+}
+
+impl<'a> GroupServers<'a> {
+    pub(super) fn of(program: &'a Program, settings: &Settings) -> Self {
+        Self { program, is_on: settings.rt_group_sched == RtGroupSched::Hcbs }
+    }
+
+    fn budget(&self, group: usize) -> Option<RtBandwidth> {
+        self.program.groups[group].rt.filter(|budget| budget.runtime.is_some())
+    }
+
+    /// Returns the nearest group with a budget, from a group upwards.
+    fn context(&self, group: Option<usize>) -> Option<usize> {
+        let mut at = group;
+        while let Some(group) = at {
+            if self.budget(group).is_some() {
+                return Some(group);
+            }
+            at = self.program.groups[group].parent;
+        }
+        None
+    }
+
+    /// Returns the group whose servers run a task.
+    pub(super) fn of_task(&self, task: &Modelled) -> Option<usize> {
+        if !self.is_on || !is_rt(task) { None } else { self.context(task.group) }
+    }
+
+    /// Returns the runtime and the period of the servers of a group.
+    fn params(&self, group: usize) -> Option<(Duration, Duration)> {
+        let budget = self.budget(group)?;
+        let ratio = |budget: RtBandwidth| {
+            let runtime = u128::from(budget.runtime.unwrap_or_default().as_nanos());
+            u64::try_from((runtime << 20) / u128::from(budget.period.as_nanos().max(1))).unwrap_or(u64::MAX)
+        };
+        let below = (0..self.program.groups.len())
+            .filter(|at| self.budget(*at).is_some() && self.context(self.program.groups[*at].parent) == Some(group));
+        let sum: u64 = below.filter_map(|at| self.budget(at)).map(ratio).sum();
+        let runtime = match sum {
+            0 => budget.runtime?,
+            _ => budget.period.mul_div_floor(ratio(budget).saturating_sub(sum), 1 << 20),
+        };
+        Some((runtime, budget.period)).filter(|(runtime, _)| !runtime.is_zero())
+    }
+
+    /// Returns the servers of a CPU that some task needs, as others see them: a budget can follow
+    /// another one.
+    pub(super) fn on(&self, cpu: CpuId, tasks: &[Modelled], settings: &Settings) -> Vec<Sporadic> {
+        let needs =
+            |group: usize| tasks.iter().any(|task| task.mask.contains(cpu) && self.of_task(task) == Some(group));
+        let groups = (0..self.program.groups.len()).filter(|group| self.is_on && needs(*group));
+        let server = |group: usize| {
+            let (runtime, period) = self.params(group)?;
+            let cost = runtime.saturating_add(overrun(settings)).min(period);
+            let server = Sporadic::new(cost, period).ok()?;
+            Some(server.with_jitter(period.saturating_sub(cost)))
+        };
+        groups.filter_map(server).collect()
+    }
+
+    /// Returns the bound of a task that a server runs; `all` are the other reservations of its CPU
+    /// and its own, none if they are of several CPUs.
+    pub(super) fn bound(
+        &self,
+        of: usize,
+        tasks: &[Modelled],
+        settings: &Settings,
+        all: Option<&[Sporadic]>,
+    ) -> Result<Bound, String> {
+        let task = &tasks[of];
+        let group = self.of_task(task).ok_or_else(|| "no server runs it".to_owned())?;
+        let (runtime, period) =
+            self.params(group).ok_or_else(|| "the servers of its group have no runtime: it never runs".to_owned())?;
+        let members = || tasks.iter().enumerate().filter(|(_, other)| self.of_task(other) == Some(group));
+        if members().any(|(_, other)| other.mask.count() != 1) {
+            return Err("tasks of its group may use several CPUs: its servers' supply is divided among them".to_owned());
+        }
+        let all = all.ok_or_else(|| "deadline tasks of its CPU may use several".to_owned())?;
+        if edf::check(all).is_err() {
+            return Err("the reservations of its CPU are not seen to fit".to_owned());
+        }
+        let own = task.task.as_ref().map_err(super::model::NoModel::reason)?;
+        let more_urgent = |other: &Modelled| other.mask == task.mask && rank(other.attr) <= rank(task.attr);
+        let mut above = Vec::new();
+        for (at, other) in members().filter(|(_, other)| more_urgent(other)) {
+            match &other.task {
+                Ok(sporadic) => {
+                    let threads = other.instances.saturating_sub(u32::from(at == of));
+                    above.extend(core::iter::repeat_n(*sporadic, threads as usize));
+                }
+                Err(super::model::NoModel::Idle) => {}
+                Err(_) => return Err(format!("{} of its group is as urgent, and has no model", other.name)),
+            }
+        }
+        let least = runtime.saturating_sub(overrun(settings));
+        let supply = Reservation::new(least, period, period);
+        let response = supply.and_then(|supply| fixed_response(own, &above, &supply));
+        let bound = response.map(|response| Bound { response, method: Method::GroupServer });
+        bound.ok_or_else(|| "it and more urgent tasks of its group need more than its server has".to_owned())
+    }
+}
+
+/// Returns how much longer than its runtime a server can run.
+fn overrun(settings: &Settings) -> Duration {
+    match settings.enforce_dl {
+        TimerGrain::Exact => Duration::ZERO,
+        TimerGrain::Tick | TimerGrain::Hrtick => Duration::from_nanos(1_000_000_000 / u64::from(settings.hz.max(1))),
+    }
+}
+
+fn is_rt(task: &Modelled) -> bool {
+    matches!(task.attr, SchedAttr::Rt { .. }) && rank(task.attr) < FAIR
+}
