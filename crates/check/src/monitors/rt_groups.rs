@@ -45,6 +45,8 @@ struct RtGroups {
     has_servers: bool,
     /// How much longer than its runtime a server can run.
     overrun: Duration,
+    /// Real-time tasks have no limit (`sched_rt_runtime_us` = -1).
+    is_unlimited: bool,
     limits: BTreeMap<GroupId, Supply>,
     /// The real-time task that each CPU runs, and since when its time is not counted yet.
     running: IdTable<CpuId, Option<(TaskId, Moment)>>,
@@ -75,6 +77,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
             (RtGroupSched::Off | RtGroupSched::V1, _) | (_, TimerGrain::Exact) => Duration::ZERO,
             (RtGroupSched::Hcbs, TimerGrain::Tick | TimerGrain::Hrtick) => context.settings().tick_period(),
         },
+        is_unlimited: context.settings().rt_bandwidth().runtime.is_none(),
         shares: context.settings().rt_runtime_share && context.settings().rt_group_sched == RtGroupSched::V1,
         limits: BTreeMap::new(),
         running: IdTable::default(),
@@ -193,11 +196,14 @@ impl RtGroups {
     fn note(&mut self, before: &Replay, record: &Record) {
         let at = record.at;
         match &record.event {
-            TraceEvent::RtGroup { group: GroupId::ROOT, .. } => {
+            TraceEvent::RtGroup { group: GroupId::ROOT, bandwidth } => {
+                self.is_unlimited = bandwidth.runtime.is_none();
                 self.limits.values_mut().for_each(|supply| supply.is_excused = true);
             }
             TraceEvent::RtGroup { group, bandwidth } => {
-                let supply = Supply { bandwidth: *bandwidth, since: at, used: BTreeMap::new(), is_excused: false };
+                // Without a limit of all real-time tasks no server is charged.
+                let is_excused = self.has_servers && self.is_unlimited;
+                let supply = Supply { bandwidth: *bandwidth, since: at, used: BTreeMap::new(), is_excused };
                 self.limits.insert(*group, supply);
                 if self.has_servers {
                     self.begin_anew(at); // The servers of the group above have another runtime too.
