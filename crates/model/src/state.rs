@@ -40,15 +40,27 @@ pub struct CpuState {
     pub deadline: Vec<DeadlineState>,
     /// The servers that are on.
     pub servers: Vec<ServerBudget>,
-    /// The real-time tasks here, in the order in which they would run, with their priorities as
-    /// users write them.
+    /// The real-time tasks here without those of groups with servers, in the order in which they
+    /// would run, with their priorities as users write them.
     pub real_time: Vec<(TaskId, u8)>,
+    /// The group whose server runs the picked task (HCBS).
+    pub served: Option<ServedState>,
     /// Whether RT throttling, or a limit of groups, keeps real-time tasks from running.
     pub is_rt_throttled: bool,
     /// The queues of the fair class: that of the root first.
     pub fair: Vec<FairQueueState>,
     /// The number of tasks of a loaded scheduler here.
     pub loaded: u32,
+}
+
+/// The real-time tasks of a group with servers on a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServedState {
+    /// The group.
+    pub group: GroupId,
+    /// Its tasks here, in the order in which they would run, with their priorities as users write
+    /// them.
+    pub tasks: Vec<(TaskId, u8)>,
 }
 
 /// The state of a deadline task on its CPU.
@@ -189,6 +201,8 @@ pub enum Rule {
     },
     /// The highest priority.
     RealTime {
+        /// The group whose server runs it, whose tasks alone count then.
+        group: Option<GroupId>,
         /// Its priority.
         priority: u8,
         /// The next task and its priority.
@@ -419,9 +433,11 @@ impl CpuState {
                 Rule::Deadline { deadline, left, next }
             }
             ClassId::Rt => {
-                let own = self.real_time.iter().find(|(other, _)| *other == task);
-                let next = self.real_time.iter().find(|(other, _)| *other != task).copied();
-                Rule::RealTime { priority: own.map_or(0, |(_, priority)| *priority), next }
+                let tasks = self.served.as_ref().map_or(&self.real_time, |served| &served.tasks);
+                let own = tasks.iter().find(|(other, _)| *other == task);
+                let next = tasks.iter().find(|(other, _)| *other != task).copied();
+                let group = self.served.as_ref().map(|served| served.group);
+                Rule::RealTime { group, priority: own.map_or(0, |(_, priority)| *priority), next }
             }
             ClassId::Fair => Rule::Fair(self.levels(before)),
             ClassId::Ext => Rule::Loaded,
@@ -558,6 +574,7 @@ mod tests {
             deadline: Vec::new(),
             servers: Vec::new(),
             real_time: Vec::new(),
+            served: None,
             is_rt_throttled: false,
             fair: vec![queue],
             loaded: 0,

@@ -86,20 +86,31 @@ fn rule(rule: &Rule, at: Instant, names: Names<'_>) -> String {
                 }
             }
         }
-        Rule::RealTime { priority, next } => match next {
-            None => {
-                format!("the only real-time task that may run (priority {priority}); its class comes before fair tasks")
-            }
-            Some((next, other)) if other == priority => {
-                format!("first in the queue of priority {priority}, before {}", names.task(*next))
-            }
-            Some((next, other)) if other > priority => {
-                format!("priority {priority}; {} has {other}, but its group is throttled", names.task(*next))
-            }
-            Some((next, other)) => format!("priority {priority}, above {}'s {other}", names.task(*next)),
-        },
+        Rule::RealTime { group, priority, next } => {
+            let by = group.map_or(String::new(), |group| {
+                format!("the server of `{}` runs it before other real-time tasks; in the group ", (names.group)(group))
+            });
+            by + &real_time_text(*group, *priority, *next, names)
+        }
         Rule::Fair(levels) => levels_text(levels, names),
         Rule::Loaded => "the loaded scheduler has it first in its order".to_owned(),
+    }
+}
+
+/// Returns why a task is the first of the real-time class, or of a group with servers.
+fn real_time_text(group: Option<GroupId>, priority: u8, next: Option<(TaskId, u8)>, names: Names<'_>) -> String {
+    match next {
+        None if group.is_some() => format!("the only one that may run (priority {priority})"),
+        None => {
+            format!("the only real-time task that may run (priority {priority}); its class comes before fair tasks")
+        }
+        Some((next, other)) if other == priority => {
+            format!("first in the queue of priority {priority}, before {}", names.task(next))
+        }
+        Some((next, other)) if other > priority => {
+            format!("priority {priority}; {} has {other}, but its group is throttled", names.task(next))
+        }
+        Some((next, other)) => format!("priority {priority}, above {}'s {other}", names.task(next)),
     }
 }
 
@@ -249,12 +260,16 @@ mod tests {
                 "picked `short`: it woke or was preempted last, and its vruntime is only 700ns above `hog`'s",
             ),
             (
-                says(Rule::RealTime { priority: 9, next: Some((TaskId(1), 5)) }, None, None),
+                says(Rule::RealTime { group: None, priority: 9, next: Some((TaskId(1), 5)) }, None, None),
                 "picked `short`: priority 9, above `hog`'s 5",
             ),
             (
-                says(Rule::RealTime { priority: 5, next: Some((TaskId(1), 5)) }, None, None),
+                says(Rule::RealTime { group: None, priority: 5, next: Some((TaskId(1), 5)) }, None, None),
                 "picked `short`: first in the queue of priority 5, before `hog`",
+            ),
+            (
+                says(Rule::RealTime { group: Some(GroupId(2)), priority: 5, next: None }, None, None),
+                "picked `short`: the server of `/g2` runs it before other real-time tasks; in the group the only one that may run (priority 5)",
             ),
             (
                 says(Rule::Deadline { deadline: at(4), left: ms(2), next: Some((TaskId(1), at(7))) }, None, None),

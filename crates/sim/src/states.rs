@@ -170,9 +170,10 @@ fn values(at: Instant, state: &CpuState) -> Vec<(TrackKey, i64)> {
         add(Quantity::Budget, owner, left.as_nanos());
         add(Quantity::TimeToDeadline, owner, deadline.signed_since(at).as_nanos());
     }
-    if !state.real_time.is_empty() {
-        let number = i64::try_from(state.real_time.len()).unwrap_or(i64::MAX);
-        add(Quantity::RealTimeTasks, Owner::Cpu, number);
+    let served = state.served.as_ref().map_or(0, |served| served.tasks.len());
+    let real_time = i64::try_from(state.real_time.len() + served).unwrap_or(i64::MAX);
+    if real_time > 0 {
+        add(Quantity::RealTimeTasks, Owner::Cpu, real_time);
     }
     found
 }
@@ -191,6 +192,7 @@ mod tests {
             deadline: Vec::new(),
             servers: Vec::new(),
             real_time: (0..tasks).map(|task| (TaskId(task), 1)).collect(),
+            served: None,
             is_rt_throttled: false,
             fair: Vec::new(),
             loaded: 0,

@@ -3,13 +3,14 @@
 //! Nothing here changes anything, and no scheduler calls it. O(tasks · log tasks of the run queue).
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx, Standing};
+use crate::queue::dl::server::ServedBy;
 use crate::queue::fair::eevdf;
 use crate::rq::inspect::Inspect;
 use crate::task::deadline;
 use alloc::vec::Vec;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::state::{
-    Buddy, CpuState, DeadlineState, Entity, FairEntityState, FairOrder, FairQueueState, ServerBudget, lag,
+    Buddy, CpuState, DeadlineState, Entity, FairEntityState, FairOrder, FairQueueState, ServedState, ServerBudget, lag,
 };
 use zerolag_model::{ClassId, GroupId, Prio, ServerKind, ServerState};
 
@@ -39,15 +40,26 @@ impl Inspect<'_> {
         CpuState {
             cpu: rq.cpu(),
             picked: rq.current_slot().map(|slot| rq.tasks[slot].id),
-            serving: rq.dl.serving,
+            serving: rq.dl.serving.and_then(ServedBy::kind),
             class: rq.current_slot().map_or(ClassId::Idle, |slot| rq.tasks[slot].prio.class()),
             deadline,
             servers: servers.map(|kind| self.budget(kind)).collect(),
             real_time: order.map(|task| (task.id, user_priority(task.prio))).collect(),
+            served: self.served(),
             is_rt_throttled: rq.rt.nr_allowed() < rq.rt.nr_running(),
             fair: self.queues(),
             loaded: rq.ext.nr_running,
         }
+    }
+
+    /// Returns the group whose server runs the current task, with its tasks here.
+    fn served(self) -> Option<ServedState> {
+        let rq = self.rq;
+        let Some(ServedBy::Group(at)) = rq.dl.serving else { return None };
+        let local = rq.rt.local.as_deref()?.queue(at);
+        let tasks = local.run.iter(&rq.tasks).map(|slot| &rq.tasks[slot]);
+        let tasks = tasks.map(|task| (task.id, user_priority(task.prio))).collect();
+        Some(ServedState { group: local.group, tasks })
     }
 
     fn budget(self, kind: ServerKind) -> ServerBudget {
