@@ -177,6 +177,8 @@ fn setup(random: &mut Random<'_>, sched_ext: SchedExt) -> Setup {
     let active = [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain, RtBalance::PullClaimed];
     let settings = Settings {
         rt_balance: active[random.below(3) as usize],
+        // Both rules, without another draw: only with the older one the earliest deadlines run.
+        dl_pull_beside: nr_cpus % 2 == 1,
         enforce_dl: if random.below(2) == 0 { TimerGrain::Exact } else { TimerGrain::Tick },
         rt_push_skip_stuck: random.below(2) == 0,
         rt_throttling: random.below(3) == 0,

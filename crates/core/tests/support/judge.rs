@@ -207,8 +207,12 @@ impl World {
     /// ensures. Not guaranteed after partitions were merged with tasks that are confined to one of
     /// them: a task that could go nowhere has ended the push of those behind it, and can have been
     /// pulled away since. Not judged where a server runs a fair task: only a deadline task, when it
-    /// becomes current, pushes those behind it.
+    /// becomes current, pushes those behind it. Nor by the rules of 5.4 and later, by which a task
+    /// that goes on with a later deadline keeps its CPU (`dl_pull_beside`).
     fn check_earliest(&self) -> Result<(), String> {
+        if !self.setup.settings.dl_pull_beside {
+            return Ok(());
+        }
         for rq in self.rqs.iter().filter(|rq| rq.inspect().serving().is_none()) {
             let is_free = |there: &Rq, task| self.domain_of(rq.cpu()).all(|cpu| there.inspect().may_run_on(task, cpu));
             let all_free = |there: &Rq| {
