@@ -40,7 +40,7 @@ impl Inspect<'_> {
         CpuState {
             cpu: rq.cpu(),
             picked: rq.current_slot().map(|slot| rq.tasks[slot].id),
-            serving: rq.dl.serving.and_then(ServedBy::kind),
+            serving: self.serving(),
             class: rq.current_slot().map_or(ClassId::Idle, |slot| rq.tasks[slot].prio.class()),
             deadline,
             servers: servers.map(|kind| self.budget(kind)).collect(),
