@@ -24,7 +24,7 @@
 //! | at once, wherever its tasks are | [`throttle`] |
 //! | except for tasks that must leave the kernel first | [`boost`](super::boost) |
 //! | once none of its tasks must leave the kernel first | [`boost`](super::boost) |
-//! | task by task, as each leaves the kernel | [`park`] |
+//! | task by task, as each leaves the kernel | [`park`](super::park) |
 //!
 //! Use is noticed when the current task is charged: at ticks, or at once if the setting is
 //! `enforce.fair = exact`. So a CPU can use more than it took, by at most a tick. The excess is a

@@ -15,10 +15,10 @@
 //! same: there the task passes through the return to user mode. A request to schedule comes first
 //! there, so a task whose turn is over when the quota is used up stays queued, and is parked once
 //! it has been picked again: its lag shrinks meanwhile. Parked at once, it would come back with a
-//! debt of several requests. A parked task is on no timeline and does not count as running. It waits at the nearest throttled queue above it; the task that was
-//! parked last is taken back first, because the kernel adds to the head of its list
-//! (`throttled_limbo_list`). Exec time in kernel mode is charged meanwhile, and repaid from the
-//! next quota.
+//! debt of several requests. A parked task is on no timeline and does not count as running. It
+//! waits at the nearest throttled queue above it; the task that was parked last is taken back
+//! first, because the kernel adds to the head of its list (`throttled_limbo_list`). Exec time in
+//! kernel mode is charged meanwhile, and repaid from the next quota.
 //!
 //! Work: O(depth x log n) to park a task and to take it back. A queue that can run again takes back
 //! at most [`BATCH`] tasks under one hold of the lock.
