@@ -287,6 +287,32 @@ fn check_limited(settings: Settings, cpus: u32, events: Vec<Event>) {
     run_all(world, events);
 }
 
+/// The last task of a group leaves while the group is throttled, and the next group gets its id: its
+/// load is not that of the earlier one.
+#[test]
+fn a_group_that_empties_while_it_is_throttled_leaves_no_load() {
+    let idle = SchedAttr::Fair { policy: FairPolicy::Idle, nice: Nice::ZERO, slice: None };
+    for version in [KernelVersion::V3_2, KernelVersion::V6_1, KernelVersion::V6_12] {
+        let events = vec![
+            Event::Spawn { attr: idle, group: 0 },
+            Event::Pass { ns: 8_000_000 },
+            Event::NewGroup { parent: 11, weight: 1 },
+            Event::Spawn { attr: idle, group: 23 },
+            Event::Timers,
+            Event::Block { cpu: 46 },
+            Event::Pass { ns: 2_000_000 },
+            Event::Exit { cpu: 43 },
+            Event::Tick { cpu: 0 },
+            Event::NewGroup { parent: 3, weight: 1 },
+            Event::Group { task: 23, group: 3 },
+            Event::RemoveGroup { group: 20 },
+            Event::NewGroup { parent: 0, weight: 1 },
+            Event::NewGroup { parent: 0, weight: 1 },
+        ];
+        check_limited(version.settings(), 3, events);
+    }
+}
+
 /// Interprets four bytes as an event, as [`event`] does a draw.
 fn event_of([kind, a, b, c]: [u8; 4]) -> Event {
     let (any, task, cpu, group) = (usize::from(a) % 64, usize::from(a) % 64, usize::from(a), usize::from(b) % 64);

@@ -177,6 +177,18 @@ fn unattach(rq: &mut Rq, ix: QueueIx) {
     rq.unattach(parent, EntityRef::Group(ix));
 }
 
+/// Publishes the part of a queue whose last task left while it was throttled: counts stop at a
+/// throttled queue, so nothing has published that. What stays behind would count for the next
+/// group of this id.
+///
+/// Linux v6.12 `fair.c`, `dequeue_entity` publishes it at once (`update_tg_load_avg`); v3.2
+/// `tg_unthrottle_up` when the quota comes, as here.
+pub(crate) fn publish_load<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    rq.age_queue(q);
+    let now = rq.averages_clock();
+    publish_part(rq.queue_mut(q), cx, now);
+}
+
 /// Publishes the part of a group's queue and returns the weight that its entity should have on this
 /// CPU, in 1024ths with one queue for all tasks. The averages of the queue are up to date.
 ///
@@ -184,14 +196,7 @@ fn unattach(rq: &mut Rq, ix: QueueIx) {
 /// others with their averages. So the parts of a group add up to more than its weight when its
 /// tasks wake, and to its weight after some tens of ms.
 pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, now: Instant) -> LoadWeight {
-    let is_averaged = cx.config.settings.tracks_load() && cx.config.topology.nr_cpus() > 1;
-    // Period 0 means that something is queued.
-    let period = period_of(now).max(1);
-    if is_averaged {
-        publish_average(queue, cx, period);
-    } else {
-        publish_queued(queue, cx);
-    }
+    let (is_averaged, period) = publish_part(queue, cx, now);
     let current = queue.entity.load;
     let weight = cx.view().group_weight(queue.group);
     queue.entity.is_idle = weight & IDLE_GROUP != 0;
@@ -266,6 +271,21 @@ pub(crate) fn divide_shares<L: RawMutex>(cx: &mut Cx<'_, L>, by: CpuId, cpus: &R
             cx.io.costs.cpus_scanned += nr_cpus;
         }
     }
+}
+
+/// Publishes the part of a queue, whose averages are up to date. Returns whether it counts with
+/// them, and their period.
+#[inline(always)]
+fn publish_part<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>, now: Instant) -> (bool, u32) {
+    let is_averaged = cx.config.settings.tracks_load() && cx.config.topology.nr_cpus() > 1;
+    // Period 0 means that something is queued.
+    let period = period_of(now).max(1);
+    if is_averaged {
+        publish_average(queue, cx, period);
+    } else {
+        publish_queued(queue, cx);
+    }
+    (is_averaged, period)
 }
 
 /// Publishes the averages of a queue.

@@ -137,6 +137,7 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     cx.io.event(cx.now, cpu, || TraceEvent::Unthrottle { group });
     for_each_above(rq, q, |local| local.throttled_below -= 1);
     if rq.queue(q).nr_queued == 0 {
+        groups::publish_load(rq, cx, q);
         park::rest_empty(rq, cx, q);
         return;
     }
