@@ -14,6 +14,8 @@ mod host;
 mod fair;
 #[path = "../../crates/core/tests/random.rs"]
 mod realtime;
+#[path = "../../crates/core/tests/support/mod.rs"]
+mod support;
 #[path = "../../crates/lab/tests/fuzz/targets.rs"]
 mod targets;
 

@@ -4,12 +4,9 @@
 //!
 //! A failing case prints its seed and its events.
 
-#[expect(dead_code, reason = "fingerprints serve the enumeration")]
-mod support;
-
+use crate::support::{Agent, Event, Hints, Setup, World};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Lent, Partition, Resched};
 use zerolag_model::settings::{FairServer, RtBalance, SchedExt, ServerStart, TimerGrain};
 use zerolag_model::{

@@ -5,13 +5,10 @@
 //! world comes to rest: no task lost, no IPI under way, no legal move left. For each step a world
 //! is built anew and the sequence replayed, so a failure is its sequence of events.
 
-#[expect(dead_code, reason = "time passes, timers fire and priorities are lent in random.rs")]
-mod support;
-
+use crate::support::{Agent, Event, Hints, Setup, World};
 use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Partition};
 use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, CpuMask, KernelVersion, SchedAttr, Settings, TaskId};

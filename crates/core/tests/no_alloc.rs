@@ -1,10 +1,6 @@
 //! No path allocates once everything that is ever queued has been queued.
 
-#[expect(dead_code, reason = "IPIs are counted in pull_claimed.rs")]
-#[path = "support/machine.rs"]
-mod machine;
-
-use machine::{Machine, crowded, fifo, turn};
+use crate::machine::{Machine, crowded, fifo, turn};
 use zerolag_core::Leave;
 use zerolag_model::settings::RtBalance;
 use zerolag_model::{KernelVersion, Nice, SchedAttr, Settings, TaskId};

@@ -1,10 +1,6 @@
 //! What a CPU that is asked to pull does where nothing may come to it (`pull_claimed`).
 
-#[expect(dead_code, reason = "other tests use the rest")]
-#[path = "support/machine.rs"]
-mod machine;
-
-use machine::{Machine, fifo, only};
+use crate::machine::{Machine, fifo, only};
 use zerolag_core::{Leave, Work};
 use zerolag_model::settings::RtBalance;
 use zerolag_model::{CpuId, KernelVersion, Settings, TaskId};

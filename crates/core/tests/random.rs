@@ -4,13 +4,10 @@
 //! world must be at rest, with no task lost and no legal move left. A failing case is shrunk and
 //! printed as a line of numbers that the test `replay` and the table [`REGRESSIONS`] accept.
 
-#[expect(dead_code, reason = "fingerprints serve the enumeration")]
-mod support;
-
+use crate::support::{Agent, Event, Hints, Setup, World};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use std::sync::Arc;
-use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Lent, Partition};
 use zerolag_model::settings::{Grain, OverloadScope, RtBalance, RtOverload};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId};
@@ -141,7 +138,7 @@ fn report(seed: u64, reason: &str, case: &Case) -> String {
     let text = print(case);
     format!(
         "{reason}\n{story}{ended}  seed {seed}; replay it with\n    \
-         ZEROLAG_CASE='{text}' cargo test -p zerolag-core --test random replay -- --nocapture\n"
+         ZEROLAG_CASE='{text}' cargo test -p zerolag-core --test core random::replay -- --nocapture\n"
     )
 }
 

@@ -3,11 +3,8 @@
 //! offline and online, and partitions are created and removed, with each CPU following at its own
 //! time. The rules of [`support`] are also checked.
 
-#[expect(dead_code, reason = "other tests use the rest")]
-mod support;
-
+use crate::support::{Agent, Event, Hints, Setup, World};
 use proptest::prelude::*;
-use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Partition};
 use zerolag_model::settings::FairServer;
 use zerolag_model::{CpuId, Duration, KernelVersion, RtBandwidth, SchedAttr, Settings, TaskId};

@@ -1,6 +1,6 @@
 //! No path allocates once everything that is ever queued has been queued.
 
-use crate::host::{Host, Program, ms};
+use super::host::{Host, Program, ms};
 use zerolag_core::{Config, Scheduler, Weight};
 use zerolag_model::{CpuMax, Duration, GroupId, KernelVersion, SchedAttr, Topology};
 

@@ -1,6 +1,6 @@
 //! Fair tasks on several CPUs.
 
-use crate::host::{Host, Program, at_ms, ms};
+use super::host::{Host, Program, at_ms, ms};
 use zerolag_core::call::Call;
 use zerolag_core::{Config, Costs, Partition};
 use zerolag_model::{CpuId, CpuMask, GroupId, KernelVersion, SchedAttr, TaskId, Topology};

@@ -1,6 +1,6 @@
 //! CPU bandwidth control: the CPU time of a limited group, and the recorded kernels.
 
-use crate::host::{Host, Program, at_ms, ms};
+use super::host::{Host, Program, at_ms, ms};
 use std::fmt::Write;
 use zerolag_core::{Config, Weight};
 use zerolag_model::settings::BandwidthControl;

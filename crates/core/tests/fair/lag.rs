@@ -1,7 +1,7 @@
 //! EEVDF's guarantees: lag stays within a slice and a tick, is kept over sleep, and delayed tasks
 //! return or are dequeued.
 
-use crate::host::{Host, Program, at_ms, ms};
+use super::host::{Host, Program, at_ms, ms};
 use proptest::prelude::*;
 use zerolag_core::{Home, Weight};
 use zerolag_model::{CpuId, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology};
@@ -15,7 +15,7 @@ fn nice(value: i64) -> SchedAttr {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(40))]
+    #![proptest_config(super::cases(40))]
 
     /// Compares hogs with the fluid model: the distance of each from its weighted share at any
     /// tick.

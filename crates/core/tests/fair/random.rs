@@ -1,6 +1,6 @@
 //! Random sequences of events: in all of them sums and counts stay right and no task is lost.
 
-use crate::host::{Host, Program};
+use super::host::{Host, Program};
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::call::{Answer, Call, Place, Refused};
@@ -287,8 +287,8 @@ fn check_limited(settings: Settings, cpus: u32, events: Vec<Event>) {
     run_all(world, events);
 }
 
-/// The last task of a group leaves while the group is throttled, and the next group gets its id: its
-/// load is not that of the earlier one.
+/// The last task of a group leaves while the group is throttled, and the next group gets its id. No
+/// load of the earlier one is left.
 #[test]
 fn a_group_that_empties_while_it_is_throttled_leaves_no_load() {
     let idle = SchedAttr::Fair { policy: FairPolicy::Idle, nice: Nice::ZERO, slice: None };
@@ -385,7 +385,7 @@ fn any_bytes_are_a_case() {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(300))]
+    #![proptest_config(super::cases(300))]
 
     #[test]
     fn eevdf_on_one_cpu(events in proptest::collection::vec(event(), 1..200)) {

@@ -1,7 +1,7 @@
 //! One CPU at HZ=250, compared with switch sequences recorded on Debian's 6.12.95 and 6.1.192
 //! kernels under virtual time.
 
-use crate::host::{Host, Program, at_ms};
+use super::host::{Host, Program, at_ms};
 use zerolag_model::{CpuId, Duration, GroupId, KernelVersion, Nice, SchedAttr, Topology};
 
 fn host(version: KernelVersion) -> Host {

@@ -6,7 +6,7 @@
 //! reference follows the core: it is told which task runs, and decides whether that was right. A
 //! difference of rounding can then tip one decision, but not those that follow.
 
-use crate::host::{Host, Program};
+use super::host::{Host, Program};
 use proptest::prelude::*;
 use zerolag_core::{Leave, Weight};
 use zerolag_model::{CpuId, Duration, GroupId, KernelVersion, Nice, SchedAttr, TaskId, Topology};
@@ -144,7 +144,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(150))]
+    #![proptest_config(super::cases(150))]
 
     #[test]
     fn the_running_task_is_the_one_of_the_definition(

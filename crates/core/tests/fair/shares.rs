@@ -1,6 +1,6 @@
 //! Shares, slices and order on one CPU.
 
-use crate::host::{Host, Program, at_ms, ms};
+use super::host::{Host, Program, at_ms, ms};
 use zerolag_core::call::{Call, Refused};
 use zerolag_core::{Clock, GroupError, Idleness, Weight};
 use zerolag_model::{CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology, UtilClamp};

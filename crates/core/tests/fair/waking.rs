@@ -1,6 +1,6 @@
 //! Selection of the CPU of a waking fair task.
 
-use crate::host::{Host, Program, at_ms, ms};
+use super::host::{Host, Program, at_ms, ms};
 use zerolag_core::call::Call;
 use zerolag_model::settings::RecentUsedCpu;
 use zerolag_model::{CpuId, GroupId, KernelVersion, SchedAttr, TaskId, Topology};

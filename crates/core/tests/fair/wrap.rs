@@ -6,7 +6,7 @@
 //! leaps. Then other tasks join and run over the wrap, and every switch must be where it is on a
 //! queue that has run for a minute.
 
-use crate::host::{Host, Program, at_ms, ms};
+use super::host::{Host, Program, at_ms, ms};
 use zerolag_core::Weight;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{CpuId, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology};
