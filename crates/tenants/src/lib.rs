@@ -77,12 +77,14 @@
 //! | `queue`, `gate` | polls that wait; where they do |
 //! | `sync` | the locks of queues: of the system, or of a model checker in unit tests |
 //! | `thread` | what a thread knows: the poll in progress, its meter |
+//! | `bell` | wakes another worker before a long poll |
 //! | `builder`, `group`, `wrap`, `task` | the types of the users |
 //! | `layer`, `tower` | requests in the groups of their tenants |
 //! | `metrics` | figures of groups for a recorder |
 #![warn(missing_docs)]
 
 mod account;
+mod bell;
 mod builder;
 mod gate;
 mod group;

@@ -1,5 +1,6 @@
 //! What a thread knows: the group of the poll in progress, its meter, and what it ran.
 
+use crate::bell;
 use crate::group::GroupState;
 use crate::meter::{Measured, Meter, System};
 use crate::turn::{SPARE, Seen};
@@ -7,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::runtime::RuntimeFlavor;
 
 struct Thread {
     /// The group of the poll in progress; the poll has none meanwhile, so no count is written.
@@ -88,26 +88,6 @@ impl Thread {
     }
 }
 
-/// A long poll begins: lets another worker of this runtime wait for I/O and timers meanwhile.
-///
-/// A worker of tokio that is woken by the driver (I/O or a timer) and finds one task runs it
-/// without waking another worker, and none polls the driver until that poll ends: here all requests
-/// stood still for 50 ms although the second worker slept. tokio wakes a worker for work that
-/// can be stolen, which the last task that was woken here is not. So two that do nothing are
-/// started: one is stolen, and its worker goes to sleep on the driver. A runtime with one thread
-/// has no other. `block_in_place` would do the same, but panics there and in a `LocalSet`.
-///
-/// Source: tokio 1.54 `runtime/scheduler/multi_thread/worker.rs`, `should_notify_others`,
-/// `schedule_local`.
-#[cold]
-fn leave_the_driver() {
-    if let Ok(runtime) = tokio::runtime::Handle::try_current()
-        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
-    {
-        let _ = (runtime.spawn(async {}), runtime.spawn(async {}));
-    }
-}
-
 /// A poll, a function or a destructor of a group in progress on this thread. It ends when it is
 /// dropped, also by a panic, and the group is charged.
 pub(crate) struct Scope<'a> {
@@ -127,7 +107,7 @@ impl<'a> Scope<'a> {
         let between = group.shared.between;
         let held = group.hold();
         if held > 0 {
-            leave_the_driver();
+            bell::ring();
         }
         let outer = THREAD.with(|thread| {
             let outer = thread.current.take();

@@ -733,6 +733,24 @@ fn every_monitor_is_broken_by_a_trace() {
     wrong.none();
 }
 
+/// Where the tests of a crate are modules of one program, a file that is none would never be
+/// compiled, and its tests would pass.
+#[test]
+fn every_test_of_the_core_is_compiled() {
+    let mut wrong = Wrong::default();
+    let main = std::fs::read_to_string(root().join("crates/core/tests/main.rs")).expect("readable");
+    let tests = files("crates/core/tests").into_iter().filter_map(|source| {
+        let name = source.name.strip_prefix("crates/core/tests/")?.strip_suffix(".rs")?.to_owned();
+        (name != "main" && !name.contains('/')).then_some((source.name, name))
+    });
+    for (file, name) in tests {
+        if !main.lines().any(|line| line == format!("mod {name};")) {
+            wrong.say(&file, 1, format_args!("add `mod {name};` to crates/core/tests/main.rs"));
+        }
+    }
+    wrong.none();
+}
+
 /// A page of the laboratory has one topic and its newest figures; older ones are in the history.
 #[test]
 fn pages_of_the_laboratory_have_no_date_in_their_name() {

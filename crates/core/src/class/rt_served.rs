@@ -23,7 +23,7 @@
 //!      +--- [1] with debt --------------------> exhausted: Throttled        replenished
 //! ```
 //!
-//! The rules of a server, 1 to 6 above, are those of [`dl_server`](super::dl_server), of which a
+//! The rules of a server, \[1\] to \[6\], are those of [`dl_server`](super::dl_server), of which a
 //! group's server is the simplest case. Only the tasks of its queue are charged to it.
 //!
 //! Sources: HCBS v6 (RFC of 2026-06-08 on 7.1, 20260608121546.69910), patches 1 (a period that is

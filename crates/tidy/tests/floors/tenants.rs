@@ -4,7 +4,7 @@
 use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
-    &["meter", "sync", "units"],
+    &["bell", "meter", "sync", "units"],
     &["queue"],
     &["account", "turn"],
     // A group has the clock and the executors that all share, and those hold the groups.
