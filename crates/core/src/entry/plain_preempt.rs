@@ -17,10 +17,14 @@ use lock_api::RawMutex;
 use zerolag_model::{ClassId, PrevState, TaskId};
 
 /// Leaves the current task, which must be preempted plainly, and makes the next one current.
-/// Returns that. O(log n).
+/// Returns that; `None` if its group has got a limit since it was last charged, which the charge
+/// notices. O(log n).
 #[inline(always)]
-pub(crate) fn preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, going: Slot) -> TaskId {
+pub(crate) fn preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, going: Slot) -> Option<TaskId> {
     lifecycle::charge_current(rq, cx);
+    if rq.fair.has_limits {
+        return None;
+    }
     dl_server::put_back(rq, cx, ClassId::Fair);
     let coming = fair::pick(rq, cx).expect("invariant: the task that is left can go on");
     let next = if coming == going { rq.tasks[going].id } else { switch(rq, cx, going, coming) };
@@ -32,7 +36,7 @@ pub(crate) fn preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, going: Slot)
         rq.resched_to_park(cx);
     }
     rq.publish(cx);
-    next
+    Some(next)
 }
 
 /// Makes a waiting fair task current in place of another one, which can go on.

@@ -535,7 +535,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// can stand between the two: a fair task runs, and neither real-time nor deadline tasks,
     /// servers, limits, lenders or forced migrations have a part. Then no other CPU is searched,
     /// and nothing is to be done after the switch. Returns the task that runs from now on; `None`
-    /// if nothing has been done, and the task must be left ([`leave`](Self::leave)).
+    /// if it has at most been charged, and must be left ([`leave`](Self::leave)).
     ///
     /// In a log of calls ([`call`](crate::call)) it is a leave and a pick.
     pub fn preempt(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<TaskId> {
@@ -545,7 +545,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         let going = rq.current_slot()?;
-        Some(plain_preempt::preempt(rq, cx, going))
+        plain_preempt::preempt(rq, cx, going)
     }
 
     /// Searches other CPUs for better tasks, each kind of search once per switch.

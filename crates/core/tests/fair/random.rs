@@ -287,6 +287,25 @@ fn check_limited(settings: Settings, cpus: u32, events: Vec<Event>) {
     run_all(world, events);
 }
 
+/// A limit is set while a task of the group runs, and the next charge is that of a preemption.
+#[test]
+fn a_preemption_notices_a_new_limit() {
+    let idle = SchedAttr::Fair { policy: FairPolicy::Idle, nice: Nice::ZERO, slice: None };
+    let mut world = World::new(KernelVersion::V6_12, 2);
+    world.host.compares_ways = true;
+    let events = vec![
+        Event::NewGroup { parent: 0, weight: 1 },
+        Event::Spawn { attr: idle, group: 1 },
+        Event::Block { cpu: 12 },
+        Event::Spawn { attr: idle, group: 0 },
+        Event::Wake { task: 2 },
+        Event::Max { group: 43, quota: Some(1), period: 1, burst: 0 },
+        Event::Pass { ns: 1_000_000 },
+        Event::Yield { cpu: 19 },
+    ];
+    run_all(world, events);
+}
+
 /// The last task of a group leaves while the group is throttled, and the next group gets its id. No
 /// load of the earlier one is left.
 #[test]
