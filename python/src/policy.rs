@@ -13,8 +13,7 @@ use pyo3::types::{PyTuple, PyType};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerolag::model::{CpuId, CpuMask, CpuMax, Distance, Duration, GroupId, TaskId};
 use zerolag::policy::{
-    Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Ops, OpsFlags, Policy, PolicyClone, SLICE_INF, Scx,
-    WakeFlags,
+    Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Ops, OpsFlags, Policy, PolicyClone, Scx, WakeFlags,
 };
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -117,22 +116,7 @@ fn ops(object: &Bound<'_, PyAny>) -> PyResult<Ops> {
 /// Returns the kernel's words and their numbers.
 #[pyfunction]
 pub(crate) fn scx_words() -> Vec<(String, u64)> {
-    let flags = [
-        ("SCX_WAKE_", WakeFlags::ALL.iter().map(|(name, flag)| (*name, flag.0)).collect::<Vec<_>>()),
-        ("SCX_ENQ_", EnqFlags::ALL.iter().map(|(name, flag)| (*name, flag.0)).collect()),
-        ("SCX_DEQ_", DeqFlags::ALL.iter().map(|(name, flag)| (*name, flag.0)).collect()),
-        ("SCX_KICK_", KickFlags::ALL.iter().map(|(name, flag)| (*name, flag.0)).collect()),
-        ("SCX_OPS_", OpsFlags::ALL.iter().map(|(name, flag)| (*name, flag.0)).collect()),
-    ];
-    let mut words: Vec<(String, u64)> = flags
-        .into_iter()
-        .flat_map(|(prefix, flags)| flags.into_iter().map(move |(name, flag)| (format!("{prefix}{name}"), flag)))
-        .collect();
-    words.push(("SCX_DSQ_GLOBAL".into(), DsqId::GLOBAL.0));
-    words.push(("SCX_DSQ_LOCAL".into(), DsqId::LOCAL.0));
-    words.push(("SCX_DSQ_LOCAL_ON".into(), DsqId::local_on(CpuId(0)).0));
-    words.push(("SCX_SLICE_INF".into(), SLICE_INF.as_nanos()));
-    words
+    zerolag::policy::words()
 }
 
 /// What lasts for a callback: the state of the host, and the tasks as objects.

@@ -75,7 +75,8 @@ impl Spec {
             return Err(Error::Values(wrong));
         }
         let checks = if self.checks { Checks::On } else { Checks::Off };
-        let observe = Observe { checks, worst_waits: self.worst_waits, histograms: Histograms::On, ..Observe::default() };
+        let observe =
+            Observe { checks, worst_waits: self.worst_waits, histograms: Histograms::On, ..Observe::default() };
         let mut simulation = simulation.observe(observe).keep(kept);
         if let Some(source) = self.policy.clone() {
             simulation = simulation.policy(move || source.make());

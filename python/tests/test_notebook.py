@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import pathlib
 from typing import Any
 
@@ -18,6 +20,14 @@ def outputs(notebook: Any) -> list[str]:
     return ["".join(output.get("text") or output["data"]["text/plain"] for output in cell.outputs) for cell in cells]
 
 
+def pictures(notebook: Any) -> list[Any]:
+    """The plots as arrays of pixels, 0 to 1."""
+    from matplotlib.image import imread
+
+    shown = [output["data"] for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    return [imread(io.BytesIO(base64.b64decode(data["image/png"]))) for data in shown if "image/png" in data]
+
+
 @pytest.mark.parametrize("name", list(PAGES))
 def test_the_notebook_shows_what_it_computes(name: str) -> None:
     nbformat = pytest.importorskip("nbformat")
@@ -30,6 +40,11 @@ def test_the_notebook_shows_what_it_computes(name: str) -> None:
     nbclient.NotebookClient(executed, timeout=300, resources={"metadata": {"path": str(page.parent)}}).execute()
     assert len([shown for shown in outputs(stored) if shown]) == PAGES[name]
     assert outputs(executed) == outputs(stored)
+    drawn, kept = pictures(executed), pictures(stored)
+    assert [picture.shape for picture in drawn] == [picture.shape for picture in kept]
+    # Another version of a font moves the edges of letters.
+    apart = [float(abs(one - other).mean()) for one, other in zip(drawn, kept)]
+    assert all(part < 0.01 for part in apart), f"the plots of {name} are other than stored ones: {apart}"
 
 
 def test_every_notebook_of_the_guide_is_tested() -> None:

@@ -183,4 +183,4 @@ pub use host::{Arrival, Departure, Host, TaskInfo};
 pub use ops::{Ops, Param, Policy, PolicyClone, PolicyFactory};
 pub use scx::{DsqError, Effect, MAX_WORK, Scx};
 pub use storage::{Dense, Per, PerCpu, PerGroup, PerTask};
-pub use words::{Callback, DeqFlags, DsqId, EnqFlags, KickFlags, OpsFlags, SLICE_DFL, SLICE_INF, WakeFlags};
+pub use words::{Callback, DeqFlags, DsqId, EnqFlags, KickFlags, OpsFlags, SLICE_DFL, SLICE_INF, WakeFlags, words};

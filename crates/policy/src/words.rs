@@ -6,6 +6,8 @@
 //! (`scx_enq_flags`, `scx_deq_flags`, `scx_ops_flags`, `scx_kick_flags`); the values are those of
 //! v6.12, where the files are `ext.h` and `ext.c`.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 use zerolag_model::{CpuId, Duration};
@@ -214,4 +216,24 @@ callbacks! {
     Init = "init";
     Exit = "exit";
     Timer = "timer";
+}
+
+/// Returns the words of the interface with their numbers, for languages that have no names for
+/// them: `SCX_ENQ_HEAD`, 16 and so on. For a local queue of a CPU its number is added to
+/// `SCX_DSQ_LOCAL_ON`.
+#[must_use]
+pub fn words() -> Vec<(String, u64)> {
+    let named = |prefix: &str, name: &str, value: u64| (alloc::format!("SCX_{prefix}_{name}"), value);
+    let flags = (WakeFlags::ALL.iter().map(|(name, flag)| named("WAKE", name, flag.0)))
+        .chain(EnqFlags::ALL.iter().map(|(name, flag)| named("ENQ", name, flag.0)))
+        .chain(DeqFlags::ALL.iter().map(|(name, flag)| named("DEQ", name, flag.0)))
+        .chain(KickFlags::ALL.iter().map(|(name, flag)| named("KICK", name, flag.0)))
+        .chain(OpsFlags::ALL.iter().map(|(name, flag)| named("OPS", name, flag.0)));
+    let others = [
+        named("DSQ", "GLOBAL", DsqId::GLOBAL.0),
+        named("DSQ", "LOCAL", DsqId::LOCAL.0),
+        named("DSQ", "LOCAL_ON", DsqId::local_on(CpuId(0)).0),
+        named("SLICE", "INF", SLICE_INF.as_nanos()),
+    ];
+    flags.chain(others).collect()
 }

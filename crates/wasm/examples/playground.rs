@@ -19,13 +19,23 @@ use zerolag::html::page;
 const SCRIPT: &str = concat!(
     "(() => {\n\"use strict\";\n",
     include_str!("../web/sliders.js"),
+    include_str!("../web/elements.js"),
+    include_str!("../web/policy-file.js"),
+    include_str!("../web/own.js"),
     include_str!("../web/playground.js"),
     "})();\n"
 );
 const STYLE: &str = include_str!("../web/playground.css");
-const WORKER: &str = include_str!("../web/worker.js");
+const WORKER: &str =
+    concat!(include_str!("../web/policy-file.js"), include_str!("../web/policy.js"), include_str!("../web/worker.js"));
 const BODY: &str = include_str!("../web/playground.html");
 const LESSONS: &str = include_str!("../web/lessons.json");
+/// Schedulers to begin with.
+const POLICIES: [(&str, &str); 3] = [
+    ("fifo", include_str!("../web/policies/fifo.js")),
+    ("vtime", include_str!("../web/policies/vtime.js")),
+    ("woken first", include_str!("../web/policies/woken-first.js")),
+];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -83,15 +93,17 @@ fn page(module: &[u8], glue: &str, gallery: &Value) -> String {
         format!("<script type=\"text/plain\" id=\"{id}\">{}</script>\n", text.replace("</script", "<\\/script"))
     };
     let lessons = LESSONS.replace('<', "\\u003c");
+    let policies: Value = POLICIES.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{BODY}{}{}{}{}{}\
+         <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{BODY}{}{}{}{}{}{}\
          <script>{SCRIPT}</script>\n</body>\n</html>\n",
         escape("zerolag playground"),
         data("data-gallery", &gallery.to_string().replace('<', "\\u003c")),
         data("data-lessons", &lessons),
+        data("data-policies", &policies.to_string().replace('<', "\\u003c")),
         data("data-glue", glue),
         data("data-worker", WORKER),
         data("data-engine", &base64(module)),

@@ -5,12 +5,14 @@
 //! so that tests compare it with the program; the bindings below it exist only for WebAssembly.
 
 pub mod play;
+#[cfg(target_arch = "wasm32")]
+pub mod policy;
 
 #[cfg(target_arch = "wasm32")]
 pub mod bindings {
     //! What JavaScript calls: texts in, texts and bytes out.
 
-    use crate::play;
+    use crate::{play, policy};
     use std::ops::ControlFlow;
     use wasm_bindgen::prelude::*;
 
@@ -28,7 +30,9 @@ pub mod bindings {
             drop(progress.call1(&JsValue::NULL, &JsValue::from_f64(part)));
             ControlFlow::Continue(())
         };
-        play::run(text, values, title, tell).to_string()
+        drop(policy::raised());
+        let ran = play::run(text, values, title, tell);
+        policy::raised().map_or(ran, |says| play::mistake_of_policy(&says)).to_string()
     }
 
     /// Returns the trace of a run in zerolag's own format; empty if the workload has mistakes.

@@ -8,7 +8,7 @@ use zerolag::goals::ONE_SEED;
 use zerolag::model::state::StateHistory;
 use zerolag::model::{Duration, KernelVersion};
 use zerolag::page::{self, About, Picture, Pictured};
-use zerolag::simulation::{Histograms, Observe, Prepared, StateTracks, verdicts};
+use zerolag::simulation::{Histograms, Observe, PolicyLoader, Prepared, StateTracks, verdicts};
 use zerolag::trace::{Meta, Trace, perfetto};
 use zerolag::workload::Diagnostics;
 use zerolag::workload::scenario::schema::json_schema;
@@ -25,12 +25,19 @@ pub struct Values {
     set: Vec<(String, String)>,
 }
 
+/// What the value `own` of `policy` is: the policy that is written in the page.
+#[cfg(target_arch = "wasm32")]
+const OWN: PolicyLoader = crate::policy::by_name;
+/// There is no page here.
+#[cfg(not(target_arch = "wasm32"))]
+const OWN: PolicyLoader = |_| None;
+
 /// The longest run of the page: longer ones belong on a command line.
 const LONGEST: Duration = Duration::from_secs(600);
 
 fn prepare(text: &str, values: &str) -> Result<Prepared, Error> {
     let values: Values = serde_json::from_str(values).map_err(|error| Error::input(format!("values: {error}")))?;
-    let mut simulation = Simulation::new(Workload::text(name_of(text), text));
+    let mut simulation = Simulation::new(Workload::text(name_of(text), text)).policies_by(OWN);
     if let Some(kernel) = &values.kernel {
         simulation = simulation.kernel(kernel);
     }
@@ -89,6 +96,20 @@ fn failed(error: &Error) -> Value {
         error => vec![json!({ "severity": "error", "says": error.to_string() })],
     };
     json!({ "ok": false, "messages": found })
+}
+
+/// Returns what is wrong with the policy that is written in the page: `says` begins with
+/// `LINE:COLUMN: ` where the place is known.
+#[must_use]
+pub fn mistake_of_policy(says: &str) -> Value {
+    let place = |says: &str| -> Option<(Value, String)> {
+        let (line, rest) = says.split_once(':')?;
+        let (column, rest) = rest.split_once(": ")?;
+        let (line, column) = (line.parse::<u32>().ok()?, column.parse::<u32>().ok()?);
+        Some((json!([{ "line": line, "column": column, "length": 1, "text": null }]), rest.to_owned()))
+    };
+    let (places, says) = place(says).unwrap_or_else(|| (json!([]), says.to_owned()));
+    json!({ "ok": false, "messages": [{ "severity": "error", "says": says, "places": places, "in": "policy" }] })
 }
 
 /// Returns diagnostics with their places: lines and columns from 1, lengths in characters.

@@ -20,8 +20,9 @@ fn lessons() -> Vec<Value> {
 #[test]
 fn every_lesson_can_be_answered_and_none_is_from_the_start() {
     let lessons = lessons();
-    assert_eq!(lessons.len(), 15);
-    for lesson in lessons {
+    assert_eq!(lessons.len(), 16);
+    // Those with a policy are answered in a browser: it is written in JavaScript.
+    for lesson in lessons.into_iter().filter(|lesson| lesson["policy"].is_null()) {
         let (title, text) = (lesson["title"].as_str().unwrap(), lesson["text"].as_str().unwrap());
         let found = run(text, "{}");
         assert_eq!(found["ok"], true, "{title}: {}", found["messages"]);

@@ -1,23 +1,14 @@
 // The playground: a lesson, the page of its run beside it, its text below; the simulator is in a worker.
 
 /**
- * @typedef {{ severity: string, says: string, help?: string | null, places?: { line: number, column: number, length: number, text: string | null }[] }} Message
+ * @typedef {{ severity: string, says: string, help?: string | null, in?: string,
+ *   places?: { line: number, column: number, length: number, text: string | null }[] }} Message
  * @typedef {{ ok: boolean, messages?: Message[], html?: string, goals?: { met: boolean, says: string }[], good?: boolean, records?: number, checks?: string, figures?: string }} Found
  * @typedef {{ name: string, title: string, text: string }} Example
- * @typedef {{ title: string, tells: string, asks: string, text: string, choices?: string[], right?: number, because?: string }} Lesson
- * @typedef {{ name: string, file: File } | { name: string, text: string, values: string }} Shown
- * @typedef {{ text: string, kernel: string, cpus: string, seed: string, duration: string, set: string, view?: string }} State
+ * @typedef {{ title: string, tells: string, asks: string, text: string, choices?: string[], right?: number, because?: string, policy?: string }} Lesson
+ * @typedef {{ name: string, file: File } | { name: string, text: string, values: string, policy?: string }} Shown
+ * @typedef {{ text: string, kernel: string, cpus: string, seed: string, duration: string, set: string, view?: string, policy?: string }} State
  */
-
-/** @template {HTMLElement} T @param {string} id @param {{ new (): T }} Kind @returns {T} */
-function byId(id, Kind) {
-  const element = document.getElementById(id);
-  if (!(element instanceof Kind)) throw new Error(`the page has no ${id}`);
-  return element;
-}
-
-/** @param {string} id */
-const stored = (id) => (document.getElementById(id)?.textContent ?? "").trim();
 
 /** @param {string} text @returns {Uint8Array} */
 function fromBase64(text) {
@@ -109,7 +100,7 @@ function values() {
   all.set = pairs.map((pair) => {
     const at = pair.indexOf("=");
     return at < 0 ? [pair, ""] : [pair.slice(0, at).trim(), pair.slice(at + 1).trim()];
-  });
+  }).concat(ownLoaded.checked ? [["policy", "own"]] : []);
   return JSON.stringify(all);
 }
 
@@ -118,15 +109,15 @@ function showMessages(found) {
   messages.replaceChildren(...found.map((message) => {
     const item = document.createElement("li");
     item.className = message.severity;
-    const place = message.places?.[0];
+    const place = message.places?.[0], area = message.in === "policy" ? ownText : editor;
     const head = document.createElement(place ? "button" : "p");
-    head.textContent = `${message.severity}${place ? ` at ${place.line}:${place.column}` : ""}: ${message.says}`;
+    head.textContent = `${message.severity}${area === editor ? "" : " of your scheduler"}${place ? ` at ${place.line}:${place.column}` : ""}: ${message.says}`;
     item.append(head);
     if (place) {
       head.setAttribute("type", "button");
-      head.addEventListener("click", () => select(place.line, place.column, place.length));
+      head.addEventListener("click", () => select(area, place.line, place.column, place.length));
       const code = document.createElement("pre");
-      const line = editor.value.split("\n")[place.line - 1] ?? "";
+      const line = area.value.split("\n")[place.line - 1] ?? "";
       code.textContent = `${String(place.line).padStart(4)} | ${line}\n     | ${" ".repeat(place.column - 1)}${"^".repeat(Math.max(1, place.length))}${place.text ? " " + place.text : ""}`;
       item.append(code);
     }
@@ -138,7 +129,7 @@ function showMessages(found) {
     }
     return item;
   }));
-  const wrong = new Map(found.flatMap((message) => (message.places ?? []).slice(0, 1).map((place) => [place.line, message.severity])));
+  const wrong = new Map(found.filter((message) => message.in !== "policy").flatMap((message) => (message.places ?? []).slice(0, 1).map((place) => [place.line, message.severity])));
   lines.replaceChildren(...editor.value.split("\n").map((_, i) => {
     const number = document.createElement("span");
     number.textContent = String(i + 1);
@@ -151,11 +142,12 @@ function showMessages(found) {
   return errors;
 }
 
-/** @param {number} line @param {number} column @param {number} length */
-function select(line, column, length) {
-  const before = editor.value.split("\n").slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
-  editor.focus();
-  editor.setSelectionRange(before + column - 1, before + column - 1 + Math.max(length, 1));
+/** @param {HTMLTextAreaElement} area @param {number} line @param {number} column @param {number} length */
+function select(area, line, column, length) {
+  const before = area.value.split("\n").slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+  if (area === ownText) ownHome.open = true;
+  area.focus();
+  area.setSelectionRange(before + column - 1, before + column - 1 + Math.max(length, 1));
 }
 
 let checking = 0;
@@ -165,10 +157,10 @@ function checkSoon() {
   showSliders();
   checking = setTimeout(async () => {
     /** @type {Found | null} */
-    const found = await simulator.call({ kind: "check", text: editor.value, values: values() }).catch(() => null);
+    const found = await simulator.call({ kind: "check", text: editor.value, values: values(), ...ownPolicy() }).catch(() => null);
     // A cancelled run ends this call too; the next change asks again.
     if (!found) return;
-    const errors = showMessages(found.messages ?? []);
+    const errors = showMessages(await placed(withRaised(editor.value, found.messages ?? [])));
     // What a run said stays until something is wrong.
     if (errors || /^\d+ mistakes?$/.test(told.textContent ?? "") || told.textContent === "loading the simulator") {
       told.textContent = errors ? `${errors} ${errors === 1 ? "mistake" : "mistakes"}` : "";
@@ -194,6 +186,7 @@ function title() {
   const chosen = byId("example", HTMLSelectElement).value || opened;
   const name = lesson >= 0 ? lessons[lesson].title : chosen || "scenario";
   const said = Object.entries(controls).filter(([, control]) => control.value).map(([key, control]) => key === "set" ? control.value : `${key} ${control.value}`);
+  if (ownLoaded.checked) said.push(`scheduled by ${ownName()}`);
   return said.length ? `${name}, ${said.join(", ")}` : name;
 }
 
@@ -233,12 +226,14 @@ async function runOnce() {
   bar.removeAttribute("value");
   told.textContent = "running";
   const begin = performance.now();
-  const asked = { text: editor.value, values: values() };
+  const asked = { text: editor.value, values: values(), ...ownPolicy() };
   try {
     /** @type {Found} */
     const found = await simulator.call({ kind: "run", ...asked, title: title() }, (part) => { bar.value = part; });
+    keepRaised(asked.text, found.messages ?? []);
     if (!found.ok) {
-      const errors = showMessages(found.messages ?? []);
+      const errors = showMessages(await placed(found.messages ?? []));
+      document.getElementById("verdict")?.replaceChildren();
       told.textContent = `not run: ${errors} ${errors === 1 ? "mistake" : "mistakes"}`;
       return;
     }
@@ -417,7 +412,7 @@ async function openInPerfetto() {
   button.disabled = true;
   told.textContent = "writing the trace for Perfetto";
   try {
-    const request = "file" in source ? { bytes: new Uint8Array(await source.file.arrayBuffer()) } : { text: source.text, values: source.values };
+    const request = "file" in source ? { bytes: new Uint8Array(await source.file.arrayBuffer()) } : { text: source.text, values: source.values, policy: source.policy };
     /** @type {Uint8Array<ArrayBuffer>} */
     const trace = await simulator.call({ kind: "perfetto", ...request });
     const fileName = baseName(source.name) + ".pftrace";
@@ -439,7 +434,7 @@ async function openInPerfetto() {
 
 /** @returns {State} */
 function state() {
-  return { text: editor.value, kernel: controls.kernel.value, cpus: controls.cpus.value, seed: controls.seed.value, duration: controls.duration.value, set: controls.set.value, view };
+  return { text: editor.value, kernel: controls.kernel.value, cpus: controls.cpus.value, seed: controls.seed.value, duration: controls.duration.value, set: controls.set.value, view, ...ownPolicy() };
 }
 
 async function share() {
@@ -471,6 +466,7 @@ async function openLink() {
     replace();
     editor.value = String(found.text ?? "");
     for (const [key, control] of Object.entries(controls)) control.value = String(found[/** @type {keyof State} */ (key)] ?? "");
+    showOwn(found.policy === undefined ? undefined : String(found.policy));
     view = /^#view:[\w=,@+-]+$/.test(found.view ?? "") ? String(found.view) : "";
     told.textContent = "opened from the link";
     run();
@@ -519,6 +515,7 @@ function load(text) {
   view = opened = "";
   editor.value = text;
   for (const control of Object.values(controls)) control.value = "";
+  showOwn();
   checkSoon();
 }
 
@@ -540,6 +537,7 @@ function showLesson(index) {
   if (index < 0) return;
   const one = lessons[index];
   load(one.text);
+  if (one.policy !== undefined) showOwn(one.policy);
   const say = (/** @type {string} */ kind, /** @type {string} */ text, name = "") => {
     const element = document.createElement(kind);
     element.append(...coded(text));
@@ -743,6 +741,7 @@ async function begin() {
     save(new Blob([frame.srcdoc], { type: "text/html" }), name);
     told.textContent = `${name} is saved: it needs no network and no playground`;
   });
+  beginOwn(run, pin, checkSoon);
   byId("run", HTMLButtonElement).disabled = false;
   if (!await openLink()) {
     chooseLesson(0);

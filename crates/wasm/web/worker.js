@@ -4,7 +4,7 @@
 let ready;
 
 self.onmessage = async (event) => {
-  const { id, kind, module, text, values, title, name, bytes } = event.data;
+  const { id, kind, module, text, values, title, name, bytes, policy } = event.data;
   const answer = (/** @type {object} */ found) => self.postMessage({ id, ...found });
   if (kind === "start") {
     ready = wasm_bindgen({ module_or_path: module });
@@ -12,6 +12,18 @@ self.onmessage = async (event) => {
   }
   try {
     await ready;
+    if (policy !== undefined) {
+      forgetPolicies();
+      try {
+        defineWords();
+        readPolicy(policy);
+      } catch (error) {
+        const place = zerolagPolicySays(error).match(/^(\d+):(\d+): (.*)$/s);
+        const places = place ? [{ line: Number(place[1]), column: Number(place[2]), length: 1, text: null }] : [];
+        answer({ found: { ok: false, messages: [{ severity: "error", says: place?.[3] ?? zerolagPolicySays(error), places, in: "policy" }] } });
+        return;
+      }
+    }
     let last = 0;
     const progress = (/** @type {number} */ part) => {
       if (performance.now() - last < 60) return;

@@ -56,6 +56,12 @@ impl About {
         if self.command.starts_with("zerolag.") {
             return Some(format!("zerolag.advise(workload, {goal:?}), with the arguments of this run"));
         }
+        if self.command.starts_with("playground") {
+            // The program has no scheduler that is written in a page.
+            let is_own = self.command.contains(r#"["policy","own"]"#);
+            return (!is_own)
+                .then(|| format!("zerolag advise scenario.toml --goal '{goal}', with the scenario of this page"));
+        }
         // Without them the search would be about another machine, or another limit.
         let is_of_run = |word: &str| word.starts_with('-') && word != "--html";
         let options = if self.command.split(' ').any(is_of_run) { ", with the options of this run" } else { "" };

@@ -37,6 +37,10 @@ pub(super) fn run_page<'p>(result: &RunResult, plan: &Plan, pictured: &'p Pictur
     let mut page = page_of(pictured, about, &plan.meta(), Some(plan));
     let mut notes = result.limit_lines();
     notes.push(result.ending_line());
+    if let Some(exit) = &result.report().outcome.policy_exit {
+        notes.push(format!("{exit}; {}", exit.place()).replace('\n', "; "));
+    }
+    notes.extend(result.refused().lines().map(str::to_owned));
     if let Some(checks) = &result.report().checks {
         notes.push(verdicts::line(checks).trim_end().to_owned());
         if !checks.is_clean() {
@@ -226,6 +230,14 @@ fn answer(result: &RunResult, pictured: &Pictured) -> (Verdict, String) {
     if report.checks.as_ref().is_some_and(|checks| !checks.is_clean() && checks.faults().is_none()) {
         return (Verdict::Missed, format!("The run breaks rules of scheduling. {what}"));
     }
+    if let Some(exit) = report.outcome.policy_exit.as_ref().filter(|exit| exit.kind.is_error()) {
+        let (policy, reason, at) = (&exit.policy, exit.kind.reason(), exit.at);
+        let says = format!(
+            "The scheduler {policy} was unloaded at {at} ({reason}: {}), and the run went on with fair tasks.",
+            exit.msg
+        );
+        return (Verdict::Missed, says);
+    }
     let goals = result.goals();
     let missed: Vec<&Goal> = goals.iter().filter(|goal| !goal.is_met()).collect();
     match (goals.len(), &missed[..]) {
@@ -282,4 +294,46 @@ pub(super) fn what_was(summary: &Summary, waits: &Explanation) -> String {
         },
     );
     format!("{cpus} busy for {busy} of {}{unseen} with {tasks}; {longest}.", Human(summary.elapsed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Simulation, Workload};
+    use zerolag_model::TaskId;
+    use zerolag_policy::{DsqId, EnqFlags, Ops, Policy, Scx};
+
+    /// Inserts into a queue that nobody has created.
+    #[derive(Clone)]
+    struct Forgetful;
+
+    impl Policy for Forgetful {
+        fn ops(&self) -> Ops {
+            Ops::named("forgetful")
+        }
+
+        fn enqueue(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
+            let slice = scx.slice_dfl();
+            scx.dsq_insert(p, DsqId(7), slice, flags);
+        }
+    }
+
+    /// The goals that fair tasks meet are not those of the scheduler that was to be tried.
+    #[test]
+    fn a_scheduler_that_was_unloaded_is_the_answer() {
+        let text = "kernel = '7.3'\nduration = '1s'\ngoals = ['a.wakeup_latency.max <= 1s']\n[machine]\ncpus = 1\n\
+                    [task.a]\ninstances = 2\nsteps = [{ run = '1ms' }, { sleep = '1ms' }]\n";
+        let prepared = Simulation::new(Workload::toml(text)).policy(|| Forgetful).plan().expect("a plan");
+        let mut picture = super::super::Picture::new(&prepared.plan.meta(), &prepared.plan.goals);
+        let result = prepared.run_into(&mut picture, |_| std::ops::ControlFlow::Continue(())).expect("it runs");
+        let report = result.report();
+        let pictured = picture.finish(report.outcome.end, report.summary.clone(), report.histograms.clone());
+        let about = About { title: "a".to_owned(), command: "a".to_owned() };
+        let page = run_page(&result, &prepared.plan, &pictured, &about);
+        assert_eq!(page.verdict, Verdict::Missed);
+        assert!(page.answer.starts_with("The scheduler forgetful was unloaded at 0.0"), "{}", page.answer);
+        assert!(page.answer.ends_with("and the run went on with fair tasks."), "{}", page.answer);
+        let told = page.notes.iter().any(|note| note.contains("non-existent DSQ") && note.contains("ops.enqueue()"));
+        assert!(told, "{:?}", page.notes);
+    }
 }

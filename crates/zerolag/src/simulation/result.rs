@@ -230,7 +230,7 @@ impl RunResult {
     }
 
     /// Returns what the kernel refused, in lines.
-    fn refused(&self) -> String {
+    pub(crate) fn refused(&self) -> String {
         let refused = &self.report.outcome.refused;
         let mut out = String::new();
         for (at, error) in refused.first.iter().take(REFUSALS_SHOWN) {
