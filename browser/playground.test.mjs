@@ -467,7 +467,7 @@ test("a mistake of a scheduler is shown at its place, whether it is found by rea
   await page.fill("#policy", "class Bad extends Policy {\n  enqueue(scx, p) { scx.dsq_insert(p, 7, 1e6); }\n}\n");
   await page.click("#run");
   const frame = await ran(page);
-  await frame.getByText(/^The scheduler bad was unloaded at .*non-existent DSQ/).first().waitFor();
+  await frame.getByText(/The scheduler bad was unloaded at .*non-existent DSQ/).first().waitFor();
   await page.context().close();
 });
 
