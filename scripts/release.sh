@@ -115,8 +115,18 @@ cp "$out/$name/zerolag" "$data/scripts/"
 mkdir -p "$data/data/share/man/man1"
 cp "$out/$name/man/"*.1 "$data/data/share/man/man1/"
 cp "$out/$name/completions/zerolag.bash" "$data/data/share/bash-completion/completions/zerolag"
-"$venv/bin/maturin" build --quiet --release --strip --locked --manifest-path python/Cargo.toml --target-dir target/python/build \
-    --config 'profile.release.debug=false' --out "$out" >&2
+wheel() {
+    PATH="$PWD/$venv/bin:$PATH" "$venv/bin/maturin" build --quiet --release --strip --locked --manifest-path python/Cargo.toml \
+        --target-dir target/python/build --config 'profile.release.debug=false' --out "$out" "$@" >&2
+}
+# One for each C library: from glibc 2.17 on, and musl (Alpine). zig links both; this machine's glibc is newer than many that the wheel is for.
+if "$venv/bin/python" -c 'import ziglang' 2>/dev/null || "$venv/bin/pip" install --quiet --disable-pip-version-check ziglang >&2; then
+    wheel --zig --target "$(uname -m)-unknown-linux-gnu" --compatibility manylinux2014
+    wheel --zig --target "$triple" --compatibility musllinux_1_2
+else
+    echo "one wheel, for the C library of this machine: zig cannot be installed" >&2
+    wheel
+fi
 
 (cd "$out" && sha256sum ./*.tar.gz ./*.whl ./*.cdx.json >SHA256SUMS)
 
@@ -144,7 +154,7 @@ if [ "$check" = 1 ]; then
     inside "/$name/zerolag" run -q /work/audio.json | head -n 3 >&2
     stage "the wheel in an empty environment"
     python3 -m venv "$root/venv"
-    "$root/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$out"/*.whl >&2
+    "$root/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$out" zerolag >&2
     [ "$("$root/venv/bin/zerolag" --version)" = "zerolag $version" ]
     "$root/venv/bin/python" -I -c 'import zerolag; print("module", zerolag.__version__)' >&2
     stage "the container"

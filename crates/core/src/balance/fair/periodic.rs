@@ -520,7 +520,8 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
     let mut seen = Examined::default();
     let is_one_enough = work.kind == BalanceKind::NewIdle;
     if cx.config.settings.rt_balance.is_passive() {
-        while let Some(slot) = next_rt(own, other, cx, left, &mut looks, &mut seen) {
+        let mut passed = 0;
+        while let Some(slot) = next_rt(own, other, cx, left, &mut looks, &mut passed, &mut seen) {
             lifecycle::migrate(other, own, cx, slot, work.reason());
             taken.moved += 1;
             if !left.take(RT_LOAD) || is_one_enough {
@@ -592,23 +593,28 @@ fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: S
     group.map(CpuId).find(|cpu| *cpu != work.asker && task.may_run_on(*cpu) && cx.view().takes_part(own.cpu(), *cpu))
 }
 
-/// Finds the first waiting RT task in queue order that can be moved. Linux v2.6.23 `balance_tasks`:
-/// load does not matter for a task that would be the most urgent on its new CPU.
+/// Finds the next RT task in queue order that can be moved, behind those that were passed over. All
+/// that are queued are looked at, also the running one and those that are bound to their CPU, and
+/// only the latter count as such. Linux v2.6.23 `balance_tasks`, `can_migrate_task`: load does not
+/// matter for a task that would be the most urgent on its new CPU.
 fn next_rt<L: RawMutex>(
     own: &Rq,
     other: &Rq,
     cx: &mut Cx<'_, L>,
     left: Imbalance,
     looks: &mut u32,
+    passed: &mut usize,
     seen: &mut Examined,
 ) -> Option<Slot> {
     if other.nr_running() <= 1 {
         return None;
     }
     let best_here = own.top_prio();
-    other.rt.waiting(&other.tasks).take(*looks as usize).find(|slot| {
+    other.rt.in_order(&other.tasks).skip(*passed).take(*looks as usize).find(|slot| {
         cx.io.costs.tasks_scanned += 1;
         *looks -= 1;
+        // It leaves the queue if it is moved.
+        *passed += 1;
         let task = &other.tasks[*slot];
         seen.all += 1;
         if !task.may_run_on(own.cpu()) {
@@ -619,7 +625,9 @@ fn next_rt<L: RawMutex>(
             Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit | Imbalance::Strayed => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
-        !other.is_on_cpu(*slot) && (fits || task.prio.beats(best_here))
+        let is_moved = !other.is_on_cpu(*slot) && (fits || task.prio.beats(best_here));
+        *passed -= usize::from(is_moved);
+        is_moved
     })
 }
 
