@@ -163,8 +163,8 @@ impl Machine {
             end: duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
             patience: Patience::for_tasks(instances),
         };
+        machine.kernel.when_refused(machine.programs.program.on_refused);
         machine.boot()?;
-        machine.kernel.when_refused(machine.programs.program.on_refused); // Not before: a scenario begins as it says.
         Ok(machine)
     }
 

@@ -27,6 +27,15 @@ pub struct Outcome {
     pub refused: Refused,
 }
 
+impl Outcome {
+    /// Returns what was refused: the first refusals while the run went on, and the one that ended
+    /// it.
+    pub fn refusals(&self) -> impl Iterator<Item = &SimError> {
+        let last = if let End::Failed(error) = &self.why { Some(error) } else { None };
+        self.refused.first.iter().map(|(_, error)| error).chain(last)
+    }
+}
+
 /// What the kernel refused, and how often.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub struct Refused {
@@ -222,6 +231,8 @@ pub enum SimError {
     Task {
         /// Its name.
         name: Arc<str>,
+        /// The path of the group that the error is about, if it is about one.
+        group: Option<Arc<str>>,
         /// Why.
         error: TaskError,
     },
@@ -243,13 +254,17 @@ pub enum SimError {
     RtBandwidth {
         /// The bandwidth.
         bandwidth: RtBandwidth,
+        /// The path of the group that has more, if that is why.
+        group: Option<Arc<str>>,
         /// Why.
         error: RtBandwidthError,
     },
-    /// A group cannot be created.
+    /// A group cannot be created or changed.
     Group {
         /// Its path.
         path: Arc<str>,
+        /// The path of the group above that has too little left, if that is why.
+        above: Option<Arc<str>>,
         /// Why.
         error: GroupError,
     },
@@ -285,6 +300,21 @@ pub enum SimError {
 }
 
 impl SimError {
+    /// Returns the table of a scenario that asks for what is refused: its kind, and its name.
+    #[must_use]
+    pub fn subject(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Task { name, .. }
+            | Self::GroupRefuses { name, .. }
+            | Self::NoGroup { name, .. }
+            | Self::NoCpu { name, .. } => Some(("task", name)),
+            Self::Group { path, .. } | Self::GroupWeight { path, .. } | Self::GroupThere { path } => {
+                Some(("group", path))
+            }
+            Self::Config(_) | Self::Server { .. } | Self::RtBandwidth { .. } => None,
+        }
+    }
+
     /// Returns whether this is the answer of a call of the kernel, after which its caller can go
     /// on. Others are mistakes of a scenario, or have no meaning on a real machine.
     #[must_use]
@@ -316,7 +346,7 @@ impl fmt::Display for SimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => fmt::Display::fmt(error, f),
-            Self::Task { name, error } => write!(f, "task `{name}`: {error}"),
+            Self::Task { name, group, error } => error.named(name, group.as_deref()).fmt(f),
             Self::GroupWeight { path, weight } => match weight {
                 GroupWeight::Weight(weight) => {
                     write!(f, "group `{path}`: cpu.weight {weight} is outside 1..=10000")
@@ -329,14 +359,16 @@ impl fmt::Display for SimError {
                 }
             },
             Self::Server { cpu, error } => write!(f, "fair_server/cpu{cpu}: {error}"),
-            Self::RtBandwidth { bandwidth: RtBandwidth { runtime: Some(runtime), period }, error } => {
-                write!(f, "{runtime} in {period} for real-time tasks: {error}")
+            Self::RtBandwidth { bandwidth: RtBandwidth { runtime: Some(runtime), period }, group, error } => {
+                write!(f, "{runtime} in {period} for real-time tasks: {}", error.named(group.as_deref()))
             }
-            Self::RtBandwidth { bandwidth: RtBandwidth { runtime: None, .. }, error } => {
-                write!(f, "no limit for real-time tasks: {error}")
+            Self::RtBandwidth { bandwidth: RtBandwidth { runtime: None, .. }, group, error } => {
+                write!(f, "no limit for real-time tasks: {}", error.named(group.as_deref()))
             }
-            Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
-            Self::GroupRefuses { name, path, error } => write!(f, "task `{name}` cannot join group `{path}`: {error}"),
+            Self::Group { path, above, error } => error.named(path, above.as_deref()).fmt(f),
+            Self::GroupRefuses { name, path, error } => {
+                write!(f, "task `{name}` cannot join group `{path}`: {}", error.named(path, None))
+            }
             Self::NoGroup { name, path } => write!(f, "task `{name}`: group `{path}` is not there (ENOENT)"),
             Self::NoCpu { name, cpu } => {
                 write!(f, "task `{name}` cannot be created on CPU {cpu}, which does not exist")

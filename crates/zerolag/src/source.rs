@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerolag_model::Topology;
+use zerolag_sim::SimError;
 use zerolag_workload::builtin::PeriodicPolicy;
 use zerolag_workload::input::INPUT_MAX;
 use zerolag_workload::scenario::SCENARIO_MAX;
@@ -88,6 +89,17 @@ impl Workload {
             WorkloadSource::Text { name, .. } => name.to_string(),
             WorkloadSource::Scenario(_) | WorkloadSource::Program { .. } => "the workload".to_owned(),
         }
+    }
+
+    /// Returns an error of a simulation, after the place of the table that asks for what is refused.
+    pub(crate) fn placed(&self, error: &SimError) -> String {
+        let place = error.subject().and_then(|(kind, name)| {
+            // A thread has the name of its task and a number.
+            let of_thread = name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok());
+            let line = self.line_of(kind, name);
+            line.or_else(|| self.line_of(kind, of_thread?.0)).map(|line| format!("{}:{line}: ", self.name()))
+        });
+        format!("{}{error}", place.unwrap_or_default())
     }
 
     /// Returns the line, from 1, at which a table of the text begins: `[task.NAME]`, or the task of

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if !is_quiet && result.goals().iter().any(|verdict| !verdict.is_met()) {
         say_why(&prepared.plan, &result, &args.workload.file)?;
     }
-    Ok(match verdict(result.report()) {
+    Ok(match verdict(&result) {
         code::OK if !result.goals().iter().all(Verdict::is_met) => code::GOAL_MISSED,
         code => code,
     })
@@ -101,14 +101,15 @@ fn plots(report: &Report, loaded: Loaded, look: Look) -> String {
 }
 
 /// Reports failures on stderr, and returns the exit code.
-fn verdict(report: &Report) -> u8 {
+fn verdict(result: &RunResult) -> u8 {
+    let report = result.report();
     match &report.outcome.why {
         End::Interrupted => {
             eprintln_lossy(&format!("interrupted after {} of simulated time", Human(report.summary.elapsed)));
             return code::INTERRUPTED;
         }
         why if !why.is_ok() => {
-            eprintln_lossy(&format!("error: {why}"));
+            eprintln_lossy(&format!("error: {}", result.why()));
             return code::FAILURE;
         }
         _ => {}

@@ -116,7 +116,7 @@ impl<L: RawMutex> Scheduler<L> {
         for group in groups.ids() {
             let has = share(group);
             if has > limit {
-                return Err(RtGroupError::Global { wants: has, limit });
+                return Err(RtGroupError::Global { group, wants: has, limit });
             }
             let below = groups.ids().filter(|below| *below != GroupId::ROOT && groups.parent(*below) == group);
             let is_new = |below: &GroupId| new.is_some_and(|(changed, _)| changed == *below);
@@ -141,7 +141,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         let _constraints = self.shared.rt_groups.constraints.lock();
         self.check_rt_groups(bandwidth, None).map_err(|error| match error {
-            RtGroupError::Global { wants, limit } => RtBandwidthError::Groups { has: wants, limit },
+            RtGroupError::Global { group, wants, limit } => RtBandwidthError::Groups { group, has: wants, limit },
             _ => RtBandwidthError::Params,
         })
     }

@@ -133,7 +133,7 @@ impl<L: RawMutex> Scheduler<L> {
             let is_new = after.below(context).any(|group| group == changed);
             let wants = if is_new { Bandwidth::of_rt(after.of(changed)).0 } else { 0 };
             let over = Overcommit { wants, reserved: below - wants, limit: has };
-            let wrong = if is_new { ServedError::Above(over) } else { ServedError::Below(over) };
+            let wrong = if is_new { ServedError::Above(context, over) } else { ServedError::Below(over) };
             return Err(RtGroupError::Served(wrong));
         }
         Ok(())
@@ -180,6 +180,15 @@ impl<L: RawMutex> Scheduler<L> {
             self.shared.served.set_context(group, now.context(group));
         }
         self.shared.served.set_reserved(now.sum_below(GroupId::ROOT));
+    }
+
+    /// Returns whether a switch to idle is to be [completed](Self::switched), too: tasks of a group
+    /// wait although their CPU idles, if their server has no runtime left (`rt_group_sched =
+    /// hcbs`).
+    #[inline(always)]
+    #[must_use]
+    pub const fn leaves_tasks_behind_idle(&self) -> bool {
+        self.shared.served.is_on()
     }
 
     /// Makes the servers of groups on a CPU follow changed budgets (`cpu.rt.max`). Every CPU is to

@@ -53,32 +53,93 @@ impl From<NotHere> for TaskError {
     }
 }
 
+impl TaskError {
+    /// Returns the group that the error is about, if it is about one.
+    #[must_use]
+    pub const fn group(&self) -> Option<GroupId> {
+        match self {
+            Self::NoSuchGroup(group) | Self::NoRtRuntime(_, group) => Some(*group),
+            _ => None,
+        }
+    }
+
+    /// Returns the text of the error with a host's names in place of ids.
+    #[must_use]
+    pub const fn named<'a>(&'a self, task: &'a str, group: Option<&'a str>) -> Named<'a, Self> {
+        Named { error: self, subject: Some(task), group }
+    }
+}
+
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCpu(task) => write!(f, "no CPU left for task {task}: its affinity and its cpuset share none"),
-            Self::NoSuchCpuset(cpuset) => write!(f, "there is no cpuset {}", cpuset.0),
-            Self::NoSuchGroup(group) => write!(f, "there is no group {group}"),
-            Self::NoSuchProcess(process) => write!(f, "there is no process {}", process.0),
-            Self::NotReserved(task) => write!(f, "task id {task} is beyond what was reserved"),
-            Self::DeadlineParams(task, wrong) => write!(f, "task {task}: {wrong} (EINVAL)"),
-            Self::NotWholeDomain(task, confined) => {
+        Named { error: self, subject: None, group: None }.fmt(f)
+    }
+}
+
+/// An error whose text has names in place of ids: a host knows them, the core does not.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a, E> {
+    pub(crate) error: &'a E,
+    /// The name of the task or the group that asked.
+    pub(crate) subject: Option<&'a str>,
+    /// The name of the group that the error is about.
+    pub(crate) group: Option<&'a str>,
+}
+
+/// A name in backquotes, or an id.
+pub(crate) struct NameOr<'a, I>(pub(crate) Option<&'a str>, pub(crate) I);
+
+impl<I: fmt::Display> fmt::Display for NameOr<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => write!(f, "`{name}`"),
+            None => self.1.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Named<'_, TaskError> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |task: &TaskId| NameOr(self.subject, *task);
+        let group = |group: &GroupId| NameOr(self.group, *group);
+        match self.error {
+            TaskError::NoCpu(task) => {
+                write!(f, "no CPU left for task {}: its affinity and its cpuset share none", name(task))
+            }
+            TaskError::NoSuchCpuset(cpuset) => write!(f, "there is no cpuset {}", cpuset.0),
+            TaskError::NoSuchGroup(at) => write!(f, "there is no group {}", group(at)),
+            TaskError::NoSuchProcess(process) => write!(f, "there is no process {}", process.0),
+            TaskError::NotReserved(task) => write!(f, "task id {task} is beyond what was reserved"),
+            TaskError::DeadlineParams(task, wrong) => write!(f, "task {}: {wrong} (EINVAL)", name(task)),
+            TaskError::NotWholeDomain(task, confined) => {
+                let task = name(task);
                 write!(
                     f,
                     "task {task} {confined}, but a deadline task must be allowed on all of them (EPERM): {REMEDY}"
                 )
             }
-            Self::DeadlineAffinity(task, confined) => {
+            TaskError::DeadlineAffinity(task, confined) => {
+                let task = name(task);
                 write!(f, "deadline task {task} {confined}, but must be allowed on all of them (EBUSY): {REMEDY}")
             }
-            Self::NoBandwidth(task, booked) => {
+            TaskError::NoBandwidth(task, booked) => {
+                let task = name(task);
                 write!(f, "task {task} {booked} (EBUSY): lower its runtime, lengthen its period, or {ROOM}")
             }
-            Self::NoRtRuntime(task, _) => {
-                write!(f, "task {task} asks for a real-time policy in a group {NO_RT_RUNTIME} (EPERM): {GIVE_RT}")
+            TaskError::NoRtRuntime(task, at) => {
+                let (task, group) = (name(task), group(at));
+                write!(
+                    f,
+                    "task {task} asks for a real-time policy in group {group}, {NO_RT_RUNTIME} (EPERM): {GIVE_RT}"
+                )
             }
-            Self::DeadlineForks(task) => write!(f, "deadline task {task} cannot fork (EAGAIN)"),
-            Self::NotHere(error) => error.fmt(f),
+            TaskError::DeadlineForks(task) => write!(
+                f,
+                "deadline task {} cannot fork (EAGAIN): its child would be a deadline task that was not admitted; set \
+                 SCHED_FLAG_RESET_ON_FORK, or fork before it asks for the policy",
+                name(task)
+            ),
+            TaskError::NotHere(error) => error.fmt(f),
         }
     }
 }
@@ -93,7 +154,7 @@ const REMEDY: &str = "lift its affinity or cpuset, give it a root domain of its 
 const ROOM: &str = "let `sched_rt_runtime_us` leave more to the class, or give the root domain more CPUs";
 
 /// Why a group takes no real-time task.
-pub(crate) const NO_RT_RUNTIME: &str = "that has no real-time runtime";
+pub(crate) const NO_RT_RUNTIME: &str = "which has no real-time runtime";
 
 /// What lets a group have real-time tasks.
 pub(crate) const GIVE_RT: &str = "give it and the groups above it `cpu.rt_runtime_us` above 0 (with `hcbs`: `cpu.rt.max`), \
@@ -174,6 +235,8 @@ pub enum RtGroupError {
     HasTasks(u32),
     /// A group would have a larger share than all real-time tasks together (EINVAL).
     Global {
+        /// The group.
+        group: GroupId,
         /// The share asked for, in units of 2^-20 of a CPU.
         wants: u64,
         /// The share that `sched_rt_runtime_us` allows.
@@ -195,39 +258,40 @@ pub enum ServedError {
     Params,
     /// So many real-time tasks would move to other servers (EINVAL).
     Moves(u32),
-    /// The nearest group above with a budget has too little left (EINVAL).
-    Above(Overcommit),
+    /// The nearest group above with a budget, this one, has too little left (EINVAL).
+    Above(GroupId, Overcommit),
     /// The groups below have more (EINVAL).
     Below(Overcommit),
     /// A root domain has too little left (EBUSY).
     Booked(BookedUp),
 }
 
-impl fmt::Display for ServedError {
+impl fmt::Display for Named<'_, ServedError> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Params => f.write_str(
+        match self.error {
+            ServedError::Params => f.write_str(
                 "`cpu.rt.max` is RUNTIME PERIOD with a period of 100us to 4194304us and a runtime of 0, or of 1.024us to the \
                  period (EINVAL); `max` uses the budget of the group above",
             ),
-            Self::Moves(tasks) => write!(
+            ServedError::Moves(tasks) => write!(
                 f,
                 "it has {tasks} tasks with a real-time policy, which other servers would run (EINVAL): set `cpu.rt.max` \
                  before they come, or make them SCHED_OTHER first"
             ),
-            Self::Above(over) => write!(
+            ServedError::Above(above, over) => write!(
                 f,
-                "asks for {} of each CPU; the nearest group above with a budget has {over} (EINVAL): lower `cpu.rt.max`, \
-                 or raise that of the group above first",
-                Cpus(over.wants)
+                "asks for {} of each CPU; the nearest group above with a budget, {}, has {over} (EINVAL): lower \
+                 `cpu.rt.max`, or raise that of the group above first",
+                Cpus(over.wants),
+                NameOr(self.group, *above)
             ),
-            Self::Below(over) => write!(
+            ServedError::Below(over) => write!(
                 f,
                 "would have {} of each CPU, but the groups below it have {} (EINVAL): lower theirs first",
                 Cpus(over.limit),
                 Cpus(over.reserved + over.wants)
             ),
-            Self::Booked(booked) => write!(
+            ServedError::Booked(booked) => write!(
                 f,
                 "{booked} (EBUSY): a budget counts on every CPU, together with deadline tasks and servers. Lower \
                  `cpu.rt.max`, or {ROOM}"
@@ -236,44 +300,68 @@ impl fmt::Display for ServedError {
     }
 }
 
+impl fmt::Display for ServedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Named { error: self, subject: None, group: None }.fmt(f)
+    }
+}
+
 impl core::error::Error for ServedError {}
+
+impl RtGroupError {
+    /// Returns the group above that has too little, if that is why.
+    #[must_use]
+    pub const fn above(&self) -> Option<GroupId> {
+        match self {
+            Self::Parent(above, _) | Self::Served(ServedError::Above(above, _)) => Some(*above),
+            _ => None,
+        }
+    }
+}
 
 impl fmt::Display for RtGroupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => f.write_str(
+        Named { error: self, subject: None, group: None }.fmt(f)
+    }
+}
+
+impl fmt::Display for Named<'_, RtGroupError> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error {
+            RtGroupError::Off => f.write_str(
                 "this kernel has no `cpu.rt_runtime_us` (ENOENT): set `rt_group_sched` = on, which is \
                  CONFIG_RT_GROUP_SCHED and cgroup v1, or = hcbs for `cpu.rt.max`, which is in no kernel yet",
             ),
-            Self::Params => f.write_str(
+            RtGroupError::Params => f.write_str(
                 "`cpu.rt_runtime_us` is above `cpu.rt_period_us`, or there is no period (EINVAL): lower the runtime, or \
                  set it to -1",
             ),
-            Self::HasTasks(tasks) => write!(
+            RtGroupError::HasTasks(tasks) => write!(
                 f,
                 "it has {tasks} tasks with a real-time policy, which could never run without runtime (EBUSY): move them \
                  away, or make them SCHED_OTHER, first"
             ),
-            Self::Global { wants, limit } => write!(
+            RtGroupError::Global { group: _, wants, limit } => write!(
                 f,
                 "asks for {} of each CPU, but all real-time tasks have {} (EINVAL): lower `cpu.rt_runtime_us`, or raise \
                  `sched_rt_runtime_us`",
                 Cpus(*wants),
                 Cpus(*limit)
             ),
-            Self::Parent(_, over) => write!(
+            RtGroupError::Parent(above, over) => write!(
                 f,
-                "asks for {} of each CPU; the group above it has {over} (EINVAL): lower `cpu.rt_runtime_us`, or raise \
-                 that of the group above first",
-                Cpus(over.wants)
+                "asks for {} of each CPU; the group above it, {}, has {over} (EINVAL): lower `cpu.rt_runtime_us`, or \
+                 raise that of the group above first",
+                Cpus(over.wants),
+                NameOr(self.group, *above)
             ),
-            Self::Children(over) => write!(
+            RtGroupError::Children(over) => write!(
                 f,
                 "would have {} of each CPU, but the groups below it have {} (EINVAL): lower theirs first",
                 Cpus(over.limit),
                 Cpus(over.reserved + over.wants)
             ),
-            Self::Served(wrong) => wrong.fmt(f),
+            RtGroupError::Served(error) => Named { error, subject: self.subject, group: self.group }.fmt(f),
         }
     }
 }
@@ -326,7 +414,9 @@ pub enum RtBandwidthError {
     Params,
     /// A group has a larger real-time share (EINVAL).
     Groups {
-        /// What the group has, in units of 2^-20 of a CPU.
+        /// The group.
+        group: GroupId,
+        /// What it has, in units of 2^-20 of a CPU.
         has: u64,
         /// What the new limit would allow.
         limit: u64,
@@ -340,23 +430,51 @@ pub enum RtBandwidthError {
     },
 }
 
+impl RtBandwidthError {
+    /// Returns the group that has more, if that is why.
+    #[must_use]
+    pub const fn group(&self) -> Option<GroupId> {
+        match self {
+            Self::Groups { group, .. } => Some(*group),
+            Self::Params | Self::Promised { .. } => None,
+        }
+    }
+
+    /// Returns the text of the error with a host's name of the group.
+    #[must_use]
+    pub const fn named<'a>(&'a self, group: Option<&'a str>) -> Named<'a, Self> {
+        Named { error: self, subject: None, group }
+    }
+}
+
 impl fmt::Display for RtBandwidthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Params => f.write_str("sched_rt_runtime_us is above sched_rt_period_us (EINVAL)"),
-            Self::Groups { has, limit } => write!(
+        self.named(None).fmt(f)
+    }
+}
+
+impl fmt::Display for Named<'_, RtBandwidthError> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error {
+            RtBandwidthError::Params => f.write_str(
+                "sched_rt_runtime_us is above sched_rt_period_us (EINVAL): lower the runtime, lengthen the period, or \
+                 set the runtime to -1",
+            ),
+            RtBandwidthError::Groups { group, has, limit } => write!(
                 f,
-                "a group has {} of each CPU for its real-time tasks, this leaves {} (EINVAL): lower the group's \
+                "group {} has {} of each CPU for its real-time tasks, this leaves {} (EINVAL): lower the group's \
                  `cpu.rt_runtime_us` first",
+                NameOr(self.group, *group),
                 Cpus(*has),
                 Cpus(*limit)
             ),
-            Self::Promised { reserved, limit } => {
+            RtBandwidthError::Promised { reserved, limit } => {
                 let (reserved, limit) = (Cpus(*reserved), Cpus(*limit));
                 write!(
                     f,
                     "deadline tasks and servers of a root domain have been promised {reserved} CPUs, this leaves {limit} \
-                     (EBUSY)"
+                     (EBUSY): end deadline tasks, lower the servers' runtimes (`fair_server`, `cpu.rt.max`), or give the \
+                     root domain more CPUs, first"
                 )
             }
         }
@@ -434,8 +552,9 @@ mod tests {
     fn a_refusal_of_a_group_says_what_the_group_above_has_left() {
         let share = |thousandths: u64| (thousandths << 20) / 1000;
         let over = Overcommit { wants: share(300), reserved: share(600), limit: share(800) };
-        let text = RtGroupError::Parent(GroupId::ROOT, over).to_string();
-        let says = "asks for 0.300 of each CPU; the group above it has 0.800 of each CPU, of which 0.600 are reserved and \
+        let error = RtGroupError::Parent(GroupId(3), over);
+        let text = Named { error: &error, subject: None, group: Some("/a") }.to_string();
+        let says = "asks for 0.300 of each CPU; the group above it, `/a`, has 0.800 of each CPU, of which 0.600 are reserved and \
                     0.200 free (EINVAL): lower `cpu.rt_runtime_us`";
         assert!(text.contains(says), "{text}");
     }

@@ -59,8 +59,12 @@ impl Groups {
     /// Makes the groups that exist from the start.
     pub(crate) fn announce(&mut self, kernel: &mut Kernel) -> Result<(), SimError> {
         for index in 0..self.lives.len() {
-            if !self.program.comes_later(index) {
-                self.create(kernel, CpuId(0), index)?;
+            if self.program.comes_later(index) {
+                continue;
+            }
+            // Its limit can be refused: then it exists without one.
+            if let Err(error) = self.create(kernel, CpuId(0), index) {
+                kernel.refuse_at_start(error)?;
             }
         }
         Ok(())
@@ -76,9 +80,12 @@ impl Groups {
         }
         let parent = self.id_of(def.parent).map_err(|parent| SimError::NoGroup { name: path(), path: parent })?;
         let own = weight_of(def.weight).ok_or_else(|| SimError::GroupWeight { path: path(), weight: def.weight })?;
-        let failed = |error| SimError::Group { path: path(), error };
-        let id = kernel.scheduler().create_group(parent, own).map_err(failed)?;
+        let id = match kernel.scheduler().create_group(parent, own) {
+            Ok(id) => id,
+            Err(error) => return Err(kernel.group_error(path(), error)),
+        };
         self.lives[index] = Life::There(id); // [1]
+        kernel.name_group(id, path());
         if def.is_idle {
             kernel.scheduler().set_group_idle(id, Idleness::Idle).expect("invariant: it was just made");
         }
@@ -101,12 +108,12 @@ impl Groups {
             kernel
                 .call(cpu, |scheduler, clock, io| scheduler.set_group_max(id, def.max, clock, cpu, io))
                 .map(|step| debug_assert!(step == Step::Done, "nothing is throttled yet"))
-                .map_err(failed)?;
+                .map_err(|error| kernel.group_error(path(), error))?;
         }
         if let Some(bandwidth) = def.rt {
             kernel
                 .call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io))
-                .map_err(failed)?;
+                .map_err(|error| kernel.group_error(path(), error))?;
             budgets_changed(kernel, cpu);
         }
         Ok(())
@@ -118,7 +125,7 @@ impl Groups {
         let set = kernel.call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io));
         if let Err(error) = set {
             let path = Arc::clone(&self.program.groups[group].path);
-            kernel.refuse(SimError::Group { path, error });
+            kernel.refuse(kernel.group_error(path, error));
         } else {
             budgets_changed(kernel, cpu);
         }

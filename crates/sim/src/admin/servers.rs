@@ -46,7 +46,7 @@ pub(crate) fn set_rt_bandwidth(kernel: &mut Kernel, bandwidth: RtBandwidth) -> b
         kernel.emit(CpuId(0), TraceEvent::RtGroup { group: GroupId::ROOT, bandwidth });
     }
     if let Err(error) = set {
-        kernel.refuse(SimError::RtBandwidth { bandwidth, error });
+        kernel.refuse(kernel.rt_bandwidth_error(bandwidth, error));
     }
     set.is_ok()
 }

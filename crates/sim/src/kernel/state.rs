@@ -28,10 +28,12 @@ use crate::outcome::{End, Refused, SimError, Stats};
 use crate::queue::Phase;
 use crate::states::StateLog;
 use std::sync::Arc;
-use zerolag_core::{Clock, Config, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
+use zerolag_core::{Clock, Config, GroupError, LockId, Parcel, RtBandwidthError, Scheduler, Step, TaskError, Tracing};
 use zerolag_model::settings::IdleGovernor;
 use zerolag_model::state::StateHistory;
-use zerolag_model::{CpuId, CpuLayer, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
+use zerolag_model::{
+    CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, Record, RtBandwidth, Settings, TaskId, Topology, TraceEvent,
+};
 use zerolag_policy::Policy;
 use zerolag_workload::program::OnRefused;
 
@@ -226,10 +228,47 @@ impl Kernel {
         }
     }
 
+    /// Notes what is refused before the run begins.
+    ///
+    /// # Errors
+    /// The run is not to go on when something is refused, or this is no answer of the kernel.
+    pub(crate) fn refuse_at_start(&mut self, error: SimError) -> Result<(), SimError> {
+        match &mut self.books.refused {
+            Some(refused) if error.is_answer() => refused.note(self.time.now, error),
+            _ => return Err(error),
+        }
+        Ok(())
+    }
+
     /// The core refuses something for a task.
     pub(crate) fn fail(&mut self, task: TaskId, error: TaskError) {
         let name = Arc::clone(self.name(task));
-        self.refuse(SimError::Task { name, error });
+        self.refuse(self.task_error(name, error));
+    }
+
+    /// Returns the core's error about a task, with names.
+    pub(crate) fn task_error(&self, name: Arc<str>, error: TaskError) -> SimError {
+        SimError::Task { name, group: self.books.path_of(error.group()), error }
+    }
+
+    /// Returns the core's error about a group, with names.
+    pub(crate) fn group_error(&self, path: Arc<str>, error: GroupError) -> SimError {
+        SimError::Group { path, above: self.books.path_of(error.above()), error }
+    }
+
+    /// Returns the core's error about the bandwidth of real-time tasks, with names.
+    pub(crate) fn rt_bandwidth_error(&self, bandwidth: RtBandwidth, error: RtBandwidthError) -> SimError {
+        SimError::RtBandwidth { bandwidth, group: self.books.path_of(error.group()), error }
+    }
+
+    /// A group of the core has this path from now on.
+    pub(crate) fn name_group(&mut self, group: GroupId, path: Arc<str>) {
+        self.books.name_group(group, path);
+    }
+
+    /// Returns whether the run goes on when something is refused.
+    pub(crate) const fn goes_on_when_refused(&self) -> bool {
+        self.books.refused.is_some()
     }
 
     /// Takes what was refused out.

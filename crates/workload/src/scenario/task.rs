@@ -190,7 +190,8 @@ impl ScenarioReader<'_> {
             && min > max
         {
             let message = format!("`uclamp_min` {min} is above `uclamp_max` {max} (EINVAL)");
-            self.report.error(span(entry.item), message);
+            let help = format!("lower `uclamp_min` to {max} or less, or raise `uclamp_max` to {min} or more");
+            self.report.error_help(span(entry.item), message, help);
         }
         UtilClamp::new(min.unwrap_or(0), max.unwrap_or(UtilClamp::FULL)).unwrap_or_default()
     }

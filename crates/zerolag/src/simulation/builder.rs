@@ -221,6 +221,7 @@ pub struct Prepared {
     pub warnings: Option<Diagnostics>,
     /// Other things that the caller should know.
     pub notes: Vec<Note>,
+    workload: Workload,
     observe: Observe,
     kept: Kept,
     cancel: Cancel,
@@ -525,7 +526,8 @@ impl Simulation {
             return Err(self.too_much(&estimate));
         }
         let (observe, kept, cancel) = (self.observe, self.kept, self.cancel.clone());
-        Ok(Prepared { plan, warnings, notes, observe, kept, cancel })
+        let workload = self.workload.clone();
+        Ok(Prepared { plan, warnings, notes, workload, observe, kept, cancel })
     }
 
     /// Returns the error of a run that takes too long, with the place of what takes most.
@@ -656,11 +658,14 @@ impl Prepared {
                 return ControlFlow::Break(());
             }
             progress(Progress { at, end, events: stats.events })
-        })?;
+        });
+        let report = report.map_err(|error| Error::input(self.workload.placed(&error)))?;
         let rows = sink.0.map(|follower| follower.finish(report.outcome.end)).unwrap_or_default();
         let goals = goals::judge(&self.plan.goals, &report.summary);
         let limits = Limit::all(&self.plan.program);
-        Ok(RunResult::new(report, goals, limits, rows, self.kept).imported_from(self.plan.program.origin.clone()))
+        let refusals = report.outcome.refusals().map(|error| self.workload.placed(error)).collect();
+        let result = RunResult::new(report, goals, limits, rows, self.kept).placed(refusals);
+        Ok(result.imported_from(self.plan.program.origin.clone()))
     }
 }
 

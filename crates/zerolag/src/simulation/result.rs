@@ -12,6 +12,7 @@ use std::fmt::{self, Write as _};
 use zerolag_report::frame::rows::Kept;
 use zerolag_report::frame::{self, Bucket, Frame, Rows};
 use zerolag_report::{Summary, text};
+use zerolag_model::Instant;
 use zerolag_sim::End;
 use zerolag_workload::origin::Origin;
 
@@ -44,6 +45,10 @@ pub struct RunResult {
     kept: Kept,
     origin: Option<Origin>,
     shown: Vec<ShownFigure>,
+    /// What was refused, with its places, in the order of [`Outcome::refusals`].
+    ///
+    /// [`Outcome::refusals`]: zerolag_sim::Outcome::refusals
+    refusals: Vec<String>,
 }
 
 impl RunResult {
@@ -54,7 +59,27 @@ impl RunResult {
     pub const ROWS: [&'static str; 3] = ["switches", "waits", "requests"];
 
     pub(super) const fn new(report: Report, goals: Vec<Verdict>, limits: Vec<Limit>, rows: Rows, kept: Kept) -> Self {
-        Self { report, goals, limits, rows, kept, origin: None, shown: Vec::new() }
+        Self { report, goals, limits, rows, kept, origin: None, shown: Vec::new(), refusals: Vec::new() }
+    }
+
+    /// Returns it with the texts of what was refused.
+    pub(super) fn placed(self, refusals: Vec<String>) -> Self {
+        Self { refusals, ..self }
+    }
+
+    /// Returns why the run ended, with the place in the workload of what was refused.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match (&self.report.outcome.why, self.refusals.last()) {
+            (End::Failed(_), Some(text)) => text.clone(),
+            (why, _) => why.to_string(),
+        }
+    }
+
+    /// Returns what was refused while the run went on: instants and texts.
+    fn refused_at(&self) -> impl Iterator<Item = (Instant, &str)> {
+        let first = self.report.outcome.refused.first.iter();
+        first.zip(&self.refusals).map(|((at, _), text)| (*at, &**text))
     }
 
     /// Returns it with the recording that its workload was imported from.
@@ -176,13 +201,12 @@ impl RunResult {
         let ended = RunEnd {
             at_ns: report.outcome.end.as_nanos(),
             why: end_name(&report.outcome.why),
-            says: report.outcome.why.to_string(),
+            says: self.why(),
             policy_exit: report.outcome.policy_exit.as_deref().map(PolicyExit::from),
             refused: Some(refused.count).filter(|count| *count > 0),
-            refusals: refused
-                .first
-                .iter()
-                .map(|(at, error)| Refusal { at_ns: at.as_nanos(), says: error.to_string() })
+            refusals: self
+                .refused_at()
+                .map(|(at, says)| Refusal { at_ns: at.as_nanos(), says: says.to_owned() })
                 .collect(),
             counts: Some(counts),
         };
@@ -221,7 +245,7 @@ impl RunResult {
     #[must_use]
     pub fn ending_line(&self) -> String {
         let (outcome, stats) = (&self.report.outcome, &self.report.outcome.stats);
-        let why = outcome.why.to_string();
+        let why = self.why();
         let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
         format!(
             "ended at {}: {why}; {} wakeups, {} computations, {} ticks, {} IPIs, {} waits for a run-queue lock",
@@ -233,8 +257,8 @@ impl RunResult {
     pub(crate) fn refused(&self) -> String {
         let refused = &self.report.outcome.refused;
         let mut out = String::new();
-        for (at, error) in refused.first.iter().take(REFUSALS_SHOWN) {
-            writeln!(out, "refused at {at}: {error}").expect("invariant: writing to a String cannot fail");
+        for (at, text) in self.refused_at().take(REFUSALS_SHOWN) {
+            writeln!(out, "refused at {at}: {text}").expect("invariant: writing to a String cannot fail");
         }
         if let Some(more) = refused.count.checked_sub(REFUSALS_SHOWN as u64).filter(|more| *more > 0) {
             writeln!(out, "({more} more were refused)").expect("invariant: writing to a String cannot fail");
