@@ -585,7 +585,7 @@ impl<L: RawMutex> Scheduler<L> {
         Step::Done
     }
 
-    /// Completes a switch: pushes the tasks that the switch has left waiting.
+    /// Completes a switch to a task: pushes the tasks that the switch has left waiting.
     pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);

@@ -159,8 +159,8 @@ impl Machine {
             let now = self.tick_clock();
             match self.scheduler.pick(&mut self.rqs[cpu as usize], now, &mut self.io) {
                 Next::Balance(step) => self.carry(step),
-                Next::Idle => return self.take_ops(),
-                Next::Run(_) => {
+                Next::Idle if !self.scheduler.leaves_tasks_behind_idle() => return self.take_ops(),
+                Next::Idle | Next::Run(_) => {
                     let step = self.scheduler.switched(&mut self.rqs[cpu as usize], now, &mut self.io);
                     return self.carry(step);
                 }

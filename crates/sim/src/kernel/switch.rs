@@ -206,8 +206,11 @@ impl Kernel {
         let place = &mut self.cpus[cpu.index()];
         // Also when the same task goes on: its priority may have changed, and others may wait
         // behind it.
-        let step =
-            if task.is_some() { self.scheduler.switched(&mut place.rq, clock, &mut self.calls.io) } else { Step::Done };
+        let step = if task.is_some() || self.scheduler.leaves_tasks_behind_idle() {
+            self.scheduler.switched(&mut place.rq, clock, &mut self.calls.io)
+        } else {
+            Step::Done
+        };
         self.end_pick(cpu, switched);
         Ok(step)
     }
