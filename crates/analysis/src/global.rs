@@ -138,7 +138,7 @@ impl BusyWindow<'_> {
 
 /// Returns the most work of a task in any window of a length: its first job in it ends as late as
 /// it can, the next ones run as early as they can.
-fn work(task: &Sporadic, slack: Duration, window: Duration) -> Duration {
+pub(crate) fn work(task: &Sporadic, slack: Duration, window: Duration) -> Duration {
     let reach = window.saturating_add(task.deadline()).saturating_sub(task.cost()).saturating_sub(slack);
     jobs(task, reach, |rest| rest)
 }

@@ -11,6 +11,7 @@
 //! | [`fixed`] | fixed priorities, one CPU: exact responses | independent tasks, preemption at no cost |
 //! | [`mod@edf`] | EDF, one CPU: exact test, exact responses | the same |
 //! | [`global`] | EDF and fixed priorities, several CPUs | the same; any task on any CPU |
+//! | [`parallel`] | fixed priorities on several servers | the same; no server idles while a task waits |
 //! | [`supply`] | reservations (CBS, deadline servers), `cpu.max`; any order of service | see there |
 //! | [`bounds`] | utilizations up to which any set is schedulable, in closed form | see there |
 //!
@@ -22,6 +23,7 @@ pub mod bounds;
 pub mod edf;
 pub mod fixed;
 pub mod global;
+pub mod parallel;
 pub mod supply;
 mod task;
 

@@ -58,13 +58,13 @@ pub trait Supply {
 }
 
 /// The least of budgets that are each available for their own length at the end of a gap.
-fn least(window: Duration, blackout: Duration, budget: Duration, period: Duration) -> Duration {
+pub(crate) fn least(window: Duration, blackout: Duration, budget: Duration, period: Duration) -> Duration {
     let Some(rest) = window.as_nanos().checked_sub(blackout.as_nanos()) else { return Duration::ZERO };
     let (whole, part) = (rest / period.as_nanos(), Duration::from_nanos(rest % period.as_nanos()));
     times(whole, budget).saturating_add(part.min(budget))
 }
 
-fn time_for(work: Duration, blackout: Duration, budget: Duration, period: Duration) -> Duration {
+pub(crate) fn time_for(work: Duration, blackout: Duration, budget: Duration, period: Duration) -> Duration {
     if work.is_zero() {
         return Duration::ZERO;
     }

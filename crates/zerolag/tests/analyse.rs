@@ -278,3 +278,29 @@ fn no_simulated_response_is_above_its_bound() {
         assert!(near < 0.5 || tally.wrong_found[1] > 0, "{name}: bounds half as large were not found");
     }
 }
+
+/// Tasks that move between the servers of their group: the bound is that of a scheduler that lets
+/// none of them wait beside an idle server. HCBS v6 does, and the analysis says so.
+#[test]
+fn tasks_that_move_have_the_bound_of_all_servers_and_hcbs_is_later() {
+    let spec = include_str!("../../../specs/hcbs/not-work-conserving.md");
+    let scenario = spec.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a scenario");
+    let plan = Simulation::new(Workload::toml(&format!("costs = \"zero\"\n{scenario}"))).plan().expect("valid").plan;
+    let analysis = analyse(&plan, 1, |_| std::ops::ControlFlow::Continue(())).expect("it runs");
+    let row = |name: &str| analysis.tasks.iter().find(|row| &*row.name == name).expect("a task");
+    // 20 ms of 100 less a tick: 81 ms without supply, then 5 ms and half of the 25 of `high`.
+    let (mid, high) = (row("mid"), row("high"));
+    let bound = mid.bound.as_ref().expect("a bound");
+    assert_eq!((bound.method, bound.response), (Method::GroupServers, Duration::from_micros(98_500)));
+    assert_eq!(high.bound.as_ref().expect("a bound").response, Duration::from_millis(100 + 81 + 6));
+    assert_eq!(mid.observed.as_ref().expect("it has a job").longest, Duration::from_millis(175));
+    assert!(mid.is_above_bound() && !mid.is_exceeded(), "the broken assumption is said");
+    let broken: Vec<&str> = mid.breaks.iter().map(|at| analysis.broken[*at].assumption.name()).collect();
+    assert_eq!(broken, ["work_conserving"]);
+    // A server that competes for a CPU can be late: twice as long without supply.
+    let shared = scenario.replace("fair_server = \"off\"\n", "");
+    let plan = Simulation::new(Workload::toml(&format!("costs = \"zero\"\n{shared}"))).plan().expect("valid").plan;
+    let late = zerolag::analyse::bounds(&plan);
+    let late = late.tasks.iter().find(|row| &*row.name == "mid").and_then(|row| row.bound.as_ref().ok());
+    assert_eq!(late.expect("a bound").response, Duration::from_micros(98_500 + 81_000));
+}

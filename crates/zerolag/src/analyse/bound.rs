@@ -97,6 +97,7 @@ impl Broken {
             Scope::From(rank) => own >= rank,
             Scope::Deadline => own == 0,
             Scope::RealTime => own > 0 && own < FAIR,
+            Scope::Movers => own > 0 && own < FAIR && task.group.is_some() && task.mask.count() > 1,
         };
         is_ranked && self.mask.as_ref().is_none_or(|mask| mask.intersects(&task.mask))
     }
@@ -188,13 +189,20 @@ impl BoundStudy<'_> {
 
     /// Finds the bounds of the tasks that servers of groups run.
     fn served(&mut self, found: &mut [Option<BoundResult>]) {
-        let mut said: Vec<&CpuMask> = Vec::new();
+        let (mut said, mut said_of_movers): (Vec<&CpuMask>, Vec<&CpuMask>) = (Vec::new(), Vec::new());
         for (of, task) in self.tasks.iter().enumerate() {
             if self.served.of_task(task).is_none() {
                 continue;
             }
-            let all = task.mask.first().filter(|_| task.mask.count() == 1).and_then(|cpu| self.reservations(cpu));
-            found[of] = Some(self.served.bound(of, self.tasks, self.settings, all.as_deref()));
+            let all: Option<Vec<Vec<Sporadic>>> = task.mask.iter().map(|cpu| self.reservations(cpu)).collect();
+            let bound = self.served.bound(of, self.tasks, self.settings, all.as_deref());
+            let moves = bound.as_ref().is_ok_and(|bound| bound.method == Method::GroupServers);
+            if moves && !said_of_movers.contains(&&task.mask) {
+                said_of_movers.push(&task.mask);
+                let reason = "a task that wakes where its group's server has no runtime stays there, also if another has some";
+                self.say(Assumption::WorkConserving, Scope::Movers, &task.mask, reason);
+            }
+            found[of] = Some(bound);
             if !said.contains(&&task.mask) {
                 said.push(&task.mask);
                 let reason = "tasks of a group wait for its server, and are late work for the tasks below";

@@ -57,11 +57,14 @@ pub enum Assumption {
     NotThrottled,
     /// No deadline server of fair tasks takes part.
     NoServer,
+    /// No server of a group stands idle, or runs a less urgent task, while a task of the group
+    /// waits on another CPU.
+    WorkConserving,
 }
 
 impl Assumption {
     /// All assumptions.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Sporadic,
         Self::Independent,
         Self::NoCosts,
@@ -72,6 +75,7 @@ impl Assumption {
         Self::IdenticalCpus,
         Self::NotThrottled,
         Self::NoServer,
+        Self::WorkConserving,
     ];
 
     /// Returns its name in tables and JSON.
@@ -88,6 +92,7 @@ impl Assumption {
             Self::IdenticalCpus => "identical_cpus",
             Self::NotThrottled => "not_throttled",
             Self::NoServer => "no_server",
+            Self::WorkConserving => "work_conserving",
         }
     }
 }
@@ -103,6 +108,8 @@ pub(crate) enum Scope {
     Deadline,
     /// SCHED_FIFO and SCHED_RR.
     RealTime,
+    /// Those of groups that may use several CPUs.
+    Movers,
 }
 
 /// An assumption that the workload breaks.
@@ -141,6 +148,8 @@ pub enum Method {
     FairServer,
     /// The deadline server of a group, with fixed priorities in it.
     GroupServer,
+    /// The deadline servers of a group on several CPUs, between which its tasks move.
+    GroupServers,
 }
 
 impl Method {
@@ -157,6 +166,7 @@ impl Method {
             Self::BusyPeriod => "busy_period",
             Self::FairServer => "fair_server",
             Self::GroupServer => "group_server",
+            Self::GroupServers => "group_servers",
         }
     }
 
@@ -172,6 +182,7 @@ impl Method {
             Self::BusyPeriod => "Cruz 1991; Lehoczky 1990",
             Self::FairServer => "Abeni & Buttazzo 1998; Shin & Lee 2003",
             Self::GroupServer => "Shin & Lee 2003; Lehoczky 1990",
+            Self::GroupServers => "Bini, Bertogna & Baruah 2009",
         }
     }
 }

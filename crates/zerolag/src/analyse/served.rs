@@ -7,14 +7,21 @@
 //! tasks alone. The tasks of other groups do not matter, as long as all reservations of the CPU
 //! fit.
 //!
-//! Only groups whose tasks are bound to one CPU each have a bound: a task that moves takes its work
-//! to another server.
+//! The tasks of a group that may all use the same CPUs move between its servers, and the bound is
+//! that of fixed priorities on their supply together ([`zerolag_analysis::parallel`]). HCBS v6 does
+//! not always use that supply: a task that wakes in a queue whose server has no runtime stays there,
+//! and a replenished server runs its own tasks before more urgent ones that wait elsewhere
+//! (`specs/hcbs/not-work-conserving.md`). So these bounds have an assumption that HCBS breaks: they
+//! say what a scheduler without such waits could promise.
+//!
+//! Other tasks have none: a task that moves takes its work to another server.
 //!
 //! A server is stopped at a tick (`enforce.dl` below exact). Its overrun is repaid: a period can
 //! have a tick less of runtime, and others can wait a tick longer.
 
 use super::model::{FAIR, Modelled, rank};
 use super::{Bound, Method};
+use zerolag_analysis::parallel::{self, AtOnce};
 use zerolag_analysis::supply::{Reservation, fixed_response};
 use zerolag_analysis::{Sporadic, edf};
 use zerolag_model::settings::{RtGroupSched, TimerGrain};
@@ -85,27 +92,27 @@ impl<'a> GroupServers<'a> {
         groups.filter_map(server).collect()
     }
 
-    /// Returns the bound of a task that a server runs; `all` are the other reservations of its CPU
-    /// and its own, none if they are of several CPUs.
+    /// Returns the bound of a task that a server runs; `all` are the other reservations of each of
+    /// its CPUs and its own, none if they are of several CPUs.
     pub(super) fn bound(
         &self,
         of: usize,
         tasks: &[Modelled],
         settings: &Settings,
-        all: Option<&[Sporadic]>,
+        all: Option<&[Vec<Sporadic>]>,
     ) -> Result<Bound, String> {
         let task = &tasks[of];
         let group = self.of_task(task).ok_or_else(|| "no server runs it".to_owned())?;
         let (runtime, period) =
             self.params(group).ok_or_else(|| "the servers of its group have no runtime: it never runs".to_owned())?;
         let members = || tasks.iter().enumerate().filter(|(_, other)| self.of_task(other) == Some(group));
-        if members().any(|(_, other)| other.mask.count() != 1) {
+        if task.mask.count() > 1 {
+            return self.bound_of_movers(of, tasks, settings, all);
+        }
+        if members().any(|(_, other)| other.mask.count() != 1 && other.mask.intersects(&task.mask)) {
             return Err("tasks of its group may use several CPUs: its servers' supply is divided among them".to_owned());
         }
-        let all = all.ok_or_else(|| "deadline tasks of its CPU may use several".to_owned())?;
-        if edf::check(all).is_err() {
-            return Err("the reservations of its CPU are not seen to fit".to_owned());
-        }
+        check_fit(all)?;
         let own = task.task.as_ref().map_err(super::model::NoModel::reason)?;
         let more_urgent = |other: &Modelled| other.mask == task.mask && rank(other.attr) <= rank(task.attr);
         let mut above = Vec::new();
@@ -124,6 +131,57 @@ impl<'a> GroupServers<'a> {
         let response = supply.and_then(|supply| fixed_response(own, &above, &supply));
         let bound = response.map(|response| Bound { response, method: Method::GroupServer });
         bound.ok_or_else(|| "it and more urgent tasks of its group need more than its server has".to_owned())
+    }
+
+    /// Returns the bound of a task that moves between the servers of its group.
+    fn bound_of_movers(
+        &self,
+        of: usize,
+        tasks: &[Modelled],
+        settings: &Settings,
+        all: Option<&[Vec<Sporadic>]>,
+    ) -> Result<Bound, String> {
+        let task = &tasks[of];
+        let group = self.of_task(task);
+        let (runtime, period) = group.and_then(|group| self.params(group)).ok_or_else(|| "no server runs it".to_owned())?;
+        let members = || tasks.iter().enumerate().filter(|(_, other)| self.of_task(other) == group);
+        if members().any(|(_, other)| other.mask != task.mask) {
+            return Err("tasks of its group may use other CPUs: its servers' supply is divided among them".to_owned());
+        }
+        let all = check_fit(all)?;
+        let (mut threads, mut ranks, mut at) = (Vec::new(), Vec::new(), None);
+        for (member, other) in members() {
+            match &other.task {
+                Ok(sporadic) => {
+                    at = at.or((member == of).then_some(threads.len()));
+                    threads.extend(core::iter::repeat_n(*sporadic, other.instances as usize));
+                    ranks.resize(threads.len(), rank(other.attr));
+                }
+                Err(super::model::NoModel::Idle) => {}
+                Err(_) if rank(other.attr) > rank(task.attr) => {}
+                Err(_) => return Err(format!("{} of its group is as urgent, and has no model", other.name)),
+            }
+        }
+        let at = at.filter(|at| *at < threads.len()).ok_or_else(|| "it has no threads".to_owned())?;
+        let (least, servers) = (runtime.saturating_sub(overrun(settings)), all.len() as u64);
+        // A server without a competitor runs as soon as it can.
+        let bounds = match all.iter().all(|cpu| cpu.len() == 1) {
+            true => AtOnce::new(least, period).map(|supply| parallel::fixed(&threads, &ranks, servers, &supply)),
+            false => {
+                Reservation::new(least, period, period).map(|supply| parallel::fixed(&threads, &ranks, servers, &supply))
+            }
+        };
+        let bound = bounds.and_then(|bounds| bounds[at]).map(|response| Bound { response, method: Method::GroupServers });
+        bound.ok_or_else(|| "the analysis does not see it and more urgent tasks of its group keep their periods".to_owned())
+    }
+}
+
+/// Checks that the reservations of each CPU fit.
+fn check_fit(all: Option<&[Vec<Sporadic>]>) -> Result<&[Vec<Sporadic>], String> {
+    let all = all.ok_or_else(|| "deadline tasks of its CPU may use several".to_owned())?;
+    match all.iter().any(|cpu| edf::check(cpu).is_err()) {
+        true => Err("the reservations of its CPU are not seen to fit".to_owned()),
+        false => Ok(all),
     }
 }
 
