@@ -310,6 +310,22 @@ quantities! {
         "The time for which the group was throttled by a limit of itself or of a group above";
     RtThrottled: Group "rt_throttled", "RT throttled", Some("rt_throttled_ns"), Time, VALUE, Sum, Less,
         "The time for which the group's real-time tasks were throttled by its own real-time runtime, added up over CPUs";
+    SomeTotal: Group "pressure.some.total", "some", Some("cpu.pressure/some_total_usec"), Time, VALUE, Sum, Less,
+        "The time for which a task of the group was runnable and did not run, as `cpu.pressure` adds up CPUs";
+    Some10: Group "pressure.some.avg10", "some avg10", Some("cpu.pressure/some_avg10"), Share, VALUE, Largest, Less,
+        "That time as a share of the last 10 s, with the kernel's decay";
+    Some60: Group "pressure.some.avg60", "some avg60", Some("cpu.pressure/some_avg60"), Share, VALUE, Largest, Less,
+        "That time as a share of the last minute";
+    Some300: Group "pressure.some.avg300", "some avg300", Some("cpu.pressure/some_avg300"), Share, VALUE, Largest, Less,
+        "That time as a share of the last 5 minutes";
+    FullTotal: Group "pressure.full.total", "full", Some("cpu.pressure/full_total_usec"), Time, VALUE, Sum, Less,
+        "The time for which tasks of the group were runnable and none ran: they waited, or were throttled";
+    Full10: Group "pressure.full.avg10", "full avg10", Some("cpu.pressure/full_avg10"), Share, VALUE, Largest, Less,
+        "That time as a share of the last 10 s, with the kernel's decay";
+    Full60: Group "pressure.full.avg60", "full avg60", Some("cpu.pressure/full_avg60"), Share, VALUE, Largest, Less,
+        "That time as a share of the last minute";
+    Full300: Group "pressure.full.avg300", "full avg300", Some("cpu.pressure/full_avg300"), Share, VALUE, Largest, Less,
+        "That time as a share of the last 5 minutes";
     GroupEnd: Group "last_end", "last ended", Some("last_end_ns"), Time, VALUE, Last, Less,
         "The time at which the last task of the group and of those below it ended, if all did";
 
@@ -336,6 +352,14 @@ quantities! {
     Idle: Machine "machine.idle", "idle", Some("idle_ns"), Time, VALUE, Sum, Neither, "The idle time of all CPUs";
     IdleWithWork: Machine "machine.idle_with_work", "idle with work", Some("idle_with_work_ns"), Time, VALUE, Sum, Less,
         "The time for which CPUs were idle while a task waited that was allowed there and not throttled, added up";
+    MachineTotal: Machine "machine.pressure.some.total", "some", Some("cpu.pressure/some_total_usec"), Time, VALUE, Sum, Less,
+        "The time for which a task was runnable and did not run, as `/proc/pressure/cpu` adds up CPUs";
+    Machine10: Machine "machine.pressure.some.avg10", "some avg10", Some("cpu.pressure/some_avg10"), Share, VALUE, Largest, Less,
+        "That time as a share of the last 10 s, with the kernel's decay";
+    Machine60: Machine "machine.pressure.some.avg60", "some avg60", Some("cpu.pressure/some_avg60"), Share, VALUE, Largest, Less,
+        "That time as a share of the last minute";
+    Machine300: Machine "machine.pressure.some.avg300", "some avg300", Some("cpu.pressure/some_avg300"), Share, VALUE, Largest, Less,
+        "That time as a share of the last 5 minutes";
     Switches: Machine "machine.switches", "switches", Some("switches"), Count, VALUE, Sum, Neither,
         "The number of context switches";
     AllMigrations: Machine "machine.migrations", "moves", None, Count, VALUE, Sum, Neither,
@@ -354,6 +378,27 @@ impl Quantity {
     #[must_use]
     pub const fn is_of_sharing(self) -> bool {
         matches!(self, Self::IdleWithWork | Self::LagMax)
+    }
+
+    /// Returns whether it is one of pressure stall information (`cpu.pressure`), which is measured
+    /// only where it is asked for, too.
+    #[must_use]
+    pub const fn is_of_pressure(self) -> bool {
+        matches!(
+            self,
+            Self::SomeTotal
+                | Self::Some10
+                | Self::Some60
+                | Self::Some300
+                | Self::FullTotal
+                | Self::Full10
+                | Self::Full60
+                | Self::Full300
+                | Self::MachineTotal
+                | Self::Machine10
+                | Self::Machine60
+                | Self::Machine300
+        )
     }
 
     /// Returns the quantities of a kind of owner, in order.

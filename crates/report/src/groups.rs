@@ -22,7 +22,7 @@
 //! `enqueue_entity`; `kernel/sched/core.c`, `cpu_local_stat_show`; v6.18 `kernel/sched/fair.c`,
 //! `record_throttle_clock`.
 
-use crate::summary::GroupSummary;
+use crate::summary::{GroupSummary, PressureSummary};
 use crate::waits::{Piece, Throttling};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -246,11 +246,12 @@ impl GroupSums {
     }
 
     /// Ends the trace; returns the figures in order of id. `ends` are the tasks, and when each
-    /// ended.
+    /// ended; `pressure` is that of a group.
     pub(crate) fn finish(
         self,
         start: Instant,
         ends: impl Iterator<Item = (TaskId, Option<Instant>)>,
+        pressure: impl Fn(GroupId) -> Option<PressureSummary>,
     ) -> Vec<GroupSummary> {
         // The last end in each group; `None` if a task of it has not ended.
         let mut last: BTreeMap<GroupId, Option<Instant>> = BTreeMap::new();
@@ -269,6 +270,7 @@ impl GroupSums {
             stat: sums.stat.unwrap_or_default(),
             local_throttled: sums.local,
             rt_throttled: sums.rt,
+            pressure: pressure(group),
             end: last.get(&group).copied().flatten().map(|end| end.since(start)),
         };
         self.groups.into_iter().map(summary).collect()

@@ -35,6 +35,7 @@ pub mod json;
 pub mod load;
 pub mod metrics;
 pub mod plot;
+mod pressure;
 pub mod quantiles;
 #[cfg(test)]
 mod sample;

@@ -11,6 +11,7 @@
 use crate::frame::buckets::{self, Bucket};
 use crate::gaps::Gaps;
 use crate::groups::GroupSums;
+use crate::pressure::Pressure;
 use crate::quantiles::Quantiles;
 use crate::services::ServiceSums;
 use crate::sharing::Sharing;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
-    CpuId, Duration, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
+    CpuId, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
 };
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
 use zerolag_trace::{IdTable, Meta, Moment, TaskClock, Thread, Trace};
@@ -36,6 +37,7 @@ pub struct Metrics {
     groups: GroupSums,
     services: ServiceSums,
     sharing: Sharing,
+    pressure: Pressure,
     history: History,
     worst: WorstWaits,
     migrations: Migrations,
@@ -107,6 +109,7 @@ impl Metrics {
             groups: GroupSums::new(meta.setting("throttle")),
             services: ServiceSums::default(),
             sharing: Sharing::new(meta, false),
+            pressure: Pressure::new(meta, false),
             history: History::new(meta),
             worst: WorstWaits::new(WORST_WAITS),
             migrations: Migrations::default(),
@@ -122,6 +125,13 @@ impl Metrics {
     #[must_use]
     pub fn with_sharing(mut self) -> Self {
         self.sharing = Sharing::new(&self.meta, true);
+        self
+    }
+
+    /// Measures the [figures of pressure](zerolag_model::figure::Quantity::is_of_pressure), too.
+    #[must_use]
+    pub fn with_pressure(mut self) -> Self {
+        self.pressure = Pressure::new(&self.meta, true);
         self
     }
 
@@ -230,6 +240,7 @@ impl Metrics {
         }
         self.replay.apply(record);
         self.sharing.follow(record, &self.replay);
+        self.pressure.follow(record, &self.replay);
         self.groups.observe(record);
         let _ended = self.clock.apply(record);
         match &record.event {
@@ -302,13 +313,14 @@ impl Metrics {
         }
         self.services.close(end);
         self.sharing.close(end);
+        self.pressure.close(end);
         end
     }
 
     /// Returns the figures of a closed run.
     fn into_summary(self, end: Instant) -> Summary {
-        let Self { mut meta, replay, tasks, mut cpus, groups, services, sharing, worst, migrations, records, .. } =
-            self;
+        let Self { mut meta, replay, tasks, mut cpus, groups, services, sharing, pressure, .. } = self;
+        let (worst, migrations, records) = (self.worst, self.migrations, self.records);
         meta.end = end;
         let ends = tasks.iter().filter(|(_, sums)| sums.is_seen).map(|(task, sums)| (task, sums.end));
         let switches = cpus.iter().map(|(_, cpu)| cpu.switches).sum();
@@ -325,7 +337,8 @@ impl Metrics {
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
             services: services.finish(|group| groups.path(group)),
-            groups: groups.finish(meta.start, ends),
+            groups: groups.finish(meta.start, ends, |group| pressure.of(group)),
+            pressure: pressure.of(GroupId::ROOT),
             idle_with_work: sharing.unused(),
             migrations,
             switches,

@@ -30,6 +30,8 @@ pub struct Summary {
     /// The time that CPUs were idle while a task waited that was allowed there and not throttled,
     /// added up; of a simulation.
     pub idle_with_work: Option<Duration>,
+    /// The pressure on the CPUs of the machine; of a simulation, if it was asked for.
+    pub pressure: Option<PressureSummary>,
     /// Migrations between run queues.
     pub migrations: Migrations,
     /// Switches from one task (or idle) to another.
@@ -253,6 +255,30 @@ pub struct GroupSummary {
     /// Time, added up over CPUs, for which its real-time tasks were throttled by its own real-time
     /// runtime (`cpu.rt_runtime_us`).
     pub rt_throttled: Duration,
+    /// The pressure on its CPUs; of a simulation, if it was asked for.
+    pub pressure: Option<PressureSummary>,
+}
+
+/// Pressure stall information (`cpu.pressure`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PressureSummary {
+    /// A task waited.
+    pub some: PressureLine,
+    /// Tasks waited, and none ran; always zero for the machine.
+    pub full: PressureLine,
+}
+
+/// A line of `cpu.pressure`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PressureLine {
+    /// The time of it, where CPUs count by the time for which they were not idle.
+    pub total: Duration,
+    /// Its share of the last 10 s, decaying, in millionths.
+    pub avg10: u64,
+    /// Its share of the last minute.
+    pub avg60: u64,
+    /// Its share of the last 5 minutes.
+    pub avg300: u64,
 }
 
 /// A distribution of latencies: quantiles, within 1 %, and the exact maximum.

@@ -13,6 +13,7 @@ use zerolag::RunResult;
 use zerolag::explanation::why_missed;
 use zerolag::goals::{ONE_SEED, Verdict};
 use zerolag::page::{self, Picture};
+use zerolag::report::figure::Figure;
 use zerolag::report::human::Human;
 use zerolag::report::load::Load;
 use zerolag::report::plot::terminal::{self, Look};
@@ -41,6 +42,8 @@ pub(crate) fn run(args: &Args) -> Done {
     if log.is_some() || !args.rtapp_marks.is_empty() {
         plan.program = Arc::new(rtapp_marks::instrument(&plan.program, &args.rtapp_marks));
     }
+    let shown = args.show.show.iter().filter_map(|name| Figure::parse(name).ok());
+    prepared.plan = prepared.plan.measuring(shown.map(|(_, figure)| figure));
     catch_interrupts();
     let mut picture = args.html.is_wanted().then(|| Picture::new(&prepared.plan.meta(), &prepared.plan.goals));
     let mut loaded = look.map(|_| Loaded(Load::new(&prepared.plan.meta())));

@@ -49,6 +49,8 @@ pub struct Plan {
     /// Whether figures of sharing are measured also where no scheduler is loaded
     /// ([`measuring`](Self::measuring)).
     pub shares: bool,
+    /// Whether figures of pressure (`cpu.pressure`) are measured
+    pub pressure: bool,
 }
 
 /// Why a scenario gives no plan.
@@ -111,6 +113,7 @@ impl Plan {
             policy: None,
             policy_params: Vec::new(),
             shares: false,
+            pressure: false,
         };
         Ok(plan.measuring(figures))
     }
@@ -134,6 +137,7 @@ impl Plan {
             policy: None,
             policy_params: Vec::new(),
             shares: false,
+            pressure: false,
         }
     }
 
@@ -161,11 +165,15 @@ impl Plan {
         self
     }
 
-    /// Returns the plan whose runs measure these figures: those of sharing are measured only where
-    /// one is asked for, or where a scheduler is loaded, since they take more than all others.
+    /// Returns the plan whose runs measure these figures: those of sharing and of pressure are
+    /// measured only where one is asked for, those of sharing also where a scheduler is loaded,
+    /// since they take more than all others.
     #[must_use]
     pub fn measuring(mut self, figures: impl IntoIterator<Item = Figure>) -> Self {
-        self.shares |= figures.into_iter().any(|figure| figure.quantity.is_of_sharing());
+        for figure in figures {
+            self.shares |= figure.quantity.is_of_sharing();
+            self.pressure |= figure.quantity.is_of_pressure();
+        }
         self
     }
 
@@ -307,6 +315,7 @@ impl Plan {
         let machine = self.build(Tracing::On)?;
         let metrics = Metrics::new(&self.meta()).keep_waits(observe.worst_waits);
         let metrics = if self.measures_sharing() { metrics.with_sharing() } else { metrics };
+        let metrics = if self.pressure { metrics.with_pressure() } else { metrics };
         Ok(Begun { machine, metrics })
     }
 
