@@ -8,6 +8,7 @@ use super::plan::{notes, simulation_of_workload};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code, input};
 use std::path::{Path, PathBuf};
+use zerolag::advise::budget::{BudgetAdvice, advise_budget};
 use zerolag::advise::counters::{demand, demand_since_creation};
 use zerolag::advise::samples::Samples;
 use zerolag::advise::{Question, advise};
@@ -117,6 +118,11 @@ pub(crate) fn run(args: &Args) -> Done {
     catch_interrupts();
     let mut progress =
         Progress::new(40 * question.rule.search() + 15 * question.rule.needs(), "runs or so", args.run.sim.is_quiet());
+    let budget = advise_budget(&prepared.plan, &question, |done| progress.at(done as u64));
+    if let Some(found) = budget.transpose() {
+        progress.finish();
+        return of_budget(args, found);
+    }
     let advice = advise(&prepared.plan, &question, |done| progress.at(done as u64));
     progress.finish();
     let advice = match advice {
@@ -126,6 +132,20 @@ pub(crate) fn run(args: &Args) -> Done {
     args.html.publish(|| Ok(page::of_advice(&advice, &HtmlArgs::about(path.display()))))?;
     args.json.publish(|| advice.to_string(), || format!("{:#}\n", advice.to_json()))?;
     Ok(if advice.choice.is_some() { code::OK } else { code::GOAL_MISSED })
+}
+
+/// Shows what to set of a group with a real-time budget.
+fn of_budget(args: &Args, found: Result<BudgetAdvice, Error>) -> Done {
+    let found = match found {
+        Err(Error::Interrupted) => return Ok(say_interrupted()),
+        found => found.map_err(|error| Failure::of(error, "--goal"))?,
+    };
+    let about = || HtmlArgs::about(args.workload.file.display());
+    let tables = || vec![found.search.titled()];
+    let shown = || Shown { answer: found.ticket(), plots: found.search.plots(), tables: tables(), ..Shown::default() };
+    args.html.publish(|| Ok(page::of_figures(shown(), &about())))?;
+    args.json.publish(|| found.to_string(), || format!("{:#}\n", found.to_json()))?;
+    Ok(if found.simulated().is_some() { code::OK } else { code::GOAL_MISSED })
 }
 
 fn of_counters(args: &Args) -> Done {

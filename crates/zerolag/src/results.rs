@@ -14,6 +14,7 @@ pub const DOCUMENTS: &[Document] = &[
     crate::explanation::DOCUMENT,
     crate::import::DOCUMENT,
     crate::advise::view::DOCUMENT,
+    crate::advise::budget::DOCUMENT,
     crate::advise::counters::DOCUMENT,
     crate::analyse::view::DOCUMENT,
     crate::simulation::verdicts::DOCUMENT,
