@@ -249,7 +249,9 @@ pub use task::io::{Io, Left, Tracing};
 pub use words::atomic_mask::Threads;
 pub use words::clock::{Clock, PairClock};
 pub use words::config::{Config, ConfigError, Partition};
-pub use words::error::{DlParamError, Named, NotHere, Overcommit, RtBandwidthError, RtGroupError, ServerError, TaskError};
+pub use words::error::{
+    DlParamError, Named, NotHere, Overcommit, RtBandwidthError, RtGroupError, ServerError, TaskError,
+};
 pub use words::group::{GroupError, Idleness};
 pub use words::ids::{CpusetId, DomainId, LockId, ProcessId};
 pub use words::life::{CpuMode, Leave, Placement};

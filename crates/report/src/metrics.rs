@@ -22,7 +22,8 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
-    CpuId, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
+    CpuId, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId,
+    TraceEvent,
 };
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
 use zerolag_trace::{IdTable, Meta, Moment, TaskClock, Thread, Trace};

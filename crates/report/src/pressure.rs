@@ -1,4 +1,4 @@
-//! [`Pressure`]: pressure stall information of the CPU (`cpu.pressure`), for groups and the machine.
+//! [`Pressure`]: pressure stall information of the CPU (`cpu.pressure`), of groups and the machine.
 //!
 //! A group stalls on a CPU while a task of it or of the groups below waits there:
 //!
@@ -11,8 +11,8 @@
 //! A throttled task is runnable: throttling is `some`, and `full` if no task of the group runs on
 //! that CPU. The machine has no `full`: a CPU with runnable tasks runs one.
 //!
-//! The kernel follows the states per CPU and adds the CPUs up every 2 s and a tick, and when
-//! somebody reads the file. A CPU then counts by the ticks for which it was not idle, so one busy
+//! The kernel follows the states per CPU and adds the CPUs up every 2 s and a tick, and when the
+//! file is read. A CPU then counts by the ticks for which it was not idle, so one busy
 //! CPU of many shows as much as all of them: `total` is in time of the wall. The averages decay by
 //! fixed-point factors at each of these samples, from whole percents.
 //!
@@ -25,11 +25,12 @@
 //! asked for.
 //!
 //! Sources: Linux v6.18 `kernel/sched/psi.c`, `test_state`, `psi_group_change`,
-//! `collect_percpu_times`, `update_averages`, `calc_avgs`, `psi_show`; `include/linux/sched/loadavg.h`,
-//! `calc_load`. `full` of the CPU is there since 5.13, for groups only since 5.18. differs: samples
-//! are taken exactly every 2 s and a tick from the creation of the group, and also while it idles,
-//! where the kernel's worker is up to a tick late, and catches up on idle periods in one; a blocked
-//! task that waits for a lock by proxy execution is not runnable.
+//! `collect_percpu_times`, `update_averages`, `calc_avgs`, `psi_show`;
+//! `include/linux/sched/loadavg.h`, `calc_load`. `full` of the CPU is there since 5.13, for groups
+//! only since 5.18. differs: samples are taken exactly every 2 s and a tick from the creation of
+//! the group, and also while it idles, where the kernel's worker is up to a tick late, and catches
+//! up on idle periods in one; a blocked task that waits for a lock by proxy execution is not
+//! runnable.
 
 use crate::summary::{PressureLine, PressureSummary};
 use std::collections::BTreeMap;

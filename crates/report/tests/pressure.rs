@@ -37,8 +37,8 @@ fn some_is_that_a_task_waits_and_full_that_none_runs() {
     let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
     script.event(0, 0, TraceEvent::GroupChange { task: a, group: BELOW });
     script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
-    // 0 to 4 ms: `a` runs alone. To 6: `b` waits, too. To 9: `c` of the root runs, both wait. To 12:
-    // `b` runs, `a` waits. Then both sleep, and `c` runs alone.
+    // 0 to 4 ms: `a` runs alone. To 6: `b` waits, too. To 9: `c` of the root runs, both wait. To
+    // 12: `b` runs, `a` waits. Then both sleep, and `c` runs alone.
     script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(4_000, 0, b).wake(6_000, 0, c).preempt(6_000, 0, a, c);
     script.preempt(9_000, 0, c, b).run(12_000, 0, Some(b), Some(a)).run(15_000, 0, Some(a), Some(c));
     let summary = of(&script.end(100_000));
@@ -55,7 +55,13 @@ fn a_throttled_task_is_runnable() {
     let a = script.fair("a");
     script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
     script.wake(0, 0, a).run(0, 0, None, Some(a));
-    script.event(20_000, 0, TraceEvent::Throttle { group: GROUP }).switch(20_000, 0, Some(a), PrevState::Runnable, None);
+    script.event(20_000, 0, TraceEvent::Throttle { group: GROUP }).switch(
+        20_000,
+        0,
+        Some(a),
+        PrevState::Runnable,
+        None,
+    );
     script.event(100_000, 0, TraceEvent::Unthrottle { group: GROUP }).run(100_000, 0, None, Some(a));
     let summary = of(&script.end(120_000));
     assert_eq!(totals(summary.groups[0].pressure), [ms(80), ms(80)]);
@@ -82,7 +88,8 @@ fn averages_decay_by_the_kernels_constants() {
     script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(500_000, 0, b).run(1_500_000, 0, Some(a), Some(b));
     let line = |us: u64, script: &Script| of(&script.clone().end(us)).pressure.expect("it was asked for").some;
     assert_eq!(line(2_003_000, &script), PressureLine { total: Duration::from_secs(1), ..PressureLine::default() });
-    // 49 % of 2048: (49 * 2048 * 371 + 2047) / 2048 = 18179 of 2048 is 8.87 %; 1.60 % with 1981, 0.33 % with 2034.
+    // 49 % of 2048: (49 * 2048 * 371 + 2047) / 2048 = 18179 of 2048 is 8.87 %; it is 1.60 % with
+    // 1981, and 0.33 % with 2034.
     let PressureLine { avg10, avg60, avg300, .. } = line(2_004_000, &script);
     assert_eq!([avg10, avg60, avg300], [88_700, 16_000, 3_300]);
     // A sample without pressure: 18179 * 1677 / 2048 = 14885.

@@ -91,7 +91,7 @@ impl Workload {
         }
     }
 
-    /// Returns an error of a simulation, after the place of the table that asks for what is refused.
+    /// Returns an error of a simulation, after the place of the table that asks for it.
     pub(crate) fn placed(&self, error: &SimError) -> String {
         let place = error.subject().and_then(|(kind, name)| {
             // A thread has the name of its task and a number.

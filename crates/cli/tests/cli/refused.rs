@@ -47,8 +47,8 @@ fn what_the_kernel_refuses_can_be_gone_on_from() {
     assert!(wrong.stderr.contains("write stop or continue"), "{}", wrong.stderr);
 }
 
-/// A program that ignores the error of `sched_setscheduler` when it starts, and an administrator
-/// who ignores that of a write: a task goes on with the policy of its shell, a group without its
+/// A program that ignores the error of `sched_setscheduler` when it starts, and a script that
+/// ignores that of a write: a task goes on with the policy of its shell, a group without its
 /// limit. Each refusal names its table, the line of it, and the group above.
 #[test]
 fn what_is_refused_at_the_start_can_be_gone_on_from() {

@@ -199,7 +199,8 @@ fn what_every_command_writes_has_its_published_form() {
         "time,usage_usec,nr_periods,nr_throttled,throttled_usec\n0,0,0,0,0\n10,9000000,100,40,2000000\n20,18000000,200,80,4000000\n",
     );
     expect("zerolag.advise.counters.v1", &["advise", &counters, "--now", "1", "--json"], None);
-    let budget = ["advise", "docs/how-to/rt-container.toml", "--kernel", "7.1", "--set", "rt_group_sched=hcbs", "--set"];
+    let budget =
+        ["advise", "docs/how-to/rt-container.toml", "--kernel", "7.1", "--set", "rt_group_sched=hcbs", "--set"];
     let few = ["hz=1000", "--set", "cpu.rt.max=5000 10000", "--seeds", "3", "--risk", "30%", "-q", "--json"];
     expect("zerolag.advise.budget.v1", &[&budget[..], &few].concat(), None);
     expect("zerolag.analyse.v1", &["analyse", "examples/deadline.json", "-q", "-d", "1s", "--json"], None);

@@ -44,6 +44,14 @@ pub struct TaskSpec {
     pub process: Option<ProcessId>,
 }
 
+impl TaskSpec {
+    /// Returns it with the attributes that every process has before it asks for others.
+    #[must_use]
+    pub fn before_it_asks(self) -> Self {
+        Self { attr: SchedAttr::NORMAL, ..self }
+    }
+}
+
 /// The body of a task. Only the scheduler accesses its fields.
 ///
 /// Fields that are read together are neighbours. A balancer examines many tasks and moves few of

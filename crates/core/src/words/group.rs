@@ -78,11 +78,7 @@ impl fmt::Display for Named<'_, GroupError> {
             GroupError::HasChildren(group) => write!(f, "group {} still has groups", name(group)),
             GroupError::NotHere(error) => error.fmt(f),
             GroupError::NoRtRuntime(group) => {
-                write!(
-                    f,
-                    "a real-time task is to join group {}, {NO_RT_RUNTIME} (EINVAL): {GIVE_RT}",
-                    name(group)
-                )
+                write!(f, "a real-time task is to join group {}, {NO_RT_RUNTIME} (EINVAL): {GIVE_RT}", name(group))
             }
             GroupError::Rt(group, error) => {
                 write!(f, "group {}: {}", name(group), Named { error, subject: self.subject, group: self.group })

@@ -303,7 +303,7 @@ fn simulate(
     let observe = Observe::FIGURES;
     let report = plan
         .run_into(observe, &mut records, |_, _| ControlFlow::Continue(()))
-        .map_err(|error| ValidateError::Sim(path.clone(), error))?;
+        .map_err(|error| ValidateError::Sim(path.clone(), Box::new(error)))?;
     Ok(figures_of(program, &report.summary, &records, options.duration))
 }
 

@@ -154,7 +154,7 @@ pub enum ValidateError {
     /// The workload gives no plan.
     Plan(PathBuf, PlanError),
     /// The workload does not fit the machine.
-    Sim(PathBuf, SimError),
+    Sim(PathBuf, Box<SimError>),
     /// A recorded figure that is not measured here.
     NoSuchFigure(PathBuf, String, Vec<String>),
 }
@@ -247,7 +247,7 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
                 }
                 plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
                 let measured = measure(&plan, recording, recording.from + delay);
-                let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), error))?;
+                let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), Box::new(error)))?;
                 let figures = ours(case, recording, &measured);
                 if as_takes.contains(&seed) {
                     samples.push(figures.clone());

@@ -41,8 +41,8 @@ impl Groups {
         let attr: SchedAttr = kernel.scheduler().config().settings().governed(task.attr);
         let cpuset = task.cpuset.map_or_else(CpusetId::default, cpuset::id_of);
         let process = task.process.map(|process| ProcessId(process as u32));
-        let spec = |attr| TaskSpec { id, attr, affinity: task.affinity.clone(), group, cpuset, born_on, process };
-        let (mut parcel, attr) = create_or_go_on(kernel, &name, attr, spec)?;
+        let spec = TaskSpec { id, attr, affinity: task.affinity.clone(), group, cpuset, born_on, process };
+        let (mut parcel, attr) = create_or_go_on(kernel, &name, spec)?;
         parcel.set_clamp(task.clamp);
         let allowed = parcel.allowed();
         self.join(task.group);
@@ -268,26 +268,22 @@ impl Groups {
 /// Creates the body of a task. Where the run goes on when something is refused and the kernel
 /// refuses the task's policy, it begins with the one of the shell that starts it: a task sets its
 /// policy itself, after it was created. Returns the policy that it has, too.
-fn create_or_go_on(
-    kernel: &mut Kernel,
-    name: &Arc<str>,
-    attr: SchedAttr,
-    spec: impl Fn(SchedAttr) -> TaskSpec,
-) -> Result<(Parcel, SchedAttr), SimError> {
-    let clock = kernel.clock(spec(attr).born_on);
-    let refused = match kernel.scheduler().create_task(clock, spec(attr)) {
+fn create_or_go_on(kernel: &mut Kernel, name: &Arc<str>, spec: TaskSpec) -> Result<(Parcel, SchedAttr), SimError> {
+    let (clock, attr) = (kernel.clock(spec.born_on), spec.attr);
+    let refused = match kernel.scheduler().create_task(clock, spec.clone()) {
         Ok(parcel) => return Ok((parcel, attr)),
         Err(error) => kernel.task_error(Arc::clone(name), error),
     };
     if !(kernel.goes_on_when_refused() && refused.is_answer()) {
         return Err(refused);
     }
-    let parcel = kernel
-        .scheduler()
-        .create_task(clock, spec(SchedAttr::NORMAL))
-        .map_err(|error| kernel.task_error(Arc::clone(name), error))?;
+    let mut first = spec.before_it_asks();
+    first.attr = kernel.scheduler().config().settings().governed(first.attr);
+    let attr = first.attr;
+    let created = kernel.scheduler().create_task(clock, first);
+    let parcel = created.map_err(|error| kernel.task_error(Arc::clone(name), error))?;
     kernel.refuse(refused);
-    Ok((parcel, SchedAttr::NORMAL))
+    Ok((parcel, attr))
 }
 
 /// Lets a task end as soon as it runs again, and makes it run.

@@ -2,9 +2,9 @@
 //! time, by simulation and by bounds.
 //!
 //! The two are different promises. A search over simulations says what is enough for the workload
-//! as it is written, in all but a stated share of seeds. A bound holds for every workload with these
-//! costs and periods, and needs more. Both keep the period of the budget: a shorter one makes the
-//! servers less late and costs more switches, which is the user's choice.
+//! as it is written, in all but a stated share of seeds. A bound holds for every workload with
+//! these costs and periods, and needs more. Both keep the period of the budget: a shorter one makes
+//! the servers less late and costs more switches, which is the user's choice.
 //!
 //! Without goals, those of the group's tasks with a timer are that none is missed.
 
@@ -68,8 +68,8 @@ pub struct BudgetAdvice {
     pub goals: Vec<String>,
     /// The search over simulations.
     pub search: Search,
-    /// The least runtime with which the bounds of the group's tasks keep their periods, or why there
-    /// is none.
+    /// The least runtime with which the bounds of the group's tasks keep their periods, or why
+    /// there is none.
     pub bounded: Result<Duration, String>,
     /// The assumptions of these bounds that the workload breaks, each with how.
     pub broken: Vec<String>,
@@ -148,8 +148,8 @@ fn in_time(task: &TaskDef) -> String {
     format!("{}.{} <= 0", task.name, Quantity::TimersMissed.row().key)
 }
 
-/// Returns the least runtime, in hundredths of the period, with which every task of a group that has
-/// a period has a bound within it.
+/// Returns the least runtime, in hundredths of the period, with which every task of a group that
+/// has a period has a bound within it.
 fn least_by_bounds(plan: &Plan, group: usize, period: Duration) -> (Result<Duration, String>, Vec<String>) {
     let names: Vec<&str> =
         served_tasks(&plan.program, group).filter(|task| has_timer(task)).map(|task| &*task.name).collect();
@@ -173,7 +173,9 @@ fn least_by_bounds(plan: &Plan, group: usize, period: Duration) -> (Result<Durat
         // The reason at the largest budget with a bound, or at the least one.
         for row in rows().filter(|row| row.keeps_deadline() != Some(true)) {
             match &row.bound {
-                Ok(bound) => why = format!("{} can take {} with {runtime} in {period}", row.name, Human(bound.response)),
+                Ok(bound) => {
+                    why = format!("{} can take {} with {runtime} in {period}", row.name, Human(bound.response));
+                }
                 Err(reason) if hundredth == 1 => why = format!("{}: {reason}", row.name),
                 Err(_) => {}
             }

@@ -31,7 +31,8 @@
 //! A workload imported from a trace has a base error. A change whose effect is below it is answered
 //! with "cannot tell".
 //!
-//! [`budget`] answers for groups with a real-time budget (`cpu.rt.max`). [`counters`] answers from `cpu.stat` alone, and says what such counters cannot tell.
+//! [`budget`] answers for groups with a real-time budget (`cpu.rt.max`). [`counters`] answers from
+//! `cpu.stat` alone, and says what such counters cannot tell.
 
 pub mod budget;
 pub mod counters;

@@ -199,7 +199,8 @@ impl BoundStudy<'_> {
             let moves = bound.as_ref().is_ok_and(|bound| bound.method == Method::GroupServers);
             if moves && !said_of_movers.contains(&&task.mask) {
                 said_of_movers.push(&task.mask);
-                let reason = "a task that wakes where its group's server has no runtime stays there, also if another has some";
+                let reason =
+                    "a task that wakes where its group's server has no runtime stays there, also if another has some";
                 self.say(Assumption::WorkConserving, Scope::Movers, &task.mask, reason);
             }
             found[of] = Some(bound);

@@ -104,7 +104,9 @@ fn cpus(summary: &Summary) -> Vec<Vec<String>> {
 }
 
 fn groups(summary: &Summary) -> Vec<Vec<String>> {
-    let figures: Vec<Figure> = Figure::of(Owner::Group).collect();
+    // Pressure is measured where it is asked for.
+    let is_shown = |figure: &Figure| summary.pressure.is_some() || !figure.quantity.is_of_pressure();
+    let figures: Vec<Figure> = Figure::of(Owner::Group).filter(is_shown).collect();
     let mut rows = head(&["group", "cpu.max"]);
     rows[0].extend(columns(&figures));
     rows.extend(summary.group_subjects().map(|(group, subject)| {

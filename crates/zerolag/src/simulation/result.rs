@@ -9,10 +9,10 @@ use crate::goals::{self, Verdict};
 use crate::limit::Limit;
 use crate::origin::OriginData;
 use std::fmt::{self, Write as _};
+use zerolag_model::Instant;
 use zerolag_report::frame::rows::Kept;
 use zerolag_report::frame::{self, Bucket, Frame, Rows};
 use zerolag_report::{Summary, text};
-use zerolag_model::Instant;
 use zerolag_sim::End;
 use zerolag_workload::origin::Origin;
 
