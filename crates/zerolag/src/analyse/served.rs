@@ -9,8 +9,8 @@
 //!
 //! The tasks of a group that may all use the same CPUs move between its servers, and the bound is
 //! that of fixed priorities on their supply together ([`zerolag_analysis::parallel`]). HCBS v6 does
-//! not always use that supply: a task that wakes in a queue whose server has no runtime stays there,
-//! and a replenished server runs its own tasks before more urgent ones that wait elsewhere
+//! not always use that supply: a task that wakes in a queue whose server has no runtime stays
+//! there, and a replenished server runs its own tasks before more urgent ones that wait elsewhere
 //! (`specs/hcbs/not-work-conserving.md`). So these bounds have an assumption that HCBS breaks: they
 //! say what a scheduler without such waits could promise.
 //!
@@ -112,7 +112,7 @@ impl<'a> GroupServers<'a> {
         if members().any(|(_, other)| other.mask.count() != 1 && other.mask.intersects(&task.mask)) {
             return Err("tasks of its group may use several CPUs: its servers' supply is divided among them".to_owned());
         }
-        check_fit(all)?;
+        let is_alone = check_fit(all)?.iter().all(|cpu| cpu.len() == 1);
         let own = task.task.as_ref().map_err(super::model::NoModel::reason)?;
         let more_urgent = |other: &Modelled| other.mask == task.mask && rank(other.attr) <= rank(task.attr);
         let mut above = Vec::new();
@@ -127,8 +127,11 @@ impl<'a> GroupServers<'a> {
             }
         }
         let least = runtime.saturating_sub(overrun(settings));
-        let supply = Reservation::new(least, period, period);
-        let response = supply.and_then(|supply| fixed_response(own, &above, &supply));
+        // A server without a competitor runs as soon as it can.
+        let response = match is_alone {
+            true => AtOnce::new(least, period).and_then(|supply| fixed_response(own, &above, &supply)),
+            false => Reservation::new(least, period, period).and_then(|supply| fixed_response(own, &above, &supply)),
+        };
         let bound = response.map(|response| Bound { response, method: Method::GroupServer });
         bound.ok_or_else(|| "it and more urgent tasks of its group need more than its server has".to_owned())
     }
@@ -143,7 +146,8 @@ impl<'a> GroupServers<'a> {
     ) -> Result<Bound, String> {
         let task = &tasks[of];
         let group = self.of_task(task);
-        let (runtime, period) = group.and_then(|group| self.params(group)).ok_or_else(|| "no server runs it".to_owned())?;
+        let (runtime, period) =
+            group.and_then(|group| self.params(group)).ok_or_else(|| "no server runs it".to_owned())?;
         let members = || tasks.iter().enumerate().filter(|(_, other)| self.of_task(other) == group);
         if members().any(|(_, other)| other.mask != task.mask) {
             return Err("tasks of its group may use other CPUs: its servers' supply is divided among them".to_owned());
@@ -167,12 +171,14 @@ impl<'a> GroupServers<'a> {
         // A server without a competitor runs as soon as it can.
         let bounds = match all.iter().all(|cpu| cpu.len() == 1) {
             true => AtOnce::new(least, period).map(|supply| parallel::fixed(&threads, &ranks, servers, &supply)),
-            false => {
-                Reservation::new(least, period, period).map(|supply| parallel::fixed(&threads, &ranks, servers, &supply))
-            }
+            false => Reservation::new(least, period, period)
+                .map(|supply| parallel::fixed(&threads, &ranks, servers, &supply)),
         };
-        let bound = bounds.and_then(|bounds| bounds[at]).map(|response| Bound { response, method: Method::GroupServers });
-        bound.ok_or_else(|| "the analysis does not see it and more urgent tasks of its group keep their periods".to_owned())
+        let bound =
+            bounds.and_then(|bounds| bounds[at]).map(|response| Bound { response, method: Method::GroupServers });
+        bound.ok_or_else(|| {
+            "the analysis does not see it and more urgent tasks of its group keep their periods".to_owned()
+        })
     }
 }
 
