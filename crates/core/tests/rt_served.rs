@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zerolag_core::{
     Clock, Config, CpusetId, Io, Leave, Left, Next, Parcel, Placement, Rq, Scheduler, Step, TaskSpec, Tracing, Weight,
 };
-use zerolag_model::settings::{FairServer, RtGroupSched};
+use zerolag_model::settings::{FairServer, RtBalance, RtGroupSched};
 use zerolag_model::{
     CpuId, CpuMask, Duration, GroupId, Instant, KernelVersion, RtBandwidth, SchedAttr, Settings, TaskId, Topology,
     TraceEvent,
@@ -34,8 +34,11 @@ fn ms(count: u64) -> Duration {
 
 impl World {
     fn new(fair_server: FairServer) -> Self {
-        let base = KernelVersion::V7_1.settings();
-        let settings = Settings { rt_group_sched: RtGroupSched::Hcbs, fair_server, ..base };
+        Self::of(Settings { fair_server, ..KernelVersion::V7_1.settings() })
+    }
+
+    fn of(settings: Settings) -> Self {
+        let settings = Settings { rt_group_sched: RtGroupSched::Hcbs, ..settings };
         let mut scheduler = Scheduler::new(Config::new(Topology::flat(CPUS).expect("CPUs"), settings));
         scheduler.reserve_tasks(TASKS as usize);
         let rqs = (0..CPUS).map(|cpu| scheduler.new_rq(CpuId(cpu))).collect();
@@ -256,4 +259,92 @@ proptest! {
             world.check()?;
         }
     }
+}
+
+impl World {
+    /// Checks that no task waits behind another of its group while a CPU has nothing of the group,
+    /// and its server there has runtime.
+    fn check_spread(&self) -> Result<(), String> {
+        let group_of = |task: TaskId| self.groups[task.index() % 4];
+        for (rq, cpu) in self.rqs.iter().zip((0..CPUS).map(CpuId)) {
+            let Some(group) = rq.inspect().serving_group() else { continue };
+            let waits = |task: TaskId| group_of(task) == group && rq.current() != Some(task);
+            let Some((task, _)) = rq.inspect().queued().find(|(task, _)| waits(*task)) else { continue };
+            for (other, there) in self.rqs.iter().zip((0..CPUS).map(CpuId)).filter(|(_, there)| *there != cpu) {
+                let is_free = !other.inspect().queued().any(|(task, _)| group_of(task) == group);
+                if is_free && !self.throttled.contains(&(group, there)) {
+                    return Err(format!("task {task} waits on CPU {cpu} and could run on CPU {there}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The events of a world of two groups with two tasks and one: tasks wake, CPUs block theirs, and
+/// time passes, which exhausts servers and replenishes them.
+const MENU: [Draw; 6] = [
+    Draw::Wake(1),
+    Draw::Wake(5),
+    Draw::Wake(3),
+    Draw::Leave(0, Leave::Block),
+    Draw::Leave(1, Leave::Block),
+    Draw::Tick(0),
+];
+
+/// The number of events of a sequence.
+const DEPTH: u32 = 6;
+
+/// Makes every possible sequence. Returns how many of full length there are, after how many some
+/// server has no runtime, how many moves there were, and the first rule about places that was
+/// broken.
+fn enumerate(settings: &Settings) -> (usize, usize, usize, Result<(), String>) {
+    let (mut seen, mut throttled, mut moved, mut spread) = (0, 0, 0, Ok(()));
+    for number in 0..MENU.len().pow(DEPTH) {
+        let mut world = World::of(settings.clone());
+        let mut story = Vec::new();
+        for nth in 0..DEPTH {
+            let draw = MENU[number / MENU.len().pow(nth) % MENU.len()];
+            // What does nothing is another, shorter sequence.
+            let is_possible = match draw {
+                Draw::Wake(task) => world.parked[task].is_some(),
+                Draw::Leave(cpu, _) => world.rqs[cpu as usize].current().is_some(),
+                _ => true,
+            };
+            if !is_possible {
+                break;
+            }
+            story.push(draw);
+            if let Draw::Tick(_) = draw {
+                for cpu in 0..CPUS {
+                    world.now += ms(1);
+                    world.timers();
+                    world.settle();
+                    world.apply(&Draw::Tick(cpu));
+                }
+            } else {
+                world.apply(&draw);
+            }
+            world.settle();
+            let moves = |record: &&zerolag_model::Record| matches!(record.event, TraceEvent::Migrate { .. });
+            moved += world.io.trace.iter().filter(moves).count();
+            world.check().unwrap_or_else(|error| panic!("{error}\n{story:#?}"));
+            spread = spread.and_then(|()| world.check_spread().map_err(|error| format!("{error}\n{story:#?}")));
+        }
+        seen += usize::from(story.len() == DEPTH as usize);
+        throttled += usize::from(!world.throttled.is_empty());
+    }
+    (seen, throttled, moved, spread)
+}
+
+#[test]
+fn every_order_of_six_events_keeps_the_rules() {
+    let settings = Settings { fair_server: FairServer::Off, ..KernelVersion::V7_1.settings() };
+    let (seen, throttled, moved, spread) = enumerate(&settings);
+    assert_eq!(spread, Ok(()));
+    assert!(seen > 2_500 && throttled > 5_000 && moved > 10_000, "{seen} sequences, {throttled}, {moved}");
+    // Without pushes and pulls tasks stay behind each other.
+    let passive = Settings { rt_balance: RtBalance::Passive, ..settings };
+    let (.., spread) = enumerate(&passive);
+    assert!(spread.as_ref().is_err_and(|error| error.contains("waits on CPU")), "{spread:?}");
 }
