@@ -64,7 +64,7 @@ fn raw(attr: SchedAttr) -> RawAttr {
             runtime: slice.map_or(0, Duration::as_nanos),
             ..RawAttr::default()
         },
-        SchedAttr::Ext { policy, nice } => raw(SchedAttr::Fair { policy, nice, slice: None }),
+        SchedAttr::Ext { policy, nice, slice } => raw(SchedAttr::Fair { policy, nice, slice }),
         SchedAttr::Rt { policy, priority } => RawAttr {
             size,
             policy: match policy {

@@ -401,6 +401,8 @@ pub enum SchedAttr {
         policy: FairPolicy,
         /// The nice value.
         nice: Nice,
+        /// The slice of [`Fair`](Self::Fair), which it has again without the loaded scheduler.
+        slice: Option<Duration>,
     },
 }
 

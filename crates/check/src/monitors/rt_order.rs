@@ -223,7 +223,7 @@ mod tests {
         let mut script = Script::new(1);
         let (a, low, high) = (script.fair("a"), script.fifo("low", 3), script.fifo("high", 5));
         let fair = match next {
-            "ext" => script.task("ext", SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO }),
+            "ext" => script.task("ext", SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO, slice: None }),
             _ => script.fair("fair"),
         };
         script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, fair).wake(10, 0, low).wake(10, 0, high);

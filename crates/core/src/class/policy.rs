@@ -118,7 +118,7 @@ pub(crate) fn kicked<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, even_if_busy:
 /// Returns the weight of a task as the policy is told of it.
 fn weight_of(task: &Task) -> u32 {
     let weight = match task.attr {
-        SchedAttr::Ext { policy, nice } | SchedAttr::Fair { policy, nice, .. } => Weight::of_policy(policy, nice),
+        SchedAttr::Ext { policy, nice, .. } | SchedAttr::Fair { policy, nice, .. } => Weight::of_policy(policy, nice),
         SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => Weight::NICE_0,
     };
     weight.to_cpu_weight()

@@ -45,11 +45,11 @@ impl SchedExt {
     #[must_use]
     pub const fn governs(self, attr: SchedAttr) -> SchedAttr {
         match (self, attr) {
-            (Self::All, SchedAttr::Fair { policy, nice, .. })
-            | (Self::Partial, SchedAttr::Fair { policy: policy @ FairPolicy::Ext, nice, .. }) => {
-                SchedAttr::Ext { policy, nice }
+            (Self::All, SchedAttr::Fair { policy, nice, slice })
+            | (Self::Partial, SchedAttr::Fair { policy: policy @ FairPolicy::Ext, nice, slice }) => {
+                SchedAttr::Ext { policy, nice, slice }
             }
-            (Self::Off, SchedAttr::Ext { policy, nice }) => SchedAttr::Fair { policy, nice, slice: None },
+            (Self::Off, SchedAttr::Ext { policy, nice, slice }) => SchedAttr::Fair { policy, nice, slice },
             (_, attr) => attr,
         }
     }

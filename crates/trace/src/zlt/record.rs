@@ -273,9 +273,9 @@ fn put_attr(out: &mut Vec<u8>, attr: SchedAttr) {
                 put_varint(out, time.as_nanos());
             }
         }
-        SchedAttr::Ext { policy, nice } => {
+        SchedAttr::Ext { policy, nice, slice } => {
             out.push(8);
-            put_attr(out, SchedAttr::Fair { policy, nice, slice: None });
+            put_attr(out, SchedAttr::Fair { policy, nice, slice });
         }
     }
 }
@@ -317,7 +317,7 @@ fn take_attr(cursor: &mut Cursor<'_>) -> Result<SchedAttr, Reason> {
                 _ => return Err("an unknown policy of a loaded scheduler"),
             };
             match fair(policy, cursor)? {
-                SchedAttr::Fair { policy, nice, .. } => Ok(SchedAttr::Ext { policy, nice }),
+                SchedAttr::Fair { policy, nice, slice } => Ok(SchedAttr::Ext { policy, nice, slice }),
                 _ => Err("an unknown policy of a loaded scheduler"),
             }
         }

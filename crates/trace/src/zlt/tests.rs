@@ -49,9 +49,10 @@ fn attr() -> impl Strategy<Value = SchedAttr> {
                 Just(FairPolicy::Idle),
                 Just(FairPolicy::Ext)
             ],
-            -20..=19_i64
+            -20..=19_i64,
+            proptest::option::of((0..u64::MAX).prop_map(Duration::from_nanos)),
         )
-            .prop_map(|(policy, nice)| SchedAttr::Ext { policy, nice: Nice::new(nice).unwrap() }),
+            .prop_map(|(policy, nice, slice)| SchedAttr::Ext { policy, nice: Nice::new(nice).unwrap(), slice }),
     ]
 }
 

@@ -332,8 +332,7 @@ impl ScenarioReader<'_> {
 
     fn fair(&mut self, table: &Table<'_, '_>, policy: FairPolicy, current: Option<SchedAttr>) -> Option<SchedAttr> {
         let (kept_nice, kept_slice) = match current {
-            Some(SchedAttr::Fair { nice, slice, .. }) => (nice, slice),
-            Some(SchedAttr::Ext { nice, .. }) => (nice, None),
+            Some(SchedAttr::Fair { nice, slice, .. } | SchedAttr::Ext { nice, slice, .. }) => (nice, slice),
             Some(SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) | None => (Nice::ZERO, None),
         };
         let nice = match table.get("nice") {

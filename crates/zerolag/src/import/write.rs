@@ -230,7 +230,7 @@ pub(super) fn write_groups(out: &mut String, groups: &ImportedGroups) -> core::f
 
 pub(super) fn attributes(out: &mut String, attr: SchedAttr) -> core::fmt::Result {
     match attr {
-        SchedAttr::Fair { policy, nice, .. } | SchedAttr::Ext { policy, nice } => {
+        SchedAttr::Fair { policy, nice, .. } | SchedAttr::Ext { policy, nice, .. } => {
             match policy {
                 FairPolicy::Other => {}
                 FairPolicy::Batch => writeln!(out, "policy = \"SCHED_BATCH\"")?,

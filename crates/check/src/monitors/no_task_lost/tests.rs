@@ -41,7 +41,7 @@ fn a_task_of_another_class_waits_from_then_on() {
 /// `b` is of a loaded scheduler: CPU 1 leaves it where it waits, CPU 0 may not.
 #[test]
 fn a_loaded_scheduler_must_run_a_task_on_its_own_cpu_only() {
-    let ext = SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO };
+    let ext = SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO, slice: None };
     let waits_on = |cpu: u32| {
         let mut script = Script::new(2);
         let (a, b) = (script.fair("a"), script.task("b", ext));

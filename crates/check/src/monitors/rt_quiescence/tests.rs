@@ -217,7 +217,7 @@ fn a_lost_request_names_the_fault_also_if_the_task_inherits() {
         let mut script = Script::new(1);
         let running = match own {
             "fair" => script.fair("r"),
-            "ext" => script.task("r", SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO }),
+            "ext" => script.task("r", SchedAttr::Ext { policy: FairPolicy::Ext, nice: Nice::ZERO, slice: None }),
             _ => script.fifo("r", 2),
         };
         let t = script.fifo("t", 5);
