@@ -150,6 +150,8 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
             | Change::Server { .. }
             | Change::RtRuntime { .. }
             | Change::RtPeriod { .. }
+            | Change::Load { .. }
+            | Change::Unload
             | Change::Cpu { .. } => {
                 unreachable!("the plan refuses it")
             }

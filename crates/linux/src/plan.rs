@@ -163,6 +163,10 @@ fn refuse_global_changes(program: &Program, refusals: &mut Vec<Refusal>) {
         let why = "real-time throttling is a global setting of the kernel, which a run does not change";
         refusals.push(Refusal { subject: "sched_rt_runtime_us, sched_rt_period_us".to_owned(), why: why.to_owned() });
     }
+    if program.changes.iter().any(|change| change.what.is_of_policy()) {
+        let why = "a scheduler is loaded for the whole host, which a run does not change; zerolag-scx loads one";
+        refusals.push(Refusal { subject: "sched_ext".to_owned(), why: why.to_owned() });
+    }
     if program.changes.iter().any(|change| matches!(change.what, Change::Cpu { .. })) {
         let why = "a CPU that goes offline does so for the whole host, which a run does not change".to_owned();
         refusals.push(Refusal { subject: "the machine".to_owned(), why });

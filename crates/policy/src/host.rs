@@ -15,13 +15,14 @@
 //!      └──── inserts ► queue of the policy, or the global one
 //! ```
 //!
-//! After a fault the policy is bypassed, as in a kernel: it is not called any more, what it kept
-//! goes to the global queue, in order of waiting, and CPUs take from there until the host has moved
-//! every task to another class.
+//! After a fault the policy is bypassed, as in a kernel: it is not called any more, its tasks go to
+//! the global queue, and CPUs take from there until the host has moved every task to another class.
+//! While a policy is loaded or unloaded it is bypassed too, but told what happens
+//! (`loading`).
 //!
 //! Sources: Linux v7.3 `kernel/sched/ext/ext.c` (`enqueue_task_scx`, `scx_do_enqueue_task`,
 //! `dequeue_task_scx`, `dispatch_one`, `set_next_task_scx`, `put_prev_task_scx`, `task_tick_scx`,
-//! `yield_task_scx`, `check_rq_for_timeouts`, `scx_bypass`). differs: `ops.dequeue` of a task that
+//! `yield_task_scx`, `check_rq_for_timeouts`). differs: `ops.dequeue` of a task that
 //! leaves the policy's custody by an insertion is called at the end of the callback that inserted
 //! it, not within; while the policy is bypassed all CPUs share the global queue (6.12; since 6.19
 //! each CPU has a bypass queue).
@@ -88,15 +89,19 @@ pub enum Departure {
 /// A loaded policy with the state of the kernel around it.
 #[derive(Clone, Debug)]
 pub struct Host {
-    policy: Box<dyn Policy>,
-    scx: Scx,
-    ops: Ops,
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) scx: Scx,
+    pub(crate) ops: Ops,
     /// The policy has failed in this event: what it kept is still to be taken away.
-    has_just_failed: bool,
+    pub(crate) has_just_failed: bool,
     /// The number of callbacks so far.
     calls: u64,
     /// The time at which [`fire_timers`](Self::fire_timers) will be called.
-    armed: Option<Instant>,
+    pub(crate) armed: Option<Instant>,
+    /// The policy is being unloaded: a task that leaves it has left for good.
+    pub(crate) unloads: bool,
+    /// The limits of groups that have one, for the next policy.
+    pub(crate) limits: BTreeMap<GroupId, CpuMax>,
 }
 
 impl Host {
@@ -130,9 +135,20 @@ impl Host {
             call: None,
             timers: BTreeMap::new(),
             effects: Vec::new(),
+            next_turn: 0,
+            bypasses: false,
             exit: None,
         };
-        let mut host = Self { policy, scx, ops, has_just_failed: false, calls: 0, armed: None };
+        let mut host = Self {
+            policy,
+            scx,
+            ops,
+            has_just_failed: false,
+            calls: 0,
+            armed: None,
+            unloads: false,
+            limits: BTreeMap::new(),
+        };
         host.call(Callback::Init, None, None, |policy, scx| policy.init(scx));
         host.finish();
         host
@@ -200,7 +216,7 @@ impl Host {
         self.task(p).map(|task| task.cpu)
     }
 
-    fn task(&self, p: TaskId) -> Option<&TaskState> {
+    pub(crate) fn task(&self, p: TaskId) -> Option<&TaskState> {
         self.scx.tasks.get(p.index())?.as_deref()
     }
 
@@ -230,6 +246,7 @@ impl Host {
             direct: None,
             waits: false,
             runnable_at: None,
+            turn: 0,
             in_custody: false,
             moves: false,
         }));
@@ -244,11 +261,15 @@ impl Host {
     pub fn remove_task(&mut self, p: TaskId, exits: bool) {
         let cpu = self.home(p);
         self.call(Callback::Disable, cpu, Some(p), |policy, scx| policy.disable(scx, p));
-        if exits {
+        if exits || self.unloads {
             self.call(Callback::ExitTask, cpu, Some(p), |policy, scx| policy.exit_task(scx, p));
         }
         self.finish();
         self.scx.unlink(p);
+        // The current task of a CPU can change its class.
+        if let Some(state) = cpu.and_then(|cpu| self.scx.cpus.get_mut(cpu.index())) {
+            state.current = state.current.filter(|current| *current != p);
+        }
         self.scx.tasks[p.index()] = None;
     }
 
@@ -297,6 +318,7 @@ impl Host {
             (None, Some(_)) => {
                 self.call(Callback::CgroupExit, None, None, |policy, scx| policy.cgroup_exit(scx, group));
                 self.scx.group_weights.remove(&group);
+                self.limits.remove(&group);
             }
             (Some(_), Some(_)) | (None, None) => {}
         }
@@ -305,6 +327,7 @@ impl Host {
 
     /// The limit of a group changes.
     pub fn set_bandwidth(&mut self, group: GroupId, limit: CpuMax) {
+        self.limits.insert(group, limit);
         self.call(Callback::CgroupSetBandwidth, None, None, |policy, scx| {
             policy.cgroup_set_bandwidth(scx, group, limit);
         });
@@ -318,7 +341,7 @@ impl Host {
     pub fn select_cpu(&mut self, p: TaskId, prev_cpu: CpuId, by: CpuId, flags: WakeFlags) -> CpuId {
         self.task_mut(p).direct = None;
         let direct = Direct::Of(p);
-        let chosen = self.call_direct(Callback::SelectCpu, Some(by), Some(p), direct, |policy, scx| {
+        let chosen = self.decide(Callback::SelectCpu, Some(by), Some(p), direct, |policy, scx| {
             policy.select_cpu(scx, p, prev_cpu, flags)
         });
         let cpu = match chosen {
@@ -329,7 +352,7 @@ impl Host {
             }
             None => self.scx.select_cpu_dfl(p, prev_cpu, flags).0,
         };
-        if self.scx.exit.is_some() {
+        if self.scx.bypasses {
             self.task_mut(p).direct = None;
         }
         self.finish();
@@ -345,6 +368,8 @@ impl Host {
         }
         let flags = if why == Arrival::Wakeup { EnqFlags::WAKEUP | EnqFlags::CPU_SELECTED } else { EnqFlags::NONE };
         self.begin_waiting(p);
+        self.scx.next_turn += 1;
+        self.task_mut(p).turn = self.scx.next_turn;
         if why != (Arrival::Again { moves: true }) {
             self.call(Callback::Runnable, Some(cpu), Some(p), |policy, scx| policy.runnable(scx, p, flags));
         }
@@ -368,7 +393,7 @@ impl Host {
         if !self.scx.cpus[cpu.index()].is_online {
             return self.scx.put(insert(DsqId::local_on(cpu)));
         }
-        if self.scx.exit.is_some() {
+        if self.scx.bypasses {
             return self.scx.put(insert(DsqId::GLOBAL));
         }
         let callback = if direct.is_some() { Callback::SelectCpu } else { Callback::Enqueue };
@@ -433,13 +458,13 @@ impl Host {
     pub fn dispatch(&mut self, cpu: CpuId, prev: Option<TaskId>) {
         let goes_on = |host: &Self| {
             let has_slice = prev.is_some_and(|prev| host.task(prev).is_some_and(|task| !task.slice.is_zero()));
-            has_slice && host.scx.exit.is_none() || !host.scx.cpus[cpu.index()].local.is_empty()
+            has_slice && !host.scx.bypasses || !host.scx.cpus[cpu.index()].local.is_empty()
         };
         if goes_on(self) || self.scx.consume(cpu, DsqId::GLOBAL) {
             return;
         }
         for round in 1.. {
-            if self.scx.exit.is_some() || !self.scx.cpus[cpu.index()].is_online {
+            if self.scx.bypasses || !self.scx.cpus[cpu.index()].is_online {
                 break;
             }
             self.scx.dispatched = 0;
@@ -462,7 +487,7 @@ impl Host {
     /// queue: it has a slice left, or no other task is there and the policy does not want to be
     /// told of the last one. It gets a new slice then.
     pub fn keeps(&mut self, cpu: CpuId, current: TaskId) -> bool {
-        let bypasses = self.scx.exit.is_some();
+        let bypasses = self.scx.bypasses;
         let is_alone = self.scx.cpus[cpu.index()].local.is_empty();
         let enqueues_last = self.ops.flags.has(OpsFlags::ENQ_LAST) && !bypasses;
         let slice_dfl = self.scx.slice_dfl;
@@ -497,7 +522,7 @@ impl Host {
         self.scx.cpus[cpu.index()].current = None;
         self.call(Callback::Stopping, Some(cpu), Some(p), |policy, scx| policy.stopping(scx, p, true));
         self.begin_waiting(p);
-        if !self.task_mut(p).slice.is_zero() && self.scx.exit.is_none() {
+        if !self.task_mut(p).slice.is_zero() && !self.scx.bypasses {
             let dsq = DsqId::local_on(cpu);
             let flags = EnqFlags::HEAD;
             self.scx.place(Insert { task: p, dsq, slice: Duration::ZERO, vtime: None, flags });
@@ -523,10 +548,10 @@ impl Host {
     /// A tick while a task runs: returns whether its CPU has to schedule.
     pub fn tick(&mut self, p: TaskId) -> bool {
         let cpu = self.home(p);
-        if self.scx.exit.is_some() {
+        if self.scx.bypasses {
             self.task_mut(p).slice = Duration::ZERO;
         }
-        self.call(Callback::Tick, cpu, Some(p), |policy, scx| policy.tick(scx, p));
+        self.decide(Callback::Tick, cpu, Some(p), Direct::No, |policy, scx| policy.tick(scx, p));
         self.finish();
         self.task_mut(p).slice.is_zero()
     }
@@ -553,7 +578,9 @@ impl Host {
             self.scx.idle.remove(cpu);
         }
         if is_new {
-            self.call(Callback::UpdateIdle, Some(cpu), None, |policy, scx| policy.update_idle(scx, cpu, idle));
+            self.decide(Callback::UpdateIdle, Some(cpu), None, Direct::No, |policy, scx| {
+                policy.update_idle(scx, cpu, idle);
+            });
             self.finish();
         }
     }
@@ -647,13 +674,6 @@ impl Host {
         }
         self.finish();
     }
-
-    /// Unloads the policy.
-    pub fn unload(&mut self) {
-        self.scx.fail(ExitKind::Unreg, "".into());
-        self.has_just_failed = true;
-        self.finish();
-    }
 }
 
 impl Host {
@@ -661,7 +681,7 @@ impl Host {
         Call { callback, task, cpu, direct, work: Cell::new(0) }
     }
 
-    fn call<R>(
+    pub(crate) fn call<R>(
         &mut self,
         callback: Callback,
         cpu: Option<CpuId>,
@@ -669,6 +689,18 @@ impl Host {
         f: impl FnOnce(&mut dyn Policy, &mut Scx) -> R,
     ) -> Option<R> {
         self.call_direct(callback, cpu, task, Direct::No, f)
+    }
+
+    /// Asks the policy for a decision, unless it is bypassed.
+    fn decide<R>(
+        &mut self,
+        callback: Callback,
+        cpu: Option<CpuId>,
+        task: Option<TaskId>,
+        direct: Direct,
+        f: impl FnOnce(&mut dyn Policy, &mut Scx) -> R,
+    ) -> Option<R> {
+        if self.scx.bypasses { None } else { self.call_direct(callback, cpu, task, direct, f) }
     }
 
     /// Calls the policy, unless it has been unloaded.
@@ -698,7 +730,7 @@ impl Host {
     /// Ends an event: tells the policy of the tasks that have left it, and takes away what a policy
     /// that has failed still kept.
     #[inline]
-    fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if self.scx.left.is_empty() && !self.has_just_failed {
             return;
         }
@@ -708,40 +740,6 @@ impl Host {
         }
         if core::mem::take(&mut self.has_just_failed) {
             self.bypass();
-        }
-    }
-
-    /// Moves every task that the policy kept, or had on a queue of its own, to the global queue,
-    /// and tells the policy why it is unloaded.
-    fn bypass(&mut self) {
-        self.scx.batch.clear();
-        let is_policys = |task: &TaskState| match task.place {
-            Place::Kept => true,
-            Place::On(dsq, _) => !dsq.is_builtin(),
-            Place::Off => false,
-        };
-        let all = (0..).map(TaskId).zip(&self.scx.tasks);
-        let mut kept: Vec<_> = all
-            .filter_map(|(id, task)| task.as_deref().filter(|task| is_policys(task)).map(|task| (task.runnable_at, id)))
-            .collect();
-        kept.sort_unstable();
-        for (_, task) in kept {
-            self.scx.unlink(task);
-            let (slice, flags) = (self.scx.slice_dfl, EnqFlags::NONE);
-            self.scx.put(Insert { task, dsq: DsqId::GLOBAL, slice, vtime: None, flags });
-        }
-        self.scx.left.clear();
-        self.wake_idle();
-        if let Some(exit) = self.scx.exit.clone() {
-            self.policy.exit(&exit);
-        }
-    }
-
-    fn wake_idle(&mut self) {
-        if !self.scx.global.is_empty() {
-            let idle = |(cpu, state): (usize, &CpuState)| state.idles.then(|| CpuId::from_index(cpu));
-            let idle: Vec<CpuId> = self.scx.cpus.iter().enumerate().filter_map(idle).collect();
-            self.scx.effects.extend(idle.into_iter().map(Effect::WakeIdle));
         }
     }
 }

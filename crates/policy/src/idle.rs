@@ -95,7 +95,7 @@ impl Scx {
     /// Lets a CPU schedule (`scx_bpf_kick_cpu`). A CPU that runs a task of a class above does not.
     pub fn kick_cpu(&mut self, cpu: CpuId, flags: KickFlags) {
         self.count();
-        if !self.cpu_valid(cpu, "") || self.exit.is_some() {
+        if !self.cpu_valid(cpu, "") || self.bypasses {
             return;
         }
         if flags.has(KickFlags::IDLE) {

@@ -156,6 +156,7 @@
 //! | `ops` | [`Policy`], and what it says of itself |
 //! | `scx` | [`Scx`]: the kernel as a policy sees it, and the queues |
 //! | `idle` | the same: idle CPUs, and kicks |
+//! | `loading` | loading and unloading while tasks run, and the bypass meanwhile |
 //! | [`host`] | [`Host`]: the rules of the class around the callbacks, for those who run a policy |
 //! | `exit` | [`ExitInfo`]: why a policy was unloaded |
 //! | `storage` | a policy's own data |
@@ -172,6 +173,7 @@ mod dsq;
 mod exit;
 pub mod host;
 mod idle;
+mod loading;
 mod ops;
 pub mod policies;
 mod scx;

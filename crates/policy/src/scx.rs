@@ -87,6 +87,8 @@ pub(crate) struct TaskState {
     /// Since when it has been runnable without running; `None` once it has run. A change of its
     /// attributes is no reason to count anew (`clr_task_runnable`).
     pub(crate) runnable_at: Option<Instant>,
+    /// The number by which it became runnable, in the order of its CPU's list (`runnable_list`).
+    pub(crate) turn: u64,
     /// The policy has it, also on a queue of its own (`SCX_TASK_IN_CUSTODY`).
     pub(crate) in_custody: bool,
     /// The host moves its body to the CPU of its local queue (`scx.sticky_cpu`).
@@ -157,6 +159,10 @@ pub struct Scx {
     /// When the timers that run are due, by their ids.
     pub(crate) timers: BTreeMap<u32, Instant>,
     pub(crate) effects: Vec<Effect>,
+    /// The number of the next task that becomes runnable.
+    pub(crate) next_turn: u64,
+    /// The policy decides nothing: all tasks are on the global queue, and CPUs take from there.
+    pub(crate) bypasses: bool,
     pub(crate) exit: Option<Box<ExitInfo>>,
 }
 
@@ -480,6 +486,7 @@ impl Scx {
     pub(crate) fn fail(&mut self, kind: ExitKind, msg: String) {
         if self.exit.is_none() {
             let call = self.call.as_ref();
+            self.bypasses = true;
             self.exit = Some(Box::new(ExitInfo {
                 policy: self.name.clone(),
                 kind,

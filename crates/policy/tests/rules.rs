@@ -425,3 +425,50 @@ fn moving_a_body_is_no_event() {
     host.enqueue(TaskId(0), CpuId(1), Arrival::Again { moves: true }, false);
     assert_eq!((local(&host, 1), host.home(TaskId(0)), host.calls()), (vec![0], Some(CpuId(1)), calls));
 }
+
+#[test]
+fn a_policy_is_loaded_in_bypass_and_gets_its_tasks_from_the_last_to_the_first() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let script = Script { log: Arc::clone(&log), ..Script::default() };
+    let mut host = Host::unloaded(&Topology::flat(1).unwrap(), MS * 4);
+    host.set_group(GroupId(1), Some(200));
+    host.begin_load(Box::new(script.clone()));
+    // The first runs, two wait, one sleeps.
+    for id in 0..4 {
+        host.add_task(TaskId(id), info(None), false);
+    }
+    host.enqueue(TaskId(0), CpuId(0), Arrival::Again { moves: false }, true);
+    host.set_next(TaskId(0), CpuId(0));
+    for id in [1, 2] {
+        host.enqueue(TaskId(id), CpuId(0), Arrival::Again { moves: false }, false);
+    }
+    let taken = || core::mem::take(&mut *log.lock().unwrap());
+    assert_eq!(taken(), ["runnable 0", "running 0", "runnable 1", "runnable 2"], "it is asked nothing");
+    assert!(host.tick(TaskId(0)), "each tick ends a turn");
+    host.end_load();
+    let last_first = [
+        "quiescent 2",
+        "runnable 2",
+        "enqueue 2 0",
+        "quiescent 1",
+        "runnable 1",
+        "enqueue 1 0",
+        "stopping 0 false",
+        "quiescent 0",
+        "runnable 0",
+        "running 0",
+    ];
+    assert_eq!(taken(), last_first);
+    assert_eq!(host.take_effects().last(), Some(&Effect::Resched(CpuId(0))));
+    host.begin_unload();
+    assert_eq!(host.scx().dsq_iter(DsqId::GLOBAL).collect::<Vec<_>>(), [TaskId(1), TaskId(2)]);
+    for (id, is_current) in [(0, true), (1, false), (2, false)] {
+        host.dequeue(TaskId(id), Departure::Change, is_current);
+        host.remove_task(TaskId(id), false);
+    }
+    assert!(!host.has_runnable());
+    host.end_unload();
+    assert_eq!(host.exit_info().map(|exit| exit.kind), Some(ExitKind::Unreg));
+    host.begin_load(Box::new(script));
+    assert_eq!(host.exit_info(), None);
+}

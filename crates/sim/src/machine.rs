@@ -20,7 +20,7 @@
 //! end of its path at once (`kernel/time`). CPUs that it drives itself may not.
 
 use crate::admin::changes::{Admin, Follows};
-use crate::admin::{cpuset, groups, hotplug, isolation};
+use crate::admin::{cpuset, groups, hotplug, isolation, policies};
 use crate::costs::Costs;
 use crate::device::arrivals::Arrivals;
 use crate::device::noise::{IrqSource, Noise};
@@ -129,10 +129,8 @@ impl Machine {
     ) -> Result<Self, SimError> {
         let MachineConfig { topology, settings, costs, seed, duration } = config;
         let program = with_calls(program, costs);
-        let program = match program.needs_kernel_work(settings) {
-            true => Arc::new(program.with_kernel_work(settings, topology.nr_cpus())),
-            false => program,
-        };
+        let is_more = program.needs_kernel_work(settings);
+        let program = if is_more { Arc::new(program.with_kernel_work(settings, topology.nr_cpus())) } else { program };
         let is_wrong = |cpu: &CpuId| {
             let servers = ServerKind::ALL.map(|kind| settings.server_params(*cpu, kind));
             servers.iter().any(|server| server.is_on() && !server.is_valid())
@@ -141,8 +139,9 @@ impl Machine {
             return Err(SimError::Server { cpu, error: ServerError::Params });
         }
         let changes: Rc<[TimedChange]> = program.plan().into();
+        let (policies, begins, in_force) = policies::begin(&changes, settings, policy, *seed);
         let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
-        let core = Config::new(topology.clone(), settings.clone())
+        let core = Config::new(topology.clone(), in_force)
             .with_cpusets(&cpuset::partitions(&program))?
             .with_group_reserve(groups_ever(&program, &changes))
             .with_process_reserve(program.processes.len())
@@ -153,11 +152,11 @@ impl Machine {
             .with_threads(Threads::One);
         let locks = count_locks(&program.resources);
         let mut machine = Self {
-            kernel: Kernel::new(core, costs.clone(), settings, instances, locks, (tracing, policy)),
+            kernel: Kernel::new(core, costs.clone(), settings, instances, locks, (tracing, begins)),
             noise: Noise::default(),
             arrivals: Arrivals::default(),
             standstills: MachineStandstills::default(),
-            admin: Admin::new(Arc::clone(&program), changes, *seed),
+            admin: Admin::new(Arc::clone(&program), changes, policies, *seed),
             programs: Programs::new(program, settings, costs, *seed),
             seed: *seed,
             end: duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
@@ -623,7 +622,7 @@ impl Machine {
                 admin.groups.fork(kernel, programs, cpu, def);
                 Ok(())
             }
-            Job::Disown { task } => kernel.disown(cpu, task),
+            Job::Policy(job) => kernel.policy_job(cpu, job),
             Job::Rebuild => hotplug::rebuild_domains(kernel, cpu),
             Job::ChangeTask { task, change } => admin.change_task(kernel, programs, cpu, task, change),
             Job::Change(change) => {

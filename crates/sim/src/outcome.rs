@@ -259,6 +259,8 @@ pub enum SimError {
         /// Why.
         error: RtBandwidthError,
     },
+    /// A policy is to be loaded while another one is.
+    PolicyLoaded,
     /// A group cannot be created or changed.
     Group {
         /// Its path.
@@ -334,6 +336,7 @@ impl SimError {
             }
             Self::Server { .. }
             | Self::RtBandwidth { .. }
+            | Self::PolicyLoaded
             | Self::GroupRefuses { .. }
             | Self::NoGroup { .. }
             | Self::GroupThere { .. } => true,
@@ -368,6 +371,9 @@ impl fmt::Display for SimError {
             Self::Group { path, above, error } => error.named(path, above.as_deref()).fmt(f),
             Self::GroupRefuses { name, path, error } => {
                 write!(f, "task `{name}` cannot join group `{path}`: {}", error.named(path, None))
+            }
+            Self::PolicyLoaded => {
+                f.write_str("sched_ext: a scheduler is loaded already (EBUSY); unload it before: sched_ext = \"off\"")
             }
             Self::NoGroup { name, path } => write!(f, "task `{name}`: group `{path}` is not there (ENOENT)"),
             Self::NoCpu { name, cpu } => {

@@ -10,7 +10,8 @@ use zerolag_model::{
 use zerolag_policy::policies::{Fifo, Vtime};
 use zerolag_policy::{DsqId, EnqFlags, ExitKind, KickFlags, Ops, Policy, Scx, WakeFlags};
 use zerolag_sim::{Costs, End, Machine, MachineConfig, Outcome, Tracing};
-use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef};
+use zerolag_workload::change::{Change, TimedChange};
+use zerolag_workload::program::{Action, OnRefused, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use zerolag_workload::random::Dist;
 
 fn ms(count: u64) -> Duration {
@@ -347,4 +348,81 @@ fn calls_of_a_policy_cost_what_the_profile_says() {
     // `running` is one of the calls of a turn, of which there are a few, and ticks.
     let per_turn = time.as_nanos() / 10_000 / running;
     assert!((3..=12).contains(&per_turn), "{time} for {running} turns");
+}
+
+/// Loads the policy of the run at 50 and 150 and 250 ms, and unloads it at 100 ms.
+fn loaded_in_mid_run(policy: Option<SchedExtPolicy>) -> Program {
+    let load = Change::Load { policy, tasks: None };
+    let at = |millis, what| TimedChange { at: ms(millis), what };
+    let changes = vec![at(50, load.clone()), at(100, Change::Unload), at(150, load.clone()), at(250, load)];
+    Program { changes, on_refused: OnRefused::Continue, ..mixed() }
+}
+
+#[test]
+fn every_policy_is_loaded_and_unloaded_in_mid_run() {
+    for topology in [Topology::flat(1), Topology::flat(3), Topology::new(1, 1, 4, 2)] {
+        let topology = topology.expect("a machine");
+        for costs in [Costs::zero(), Costs { policy_call: Duration::from_nanos(700), ..Costs::server() }] {
+            let config = config(topology.clone(), costs);
+            for policy in SchedExtPolicy::ALL {
+                let program = Arc::new(loaded_in_mid_run(Some(*policy)));
+                let machine = || Machine::new(Arc::clone(&program), &config, Tracing::On).expect("a machine");
+                let mut first = machine();
+                let mut begun = Vec::new();
+                first.run_until(Instant::ZERO + ms(75), &mut begun);
+                let mut branch = first.clone();
+                let whole = finish(machine());
+                assert_eq!(whole.0.why, End::Duration, "{policy}");
+                // It is loaded from the start, so the first load is refused, and the last.
+                assert_eq!(whole.0.refused.count, 2, "{policy}");
+                assert_eq!(whole.0.policy_exit, None, "{policy}");
+                let outcome = branch.run(&mut begun);
+                assert!(whole == (outcome, begun), "{policy}: a run that is split has other records");
+            }
+        }
+    }
+}
+
+/// A policy that forgets a queue at its third decision.
+#[derive(Clone, Default)]
+struct Fails(u32);
+
+impl Policy for Fails {
+    fn ops(&self) -> Ops {
+        Ops::named("fails")
+    }
+    fn enqueue(&mut self, scx: &mut Scx, p: TaskId, flags: EnqFlags) {
+        self.0 += 1;
+        let dsq = if self.0 == 3 { DsqId(1) } else { DsqId::GLOBAL };
+        scx.dsq_insert(p, dsq, ms(5), flags);
+    }
+}
+
+#[test]
+fn a_policy_that_has_failed_is_loaded_again() {
+    let config = config(Topology::flat(2).expect("a machine"), Costs::server());
+    let program = Arc::new(loaded_in_mid_run(None));
+    let policy = Box::new(Fails::default());
+    let machine = Machine::with_policy(program, &config, Tracing::On, policy).expect("a machine");
+    let (outcome, records) = finish(machine);
+    assert_eq!(outcome.why, End::Duration);
+    assert_eq!(outcome.refused.count, 0, "each load finds that the last one has failed");
+    let exit = outcome.policy_exit.expect("it has failed");
+    assert_eq!((exit.kind, exit.msg.as_str()), (ExitKind::Error, "non-existent DSQ 0x1"));
+    assert!(exit.at < Instant::ZERO + ms(100), "the first fault counts: {}", exit.at);
+    // Each load takes every task, and each fault gives it back.
+    let classes = |name: &str| -> Vec<bool> {
+        let named = records.iter().find_map(|record| match &record.event {
+            TraceEvent::TaskNew { task, name: of, .. } if &**of == name => Some(*task),
+            _ => None,
+        });
+        let change = |record: &Record| match record.event {
+            TraceEvent::AttrChange { task, attr } if Some(task) == named => Some(matches!(attr, SchedAttr::Ext { .. })),
+            _ => None,
+        };
+        records.iter().filter_map(change).collect()
+    };
+    assert_eq!(classes("hog-0"), [true, false, true, false, true, false]);
+    assert_eq!(classes("above"), [] as [bool; 0], "a real-time task is nothing to a policy");
+    assert!(exec(&records, "hog") > ms(200));
 }

@@ -1,9 +1,10 @@
 //! [`TimedChange`]: changes at given times from outside of the tasks: limits and weights, groups
 //! and threads that are created and removed, partitions, deadline servers, the limit of real-time
-//! tasks.
+//! tasks, schedulers of `sched_ext`.
 
 use crate::group::GroupWeight;
 use std::sync::Arc;
+use zerolag_model::settings::{SchedExt, SchedExtPolicy};
 use zerolag_model::{Activation, CpuId, CpuMask, CpuMax, Duration, RtBandwidth, SchedAttr};
 
 /// A change in the middle of the run.
@@ -135,6 +136,15 @@ pub enum Change {
         /// The new period.
         period: Duration,
     },
+    /// A scheduler of `sched_ext` is loaded.
+    Load {
+        /// Which one; `None` is that of the run.
+        policy: Option<SchedExtPolicy>,
+        /// Which tasks it has; `None` are those of the setting `sched_ext`.
+        tasks: Option<SchedExt>,
+    },
+    /// The scheduler of `sched_ext` is unloaded.
+    Unload,
 }
 
 impl Change {
@@ -156,7 +166,15 @@ impl Change {
             | Self::Partition { .. }
             | Self::Server { .. }
             | Self::RtRuntime { .. }
-            | Self::RtPeriod { .. } => false,
+            | Self::RtPeriod { .. }
+            | Self::Load { .. }
+            | Self::Unload => false,
         }
+    }
+
+    /// Returns whether a scheduler of `sched_ext` is loaded or unloaded by it.
+    #[must_use]
+    pub const fn is_of_policy(&self) -> bool {
+        matches!(self, Self::Load { .. } | Self::Unload)
     }
 }

@@ -71,6 +71,7 @@ fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) 
         cx.io.op(Op::PolicyTimer { at });
     }
     if loaded.host.exit_info().is_some() && cx.shared.policy.eject() {
+        loaded.exits.extend(loaded.host.exit_info().cloned());
         cx.io.op(Op::ExtExit);
     }
     (result, effects)
@@ -125,7 +126,7 @@ fn weight_of(task: &Task) -> u32 {
 }
 
 /// Makes the policy know a task as it is now.
-fn know(loaded: &mut Loaded, task: &Task, is_new: bool) {
+pub(crate) fn know(loaded: &mut Loaded, task: &Task, is_new: bool) {
     let weight = weight_of(task);
     if loaded.host.has(task.id) {
         loaded.host.update_task(task.id, weight, task.group, task.allowed.as_ref());

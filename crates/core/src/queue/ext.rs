@@ -3,7 +3,7 @@
 use crate::words::ids::Slot;
 use alloc::collections::VecDeque;
 use zerolag_model::settings::SchedExt;
-use zerolag_model::{Duration, Settings};
+use zerolag_model::{Duration, ServerKind, ServerParams, Settings};
 
 /// A task with what is left of its slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct ExtRq {
     pub(crate) has_dispatched: bool,
     /// Whether it has the tasks with a fair policy too.
     pub(crate) has_all: bool,
+    /// The parameters of servers that have no bandwidth while a policy is loaded, or while none is.
+    pub(crate) detached: [Option<ServerParams>; ServerKind::ALL.len()],
     /// The slice of the current task.
     pub(crate) turn: Option<ExtTurn>,
     /// The local queue, first to run first. The current task is not on it.
@@ -41,6 +43,7 @@ impl ExtRq {
             has_dispatched: false,
             is_loaded: !matches!(settings.sched_ext, SchedExt::Off),
             has_all: matches!(settings.sched_ext, SchedExt::All),
+            detached: [None; ServerKind::ALL.len()],
             turn: None,
             local: VecDeque::new(),
         }

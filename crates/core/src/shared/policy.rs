@@ -5,31 +5,60 @@
 //! of CPUs. The run queues have the bodies: a body follows its task to the CPU of its local queue
 //! ([`crate::balance::policy`]).
 //!
+//! A policy is loaded from the start, or later, and can be unloaded ([`Phase`]):
+//!
+//! ```text
+//!             load [1]                all tasks have come [2]
+//!  Unloaded ------------> Loading ---------------------------> Loaded
+//!     ^  ^                   |                                   |  |
+//!     |  |                   | fault [3]         fault [3]       |  | unload [4]
+//!     |  +--- Ejected <------+-----------------------------------+  v
+//!     |         all tasks have gone [5]                         Unloading
+//!     +-------------------------------------------------------------+
+//! ```
+//!
 //! [`Scheduler::load_policy`]: crate::Scheduler::load_policy
 
 use crate::words::snapshot::snapshot_of;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
-use zerolag_model::{Duration, TaskId};
-use zerolag_policy::Host;
+use zerolag_model::settings::SchedExt;
+use zerolag_model::{Duration, SchedAttr, TaskId};
+use zerolag_policy::{ExitInfo, Host};
+
+/// How far a policy is loaded (`scx_enable_state`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// None is loaded.
+    Unloaded,
+    /// Its tasks come to it.
+    Loading,
+    /// It has its tasks.
+    Loaded,
+    /// Its tasks become fair ones: its user unloads it.
+    Unloading,
+    /// Its tasks become fair ones: it has failed.
+    Ejected,
+}
+
+impl Phase {
+    const ALL: [Self; 5] = [Self::Unloaded, Self::Loading, Self::Loaded, Self::Unloading, Self::Ejected];
+}
 
 /// A policy, if one has been loaded.
 #[derive(Debug)]
 pub(crate) struct LoadedPolicy<L: RawMutex> {
     loaded: Mutex<L, Option<Box<Loaded>>>,
-    /// [`NONE`], [`LOADED`] or [`EJECTED`].
-    state: AtomicU8,
+    /// Whether there is a host of policies, which has one or waits for one.
+    has_host: AtomicBool,
+    /// The [`Phase`].
+    phase: AtomicU8,
+    /// Which tasks the scheduler of the class has ([`SchedExt`]).
+    tasks: AtomicU8,
 }
-
-/// No policy has been loaded.
-const NONE: u8 = 0;
-/// One is loaded.
-const LOADED: u8 = 1;
-/// It has been unloaded: its tasks become fair ones.
-const EJECTED: u8 = 2;
 
 /// A loaded policy.
 #[derive(Clone, Debug)]
@@ -37,18 +66,31 @@ pub(crate) struct Loaded {
     pub(crate) host: Host,
     /// The names of tasks, and the periods of their timers, by id.
     pub(crate) known: Vec<(Arc<str>, Option<Duration>)>,
+    /// Why policies were unloaded, but for those that their user unloaded.
+    pub(crate) exits: Vec<ExitInfo>,
 }
 
-snapshot_of!(LoadedPolicy<L>, L: { loaded state });
+snapshot_of!(LoadedPolicy<L>, L: { loaded has_host phase tasks });
+
+const MODES: [SchedExt; 3] = [SchedExt::Off, SchedExt::Partial, SchedExt::All];
 
 impl<L: RawMutex> LoadedPolicy<L> {
-    pub(crate) const fn none() -> Self {
-        Self { loaded: Mutex::new(None), state: AtomicU8::new(NONE) }
+    /// Returns the state of a machine without a policy, on which the scheduler of the class has
+    /// these tasks.
+    pub(crate) fn none(tasks: SchedExt) -> Self {
+        Self {
+            loaded: Mutex::new(None),
+            has_host: AtomicBool::new(false),
+            phase: AtomicU8::new(Phase::Unloaded as u8),
+            tasks: AtomicU8::new(tasks as u8),
+        }
     }
 
-    pub(crate) fn load(&self, host: Host) {
-        *self.loaded.lock() = Some(Box::new(Loaded { host, known: Vec::new() }));
-        self.state.store(LOADED, Ordering::Release);
+    /// Sets the host of policies, before the first run queue is made.
+    pub(crate) fn set_host(&self, host: Host) {
+        self.set_phase(if host.exit_info().is_some() { Phase::Unloaded } else { Phase::Loaded });
+        *self.loaded.lock() = Some(Box::new(Loaded { host, known: Vec::new(), exits: Vec::new() }));
+        self.has_host.store(true, Ordering::Release);
     }
 
     /// Returns the policy under its lock.
@@ -56,18 +98,44 @@ impl<L: RawMutex> LoadedPolicy<L> {
         self.loaded.lock()
     }
 
-    /// Returns whether a policy is, or was, loaded.
-    pub(crate) fn is_loaded(&self) -> bool {
-        self.state.load(Ordering::Acquire) != NONE
+    /// Returns whether tasks of the class are those of a policy.
+    pub(crate) fn has_host(&self) -> bool {
+        self.has_host.load(Ordering::Acquire)
     }
 
-    /// Notes that the policy has been unloaded; returns whether that is new.
+    pub(crate) fn phase(&self) -> Phase {
+        Phase::ALL[usize::from(self.phase.load(Ordering::Acquire))]
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Returns which tasks the scheduler of the class has.
+    pub(crate) fn tasks(&self) -> SchedExt {
+        MODES[usize::from(self.tasks.load(Ordering::Acquire))]
+    }
+
+    pub(crate) fn set_tasks(&self, tasks: SchedExt) {
+        self.tasks.store(tasks as u8, Ordering::Release);
+    }
+
+    /// Returns the attributes with which a task runs that asks for `attr`.
+    pub(crate) fn governs(&self, attr: SchedAttr) -> SchedAttr {
+        // What a task has of an earlier scheduler is what it asked for.
+        self.tasks().governs(SchedExt::Off.governs(attr))
+    }
+
+    /// \[3\] The policy has failed, or wants to be unloaded: returns whether that is new.
     pub(crate) fn eject(&self) -> bool {
-        self.state.swap(EJECTED, Ordering::AcqRel) != EJECTED
-    }
-
-    pub(crate) fn is_ejected(&self) -> bool {
-        self.state.load(Ordering::Acquire) == EJECTED
+        match self.phase() {
+            Phase::Unloaded | Phase::Ejected => false,
+            Phase::Loading | Phase::Loaded | Phase::Unloading => {
+                self.set_phase(Phase::Ejected);
+                self.set_tasks(SchedExt::Off);
+                true
+            }
+        }
     }
 }
 

@@ -356,14 +356,14 @@ impl<L: RawMutex> Shared<L> {
             lock_owners: LockOwners::default(),
             processes: Processes::new(config),
             ext: ExtQueue::new(),
-            policy: LoadedPolicy::none(),
+            policy: LoadedPolicy::none(config.settings.sched_ext),
             rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
         }
     }
 
     /// Returns whether a policy of the user is loaded.
     pub(crate) fn has_policy(&self) -> bool {
-        self.policy.is_loaded()
+        self.policy.has_host()
     }
 
     pub(crate) fn nr_cpus(&self) -> usize {

@@ -4,6 +4,7 @@ use super::dice::Dice;
 use super::draft::{Block, Draft};
 use super::draw::{MachineDraw, limit, some_cpus};
 use super::tasks::{paths, policy};
+use zerolag_model::settings::SchedExtPolicy;
 
 /// Adds changes of tasks, groups, CPUs, limits and servers.
 pub(super) fn changes(dice: &mut Dice, world: &MachineDraw, tasks: &[(String, bool)], draft: &mut Draft) {
@@ -77,6 +78,24 @@ fn group(dice: &mut Dice, world: &MachineDraw, block: &mut Block) {
     } else {
         block.line(format!("\"cpu.max\" = \"{} {period}\"", limit(dice, *period)));
         block.line("\"cpu.max.burst\" = 0"); // What it had can be above the new quota.
+    }
+}
+
+/// Perhaps schedulers are loaded and unloaded, also while another one is loaded: that is refused.
+pub(super) fn policies(dice: &mut Dice, world: &MachineDraw, draft: &mut Draft) {
+    let has_policy = draft.blocks.iter().any(|block| block.value("sched_ext").is_some());
+    if !dice.once_in(if has_policy { 2 } else { 12 }) {
+        return;
+    }
+    for _ in 0..dice.of(1, 5) {
+        let mut block = Block::new("[[change]]");
+        block.line(format!("at = \"{}us\"", instant(dice, world)));
+        let tasks = dice.pick(&["off", "off", "partial", "all", "all"]);
+        block.line(format!("sched_ext = \"{tasks}\""));
+        if tasks != "off" && dice.once_in(2) {
+            block.line(format!("\"sched_ext.policy\" = \"{}\"", dice.pick(SchedExtPolicy::ALL)));
+        }
+        draft.blocks.push(block);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::aim::aim;
 use super::around::{around, pauses};
-use super::changes::changes;
+use super::changes::{changes, policies};
 use super::dice::Dice;
 use super::draft::{Block, Draft, ScenarioLine};
 use super::tasks::{interrupts, services, tasks};
@@ -94,6 +94,7 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     processes(&mut Dice::new(!seed, number), &mut draft);
     // So are these.
     loaded(&mut Dice::new(seed.rotate_left(32), number), &mut draft);
+    policies(&mut Dice::new(seed.rotate_left(24), number), &world, &mut draft);
     readers(&mut Dice::new(seed.rotate_left(16), number), &mut draft);
     lives(&mut Dice::new(seed.rotate_left(48), number), length, &mut draft);
     rt_groups(&mut Dice::new(seed.rotate_left(8), number), &mut draft);

@@ -31,6 +31,10 @@ pub(super) fn with_idle(draft: &Draft) -> Option<Draft> {
     if draft.plan().ok()?.config.settings.cgroup_shares.is_at_balance() {
         return None;
     }
+    // A policy that is loaded in mid-run is told of each group, and its calls take time.
+    if draft.blocks.iter().any(|block| block.head == "[[change]]" && block.value("sched_ext").is_some()) {
+        return None;
+    }
     let mut twin = draft.clone();
     let mut group = Block::new("[group.\"/zz\"]");
     group.line("\"cpu.weight\" = 700");

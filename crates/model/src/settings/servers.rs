@@ -115,6 +115,10 @@ impl Settings {
     /// Returns the parameters of the fair server of a CPU. O(CPUs whose server differs).
     #[must_use]
     pub fn fair_server_params(&self, cpu: CpuId) -> ServerParams {
+        self.fair_server_params_with(cpu, self.sched_ext)
+    }
+
+    fn fair_server_params_with(&self, cpu: CpuId, loaded: SchedExt) -> ServerParams {
         let own = (self.fair_server, (self.fair_server_runtime, self.fair_server_period));
         let (server, (runtime, period)) = match self.fair_server_cpus.0.iter().rev().find(|one| one.cpus.contains(cpu))
         {
@@ -126,19 +130,24 @@ impl Settings {
             FairServer::Immediate => (runtime, Activation::Immediate),
             FairServer::Deferred => (runtime, Activation::Deferred),
         };
-        let is_detached = self.books_needed() && self.sched_ext == SchedExt::All;
+        let is_detached = self.books_needed() && loaded == SchedExt::All;
         ServerParams { runtime: if is_detached { Duration::ZERO } else { runtime }, period, activation }
     }
 
     /// Returns whether there are two servers, of which only the needed ones have bandwidth.
-    const fn books_needed(&self) -> bool {
+    #[must_use]
+    pub const fn books_needed(&self) -> bool {
         !matches!(self.ext_server, FairServer::Off) && matches!(self.ext_server_booked, ServerBooking::Needed)
     }
 
     /// Returns the parameters of the deadline server of a loaded scheduler's tasks, on every CPU.
     #[must_use]
     pub const fn ext_server_params(&self) -> ServerParams {
-        let is_detached = matches!(self.sched_ext, SchedExt::Off) && self.books_needed();
+        self.ext_server_params_with(self.sched_ext)
+    }
+
+    const fn ext_server_params_with(&self, loaded: SchedExt) -> ServerParams {
+        let is_detached = matches!(loaded, SchedExt::Off) && self.books_needed();
         let (runtime, activation) = match self.ext_server {
             FairServer::Off => (Duration::ZERO, Activation::Deferred),
             FairServer::Immediate => (self.ext_server_runtime, Activation::Immediate),
@@ -151,9 +160,16 @@ impl Settings {
     /// Returns the initial parameters of a deadline server of a CPU.
     #[must_use]
     pub fn server_params(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
+        self.server_params_with(cpu, kind, self.sched_ext)
+    }
+
+    /// Returns the parameters that a deadline server of a CPU has once a loaded scheduler has these
+    /// tasks.
+    #[must_use]
+    pub fn server_params_with(&self, cpu: CpuId, kind: ServerKind, loaded: SchedExt) -> ServerParams {
         match kind {
-            ServerKind::Fair => self.fair_server_params(cpu),
-            ServerKind::Ext => self.ext_server_params(),
+            ServerKind::Fair => self.fair_server_params_with(cpu, loaded),
+            ServerKind::Ext => self.ext_server_params_with(loaded),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! [`Admin`]: changes at given times.
 //!
 //! An administrator sets limits and weights, makes and removes groups, sets attributes, moves
-//! tasks, starts and ends them, resizes pools, and changes partitions, deadline servers and the
-//! bandwidth of real-time tasks. A change comes as a system call on CPU 0 that takes no time
+//! tasks, starts and ends them, resizes pools, loads schedulers of `sched_ext`, and changes
+//! partitions, deadline servers and the bandwidth of real-time tasks. A change comes as a system call on CPU 0 that takes no time
 //! itself; what it does to a task takes the run-queue lock that it needs. Partitions, servers and
 //! the bandwidth of real-time tasks belong to CPUs: each CPU concerned is interrupted and makes its
 //! own part.
 
 use crate::admin::groups::Groups;
+use crate::admin::policies::Policies;
 use crate::admin::{cpuset, hotplug, servers};
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Job, Spins};
@@ -25,6 +26,8 @@ use zerolag_workload::program::Program;
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     pub(crate) groups: Groups,
+    /// The schedulers of `sched_ext`, if a change loads or unloads one.
+    policies: Option<Policies>,
     /// What is changed at given times, in order.
     changes: Rc<[TimedChange]>,
     /// The number of changes still to be made that move threads.
@@ -40,9 +43,14 @@ pub(crate) enum Follows {
 }
 
 impl Admin {
-    pub(crate) fn new(program: Arc<Program>, changes: Rc<[TimedChange]>, seed: u64) -> Self {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        changes: Rc<[TimedChange]>,
+        policies: Option<Policies>,
+        seed: u64,
+    ) -> Self {
         let to_come = changes.iter().filter(|change| change.what.moves_threads()).count();
-        Self { groups: Groups::new(program, seed), changes, to_come }
+        Self { groups: Groups::new(program, seed), policies, changes, to_come }
     }
 
     /// Returns whether a change is still to be made that moves threads.
@@ -97,7 +105,9 @@ impl Admin {
             | Change::Group { .. }
             | Change::Start { .. }
             | Change::End { .. }
-            | Change::Resize { .. } => return vec![CpuId(0)],
+            | Change::Resize { .. }
+            | Change::Load { .. }
+            | Change::Unload => return vec![CpuId(0)],
         };
         let cpus = all().collect();
         if servers::set_rt_bandwidth(kernel, bandwidth) { cpus } else { Vec::new() }
@@ -148,6 +158,11 @@ impl Admin {
                 servers::set_server(kernel, cpu, wanted, index)?;
             }
             Change::RtRuntime { .. } | Change::RtPeriod { .. } => servers::follow_rt_limit(kernel, cpu, index)?,
+            Change::Load { policy, tasks } => {
+                let policies = self.policies.as_ref().expect("invariant: the program has changes of policies");
+                policies.load(kernel, cpu, *policy, *tasks);
+            }
+            Change::Unload => kernel.unload_policy(cpu),
             Change::Attr { task: def, .. }
             | Change::Affinity { task: def, .. }
             | Change::Group { task: def, .. }

@@ -38,7 +38,7 @@ impl Groups {
             return Err(SimError::NoCpu { name, cpu: born_on });
         }
         kernel.reserve_tasks(id.index() + 1);
-        let attr: SchedAttr = kernel.scheduler().config().settings().governed(task.attr);
+        let attr: SchedAttr = kernel.scheduler().governed(task.attr);
         let cpuset = task.cpuset.map_or_else(CpusetId::default, cpuset::id_of);
         let process = task.process.map(|process| ProcessId(process as u32));
         let spec = TaskSpec { id, attr, affinity: task.affinity.clone(), group, cpuset, born_on, process };
@@ -179,7 +179,9 @@ impl Groups {
             | Change::Partition { .. }
             | Change::Server { .. }
             | Change::RtRuntime { .. }
-            | Change::RtPeriod { .. } => unreachable!("not about one task"),
+            | Change::RtPeriod { .. }
+            | Change::Load { .. }
+            | Change::Unload => unreachable!("not about one task"),
         }
         Ok(())
     }

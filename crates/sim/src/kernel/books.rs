@@ -12,6 +12,8 @@ use zerolag_model::{GroupId, Instant, Record};
 pub(super) struct Books {
     pub(super) tracer: Tracer,
     pub(super) stats: Stats,
+    /// The watchdog of a policy will look.
+    pub(super) watches_policy: bool,
     /// What was refused, if the run goes on then.
     pub(super) refused: Option<Box<Refused>>,
     /// The path of each group of the core, for errors.
@@ -22,7 +24,14 @@ pub(super) struct Books {
 
 impl Books {
     pub(super) fn new(tracing: Tracing) -> Self {
-        Self { tracer: Tracer::new(tracing), stats: Stats::default(), refused: None, paths: Vec::new(), states: None }
+        Self {
+            tracer: Tracer::new(tracing),
+            stats: Stats::default(),
+            watches_policy: false,
+            refused: None,
+            paths: Vec::new(),
+            states: None,
+        }
     }
 
     /// A group of the core has this path from now on: ids are used again.

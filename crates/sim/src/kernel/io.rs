@@ -84,7 +84,7 @@ impl Kernel {
             Op::Ipi { cpu: to, work } => self.queue_work(cpu, to, work),
             Op::ArmTimer { cpu: of, timer, at } => self.arm_rq_timer(of, timer, at),
             Op::ArmGroupTimer { group, timer, at } => self.arm_group_timer(cpu, group, timer, at),
-            Op::ExtExit => self.disown_all(cpu),
+            Op::ExtExit => self.govern_all(cpu),
             Op::PolicyTimer { at } => self.arm_policy_timer(cpu, at),
             Op::CancelTimer { cpu: of, timer } => self.cancel_rq_timer(of, timer),
         }

@@ -23,7 +23,7 @@ use crate::kernel::spread::{Drawn, Draws};
 use crate::kernel::ticking::Ticks;
 use crate::kernel::time::Time;
 use crate::kernel::timing::Timers;
-use crate::kernel::words::{Done, Event, Job, Spins};
+use crate::kernel::words::{Begins, Done, Event, Job, Spins};
 use crate::outcome::{End, Refused, SimError, Stats};
 use crate::queue::Phase;
 use crate::states::StateLog;
@@ -34,7 +34,6 @@ use zerolag_model::state::StateHistory;
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, Record, RtBandwidth, Settings, TaskId, Topology, TraceEvent,
 };
-use zerolag_policy::Policy;
 use zerolag_workload::program::OnRefused;
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
@@ -132,12 +131,14 @@ impl Kernel {
         settings: &Settings,
         tasks: usize,
         locks: usize,
-        (tracing, policy): (Tracing, Option<Box<dyn Policy>>),
+        (tracing, begins): (Tracing, Begins),
     ) -> Self {
         let topology = core.topology().clone();
         let mut scheduler = Scheduler::new(core);
-        if let Some(policy) = policy {
-            scheduler.load_policy(policy);
+        match begins {
+            Begins::With(Some(policy)) => scheduler.load_policy(policy),
+            Begins::With(None) => {}
+            Begins::Without => scheduler.expect_policies(),
         }
         scheduler.reserve_tasks(tasks);
         if settings.proxy_exec {

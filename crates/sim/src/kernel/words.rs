@@ -7,6 +7,7 @@
 
 use zerolag_core::{GroupTimer, Leave, RqTimer, Step, Work};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, SchedAttr, TaskId};
+use zerolag_policy::Policy;
 use zerolag_workload::program::ResourceId;
 
 /// Something that happens at a given time.
@@ -200,6 +201,26 @@ pub(crate) enum Turn {
     Over,
 }
 
+/// A part of loading or unloading a policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PolicyJob {
+    /// Give a task the class that it has under the policy that is loaded, or without one.
+    Govern(TaskId),
+    /// All tasks have the class that they have from now on.
+    Changed,
+    /// Let a CPU follow the policy that is loaded, or no more.
+    Follow(CpuId),
+}
+
+/// Which policy of `sched_ext` a machine begins with.
+#[derive(Debug)]
+pub(crate) enum Begins {
+    /// That of the caller, or of the settings, or none.
+    With(Option<Box<dyn Policy>>),
+    /// None, but one will be loaded.
+    Without,
+}
+
 /// A piece of kernel work that needs run-queue locks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Job {
@@ -254,10 +275,8 @@ pub(crate) enum Job {
     Rebuild,
     /// Make a change, or this CPU's part of it.
     Change(u32),
-    /// Give a task the fair policy that it has without a loaded scheduler.
-    Disown {
-        task: TaskId,
-    },
+    /// A policy is loaded or unloaded.
+    Policy(PolicyJob),
     /// Make a change of one task.
     ChangeTask {
         task: TaskId,

@@ -75,7 +75,7 @@ pub(crate) const FLOORS: Floors = &[
     &["program/interpret"],
     &["program"],
     // The administration.
-    &["admin/cpuset", "admin/hotplug", "admin/isolation", "admin/servers"],
+    &["admin/cpuset", "admin/hotplug", "admin/isolation", "admin/policies", "admin/servers"],
     &["admin/groups"],
     &["admin/tasks"],
     &["admin/changes"],

@@ -1,5 +1,6 @@
 //! `[[change]]`: changes at given times: a group's limit or weight; a task's attributes, CPUs or
-//! group; groups and threads that are created and removed; CPUs; the limit of real-time tasks.
+//! group; groups and threads that are created and removed; CPUs; the limit of real-time tasks; the
+//! scheduler of `sched_ext`.
 //!
 //! ```toml
 //! [[change]]
@@ -27,7 +28,8 @@ use crate::change::Change;
 use crate::check;
 use crate::diagnostic::Span;
 use crate::program::AffinityChange;
-use zerolag_model::{CpuId, CpuMask, Duration};
+use zerolag_model::settings::SchedExt;
+use zerolag_model::{CpuId, CpuMask, Duration, Settings};
 
 /// Keys of a change of a task; a change of a group has those of the group, and [`LIFE_KEYS`].
 pub(super) const KEYS: [&str; 14] = [
@@ -40,6 +42,8 @@ pub(super) const CPU_KEYS: [&str; 3] = ["at", "cpu", "online"];
 /// Keys of changes of the real-time limit: one at a time, because they are two files.
 pub(super) const RT_RUNTIME_KEYS: [&str; 2] = ["at", "sched_rt_runtime_us"];
 pub(super) const RT_PERIOD_KEYS: [&str; 2] = ["at", "sched_rt_period_us"];
+/// Keys of a change that loads or unloads a scheduler, with the names of the settings.
+pub(super) const POLICY_KEYS: [&str; 3] = ["at", "sched_ext", "sched_ext.policy"];
 /// Keys of a change that creates or removes a group.
 pub(super) const LIFE_KEYS: [&str; 2] = ["create", "remove"];
 
@@ -69,8 +73,11 @@ impl ScenarioReader<'_> {
                 (None, None) if table.get("cpu").is_some() => self.cpu_change(at, &table),
                 (None, None) if table.get("sched_rt_runtime_us").is_some() => self.rt_runtime_change(at, &table),
                 (None, None) if table.get("sched_rt_period_us").is_some() => self.rt_period_change(at, &table),
+                (None, None) if POLICY_KEYS[1..].iter().any(|key| table.get(key).is_some()) => {
+                    self.policy_change(at, &table);
+                }
                 (None, None) => {
-                    let help = "write task = \"NAME\", group = \"/PATH\", cpu = N, sched_rt_runtime_us = N or sched_rt_period_us = N";
+                    let help = "write task = \"NAME\", group = \"/PATH\", cpu = N, sched_ext = \"all\", sched_rt_runtime_us = N or sched_rt_period_us = N";
                     self.report.error_help(span(item), "a change that names nothing to change", help);
                 }
             }
@@ -121,6 +128,37 @@ impl ScenarioReader<'_> {
         if let Some((micros, _)) = table.int("sched_rt_period_us", range, self.report) {
             self.assembly.program.change(at, Change::RtPeriod { period: Duration::from_micros(micros) });
         }
+    }
+
+    /// Reads a change that loads a scheduler (`sched_ext = "all"`, `"partial"`; a built-in one by
+    /// `sched_ext.policy`), or unloads it (`sched_ext = "off"`).
+    fn policy_change(&mut self, at: Duration, table: &Table<'_, '_>) {
+        table.refuse_unknown(&POLICY_KEYS, "a change of the scheduler", self.report);
+        let mut settings = Settings::default();
+        let mut is_wrong = false;
+        for key in &POLICY_KEYS[1..] {
+            let Some(entry) = table.get(key) else { continue };
+            let Some((text, place)) = table.string(key, self.report) else { return };
+            if let Err(error) = settings.set(entry.key, text) {
+                self.report.error(place, error.to_string());
+                is_wrong = true;
+            }
+        }
+        if is_wrong {
+            return;
+        }
+        let tasks = table.get("sched_ext").map(|_| settings.sched_ext);
+        let policy = table.get("sched_ext.policy").map(|_| settings.sched_ext_policy);
+        let what = match (tasks, policy) {
+            (Some(SchedExt::Off), None) => Change::Unload,
+            (Some(SchedExt::Off), Some(_)) => {
+                let help = "write sched_ext = \"all\" to load it, or leave sched_ext.policy out";
+                self.report.error_help(table.span, "a change that unloads a scheduler loads none", help);
+                return;
+            }
+            (tasks, policy) => Change::Load { policy, tasks },
+        };
+        self.assembly.program.change(at, what);
     }
 
     /// Checks that each CPU goes offline only while online, and that never all CPUs of a task do.

@@ -10,6 +10,7 @@ use super::{change, interrupt, machine, origin, pause, pool, server, service, sh
 use crate::program::OnRefused;
 use serde_json::{Map, Value, json};
 use zerolag_model::figure::Figure;
+use zerolag_model::settings::{SchedExt, SchedExtPolicy};
 use zerolag_model::{DlFlags, MAX_CPUS, Policy};
 
 /// Returns the schema, with indentation and a line break at the end.
@@ -164,7 +165,7 @@ fn root(key: &str) -> Value {
         "change" => {
             let properties =
                 change::KEYS.iter().chain(&change::LIFE_KEYS).chain(&change::CPU_KEYS).chain(&change::RT_RUNTIME_KEYS);
-            let properties = properties.chain(&change::RT_PERIOD_KEYS);
+            let properties = properties.chain(&change::RT_PERIOD_KEYS).chain(&change::POLICY_KEYS);
             let properties: Map<String, Value> = properties.map(|key| ((*key).to_owned(), change_key(key))).collect();
             json!({ "type": "array", "items": { "type": "object", "properties": properties, "required": ["at"] } })
         }
@@ -183,6 +184,10 @@ fn change_key(key: &str) -> Value {
         "online" => json!({ "type": "boolean" }),
         "sched_rt_runtime_us" => int(-1, change::RT_RUNTIME_MAX),
         "sched_rt_period_us" => int(1, change::RT_RUNTIME_MAX),
+        "sched_ext" => json!({ "enum": SchedExt::ALL.iter().map(|tasks| tasks.name()).collect::<Vec<_>>() }),
+        "sched_ext.policy" => {
+            json!({ "enum": SchedExtPolicy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>() })
+        }
         _ => task_key(key),
     }
 }

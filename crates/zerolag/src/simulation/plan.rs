@@ -180,7 +180,17 @@ impl Plan {
     /// Returns whether runs measure the figures of sharing.
     #[must_use]
     pub fn measures_sharing(&self) -> bool {
-        self.shares || self.policy.is_some() || self.config.settings.sched_ext != SchedExt::Off
+        self.shares || self.has_policy()
+    }
+
+    /// Returns whether a scheduler of `sched_ext` is loaded, from the start or later.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.policy.is_some() || self.config.settings.sched_ext != SchedExt::Off || self.changes_policy()
+    }
+
+    /// Returns whether a scheduler of `sched_ext` is loaded or unloaded in mid-run.
+    fn changes_policy(&self) -> bool {
+        self.program.changes.iter().any(|change| change.what.is_of_policy())
     }
 
     /// Returns the plan with another seed.
@@ -233,7 +243,7 @@ impl Plan {
         meta.settings = self.config.settings.recorded().map(|(key, value)| (key.to_owned(), value)).collect();
         // Not a setting, but what one depends on: monitors look at it.
         let loaded = self.loaded();
-        if let Some(policy) = loaded.as_ref().filter(|_| self.policy.is_some()) {
+        if let Some(policy) = loaded.as_ref().filter(|_| self.policy.is_some() || self.changes_policy()) {
             meta.settings.push(("policy".to_owned(), policy.ops().name));
         }
         for (index, value) in &self.policy_params {
@@ -271,11 +281,12 @@ impl Plan {
         }
     }
 
-    /// Returns the policy that is loaded, with its parameters, if one is.
+    /// Returns the policy of the run, with its parameters, if it has one: a change can load it later.
     #[must_use]
     pub fn loaded(&self) -> Option<Box<dyn Policy>> {
         let MachineConfig { settings, seed, .. } = &self.config;
-        let named = || (settings.sched_ext != SchedExt::Off).then(|| policies::named(settings.sched_ext_policy, *seed));
+        let has_policy = settings.sched_ext != SchedExt::Off || self.changes_policy();
+        let named = || has_policy.then(|| policies::named(settings.sched_ext_policy, *seed));
         let mut policy = self.policy.as_ref().map(PolicyFactory::make).or_else(named)?;
         self.policy_params.iter().for_each(|(index, value)| policy.set_param(*index, *value));
         Some(policy)
