@@ -99,6 +99,12 @@ fn write_wait(out: &mut String, index: usize, run: &Run<'_>, wait: &Explained) {
     if let Some(missing) = wait.missing() {
         write!(out, "<p class=\"unseen\">{}</p>", escape(&missing)).expect(INFALLIBLE);
     }
+    let places = wait.places();
+    if !places.is_empty() {
+        let rows = places.into_iter().map(|(time, place)| vec![Human(time).to_string(), place]);
+        let head = vec!["time".to_owned(), "the policy had it on".to_owned()];
+        table::plain(out, "causes", &[head].into_iter().chain(rows).collect::<Vec<_>>());
+    }
     out.push_str("</details></li>\n");
 }
 

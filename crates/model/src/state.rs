@@ -51,6 +51,44 @@ pub struct CpuState {
     pub fair: Vec<FairQueueState>,
     /// The number of tasks of a loaded scheduler here.
     pub loaded: u32,
+    /// How a policy brought the picked task here, if one is loaded.
+    pub way: Option<PolicyWay>,
+}
+
+/// How a task of a loaded policy came to where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PolicyWay {
+    /// The last step.
+    pub last: PolicyStep,
+    /// The step before it.
+    pub before: Option<PolicyStep>,
+}
+
+/// A task is put on a queue of a loaded policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PolicyStep {
+    /// When.
+    pub at: Instant,
+    /// The operation of the policy that did it, `ops.enqueue` for example; `None` if it was the
+    /// kernel: the task lost its CPU and has slice left, or the policy is bypassed.
+    pub by: Option<&'static str>,
+    /// The queue.
+    pub to: PolicyQueue,
+    /// The number of tasks before it there.
+    pub ahead: u32,
+}
+
+/// A queue on which a task of a loaded policy waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PolicyQueue {
+    /// The local queue of a CPU.
+    Local(CpuId),
+    /// The queue of the machine.
+    Global,
+    /// A queue of the policy, by number.
+    Own(u64),
+    /// None: the policy keeps its id.
+    Kept,
 }
 
 /// The real-time tasks of a group with servers on a CPU.
@@ -210,8 +248,8 @@ pub enum Rule {
     },
     /// The order of the fair class, on each queue from the root to the task.
     Fair(Vec<Level>),
-    /// The decision of a loaded scheduler.
-    Loaded,
+    /// The decision of a loaded scheduler; of a policy with the way of the task.
+    Loaded(Option<PolicyWay>),
 }
 
 /// A choice between the entities of one fair queue.
@@ -440,7 +478,7 @@ impl CpuState {
                 Rule::RealTime { group, priority: own.map_or(0, |(_, priority)| *priority), next }
             }
             ClassId::Fair => Rule::Fair(self.levels(before)),
-            ClassId::Ext => Rule::Loaded,
+            ClassId::Ext => Rule::Loaded(self.way),
             ClassId::Stop | ClassId::Idle => Rule::Idle { kept_back: 0, throttled: None },
         }
     }
@@ -578,6 +616,7 @@ mod tests {
             is_rt_throttled: false,
             fair: vec![queue],
             loaded: 0,
+            way: None,
         }
     }
 

@@ -135,6 +135,7 @@ impl Host {
             call: None,
             timers: BTreeMap::new(),
             effects: Vec::new(),
+            steps: None,
             next_turn: 0,
             bypasses: false,
             exit: None,
@@ -415,6 +416,9 @@ impl Host {
             None => {
                 let task = self.task_mut(p);
                 (task.place, task.in_custody) = (Place::Kept, true);
+                if self.scx.steps.is_some() {
+                    self.scx.note_step(p, None, Some(Callback::Enqueue));
+                }
             }
         }
     }

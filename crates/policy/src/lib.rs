@@ -159,6 +159,7 @@
 //! | `loading` | loading and unloading while tasks run, and the bypass meanwhile |
 //! | [`host`] | [`Host`]: the rules of the class around the callbacks, for those who run a policy |
 //! | `exit` | [`ExitInfo`]: why a policy was unloaded |
+//! | `steps` | where a policy has put its tasks, for those that show it |
 //! | `storage` | a policy's own data |
 //! | [`policies`] | complete policies |
 //!
@@ -177,6 +178,7 @@ mod loading;
 mod ops;
 pub mod policies;
 mod scx;
+mod steps;
 mod storage;
 mod words;
 
@@ -184,5 +186,6 @@ pub use exit::{ExitInfo, ExitKind};
 pub use host::{Arrival, Departure, Host, TaskInfo};
 pub use ops::{Ops, Param, Policy, PolicyClone, PolicyFactory};
 pub use scx::{DsqError, Effect, MAX_WORK, Scx};
+pub use steps::Window;
 pub use storage::{Dense, Per, PerCpu, PerGroup, PerTask};
 pub use words::{Callback, DeqFlags, DsqId, EnqFlags, KickFlags, OpsFlags, SLICE_DFL, SLICE_INF, WakeFlags, words};

@@ -14,6 +14,7 @@
 
 use crate::dsq::{Dsq, Key, Order};
 use crate::exit::{ExitInfo, ExitKind};
+use crate::steps::Steps;
 use crate::words::{Callback, DsqId, EnqFlags};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -159,6 +160,8 @@ pub struct Scx {
     /// When the timers that run are due, by their ids.
     pub(crate) timers: BTreeMap<u32, Instant>,
     pub(crate) effects: Vec<Effect>,
+    /// Where the policy has put its tasks, if that is kept.
+    pub(crate) steps: Option<Box<Steps>>,
     /// The number of the next task that becomes runnable.
     pub(crate) next_turn: u64,
     /// The policy decides nothing: all tasks are on the global queue, and CPUs take from there.
@@ -638,6 +641,9 @@ impl Scx {
         task.vtime = vtime.unwrap_or(task.vtime);
         if had && dsq.is_builtin() {
             self.left.push(p);
+        }
+        if self.steps.is_some() {
+            self.note_step(p, Some(dsq), self.call.as_ref().map(|call| call.callback));
         }
         dsq
     }

@@ -6,7 +6,7 @@
 
 use crate::human::{Human, HumanSigned};
 use std::fmt::Write;
-use zerolag_model::state::{Decision, Entity, FairRule, Level, Rule};
+use zerolag_model::state::{Decision, Entity, FairRule, Level, PolicyQueue, PolicyStep, PolicyWay, Rule};
 use zerolag_model::{Duration, GroupId, Instant, ServerKind, SignedDuration, TaskId};
 
 /// The names of tasks and groups.
@@ -64,7 +64,12 @@ pub fn sentence(decision: &Decision, names: Names<'_>) -> String {
         write!(says, "{server} runs it before real-time tasks ({left} of its budget left, deadline {until}); ")
             .expect(INFALLIBLE);
     }
-    says.push_str(&rule(&decision.why.rule, decision.at, names));
+    match &decision.why.rule {
+        Rule::Loaded(Some(way)) if decision.before == Some(picked) && way.last.at < decision.at => {
+            says.push_str("it has a slice left, or no other task waits for this CPU");
+        }
+        other => says.push_str(&rule(other, decision.at, names)),
+    }
     says
 }
 
@@ -93,7 +98,45 @@ fn rule(rule: &Rule, at: Instant, names: Names<'_>) -> String {
             by + &real_time_text(*group, *priority, *next, names)
         }
         Rule::Fair(levels) => levels_text(levels, names),
-        Rule::Loaded => "the loaded scheduler has it first in its order".to_owned(),
+        Rule::Loaded(None) => "the loaded scheduler has it first in its order".to_owned(),
+        Rule::Loaded(Some(way)) => way_text(way, at),
+    }
+}
+
+/// Returns how a policy brought a task to its CPU.
+fn way_text(way: &PolicyWay, at: Instant) -> String {
+    let PolicyStep { by, to, .. } = way.last;
+    let Some(by) = by else {
+        return match to {
+            PolicyQueue::Local(_) => "it lost its CPU with a slice left, so it is first on the local queue".to_owned(),
+            PolicyQueue::Global | PolicyQueue::Own(_) | PolicyQueue::Kept => {
+                "the policy is bypassed; it was first on the global queue".to_owned()
+            }
+        };
+    };
+    let before = way.before.filter(|before| before.at <= way.last.at && before.to != to);
+    match before {
+        Some(PolicyStep { at: since, by: first, to: from, .. }) if by == "ops.dispatch" => {
+            let waited = Human(way.last.at.since(since));
+            let first = first.unwrap_or("the kernel");
+            format!("{by} took it from {} after {waited} ({first} had put it there)", queue_text(from))
+        }
+        Some(_) | None => {
+            let waited = at.since(way.last.at);
+            let waited = if waited.is_zero() { String::new() } else { format!(" {} before", Human(waited)) };
+            format!("{by} had put it on {}{waited}", queue_text(to))
+        }
+    }
+}
+
+/// Returns the name of a queue of a policy.
+#[must_use]
+pub fn queue_text(queue: PolicyQueue) -> String {
+    match queue {
+        PolicyQueue::Local(cpu) => format!("the local queue of CPU {cpu}"),
+        PolicyQueue::Global => "the global queue".to_owned(),
+        PolicyQueue::Own(id) => format!("queue {id:#x}"),
+        PolicyQueue::Kept => "no queue: the policy kept it".to_owned(),
     }
 }
 
@@ -228,6 +271,32 @@ mod tests {
     }
 
     #[test]
+    fn a_policys_decision_names_the_operation_and_the_queue() {
+        let step = |at: u64, by, to| PolicyStep { at: Instant::from_nanos(at), by, to, ahead: 0 };
+        let own = step(500, Some("ops.enqueue"), PolicyQueue::Own(7));
+        let local = |by| step(1_000, by, PolicyQueue::Local(CpuId(0)));
+        let way = |last, before| Rule::Loaded(Some(PolicyWay { last, before }));
+        let taken = way(local(Some("ops.dispatch")), Some(own));
+        assert_eq!(
+            says(taken.clone(), None, None),
+            "picked `short`: ops.dispatch took it from queue 0x7 after 500ns (ops.enqueue had put it there)"
+        );
+        let direct = way(local(Some("ops.select_cpu")), Some(own));
+        assert!(
+            says(direct, None, None)
+                .starts_with("picked `short`: ops.select_cpu had put it on the local queue of CPU 0")
+        );
+        assert_eq!(
+            says(way(local(None), None), None, None),
+            "picked `short`: it lost its CPU with a slice left, so it is first on the local queue"
+        );
+        assert_eq!(
+            says(taken, None, Some(0)),
+            "`short` goes on: it has a slice left, or no other task waits for this CPU"
+        );
+    }
+
+    #[test]
     fn each_rule_has_its_sentence() {
         let (short, hog) = (Entity::Task(TaskId(0)), Entity::Task(TaskId(1)));
         let ms = |ms: i64| SignedDuration::from_nanos(ms * 1_000_000);
@@ -279,7 +348,7 @@ mod tests {
                 says(fair(FairRule::Alone), server, None),
                 "picked `short`: the fair server runs it before real-time tasks (38.0ms of its budget left, deadline in 12.0ms); the only fair task that may run here",
             ),
-            (says(Rule::Loaded, None, None), "picked `short`: the loaded scheduler has it first in its order"),
+            (says(Rule::Loaded(None), None, None), "picked `short`: the loaded scheduler has it first in its order"),
             (
                 says(Rule::Idle { kept_back: 0, throttled: Some(GroupId(2)) }, None, Some(0)),
                 "idles: `/g2` is throttled here",

@@ -19,6 +19,7 @@ mod data;
 mod requests;
 mod summary;
 
+use crate::decision::queue_text;
 use crate::gaps::Gaps;
 use crate::human::Human;
 pub use cause::{Cause, Kind, Sparing, Why};
@@ -32,6 +33,7 @@ use std::sync::Arc;
 pub use summary::{CauseShare, Episodes, Missed, Summary, TaskShare, percent};
 use summary::{Counting, Parts};
 use zerolag_model::event::Disables;
+use zerolag_model::state::PolicyStep;
 use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerKind, ServerState, TaskId,
     TraceEvent,
@@ -65,9 +67,32 @@ pub struct Explained {
     /// How much of the wait lies in gaps: events of the CPU on which it ended are missing then, so
     /// its causes are those that the events around the gap suggest. Zero in a complete trace.
     pub in_gaps: Duration,
+    /// Where a loaded policy had put the task meanwhile, in order of time: a simulation knows it,
+    /// and no trace does.
+    pub placed: Vec<PolicyStep>,
 }
 
 impl Explained {
+    /// Returns where a loaded policy had the task, and for how long: each step until the next one.
+    #[must_use]
+    pub fn places(&self) -> Vec<(Duration, String)> {
+        let ends = self.placed.iter().skip(1).map(|next| next.at).chain([self.to]);
+        let place = |(step, end): (&PolicyStep, Instant)| {
+            let queue = match step.ahead {
+                0 => queue_text(step.to),
+                1 => format!("{} behind another task", queue_text(step.to)),
+                more => format!("{} behind {more} others", queue_text(step.to)),
+            };
+            (end.since(step.at.max(self.from)), format!("{queue} ({})", step.by.unwrap_or("the kernel")))
+        };
+        let mut places: Vec<_> = self.placed.iter().zip(ends).map(place).collect();
+        // Queues that it passed through; the last one is that from which it ran.
+        let last = places.len().saturating_sub(1);
+        let mut nth = 0..;
+        places.retain(|(time, _)| nth.next() == Some(last) || !time.is_zero());
+        places
+    }
+
     /// Returns the length of the wait.
     #[must_use]
     pub fn length(&self) -> Duration {
@@ -370,7 +395,10 @@ impl Explainer {
         }
         let mut causes: Vec<(Chain, Duration)> = open.parts.into_iter().collect();
         causes.sort_by(|(a, ours), (b, theirs)| theirs.cmp(ours).then_with(|| a.cmp(b)));
-        kept.insert(place, Explained { task, from: open.from, to: at, causes, steps: open.steps, in_gaps });
+        kept.insert(
+            place,
+            Explained { task, from: open.from, to: at, causes, steps: open.steps, in_gaps, placed: Vec::new() },
+        );
         kept.truncate(self.options.worst);
     }
 
@@ -685,6 +713,13 @@ impl fmt::Display for Explanation {
             }
             if let Some(missing) = wait.missing() {
                 writeln!(f, "{:>10}  {missing}", "")?;
+            }
+            let places = wait.places();
+            if !places.is_empty() {
+                writeln!(f, "the policy had it on")?;
+            }
+            for (time, place) in places.iter().take(ALIKE_SHOWN) {
+                writeln!(f, "{:>10}  {place}", Human(*time).to_string())?;
             }
         }
         Ok(())

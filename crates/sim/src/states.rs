@@ -196,6 +196,7 @@ mod tests {
             is_rt_throttled: false,
             fair: Vec::new(),
             loaded: 0,
+            way: None,
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::settings::{SchedExt, SchedExtPolicy};
+use zerolag_model::state::{PolicyQueue, PolicyStep, Rule};
 use zerolag_model::{
     CpuId, CpuLayer, Duration, Instant, KernelVersion, Record, SchedAttr, TaskId, Topology, TraceEvent,
 };
@@ -425,4 +426,44 @@ fn a_policy_that_has_failed_is_loaded_again() {
     assert_eq!(classes("hog-0"), [true, false, true, false, true, false]);
     assert_eq!(classes("above"), [] as [bool; 0], "a real-time task is nothing to a policy");
     assert!(exec(&records, "hog") > ms(200));
+}
+
+#[test]
+fn decisions_and_waits_name_the_operation_and_the_queue() {
+    let config = config(Topology::flat(2).expect("a machine"), Costs::server());
+    let machine = || Machine::with_policy(Arc::new(mixed()), &config, Tracing::On, Box::new(Vtime::default()));
+    let mut kept = machine().expect("a machine");
+    kept.keep_state();
+    let mut records = Vec::new();
+    kept.run(&mut records);
+    let state = kept.take_state().expect("it was kept");
+    let by = |step: &PolicyStep| (step.by, step.to);
+    let ways = state.decisions.iter().filter_map(|decision| match &decision.why.rule {
+        Rule::Loaded(way) => Some(way.expect("a policy is loaded")),
+        _ => None,
+    });
+    let mut ways: Vec<_> = ways.map(|way| (by(&way.last), way.before.as_ref().map(by))).collect();
+    ways.sort_unstable_by_key(|way| format!("{way:?}"));
+    ways.dedup();
+    let local = PolicyQueue::Local(CpuId(1));
+    let dispatched = ((Some("ops.dispatch"), local), Some((Some("ops.enqueue"), PolicyQueue::Own(0))));
+    assert!(ways.contains(&dispatched), "{ways:?}");
+    assert!(ways.iter().any(|(last, _)| *last == (Some("ops.select_cpu"), local)), "{ways:?}");
+    assert!(
+        ways.iter().any(|(last, _)| *last == (None, PolicyQueue::Local(CpuId(0)))),
+        "preempted by `above`: {ways:?}"
+    );
+    // The same run again, of one task in a time.
+    let (from, to) = (Instant::ZERO + ms(100), Instant::ZERO + ms(200));
+    let mut again = machine().expect("a machine");
+    again.keep_policy_steps([(TaskId(0), from, to)]);
+    let mut same = Vec::new();
+    again.run(&mut same);
+    assert!(records == same, "what is kept changes nothing");
+    let windows = again.take_policy_steps();
+    let steps = &windows[0].steps;
+    assert!(steps.len() > 2 && steps[0].at < from && steps[1..].iter().all(|step| (from..=to).contains(&step.at)));
+    let queued = steps.iter().find(|step| step.to == PolicyQueue::Own(0)).expect("its turns end");
+    assert_eq!(queued.by, Some("ops.enqueue"));
+    assert!(steps.iter().any(|step| step.ahead > 0), "others were before it");
 }

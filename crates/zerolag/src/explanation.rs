@@ -19,7 +19,7 @@ use zerolag_report::explain::{Bound, Bounded, Explained, ExplainedWaits, Explain
 use zerolag_report::figure::{Quantity, Unit};
 use zerolag_report::frame::Frame;
 use zerolag_report::human::Human;
-use zerolag_sim::{Sink, Tracing};
+use zerolag_sim::{NoTrace, Sink, Tracing};
 use zerolag_trace::Trace;
 use zerolag_workload::goal::Goal;
 
@@ -168,7 +168,24 @@ fn explained(plan: &Plan, options: Options) -> Result<Explanation, Error> {
     let mut machine = plan.build(Tracing::On)?;
     let mut listener = Listener(Explainer::new(&plan.meta(), options));
     let outcome = machine.run_with(&mut listener, |_, _| ControlFlow::Continue(()));
-    Ok(listener.0.finish(outcome.end))
+    let mut explanation = listener.0.finish(outcome.end);
+    if plan.has_policy() && !explanation.waits.is_empty() {
+        placed(plan, &mut explanation)?;
+    }
+    Ok(explanation)
+}
+
+/// Runs a plan again and notes where its policy had the tasks that waited: only now it is known
+/// which.
+fn placed(plan: &Plan, explanation: &mut Explanation) -> Result<(), Error> {
+    let mut machine = plan.build(Tracing::Off)?;
+    machine.keep_policy_steps(explanation.waits.iter().map(|wait| (wait.task, wait.from, wait.to)));
+    let last = explanation.waits.iter().map(|wait| wait.to).max().unwrap_or_default();
+    machine.run_until(last, &mut NoTrace);
+    for (wait, window) in explanation.waits.iter_mut().zip(machine.take_policy_steps()) {
+        wait.placed = window.steps;
+    }
+    Ok(())
 }
 
 /// Runs a plan again and returns why it misses goals, a sentence per service and one for waits:

@@ -20,10 +20,12 @@ use crate::words::error::{ServerError, TaskError};
 use crate::words::step::Step;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use lock_api::RawMutex;
 use zerolag_model::settings::{SchedExt, SchedExtPolicy};
+use zerolag_model::state::PolicyWay;
 use zerolag_model::{CpuId, Duration, Instant, SchedAttr, ServerKind, TaskId};
-use zerolag_policy::{ExitInfo, Host, Policy, policies};
+use zerolag_policy::{ExitInfo, Host, Policy, Window, policies};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Loads a policy for the tasks of `sched_ext`, in place of that of `sched_ext.policy`, before
@@ -220,6 +222,24 @@ impl<L: RawMutex> Scheduler<L> {
         let loaded = self.shared.policy.lock();
         let exits = loaded.as_ref().map_or(&[][..], |loaded| &loaded.exits);
         exits.iter().find(|exit| exit.kind.is_error()).or(exits.last()).cloned()
+    }
+
+    /// Keeps from now on how each task of a policy came to its CPU, and the steps of these tasks in
+    /// these times. Without a policy nothing is kept.
+    pub fn keep_policy_steps(&self, of: impl IntoIterator<Item = (TaskId, Instant, Instant)>) {
+        self.tell_policy(|host| host.keep_steps(of));
+    }
+
+    /// Returns how a task of a policy came to where it is, if that is kept.
+    #[must_use]
+    pub fn policy_way(&self, task: TaskId) -> Option<PolicyWay> {
+        self.shared.policy.lock().as_ref().and_then(|loaded| loaded.host.way(task))
+    }
+
+    /// Takes out the steps that were to be [kept](Self::keep_policy_steps).
+    #[must_use]
+    pub fn take_policy_steps(&self) -> Vec<Window> {
+        self.shared.policy.lock().as_mut().map_or_else(Vec::new, |loaded| loaded.host.take_steps())
     }
 
     /// Returns the number of calls of the policy so far; 0 without one.

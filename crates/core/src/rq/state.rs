@@ -21,7 +21,8 @@ fn user_priority(prio: Prio) -> u8 {
 
 impl Inspect<'_> {
     /// Returns the state of the CPU: right before and right after
-    /// [`Scheduler::pick`](crate::Scheduler::pick) they say together why it picked its task.
+    /// [`Scheduler::pick`](crate::Scheduler::pick) they say together why it picked its task. The
+    /// way of a policy's task is that of [`Scheduler::policy_way`](crate::Scheduler::policy_way).
     #[must_use]
     pub fn state(self) -> CpuState {
         let rq = self.rq;
@@ -49,6 +50,7 @@ impl Inspect<'_> {
             is_rt_throttled: rq.rt.nr_allowed() < rq.rt.nr_running(),
             fair: self.queues(),
             loaded: rq.ext.nr_running,
+            way: None,
         }
     }
 

@@ -119,6 +119,19 @@ struct ExplainedWait {
     in_gaps_ns: Option<u64>,
     /// The causes, the longest first.
     causes: Vec<WaitCause>,
+    /// Where the loaded policy had the task meanwhile, in order of time; left out without a policy,
+    /// and of a trace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policy: Vec<PolicyPlace>,
+}
+
+/// A queue on which a loaded policy had a waiting task.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct PolicyPlace {
+    /// How long it was there within the wait.
+    time_ns: u64,
+    /// The queue, the number of tasks before it there, and the operation that put it there.
+    says: String,
 }
 
 /// A chain of causes and its time.
@@ -385,6 +398,11 @@ impl Explanation {
             length_ns: wait.length().as_nanos(),
             in_gaps_ns: (!wait.in_gaps.is_zero()).then(|| wait.in_gaps.as_nanos()),
             causes: wait.causes.iter().map(cause).collect(),
+            policy: wait
+                .places()
+                .into_iter()
+                .map(|(time, says)| PolicyPlace { time_ns: time.as_nanos(), says })
+                .collect(),
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! An administrator sets limits and weights, makes and removes groups, sets attributes, moves
 //! tasks, starts and ends them, resizes pools, loads schedulers of `sched_ext`, and changes
-//! partitions, deadline servers and the bandwidth of real-time tasks. A change comes as a system call on CPU 0 that takes no time
-//! itself; what it does to a task takes the run-queue lock that it needs. Partitions, servers and
-//! the bandwidth of real-time tasks belong to CPUs: each CPU concerned is interrupted and makes its
-//! own part.
+//! partitions, deadline servers and the bandwidth of real-time tasks. A change comes as a system
+//! call on CPU 0 that takes no time itself; what it does to a task takes the run-queue lock that it
+//! needs. Partitions, servers and the bandwidth of real-time tasks belong to CPUs: each CPU
+//! concerned is interrupted and makes its own part.
 
 use crate::admin::groups::Groups;
 use crate::admin::policies::Policies;

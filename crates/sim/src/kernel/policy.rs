@@ -1,5 +1,5 @@
-//! A policy of `sched_ext` in the simulated kernel: how it is loaded and unloaded, its watchdog, and
-//! its end.
+//! A policy of `sched_ext` in the simulated kernel: how it is loaded and unloaded, its watchdog,
+//! and its end.
 //!
 //! The watchdog looks every half of the policy's time limit for a runnable task that has not run
 //! (`scx_watchdog_workfn`). A policy that is loaded or unloaded, by its user or for a fault, is a

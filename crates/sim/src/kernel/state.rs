@@ -96,6 +96,7 @@ impl Kernel {
     /// Keeps the scheduler's numbers at its decisions from now on.
     pub(crate) fn keep_states(&mut self) {
         self.books.states = Some(Box::new(StateLog::new(self.cpus.len())));
+        self.scheduler.keep_policy_steps([]);
     }
 
     /// Returns the numbers that were kept; none are kept any more.

@@ -99,7 +99,8 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     fn note_state(&mut self, cpu: CpuId, clock: Clock, before: &CpuState) {
-        let state = self.state_of(cpu);
+        let mut state = self.state_of(cpu);
+        state.way = state.picked.and_then(|task| self.scheduler.policy_way(task));
         let pools = self.scheduler.quota_left();
         if let Some(states) = &mut self.books.states {
             states.note(clock.wall, (before, &state), &pools);
