@@ -82,7 +82,9 @@ pub const SETTLE: Duration = Duration::from_micros(50);
 #[must_use]
 pub fn assumed_late_switch(costs: &str) -> Duration {
     match costs {
-        "" | "zero" | "default" | "xeon-e7-4s" | "xeon-e7-8s" | "xeon-e7-8s-contended" => Duration::ZERO,
+        "" | "zero" | "default" | "bpf" | "user" | "xeon-e7-4s" | "xeon-e7-8s" | "xeon-e7-8s-contended" => {
+            Duration::ZERO
+        }
         _ => Duration::from_micros(10),
     }
 }

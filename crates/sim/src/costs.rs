@@ -6,6 +6,7 @@
 //! its origin. A file has the same keys; keys
 //! that it does not set have their values from `default`.
 
+mod policies;
 mod servers;
 
 use crate::sketch::{Sketch, Standstills};
@@ -103,8 +104,8 @@ pub struct Costs {
     pub migrate_task: Duration,
     /// Taking one group's queue on one CPU out of the hierarchy, or putting it back.
     pub throttle: Duration,
-    /// One call of a policy of `sched_ext`, besides what it causes. It has not been measured and is
-    /// zero in named profiles.
+    /// One call of a policy of `sched_ext`, besides what it causes. It is zero but in the profiles
+    /// [`bpf`](Self::bpf) and [`user`](Self::user), which have its origin.
     pub policy_call: Duration,
     /// The time that a task loses to a cold cache when it runs on another CPU than before, by
     /// distance.
@@ -484,6 +485,8 @@ impl Costs {
     pub const NAMED: &'static [NamedCosts] = &[
         ("zero", "every operation takes no time", Self::zero),
         ("default", "a current x86 server", Self::server),
+        ("bpf", "default, with a policy of sched_ext in BPF", Self::bpf),
+        ("user", "default, with a policy of sched_ext in user space", Self::user),
         ("xeon-e7-4s", "a server of four sockets, 2011 to 2014", Self::xeon_e7_4s),
         ("xeon-e7-8s", "a server of eight sockets, 2011 to 2014; lines have owners", Self::xeon_e7_8s),
         ("xeon-e7-8s-contended", "the same, with searches of cpupri as under contention", Self::xeon_e7_8s_contended),

@@ -272,16 +272,18 @@ impl Plan {
     /// The program does not fit the machine.
     pub fn build(&self, tracing: Tracing) -> Result<Machine, SimError> {
         let program = self.program.drawn(self.config.seed).map_or_else(|| Arc::clone(&self.program), Arc::new);
+        let has_calls = !self.config.costs.policy_call.is_zero();
         match self.loaded() {
-            // The built-in class is quicker than the policy that does the same.
-            Some(policy) if self.policy.is_some() || !self.policy_params.is_empty() => {
+            // The built-in class is quicker than the policy that does the same, and makes no calls.
+            Some(policy) if self.policy.is_some() || !self.policy_params.is_empty() || has_calls => {
                 Machine::with_policy(program, &self.config, tracing, policy)
             }
             Some(_) | None => Machine::new(program, &self.config, tracing),
         }
     }
 
-    /// Returns the policy of the run, with its parameters, if it has one: a change can load it later.
+    /// Returns the policy of the run, with its parameters, if it has one: a change can load it
+    /// later.
     #[must_use]
     pub fn loaded(&self) -> Option<Box<dyn Policy>> {
         let MachineConfig { settings, seed, .. } = &self.config;
