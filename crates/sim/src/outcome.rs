@@ -313,7 +313,7 @@ impl SimError {
             Self::Group { path, .. } | Self::GroupWeight { path, .. } | Self::GroupThere { path } => {
                 Some(("group", path))
             }
-            Self::Config(_) | Self::Server { .. } | Self::RtBandwidth { .. } => None,
+            Self::Config(_) | Self::Server { .. } | Self::RtBandwidth { .. } | Self::PolicyLoaded => None,
         }
     }
 
