@@ -303,7 +303,7 @@ mod tests {
     use zerolag_model::TaskId;
     use zerolag_policy::{DsqId, EnqFlags, Ops, Policy, Scx};
 
-    /// Inserts into a queue that nobody has created.
+    /// Inserts into a queue that does not exist.
     #[derive(Clone)]
     struct Forgetful;
 

@@ -625,7 +625,9 @@ fn next_rt<L: RawMutex>(
             Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit | Imbalance::Strayed => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
-        let is_moved = !other.is_on_cpu(*slot) && (fits || task.prio.beats(best_here));
+        // One that lends its turn is queued, and blocked.
+        let can_move = !other.is_on_cpu(*slot) && task.engaged == Engaged::No;
+        let is_moved = can_move && (fits || task.prio.beats(best_here));
         *passed -= usize::from(is_moved);
         is_moved
     })
