@@ -81,21 +81,28 @@ fn group(dice: &mut Dice, world: &MachineDraw, block: &mut Block) {
     }
 }
 
-/// Perhaps schedulers are loaded and unloaded, also while another one is loaded: that is refused.
+/// Perhaps schedulers are loaded and unloaded in turn. Rarely one is loaded while another one is: that
+/// is refused, and ends the run.
 pub(super) fn policies(dice: &mut Dice, world: &MachineDraw, draft: &mut Draft) {
     let has_policy = draft.blocks.iter().any(|block| block.value("sched_ext").is_some());
     if !dice.once_in(if has_policy { 2 } else { 12 }) {
         return;
     }
-    for _ in 0..dice.of(1, 5) {
+    let mut times: Vec<u64> = (0..dice.of(1, 5)).map(|_| instant(dice, world)).collect();
+    times.sort_unstable();
+    times.dedup();
+    // A run whose first change loads a policy begins without one.
+    let mut loads = !has_policy || dice.once_in(2);
+    for at in times {
+        let is_out_of_turn = dice.once_in(64);
+        let tasks = if loads == is_out_of_turn { "off" } else { dice.pick(&["partial", "all", "all"]) };
         let mut block = Block::new("[[change]]");
-        block.line(format!("at = \"{}us\"", instant(dice, world)));
-        let tasks = dice.pick(&["off", "off", "partial", "all", "all"]);
-        block.line(format!("sched_ext = \"{tasks}\""));
+        block.line(format!("at = \"{at}us\"")).line(format!("sched_ext = \"{tasks}\""));
         if tasks != "off" && dice.once_in(2) {
             block.line(format!("\"sched_ext.policy\" = \"{}\"", dice.pick(SchedExtPolicy::ALL)));
         }
         draft.blocks.push(block);
+        loads = !loads;
     }
 }
 
