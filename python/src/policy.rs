@@ -1,7 +1,7 @@
 //! A policy of `sched_ext` that is written in Python: `zerolag.policy.Policy`.
 //!
-//! A callback that the class does not override is the default of the trait, without a call of the
-//! interpreter. For the time of a callback the state of the host is moved into the object `Scx`
+//! A callback that the class does not override is that of [`Fifo`], the defaults of the trait, without
+//! a call of the interpreter. For the time of a callback the state of the host is moved into the object `Scx`
 //! that the method gets, and back: a copy of a few hundred bytes. An `Scx` or a task that is kept
 //! for later has no state then, and says so.
 //!
@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerolag::model::{CpuId, CpuMask, CpuMax, Distance, Duration, GroupId, TaskId};
+use zerolag::policy::policies::Fifo;
 use zerolag::policy::{
     Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Ops, OpsFlags, Policy, PolicyClone, Scx, WakeFlags,
 };
@@ -454,16 +455,6 @@ pub(crate) struct Written {
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
-/// The defaults of the operations.
-#[derive(Clone)]
-struct Defaults;
-
-impl Policy for Defaults {
-    fn ops(&self) -> Ops {
-        Ops::named("defaults")
-    }
-}
-
 /// No run of Python's goes on in two ways. If one did, the copy would fail at its first callback.
 impl PolicyClone for Written {
     fn clone_policy(&self) -> Box<dyn Policy> {
@@ -577,7 +568,7 @@ impl Policy for Written {
 
     fn select_cpu(&mut self, scx: &mut Scx, p: TaskId, prev_cpu: CpuId, wake_flags: WakeFlags) -> CpuId {
         if self.object.is_some() && !self.overrides(Callback::SelectCpu) {
-            return Defaults.select_cpu(scx, p, prev_cpu, wake_flags);
+            return Fifo.select_cpu(scx, p, prev_cpu, wake_flags);
         }
         let arguments = |scx: &Bound<'_, Context>| {
             let items = (scx, Context::task(scx, p)?, prev_cpu.0, wake_flags.0);
@@ -588,7 +579,7 @@ impl Policy for Written {
 
     fn yield_(&mut self, scx: &mut Scx, from: TaskId, to: Option<TaskId>) -> bool {
         if self.object.is_some() && !self.overrides(Callback::Yield) {
-            return Defaults.yield_(scx, from, to);
+            return Fifo.yield_(scx, from, to);
         }
         let arguments = |scx: &Bound<'_, Context>| {
             let to = to.map(|to| Context::task(scx, to)).transpose()?;
@@ -598,11 +589,11 @@ impl Policy for Written {
     }
 
     fn enqueue(&mut self, scx: &mut Scx, p: TaskId, enq_flags: EnqFlags) {
-        callback!(self, scx, Enqueue, |scx| [Context::task(scx, p)?, enq_flags.0], Defaults.enqueue(scx, p, enq_flags));
+        callback!(self, scx, Enqueue, |scx| [Context::task(scx, p)?, enq_flags.0], Fifo.enqueue(scx, p, enq_flags));
     }
 
     fn dequeue(&mut self, scx: &mut Scx, p: TaskId, deq_flags: DeqFlags) {
-        callback!(self, scx, Dequeue, |scx| [Context::task(scx, p)?, deq_flags.0], Defaults.dequeue(scx, p, deq_flags));
+        callback!(self, scx, Dequeue, |scx| [Context::task(scx, p)?, deq_flags.0], Fifo.dequeue(scx, p, deq_flags));
     }
 
     fn dispatch(&mut self, scx: &mut Scx, cpu: CpuId, prev: Option<TaskId>) {
@@ -611,77 +602,65 @@ impl Policy for Written {
             scx,
             Dispatch,
             |scx| [cpu.0, prev.map(|prev| Context::task(scx, prev)).transpose()?],
-            Defaults.dispatch(scx, cpu, prev)
+            Fifo.dispatch(scx, cpu, prev)
         );
     }
 
     fn tick(&mut self, scx: &mut Scx, p: TaskId) {
-        callback!(self, scx, Tick, |scx| [Context::task(scx, p)?], Defaults.tick(scx, p));
+        callback!(self, scx, Tick, |scx| [Context::task(scx, p)?], Fifo.tick(scx, p));
     }
 
     fn runnable(&mut self, scx: &mut Scx, p: TaskId, enq_flags: EnqFlags) {
-        callback!(
-            self,
-            scx,
-            Runnable,
-            |scx| [Context::task(scx, p)?, enq_flags.0],
-            Defaults.runnable(scx, p, enq_flags)
-        );
+        callback!(self, scx, Runnable, |scx| [Context::task(scx, p)?, enq_flags.0], Fifo.runnable(scx, p, enq_flags));
     }
 
     fn running(&mut self, scx: &mut Scx, p: TaskId) {
-        callback!(self, scx, Running, |scx| [Context::task(scx, p)?], Defaults.running(scx, p));
+        callback!(self, scx, Running, |scx| [Context::task(scx, p)?], Fifo.running(scx, p));
     }
 
     fn stopping(&mut self, scx: &mut Scx, p: TaskId, runnable: bool) {
-        callback!(self, scx, Stopping, |scx| [Context::task(scx, p)?, runnable], Defaults.stopping(scx, p, runnable));
+        callback!(self, scx, Stopping, |scx| [Context::task(scx, p)?, runnable], Fifo.stopping(scx, p, runnable));
     }
 
     fn quiescent(&mut self, scx: &mut Scx, p: TaskId, deq_flags: DeqFlags) {
-        callback!(
-            self,
-            scx,
-            Quiescent,
-            |scx| [Context::task(scx, p)?, deq_flags.0],
-            Defaults.quiescent(scx, p, deq_flags)
-        );
+        callback!(self, scx, Quiescent, |scx| [Context::task(scx, p)?, deq_flags.0], Fifo.quiescent(scx, p, deq_flags));
     }
 
     fn set_weight(&mut self, scx: &mut Scx, p: TaskId, weight: u32) {
-        callback!(self, scx, SetWeight, |scx| [Context::task(scx, p)?, weight], Defaults.set_weight(scx, p, weight));
+        callback!(self, scx, SetWeight, |scx| [Context::task(scx, p)?, weight], Fifo.set_weight(scx, p, weight));
     }
 
     fn set_cpumask(&mut self, scx: &mut Scx, p: TaskId, cpumask: Option<&CpuMask>) {
         let cpus: Option<Vec<u32>> = cpumask.map(|mask| mask.iter().map(|cpu| cpu.0).collect());
-        callback!(self, scx, SetCpumask, |scx| [Context::task(scx, p)?, cpus], Defaults.set_cpumask(scx, p, cpumask));
+        callback!(self, scx, SetCpumask, |scx| [Context::task(scx, p)?, cpus], Fifo.set_cpumask(scx, p, cpumask));
     }
 
     fn update_idle(&mut self, scx: &mut Scx, cpu: CpuId, idle: bool) {
-        callback!(self, scx, UpdateIdle, |scx| [cpu.0, idle], Defaults.update_idle(scx, cpu, idle));
+        callback!(self, scx, UpdateIdle, |scx| [cpu.0, idle], Fifo.update_idle(scx, cpu, idle));
     }
 
     fn cpu_acquire(&mut self, scx: &mut Scx, cpu: CpuId) {
-        callback!(self, scx, CpuAcquire, |scx| [cpu.0], Defaults.cpu_acquire(scx, cpu));
+        callback!(self, scx, CpuAcquire, |scx| [cpu.0], Fifo.cpu_acquire(scx, cpu));
     }
 
     fn cpu_release(&mut self, scx: &mut Scx, cpu: CpuId) {
-        callback!(self, scx, CpuRelease, |scx| [cpu.0], Defaults.cpu_release(scx, cpu));
+        callback!(self, scx, CpuRelease, |scx| [cpu.0], Fifo.cpu_release(scx, cpu));
     }
 
     fn cpu_online(&mut self, scx: &mut Scx, cpu: CpuId) {
-        callback!(self, scx, CpuOnline, |scx| [cpu.0], Defaults.cpu_online(scx, cpu));
+        callback!(self, scx, CpuOnline, |scx| [cpu.0], Fifo.cpu_online(scx, cpu));
     }
 
     fn cpu_offline(&mut self, scx: &mut Scx, cpu: CpuId) {
-        callback!(self, scx, CpuOffline, |scx| [cpu.0], Defaults.cpu_offline(scx, cpu));
+        callback!(self, scx, CpuOffline, |scx| [cpu.0], Fifo.cpu_offline(scx, cpu));
     }
 
     fn init_task(&mut self, scx: &mut Scx, p: TaskId, fork: bool) {
-        callback!(self, scx, InitTask, |scx| [Context::task(scx, p)?, fork], Defaults.init_task(scx, p, fork));
+        callback!(self, scx, InitTask, |scx| [Context::task(scx, p)?, fork], Fifo.init_task(scx, p, fork));
     }
 
     fn exit_task(&mut self, scx: &mut Scx, p: TaskId) {
-        callback!(self, scx, ExitTask, |scx| [Context::task(scx, p)?], Defaults.exit_task(scx, p));
+        callback!(self, scx, ExitTask, |scx| [Context::task(scx, p)?], Fifo.exit_task(scx, p));
         if let Some(context) = &self.context {
             let gone = lock(&context.get().0).tasks.get_mut(p.index()).and_then(Option::take);
             Python::attach(|_| drop(gone));
@@ -689,19 +668,19 @@ impl Policy for Written {
     }
 
     fn enable(&mut self, scx: &mut Scx, p: TaskId) {
-        callback!(self, scx, Enable, |scx| [Context::task(scx, p)?], Defaults.enable(scx, p));
+        callback!(self, scx, Enable, |scx| [Context::task(scx, p)?], Fifo.enable(scx, p));
     }
 
     fn disable(&mut self, scx: &mut Scx, p: TaskId) {
-        callback!(self, scx, Disable, |scx| [Context::task(scx, p)?], Defaults.disable(scx, p));
+        callback!(self, scx, Disable, |scx| [Context::task(scx, p)?], Fifo.disable(scx, p));
     }
 
     fn cgroup_init(&mut self, scx: &mut Scx, group: GroupId) {
-        callback!(self, scx, CgroupInit, |scx| [group.0], Defaults.cgroup_init(scx, group));
+        callback!(self, scx, CgroupInit, |scx| [group.0], Fifo.cgroup_init(scx, group));
     }
 
     fn cgroup_exit(&mut self, scx: &mut Scx, group: GroupId) {
-        callback!(self, scx, CgroupExit, |scx| [group.0], Defaults.cgroup_exit(scx, group));
+        callback!(self, scx, CgroupExit, |scx| [group.0], Fifo.cgroup_exit(scx, group));
     }
 
     fn cgroup_move(&mut self, scx: &mut Scx, p: TaskId, from: GroupId, to: GroupId) {
@@ -710,12 +689,12 @@ impl Policy for Written {
             scx,
             CgroupMove,
             |scx| [Context::task(scx, p)?, from.0, to.0],
-            Defaults.cgroup_move(scx, p, from, to)
+            Fifo.cgroup_move(scx, p, from, to)
         );
     }
 
     fn cgroup_set_weight(&mut self, scx: &mut Scx, group: GroupId, weight: u32) {
-        callback!(self, scx, CgroupSetWeight, |scx| [group.0, weight], Defaults.cgroup_set_weight(scx, group, weight));
+        callback!(self, scx, CgroupSetWeight, |scx| [group.0, weight], Fifo.cgroup_set_weight(scx, group, weight));
     }
 
     fn cgroup_set_bandwidth(&mut self, scx: &mut Scx, group: GroupId, limit: CpuMax) {
@@ -726,16 +705,16 @@ impl Policy for Written {
             scx,
             CgroupSetBandwidth,
             |scx| [group.0, quota, period, burst],
-            Defaults.cgroup_set_bandwidth(scx, group, limit)
+            Fifo.cgroup_set_bandwidth(scx, group, limit)
         );
     }
 
     fn timer(&mut self, scx: &mut Scx, id: u32) {
-        callback!(self, scx, Timer, |scx| [id], Defaults.timer(scx, id));
+        callback!(self, scx, Timer, |scx| [id], Fifo.timer(scx, id));
     }
 
     fn init(&mut self, scx: &mut Scx) {
-        callback!(self, scx, Init, |scx| [], Defaults.init(scx));
+        callback!(self, scx, Init, |scx| [], Fifo.init(scx));
     }
 
     fn exit(&mut self, info: &ExitInfo) {

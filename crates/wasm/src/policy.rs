@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::mem;
 use wasm_bindgen::prelude::*;
 use zerolag::model::{CpuId, CpuMask, CpuMax, Distance, Duration, GroupId, TaskId};
+use zerolag::policy::policies::Fifo;
 use zerolag::policy::{
     Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Ops, OpsFlags, Policy, PolicyClone, PolicyFactory, Scx,
     WakeFlags, words,
@@ -84,16 +85,6 @@ struct Written {
     overrides: Vec<bool>,
     /// `None` if it could not be made.
     object: Option<u32>,
-}
-
-/// The defaults of the operations.
-#[derive(Clone)]
-struct Defaults;
-
-impl Policy for Defaults {
-    fn ops(&self) -> Ops {
-        Ops::named("defaults")
-    }
 }
 
 /// No run of the page goes on in two ways. If one did, the copy would fail at its first callback.
@@ -187,7 +178,7 @@ impl Policy for Written {
     fn select_cpu(&mut self, scx: &mut Scx, p: TaskId, prev_cpu: CpuId, wake_flags: WakeFlags) -> CpuId {
         let arguments = [task(p), prev_cpu.0.into(), wake_flags.0.into()];
         match self.ask(scx, Callback::SelectCpu, &arguments) {
-            None => Defaults.select_cpu(scx, p, prev_cpu, wake_flags),
+            None => Fifo.select_cpu(scx, p, prev_cpu, wake_flags),
             // What is no number is none, and the host says so.
             Some(chosen) => chosen.as_f64().map_or(CpuId(u32::MAX), |cpu| CpuId(cpu as u32)),
         }
@@ -195,14 +186,14 @@ impl Policy for Written {
 
     fn yield_(&mut self, scx: &mut Scx, from: TaskId, to: Option<TaskId>) -> bool {
         match self.ask(scx, Callback::Yield, &[task(from), some_task(to)]) {
-            None => Defaults.yield_(scx, from, to),
+            None => Fifo.yield_(scx, from, to),
             Some(answer) => answer.is_truthy(),
         }
     }
 
     fn enqueue(&mut self, scx: &mut Scx, p: TaskId, enq_flags: EnqFlags) {
         if self.ask(scx, Callback::Enqueue, &[task(p), enq_flags.0.into()]).is_none() {
-            Defaults.enqueue(scx, p, enq_flags);
+            Fifo.enqueue(scx, p, enq_flags);
         }
     }
 
