@@ -81,8 +81,8 @@ fn group(dice: &mut Dice, world: &MachineDraw, block: &mut Block) {
     }
 }
 
-/// Perhaps schedulers are loaded and unloaded in turn. Rarely one is loaded while another one is: that
-/// is refused, and ends the run.
+/// Perhaps schedulers are loaded and unloaded in turn. Rarely one is loaded while another one is:
+/// that is refused, and ends the run.
 pub(super) fn policies(dice: &mut Dice, world: &MachineDraw, draft: &mut Draft) {
     let has_policy = draft.blocks.iter().any(|block| block.value("sched_ext").is_some());
     if !dice.once_in(if has_policy { 2 } else { 12 }) {
