@@ -101,14 +101,21 @@ impl Usage {
     }
 
     /// Returns the part of all CPUs' time since then that was neither idle nor used by this process
-    /// or its ended children, in thousandths. After a second it is exact to a few thousandths: the
-    /// kernel counts in steps of 10 ms.
+    /// or its ended children, in thousandths, at most 1000. After a second it is exact to a few
+    /// thousandths: the kernel counts in steps of 10 ms.
     #[must_use]
     pub fn others_permille(&self) -> u64 {
         let others = all_busy().saturating_sub(self.busy).saturating_sub(own_time().saturating_sub(self.own));
-        let cpus = busy_times().len() as u64;
-        others.as_nanos() * 1000 / (clock::now().since(self.since) * cpus).as_nanos().max(1)
+        permille(others, clock::now().since(self.since) * busy_times().len() as u64)
     }
+}
+
+/// Returns which part of `whole` a counter of 10 ms steps moved, in thousandths.
+///
+/// A counter that steps just after a measurement began moves by more than the time that passed:
+/// without the limit of 1000, two readings some microseconds apart say that others use 400 CPUs.
+fn permille(counted: Duration, whole: Duration) -> u64 {
+    (counted.as_nanos() * 1000 / whole.as_nanos().max(1)).min(1000)
 }
 
 fn all_busy() -> Duration {
@@ -220,8 +227,9 @@ mod tests {
         let times = busy_times();
         assert!(times.iter().all(|(cpu, _)| cpu.index() < MAX_CPUS), "{times:?}");
         assert!(host.cpus.iter().all(|cpu| times.iter().any(|(known, _)| *known == cpu)), "{times:?}");
-        let usage = Usage::begin();
-        assert!(usage.others_permille() <= 1000, "{usage:?}");
+        assert_eq!(permille(Duration::from_millis(500), Duration::from_secs(2)), 250);
+        assert_eq!(permille(Duration::from_millis(10), Duration::from_micros(20)), 1000, "one step of a counter");
+        assert_eq!(permille(Duration::ZERO, Duration::ZERO), 0);
         let before = ThreadCounts::read();
         crate::work::spin(3_000_000);
         let spent = ThreadCounts::read().since(before);
