@@ -143,6 +143,12 @@ def alike(tasks):
     return [names for names in sets.values() if len(names) > 1 and "pipe" not in str(tasks[names[0]])]
 
 
+def release(where):
+    """The recorded release, from the log of its boot: stable releases have rules that the preset of their series need not have."""
+    found = re.search(r"^== Linux (\d+\.\d+\.\d+)", (where / "log").read_text(errors="replace"), re.MULTILINE)
+    return [f'release = "{found.group(1)}"'] if found else []
+
+
 def read(where, take, tasks):
     """The figures of a take, or nothing if its player did not begin."""
     written = (where / f"{take}.origin").read_text().strip()
@@ -244,7 +250,7 @@ def main(out, workload, cpus, *recordings):
         takes = [read(where, path.name.removesuffix(".txt.gz"), tasks) for path in sorted(where.glob(f"{name}.*.txt.gz"))]
         takes = [take for take in takes if take]
         on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''} in virtual time"
-        case += ["", "[[recorded]]", f'kernel = "{kernel}"', f'on = "{on}"', f"cpus = {cpus}"]
+        case += ["", "[[recorded]]", f'kernel = "{kernel}"', *release(where), f'on = "{on}"', f"cpus = {cpus}"]
         # On PREEMPT_RT user space cannot see what the timers of fair threads take: the costs are those of the stock kernel of the same source.
         case += [f'costs = "../costs/virtual-{(series or kernel).removesuffix("-rt")}.toml"']
         if cpus > 1:

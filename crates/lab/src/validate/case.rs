@@ -120,8 +120,11 @@ impl Recorded {
 /// The recording of one kernel.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The preset with which it is compared.
+    /// The series under whose name it is listed.
     pub kernel: KernelVersion,
+    /// The preset with which it is compared: that of the recorded release where it is known, since
+    /// stable releases take rules from later series (`NO_RT_PUSH_IPI` in 6.12.96).
+    pub release: KernelVersion,
     /// The recorded machine, in a few words.
     pub on: String,
     /// The difference from other recordings of the case by the same kernel.
@@ -255,6 +258,7 @@ struct CaseFile {
 #[serde(deny_unknown_fields)]
 struct RecordingTable {
     kernel: String,
+    release: Option<String>,
     on: String,
     variant: Option<String>,
     cpus: u32,
@@ -311,6 +315,12 @@ impl Case {
         for table in tables {
             let kernel = KernelVersion::from_name(&table.kernel)
                 .ok_or_else(|| error(format!("no preset is named `{}`", table.kernel)))?;
+            let release = match &table.release {
+                None => kernel,
+                Some(name) => KernelVersion::of_release(name)
+                    .filter(|release| release.preset() == kernel)
+                    .ok_or_else(|| error(format!("`{name}` is no release of `{}`", table.kernel)))?,
+            };
             let machine = Topology::flat(table.cpus).map_err(|topology| error(topology.to_string()))?;
             let mut figures = table.figures;
             let mut distributions = BTreeMap::new();
@@ -372,6 +382,7 @@ impl Case {
             }
             recorded.push(Recording {
                 kernel,
+                release,
                 on: table.on,
                 variant: table.variant,
                 machine,
@@ -473,6 +484,7 @@ mod rows {
         }
         Ok(RecordingTable {
             kernel: text("kernel")?.to_owned(),
+            release: said.get("release").map(|&release| release.to_owned()),
             on: text("on")?.to_owned(),
             variant: said.get("variant").map(|&variant| variant.to_owned()),
             cpus: u32::try_from(whole("cpus")?).map_err(|_| "too many CPUs".to_owned())?,

@@ -220,7 +220,7 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         };
         let scenario = workload::load(&path.display().to_string(), &bytes, &load)
             .map_err(|error| ValidateError::Workload(Box::new(error)))?;
-        let mut plan = Plan::on_kernel(scenario, Some(recording.kernel))
+        let mut plan = Plan::on_kernel(scenario, Some(recording.release))
             .map_err(|error| ValidateError::Plan(path.clone(), error))?
             .for_duration(recording.from.since(Instant::ZERO) + duration(recording));
         for (key, value) in &recording.settings {
