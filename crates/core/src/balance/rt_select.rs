@@ -12,6 +12,7 @@ use zerolag_model::{CpuId, CpuMask, GroupId, Prio};
 ///
 /// The task stays where it ran unless an RT task runs there that is at least as urgent or cannot
 /// move. Then it goes to the CPU of lowest priority, if it beats the tasks that are queued there.
+/// A deadline task counts as an RT task with `rt_select_beside_dl` only (`rt_task` until v6.12).
 /// Without `rt_select_on_wake` it stays and is pushed later. A task that the passive balancer has
 /// asked for goes there. A task that the servers of a group run stays (HCBS v6, patch 21).
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
@@ -30,7 +31,9 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
         return stay;
     }
     let there = cx.view().prios(stay);
-    let crowded = there.current.beats(Prio::FIRST_FAIR) && (!there.current_movable || !task.prio.beats(there.current));
+    let is_rt = there.current.beats(Prio::FIRST_FAIR)
+        && (there.current != Prio::DEADLINE || settings.rt_select_beside_dl);
+    let crowded = is_rt && (!there.current_movable || !task.prio.beats(there.current));
     if !crowded && stay == task.last_cpu {
         return stay;
     }

@@ -245,7 +245,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 49] = [
+const SETTINGS: [(&str, &[&str]); 50] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -261,6 +261,7 @@ const SETTINGS: [(&str, &[&str]); 49] = [
     ("features.RT_RUNTIME_SHARE", &["on", "off"]),
     ("rt_push_skip_stuck", &["on", "off"]),
     ("rt_select_on_wake", &["on", "off"]),
+    ("rt_select_beside_dl", &["on", "off"]),
     ("rt_balance", &["pull_locked", "ipi_per_cpu", "ipi_root_domain", "pull_claimed"]),
     ("rt_overload", &["queued", "pushable"]),
     ("features.DELAY_DEQUEUE", &["on", "off"]),

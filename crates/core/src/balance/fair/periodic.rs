@@ -17,7 +17,9 @@
 //!   has failed more than a few times.
 //! * **Heavy tasks.** A task with more load than the imbalance stays. Every failure halves the load
 //!   that is compared. Before 5.5 (`fair_balance`) half of it was compared, always.
-//! * **Order.** At most `nr_migrate` tasks are examined; the stalest are moved first.
+//! * **Order.** At most `nr_migrate` tasks are examined, and at most as many as are running there;
+//!   the stalest first. Throttled tasks are examined too and do not run, so where a group's queue
+//!   is throttled whole they can hide a task that waits.
 //! * **Failures.** A round at a tick that moves no task counts as a failure. A round that moves a
 //!   task or finds the level balanced resets the count, also the round of a CPU that goes idle.
 //!
@@ -56,7 +58,8 @@
 //! every CPU that has no task that is allowed here.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
-//! `sched_balance_update_blocked_averages`, `detach_tasks`, `can_migrate_task`,
+//! `sched_balance_update_blocked_averages`, `detach_tasks` (`loop_max` since v3.4; v3.2 passed over
+//! throttled queues without a count, its preset does not), `can_migrate_task`,
 //! `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`; Linux v2.6.23
 //! `kernel/sched.c`, `balance_tasks`, `move_one_task` (RT tasks). differs: active balance moves the
 //! running task; the kernel's stopper preempts that task and then moves the stalest task that is
@@ -512,7 +515,7 @@ struct Examined {
     pinned: u32,
 }
 
-/// Moves waiting tasks. Examines at most `nr_migrate` of them.
+/// Moves waiting tasks. Examines at most `nr_migrate` of them, and no more than run there.
 fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> MoveAttempt {
     let mut taken = MoveAttempt::nothing(work.imbalance);
     let mut left = work.imbalance;
@@ -530,9 +533,10 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             }
         }
     }
-    // Every task is examined once. A task that is passed over counts as the newest from then on, so
-    // that the next round starts with other tasks.
-    looks = looks.min(other.fair.recency.len());
+    // A task that is passed over counts as the newest from then on, so that the next round starts
+    // with other tasks. `loop_max`: with tasks of the classes above the round begins again with the
+    // first.
+    looks = looks.min(other.nr_running());
     let mut looked = 0;
     while let Some(slot) = other.fair.recency.oldest() {
         // Leave the last task: without it the other CPU would be idle and could pull it back.
@@ -667,7 +671,9 @@ impl Imbalance {
     fn counts(self, rq: &mut Rq, slot: Slot) -> u64 {
         match self {
             Self::Tasks(_) | Self::Misfit | Self::Strayed => 1,
-            Self::Load(_) => task_load(rq, slot),
+            // At least 1, so that a round ends though the tasks of a light group count as 0
+            // (01cfcde9c26d: v5.8, and the stable kernels since 4.4.231).
+            Self::Load(_) => task_load(rq, slot).max(1),
             Self::Util(_) => misfit::util_of(&rq.tasks[slot]),
         }
     }

@@ -34,29 +34,40 @@ use lock_api::RawMutex;
 use zerolag_model::Duration;
 
 /// Returns the load of a queued task on this CPU, scaled by its groups: its part of the root
-/// queue's. O(depth). Linux `task_h_load`.
+/// queue's, rounded down at each level as `h_load` is, so that a task of a light group can count
+/// as 0. O(depth). Linux `task_h_load`.
 pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
-    let tracks_load = rq.fair.tune.tracks_load;
-    let (mut entity, mut q) = (EntityRef::Task(slot), rq.tasks[slot].fair.queue);
-    let mut load = 1_u64 << 20;
-    loop {
-        rq.age_queue(q);
-        rq.age_entity(q, entity);
-        let (queue, part) = (rq.queue(q), rq.entity(entity));
-        let (of_queue, of_part) = if tracks_load {
-            (queue.average.load + 1, part.average.load)
-        } else {
-            (queue.load.whole().max(1), part.load.value())
-        };
-        let Some(parent) = queue.parent else {
-            // The part of the root's own load; rounded down only once.
-            let all = if tracks_load { queue.average.load } else { of_queue };
-            let parts = u128::from(load) * u128::from(of_part) * u128::from(all) / u128::from(of_queue);
-            return (parts >> 20) as u64;
-        };
-        load = load * of_part / of_queue;
-        (entity, q) = (EntityRef::Group(q), parent);
+    let q = rq.tasks[slot].fair.queue;
+    let of_queue = queue_load(rq, q);
+    part_of(rq, q, EntityRef::Task(slot), of_queue)
+}
+
+/// Returns the load of a queue: the root's own, or its entity's part of the load of the queue above.
+fn queue_load(rq: &mut Rq, q: QueueIx) -> u64 {
+    rq.age_queue(q);
+    let queue = rq.queue(q);
+    match queue.parent {
+        Some(parent) => {
+            let above = queue_load(rq, parent);
+            part_of(rq, parent, EntityRef::Group(q), above)
+        }
+        None if rq.fair.tune.tracks_load => queue.average.load,
+        None => queue.load.whole().max(1),
     }
+}
+
+/// Returns an entity's part of `load`, that of its queue.
+fn part_of(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: u64) -> u64 {
+    let tracks_load = rq.fair.tune.tracks_load;
+    rq.age_queue(q);
+    rq.age_entity(q, entity);
+    let (queue, part) = (rq.queue(q), rq.entity(entity));
+    let (whole, part) = if tracks_load {
+        (queue.average.load + 1, part.average.load)
+    } else {
+        (queue.load.whole().max(1), part.load.value())
+    };
+    (u128::from(load) * u128::from(part) / u128::from(whole)) as u64
 }
 
 /// Attaches a task that is about to join a queue here. It can have slept on another CPU, or in

@@ -19,12 +19,11 @@ pub(crate) struct Recency {
     links: Vec<RecencyLink>,
     newest: Option<Slot>,
     oldest: Option<Slot>,
-    len: u32,
 }
 
 impl Recency {
     pub(crate) fn with_capacity(tasks: usize) -> Self {
-        Self { links: Vec::with_capacity(tasks), newest: None, oldest: None, len: 0 }
+        Self { links: Vec::with_capacity(tasks), newest: None, oldest: None }
     }
 
     /// Adds a task as the newest.
@@ -39,11 +38,9 @@ impl Recency {
             None => self.oldest = Some(slot),
         }
         self.newest = Some(slot);
-        self.len += 1;
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) {
-        self.len -= 1;
         let RecencyLink { newer, older } = self.links[slot.index()];
         match newer {
             Some(newer) => self.links[newer.index()].older = older,
@@ -78,10 +75,6 @@ impl Recency {
     pub(crate) fn newer(&self, slot: Slot) -> Option<Slot> {
         self.links[slot.index()].newer
     }
-
-    pub(crate) const fn len(&self) -> u32 {
-        self.len
-    }
 }
 
 #[cfg(test)]
@@ -95,7 +88,6 @@ mod tests {
             order.push(slot.raw());
             at = list.newer(slot);
         }
-        assert_eq!(list.len() as usize, order.len());
         order
     }
 
