@@ -320,8 +320,11 @@ class Timeline {
       context.fillText(shorten(row.label, letters), 6, y + tall / 2 + 0.5);
     }
     context.font = FONT;
+    // An arrow of a wakeup before the view begins left of it, where the names are.
+    this.clip(view);
     this.marks(view);
     if (isExact) this.arrows(view);
+    context.restore();
     this.selection(view);
     if (this.cursor >= view.from && this.cursor <= view.to) {
       const x = Math.round(view.left + (this.cursor - view.from) / (view.to - view.from) * view.width) + 0.5;
@@ -395,6 +398,15 @@ class Timeline {
     if (i < 0) return null;
     const middle = this.rowTop(i, view.scroll) + rowHeight(this.rows[i]) / 2;
     return i >= this.pins && middle < RULER + this.tops[this.pins] ? null : middle;
+  }
+
+  /** Saves the context and limits it to the plot, a line's width around it included. @param {View} view */
+  clip(view) {
+    const context = this.painter.context;
+    context.save();
+    context.beginPath();
+    context.rect(view.left - 2, RULER, view.width + 4, view.bottom);
+    context.clip();
   }
 
   /** Points: arrows of IPIs and migrations where they are few, marks else. @param {View} view */
@@ -486,10 +498,7 @@ class Timeline {
     context.strokeStyle = this.theme.ink;
     context.lineWidth = 2;
     const x = view.left + (run.from[slice] - view.from) * scale, width = Math.max(2, (run.to[slice] - run.from[slice]) * scale);
-    context.save();
-    context.beginPath();
-    context.rect(view.left - 2, RULER, view.width + 4, view.bottom);
-    context.clip();
+    this.clip(view);
     for (const [kind, id] of /** @type {["cpu" | "task", number][]} */ ([["cpu", run.cpu(slice)], ["task", run.task[slice]]])) {
       const middle = this.rowY(kind, id, view);
       const tall = kind === "cpu" ? CPU_HEIGHT : TASK_HEIGHT;

@@ -19,6 +19,8 @@ fn a_runtime_is_shown() {
     let shown = zerolag(&["top", "--socket", path, "--every", "1ms", "--number", "2"]);
     assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""), "{}", shown.stdout);
     let line = shown.stdout.lines().find(|line| line.starts_with("/acme")).expect("the tenant's line");
+    // A share of periods is there once a period has ended, which can be so on a busy machine.
+    let line = line.replace(" %", "%");
     let cells: Vec<_> = line.split_whitespace().collect();
     assert_eq!((cells[2], cells.len()), ("0.250", 8), "{line}");
     assert!(cells[6].ends_with("us") || cells[6].ends_with("ms"), "its task waited for a CPU: {line}");

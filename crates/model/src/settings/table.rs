@@ -253,7 +253,7 @@ settings! {
         /// 2007 text.
         "rt_select_on_wake": "a waking RT task selects a CPU before it is enqueued",
             rt_select_on_wake: bool = false, "2.6.25" => true;
-        /// `rt_task` was true of a deadline task until then, as its priority is below `MAX_RT_PRIO`.
+        /// `rt_task` was true of a deadline task until then: its priority is below `MAX_RT_PRIO`.
         "rt_select_beside_dl": "a waking RT task selects another CPU where a deadline task runs; else it is queued there and pushed",
             rt_select_beside_dl: bool = true, "6.12" by "130fd056dd82" => false;
         /// A choice of the build, not of a version: `PREEMPT_LAZY` is there since 6.13 (commit

@@ -42,7 +42,7 @@ pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
     part_of(rq, q, EntityRef::Task(slot), of_queue)
 }
 
-/// Returns the load of a queue: the root's own, or its entity's part of the load of the queue above.
+/// Returns the load of a queue: the root's own, or its entity's part of the load above it.
 fn queue_load(rq: &mut Rq, q: QueueIx) -> u64 {
     rq.age_queue(q);
     let queue = rq.queue(q);
