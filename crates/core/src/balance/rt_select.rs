@@ -31,8 +31,8 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
         return stay;
     }
     let there = cx.view().prios(stay);
-    let is_rt = there.current.beats(Prio::FIRST_FAIR)
-        && (there.current != Prio::DEADLINE || settings.rt_select_beside_dl);
+    let is_rt =
+        there.current.beats(Prio::FIRST_FAIR) && (there.current != Prio::DEADLINE || settings.rt_select_beside_dl);
     let crowded = is_rt && (!there.current_movable || !task.prio.beats(there.current));
     if !crowded && stay == task.last_cpu {
         return stay;
