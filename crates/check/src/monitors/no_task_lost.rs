@@ -39,10 +39,11 @@
 //! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
 //!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
 //!
-//! Not excepted: the bug of kernels before 3.17, `fault.cfs_bandwidth_offline_loss`, and that of
-//! kernels before 3.16, `fault.idle_busy_interval`. A violation on a CPU that is offline names it,
-//! and so does one of less than a round of a busy CPU beside an idle one that ticks. Neither fails
-//! a run.
+//! Not excepted: the bug of kernels before 3.17, `fault.cfs_bandwidth_offline_loss`, that of
+//! kernels before 3.16, `fault.idle_busy_interval`, and that of kernels before 7.0,
+//! `fault.group_move_unnoticed`. A violation on a CPU that is offline names the first, one of less
+//! than a round of a busy CPU beside an idle one that ticks the second, and one of a task that was
+//! moved to another group on an idle CPU the third. None fails a run.
 //!
 //! Complexity: O(log n) per record; O(waiting tasks) when a CPU ends an idle time longer than the
 //! bound, or when a group is unthrottled; O(CPUs) when a task ends a wait longer than the bound.
@@ -71,6 +72,8 @@ struct WaitingTask {
     was_behind: bool,
     /// The queue that it was moved from: what hid it there did so until then.
     came_from: Option<CpuId>,
+    /// It was moved to another group while it waited.
+    is_regrouped: bool,
 }
 
 /// The longest time between two balancing rounds of a busy CPU, per CPU of the domain: a
@@ -103,6 +106,8 @@ struct NoTaskLost {
     /// A policy has the tasks of `sched_ext`.
     has_policy: bool,
     loses_offline: bool,
+    /// Whether an idle CPU is not told of a task that joins another group there.
+    moves_unnoticed: bool,
     /// Whether an idle CPU, which ticks, keeps to the interval of a busy one.
     keeps_busy_interval: bool,
     /// Whether a CPU preempts no task in kernel mode.
@@ -158,6 +163,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         has_policy: context.settings().sched_ext_policy != SchedExtPolicy::Fifo
             || context.meta.setting("policy").is_some(),
         loses_offline: context.settings().bandwidth_offline_loss,
+        moves_unnoticed: context.settings().group_move_unnoticed,
         keeps_busy_interval: context.settings().idle_busy_interval && !context.settings().nohz,
         round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
     }))
@@ -274,6 +280,7 @@ impl Monitor for NoTaskLost {
             | TraceEvent::PrioInherit { task, .. } => {
                 if let Some(wait) = self.waiting.get_mut(task) {
                     wait.since = record.at;
+                    wait.is_regrouped |= matches!(record.event, TraceEvent::GroupChange { .. });
                 }
             }
             TraceEvent::Wakeup { task, .. } => self.follow(after, *task),
@@ -326,7 +333,12 @@ impl NoTaskLost {
     fn follow(&mut self, after: &Replay, task: TaskId) {
         match after.task(task).map(|task| task.state) {
             Some(TaskState::Queued { since, .. }) => {
-                self.waiting.entry(task).or_insert(WaitingTask { since, was_behind: false, came_from: None });
+                self.waiting.entry(task).or_insert(WaitingTask {
+                    since,
+                    was_behind: false,
+                    came_from: None,
+                    is_regrouped: false,
+                });
             }
             None
             | Some(
@@ -510,7 +522,11 @@ impl NoTaskLost {
         let is_offline = view.rq.is_some_and(|rq| before.cpu(rq).online_since().is_none());
         let loses = (self.loses_offline && is_offline).then_some("fault.cfs_bandwidth_offline_loss");
         let is_in_interval = self.keeps_busy_interval && both < bound + self.round;
+        let is_unnoticed = self.moves_unnoticed
+            && wait.is_regrouped
+            && view.rq.is_some_and(|rq| before.cpu(rq).current == Current::Idle);
         let fault = loses.or(is_in_interval.then_some("fault.idle_busy_interval"));
+        let fault = fault.or(is_unnoticed.then_some("fault.group_move_unnoticed"));
         found.push_by(fault, at, Some(cpu), &[task], || {
             let at = queue_of(before, task);
             format!("cpu {cpu} is idle for {both} while {} waits on {at} and may run here", label(before, task))

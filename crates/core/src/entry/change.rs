@@ -34,6 +34,15 @@ use alloc::sync::Arc;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
 
+/// A queued task that has been changed, before its CPU has looked which task has to run.
+#[derive(Clone, Copy)]
+pub(crate) struct Changed {
+    before: Prio,
+    runs: bool,
+    /// The pulls that are left.
+    pub(crate) step: Step,
+}
+
 impl<L: RawMutex> Scheduler<L> {
     /// Changes the attributes of a queued task.
     ///
@@ -201,6 +210,18 @@ impl<L: RawMutex> Scheduler<L> {
         slot: Slot,
         change: impl FnOnce(&mut Task),
     ) -> Step {
+        let changed = self.change_queued(rq, cx, slot, change);
+        self.notice_changed(rq, cx, slot, changed)
+    }
+
+    /// Dequeues a task, changes it and enqueues it again.
+    pub(crate) fn change_queued(
+        &self,
+        rq: &mut Rq,
+        cx: &mut Cx<'_, L>,
+        slot: Slot,
+        change: impl FnOnce(&mut Task),
+    ) -> Changed {
         lifecycle::charge_current(rq, cx);
         let before = rq.tasks[slot].prio;
         let (highest, earliest) = (rq.top_prio(), rq.dl.earliest());
@@ -224,7 +245,14 @@ impl<L: RawMutex> Scheduler<L> {
             lifecycle::enqueue(rq, cx, slot, Enqueue::Changed);
         }
         let is_later = earliest.is_some_and(|before| rq.dl.earliest().is_none_or(|after| before < after));
-        let mut step = if is_later { dl_pull::begin(rq, cx) } else { self.pull_after(rq, cx, highest, slot) };
+        let step = if is_later { dl_pull::begin(rq, cx) } else { self.pull_after(rq, cx, highest, slot) };
+        Changed { before, runs, step }
+    }
+
+    /// Checks which task has to run after a queued task has been changed.
+    pub(crate) fn notice_changed(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, changed: Changed) -> Step {
+        let Changed { before, runs, mut step } = changed;
+        let after = rq.tasks[slot].prio;
         if runs {
             self.go_on_running(rq, cx, slot);
             dl::stop_serving(rq, slot);

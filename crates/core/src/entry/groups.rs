@@ -12,7 +12,7 @@ use crate::words::group::{GroupError, Idleness};
 use crate::words::resched::Resched;
 use crate::words::step::Step;
 use lock_api::RawMutex;
-use zerolag_model::{GroupId, TaskId, TraceEvent, UtilClamp};
+use zerolag_model::{ClassId, GroupId, TaskId, TraceEvent, UtilClamp};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Creates a group. Its id is free again once the group is removed.
@@ -122,7 +122,17 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_to_change(rq, cx, task)?;
         self.regroup(&rq.tasks[slot], group)?;
         cx.io.event(now, rq.cpu(), || TraceEvent::GroupChange { task, group });
-        let step = self.change_prio(rq, cx, slot, |body| body.group = group);
+        // A task that waits makes its CPU look for a switch since 7.0 only (`sched_move_task`).
+        let is_unnoticed = cx.config.settings.group_move_unnoticed
+            && rq.current_slot() != Some(slot)
+            && rq.tasks[slot].prio.class() == ClassId::Fair;
+        let step = if is_unnoticed {
+            let changed = self.change_queued(rq, cx, slot, |body| body.group = group);
+            rq.publish(cx);
+            changed.step
+        } else {
+            self.change_prio(rq, cx, slot, |body| body.group = group)
+        };
         // A running task can have joined a throttled group (Linux v6.18 `sched_move_task`).
         if rq.current_slot() == Some(slot) && rq.rt.is_stopped(&rq.tasks, slot) {
             rq.resched(cx, Resched::Now);

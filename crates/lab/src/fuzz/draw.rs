@@ -245,7 +245,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 50] = [
+const SETTINGS: [(&str, &[&str]); 54] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -296,6 +296,10 @@ const SETTINGS: [(&str, &[&str]); 50] = [
     ("fault.asym_strong_hides", &["on", "off"]),
     ("fault.asym_misfit_hides", &["on", "off"]),
     ("fault.asym_thread_stays", &["on", "off"]),
+    ("features.PICK_BUDDY", &["on", "off"]),
+    ("wakeup_after_buddy", &["on", "off"]),
+    ("fault.buddy_before_short", &["on", "off"]),
+    ("fault.group_move_unnoticed", &["on", "off"]),
 ];
 
 /// Makes tasks and services threads of processes, on a machine with several caches.

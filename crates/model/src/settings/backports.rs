@@ -164,6 +164,7 @@ const LINEAGES: &[Lineage] = &[
         118,
         &[
             since(7, "c1f43c342e1f"),
+            since(13, "2a77e4be12cb"),
             since(39, "fc975cfb3639"),
             since(43, "155213a2aed4"),
             since(31, "2ae891b82695"),

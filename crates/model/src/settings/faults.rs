@@ -234,6 +234,20 @@ impl Settings {
             spec: "machine/nohz-full-faults.md",
         },
         Fault {
+            setting: "fault.group_move_unnoticed",
+            wrong: "on",
+            effect: "a task that is moved out of a throttled group stays queued on an idle CPU until something wakes that CPU",
+            mechanism: Some(Change::by("2.6.24", "29f59db3a74b")),
+            spec: "machine/group-move.md",
+        },
+        Fault {
+            setting: "fault.buddy_before_short",
+            wrong: "on",
+            effect: "a woken task with a short slice waits for a group whose tasks sleep and wake all the time",
+            mechanism: None,
+            spec: "fair/next-buddy.md",
+        },
+        Fault {
             setting: "fault.cfs_burst_cut",
             wrong: "on",
             effect: "a group whose limit is changed loses its burst",

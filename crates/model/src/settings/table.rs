@@ -374,6 +374,14 @@ settings! {
         "short_wakeup_first":
             "EEVDF: an eligible woken task with a shorter slice preempts whatever the deadlines, and runs next (7.3)",
             short_wakeup_first: bool = false, "7.3" => true;
+        /// `pick_next_entity` (6.14 to 6.18), `pick_eevdf`. From 6.6 to 6.13 `NEXT_BUDDY`, which is
+        /// off, switched this off, too.
+        "features.PICK_BUDDY":
+            "EEVDF: a group in which a task went to sleep, or a task with a short slice that woke (7.3), is picked next (6.14)",
+            pick_buddy: bool = false, "6.14" by "2a77e4be12cb" => true;
+        /// The rule has moved from the pick to what picks and wakeups share.
+        "wakeup_after_buddy": "EEVDF: a woken task does not preempt if PICK_BUDDY prefers another entity (6.19)",
+            wakeup_after_buddy: bool = false, "6.19" by "e837456fdca8" => true;
         /// `wakeup_preempt_fair`: the labels `update` and `preempt`.
         "wakeup_ends_protection":
             "EEVDF: a wakeup that preempts ends the current task's protection, any other shortens it (7.3)",
@@ -682,6 +690,16 @@ settings! {
                 false,
                 "6.12" by "11cc374f4643" => true,
                 "6.13" by "c1f43c342e1f" => false;
+        /// `sched_move_task` asks for a switch only if the task was running.
+        "fault.group_move_unnoticed":
+            "a fair task that waits and is moved to another group stays unnoticed until something else makes its CPU switch (until 6.19)",
+            group_move_unnoticed: bool = true, "7.0" by "e34881c84c25" => false;
+        "fault.buddy_before_short":
+            "a woken task with a shorter slice is compared with the next buddy, and waits for it (6.14 to 7.0)",
+            buddy_before_short: bool =
+                false,
+                "6.14" by "2a77e4be12cb" => true,
+                "7.1" by "78cde54ea5f0" => false;
         "fault.uclamp_min_limit":
             "cpu.uclamp.min is the most that a task of the group can ask for, not the least that it gets (5.4 to 5.13)",
             uclamp_min_limit: bool =

@@ -5,7 +5,7 @@
 //! `finish_delayed_dequeue_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
 use crate::class::fair::enqueue::{
-    dequeue_entity, dequeue_groups_above, note_only_idle, propagate_dequeue, propagate_enqueue,
+    dequeue_entity, dequeue_groups_above, note_only_idle, prefer_group, propagate_dequeue, propagate_enqueue,
 };
 use crate::class::fair::run::{pick, rearm_after_enqueue};
 use crate::class::fair::{boost, flat, groups, preferred_cache, throttle};
@@ -54,6 +54,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             if !propagate_dequeue(rq, cx, home, Tally::DELAYED) {
                 rq.fair.nr_apart -= 1;
             }
+            prefer_group(rq, home);
             rq.fair.recency.remove(slot);
             preferred_cache::unqueued(rq, cx, slot);
             rq.quit_current(slot);
@@ -63,6 +64,7 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
         EntityRef::Group(owned) => {
             groups::rest_queue(rq, &cx.shared.groups, owned);
             dequeue_groups_above(rq, cx, q);
+            prefer_group(rq, q);
         }
     }
     note_only_idle(rq, cx, ran_only_idle);

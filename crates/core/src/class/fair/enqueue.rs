@@ -201,12 +201,47 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     if !propagate_dequeue(rq, cx, home, runnable) {
         rq.fair.nr_apart -= 1;
     }
+    if sleeps {
+        prefer_group(rq, home);
+    }
     if rq.fair.nr_throttled > 0 {
         throttle::release_if_empty(rq, cx, home);
     }
     note_only_idle(rq, cx, ran_only_idle);
     rearm(rq, cx);
     Dequeued::Gone
+}
+
+/// Makes the next buddy of its queue the lowest group that still has others after a task of queue
+/// `q`, or the group of `q`, has gone to sleep; and the groups above it.
+///
+/// Source: Linux v6.12 and v7.2 `kernel/sched/fair.c`, `dequeue_entities`, `set_next_buddy`.
+/// differs: CFS kernels since 3.1 do it, too (commit 2f36825b176f); CFS here does not.
+#[inline]
+pub(crate) fn prefer_group(rq: &mut Rq, q: QueueIx) {
+    if q != QueueIx::ROOT && rq.fair.tune.pick_buddy && !rq.fair.tune.is_flat {
+        prefer_lowest_group(rq, q);
+    }
+}
+
+#[inline(never)]
+fn prefer_lowest_group(rq: &mut Rq, from: QueueIx) {
+    let mut q = from;
+    let mut is_found = false;
+    while let Some(parent) = rq.queue(q).parent {
+        is_found |= rq.queue(q).nr_queued > 0;
+        let entity = rq.entity(EntityRef::Group(q));
+        if rq.queue(q).bandwidth.is_detached() || (is_found && entity.is_idle) {
+            return;
+        }
+        match entity.state {
+            FairState::Runnable if is_found => rq.queue_mut(parent).buddies.next = Some(EntityRef::Group(q)),
+            FairState::Off if !is_found => {}
+            // A group that stays to repay its lag ends the walk.
+            FairState::Runnable | FairState::Off | FairState::DelayedDequeue | FairState::Parked { .. } => return,
+        }
+        q = parent;
+    }
 }
 
 /// Enqueues the group of a queue at its parent, or updates its weight.

@@ -139,10 +139,10 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     if rq.queue(q).nr_queued == 0 {
         groups::publish_load(rq, cx, q);
         park::rest_empty(rq, cx, q);
-        return;
+        return notice_moved(rq, cx);
     }
     if !was_detached {
-        return;
+        return notice_moved(rq, cx);
     }
     let tally = rq.queue(q).tally.minus(rq.queue(q).boosted);
     if reattach_queue(rq, cx, q, tally) {
@@ -150,6 +150,16 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
         if rq.current_slot().is_none() && rq.phase() == Phase::Running && tally.runnable > 0 && rq.is_online() {
             rq.resched(cx, Resched::Now);
         }
+    }
+}
+
+/// An idle CPU sees the tasks that were moved to other groups meanwhile, of which it was not told
+/// (`fault.group_move_unnoticed`): an unthrottled group makes it switch, with or without tasks of
+/// its own (`unthrottle_cfs_rq`). differs: until 5.10 not without.
+fn notice_moved<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let is_idle = rq.current_slot().is_none() && rq.phase() == Phase::Running && rq.is_online();
+    if cx.config.settings.group_move_unnoticed && is_idle && rq.fair.nr_running() > 0 {
+        rq.resched(cx, Resched::Now);
     }
 }
 

@@ -14,7 +14,9 @@
 //! | its request is served | it requests the next slice; the CPU reschedules | `update_deadline` |
 //! | it was picked | it is protected (see below) | `RUN_TO_PARITY`, `set_protect_slice` |
 //! | one with a shorter slice wakes | the protection ends | `PREEMPT_SHORT` |
-//! | ... and is eligible (7.3) | it runs next | `set_short_buddy` |
+//! | ... and is eligible (7.3) | it is the next buddy | `set_short_buddy` |
+//! | a task of a group blocks, others are queued | the group is the next buddy (6.14 to 7.2) | `dequeue_entities` |
+//! | a queue has a next buddy, which is eligible | it runs | `PICK_BUDDY` |
 //! | it blocks with negative lag | it stays queued until the average passes it | `DELAY_DEQUEUE` |
 //! | it yields | its deadline moves a slice away | `yield_task_fair` |
 //!
@@ -63,7 +65,16 @@ fn current_of(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> Option<(Vtime, 
 /// Returns the entity of a queue that should run. The queue must not be empty. O(log n).
 #[inline]
 pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> EntityRef {
-    pick_as(fair, tasks, queue, protects(fair))
+    pick_as(fair, tasks, queue, Claims { protects: protects(fair), buddy: fair.tune.pick_buddy })
+}
+
+/// What can keep the entity with the earliest deadline from being picked.
+#[derive(Clone, Copy)]
+struct Claims {
+    /// The current entity's protection counts.
+    protects: bool,
+    /// The next buddy is preferred.
+    buddy: bool,
 }
 
 /// Returns whether the current entity's protection counts. Since 6.17 it also counts without
@@ -72,15 +83,14 @@ fn protects(fair: &FairRq) -> bool {
     fair.tune.run_to_parity || fair.tune.protection != SliceProtection::Request
 }
 
-/// Picks as [`pick`] does; `protects` says whether the current entity's protection counts.
+/// Picks as [`pick`] does, with these claims.
 #[inline]
-fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, protects: bool) -> EntityRef {
+fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, claims: Claims) -> EntityRef {
     if queue.nr_queued == 1 {
         return queue.current.unwrap_or_else(|| first(fair, queue));
     }
-    if protects
+    if claims.buddy
         && let Some(next) = queue.buddies.next
-        && fair.tune.short_wakeup_first
         && !queue.is_beyond_average(current_of(fair, tasks, queue), fair.entity(tasks, next).vruntime)
     {
         return next;
@@ -93,7 +103,7 @@ fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, protects: bool) -> En
     let running = fair.entity(tasks, current);
     let limit = queue.average(Some((running.vruntime, running.load.fine())));
     let is_eligible = !limit.is_before(running.vruntime);
-    if is_eligible && protects && running.is_protected() {
+    if is_eligible && claims.protects && running.is_protected() {
         return current;
     }
     let best = fair.timeline.first_eligible(queue.waiting, limit);
@@ -196,8 +206,16 @@ pub(crate) fn pick_at_wakeup(
     current: EntityRef,
     woken: EntityRef,
 ) -> EntityRef {
-    let protects = protects(fair) && !overrides(fair, tasks, q, current, woken);
-    pick_as(fair, tasks, fair.queue(q), protects)
+    let overrides = overrides(fair, tasks, q, current, woken);
+    pick_as(fair, tasks, fair.queue(q), at_wakeup(fair, overrides))
+}
+
+/// Returns the claims that count when a task wakes.
+fn at_wakeup(fair: &FairRq, overrides: bool) -> Claims {
+    Claims {
+        protects: protects(fair) && !overrides,
+        buddy: fair.tune.wakeup_after_buddy && (!overrides || fair.tune.buddy_before_short),
+    }
 }
 
 /// Returns whether a woken entity competes as if the current entity were not protected
@@ -222,12 +240,16 @@ pub(crate) fn preempts(
     woken: EntityRef,
 ) -> Resched {
     let overrides = overrides(fair, tasks, q, current, woken);
-    let is_picked = pick_as(fair, tasks, fair.queue(q), protects(fair) && !overrides) == woken;
+    let is_picked = pick_as(fair, tasks, fair.queue(q), at_wakeup(fair, overrides)) == woken;
     let is_first = fair.tune.short_wakeup_first && overrides && is_eligible(fair, tasks, q, woken);
     if is_first {
         note_next(fair, tasks, q, woken);
     }
     let preempts = is_picked || is_first;
+    if preempts && overrides && !fair.tune.buddy_before_short {
+        // The current entity is a group that was to be picked again.
+        fair.queue_mut(q).buddies.clear(current);
+    }
     if overrides || fair.tune.wakeup_ends_protection {
         // Before 6.17 it is lost whether or not the woken entity is the next one.
         if preempts || fair.tune.protection == SliceProtection::Request {

@@ -89,6 +89,9 @@ pub(crate) struct Tunables {
     pub(crate) wakeup_past_delayed: bool,
     pub(crate) wakeup_ends_protection: bool,
     pub(crate) short_wakeup_first: bool,
+    pub(crate) pick_buddy: bool,
+    pub(crate) wakeup_after_buddy: bool,
+    pub(crate) buddy_before_short: bool,
     pub(crate) lag_limit: LagLimit,
     pub(crate) delayed_debt_shrinks: bool,
     pub(crate) yield_forfeits: bool,
@@ -117,6 +120,7 @@ pub(crate) enum Join {
 }
 
 impl FairRq {
+    #[expect(clippy::too_many_lines, reason = "one line per field")]
     pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
         let gathers = config.gathers();
         let settings = &config.settings;
@@ -145,6 +149,9 @@ impl FairRq {
             short_wakeup_first: settings.short_wakeup_first
                 && settings.preempt_short
                 && settings.fair == FairAlgorithm::Eevdf,
+            pick_buddy: settings.pick_buddy && settings.fair == FairAlgorithm::Eevdf,
+            wakeup_after_buddy: settings.pick_buddy && settings.wakeup_after_buddy,
+            buddy_before_short: settings.buddy_before_short,
             lag_limit: settings.lag_limit,
             delayed_debt_shrinks: settings.delayed_debt_shrinks,
             yield_forfeits: settings.yield_forfeits,

@@ -80,7 +80,7 @@ fn begin_turn(picked: &mut FairEntity, which: EntityRef, queue: &mut Queue, tune
     picked.ran = Duration::ZERO;
     slice::protect(picked, queue, tune);
     queue.current = Some(which);
-    if tune.algorithm == FairAlgorithm::Cfs || tune.short_wakeup_first {
+    if tune.algorithm == FairAlgorithm::Cfs || tune.pick_buddy {
         queue.buddies.clear(which);
     }
 }
@@ -110,6 +110,9 @@ pub(crate) fn note_end(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, enti
     };
     if is_over {
         fair.due = Resched::Now;
+        if fair.tune.pick_buddy {
+            fair.queue_mut(q).buddies.clear(entity);
+        }
     }
 }
 
