@@ -124,6 +124,7 @@ impl Shared {
             ResourceKind::Timer
             | ResourceKind::RwSemaphore
             | ResourceKind::SpinLock
+            | ResourceKind::UserSpinLock { .. }
             | ResourceKind::Disk(_)
             | ResourceKind::File(_) => Self::Timer(Mutex::new(None)),
             ResourceKind::Queue { capacity } => Self::Queue(Mutex::new(Queue { capacity, ..Queue::default() })),

@@ -257,6 +257,7 @@ fn actions_of_the_kernel_alone_are_refused() {
     for action in [
         KernelAction::SyscallEnter,
         KernelAction::SpinLock(lock),
+        KernelAction::UserSpinLock(lock),
         KernelAction::Softirqs,
         KernelAction::RcuBoost,
         KernelAction::Io { disk: lock, bytes: 1 },

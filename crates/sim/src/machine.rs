@@ -362,10 +362,10 @@ impl Machine {
                 if is_due { self.interrupt(cpu, Interrupt::GroupTimer(group, timer)) } else { None }
             }
             Event::TaskTimer { cpu, task } => self.interrupt(cpu, Interrupt::TaskTimer(task)),
-            Event::SlackTimer { cpu } => {
-                let is_due = self.kernel.is_slack_timer_left(cpu);
-                if is_due { self.interrupt(cpu, Interrupt::SlackTimer) } else { None }
-            }
+            Event::SlackTimer { cpu } if !self.kernel.is_slack_timer_left(cpu) => None,
+            Event::SlackTimer { cpu } => self.interrupt(cpu, Interrupt::SlackTimer),
+            Event::ExtensionOver { cpu, nth } if !self.kernel.is_extended(cpu, nth) => None,
+            Event::ExtensionOver { cpu, .. } => self.interrupt(cpu, Interrupt::ExtensionOver),
             Event::LateTick { cpu } => {
                 let ticked = self.kernel.late_tick(cpu);
                 self.after_tick(cpu, ticked)
@@ -492,7 +492,7 @@ impl Machine {
                 None
             }
             Interrupt::TaskTimer(task) => self.programs.timer_due(kernel, cpu, task),
-            Interrupt::SlackTimer => None, // See above.
+            Interrupt::SlackTimer | Interrupt::ExtensionOver => None, // See above, and `begin_handler`.
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::Rebuild => Some(Job::Rebuild),

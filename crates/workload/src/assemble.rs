@@ -29,6 +29,7 @@ pub(crate) enum ResourceClass {
     SuspendPoint,
     RwSemaphore,
     SpinLock,
+    UserSpinLock,
     Pipe,
     Disk,
     File,
@@ -36,7 +37,7 @@ pub(crate) enum ResourceClass {
 }
 
 impl ResourceClass {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Mutex,
         Self::Condition,
         Self::Barrier,
@@ -45,6 +46,7 @@ impl ResourceClass {
         Self::SuspendPoint,
         Self::RwSemaphore,
         Self::SpinLock,
+        Self::UserSpinLock,
         Self::Pipe,
         Self::Disk,
         Self::File,
@@ -62,6 +64,7 @@ impl ResourceClass {
             ResourceKind::Queue { .. } => Self::Queue,
             ResourceKind::RwSemaphore => Self::RwSemaphore,
             ResourceKind::SpinLock => Self::SpinLock,
+            ResourceKind::UserSpinLock { .. } => Self::UserSpinLock,
             ResourceKind::Pipe { .. } => Self::Pipe,
             ResourceKind::Disk(_) => Self::Disk,
             ResourceKind::File(_) => Self::File,
@@ -79,6 +82,7 @@ impl ResourceClass {
             Self::Queue => "queue",
             Self::RwSemaphore => "rw_semaphore",
             Self::SpinLock => "spin_lock",
+            Self::UserSpinLock => "user_spin_lock",
             Self::Pipe => "pipe",
             Self::Disk => "disk",
             Self::File => "file",

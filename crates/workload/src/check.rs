@@ -242,6 +242,7 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
             | ResourceKind::Timer
             | ResourceKind::RwSemaphore
             | ResourceKind::SpinLock
+            | ResourceKind::UserSpinLock { .. }
             | ResourceKind::Disk(_)
             | ResourceKind::File(_) => {}
         }

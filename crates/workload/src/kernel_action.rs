@@ -62,6 +62,11 @@ pub enum KernelAction {
     SpinLock(ResourceId),
     /// Releases a spinning lock.
     SpinUnlock(ResourceId),
+    /// Takes a spinning lock of user space: computes in user mode until it is free. It is no action
+    /// of the kernel, but hosts that run real threads refuse it, too.
+    UserSpinLock(ResourceId),
+    /// Releases a spinning lock of user space.
+    UserSpinUnlock(ResourceId),
     /// Nothing preempts the task from now on (`preempt_disable`), under any preemption model.
     PreemptDisable,
     /// It can be preempted again.

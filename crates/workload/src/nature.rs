@@ -109,7 +109,11 @@ impl KernelAction {
             Self::IrqsOff(time) => Nature::drawn(time),
             Self::Down { semaphore, .. } => Nature::hold(Hold::Takes, *semaphore),
             Self::SpinLock(lock) => Nature::hold(Hold::Spins, *lock),
-            Self::SpinUnlock(lock) | Self::Up { semaphore: lock, .. } => Nature::hold(Hold::Gives, *lock),
+            // Its waiters never sleep.
+            Self::UserSpinLock(lock) => Nature { lock: Some((Hold::Takes, *lock)), ..Nature::INSTANT },
+            Self::SpinUnlock(lock) | Self::UserSpinUnlock(lock) | Self::Up { semaphore: lock, .. } => {
+                Nature::hold(Hold::Gives, *lock)
+            }
             Self::Io { disk, .. } => Nature { time: Passing::Of(*disk), ..Nature::INSTANT }.sleeping(),
             Self::Read(read) => Nature::drawn(&read.copy).sleeping(),
             Self::SynchronizeRcu => Nature { time: Passing::Waits, ..Nature::INSTANT }.sleeping(),

@@ -62,6 +62,13 @@ pub enum ResourceKind {
     /// A lock of the kernel whose waiters spin, each on its CPU (`spinlock_t`); under
     /// `preempt = rt` they sleep, and its holder inherits their priority.
     SpinLock,
+    /// A lock of user space whose waiters spin, each on its CPU. Waiters and holder can be
+    /// preempted.
+    UserSpinLock {
+        /// Whether a task that takes it asks the kernel for a time slice extension (`rseq`) while
+        /// it holds it.
+        extends_slice: bool,
+    },
     /// A buffer of bytes between writers and readers.
     Pipe {
         /// Its capacity in bytes, at least 1.
@@ -78,7 +85,7 @@ impl ResourceKind {
     #[must_use]
     pub const fn is_lock(&self) -> bool {
         match self {
-            Self::Mutex { .. } | Self::RwSemaphore | Self::SpinLock | Self::File(_) => true,
+            Self::Mutex { .. } | Self::RwSemaphore | Self::SpinLock | Self::UserSpinLock { .. } | Self::File(_) => true,
             Self::Condition
             | Self::Barrier { .. }
             | Self::Semaphore { .. }

@@ -99,7 +99,40 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     lives(&mut Dice::new(seed.rotate_left(48), number), length, &mut draft);
     rt_groups(&mut Dice::new(seed.rotate_left(8), number), &mut draft);
     rt_servers(&mut Dice::new(seed.rotate_left(56), number), length, &mut draft);
+    user_spins(&mut Dice::new(seed.rotate_left(40), number), &mut draft);
     draft
+}
+
+/// Makes fair tasks share a spinning lock of user space, with time slice extensions or without.
+fn user_spins(dice: &mut Dice, draft: &mut Draft) {
+    if !dice.once_in(8) {
+        return;
+    }
+    let mut lock = Block::new("[user_spin_lock.shared]");
+    lock.line(format!("slice_extension = \"{}\"", dice.pick(&["ask", "none"])));
+    for block in &mut draft.blocks {
+        if block.head == "[settings]" {
+            block.line(format!("rseq_slice_ext = \"{}\"", dice.pick(&["on", "off"])));
+            block.line(format!("\"rseq.slice_ext_nsec\" = \"{}us\"", dice.pick(&[5, 20, 50])));
+        }
+        let is_fair = block.value("policy").is_none_or(|policy| ["\"other\"", "\"batch\""].contains(&policy));
+        if !block.head.starts_with("[task.") || !is_fair {
+            continue;
+        }
+        for line in &mut block.lines {
+            if let ScenarioLine::List("steps", steps) = line
+                && dice.once_in(2)
+            {
+                steps.push("{ user_spin_lock = \"shared\" }".to_owned());
+                steps.push(format!("{{ run = \"{}us\" }}", dice.of(1, 60)));
+                if dice.once_in(2) {
+                    steps.push(format!("{{ kernel = \"{}us\" }}", dice.of(1, 20)));
+                }
+                steps.push("{ user_spin_unlock = \"shared\" }".to_owned());
+            }
+        }
+    }
+    draft.blocks.push(lock);
 }
 
 /// Lets a group end in mid-run with its tasks, and perhaps begin there.

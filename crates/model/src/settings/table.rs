@@ -313,6 +313,15 @@ settings! {
             timer_slack: Duration(NS, Duration::ZERO..=Duration::from_secs(1)) = Duration::ZERO;
         "hz": "ticks per second",
             hz: u32(1..=10_000) = 250;
+        /// For tasks that ask for it (`slice_extension` of a `user_spin_lock`). Boot option
+        /// `rseq_slice_ext=`; kernels can be built without.
+        "rseq_slice_ext":
+            "a task that asks for it is preempted later, while it is in a short section of user mode (7.0)",
+            rseq_slice_ext: bool = false, "7.0" by "3c78aaec19b0" => true;
+        /// Debugfs, `rseq/slice_ext_nsec`.
+        "rseq.slice_ext_nsec": "the longest time by which rseq_slice_ext delays a switch",
+            rseq_slice_ext_time: Duration(NS, Duration::from_micros(5)..=Duration::from_micros(50)) =
+                Duration::from_micros(5);
         "nohz": "idle CPUs stop their tick",
             nohz: bool = true;
         /// With the idle states of the costs. Hosts use it; the scheduler ignores it. Off by

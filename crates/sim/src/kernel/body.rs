@@ -20,6 +20,24 @@ pub(super) enum Visit {
     Syscall,
 }
 
+/// What a task has of a time slice extension ([`extension`](crate::kernel::extension)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Extension {
+    #[default]
+    Nothing,
+    Asked,
+    /// The number of the grant.
+    Granted(u32),
+}
+
+/// The time slice extensions of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extensions {
+    /// Whether any task has asked for one.
+    pub(super) are_asked: bool,
+    pub(super) granted: u32,
+}
+
 /// The kernel's part of a task.
 #[derive(Debug)]
 pub(super) struct Body {
@@ -41,6 +59,8 @@ pub(super) struct Body {
     pub(super) bh_sections: u32,
     /// The lock for whose holder it may lend its turn (`blocked_on`); only with `proxy_exec`.
     pub(super) blocked_on: Option<LockId>,
+    /// Its time slice extension (`rseq`).
+    pub(super) extension: Extension,
 }
 
 impl Clone for Body {
@@ -67,6 +87,7 @@ impl Body {
             spin_locks: 0,
             bh_sections: 0,
             blocked_on: None,
+            extension: Extension::Nothing,
         }
     }
 }

@@ -474,6 +474,11 @@ impl Cpu {
         self.path = path;
     }
 
+    /// Returns whether the path is an interrupt's.
+    pub(super) fn is_in_interrupt(&self) -> bool {
+        self.path == self.of_interrupts
+    }
+
     /// Returns whether the path is a call of the current task, not an interrupt.
     pub(super) fn is_in_call(&self) -> bool {
         matches!(self.path, PathKind::Own) && self.current.is_some()

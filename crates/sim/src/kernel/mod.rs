@@ -26,6 +26,7 @@ pub(crate) mod books;
 pub(crate) mod cache_lines;
 pub(crate) mod calls;
 pub(crate) mod cpu;
+pub(crate) mod extension;
 pub(crate) mod group_timers;
 pub(crate) mod io;
 pub(crate) mod ipi;

@@ -194,13 +194,21 @@ impl Kernel {
         self.spin_on_for(on, self.transfer(from, on));
     }
 
-    /// Lets the current task of a CPU spin for so much longer.
+    /// A computation of user mode without end.
+    pub(super) const ENDLESS: Segment = Segment::Work { left: FOREVER, layer: CpuLayer::User };
+
+    /// Lets the current task of a CPU spin for so much longer, in kernel mode.
     pub(super) fn spin_on_for(&mut self, on: CpuId, left: Duration) {
+        self.spin_on_in(on, left, CpuLayer::Kernel);
+    }
+
+    /// The same in this mode.
+    pub(super) fn spin_on_in(&mut self, on: CpuId, left: Duration, layer: CpuLayer) {
         let place = &mut self.cpus[on.index()];
         if !place.is_in_kernel(self.time.now) {
             place.advance_segment(self.time.now);
         }
-        place.segment = Segment::Work { left, layer: CpuLayer::Kernel };
+        place.segment = Segment::Work { left, layer };
         place.completion_at = None;
         if place.jobs.is_empty() {
             self.arm_completion(on);

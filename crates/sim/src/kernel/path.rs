@@ -160,6 +160,7 @@ impl Kernel {
             Interrupt::TaskTimer(_)
             | Interrupt::SlackTimer
             | Interrupt::RqTimer(_)
+            | Interrupt::ExtensionOver
             | Interrupt::GroupTimer(..)
             | Interrupt::PolicyTimer => (Irq::Timer, self.costs.timer_irq),
             Interrupt::Softirq
@@ -172,6 +173,9 @@ impl Kernel {
             // They draw their times: see `serve` and `stand`.
             Interrupt::Source(_) | Interrupt::StandsStill(_) => return,
         };
+        if what == Interrupt::ExtensionOver {
+            self.take_extension(cpu);
+        }
         let place = &mut self.cpus[cpu.index()];
         match irq {
             Irq::Ipi => place.stretch.begin(place.busy_until),
@@ -313,8 +317,10 @@ impl Kernel {
         let place = &mut self.cpus[cpu.index()];
         let request = place.rq.need_resched();
         if request != Resched::No {
-            if self.scheduler.preempts(request, Self::mode_on(place, &self.bodies)) {
-                place.begin_own_path();
+            if self.scheduler.preempts(request, Self::mode_on(place, &self.bodies))
+                && !(self.extensions.are_asked && self.goes_on_extended(cpu, request))
+            {
+                self.cpus[cpu.index()].begin_own_path();
                 return Ahead::Switch;
             }
             if !self.spinners.is_empty() && self.spinner_sees_request(cpu).is_some() {

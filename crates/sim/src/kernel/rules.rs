@@ -2,7 +2,7 @@
 //! that are looked up in [`Costs`]. Nothing here changes during a run.
 
 use crate::costs::Costs;
-use zerolag_model::settings::TimerGrain;
+use zerolag_model::settings::{Preempt, TimerGrain};
 use zerolag_model::{Duration, Settings};
 
 /// The rules of a run.
@@ -20,6 +20,16 @@ pub(super) struct Rules {
     pub(super) softirqs_wait_for_thread: bool,
     /// Whether the kernel knows the time that a hypervisor takes.
     pub(super) steal_clock: bool,
+    /// The time slice extensions that the kernel grants (`rseq_slice_ext`).
+    pub(super) extension: Option<ExtensionRule>,
+}
+
+/// How the kernel grants time slice extensions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExtensionRule {
+    pub(super) time: Duration,
+    /// Only a request that is lazy can wait.
+    pub(super) only_lazy: bool,
 }
 
 impl Rules {
@@ -34,6 +44,10 @@ impl Rules {
             timer_slack: settings.timer_slack,
             softirqs_wait_for_thread: settings.softirq_wait_for_thread,
             steal_clock: settings.steal_clock,
+            extension: settings.rseq_slice_ext.then_some(ExtensionRule {
+                time: settings.rseq_slice_ext_time,
+                only_lazy: settings.preempt == Preempt::Rt,
+            }),
         }
     }
 }

@@ -10,7 +10,7 @@
 //! module, and keeps to itself what only it may change.
 
 use crate::costs::Costs;
-use crate::kernel::body::Body;
+use crate::kernel::body::{Body, Extensions};
 use crate::kernel::books::Books;
 use crate::kernel::cache_lines::CacheLines;
 use crate::kernel::calls::Calls;
@@ -64,6 +64,7 @@ pub(crate) struct Kernel {
     pub(super) softirq_threads: SoftirqThreads,
     /// The tasks that spin for the holder of a lock.
     pub(super) spinners: Vec<Spinner>,
+    pub(super) extensions: Extensions,
     pub(super) books: Books,
 }
 
@@ -87,6 +88,7 @@ impl Clone for Kernel {
             menu: self.menu.clone(),
             softirq_threads: self.softirq_threads.clone(),
             spinners: self.spinners.clone(),
+            extensions: self.extensions,
             books: self.books.clone(),
         }
     }
@@ -166,6 +168,7 @@ impl Kernel {
             menu: guesses.then(|| Box::new(Menu::new(cpus.len()))),
             softirq_threads: SoftirqThreads::default(),
             spinners: Vec::new(),
+            extensions: Extensions::default(),
             books: Books::new(tracing),
             topology,
             costs,

@@ -176,6 +176,9 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn lock_to_switch(&mut self, cpu: CpuId, leaves: Option<Leave>) -> Result<(), Spins> {
         self.lock_for(cpu, cpu, leaves.map_or(Job::Pick, Job::Switch))?;
+        if self.extensions.are_asked && leaves.is_some() {
+            self.take_extension(cpu);
+        }
         if self.rules.has_other_switches && leaves.is_some() {
             let place = &mut self.cpus[cpu.index()];
             place.leaves_fair = place.rq.is_current_fair();

@@ -70,6 +70,11 @@ pub(crate) enum Event {
     LateTick {
         cpu: CpuId,
     },
+    /// A time slice extension is over, if its task has not left its section before.
+    ExtensionOver {
+        cpu: CpuId,
+        nth: u32,
+    },
     /// A second is over, for CPUs of `nohz_full`.
     RemoteTicks,
     /// The watchdog of a policy looks.
@@ -95,6 +100,8 @@ pub(crate) enum Interrupt {
     /// It is the latest time of a timer with slack.
     SlackTimer,
     RqTimer(RqTimer),
+    /// The time slice extension of the current task is over.
+    ExtensionOver,
     GroupTimer(GroupId, GroupTimer),
     /// Another CPU has gone offline or has come back.
     Rebuild,

@@ -219,8 +219,10 @@ impl Programs {
         self.give_up_request(kernel, cpu, task);
         match self.task(task).holds.last().copied() {
             // One after the other: each wakes its next waiter.
+            Some(lock) if self.leaves_user_lock(kernel, cpu, task, lock) => {}
             Some(mutex) => self.drop_mutex(kernel, cpu, task, mutex),
             None => {
+                self.leave_user_spinning(task);
                 self.pass_on_wakeup(kernel, cpu, task);
                 kernel.push_job(cpu, Job::Switch(Leave::Exit));
             }
@@ -366,6 +368,8 @@ impl Programs {
             }
             KernelAction::SpinLock(lock) => self.spin_lock(kernel, cpu, task, *lock),
             KernelAction::SpinUnlock(lock) => self.spin_unlock(kernel, cpu, task, *lock),
+            KernelAction::UserSpinLock(lock) => self.user_spin_lock(kernel, cpu, task, *lock),
+            KernelAction::UserSpinUnlock(lock) => self.user_spin_unlock(kernel, cpu, task, *lock),
             KernelAction::PreemptDisable => {
                 self.step_over(task);
                 kernel.disable_preemption(cpu, task);

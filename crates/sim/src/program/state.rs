@@ -229,7 +229,11 @@ impl Programs {
     fn wait_of(&self, kernel: &Kernel, task: TaskId) -> Option<Wait> {
         let Task { state, cursor, .. } = self.task(task);
         let (what, resource) = match *state {
-            TaskActivity::Active => ("spin_lock", cursor.spins_for?),
+            TaskActivity::Active => {
+                let lock = cursor.spins_for?;
+                let is_user = matches!(self.shared[lock.index()], Shared::UserSpinLock(_));
+                (if is_user { "user_spin_lock" } else { "spin_lock" }, lock)
+            }
             TaskActivity::Unborn | TaskActivity::Dead => return None,
             TaskActivity::Waits(wait) => wait.reported()?,
             TaskActivity::Spins(mutex) => ("mutex", mutex),

@@ -26,6 +26,7 @@ pub(crate) const FLOORS: Floors = &[
     &["kernel/body"],
     &["kernel/state"],
     &[
+        "kernel/extension",
         "kernel/io",
         "kernel/ipi",
         "kernel/locks",
@@ -70,6 +71,7 @@ pub(crate) const FLOORS: Floors = &[
         "program/act/section",
         "program/act/semaphore",
         "program/act/spin",
+        "program/act/user_spin",
         "program/act/wait",
     ],
     &["program/interpret"],

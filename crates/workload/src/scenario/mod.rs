@@ -62,7 +62,7 @@ use zerolag_model::settings::nearest;
 /// one takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 30] = [
     "include",
     "parameters",
     "kernel",
@@ -84,6 +84,7 @@ const KEYS: [&str; 29] = [
     "timer",
     "rw_semaphore",
     "spin_lock",
+    "user_spin_lock",
     "pipe",
     "disk",
     "file",

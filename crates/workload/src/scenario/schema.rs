@@ -140,6 +140,7 @@ fn root(key: &str) -> Value {
         "semaphore" => named(&object(&["initial"], |_| int(0, i64::from(u32::MAX)))),
         "timer" => named(&object(&["mode"], |_| one_of(&["relative", "absolute"]))),
         "rw_semaphore" | "spin_lock" => named(&object(&[], |_| string())),
+        "user_spin_lock" => named(&object(&["slice_extension"], |_| one_of(&["none", "ask"]))),
         "pipe" => named(&object(&["capacity"], |_| int(1, 1 << 30))),
         "disk" => named(&object(&shared::DISK_KEYS, |key| match key {
             "depth" => int(1, i64::from(shared::DEPTH_MAX)),

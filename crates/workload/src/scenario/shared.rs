@@ -204,6 +204,7 @@ impl ScenarioReader<'_> {
             ("timer", ResourceClass::Timer),
             ("rw_semaphore", ResourceClass::RwSemaphore),
             ("spin_lock", ResourceClass::SpinLock),
+            ("user_spin_lock", ResourceClass::UserSpinLock),
             ("pipe", ResourceClass::Pipe),
             ("disk", ResourceClass::Disk),
             ("file", ResourceClass::File),
@@ -220,19 +221,24 @@ impl ScenarioReader<'_> {
         }
     }
 
+    /// Returns whether a key has this word, and not `none`.
+    fn says(&mut self, table: &Table<'_, '_>, key: &'static str, word: &str) -> bool {
+        match table.string(key, self.report) {
+            Some((said, _)) if said == word => true,
+            None | Some(("none", _)) => false,
+            Some((other, span)) => {
+                let message = format!("`{key}` = \"{other}\" is unknown");
+                self.report.error_help(span, message, format!("known are none and {word}"));
+                false
+            }
+        }
+    }
+
     fn declare(&mut self, kind: ResourceClass, entry: TableEntry<'_, '_>) {
         let Some(table) = Table::of(entry.key, entry.item, self.report) else { return };
         let (known, resource): (&[&str], ResourceKind) = match kind {
             ResourceClass::Mutex => {
-                let inherit = match table.string("protocol", self.report) {
-                    Some(("inherit", _)) => true,
-                    None | Some(("none", _)) => false,
-                    Some((other, span)) => {
-                        let message = format!("`protocol` = \"{other}\" is unknown");
-                        self.report.error_help(span, message, "known are none and inherit");
-                        false
-                    }
-                };
+                let inherit = self.says(&table, "protocol", "inherit");
                 (&["protocol"], ResourceKind::Mutex { inherit })
             }
             ResourceClass::Barrier => {
@@ -248,6 +254,10 @@ impl ScenarioReader<'_> {
             ResourceClass::Timer => (&["mode"], ResourceKind::Timer),
             ResourceClass::RwSemaphore => (&[], ResourceKind::RwSemaphore),
             ResourceClass::SpinLock => (&[], ResourceKind::SpinLock),
+            ResourceClass::UserSpinLock => {
+                let extends_slice = self.says(&table, "slice_extension", "ask");
+                (&["slice_extension"], ResourceKind::UserSpinLock { extends_slice })
+            }
             ResourceClass::Pipe => {
                 let capacity = table.int("capacity", 1..=1 << 30, self.report).map_or(65_536, |(bytes, _)| bytes);
                 (&["capacity"], ResourceKind::Pipe { capacity: pipe_capacity(capacity) })

@@ -18,7 +18,7 @@ use crate::rtapp::RUNTIME_CHUNK;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-pub(super) const STEPS: [&str; 38] = [
+pub(super) const STEPS: [&str; 40] = [
     "run",
     "kernel",
     "spin",
@@ -48,6 +48,8 @@ pub(super) const STEPS: [&str; 38] = [
     "up_write",
     "spin_lock",
     "spin_unlock",
+    "user_spin_lock",
+    "user_spin_unlock",
     "preempt_off",
     "irqs_off",
     "bh_off",
@@ -203,6 +205,10 @@ impl ScenarioReader<'_> {
         mode == StepContext::Kernel
     }
 
+    fn user_spin(&mut self, key: &str, item: Item<'_, '_>) -> Option<ResourceId> {
+        self.named(key, item, ResourceKind::UserSpinLock { extends_slice: false })
+    }
+
     #[expect(clippy::too_many_lines, reason = "one arm per step")]
     fn action(&mut self, entry: TableEntry<'_, '_>, mode: StepContext, scope: &mut TaskScope<'_>) -> Option<Action> {
         let TableEntry { key, item, .. } = entry;
@@ -219,7 +225,10 @@ impl ScenarioReader<'_> {
         match (key, mode) {
             ("run", StepContext::User) => time(self).map(Action::Run),
             ("run" | "kernel", _) => time(self).map(Action::Kernel),
-            ("spin" | "fork" | "stamp" | "suspend" | "yield", StepContext::Kernel) => {
+            (
+                "spin" | "fork" | "stamp" | "suspend" | "yield" | "user_spin_lock" | "user_spin_unlock",
+                StepContext::Kernel,
+            ) => {
                 self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
@@ -235,6 +244,8 @@ impl ScenarioReader<'_> {
             ("up_write", _) => rw(self).map(|semaphore| KernelAction::Up { semaphore, access: Access::Write }.into()),
             ("spin_lock", _) => spin(self).map(|lock| KernelAction::SpinLock(lock).into()),
             ("spin_unlock", _) => spin(self).map(|lock| KernelAction::SpinUnlock(lock).into()),
+            ("user_spin_lock", _) => self.user_spin(key, item).map(|lock| KernelAction::UserSpinLock(lock).into()),
+            ("user_spin_unlock", _) => self.user_spin(key, item).map(|lock| KernelAction::UserSpinUnlock(lock).into()),
             ("irqs_off", _) => {
                 let inside = self.in_syscall(key, item, mode);
                 time(self).filter(|_| inside).map(|time| KernelAction::IrqsOff(time).into())

@@ -282,6 +282,8 @@ impl JobReader<'_> {
                 | KernelAction::Up { .. }
                 | KernelAction::SpinLock(_)
                 | KernelAction::SpinUnlock(_)
+                | KernelAction::UserSpinLock(_)
+                | KernelAction::UserSpinUnlock(_)
                 | KernelAction::PreemptDisable
                 | KernelAction::PreemptEnable
                 | KernelAction::BhDisable

@@ -15,4 +15,5 @@ pub(crate) mod request;
 pub(crate) mod section;
 pub(crate) mod semaphore;
 pub(crate) mod spin;
+pub(crate) mod user_spin;
 pub(crate) mod wait;

@@ -28,6 +28,15 @@ pub(crate) struct SpinLock {
     pub(crate) spinning: VecDeque<(TaskId, CpuId)>,
 }
 
+/// A spinning lock of user space: its owner, and the tasks that have found it taken and have not
+/// had it since.
+#[derive(Clone, Debug)]
+pub(crate) struct UserSpinLock {
+    pub(crate) owner: Option<TaskId>,
+    pub(crate) spinning: Vec<TaskId>,
+    pub(crate) extends_slice: bool,
+}
+
 /// A resource of the program.
 ///
 /// A mutex is *marked* while its word says that tasks may wait, so that giving it back is a call
@@ -43,6 +52,7 @@ pub(crate) enum Shared {
     Queue { capacity: Option<u32>, requests: VecDeque<WaitingRequest>, waiters: WaitQueue, next: u64 },
     RwSemaphore(RwSemaphore),
     SpinLock(SpinLock),
+    UserSpinLock(UserSpinLock),
     Pipe(Pipe),
     Disk(DiskQueue),
     File(CachedFile),
@@ -66,6 +76,9 @@ impl Shared {
             ResourceKind::RwSemaphore => Self::RwSemaphore(RwSemaphore::default()),
             ResourceKind::SpinLock if preempt == Preempt::Rt => mutex(true, waiters),
             ResourceKind::SpinLock => Self::SpinLock(SpinLock::default()),
+            ResourceKind::UserSpinLock { extends_slice } => {
+                Self::UserSpinLock(UserSpinLock { owner: None, spinning: Vec::new(), extends_slice: *extends_slice })
+            }
             ResourceKind::Pipe { capacity } => Self::Pipe(Pipe::new(*capacity)),
             ResourceKind::Disk(disk) => Self::Disk(DiskQueue::new(disk, &resource.name, seed)),
             ResourceKind::File(file) => Self::File(CachedFile::new(*file, first_lock)),
@@ -78,6 +91,7 @@ impl Shared {
             Self::Mutex { owner, .. } => *owner,
             Self::RwSemaphore(semaphore) => semaphore.holder(),
             Self::SpinLock(lock) => lock.owner,
+            Self::UserSpinLock(lock) => lock.owner,
             Self::Condition { .. }
             | Self::Barrier { .. }
             | Self::Semaphore { .. }
@@ -115,6 +129,7 @@ impl Shared {
             Self::Timer { .. }
             | Self::RwSemaphore(_)
             | Self::SpinLock(_)
+            | Self::UserSpinLock(_)
             | Self::Pipe(_)
             | Self::Disk(_)
             | Self::File(_) => None,
@@ -135,6 +150,7 @@ pub(crate) fn count_locks(resources: &[Resource]) -> usize {
         | ResourceKind::SuspendPoint
         | ResourceKind::RwSemaphore
         | ResourceKind::SpinLock
+        | ResourceKind::UserSpinLock { .. }
         | ResourceKind::Pipe { .. }
         | ResourceKind::Disk(_) => 0,
     });
