@@ -4,10 +4,11 @@ use zerolag_check::{Options, Report, Verdict, check};
 use zerolag_trace::Trace;
 
 /// Rules about data that Linux does not record.
-const NO_RECORDS_OF: [&str; 14] = [
+const NO_RECORDS_OF: [&str; 15] = [
     "time-conserved",
     "affinity",
     "rt-groups",
+    "rt-supply",
     "bandwidth",
     "dl-bandwidth",
     "dl-tardiness",

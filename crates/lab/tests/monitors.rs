@@ -358,6 +358,7 @@ fn no_random_scenario_breaks_a_rule() {
             "kernel-mode" | "locks" => SCENARIOS / 50,
             "rcu" => SCENARIOS / 10,
             "rt-groups" => RT_GROUPS,
+            "rt-supply" => RT_GROUPS / 2,
             name if name.starts_with("server-") => SCENARIOS / 10,
             _ => SCENARIOS / 2,
         };

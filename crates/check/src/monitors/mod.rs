@@ -16,6 +16,7 @@ mod rcu;
 mod rt_groups;
 mod rt_order;
 mod rt_quiescence;
+mod rt_supply;
 mod server_laxity;
 mod server_share;
 mod time_conserved;
@@ -64,6 +65,11 @@ pub const TABLE: &[Rule] = &[
         name: "rt-groups",
         says: "no real-time task runs while its group has used its real-time runtime, and no group gets more of it than its periods have",
         begin: rt_groups::begin,
+    },
+    Rule {
+        name: "rt-supply",
+        says: "real-time tasks of a group that want to run on a CPU get the runtime of the group's server there in every two periods",
+        begin: rt_supply::begin,
     },
     Rule {
         name: "rt-quiescence",
