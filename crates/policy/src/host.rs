@@ -29,7 +29,7 @@
 
 use crate::exit::{ExitInfo, ExitKind};
 use crate::ops::{Ops, Policy};
-use crate::scx::{Call, CpuState, Direct, Effect, Insert, MAX_WORK, Place, Scx, TaskState};
+use crate::scx::{Call, CpuState, Direct, Effect, Insert, MAX_WORK, Place, Scx, TaskState, Work};
 use crate::words::{Callback, DeqFlags, DsqId, EnqFlags, OpsFlags, SLICE_INF, WakeFlags};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -37,7 +37,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, TaskId, Topology};
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, TaskId, Topology};
 
 /// How often one dispatch asks the policy again (`SCX_DSP_MAX_LOOPS`).
 const MAX_LOOPS: usize = 32;
@@ -100,8 +100,6 @@ pub struct Host {
     pub(crate) armed: Option<Instant>,
     /// The policy is being unloaded: a task that leaves it has left for good.
     pub(crate) unloads: bool,
-    /// The limits of groups that have one, for the next policy.
-    pub(crate) limits: BTreeMap<GroupId, CpuMax>,
 }
 
 impl Host {
@@ -127,7 +125,7 @@ impl Host {
             global: crate::dsq::Dsq::new(),
             user: BTreeMap::new(),
             idle: CpuMask::first_n(topology.nr_cpus()),
-            group_weights: BTreeMap::new(),
+            groups: BTreeMap::new(),
             batch: Vec::new(),
             max_batch: ops.dispatch_max_batch,
             dispatched: 0,
@@ -140,16 +138,7 @@ impl Host {
             bypasses: false,
             exit: None,
         };
-        let mut host = Self {
-            policy,
-            scx,
-            ops,
-            has_just_failed: false,
-            calls: 0,
-            armed: None,
-            unloads: false,
-            limits: BTreeMap::new(),
-        };
+        let mut host = Self { policy, scx, ops, has_just_failed: false, calls: 0, armed: None, unloads: false };
         host.call(Callback::Init, None, None, |policy, scx| policy.init(scx));
         host.finish();
         host
@@ -250,6 +239,7 @@ impl Host {
             turn: 0,
             in_custody: false,
             moves: false,
+            work: None,
         }));
         self.call(Callback::InitTask, Some(cpu), Some(p), |policy, scx| policy.init_task(scx, p, fork));
         self.call(Callback::Enable, Some(cpu), Some(p), |policy, scx| policy.enable(scx, p));
@@ -301,38 +291,6 @@ impl Host {
             Place::On(dsq, _) => dsq.cpu().is_some_and(|cpu| cpu != task.cpu && !task.may_run_on(cpu)),
             Place::Off | Place::Kept => false,
         })
-    }
-
-    /// A group is created, changed or removed (`None`).
-    pub fn set_group(&mut self, group: GroupId, weight: Option<u32>) {
-        match (weight, self.scx.group_weights.get(&group).copied()) {
-            (Some(weight), None) => {
-                self.scx.group_weights.insert(group, weight);
-                self.call(Callback::CgroupInit, None, None, |policy, scx| policy.cgroup_init(scx, group));
-            }
-            (Some(weight), Some(had)) if had != weight => {
-                self.scx.group_weights.insert(group, weight);
-                self.call(Callback::CgroupSetWeight, None, None, |policy, scx| {
-                    policy.cgroup_set_weight(scx, group, weight);
-                });
-            }
-            (None, Some(_)) => {
-                self.call(Callback::CgroupExit, None, None, |policy, scx| policy.cgroup_exit(scx, group));
-                self.scx.group_weights.remove(&group);
-                self.limits.remove(&group);
-            }
-            (Some(_), Some(_)) | (None, None) => {}
-        }
-        self.finish();
-    }
-
-    /// The limit of a group changes.
-    pub fn set_bandwidth(&mut self, group: GroupId, limit: CpuMax) {
-        self.limits.insert(group, limit);
-        self.call(Callback::CgroupSetBandwidth, None, None, |policy, scx| {
-            policy.cgroup_set_bandwidth(scx, group, limit);
-        });
-        self.finish();
     }
 }
 
@@ -509,9 +467,12 @@ impl Host {
     /// A task that was queued becomes the current one of a CPU (`set_next_task_scx`).
     pub fn set_next(&mut self, p: TaskId, cpu: CpuId) {
         self.scx.unlink(p);
-        let slice_dfl = self.scx.slice_dfl;
+        let (slice_dfl, now) = (self.scx.slice_dfl, self.scx.now);
         let task = self.task_mut(p);
         (task.waits, task.runnable_at) = (false, None);
+        if let Some(work) = &mut task.work {
+            work.at = now;
+        }
         if task.slice.is_zero() {
             task.slice = slice_dfl;
         }
@@ -538,9 +499,22 @@ impl Host {
 
     /// Charges time to the slice of a current task.
     pub fn charge(&mut self, p: TaskId, delta: Duration) {
+        let now = self.scx.now;
         let task = self.task_mut(p);
         if task.slice != SLICE_INF {
             task.slice = task.slice.saturating_sub(delta);
+        }
+        if let Some(work) = &mut task.work {
+            *work = Work { left: work.left.saturating_sub(delta), at: now };
+        }
+    }
+
+    /// Sets the CPU time that a task will use until it waits, or that no wait is in sight: of a host
+    /// that knows it, for a policy that [asks](crate::Needs::WORK).
+    pub fn set_work(&mut self, p: TaskId, left: Option<Duration>) {
+        let at = self.scx.now;
+        if let Some(task) = self.scx.get_mut(p) {
+            task.work = left.map(|left| Work { left, at });
         }
     }
 

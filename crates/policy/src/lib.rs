@@ -130,8 +130,11 @@
 //! * [`Scx::test_and_clear_cpu_idle`], [`Scx::pick_idle_cpu`] and [`Scx::select_cpu_dfl`] choose
 //!   idle CPUs.
 //! * [`Scx::timer_start`] calls [`timer`](Policy::timer) at a time.
-//! * A task has a name, a weight, a group, and CPUs that it is allowed on. A policy's own data of
-//!   tasks, CPUs and groups are in [`PerTask`], [`PerCpu`] and [`PerGroup`].
+//! * A task has a name, a weight, a group, and CPUs that it is allowed on. Groups are a tree
+//!   ([`Scx::cgroup_parent`]). A policy's own data of tasks, CPUs and groups are in [`PerTask`],
+//!   [`PerCpu`] and [`PerGroup`].
+//! * A policy for simulations can ask for the truth ([`Ops::needs`]): periods of timers, and the work
+//!   that each task is about to do.
 //! * [`OpsFlags`] change when the kernel asks the policy.
 //! * [`policies`] has complete ones, each in one file.
 //!
@@ -156,6 +159,7 @@
 //! | `ops` | [`Policy`], and what it says of itself |
 //! | `scx` | [`Scx`]: the kernel as a policy sees it, and the queues |
 //! | `idle` | the same: idle CPUs, and kicks |
+//! | `groups` | groups: their hierarchy, weights and limits |
 //! | `loading` | loading and unloading while tasks run, and the bypass meanwhile |
 //! | [`host`] | [`Host`]: the rules of the class around the callbacks, for those who run a policy |
 //! | `exit` | [`ExitInfo`]: why a policy was unloaded |
@@ -172,6 +176,7 @@ extern crate alloc;
 
 mod dsq;
 mod exit;
+mod groups;
 pub mod host;
 mod idle;
 mod loading;
@@ -188,4 +193,6 @@ pub use ops::{Ops, Param, Policy, PolicyClone, PolicyFactory};
 pub use scx::{DsqError, Effect, MAX_WORK, Scx};
 pub use steps::Window;
 pub use storage::{Dense, Per, PerCpu, PerGroup, PerTask};
-pub use words::{Callback, DeqFlags, DsqId, EnqFlags, KickFlags, OpsFlags, SLICE_DFL, SLICE_INF, WakeFlags, words};
+pub use words::{
+    Callback, DeqFlags, DsqId, EnqFlags, KickFlags, Needs, OpsFlags, SLICE_DFL, SLICE_INF, WakeFlags, words,
+};

@@ -68,16 +68,7 @@ impl Host {
         let idle = cpus.filter(|(_, cpu)| cpu.idles && cpu.is_online).map(|(cpu, _)| CpuId::from_index(cpu));
         self.scx.idle = idle.collect();
         self.call(Callback::Init, None, None, |policy, scx| policy.init(scx));
-        // Groups in order of creation: one before those below it.
-        let groups: Vec<_> = self.scx.group_weights.keys().copied().collect();
-        for group in groups {
-            self.call(Callback::CgroupInit, None, None, |policy, scx| policy.cgroup_init(scx, group));
-            if let Some(limit) = self.limits.get(&group).copied() {
-                self.call(Callback::CgroupSetBandwidth, None, None, |policy, scx| {
-                    policy.cgroup_set_bandwidth(scx, group, limit);
-                });
-            }
-        }
+        self.tell_of_groups();
         self.finish();
     }
 
@@ -104,10 +95,7 @@ impl Host {
         }
         (self.scx.bypasses, self.unloads) = (true, true);
         self.requeue_all();
-        let groups: Vec<_> = self.scx.group_weights.keys().copied().collect();
-        for group in groups {
-            self.call(Callback::CgroupExit, None, None, |policy, scx| policy.cgroup_exit(scx, group));
-        }
+        self.take_groups_away();
         self.finish();
     }
 

@@ -2,7 +2,7 @@
 
 use crate::exit::ExitInfo;
 use crate::scx::Scx;
-use crate::words::{DeqFlags, DsqId, EnqFlags, OpsFlags, WakeFlags};
+use crate::words::{DeqFlags, DsqId, EnqFlags, Needs, OpsFlags, WakeFlags};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
@@ -25,6 +25,8 @@ pub struct Ops {
     /// How many tasks one [`dispatch`](Policy::dispatch) may insert before it moves some to the
     /// local queue (`dispatch_max_batch`).
     pub dispatch_max_batch: usize,
+    /// What it asks of the workload that no kernel knows: such a policy runs in simulations only.
+    pub needs: Needs,
 }
 
 impl Ops {
@@ -41,6 +43,7 @@ impl Ops {
             flags: OpsFlags::NONE,
             timeout: Self::TIMEOUT_MAX,
             dispatch_max_batch: Self::MAX_BATCH,
+            needs: Needs::NONE,
         }
     }
 }
@@ -66,6 +69,13 @@ impl Param {
     pub const fn count(name: &'static str, default: u64, range: RangeInclusive<u64>, meaning: &'static str) -> Self {
         let (name, meaning) = (Cow::Borrowed(name), Cow::Borrowed(meaning));
         Self { name, meaning, is_time: false, default, range }
+    }
+
+    /// Returns a time, in nanoseconds.
+    #[must_use]
+    pub const fn time(name: &'static str, default: u64, range: RangeInclusive<u64>, meaning: &'static str) -> Self {
+        let (name, meaning) = (Cow::Borrowed(name), Cow::Borrowed(meaning));
+        Self { name, meaning, is_time: true, default, range }
     }
 
     /// Reads a value: `3`, or `5ms` if it is a time.

@@ -14,6 +14,7 @@
 
 use crate::dsq::{Dsq, Key, Order};
 use crate::exit::{ExitInfo, ExitKind};
+use crate::groups::GroupState;
 use crate::steps::Steps;
 use crate::words::{Callback, DsqId, EnqFlags};
 use alloc::boxed::Box;
@@ -94,6 +95,15 @@ pub(crate) struct TaskState {
     pub(crate) in_custody: bool,
     /// The host moves its body to the CPU of its local queue (`scx.sticky_cpu`).
     pub(crate) moves: bool,
+    /// The CPU time that it will use until it waits, if the host says that.
+    pub(crate) work: Option<Work>,
+}
+
+/// What a task has still to compute at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) left: Duration,
+    pub(crate) at: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -149,7 +159,7 @@ pub struct Scx {
     pub(crate) user: BTreeMap<u64, Dsq>,
     /// The CPUs that idle and have not been chosen for a task since.
     pub(crate) idle: CpuMask,
-    pub(crate) group_weights: BTreeMap<GroupId, u32>,
+    pub(crate) groups: BTreeMap<GroupId, GroupState>,
     pub(crate) batch: Vec<Insert>,
     pub(crate) max_batch: usize,
     /// The tasks that the current dispatch has inserted or moved (`dspc->nr_tasks`).
@@ -245,13 +255,6 @@ impl Scx {
         self.get(p).map_or(GroupId::ROOT, |task| task.group)
     }
 
-    /// Returns the weight of a group: 100 unless it was set.
-    #[must_use]
-    pub fn cgroup_weight(&self, group: GroupId) -> u32 {
-        self.count();
-        self.group_weights.get(&group).copied().unwrap_or(100)
-    }
-
     /// Returns the CPU on which a task runs, waits, or ran last (`scx_bpf_task_cpu`).
     #[must_use]
     pub fn task_cpu(&self, p: TaskId) -> CpuId {
@@ -281,6 +284,16 @@ impl Scx {
     #[must_use]
     pub fn period(&self, p: TaskId) -> Option<Duration> {
         self.get(p).and_then(|task| task.period)
+    }
+
+    /// Returns the CPU time that a task will use until it waits, or completes its request; `None` if
+    /// no wait is in sight. Only a simulator knows it, and says it to a policy that
+    /// [asks](crate::Needs::WORK): others, and all in a kernel, get `None`.
+    #[must_use]
+    pub fn work_left(&self, p: TaskId) -> Option<Duration> {
+        let Work { left, at } = self.get(p)?.work?;
+        let since = if self.task_running(p) { self.now.since(at) } else { Duration::ZERO };
+        Some(left.saturating_sub(since))
     }
 
     /// Returns what is left of a task's slice (`p->scx.slice`).

@@ -93,6 +93,16 @@ macro_rules! flags {
 }
 
 flags! {
+    /// What a policy asks of the workload. A kernel has no such flags, since it knows neither.
+    Needs {
+        /// The periods of timers ([`Scx::period`](crate::Scx::period)).
+        PERIOD = 1;
+        /// The work of tasks ([`Scx::work_left`](crate::Scx::work_left)).
+        WORK = 2;
+    }
+}
+
+flags! {
     /// Why a task wakes (`SCX_WAKE_*`).
     WakeFlags {
         /// The task is new (`fork`).

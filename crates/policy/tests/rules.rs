@@ -431,7 +431,7 @@ fn a_policy_is_loaded_in_bypass_and_gets_its_tasks_from_the_last_to_the_first() 
     let log = Arc::new(Mutex::new(Vec::new()));
     let script = Script { log: Arc::clone(&log), ..Script::default() };
     let mut host = Host::unloaded(&Topology::flat(1).unwrap(), MS * 4);
-    host.set_group(GroupId(1), Some(200));
+    host.add_group(GroupId(1), GroupId::ROOT, 200);
     host.begin_load(Box::new(script.clone()));
     // The first runs, two wait, one sleeps.
     for id in 0..4 {

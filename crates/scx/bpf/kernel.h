@@ -54,12 +54,16 @@ struct kernfs_node {
 	u64 id;
 };
 
-struct cgroup {
-	struct kernfs_node *kn;
-};
+struct cgroup;
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
 };
 
 struct task_group {

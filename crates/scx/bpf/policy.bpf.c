@@ -282,6 +282,8 @@ static __always_inline void tell_of_group(u32 kind, const struct cgroup *cgrp, u
 	struct event *e = event(kind, pid, 0);
 
 	if (e) {
+		/* 0 where that is null: the root has none above it. */
+		e->a = BPF_CORE_READ(cgrp, self.parent, cgroup, kn, id);
 		e->group = BPF_CORE_READ(cgrp, kn, id);
 		e->weight = weight;
 		tell(e);

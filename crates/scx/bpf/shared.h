@@ -41,7 +41,7 @@ enum event_kind {
 	/* weight, group, mask, comm */
 	EVENT_ADD,
 	EVENT_REMOVE,
-	/* A group is new, or has another weight. */
+	/* A group is new, or has another weight. a: the group above it, or 0 */
 	EVENT_GROUP,
 	/* a: period, b: quota, mask[0]: burst, in microseconds */
 	EVENT_GROUP_LIMIT,

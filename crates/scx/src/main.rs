@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zerolag_model::settings::SchedExtPolicy;
 use zerolag_model::{CpuId, CpuMask, Duration};
-use zerolag_policy::{OpsFlags, Policy, SLICE_DFL, policies};
+use zerolag_policy::{Needs, OpsFlags, Policy, SLICE_DFL, policies};
 
 /// How often the table is shown.
 const BETWEEN_TABLES: u64 = 1_000_000_000;
@@ -177,8 +177,11 @@ fn policy(args: &Args) -> Result<Box<dyn Policy>, Vec<String>> {
         let names = || SchedExtPolicy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
         let found = SchedExtPolicy::from_name(&args.policy);
         let found = found.ok_or_else(|| wrong(format!("there is no such policy; known are {}", names())))?;
-        if matches!(found, SchedExtPolicy::Edf | SchedExtPolicy::Rm) {
-            return Err(wrong("it needs the periods of a workload, and a kernel knows none".to_owned()));
+        let policy = policies::named(found, 1);
+        let needs = policy.ops().needs;
+        if needs != Needs::NONE {
+            let what = if needs.has(Needs::WORK) { "the work that tasks will do" } else { "the periods of a workload" };
+            return Err(wrong(format!("it needs {what}, and a kernel knows none: it runs in simulations only")));
         }
         policies::named(found, 1)
     };

@@ -162,13 +162,10 @@ impl Mirror {
         self.set_now(event.at);
         match event.kind {
             Kind::Add => return self.add(event),
-            Kind::Group => {
-                let group = self.group(event.group);
-                return self.host.set_group(group, Some(event.weight));
-            }
+            Kind::Group => return self.add_group(event),
             Kind::GroupExit => {
                 let group = self.group(event.group);
-                return self.host.set_group(group, None);
+                return self.host.remove_group(group);
             }
             Kind::GroupLimit => return self.limit(event),
             Kind::Exit => return,
@@ -261,6 +258,13 @@ impl Mirror {
         change(task);
         self.accounts.set_weight(pid, task.weight);
         self.host.update_task(TaskId(pid), task.weight, task.group, task.allowed.as_ref());
+    }
+
+    /// A group is new, or has another weight. The root is none that a policy is told of.
+    fn add_group(&mut self, event: &Event) {
+        let (group, parent) = (self.group(event.group), self.group(event.a));
+        self.host.add_group(group, parent, event.weight);
+        self.host.set_group_weight(group, event.weight);
     }
 
     fn limit(&mut self, event: &Event) {

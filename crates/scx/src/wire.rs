@@ -58,7 +58,7 @@ const KINDS: [Kind; 15] = [
 pub(crate) struct Event {
     /// When, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) at: u64,
-    /// Flags, or the period of a limit.
+    /// Flags, the period of a limit, or the group above a group.
     pub(crate) a: u64,
     /// The slice that is left, or the quota of a limit.
     pub(crate) b: u64,

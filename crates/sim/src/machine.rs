@@ -593,7 +593,7 @@ impl Machine {
     #[inline(always)]
     fn execute_of_interrupt(&mut self, cpu: CpuId, job: Job) -> Done {
         match job {
-            Job::Wake { task, why, target } => self.kernel.wake(cpu, task, why, target),
+            Job::Wake { task, why, target } => self.programs.wake_foreseen(&mut self.kernel, cpu, task, why, target),
             job => self.execute(cpu, job),
         }
     }
@@ -605,7 +605,7 @@ impl Machine {
             Job::Switch(why) => self.switch(cpu, Some(why)),
             Job::Pick => self.switch(cpu, None),
             Job::Carry { step, then_pick } => kernel.carry(cpu, step, then_pick),
-            Job::Wake { task, why, target } => kernel.wake(cpu, task, why, target),
+            Job::Wake { task, why, target } => programs.wake_foreseen(kernel, cpu, task, why, target),
             Job::Lend { task } => kernel.lend(cpu, task),
             Job::SetAttr(attr) => kernel.set_attr(cpu, attr),
             Job::SetAffinity => kernel.set_affinity(cpu),

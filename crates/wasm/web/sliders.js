@@ -22,7 +22,7 @@ const PERIODS = [10, 20, 50, 100, 150, 200, 300, 400, 500, 700, 1000].map((ms) =
 const WORDS = {
   protocol: ["none", "inherit"],
   throttle: ["immediate", "boost_on_wakeup", "boost_groups", "at_user_return"],
-  "sched_ext.policy": ["fifo", "vtime", "edf", "rm", "lottery"],
+  "sched_ext.policy": ["fifo", "vtime", "edf", "rm", "lottery", "flatcg", "linux", "srtf"],
 };
 const MOVABLE = "nice|slice|cpu.max|cpu.max.burst|cpu.rt_runtime_us|limits.cpu|runtime|fair_server.runtime|fair_server.period|protocol|throttle|sched_ext.policy";
 

@@ -13,7 +13,7 @@
 use crate::entity::weight::Weight;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
-use crate::shared::policy::Loaded;
+use crate::shared::policy::{Known, Loaded};
 use crate::task::body::Task;
 use crate::words::ids::Slot;
 use crate::words::life::{Dequeue, Enqueue};
@@ -131,9 +131,10 @@ pub(crate) fn know(loaded: &mut Loaded, task: &Task, is_new: bool) {
     if loaded.host.has(task.id) {
         loaded.host.update_task(task.id, weight, task.group, task.allowed.as_ref());
     } else {
-        let (comm, period) = loaded.known(task.id);
+        let Known { name: comm, period, work } = loaded.known(task.id);
         let (group, allowed, cpu) = (task.group, task.allowed.clone(), task.last_cpu);
         loaded.host.add_task(task.id, TaskInfo { comm, weight, group, allowed, cpu, period }, is_new);
+        loaded.host.set_work(task.id, work);
     }
 }
 

@@ -25,7 +25,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn create_group(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
         let group = self.shared.groups.create(parent, weight)?;
         self.reset_rt(group);
-        self.tell_policy(|host| host.set_group(group, Some(weight.to_cpu_weight())));
+        self.tell_policy(|host| host.add_group(group, parent, weight.to_cpu_weight()));
         Ok(group)
     }
 
@@ -36,7 +36,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn remove_group(&self, group: GroupId) -> Result<(), GroupError> {
         self.shared.groups.remove(group)?;
         self.reset_rt(group); // A removed group has no share.
-        self.tell_policy(|host| host.set_group(group, None));
+        self.tell_policy(|host| host.remove_group(group));
         Ok(())
     }
 
@@ -57,7 +57,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group does not exist, is the root, or is idle (EINVAL).
     pub fn set_group_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
         self.shared.groups.change_weight(group, weight)?;
-        self.tell_policy(|host| host.set_group(group, Some(weight.to_cpu_weight())));
+        self.tell_policy(|host| host.set_group_weight(group, weight.to_cpu_weight()));
         Ok(())
     }
 

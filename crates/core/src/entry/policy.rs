@@ -78,6 +78,23 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
+    /// Returns whether the loaded policy asks for the work of tasks: the host
+    /// [tells](Self::tell_work) it.
+    #[must_use]
+    #[inline]
+    pub fn wants_work(&self) -> bool {
+        self.shared.policy.wants_work()
+    }
+
+    /// Tells the policy how much CPU time a task will use until it waits; `None` if no wait is in
+    /// sight. The host says it before the task wakes, and when it begins to compute.
+    #[cold]
+    pub fn tell_work(&self, task: TaskId, work: Option<Duration>) {
+        if let Some(loaded) = &mut *self.shared.policy.lock() {
+            loaded.know_work(task, work);
+        }
+    }
+
     /// Begins to load a policy while tasks run: it has those that `tasks` says. Returns whether it
     /// can be: no other one is loaded, or not yet unloaded (EBUSY).
     ///
@@ -89,6 +106,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         self.shared.policy.set_phase(Phase::Loading); // [1]
         self.shared.policy.set_tasks(tasks);
+        self.shared.policy.follow_needs(policy.ops().needs);
         policy::with(&mut self.cx(by, now, io), |loaded| loaded.host.begin_load(policy));
         true
     }

@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use zerolag_model::settings::SchedExt;
 use zerolag_model::{Duration, SchedAttr, TaskId};
-use zerolag_policy::{ExitInfo, Host};
+use zerolag_policy::{ExitInfo, Host, Needs};
 
 /// How far a policy is loaded (`scx_enable_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,19 +58,21 @@ pub(crate) struct LoadedPolicy<L: RawMutex> {
     phase: AtomicU8,
     /// Which tasks the scheduler of the class has ([`SchedExt`]).
     tasks: AtomicU8,
+    /// Whether the policy asks for the work of tasks.
+    wants_work: AtomicBool,
 }
 
 /// A loaded policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) host: Host,
-    /// The names of tasks, and the periods of their timers, by id.
-    pub(crate) known: Vec<(Arc<str>, Option<Duration>)>,
+    /// What the host has told of tasks, by id.
+    pub(crate) known: Vec<Known>,
     /// Why policies were unloaded, but for those that their user unloaded.
     pub(crate) exits: Vec<ExitInfo>,
 }
 
-snapshot_of!(LoadedPolicy<L>, L: { loaded has_host phase tasks });
+snapshot_of!(LoadedPolicy<L>, L: { loaded has_host phase tasks wants_work });
 
 const MODES: [SchedExt; 3] = [SchedExt::Off, SchedExt::Partial, SchedExt::All];
 
@@ -83,12 +85,14 @@ impl<L: RawMutex> LoadedPolicy<L> {
             has_host: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Unloaded as u8),
             tasks: AtomicU8::new(tasks as u8),
+            wants_work: AtomicBool::new(false),
         }
     }
 
     /// Sets the host of policies, before the first run queue is made.
     pub(crate) fn set_host(&self, host: Host) {
         self.set_phase(if host.exit_info().is_some() { Phase::Unloaded } else { Phase::Loaded });
+        self.follow_needs(host.ops().needs);
         *self.loaded.lock() = Some(Box::new(Loaded { host, known: Vec::new(), exits: Vec::new() }));
         self.has_host.store(true, Ordering::Release);
     }
@@ -101,6 +105,17 @@ impl<L: RawMutex> LoadedPolicy<L> {
     /// Returns whether tasks of the class are those of a policy.
     pub(crate) fn has_host(&self) -> bool {
         self.has_host.load(Ordering::Acquire)
+    }
+
+    /// Follows what the policy asks of the workload.
+    pub(crate) fn follow_needs(&self, needs: Needs) {
+        self.wants_work.store(needs.has(Needs::WORK), Ordering::Release);
+    }
+
+    /// Returns whether the policy asks for the work of tasks.
+    #[inline]
+    pub(crate) fn wants_work(&self) -> bool {
+        self.wants_work.load(Ordering::Acquire)
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -139,16 +154,42 @@ impl<L: RawMutex> LoadedPolicy<L> {
     }
 }
 
+/// What the host tells of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) name: Arc<str>,
+    /// The period of its timer.
+    pub(crate) period: Option<Duration>,
+    /// The CPU time until it waits.
+    pub(crate) work: Option<Duration>,
+}
+
+impl Known {
+    fn nothing() -> Self {
+        Self { name: "".into(), period: None, work: None }
+    }
+}
+
 impl Loaded {
     /// Notes the name of a task, and the period of its timer.
     pub(crate) fn know(&mut self, task: TaskId, name: Arc<str>, period: Option<Duration>) {
-        if self.known.len() <= task.index() {
-            self.known.resize_with(task.index() + 1, || ("".into(), None));
-        }
-        self.known[task.index()] = (name, period);
+        *self.entry(task) = Known { name, period, work: None };
     }
 
-    pub(crate) fn known(&self, task: TaskId) -> (Arc<str>, Option<Duration>) {
-        self.known.get(task.index()).cloned().unwrap_or_else(|| ("".into(), None))
+    /// Notes the CPU time until a task waits.
+    pub(crate) fn know_work(&mut self, task: TaskId, work: Option<Duration>) {
+        self.entry(task).work = work;
+        self.host.set_work(task, work);
+    }
+
+    fn entry(&mut self, task: TaskId) -> &mut Known {
+        if self.known.len() <= task.index() {
+            self.known.resize_with(task.index() + 1, Known::nothing);
+        }
+        &mut self.known[task.index()]
+    }
+
+    pub(crate) fn known(&self, task: TaskId) -> Known {
+        self.known.get(task.index()).cloned().unwrap_or_else(Known::nothing)
     }
 }

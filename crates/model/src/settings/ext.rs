@@ -34,6 +34,12 @@ switch! {
         Edf = "edf",
         /// Rate monotonic: the shorter the period of its timer, the more urgent is a task.
         Rm = "rm",
+        /// Groups share by weight on one level, within their limits (`scx_flatcg`).
+        Flatcg = "flatcg",
+        /// Shortest remaining time first: only a simulator knows that time.
+        Srtf = "srtf",
+        /// The fair class: EEVDF with groups and limits, on one tree for all CPUs.
+        Linux = "linux",
     }
 }
 

@@ -12,7 +12,7 @@
 use super::urgency::{BACKGROUND, Urgency};
 use crate::ops::{Ops, Policy};
 use crate::scx::Scx;
-use crate::words::{EnqFlags, WakeFlags};
+use crate::words::{EnqFlags, Needs, WakeFlags};
 use zerolag_model::{CpuId, TaskId};
 
 /// Earliest deadline first.
@@ -30,7 +30,7 @@ impl Edf {
 
 impl Policy for Edf {
     fn ops(&self) -> Ops {
-        Ops::named("edf")
+        Ops { needs: Needs::PERIOD, ..Ops::named("edf") }
     }
 
     fn init(&mut self, scx: &mut Scx) {

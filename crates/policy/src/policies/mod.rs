@@ -8,20 +8,30 @@
 //! | [`Central`] | arrival, decided by one CPU | nothing |
 //! | [`Edf`] | deadline | periods |
 //! | [`Rm`] | period | periods |
+//! | [`Flatcg`] | virtual time of groups, on one level | weights, groups, limits |
+//! | [`Srtf`] | remaining work | the work of tasks, in simulations only |
+//! | [`Linux`] | virtual deadlines (EEVDF), level by level | weights, groups, limits |
 
+mod budgets;
 mod central;
 mod edf;
 mod fifo;
+mod flatcg;
+mod linux;
 mod lottery;
 mod rm;
+mod srtf;
 mod urgency;
 mod vtime;
 
 pub use central::Central;
 pub use edf::Edf;
 pub use fifo::Fifo;
+pub use flatcg::Flatcg;
+pub use linux::Linux;
 pub use lottery::Lottery;
 pub use rm::Rm;
+pub use srtf::Srtf;
 pub use vtime::Vtime;
 
 use crate::ops::Policy;
@@ -38,5 +48,8 @@ pub fn named(name: SchedExtPolicy, seed: u64) -> Box<dyn Policy> {
         SchedExtPolicy::Central => Box::new(Central::default()),
         SchedExtPolicy::Edf => Box::new(Edf::default()),
         SchedExtPolicy::Rm => Box::new(Rm::default()),
+        SchedExtPolicy::Flatcg => Box::new(Flatcg::default()),
+        SchedExtPolicy::Srtf => Box::new(Srtf::default()),
+        SchedExtPolicy::Linux => Box::new(Linux::default()),
     }
 }

@@ -10,7 +10,7 @@
 use super::urgency::{BACKGROUND, Urgency};
 use crate::ops::{Ops, Policy};
 use crate::scx::Scx;
-use crate::words::{EnqFlags, WakeFlags};
+use crate::words::{EnqFlags, Needs, WakeFlags};
 use zerolag_model::{CpuId, TaskId};
 
 /// Rate monotonic.
@@ -21,7 +21,7 @@ pub struct Rm {
 
 impl Policy for Rm {
     fn ops(&self) -> Ops {
-        Ops::named("rm")
+        Ops { needs: Needs::PERIOD, ..Ops::named("rm") }
     }
 
     fn init(&mut self, scx: &mut Scx) {

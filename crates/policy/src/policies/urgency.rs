@@ -1,5 +1,5 @@
-//! One queue in order of a number, with preemption: what [`Edf`](super::Edf) and [`Rm`](super::Rm)
-//! share.
+//! One queue in order of a number, with preemption: what [`Edf`](super::Edf), [`Rm`](super::Rm)
+//! and [`Srtf`](super::Srtf) share.
 //!
 //! At any time the `n` tasks with the least numbers run on `n` CPUs, as far as their CPUs allow
 //! (global scheduling; Dhall and Liu, *On a Real-Time Scheduling Problem*, Operations Research

@@ -2,7 +2,7 @@
 //! it.
 
 use super::*;
-use zerolag_policy::policies::{Central, Fifo, Lottery, Vtime};
+use zerolag_policy::policies::{Central, Fifo, Flatcg, Linux, Lottery, Vtime};
 use zerolag_policy::{DsqId, Ops, Scx};
 
 const MS: u64 = 1_000_000;
@@ -148,10 +148,36 @@ fn every_policy_keeps_two_cpus_busy() {
         assert!(fake.mirror.failure().is_none(), "{:?}", fake.mirror.failure());
         [1, 2, 3].map(|pid| fake.used(pid))
     }
-    for used in [busy(Fifo), busy(Vtime::default()), busy(Lottery::new(1))] {
+    for used in
+        [busy(Fifo), busy(Vtime::default()), busy(Lottery::new(1)), busy(Flatcg::default()), busy(Linux::default())]
+    {
         assert_eq!(used.iter().sum::<u64>(), 8_000, "{used:?}");
         assert!(used.iter().all(|used| *used > 2_000), "{used:?}");
     }
+}
+
+/// Group 2 is below 5, which has a third of the weight of 6; both are below the root, 1.
+#[test]
+fn groups_share_as_the_tree_of_the_kernel_says() {
+    fn shared(policy: impl Policy + 'static) {
+        let mut fake = Fake::new(policy, 1);
+        for (group, parent, weight) in [(1, 0, 100), (5, 1, 100), (2, 5, 400), (6, 1, 300)] {
+            fake.mirror.handle(&Event { group, weight, ..event(0, Kind::Group, 0, 0, parent, 0) });
+        }
+        for (pid, group) in [(1, 2), (2, 2), (3, 6)] {
+            fake.mirror.handle(&Event { group, ..event(0, Kind::Add, pid, 0, 0, 0) });
+            fake.wake(pid, 0);
+        }
+        for _ in 0..8_000 {
+            fake.tick();
+        }
+        assert!(fake.mirror.failure().is_none(), "{:?}", fake.mirror.failure());
+        for (pid, wanted) in [(1, 4_000), (2, 4_000), (3, 24_000)] {
+            assert!(fake.used(pid).abs_diff(wanted) <= 200, "{pid}: {} ms of {wanted}", fake.used(pid));
+        }
+    }
+    shared(Flatcg::default());
+    shared(Linux::default());
 }
 
 /// On a machine with CPUs 0 and 2.
@@ -378,5 +404,7 @@ fn no_order_of_events_breaks_it() {
         storm(Eager, seed);
         storm(Central::default(), seed);
         storm(Lottery::new(seed), seed);
+        storm(Flatcg::default(), seed);
+        storm(Linux::default(), seed);
     }
 }

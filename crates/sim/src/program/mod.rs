@@ -12,9 +12,11 @@
 //! | [`shared`] | the state of each resource, one module per kind |
 //! | [`state`] | [`Programs`](state::Programs): all tasks and resources; blocking and waking |
 //! | [`act`] | the actions on resources, one module per kind |
+//! | [`ahead`] | the work that a task is about to do, for policies that ask for it |
 //! | [`interpret`] | the actions of a program, in order |
 
 pub(crate) mod act;
+pub(crate) mod ahead;
 pub(crate) mod calls;
 pub(crate) mod interpret;
 pub(crate) mod model;

@@ -74,6 +74,7 @@ pub(crate) const FLOORS: Floors = &[
         "program/act/user_spin",
         "program/act/wait",
     ],
+    &["program/ahead"],
     &["program/interpret"],
     &["program"],
     // The administration.

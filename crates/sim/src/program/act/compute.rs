@@ -1,11 +1,12 @@
 //! Computing, and the random numbers that a task draws.
 
 use crate::kernel::state::Kernel;
-use crate::program::shared::request::{InService, Sender};
+use crate::program::shared::request::{InService, Sender, WaitingRequest};
 use crate::program::state::Programs;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId};
 use zerolag_workload::Stream;
 use zerolag_workload::arrivals::call_stream;
+use zerolag_workload::program::{Program, ResourceId};
 use zerolag_workload::random::Dist;
 
 impl Programs {
@@ -21,6 +22,9 @@ impl Programs {
         let time = self.draw(task, dist);
         if time.is_zero() {
             return;
+        }
+        if kernel.scheduler().wants_work() {
+            self.tell_work(kernel, task, time);
         }
         if layer == CpuLayer::Kernel {
             kernel.enter_kernel_step(cpu, task);
@@ -42,12 +46,23 @@ impl Programs {
         let def = body.def();
         if let Some(service) = &mut body.request {
             let InService { queue, sent, stream } = &mut **service;
-            return stream.get_or_insert_with(|| match sent.by {
-                Sender::Source { index, nth } => self.program.sources[index].request_stream(self.seed, nth),
-                Sender::Task { key, .. } => call_stream(&self.program.resources[queue.index()].name, key),
-            });
+            return stream.get_or_insert_with(|| request_stream(&self.program, self.seed, *queue, *sent));
         }
         let name = &self.program.tasks[def].name;
         body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")))
+    }
+
+    /// Returns the stream of a task that has not drawn yet.
+    pub(crate) fn own_stream(&self, task: TaskId) -> Stream {
+        let body = self.task(task);
+        Stream::new(self.seed, &self.program.tasks[body.def()].name, body.instance, "program")
+    }
+}
+
+/// Returns the stream that a request draws from.
+pub(crate) fn request_stream(program: &Program, seed: u64, queue: ResourceId, sent: WaitingRequest) -> Stream {
+    match sent.by {
+        Sender::Source { index, nth } => program.sources[index].request_stream(seed, nth),
+        Sender::Task { key, .. } => call_stream(&program.resources[queue.index()].name, key),
     }
 }
