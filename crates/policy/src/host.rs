@@ -194,10 +194,28 @@ impl Host {
         self.scx.cpus[cpu.index()].local.iter()
     }
 
+    /// Returns the first of them.
+    #[must_use]
+    pub fn first_local(&self, cpu: CpuId) -> Option<TaskId> {
+        self.scx.cpus[cpu.index()].local.first()
+    }
+
+    /// Returns the first of them whose body is on that CPU.
+    #[must_use]
+    pub fn first_local_here(&self, cpu: CpuId) -> Option<TaskId> {
+        self.scx.cpus[cpu.index()].local.find(|p| self.home(p) == Some(cpu))
+    }
+
     /// Returns whether a runnable task is on a queue, or kept by the policy, and not current.
     #[must_use]
     pub fn waits(&self, p: TaskId) -> bool {
         self.task(p).is_some_and(|task| task.place != Place::Off)
+    }
+
+    /// Returns whether a task waits on the machine's queue.
+    #[must_use]
+    pub fn is_on_global(&self, p: TaskId) -> bool {
+        self.task(p).is_some_and(|task| matches!(task.place, Place::On(DsqId::GLOBAL, _)))
     }
 
     /// Returns the CPU on which a task is for the policy.
@@ -300,7 +318,7 @@ impl Host {
     pub fn select_cpu(&mut self, p: TaskId, prev_cpu: CpuId, by: CpuId, flags: WakeFlags) -> CpuId {
         self.task_mut(p).direct = None;
         let direct = Direct::Of(p);
-        let chosen = self.decide(Callback::SelectCpu, Some(by), Some(p), direct, |policy, scx| {
+        let chosen = self.call_direct(Callback::SelectCpu, Some(by), Some(p), direct, |policy, scx| {
             policy.select_cpu(scx, p, prev_cpu, flags)
         });
         let cpu = match chosen {
@@ -529,7 +547,7 @@ impl Host {
         if self.scx.bypasses {
             self.task_mut(p).slice = Duration::ZERO;
         }
-        self.decide(Callback::Tick, cpu, Some(p), Direct::No, |policy, scx| policy.tick(scx, p));
+        self.call(Callback::Tick, cpu, Some(p), |policy, scx| policy.tick(scx, p));
         self.finish();
         self.task_mut(p).slice.is_zero()
     }
@@ -556,7 +574,7 @@ impl Host {
             self.scx.idle.remove(cpu);
         }
         if is_new {
-            self.decide(Callback::UpdateIdle, Some(cpu), None, Direct::No, |policy, scx| {
+            self.call(Callback::UpdateIdle, Some(cpu), None, |policy, scx| {
                 policy.update_idle(scx, cpu, idle);
             });
             self.finish();
@@ -659,6 +677,7 @@ impl Host {
         Call { callback, task, cpu, direct, work: Cell::new(0) }
     }
 
+    /// Calls the policy with what allows no direct insertion.
     pub(crate) fn call<R>(
         &mut self,
         callback: Callback,
@@ -669,19 +688,7 @@ impl Host {
         self.call_direct(callback, cpu, task, Direct::No, f)
     }
 
-    /// Asks the policy for a decision, unless it is bypassed.
-    fn decide<R>(
-        &mut self,
-        callback: Callback,
-        cpu: Option<CpuId>,
-        task: Option<TaskId>,
-        direct: Direct,
-        f: impl FnOnce(&mut dyn Policy, &mut Scx) -> R,
-    ) -> Option<R> {
-        if self.scx.bypasses { None } else { self.call_direct(callback, cpu, task, direct, f) }
-    }
-
-    /// Calls the policy, unless it has been unloaded.
+    /// Calls the policy, unless it has been unloaded, or is bypassed and would have to decide.
     fn call_direct<R>(
         &mut self,
         callback: Callback,
@@ -690,7 +697,8 @@ impl Host {
         direct: Direct,
         f: impl FnOnce(&mut dyn Policy, &mut Scx) -> R,
     ) -> Option<R> {
-        if self.scx.exit.is_some() {
+        // One that has been unloaded is bypassed too.
+        if self.scx.bypasses && (callback.is_decision() || self.scx.exit.is_some()) {
             return None;
         }
         self.calls += 1;
@@ -709,9 +717,12 @@ impl Host {
     /// that has failed still kept.
     #[inline]
     pub(crate) fn finish(&mut self) {
-        if self.scx.left.is_empty() && !self.has_just_failed {
-            return;
+        if !self.scx.left.is_empty() || self.has_just_failed {
+            self.finish_more();
         }
+    }
+
+    fn finish_more(&mut self) {
         for p in core::mem::take(&mut self.scx.left) {
             let cpu = self.home(p);
             self.call(Callback::Dequeue, cpu, Some(p), |policy, scx| policy.dequeue(scx, p, DeqFlags::NONE));

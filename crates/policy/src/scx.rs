@@ -712,12 +712,12 @@ impl Scx {
     /// (`scx_consume_dispatch_q`).
     pub(crate) fn consume(&mut self, cpu: CpuId, dsq: DsqId) -> bool {
         let is_online = self.cpus[cpu.index()].is_online;
-        let may_run = |p: &TaskId| {
+        let may_run = |p: TaskId| {
             self.count();
             let task = self.tasks[p.index()].as_ref().expect("invariant: a task that is queued exists");
             task.cpu == cpu || is_online && task.may_run_on(cpu)
         };
-        let Some(p) = self.queue(dsq).and_then(|queue| queue.iter().find(may_run)) else { return false };
+        let Some(p) = self.queue(dsq).and_then(|queue| queue.find(may_run)) else { return false };
         self.unlink(p);
         // The CPU is about to pick: it need not be told.
         self.place(Insert {

@@ -228,6 +228,14 @@ callbacks! {
     Timer = "timer";
 }
 
+impl Callback {
+    /// Returns whether the kernel asks for a decision, so that it does not call a policy that is
+    /// bypassed. The others are told it.
+    pub(crate) const fn is_decision(self) -> bool {
+        matches!(self, Self::SelectCpu | Self::Enqueue | Self::Dispatch | Self::Tick | Self::UpdateIdle)
+    }
+}
+
 /// Returns the words of the interface with their numbers, for languages that have no names for
 /// them: `SCX_ENQ_HEAD`, 16 and so on. For a local queue of a CPU its number is added to
 /// `SCX_DSQ_LOCAL_ON`.

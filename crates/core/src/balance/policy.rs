@@ -45,12 +45,7 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
 #[inline(never)]
 pub(crate) fn woken<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
-    let idle = policy::with(cx, |loaded| {
-        let waits = policy::is_on_global(&loaded.host, id);
-        let scx = loaded.host.scx();
-        let mut idle = scx.idle_cpumask().iter();
-        if waits { idle.find(|cpu| scx.allowed(id, *cpu)) } else { None }
-    });
+    let idle = policy::idle_for_global(cx, id);
     if let Some(idle) = idle.filter(|idle| *idle != cpu) {
         cx.io.op(Op::Ipi { cpu: idle, work: Work::ExtKick { even_if_busy: false } });
     }
@@ -65,7 +60,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     fetch(rq, cx)
 }
 
-fn fetch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Step {
+fn fetch<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Step {
     match policy::missing(rq, cx) {
         Some((task, home)) => Step::Pair { own: rq.cpu(), other: home, then: PairCont::ExtTake(task) },
         None => Step::Done,
@@ -78,11 +73,11 @@ fn fetch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Step {
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Step {
     let is_about_to_pick = matches!(own.phase(), Phase::Switching { .. });
     let cpu = own.cpu();
-    let is_first = policy::with(cx, |loaded| loaded.host.local(cpu).any(|first| first == task));
+    let is_first = policy::quietly(cx, |host| host.local(cpu).any(|first| first == task));
     let home = cx.shared.home(task).filter(|(home, _)| *home == other.cpu());
     let body = home.map(|(_, slot)| slot).filter(|slot| other.tasks.get(*slot).is_some_and(|body| body.id == task));
     if let Some(slot) = body.filter(|slot| is_first && is_movable(other, *slot, own)) {
-        policy::with(cx, |loaded| loaded.host.move_body(task));
+        policy::quietly(cx, |host| host.move_body(task));
         lifecycle::migrate_as(other, own, cx, slot, (MigrateReason::NewIdle, Enqueue::Dispatched));
         return Step::Done;
     }

@@ -22,7 +22,7 @@ use crate::words::resched::Resched;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Duration, SchedAttr, TaskId};
-use zerolag_policy::{Arrival, Departure, DsqId, Effect, Host, TaskInfo};
+use zerolag_policy::{Arrival, Departure, Effect, Host, TaskInfo};
 
 /// The CPUs that have to schedule after a call. Mostly there is one: a list on the heap for each
 /// call would be most of its cost.
@@ -56,8 +56,8 @@ impl Effects {
     }
 }
 
-/// Calls the host of the policy. Returns which CPUs have to schedule, each once.
-fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) -> (R, Effects) {
+/// Calls the host of the policy. Returns which CPUs have to schedule, each once, if any have.
+fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) -> (R, Option<Effects>) {
     let mut slot = cx.shared.policy.lock();
     let loaded = slot.as_mut().expect("invariant: a CPU knows that a policy is loaded");
     loaded.host.set_now(cx.now.wall);
@@ -66,7 +66,7 @@ fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) 
     let calls = (loaded.host.calls() - before) as u32;
     cx.io.costs.policy_calls = cx.io.costs.policy_calls.saturating_add(calls);
     let list = loaded.host.effects_mut();
-    let effects = if list.is_empty() { Effects::default() } else { Effects::take(list) };
+    let effects = if list.is_empty() { None } else { Some(Effects::take(list)) };
     if let Some(at) = loaded.host.take_timer() {
         cx.io.op(Op::PolicyTimer { at });
     }
@@ -80,8 +80,18 @@ fn ask<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) 
 /// Calls the host of the policy, and asks the CPUs that have to schedule by interrupt.
 pub(crate) fn with<L: RawMutex, R>(cx: &mut Cx<'_, L>, call: impl FnOnce(&mut Loaded) -> R) -> R {
     let (result, effects) = ask(cx, call);
-    effects.into_iter().for_each(|effect| send(cx, effect));
+    if let Some(effects) = effects {
+        effects.into_iter().for_each(|effect| send(cx, effect));
+    }
     result
+}
+
+/// Calls the host of the policy for what calls no policy: nothing follows.
+pub(crate) fn quietly<L: RawMutex, R>(cx: &Cx<'_, L>, call: impl FnOnce(&mut Host) -> R) -> R {
+    let mut slot = cx.shared.policy.lock();
+    let loaded = slot.as_mut().expect("invariant: a CPU knows that a policy is loaded");
+    loaded.host.set_now(cx.now.wall);
+    call(&mut loaded.host)
 }
 
 fn send<L: RawMutex>(cx: &mut Cx<'_, L>, effect: Effect) {
@@ -156,10 +166,15 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         Enqueue::Changed => Arrival::Again { moves: false },
     };
     let ((), effects) = ask(cx, |loaded| {
-        know(loaded, task, why == Enqueue::New);
+        // A body that follows its task has just been known.
+        if why != Enqueue::Dispatched {
+            know(loaded, task, why == Enqueue::New);
+        }
         loaded.host.enqueue(task.id, cpu, arrival, is_current);
     });
-    follow(rq, cx, effects);
+    if let Some(effects) = effects {
+        follow(rq, cx, effects);
+    }
 }
 
 #[cold]
@@ -206,10 +221,10 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
 }
 
 /// Charges exec time to the slice of the current task.
-pub(crate) fn charge<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, delta: Duration) {
+pub(crate) fn charge<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, delta: Duration) {
     if let Some(slot) = rq.current_slot() {
         let id = rq.tasks[slot].id;
-        with(cx, |loaded| loaded.host.charge(id, delta));
+        quietly(cx, |host| host.charge(id, delta));
     }
 }
 
@@ -253,9 +268,9 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
         rq.ext.has_dispatched = false;
     }
     let (cpu, current) = (rq.cpu(), current(rq));
-    let picked = with(cx, |loaded| match current {
-        Some(current) if loaded.host.keeps(cpu, current) => Some(current),
-        Some(_) | None => loaded.host.local(cpu).find(|task| loaded.host.home(*task) == Some(cpu)),
+    let picked = quietly(cx, |host| match current {
+        Some(current) if host.keeps(cpu, current) => Some(current),
+        Some(_) | None => host.first_local_here(cpu),
     })?;
     cx.shared.home(picked).filter(|(home, _)| *home == cpu).map(|(_, slot)| slot)
 }
@@ -279,9 +294,15 @@ pub(crate) fn put_prev<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot, idl
 /// A CPU has switched: to a task of another class, to one of the policy, or to no task.
 #[cold]
 #[inline(never)]
-pub(crate) fn switched<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
+pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let (cpu, idles) = (rq.cpu(), rq.current_slot().is_none());
     let is_released = !idles && rq.current_class() != ClassId::Ext;
+    // Most switches are from task to task. A CPU that goes on to idle may have been chosen
+    // meanwhile.
+    if !idles && rq.ext.told == Some(is_released) {
+        return;
+    }
+    rq.ext.told = (!idles).then_some(is_released);
     with(cx, |loaded| {
         loaded.host.set_released(cpu, is_released);
         loaded.host.update_idle(cpu, idles);
@@ -295,22 +316,25 @@ pub(crate) fn set_online<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Returns whether a task that has just woken is on the machine's queue, which no callback has
-/// chosen a CPU for.
-pub(crate) fn is_on_global(host: &Host, task: TaskId) -> bool {
-    host.scx().dsq_iter(DsqId::GLOBAL).any(|queued| queued == task)
+/// Returns an idle CPU for a task that has just woken and is on the machine's queue, which no
+/// callback has chosen a CPU for.
+pub(crate) fn idle_for_global<L: RawMutex>(cx: &Cx<'_, L>, task: TaskId) -> Option<CpuId> {
+    quietly(cx, |host| {
+        let scx = host.scx();
+        let mut idle = scx.idle_cpumask().iter();
+        if host.is_on_global(task) { idle.find(|cpu| scx.allowed(task, *cpu)) } else { None }
+    })
 }
 
 /// Returns the first task of the local queue of a CPU, and the CPU where its body is, if that is
 /// another one and the CPU needs it: its current task has used up its slice.
-pub(crate) fn missing<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Option<(TaskId, CpuId)> {
+pub(crate) fn missing<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Option<(TaskId, CpuId)> {
     let (cpu, current) = (rq.cpu(), current(rq));
-    with(cx, |loaded| {
-        let host = &loaded.host;
+    quietly(cx, |host| {
         if current.is_some_and(|current| !host.scx().slice(current).is_zero() && host.exit_info().is_none()) {
             return None;
         }
-        let first = host.local(cpu).next()?;
+        let first = host.first_local(cpu)?;
         host.home(first).filter(|home| *home != cpu).map(|home| (first, home))
     })
 }

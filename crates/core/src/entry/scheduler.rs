@@ -499,12 +499,12 @@ impl<L: RawMutex> Scheduler<L> {
     /// Ends a switch for which the next task has been made the current one.
     #[inline(always)]
     fn end_switch(rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) -> Next {
-        let acting = rq.acting();
-        let next = acting.map(|slot| (slot, &rq.tasks[slot]));
-        let next_task = next.map(|(_, task)| task.id);
         if rq.ext.by_policy {
             policy::switched(rq, cx);
         }
+        let acting = rq.acting();
+        let next = acting.map(|slot| (slot, &rq.tasks[slot]));
+        let next_task = next.map(|(_, task)| task.id);
         let may_stay = acting.is_none_or(|slot| lifecycle::may_stay(rq, cx, slot));
         let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
         rq.end_switch();

@@ -25,6 +25,9 @@ pub(crate) struct ExtRq {
     pub(crate) by_policy: bool,
     /// Whether the policy has filled the local queue for the current switch.
     pub(crate) has_dispatched: bool,
+    /// What the policy was last told of this CPU while it ran a task: whether that was of a class
+    /// above. `None` while it idles.
+    pub(crate) told: Option<bool>,
     /// Whether it has the tasks with a fair policy too.
     pub(crate) has_all: bool,
     /// The parameters of servers that have no bandwidth while a policy is loaded, or while none is.
@@ -41,6 +44,7 @@ impl ExtRq {
             nr_running: 0,
             by_policy: false,
             has_dispatched: false,
+            told: None,
             is_loaded: !matches!(settings.sched_ext, SchedExt::Off),
             has_all: matches!(settings.sched_ext, SchedExt::All),
             detached: [None; ServerKind::ALL.len()],
