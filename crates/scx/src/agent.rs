@@ -8,6 +8,7 @@ use crate::realtime;
 use crate::wire::{Decision, Event, Kind, Report};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use zerolag_model::{CpuMask, Duration as Span};
 use zerolag_policy::Policy;
@@ -59,6 +60,7 @@ pub(crate) fn run(
     online: &CpuMask,
     settings: &Settings,
     shared: &Shared,
+    trace: Option<&Sender<Vec<Event>>>,
 ) -> Result<End, String> {
     let mut mirror = Mirror::new(policy, online, Span::from_nanos(settings.config.slice_ns))?;
     if let Some(failure) = failure(&mirror) {
@@ -69,7 +71,7 @@ pub(crate) fn run(
     let buffer = kernel.buffer()?;
     let events = Events::new(&buffer)?;
     kernel.attach()?;
-    serve(&mut mirror, &kernel, &events, shared)?;
+    serve(&mut mirror, &kernel, &events, shared, trace)?;
     kernel.unload();
     let failure = failure(&mirror);
     mirror.unload();
@@ -84,7 +86,13 @@ fn failure(mirror: &Mirror) -> Option<String> {
     mirror.failure().map(|exit| format!("{exit}\n  {}", exit.place()))
 }
 
-fn serve(mirror: &mut Mirror, kernel: &Kernel, events: &Events<'_>, shared: &Shared) -> Result<(), String> {
+fn serve(
+    mirror: &mut Mirror,
+    kernel: &Kernel,
+    events: &Events<'_>,
+    shared: &Shared,
+    trace: Option<&Sender<Vec<Event>>>,
+) -> Result<(), String> {
     let mut doer = Doer { decider: kernel.decider()?, decisions: Vec::new(), answered: 0, made: 0 };
     let (began, cost) = (clock::monotonic(), clock::of_this_thread());
     let (mut batch, mut nr_events): (Vec<Event>, u64) = (Vec::new(), 0);
@@ -105,6 +113,10 @@ fn serve(mirror: &mut Mirror, kernel: &Kernel, events: &Events<'_>, shared: &Sha
         }
         events.wait(timeout, &mut batch)?;
         nr_events += batch.len() as u64;
+        if let Some(trace) = trace.filter(|_| !batch.is_empty()) {
+            // If its thread has failed, that is said at the end.
+            let _ = trace.send(batch.clone());
+        }
         let is_unloaded = batch.iter().any(|event| event.kind == Kind::Exit);
         batch.drain(..).for_each(|event| mirror.handle(&event));
         let now = clock::monotonic();

@@ -8,6 +8,7 @@
 //! | `account`, `table` | what tasks used and waited |
 //! | `realtime`, `clock` | system calls |
 //! | `agent` | the thread that decides |
+//! | `trace` | the events as a trace that `zerolag` reads |
 //!
 //! The program in the kernel is `bpf/policy.bpf.c`: GPL-2.0, in a folder of its own. All else is
 //! `MIT OR Apache-2.0`, as zerolag is.
@@ -22,15 +23,19 @@ mod kernel;
 mod mirror;
 mod realtime;
 mod table;
+mod trace;
 mod wire;
 
 use agent::{End, Shared};
 use clap::{Parser, Subcommand};
-use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use wire::Event;
 use zerolag_model::settings::SchedExtPolicy;
 use zerolag_model::{CpuId, CpuMask, Duration};
 use zerolag_policy::{Needs, OpsFlags, Policy, SLICE_DFL, policies};
@@ -87,6 +92,9 @@ struct Args {
     /// Show groups instead of tasks
     #[arg(long)]
     groups: bool,
+    /// Write the turns and wakeups of the policy's tasks to a file, as the text that tracefs prints
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Show figures at the end only
     #[arg(short, long)]
     quiet: bool,
@@ -123,6 +131,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::input(why));
     }
     let online = online().map_err(Failure::input)?;
+    let (tracing, writer) = tracing(args.trace.as_deref())?;
     let nr_cpus = online.last().map_or(0, |last| last.0 + 1);
     let ops = policy.ops();
     let name = ops.name;
@@ -144,11 +153,14 @@ fn run(args: &Args) -> Result<(), Failure> {
     ctrlc::set_handler(move || on_signal.stops.store(true, Ordering::Relaxed))
         .map_err(|error| Failure(1, format!("signals: {error}")))?;
     let its = Arc::clone(&shared);
-    let start = move || agent::run(policy, &online, &settings, &its);
+    let start = move || agent::run(policy, &online, &settings, &its, tracing.as_ref());
     let agent = std::thread::Builder::new().name("zerolag-agent".into()).spawn(start);
     let agent = agent.map_err(|error| Failure(1, format!("a thread: {error}")))?;
     watch(args, &name, &shared, || agent.is_finished());
     let end = agent.join().map_err(|_| Failure(1, format!("the policy `{name}` has panicked; it is unloaded")))?;
+    if let (Some(path), Some(Err(error))) = (&args.trace, writer.map(|writer| writer.join().unwrap_or(Ok(())))) {
+        eprintln!("warning: --trace {}: {error}; the rest is missing", path.display());
+    }
     let figures = shared.figures.lock().map(|figures| figures.clone()).unwrap_or_default();
     if figures.now > 0 {
         print!("{}", table::render(&name, &figures, args.groups));
@@ -167,6 +179,24 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Begins a trace, and the thread that writes it: the one that decides must not wait for a disk.
+#[expect(clippy::type_complexity, reason = "both ends of one channel")]
+fn tracing(path: Option<&Path>) -> Result<(Option<Sender<Vec<Event>>>, Option<JoinHandle<io::Result<()>>>), Failure> {
+    let Some(path) = path else { return Ok((None, None)) };
+    let wrong = |error: io::Error| Failure::input(format!("--trace {}: {error}", path.display()));
+    let file = std::fs::File::create(path).map_err(wrong)?;
+    let mut recorder = trace::Recorder::new(io::BufWriter::new(file)).map_err(wrong)?;
+    let (sender, receiver) = std::sync::mpsc::channel::<Vec<Event>>();
+    let write = move || {
+        for event in receiver.into_iter().flatten() {
+            recorder.handle(&event)?;
+        }
+        recorder.finish()
+    };
+    let thread = std::thread::Builder::new().name("zerolag-trace".into()).spawn(write).map_err(wrong)?;
+    Ok((Some(sender), Some(thread)))
+}
+
 /// Makes the policy.
 fn policy(args: &Args) -> Result<Box<dyn Policy>, Vec<String>> {
     let wrong = |why: String| vec![format!("--policy {}: {why}", args.policy)];
@@ -183,7 +213,7 @@ fn policy(args: &Args) -> Result<Box<dyn Policy>, Vec<String>> {
             let what = if needs.has(Needs::WORK) { "the work that tasks will do" } else { "the periods of a workload" };
             return Err(wrong(format!("it needs {what}, and a kernel knows none: it runs in simulations only")));
         }
-        policies::named(found, 1)
+        policy
     };
     let mut errors = Vec::new();
     for text in &args.set {
@@ -254,7 +284,7 @@ fn cpu_list(text: &str) -> Option<CpuMask> {
 fn watch(args: &Args, name: &str, shared: &Shared, is_finished: impl Fn() -> bool) {
     let began = clock::monotonic();
     let mut shown_at = began;
-    let is_terminal = std::io::stdout().is_terminal();
+    let is_terminal = io::stdout().is_terminal();
     while !is_finished() {
         std::thread::sleep(LOOK);
         let now = clock::monotonic();
@@ -270,7 +300,7 @@ fn watch(args: &Args, name: &str, shared: &Shared, is_finished: impl Fn() -> boo
             let clear = if is_terminal { "\x1b[H\x1b[2J" } else { "" };
             let text = format!("{clear}{}\n", table::render(name, &figures, args.groups));
             // A reader that has gone away ends the table, not the scheduler.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            let _ = io::stdout().write_all(text.as_bytes());
         }
     }
 }

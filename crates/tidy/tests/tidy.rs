@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sim", &["model", "policy", "core", "analysis", "trace", "workload"]),
     ("tenants", &["model", "core"]),
     ("plugin", &["model", "policy"]),
-    ("scx", &["model", "policy", "plugin"]),
+    ("scx", &["model", "policy", "trace", "plugin"]),
     ("runtime", &["model", "core", "trace", "tenants"]),
     ("linux", &["model", "trace", "workload"]),
     ("zerolag", &["model", "policy", "core", "analysis", "trace", "workload", "check", "report", "html", "sim"]),
