@@ -18,11 +18,11 @@
 //! (signals).
 #![warn(missing_docs)]
 
-#[cfg(unix)]
+#[cfg(all(unix, not(all(target_env = "musl", target_feature = "crt-static"))))]
 mod abi;
-#[cfg(unix)]
+#[cfg(all(unix, not(all(target_env = "musl", target_feature = "crt-static"))))]
 mod crash;
-#[cfg(unix)]
+#[cfg(all(unix, not(all(target_env = "musl", target_feature = "crt-static"))))]
 mod memory;
 
 use std::fmt;
