@@ -37,7 +37,7 @@ def test_the_notebook_shows_what_it_computes(name: str) -> None:
     page = GUIDE / f"{name}.ipynb"
     stored = nbformat.read(page, as_version=4)
     executed = nbformat.read(page, as_version=4)
-    nbclient.NotebookClient(executed, timeout=300, resources={"metadata": {"path": str(page.parent)}}).execute()
+    nbclient.NotebookClient(executed, timeout=900, resources={"metadata": {"path": str(page.parent)}}).execute()
     assert len([shown for shown in outputs(stored) if shown]) == PAGES[name]
     assert outputs(executed) == outputs(stored)
     drawn, kept = pictures(executed), pictures(stored)
