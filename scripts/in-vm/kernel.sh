@@ -48,11 +48,17 @@ kernel() {
     find "$work/$package" -name 'vmlinuz*' -type f | head -1
 }
 
-# Prints an emulator that runs two CPUs in virtual time, which those before 8.1 starve: $QEMU, this computer's, or Debian 13's with its libraries.
+# Whether an emulator runs two CPUs in virtual time: those before 8.1 starve the second one, and a recording does not end.
+runs_two_cpus() {
+    local version
+    version=$("$1" --version 2> /dev/null | sed -n 's/^QEMU emulator version \([0-9]*\.[0-9]*\).*/\1/p')
+    [ "$(printf '%s\n' 8.1 "$version" | sort -V | head -1)" = 8.1 ]
+}
+
+# Prints an emulator that runs two CPUs in virtual time: $QEMU, this computer's, or Debian 13's with its libraries.
 emulator() {
-    local found=${QEMU:-qemu-system-x86_64} version deb root=$work/emulator
-    version=$("$found" --version 2> /dev/null | sed -n 's/^QEMU emulator version \([0-9]*\.[0-9]*\).*/\1/p')
-    if [ -n "${QEMU:-}" ] || [ "$(printf '%s\n' 8.1 "$version" | sort -V | head -1)" = 8.1 ]; then echo "$found"; return; fi
+    local found=${QEMU:-qemu-system-x86_64} deb root=$work/emulator
+    if [ -n "${QEMU:-}" ] || runs_two_cpus "$found"; then echo "$found"; return; fi
     if [ ! -x "$root/qemu" ]; then
         (
             later_releases || exit 1

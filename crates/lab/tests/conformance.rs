@@ -173,6 +173,19 @@ fn the_cpus_of_a_take_are_those_of_the_machine_one_per_task() {
     assert!(error.ends_with("few.toml: a take of `created_on` has 1 CPUs for 2 tasks"), "{error}");
 }
 
+/// A stable kernel has rules of later series: `NO_RT_PUSH_IPI` since 6.12.96.
+#[test]
+fn a_recording_is_compared_with_its_release() {
+    let case = created_on("release", "[]\nrelease = \"6.12.117\"").expect("a release of the series");
+    let (kernel, release) = (case.recorded[0].kernel, case.recorded[0].release);
+    assert_eq!((kernel.name(), release.name()), ("6.12".to_owned(), "6.12.117".to_owned()));
+    assert_ne!(kernel.settings().rt_balance, release.settings().rt_balance);
+    let case = created_on("series", "[]").expect("no release");
+    assert_eq!(case.recorded[0].release, case.recorded[0].kernel);
+    let error = created_on("other", "[]\nrelease = \"6.18.15\"").expect_err("another series");
+    assert!(error.ends_with("`6.18.15` is no release of `6.12`"), "{error}");
+}
+
 #[test]
 fn ticks_and_threads_are_those_of_the_machine() {
     let error = created_on("order", "[]\nfirst_permille = 1001").expect_err("more than all");

@@ -12,13 +12,13 @@ image=${1:?image of a kernel} cpus=${2:?number of CPUs} out=${3:?directory}
 shift 3
 skip() { echo "skipped: $*" >&2; exit 0; }
 qemu=${QEMU:-qemu-system-x86_64}
-release=$("$qemu" --version 2> /dev/null | sed -n 's/^QEMU emulator version \([0-9]*\.[0-9]*\).*/\1/p')
-if [ "$cpus" -gt 1 ] && [ "$(printf '%s\n' 8.1 "${release:-8.1}" | sort -V | head -1)" != 8.1 ]; then
-    skip "$qemu is $release, and two CPUs in virtual time need 8.1: it would not end. QEMU names another one; fresh.sh downloads one (emulator in kernel.sh)"
-fi
+. "$here/../kernel.sh"
 for tool in "$qemu" cpio busybox gcc python3; do
     command -v "$tool" >/dev/null || skip "no $tool"
 done
+if [ "$cpus" -gt 1 ] && ! runs_two_cpus "$qemu"; then
+    skip "$qemu is older than 8.1, so two CPUs in virtual time would not end: QEMU names another one; fresh.sh downloads one"
+fi
 mkdir -p "$out"
 root=$(mktemp -d)
 trap 'rm -rf "$root" "$root.gz" "$root.data"' EXIT

@@ -56,10 +56,9 @@ fn queue_load(rq: &mut Rq, q: QueueIx) -> u64 {
     }
 }
 
-/// Returns an entity's part of `load`, that of its queue.
+/// Returns an entity's part of `load`, that of its queue, which is up to date.
 fn part_of(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: u64) -> u64 {
     let tracks_load = rq.fair.tune.tracks_load;
-    rq.age_queue(q);
     rq.age_entity(q, entity);
     let (queue, part) = (rq.queue(q), rq.entity(entity));
     let (whole, part) = if tracks_load {
