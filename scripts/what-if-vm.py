@@ -4,7 +4,8 @@
     scripts/what-if-vm.py DIRECTORY [PROGRAM ...]
 
 Prints per machine and program the base error of each figure (the recorded settings, simulated) and a table for docs/lab: the range over seeds of each recording,
-and the values of each take. Then how many measured values are inside, and how many rows meet the goals (the median predicted value is within GOALS of the median
+and the values of each take. An open client sends at other instants in each take, so a recording is compared with the take of the same number only, which has
+its instants: it is the same load under the other limit. Then how many measured values are inside, and how many rows meet the goals (the median predicted value is within GOALS of the median
 measured one), by half. `*` marks figures of `--form fitted`, which has requests; all others are of the exact form, imported as the guide says, with `--work`.
 ZEROLAG is the program. Files that are written: DIRECTORY/CPUS/PROGRAM.TAKE.toml and .fitted.toml, DIRECTORY/results.json.
 """
@@ -160,13 +161,15 @@ def compare(directory, cpus, name, program, results):
         takes = [measured(f"{at}.{change}.{take}") for take in range(1, 100) if os.path.exists(f"{at}.{change}.{take}/stat.after")]
         if not takes:
             continue
-        predicted = []
+        # Which takes each list of figures is compared with.
+        predicted, loads = [], []
         for (take, fitted), scenario in scenarios.items():
             if value[3] != base[3] and not fitted:
                 continue
             try:
                 length = measured(f"{at}.base.{take}")["seconds"]
                 predicted.append(simulated(scenario, f"{at}.base.{take}", program, value, base, fitted, length))
+                loads.append([take - 1] if program["kind"] == "open" else range(len(takes)))
             except RuntimeError as error:
                 print(f"| {change} | {error} | | | | |")
         for key in GOALS:
@@ -174,15 +177,16 @@ def compare(directory, cpus, name, program, results):
             of = key if value[3] == base[3] and any(key in one for one in sum(predicted, [])) else f"{key}*"
             if key not in takes[0] or key == "seconds" and program["kind"] == "open":
                 continue
-            ranges = [[one[of] for one in seeds if one.get(of) is not None] for seeds in predicted]
-            ranges = [one for one in ranges if one]
+            ranges = [([one[of] for one in seeds if one.get(of) is not None], load) for seeds, load in zip(predicted, loads)]
+            ranges, of_loads = [one for one, _ in ranges if one], [load for one, load in ranges if one]
             values = [take[key] for take in takes]
+            pairs = [(one, values[index]) for one, load in zip(ranges, of_loads) for index in load if index < len(values)]
             row = {"cpus": cpus, "program": name, "half": program["half"], "change": change, "figure": of, "predicted": ranges, "measured": values}
-            inside = sum(min(one) <= value <= max(one) for one in ranges for value in values)
-            row["inside"], row["of"] = inside, len(ranges) * len(values)
+            inside = sum(min(one) <= value <= max(one) for one, value in pairs)
+            row["inside"], row["of"] = inside, len(pairs)
             text = "-"
             if ranges:
-                middle, real = statistics.median(sum(ranges, [])), statistics.median(values)
+                middle, real = (statistics.fmean(side) for side in zip(*((statistics.median(one), value) for one, value in pairs)))
                 share, least = GOALS[key]
                 row["met"] = abs(middle - real) <= max(share * real, least)
                 text = f"{middle / real - 1:+.0%}" if real else f"{middle - real:+.3g}"

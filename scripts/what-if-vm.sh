@@ -65,7 +65,7 @@ inputs() {
                 chown 1000:1000 "$work/postgres.new"
                 (
                     cd /
-                    "${as[@]}" "$bin/initdb" -D "$work/postgres.new/data" -U postgres -A trust &&
+                    "${as[@]}" "$bin/initdb" -D "$work/postgres.new/data" -U postgres -A trust --locale=C &&
                     "${as[@]}" "$bin/pg_ctl" -D "$work/postgres.new/data" -o "-p 5499 -k /tmp -c listen_addresses= -c fsync=off" -w start &&
                     pgbench -h /tmp -p 5499 -U postgres -i -s 1 postgres &&
                     "${as[@]}" "$bin/pg_ctl" -D "$work/postgres.new/data" -w stop

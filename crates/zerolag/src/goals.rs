@@ -157,7 +157,7 @@ fn is_statistic(goal: &str) -> bool {
 fn has_no_owner(goal: &Goal, program: &Program) -> Option<ValueError> {
     let names: Vec<&str> = match goal.figure.owner() {
         Owner::Task => program.tasks.iter().map(|task| &*task.name).collect(),
-        Owner::Service => program.sources.iter().map(|source| &*source.name).collect(),
+        Owner::Service => program.services().collect(),
         Owner::Group => program.groups.iter().map(|group| &*group.path).collect(),
         Owner::Machine | Owner::Cpu => return None,
     };
@@ -193,6 +193,9 @@ pub(crate) struct CountedWork {
     pub(crate) tasks: Vec<String>,
     /// The services whose completed requests count.
     pub(crate) services: Vec<String>,
+    /// Those of them to which tasks send, each request after the answer to the one before: there is
+    /// no queue of requests that are answered a little later.
+    pub(crate) closed: Vec<String>,
 }
 
 impl CountedWork {
@@ -251,7 +254,17 @@ pub(crate) fn work_of(program: &Program, goals: &[Goal], group: Option<usize>) -
         names.sort_unstable();
         names.dedup();
     }
+    let is_closed = |name: &&String| closed_services(program).any(|closed| closed == **name);
+    work.closed = work.services.iter().filter(is_closed).cloned().collect();
     if wrong.is_empty() { Ok(work) } else { Err(Error::Values(wrong)) }
+}
+
+/// Returns the services without arrivals of their own that a task calls which is no service's thread.
+fn closed_services(program: &Program) -> impl Iterator<Item = &str> {
+    let is_thread = |task: &TaskDef| program.services().any(|service| service == &*task.name);
+    let tasks = (0..program.tasks.len()).filter(move |index| !is_thread(&program.tasks[*index]));
+    let queues = tasks.flat_map(|task| program.queues_called(task));
+    queues.filter(|queue| program.source_of(*queue).is_none()).map(|queue| &*program.resources[queue.index()].name)
 }
 
 /// Returns whether a goal wants that less is done: a largest CPU time, a least idle time.
@@ -285,7 +298,7 @@ pub(crate) fn runs_within(program: &Program, task: &TaskDef, group: usize) -> bo
 /// Returns the parts of a program that have figures, for a goal on a kind of which there is none.
 fn owners_of(program: &Program) -> String {
     let tasks = program.tasks.iter().map(|task| format!("{}.{}", task.name, Quantity::WakeupLatency.row().key));
-    let services = program.sources.iter().map(|of| format!("{}.{}", of.name, Quantity::RequestLatency.row().key));
+    let services = program.services().map(|name| format!("{name}.{}", Quantity::RequestLatency.row().key));
     let groups = program.groups.iter().map(|group| format!("{}.{}", group.path, Quantity::Throttled.row().key));
     let all: Vec<String> = services.chain(groups).chain(tasks).take(NAMES_SHOWN).collect();
     format!("there are {}, and others of these (`zerolag figures`)", all.join(", "))

@@ -79,7 +79,8 @@ take() {
     while grep -q 'populated 1' $cg/zl/cgroup.events && [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done
     after_$program >> /tmp/take/out 2>&1
     rmdir $cg/zl/server $cg/zl/client $cg/zl
-    grep -q '^code 0$' /tmp/take/out || { echo "FAILED: $name: $(tail -3 /tmp/take/out /tmp/take/errors | tr '\n' ' ')"; }
+    # Without its counters a take is run again.
+    grep -q '^code 0$' /tmp/take/out || { echo "FAILED: $name: $(tail -3 /tmp/take/out /tmp/take/errors /tmp/data/log 2> /dev/null | tr '\n' ' ')"; rm -f /tmp/take/stat.after; }
     echo "== $name: $(head -c 200 /tmp/take/out | tr '\n' ' ')$(grep -c ^ /tmp/take/trace.txt 2> /dev/null) $(grep overrun /tmp/take/log) free $(sed -n 's/^MemFree: *//p' /proc/meminfo)"
     mv /tmp/take /tmp/$name
     tar -C /tmp -cf - $name | zstd -q -1 -c | cat > /dev/ttyS1

@@ -169,7 +169,7 @@ fn not_imported(draft: &Draft) -> Option<String> {
         return Some(format!("its simulation ended early: {}", outcome.why));
     }
     let simulated = Trace { meta: Meta { end: outcome.end, ..again.meta() }, records };
-    let error = BaseError::of(&Metrics::of(&trace), &Metrics::of(&simulated), &imported.tasks, &[]);
+    let error = BaseError::of(&Metrics::of(&trace), &Metrics::of(&simulated), &imported.tasks);
     let parts = [("CPU time", error.run()), ("wait", error.wait()), ("wakeup latency", error.latency())];
     let wrong = parts.into_iter().filter(|(_, (_, apart))| !apart.is_zero());
     let wrong: Vec<String> = wrong.map(|(of, (all, apart))| format!("{of} differs by {apart} of {all}")).collect();

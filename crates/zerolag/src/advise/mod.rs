@@ -574,6 +574,17 @@ mod tests {
         assert_eq!(batch.group.as_deref(), Some("/batch"));
     }
 
+    /// A service without arrivals of its own, as a closed client's server is, has figures too.
+    #[test]
+    fn a_goal_of_a_service_that_only_tasks_call_is_judged() {
+        const CALLED: &str = "kernel = \"6.12\"\nduration = \"1s\"\n[machine]\ncpus = 1\n[group.\"/s\"]\n\"cpu.max\" = \"20000 100000\"\n\
+             [service.server]\ngroup = \"/s\"\nworkers = 1\nsteps = [{ run = \"2ms\" }]\n\
+             [task.client]\nloop = \"forever\"\nsteps = [{ run = \"1ms\" }, { call = \"server\" }]\n";
+        let advice = advise(&plan(CALLED, 1), &question(&["server.request_latency.p99 <= 99ms"]), go).expect("advice");
+        // It answers 100 requests now. Under less quota none takes longer than 99 ms, and they are fewer.
+        assert!(advice.counts_work && advice.chosen().is_none_or(|of| of.change == Change::AsItIs), "{advice}");
+    }
+
     #[test]
     fn figures_that_do_not_exist_are_refused_with_those_that_do() {
         let refused = |goal: &str| advise(&plan(BESIDE, 1), &question(&[goal]), go).expect_err(goal).to_string();

@@ -64,7 +64,7 @@ fn lengthen(task: &mut ImportedTask, more: u64) {
                 places.push(place);
                 after_wakeup = false;
             }
-            Step::Run(_) | Step::Wake(_) => {}
+            Step::Run(_) | Step::Wake(_) | Step::Done(_) | Step::After(_) => {}
             Step::Wait(..) | Step::Sleep(_) | Step::Arrival { .. } | Step::Timer(_) => after_wakeup = true,
         }
     }

@@ -49,12 +49,25 @@ pub struct TaskError {
     pub latency: Option<(Pair, u64)>,
 }
 
+/// What a task or a service of the scenario stands for.
+#[derive(Clone, Copy)]
+pub(super) struct SimulatedTask<'a> {
+    /// Its name, if it is a service.
+    pub(super) service: Option<&'a str>,
+    /// The recorded tasks.
+    pub(super) ids: &'a [TaskId],
+    /// How many simulated tasks it has.
+    pub(super) threads: usize,
+}
+
 impl BaseError {
     /// Compares the recorded figures of tasks with the simulated ones, whose tasks have this order,
-    /// each with the tasks that it stands for. `services` are their names if they are services.
+    /// each with the tasks that it stands for.
     #[must_use]
-    pub fn of(recorded: &Summary, simulated: &Summary, tasks: &[Vec<TaskId>], services: &[String]) -> Self {
-        Self::of_work(recorded, simulated, tasks, services, None)
+    pub fn of(recorded: &Summary, simulated: &Summary, tasks: &[Vec<TaskId>]) -> Self {
+        let tasks = tasks.iter().map(|ids| SimulatedTask { service: None, ids, threads: ids.len() });
+        let tasks: Vec<SimulatedTask<'_>> = tasks.collect();
+        Self::of_work(recorded, simulated, &tasks, None)
     }
 
     /// As [`of`](Self::of), with the group of the work, and whether each simulated task is in it: a
@@ -62,23 +75,22 @@ impl BaseError {
     pub(super) fn of_work(
         recorded: &Summary,
         simulated: &Summary,
-        tasks: &[Vec<TaskId>],
-        services: &[String],
+        tasks: &[SimulatedTask<'_>],
         work: Option<(&str, &[bool])>,
     ) -> Self {
-        let label = |at: usize, ids: &[TaskId]| match services.get(at) {
-            Some(name) => name.clone(),
-            None => ids.first().map_or_else(String::new, |id| recorded.label(*id)),
+        let label = |of: &SimulatedTask<'_>| match of.service {
+            Some(name) => name.to_owned(),
+            None => of.ids.first().map_or_else(String::new, |id| recorded.label(*id)),
         };
         // The threads of a service are simulated tasks, one after the other.
         let mut first = 0;
         let mut pairs = Vec::new();
-        for (at, ids) in tasks.iter().enumerate() {
-            let ours = (first..first + ids.len()).filter_map(|index| simulated.task(TaskId::from_index(index)));
-            let theirs = ids.iter().filter_map(|id| recorded.task(*id));
+        for (at, of) in tasks.iter().enumerate() {
+            let ours = (first..first + of.threads).filter_map(|index| simulated.task(TaskId::from_index(index)));
+            let theirs = of.ids.iter().filter_map(|id| recorded.task(*id));
             let is_work = work.is_none_or(|(_, is_work)| is_work.get(at).copied().unwrap_or(false));
-            pairs.push((is_work, error(label(at, ids), &theirs.collect::<Vec<_>>(), &ours.collect::<Vec<_>>())));
-            first += ids.len();
+            pairs.push((is_work, error(label(of), &theirs.collect::<Vec<_>>(), &ours.collect::<Vec<_>>())));
+            first += of.threads;
         }
         pairs.sort_by_key(|(_, task)| core::cmp::Reverse(task.run.0));
         let (tasks, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_work, _)| *is_work);

@@ -1,5 +1,6 @@
 //! From records to what each task did.
 
+use super::answers;
 use super::charged;
 use super::loopback::{self, Pairs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,10 @@ pub(super) enum Step {
     Arrival { at: Duration, slept: Duration },
     /// Waits for the next expiry of its timer.
     Timer(Duration),
+    /// Is done with what this task woke it for.
+    Done(TaskId),
+    /// Waits until this task is done with what it was woken for.
+    After(TaskId),
 }
 
 /// The work of a task between two sleeps.
@@ -35,6 +40,8 @@ pub(super) struct RecordedJob {
     /// The task that woke it; `None` for a timer, a device, or if the trace does not show it.
     pub(super) by: Option<TaskId>,
     pub(super) demand: Duration,
+    /// When it was done: the task slept or ended. `None` if the trace ends before.
+    pub(super) done: Option<Instant>,
 }
 
 /// A task of the trace.
@@ -85,6 +92,7 @@ pub(super) fn extract(trace: &Trace) -> Vec<ImportedTask> {
     }
     let mut tasks = extractor.finish(trace.meta.end);
     wait_for_used(&mut tasks);
+    answers::await_answers(trace, &mut tasks);
     charged::correct(trace, &mut tasks);
     tasks
 }
@@ -170,11 +178,19 @@ impl Doing {
             self.steps.push(Step::Run(ran));
             if self.jobs.is_empty() {
                 let at = Instant::from_nanos(at.as_nanos().saturating_sub(ran.as_nanos()));
-                self.jobs.push(RecordedJob { at, by: None, demand: Duration::ZERO });
+                self.jobs.push(RecordedJob { at, by: None, demand: Duration::ZERO, done: None });
             }
             if let Some(job) = self.jobs.last_mut() {
                 job.demand = job.demand.saturating_add(ran);
             }
+        }
+    }
+
+    /// Ends a computation and the work for what it was woken by.
+    fn end_job(&mut self, at: Instant) {
+        self.compute(at);
+        if let Some(job) = self.jobs.last_mut() {
+            job.done = Some(at);
         }
     }
 }
@@ -257,7 +273,7 @@ impl Extractor {
             self.wakes(waker, task, at);
         }
         let doing = self.tasks.entry(task);
-        doing.jobs.push(RecordedJob { at, by: waker, demand: Duration::ZERO });
+        doing.jobs.push(RecordedJob { at, by: waker, demand: Duration::ZERO, done: None });
         let is_first = doing.steps.is_empty();
         match waker {
             Some(waker) => doing.steps.push(Step::Wait(waker, at.since(since))),
@@ -297,12 +313,17 @@ impl Extractor {
                 self.cancel(task);
             }
             PrevState::Blocked => {
-                doing.compute(at);
+                doing.end_job(at);
                 doing.state = TracedState::Sleeps { since: at };
                 match doing.early.take() {
                     None => {}
                     Some(waker) => {
-                        doing.jobs.push(RecordedJob { at, by: waker.map(|(waker, _)| waker), demand: Duration::ZERO });
+                        doing.jobs.push(RecordedJob {
+                            at,
+                            by: waker.map(|(waker, _)| waker),
+                            demand: Duration::ZERO,
+                            done: None,
+                        });
                         if let Some((waker, _)) = waker {
                             doing.steps.push(Step::Wait(waker, Duration::ZERO));
                         }
@@ -311,7 +332,7 @@ impl Extractor {
                 }
             }
             PrevState::Dead => {
-                doing.compute(at);
+                doing.end_job(at);
                 doing.state = TracedState::Ended;
                 self.cancel(task);
             }

@@ -17,9 +17,10 @@
 //! 1. A class is *sent to* by the class that wakes at least 80 % of its jobs. It gets so many
 //!    requests per request of its sender as it had, rounded; its demand makes up for the rounding.
 //! 2. Two classes that wake each other are a server and its client, and nothing in the trace says
-//!    which. The one whose thread is older is the server. Its arrival process is that of the
-//!    client's wakeups: an open loop also where the client waited for answers, for only then a load
-//!    can be asked for.
+//!    which. The one whose thread is older is the server. The client is *closed*, since answers wake
+//!    it: tasks that compute and `call` the server, in turn, so that fewer requests come where a
+//!    limit delays answers. (An open loop in its place has a queue that grows for the whole
+//!    run under each limit that is lower than the recorded one: p50 of Redis 386 ms for 1.25.)
 //! 3. Every other class has an arrival process: the distances between its requests. A class with
 //!    few jobs gets their times.
 //!
@@ -32,8 +33,9 @@ use super::Options;
 use super::extract::{ImportedTask, RecordedJob};
 use super::groups::ImportedGroups;
 use super::write::{attributes, cpu_of, head, is_kernels, quoted, time, write_groups};
+use core::cmp::Reverse;
 use core::fmt::Write;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use zerolag_model::{Duration, Instant, KernelVersion, TaskId};
 use zerolag_trace::Trace;
 
@@ -52,6 +54,8 @@ struct ThreadClass<'a> {
     sender: Option<(usize, u32)>,
     /// A class that it waits for within a request.
     calls: Option<usize>,
+    /// It is a closed client: it sends to this class, only after an answer.
+    closed: Option<usize>,
 }
 
 impl ThreadClass<'_> {
@@ -61,14 +65,38 @@ impl ThreadClass<'_> {
         self.jobs.iter().filter(move |(_, by)| is_first(*by)).map(|(job, _)| *job)
     }
 
+    /// Returns how many requests of a closed client are under way at most: as many as threads that
+    /// answers have woken, or as jobs of its server at one time.
+    fn users(&self, own: usize, server: &Self) -> usize {
+        let answers: BTreeSet<TaskId> = server.tasks.iter().map(|task| task.id).collect();
+        let is_answered = |job: &RecordedJob| job.by.is_some_and(|by| answers.contains(&by));
+        let threads = self.tasks.iter().filter(|task| task.jobs.iter().any(is_answered)).count();
+        let mut ends = BinaryHeap::new();
+        let mut most = 0;
+        for (job, _) in server.jobs.iter().filter(|(_, by)| *by == Some(own)) {
+            while ends.peek().is_some_and(|Reverse(end)| *end <= job.at) {
+                ends.pop();
+            }
+            ends.extend(job.done.map(Reverse));
+            most = most.max(ends.len());
+        }
+        threads.max(most).max(1)
+    }
+
     /// Returns the share of the jobs that a class wakes.
     fn share_of(&self, waker: usize) -> f64 {
         self.jobs.iter().filter(|(_, by)| *by == Some(waker)).count() as f64 / self.jobs.len().max(1) as f64
     }
 }
 
-/// A class of the scenario: the name of its service, and its tasks.
-pub(super) type Service = (String, Vec<TaskId>);
+/// A service of the scenario, or a closed client.
+pub(super) struct Service {
+    pub(super) name: String,
+    /// The recorded threads.
+    pub(super) tasks: Vec<TaskId>,
+    /// How many threads it has in the scenario.
+    pub(super) threads: usize,
+}
 
 /// Returns the scenario, and its services in their order.
 pub(super) fn scenario(
@@ -84,8 +112,15 @@ pub(super) fn scenario(
     let mut out = String::new();
     write(&mut out, trace, &classes, (kernel, origin), groups, options)
         .expect("invariant: writing to a String cannot fail");
-    let service = |class: &ThreadClass<'_>| (class.name.clone(), class.tasks.iter().map(|task| task.id).collect());
-    (out, classes.iter().map(service).collect())
+    let service = |at: usize| {
+        let class = &classes[at];
+        let threads = class.closed.map_or(class.tasks.len(), |server| class.users(at, &classes[server]));
+        Service { name: class.name.clone(), tasks: class.tasks.iter().map(|task| task.id).collect(), threads }
+    };
+    // The tasks of a scenario come before the threads of its services.
+    let (clients, services): (Vec<usize>, Vec<usize>) =
+        (0..classes.len()).partition(|at| classes[*at].closed.is_some());
+    (out, clients.into_iter().chain(services).map(service).collect())
 }
 
 /// What the tasks of a class share: process, name, attributes as text (they have no order), group.
@@ -112,6 +147,7 @@ fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGro
                 jobs: Vec::new(),
                 sender: None,
                 calls: None,
+                closed: None,
             });
             classes.len() - 1
         });
@@ -152,6 +188,9 @@ fn link(classes: &mut [ThreadClass<'_>]) {
         }
     }
     for at in 0..classes.len() {
+        classes[at].closed = senders[at].filter(|server| fed_by[*server] == Some(at));
+    }
+    for at in 0..classes.len() {
         let answers = |other: usize| senders[other] == Some(at) && fed_by[at] != Some(other);
         let called = (0..classes.len()).filter(|other| answers(*other)).find(|other| {
             let woken = classes[at].jobs.iter().filter(|(_, by)| *by == Some(*other)).count();
@@ -160,7 +199,7 @@ fn link(classes: &mut [ThreadClass<'_>]) {
         classes[at].calls = called;
     }
     for at in 0..classes.len() {
-        let Some(sender) = senders[at] else { continue };
+        let Some(sender) = senders[at].filter(|_| classes[at].closed.is_none()) else { continue };
         let ratio = classes[at].requests(at).count() as f64 / classes[sender].requests(sender).count().max(1) as f64;
         // A request that is sent with less than every other one has times of its own.
         if ratio >= 0.5 {
@@ -182,26 +221,97 @@ fn write(
     options: &Options,
 ) -> core::fmt::Result {
     head(out, trace, kernel, origin, "fitted: demands and distances are drawn from the recorded ones")?;
-    writeln!(out, "\n[parameters]\n# How many times as often requests arrive: --set load=1.5\nload = 1")?;
+    let is_scaled = |at: usize, class: &ThreadClass<'_>| is_scaled(class, options) && has_arrivals(classes, at);
+    // A parameter that is used nowhere is refused.
+    let has_load =
+        classes.iter().enumerate().any(|(at, class)| is_scaled(at, class) && class.requests(at).count() >= FEW);
+    let closed: Vec<usize> = (0..classes.len()).filter(|at| classes[*at].closed.is_some()).collect();
+    if has_load || !closed.is_empty() {
+        writeln!(out, "\n[parameters]")?;
+    }
+    if has_load {
+        writeln!(out, "# How many times as often requests arrive: --set load=1.5\nload = 1")?;
+    }
+    for (number, at) in closed.iter().enumerate() {
+        let (class, parameter) = (&classes[*at], clients(number));
+        let users = class.users(*at, &classes[class.closed.unwrap_or(*at)]);
+        let name = quoted(&class.name);
+        writeln!(out, "# So many requests of {name} are under way: --set {parameter}=4\n{parameter} = {users}")?;
+    }
     writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
     write_groups(out, groups)?;
-    for (at, class) in classes.iter().enumerate() {
-        let requests: Vec<&RecordedJob> = class.requests(at).collect();
-        writeln!(out, "\n[service.{}]", quoted(&class.name))?;
-        attributes(out, class.tasks[0].attr)?;
-        if let Some(cpu) = cpu_of(&class.tasks[0].name).filter(|cpu| (*cpu as usize) < trace.meta.machine.nr_cpus()) {
+    let place = |out: &mut String, task: &ImportedTask| -> core::fmt::Result {
+        attributes(out, task.attr)?;
+        if let Some(cpu) = cpu_of(&task.name).filter(|cpu| (*cpu as usize) < trace.meta.machine.nr_cpus()) {
             writeln!(out, "cpus = \"{cpu}\"")?;
         }
-        if let Some(path) = groups.of.get(&class.tasks[0].id) {
-            writeln!(out, "group = {}", quoted(path))?;
-        }
+        groups.of.get(&task.id).map_or(Ok(()), |path| writeln!(out, "group = {}", quoted(path)))
+    };
+    for (number, at) in closed.into_iter().enumerate() {
+        writeln!(out, "\n[task.{}]", quoted(&classes[at].name))?;
+        place(out, classes[at].tasks[0])?;
+        client(out, classes, at, &clients(number), trace.meta.start)?;
+    }
+    for (at, class) in classes.iter().enumerate().filter(|(_, class)| class.closed.is_none()) {
+        let requests: Vec<&RecordedJob> = class.requests(at).collect();
+        writeln!(out, "\n[service.{}]", quoted(&class.name))?;
+        place(out, class.tasks[0])?;
         writeln!(out, "workers = {}", class.tasks.len())?;
-        if class.sender.is_none() {
+        if has_arrivals(classes, at) {
             arrivals(out, class, &requests, trace.meta.start, options)?;
         }
         steps(out, classes, at, &requests)?;
     }
     Ok(())
+}
+
+/// Returns the parameter of the number of instances of a closed client.
+fn clients(number: usize) -> String {
+    if number == 0 { "clients".to_owned() } else { format!("clients_{}", number + 1) }
+}
+
+/// Writes a closed client: each of its threads has one request under way, and computes between an
+/// answer and the next request what the recorded one did per request.
+fn client(
+    out: &mut String,
+    classes: &[ThreadClass<'_>],
+    at: usize,
+    parameter: &str,
+    start: Instant,
+) -> core::fmt::Result {
+    let class = &classes[at];
+    let server = class.closed.unwrap_or(at);
+    writeln!(out, "# A closed client: it sends after an answer.\ninstances = \"${{{parameter}}}\"")?;
+    let first = class.jobs.first().map_or(Duration::ZERO, |(job, _)| job.at.since(start));
+    if !first.is_zero() {
+        writeln!(out, "delay = {}", time(first))?;
+    }
+    let demands: Vec<Duration> = class.jobs.iter().map(|(job, _)| job.demand).collect();
+    let rounds = classes[server].requests(server).count().max(1);
+    writeln!(out, "loop = \"forever\"\nsteps = [")?;
+    writeln!(out, "  {{ run = {} }},", distribution(demands, class.jobs.len() as f64 / rounds as f64))?;
+    writeln!(out, "  {{ call = {} }},", quoted(&classes[server].name))?;
+    for receiver in classes.iter() {
+        for _ in 0..receiver.sender.filter(|(sender, _)| *sender == at).map_or(0, |(_, count)| count) {
+            writeln!(out, "  {{ send = {} }},", quoted(&receiver.name))?;
+        }
+    }
+    writeln!(out, "]")
+}
+
+/// Returns whether requests come to a service from outside: no other one sends them.
+fn has_arrivals(classes: &[ThreadClass<'_>], at: usize) -> bool {
+    let class = &classes[at];
+    class.closed.is_none() && class.sender.is_none() && !classes.iter().any(|client| client.closed == Some(at))
+}
+
+/// Returns whether a load multiplies the arrivals of a service.
+fn is_scaled(class: &ThreadClass<'_>, options: &Options) -> bool {
+    let is_named = |name: &String| *class.tasks[0].name == **name || class.process == Some(name.as_str());
+    match options.services.is_empty() {
+        true => !is_kernels(&class.tasks[0].name),
+        false => options.services.iter().any(is_named),
+    }
 }
 
 fn arrivals(
@@ -211,12 +321,7 @@ fn arrivals(
     start: Instant,
     options: &Options,
 ) -> core::fmt::Result {
-    let is_named = |name: &String| *class.tasks[0].name == **name || class.process == Some(name.as_str());
-    let is_scaled = match options.services.is_empty() {
-        true => !is_kernels(&class.tasks[0].name),
-        false => options.services.iter().any(is_named),
-    };
-    if is_scaled && requests.len() >= FEW {
+    if is_scaled(class, options) && requests.len() >= FEW {
         writeln!(out, "load = \"${{load}}\"")?;
     }
     if requests.len() < FEW {

@@ -21,6 +21,7 @@
 //! sessions of users share a CPU evenly, however many tasks each has (autogroup). So they are an
 //! option.
 
+mod answers;
 mod charged;
 mod error;
 mod extract;
@@ -33,6 +34,7 @@ mod tree;
 mod wakings;
 mod write;
 
+use error::SimulatedTask;
 pub use error::{BaseError, GroupError, Pair, TaskError};
 pub(crate) use result::DOCUMENT;
 pub use result::{text, to_json};
@@ -95,6 +97,8 @@ pub struct Import {
     pub tasks: Vec<Vec<TaskId>>,
     /// The names of services, in their order; none in the exact form.
     services: Vec<String>,
+    /// How many threads each of them has: a closed client one per request that can be under way.
+    threads: Vec<usize>,
     /// The kernel whose settings the scenario has.
     pub kernel: KernelVersion,
     /// Whether the trace or the user names that kernel; if not it is a guess.
@@ -136,11 +140,25 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let unknown = write::unknown(trace, &tasks, options);
     let unused = groups.unused.clone();
     let exact = || tasks.iter().map(|task| vec![task.id]).collect();
-    let (services, members): (Vec<String>, Vec<Vec<TaskId>>) = services.into_iter().unzip();
+    let threads = services.iter().map(|service| service.threads).collect();
+    let (services, members): (Vec<String>, Vec<Vec<TaskId>>) =
+        services.into_iter().map(|service| (service.name, service.tasks)).unzip();
     let tasks = if services.is_empty() { exact() } else { members };
     let work = options.work.clone();
     let unknown_of_seeds = open.keys();
-    Import { scenario, tasks, services, kernel, is_kernel_known, unknown, work, unknown_of_seeds, groups, unused }
+    Import {
+        scenario,
+        tasks,
+        services,
+        threads,
+        kernel,
+        is_kernel_known,
+        unknown,
+        work,
+        unknown_of_seeds,
+        groups,
+        unused,
+    }
 }
 
 /// Why the base error is not known.
@@ -175,11 +193,21 @@ pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportErr
     let simulated = simulate(&import.scenario)?;
     let is_work = import.are_work();
     let work = import.work.as_deref().map(|work| (work, &*is_work));
-    let base = BaseError::of_work(&Metrics::of(trace), &simulated, &import.tasks, &import.services, work);
+    let base = BaseError::of_work(&Metrics::of(trace), &simulated, &import.simulated_tasks(), work);
     Ok(BaseError { groups: import.throttled(&simulated), ..base })
 }
 
 impl Import {
+    /// Returns of each task or service of the scenario its name, if it is a service, the recorded tasks
+    /// and how many tasks it has.
+    fn simulated_tasks(&self) -> Vec<SimulatedTask<'_>> {
+        let tasks = self.tasks.iter().enumerate().map(|(at, ids)| {
+            let threads = self.threads.get(at).copied().unwrap_or(ids.len());
+            SimulatedTask { service: self.services.get(at).map(String::as_str), ids, threads }
+        });
+        tasks.collect()
+    }
+
     /// Returns how much the groups were throttled whose counters were saved: those of the work, if
     /// there is one.
     fn throttled(&self, simulated: &Summary) -> Vec<GroupError> {

@@ -109,21 +109,41 @@ fn of_answers(name: &str) -> String {
 
 /// Returns how far the demand per job of a part of the recording is from that of another, as a
 /// share of the whole: half of it above, half below. 0 if a part has too few jobs.
+///
+/// Each job counts against the mean of its task: a part in which another task has more of the jobs
+/// does not differ for that. (One mean of all jobs called the start of a client, 72 jobs of 13 ms
+/// beside 2128 of 0.3 ms of its server, a difference of 22 % where that of each task was 3 %.)
 fn spread(trace: &Trace, tasks: &[ImportedTask], is_work: impl Fn(&TaskId) -> bool) -> f64 {
     let length = trace.meta.end.since(trace.meta.start).as_nanos().max(1);
-    let mut parts = [(0_u64, 0_usize); PARTS];
-    for job in tasks.iter().filter(|task| is_work(&task.id)).flat_map(|task| &task.jobs) {
-        let at = u128::from(job.at.since(trace.meta.start).as_nanos()) * PARTS as u128 / u128::from(length);
-        let (demand, jobs) = &mut parts[(at as usize).min(PARTS - 1)];
-        (*demand, *jobs) = (*demand + job.demand.as_nanos(), *jobs + 1);
+    let mut parts = [PartDemand::default(); PARTS];
+    for task in tasks.iter().filter(|task| is_work(&task.id) && !task.jobs.is_empty()) {
+        let whole: f64 = task.jobs.iter().map(|job| job.demand.as_nanos() as f64).sum();
+        let mean = whole / task.jobs.len() as f64;
+        for job in &task.jobs {
+            let at = u128::from(job.at.since(trace.meta.start).as_nanos()) * PARTS as u128 / u128::from(length);
+            let part = &mut parts[(at as usize).min(PARTS - 1)];
+            part.seen += job.demand.as_nanos() as f64;
+            part.expected += mean;
+            part.jobs += 1;
+        }
     }
-    let mut whole = (0, 0);
-    parts.iter().for_each(|(demand, jobs)| whole = (whole.0 + demand, whole.1 + jobs));
+    let jobs: usize = parts.iter().map(|part| part.jobs).sum();
     // A part before the load began, or after its end, has other jobs.
-    let of = |(demand, jobs): (u64, usize)| demand as f64 / jobs as f64;
-    let loaded = parts.into_iter().filter(|(_, jobs)| *jobs >= JOBS_MIN && *jobs * PARTS * 2 >= whole.1).map(of);
-    let (least, most) = loaded.fold((f64::MAX, 0.0_f64), |(low, high), of| (low.min(of), high.max(of)));
-    ((most - least).max(0.0) / of(whole) / 2.0).min(DEMAND_MAX)
+    let loaded =
+        parts.iter().filter(|part| part.jobs >= JOBS_MIN && part.jobs * PARTS * 2 >= jobs && part.expected > 0.0);
+    let shares = loaded.map(|part| part.seen / part.expected);
+    let (least, most) = shares.fold((f64::MAX, 0.0_f64), |(low, high), of| (low.min(of), high.max(of)));
+    ((most - least).max(0.0) / 2.0).min(DEMAND_MAX)
+}
+
+/// The demands of a part of the recording, in ns.
+#[derive(Clone, Copy, Default)]
+struct PartDemand {
+    /// What its jobs demanded.
+    seen: f64,
+    /// What they would demand if each were the mean of its task.
+    expected: f64,
+    jobs: usize,
 }
 
 #[cfg(test)]

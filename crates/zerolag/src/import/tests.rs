@@ -326,8 +326,8 @@ fn a_fitted_workload_demands_as_much_and_follows_the_load() {
     }
 }
 
-#[test]
-fn of_a_client_and_its_server_the_older_one_is_the_server() {
+/// A client that sends 50 requests of 2 ms, each 1 ms after the answer.
+fn closed() -> Trace {
     let mut script = Script::new(2);
     let (server, client) = (script.fair("server"), script.fair("client"));
     script.meta.source = Source::Text;
@@ -337,15 +337,39 @@ fn of_a_client_and_its_server_the_older_one_is_the_server() {
         script.wake(at, 0, server).run(at, 0, Some(client), Some(server));
         script.wake(at + 2000, 0, client).run(at + 2000, 0, Some(server), Some(client));
     }
-    let trace = script.end(160_000);
-    let scenario = fitted(&trace).scenario;
-    let of = |name: &str| {
-        scenario.split(&format!("[service.\"{name}\"]")).nth(1).expect(name).split("[service").next().map(str::to_owned)
+    script.end(160_000)
+}
+
+/// An open loop in place of a closed client would send on under a limit, and each request would wait
+/// for all those before.
+#[test]
+fn a_closed_client_sends_after_answers_in_the_fitted_form_too() {
+    // The older one is the server.
+    let trace = closed();
+    let groups = vec![("server".to_owned(), "/s".to_owned())];
+    let limits = vec![("/s".to_owned(), "10000 100000".to_owned())];
+    let imported = import(&trace, "x", &Options { form: Form::Fitted, groups, limits, ..Options::default() });
+    let scenario = &imported.scenario;
+    assert!(scenario.contains("[task.\"client\"]\n# A closed client"), "{scenario}");
+    assert!(
+        scenario
+            .contains("[parameters]\n# So many requests of \"client\" are under way: --set clients=4\nclients = 1\n")
+    );
+    assert!(!scenario.contains("arrivals"), "{scenario}");
+    // 3 ms a request; a tenth of a CPU for 2 ms of them: 5 in 100 ms.
+    let answered = |scenario: &str| {
+        let summary =
+            simulate(&scenario.replace("duration = \"160000000ns\"", "duration = \"2s\"")).expect("a scenario");
+        let service = &summary.services[0];
+        (service.completed, service.latency.as_ref().expect("requests").p50)
     };
-    let (server, client) = (of("server").expect("text"), of("client").expect("text"));
-    assert!(server.contains("arrivals = { every = ") && server.contains("{ send = \"client\" }"), "{scenario}");
-    assert!(!client.contains("arrivals") && !client.contains("send"), "{scenario}");
-    assert!(base_error(&trace, &fitted(&trace)).is_ok(), "{scenario}");
+    let (free, limited) = (answered(&scenario.replace("10000 100000", "max 100000")), answered(scenario));
+    assert!((610..=680).contains(&free.0) && (90..=130).contains(&limited.0), "{free:?} {limited:?}");
+    assert!(limited.1 < Duration::from_millis(100), "no queue of requests: {limited:?}");
+    // The client is a task before the threads of the services.
+    assert_eq!(imported.tasks, [vec![TaskId(1)], vec![TaskId(0)]]);
+    let base = base_error(&trace, &imported).expect("a scenario");
+    assert_eq!(base.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["server", "client"]);
 }
 
 #[test]

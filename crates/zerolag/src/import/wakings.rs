@@ -52,7 +52,7 @@ pub(super) fn mixed(tasks: &[ImportedTask], pipes: &BTreeSet<(TaskId, TaskId)>) 
             match step {
                 Step::Wait(waker, _) => note(*waker, task.id),
                 Step::Wake(woken) => note(task.id, *woken),
-                Step::Run(_) | Step::Sleep(_) | Step::Arrival { .. } | Step::Timer(_) => {}
+                _ => {}
             }
         }
     }

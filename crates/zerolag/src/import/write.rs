@@ -84,6 +84,10 @@ fn write(
                     writeln!(out, "{{sem_wait={}}},", quoted(&name))?;
                 }
                 Step::Timer(period) => timer(out, *period)?,
+                Step::After(other) => {
+                    writeln!(out, "{{sem_wait={}}},", quoted(&done(&names[other], &names[&task.id])))?
+                }
+                Step::Done(other) => writeln!(out, "{{sem_post={}}},", quoted(&done(&names[&task.id], &names[other])))?,
                 Step::Wake(woken) => {
                     // The stoppers are left out, and so are tasks that never ran.
                     if let Some(name) = names.get(woken) {
@@ -118,6 +122,11 @@ fn repeat(out: &mut String, task: &ImportedTask, length: Duration, due: Duration
     }
     // The first expiry counts from the start of the task, so each round begins as the first did.
     writeln!(out, "{{timer={{period={},mode=\"absolute\",name=\"again\"}}}},", time(length))
+}
+
+/// Returns the semaphore by which a task says that it is done with what another woke it for.
+fn done(task: &str, other: &str) -> String {
+    format!("{task} for {other}")
 }
 
 /// Writes a step that waits for the next expiry of the task's timer, after so long.
