@@ -30,7 +30,7 @@
 //! requests in one job counts as one request.
 
 use super::Options;
-use super::extract::{ImportedTask, RecordedJob};
+use super::extract::{ImportedTask, RecordedJob, Step};
 use super::groups::ImportedGroups;
 use super::write::{attributes, cpu_of, head, is_kernels, quoted, time, write_groups};
 use core::cmp::Reverse;
@@ -265,6 +265,28 @@ fn write(
     Ok(())
 }
 
+/// Returns what a closed client computed from one request to the next. Without the first and the last
+/// of them, in which it starts and ends: redis-benchmark computes for 130 ms before it sends the
+/// second request, and as a part of its loop that is a tenth more of each round.
+fn between_requests(class: &ThreadClass<'_>, server: &ThreadClass<'_>) -> Vec<Duration> {
+    let servers: BTreeSet<TaskId> = server.tasks.iter().map(|task| task.id).collect();
+    let mut all = Vec::new();
+    for task in &class.tasks {
+        let mut ran = Duration::ZERO;
+        let mut demands = Vec::new();
+        for step in &task.steps {
+            match step {
+                Step::Run(demand) => ran = ran.saturating_add(*demand),
+                Step::Wake(woken) if servers.contains(woken) => demands.push(core::mem::take(&mut ran)),
+                _ => {}
+            }
+        }
+        let ends = demands.len() / ENDS;
+        all.extend_from_slice(&demands[ends..demands.len() - ends]);
+    }
+    all
+}
+
 /// Returns the parameter of the number of instances of a closed client.
 fn clients(number: usize) -> String {
     if number == 0 { "clients".to_owned() } else { format!("clients_{}", number + 1) }
@@ -286,10 +308,8 @@ fn client(
     if !first.is_zero() {
         writeln!(out, "delay = {}", time(first))?;
     }
-    let demands: Vec<Duration> = class.jobs.iter().map(|(job, _)| job.demand).collect();
-    let rounds = classes[server].requests(server).count().max(1);
     writeln!(out, "loop = \"forever\"\nsteps = [")?;
-    writeln!(out, "  {{ run = {} }},", distribution(demands, class.jobs.len() as f64 / rounds as f64))?;
+    writeln!(out, "  {{ run = {} }},", distribution(between_requests(class, &classes[server]), 1.0))?;
     writeln!(out, "  {{ call = {} }},", quoted(&classes[server].name))?;
     for receiver in classes.iter() {
         for _ in 0..receiver.sender.filter(|(sender, _)| *sender == at).map_or(0, |(_, count)| count) {
@@ -403,5 +423,7 @@ const FEW: usize = 16;
 const MOSTLY: f64 = 0.8;
 /// The most requests that one sends.
 const SENT_MAX: u32 = 16;
+/// One of so many requests belongs to the start of a client, and one to its end.
+const ENDS: usize = 50;
 /// The most values of a distribution.
 const PARTS: usize = 32;

@@ -80,14 +80,11 @@ fn write(
                     writeln!(out, "{{pipe_read={}}},", pipe(&task.id, &names[&task.id]))?;
                 }
                 Step::Wait(waker, _) => {
-                    let name = open.semaphore(*waker, task.id, &names[&task.id]);
-                    writeln!(out, "{{sem_wait={}}},", quoted(&name))?;
+                    writeln!(out, "{{sem_wait={}}},", quoted(&open.semaphore(*waker, task.id, &names[&task.id])))?;
                 }
                 Step::Timer(period) => timer(out, *period)?,
-                Step::After(other) => {
-                    writeln!(out, "{{sem_wait={}}},", quoted(&done(&names[other], &names[&task.id])))?
-                }
-                Step::Done(other) => writeln!(out, "{{sem_post={}}},", quoted(&done(&names[&task.id], &names[other])))?,
+                Step::After(other) => done(out, "sem_wait", &names[other], &names[&task.id])?,
+                Step::Done(other) => done(out, "sem_post", &names[&task.id], &names[other])?,
                 Step::Wake(woken) => {
                     // The stoppers are left out, and so are tasks that never ran.
                     if let Some(name) = names.get(woken) {
@@ -124,9 +121,9 @@ fn repeat(out: &mut String, task: &ImportedTask, length: Duration, due: Duration
     writeln!(out, "{{timer={{period={},mode=\"absolute\",name=\"again\"}}}},", time(length))
 }
 
-/// Returns the semaphore by which a task says that it is done with what another woke it for.
-fn done(task: &str, other: &str) -> String {
-    format!("{task} for {other}")
+/// Writes a step at the semaphore by which a task says that it is done with what another woke it for.
+fn done(out: &mut String, step: &str, task: &str, other: &str) -> core::fmt::Result {
+    writeln!(out, "{{{step}={}}},", quoted(&format!("{task} for {other}")))
 }
 
 /// Writes a step that waits for the next expiry of the task's timer, after so long.
