@@ -71,6 +71,9 @@ pub struct Question {
     /// The relative base error of the workload, instead of what its
     /// [origin](zerolag_workload::origin::Origin) says: smaller effects say nothing.
     pub base_error: Option<f64>,
+    /// In which way a simulation of an imported workload as it is differs from the recording, so much
+    /// that it says nothing of today's settings.
+    pub unlike_recorded: Option<String>,
 }
 
 /// What is turned.
@@ -178,6 +181,8 @@ pub struct Advice {
     /// Whether a run counts as missed in which tasks compute less, or services answer fewer
     /// requests, than today.
     pub counts_work: bool,
+    /// Why the simulation says nothing of today's settings ([`Question::unlike_recorded`]).
+    pub unlike_recorded: Option<String>,
     /// The index of the one to choose; none if none meets the goals.
     pub choice: Option<usize>,
 }
@@ -237,6 +242,9 @@ pub fn advise(
         (None, None) => None,
     };
     mark_below_base_error(base_errors.as_deref(), &mut alternatives);
+    if let (Some(_), Some(now)) = (&question.unlike_recorded, alternatives.first_mut()) {
+        now.is_below_base_error = true;
+    }
     let choice = choose(&alternatives);
     let has = |change| alternatives.iter().any(|alternative| alternative.change == change);
     let is_met_today = alternatives.first().is_some_and(Alternative::is_met);
@@ -261,6 +269,7 @@ pub fn advise(
         not_enough: all.into_iter().filter(is_not_enough).collect(),
         not_settled,
         counts_work: !work.is_empty(),
+        unlike_recorded: question.unlike_recorded.clone(),
         choice,
         alternatives,
         goals,
@@ -501,6 +510,21 @@ mod tests {
         let advice = ask(HALF, 4, "p99 <= 60ms", question);
         assert!(advice.alternatives[1..].iter().all(|found| found.is_below_base_error), "{advice}");
         assert!(advice.choice.is_none() && advice.to_string().contains("cannot tell"), "{advice}");
+    }
+
+    /// A recording that was throttled where its simulation is not: that the goal is met today is not
+    /// promised.
+    #[test]
+    fn today_is_not_promised_where_it_is_simulated_otherwise_than_recorded() {
+        let ask = |unlike: Option<&str>| {
+            let question = Question { unlike_recorded: unlike.map(str::to_owned), ..Question::default() };
+            super::tests::ask("[group.\"/web\"]\nlimits.cpu = 4", 4, "p99 <= 60ms", question)
+        };
+        let like = ask(None);
+        assert!(like.chosen().is_some(), "{like}");
+        let unlike = ask(Some("/web was throttled in 16 periods, 8 simulated"));
+        assert!(unlike.chosen().is_none_or(|chosen| chosen.change != Change::AsItIs), "{unlike}");
+        assert!(unlike.ticket().contains("16 periods, 8 simulated"), "{}", unlike.ticket());
     }
 
     #[test]

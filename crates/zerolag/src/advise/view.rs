@@ -134,7 +134,11 @@ impl Advice {
         let goals: Vec<&str> = self.goals.iter().map(|goal| &*goal.text).collect();
         let goals = goals.join(" and ");
         let simulated = self.duration.map_or_else(String::new, |duration| format!(" of {}", length(duration)));
-        let Some(chosen) = self.chosen() else { return (self.no_choice(&goals, &simulated), None) };
+        let Some(chosen) = self.chosen() else {
+            let unlike =
+                self.unlike_recorded.as_ref().map(|unlike| format!(" Of today's settings nothing is known: {unlike}."));
+            return (self.no_choice(&goals, &simulated) + &unlike.unwrap_or_default(), None);
+        };
         let figures = |alternative: &Alternative| {
             alternative.judged.worst().iter().map(Verdict::figure_text).collect::<Vec<_>>().join(" and ")
         };
@@ -250,6 +254,12 @@ impl Advice {
                 Above(without.judged.share_above().unwrap_or_default()),
                 100.0 * CONFIDENCE
             );
+        }
+        if self.unlike_recorded.is_some()
+            && self.not_settled.is_empty()
+            && self.alternatives.iter().any(Alternative::is_met)
+        {
+            return format!("Cannot tell which setting of {of} meets \"{goals}\".");
         }
         let named = |changes: &[Change]| changes.iter().map(|change| change.name()).collect::<Vec<_>>().join(", ");
         if self.not_settled.is_empty() {

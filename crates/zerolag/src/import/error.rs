@@ -147,6 +147,28 @@ impl BaseError {
         (!self.groups.is_empty()).then(|| apart.sum())
     }
 
+    /// Returns the groups that were throttled otherwise than they are in a simulation of the same
+    /// settings, as half a sentence: in periods by more than 2 and a fifth, in time by more than 20 ms
+    /// and a half. What such a simulation says of these settings is no promise.
+    #[must_use]
+    pub fn unlike_throttled(&self) -> Option<String> {
+        let is_unlike = |group: &&GroupError| {
+            let (recorded, simulated) = (group.recorded, group.simulated);
+            let periods = recorded.periods.abs_diff(simulated.periods);
+            let time = distance(recorded.time, simulated.time);
+            periods > (recorded.periods.max(simulated.periods) / 5).max(2)
+                || time > Duration::from_millis(20) && time > recorded.time.max(simulated.time) / 2
+        };
+        let groups = self.groups.iter().filter(is_unlike).map(|GroupError { path, recorded, simulated }| {
+            let path = zerolag_model::text::name(path);
+            format!(
+                "{path} was throttled in {} periods of the recording, {} simulated",
+                recorded.periods, simulated.periods
+            )
+        });
+        groups.reduce(|all, group| format!("{all}; {group}"))
+    }
+
     /// Returns the recorded waits and the simulated ones of all tasks together.
     #[must_use]
     pub fn wait_totals(&self) -> Pair {
