@@ -49,7 +49,7 @@ use zerolag_model::{ClassId, Duration, Instant, ServerKind, Settings, TraceEvent
 /// Enqueues a task, ready or throttled.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
     rq.note(Unpublished::DL_QUEUED);
-    let now = cx.now.wall;
+    let (now, runs) = (cx.now.wall, rq.current_slot() == Some(slot));
     join(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = deadline::params(task);
@@ -57,6 +57,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let (was_throttled, deadline) = (dl.is_throttled(), dl.abs_deadline);
     match (why, dl.state) {
         (Enqueue::Wakeup | Enqueue::Sync | Enqueue::New, _) | (_, DlState::Fresh) => dl.activate(params, now),
+        (Enqueue::Changed, DlState::Left { .. }) => dl.come_back(params, now, runs),
         (_, DlState::Throttled { until }) if until <= now => {
             dl.replenish(params, now); // [8] its timer was on another CPU
         }
@@ -74,7 +75,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
             }
             enqueue_throttled(rq, cx, slot, until);
         }
-        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {
+        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } | DlState::Left { .. } => {
             unreachable!("a queued entity contends or is throttled")
         }
     }
@@ -92,7 +93,11 @@ fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     let bandwidth = dl.bandwidth();
     let place = match dl.state {
         DlState::NonContending { place, .. } => Some(place),
-        DlState::Inactive { .. } | DlState::Fresh | DlState::Contending | DlState::Throttled { .. } => None,
+        DlState::Inactive { .. }
+        | DlState::Fresh
+        | DlState::Contending
+        | DlState::Throttled { .. }
+        | DlState::Left { .. } => None,
     };
     match dl.sleeps_on() {
         Some(cpu) if cpu == rq.cpu() => rq.dl.sums.wake(id, bandwidth, place),
@@ -172,7 +177,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     match rq.tasks[slot].dl.state {
         DlState::Contending => dequeue_ready(rq, cx, slot),
         DlState::Throttled { .. } => dequeue_throttled(rq, cx, slot),
-        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {
+        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } | DlState::Left { .. } => {
             unreachable!("a queued entity contends or is throttled")
         }
     }

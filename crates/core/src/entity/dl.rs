@@ -23,8 +23,15 @@
 //!   NonContending --- the 0-lag time [6] ------------------> Inactive
 //!   Contending --- exhausts its budget, or yields [7] -----> Throttled{until: its next period}
 //!   Throttled ---- `until` [8]: budget and deadline of the next period -> Contending
-//!   any ---------- leaves the class [9] -------------------> Fresh
+//!   any ---------- leaves the class [9] -------------------> Left{throttled}
+//!   Left --- queued in the class again [10]: the old job if its
+//!            deadline is not over, else a new one ---------> Contending
+//!   Left --- the same, before the throttling is over [11] -> Throttled{until}
 //! ```
+//!
+//! **A task that leaves the class** keeps its deadline and its remaining budget, so it cannot get a
+//! second budget in a period by leaving and coming back. One that comes back asleep is treated as
+//! one that has slept \[2\] \[3\].
 //!
 //! **Boosted tasks.** A *boosted* task ([`DlEntity::boost`]) holds a lock, and runs with the
 //! parameters of a deadline task that waits for it. It is never throttled: \[7\] leads through
@@ -52,8 +59,11 @@
 //! Sources: Abeni & Buttazzo 1998, "Integrating multimedia applications in hard real-time systems",
 //! sec. 3; Linux v6.12 `kernel/sched/deadline.c` (`setup_new_dl_entity`, `replenish_dl_entity`,
 //! `update_dl_entity`, `dl_entity_overflow`, `update_dl_revised_wakeup`, `dl_check_constrained_dl`,
-//! `dl_next_period`; `pi_of`, `is_dl_boosted`, `enqueue_task_dl`), `core.c` (`rt_mutex_setprio`).
-//! differs: products are exact here; the kernel drops the lowest 10 bits of each factor.
+//! `dl_next_period`; `pi_of`, `is_dl_boosted`, `enqueue_task_dl`; `__setparam_dl`,
+//! `switched_from_dl`), `core.c` (`rt_mutex_setprio`). differs: products are exact here; the kernel
+//! drops the lowest 10 bits of each factor. Kernels before 4.6 begin a job at \[10\] (`dl_new`).
+//! Later ones never replenish a task that comes back after the end of \[11\] and before its 0-lag
+//! time; it begins a job here (`specs/dl/leave-and-return.md`).
 
 use crate::words::bandwidth::{Bandwidth, Reserved};
 use alloc::boxed::Box;
@@ -151,6 +161,11 @@ pub(crate) enum DlState {
         /// When the budget is replenished.
         until: Instant,
     },
+    /// It has left the class and keeps its job.
+    Left {
+        /// When the budget would have been replenished, if it was exhausted.
+        throttled: Option<Instant>,
+    },
 }
 
 /// The deadline state of a task, which exists from its first reservation or loan of deadline
@@ -178,10 +193,12 @@ impl DlPart {
         }
     }
 
-    /// See [`DlEntity::reset`].
-    pub(crate) fn reset(&mut self) {
-        if let Some(entity) = &mut self.0 {
-            entity.reset();
+    /// Records that the task joins the class, or leaves it, by a change of its policy.
+    pub(crate) fn change_class(&mut self, joins: bool) {
+        match &mut self.0 {
+            Some(entity) if !joins => entity.leave(),
+            Some(entity) if !matches!(entity.state, DlState::Left { .. }) => entity.reset(),
+            Some(_) | None => {}
         }
     }
 }
@@ -233,7 +250,7 @@ impl DlEntity {
     pub(crate) const fn sleeps_on(&self) -> Option<CpuId> {
         match self.state {
             DlState::NonContending { on, .. } | DlState::Inactive { on } => Some(on),
-            DlState::Fresh | DlState::Contending | DlState::Throttled { .. } => None,
+            DlState::Fresh | DlState::Contending | DlState::Throttled { .. } | DlState::Left { .. } => None,
         }
     }
 
@@ -257,8 +274,8 @@ impl DlEntity {
         self.abs_deadline.saturating_add(params.period.saturating_sub(params.deadline))
     }
 
-    /// \[1\] \[2\] \[3\] Activates an entity that is enqueued for the first time or after it has
-    /// slept.
+    /// \[1\] \[2\] \[3\] \[11\] Activates an entity that is enqueued for the first time or after it
+    /// has slept.
     pub(crate) fn activate(&mut self, params: DlParams, now: Instant) {
         match self.state {
             DlState::Fresh => {
@@ -279,7 +296,26 @@ impl DlEntity {
                 self.wake(params, now);
             }
             DlState::Throttled { .. } => {}
+            DlState::Left { throttled: Some(until) } if now < until && self.boost.is_none() => {
+                self.state = DlState::Throttled { until }; // [11]
+            }
+            DlState::Left { .. } => self.wake(params, now),
             DlState::Contending => unreachable!("a contending entity does not sleep"),
+        }
+    }
+
+    /// \[10\] \[11\] Enqueues an entity whose task is back in the class without having slept: the
+    /// bandwidth of the remaining job is not looked at. A task that runs goes on with an exhausted
+    /// budget until it is charged.
+    ///
+    /// Linux v6.12 `kernel/sched/deadline.c`, `enqueue_dl_entity` (`ENQUEUE_RESTORE`); v7.3
+    /// (`ENQUEUE_MOVE`).
+    pub(crate) fn come_back(&mut self, params: DlParams, now: Instant, runs: bool) {
+        let DlState::Left { throttled } = self.state else { unreachable!("only an entity that has left comes back") };
+        match throttled {
+            None if now <= self.abs_deadline => self.state = DlState::Contending, // [10]
+            Some(until) if runs && now < until => self.state = DlState::Contending,
+            None | Some(_) => self.activate(params, now),
         }
     }
 
@@ -347,7 +383,7 @@ impl DlEntity {
 
     /// Sets the lent parameters of an entity that is off its queue; `None` ends the boost. `own`
     /// are the parameters that the task itself asks for. A boosted deadline task can run at once. A
-    /// task of another class is reset \[9\]; if it is boosted, it begins a job when it is activated
+    /// task of another class is reset; if it is boosted, it begins a job when it is activated
     /// \[1\].
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `rt_mutex_setprio` (`ENQUEUE_REPLENISH`,
@@ -363,12 +399,25 @@ impl DlEntity {
             }
             DlState::Contending if self.abs_deadline < now => self.begin_job(params, now),
             DlState::Contending | DlState::Throttled { .. } => {}
-            DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {}
+            DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } | DlState::Left { .. } => {}
         }
     }
 
-    /// \[9\] Resets the entity of a task that has left the class.
-    pub(crate) fn reset(&mut self) {
+    /// \[9\] Records that the task has left the class by a change of its policy.
+    pub(crate) fn leave(&mut self) {
+        self.state = match self.state {
+            DlState::Fresh => DlState::Fresh,
+            DlState::Throttled { until } => DlState::Left { throttled: Some(until) },
+            DlState::Left { throttled } => DlState::Left { throttled },
+            DlState::Contending | DlState::NonContending { .. } | DlState::Inactive { .. } => {
+                DlState::Left { throttled: None }
+            }
+        };
+        self.overrun = Overrun::None;
+    }
+
+    /// Resets the entity of a task that is no longer boosted, and has no parameters of its own.
+    fn reset(&mut self) {
         (self.state, self.runtime_left) = (DlState::Fresh, SignedDuration::default());
         self.overrun = Overrun::None;
     }
@@ -423,6 +472,35 @@ mod tests {
     fn shows(entity: &DlEntity) -> (DlState, i64, u64) {
         let left = entity.runtime_left.as_nanos() / 1_000_000;
         (entity.state, left, entity.abs_deadline.as_nanos() / MS)
+    }
+
+    #[test]
+    fn a_task_that_leaves_the_class_and_comes_back_keeps_its_job() {
+        let params = params(4, 10, 10);
+        let back = |ran: u64, asleep_or: bool, ms: u64, runs: bool| {
+            let mut entity = after_running(params, ran);
+            if entity.is_exhausted() {
+                entity.throttle(params);
+            }
+            entity.leave();
+            match asleep_or {
+                true => entity.activate(params, at(ms)),
+                false => entity.come_back(params, at(ms), runs),
+            }
+            shows(&entity)
+        };
+        let until = at(10);
+        // With the remaining 3 ms, whatever bandwidth that is by now; asleep, the wakeup rule
+        // counts.
+        assert_eq!(back(1, false, 8, false), (DlState::Contending, 3, 10));
+        assert_eq!(back(1, true, 8, false), (DlState::Contending, 4, 18));
+        // Its budget is exhausted: until 10 ms, or until the next charge if it runs.
+        assert_eq!(back(4, false, 8, false), (DlState::Throttled { until }, 0, 10));
+        assert_eq!(back(4, false, 8, true), (DlState::Contending, 0, 10));
+        assert_eq!(back(4, true, 8, false), (DlState::Throttled { until }, 0, 10));
+        // Too late for the old job.
+        assert_eq!(back(1, false, 11, false), (DlState::Contending, 4, 21));
+        assert_eq!(back(4, false, 12, true), (DlState::Contending, 4, 22));
     }
 
     #[test]

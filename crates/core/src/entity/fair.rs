@@ -193,16 +193,21 @@ impl FairEntity {
     /// [`reweigh`](Self::reweigh) does. A task of another class whose attributes change keeps it:
     /// the weight is then set alone. A SCHED_IDLE task that leaves the class gets the weight of its
     /// nice level. With one queue of all tasks the weight there is another one, and changes later.
+    /// The rest of its request is scaled only `with_request`.
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `set_load_weight`, before the class changes
     /// (`__sched_setscheduler`).
-    pub(crate) fn follow(&mut self, before: SchedAttr, after: SchedAttr) {
+    pub(crate) fn follow(&mut self, before: SchedAttr, after: SchedAttr, with_request: bool) {
         let SchedAttr::Fair { nice, .. } = before else { return };
         let new = match after {
             SchedAttr::Fair { .. } | SchedAttr::Ext { .. } => own_weight(after),
             SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => Weight::from_nice(nice),
         };
-        self.rescale(own_weight(before).value().into(), new.value().into());
+        let (old, new) = (own_weight(before).value().into(), new.value().into());
+        match with_request {
+            true => self.rescale(old, new),
+            false => self.vlag = self.vlag.mul_div(old, new),
+        }
     }
 
     /// Changes the weight of an entity that is off its queue. Lag is service, so saved virtual

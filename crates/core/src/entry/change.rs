@@ -91,14 +91,14 @@ impl<L: RawMutex> Scheduler<L> {
         if reserved.is_none() {
             self.give_back_all(&rq.tasks[slot], now.wall);
         }
-        let (faults, is_flat) = (self.dl_faults(), rq.fair.tune.is_flat);
+        let faults = self.dl_faults();
         Ok(self.change_prio(rq, cx, slot, |body| {
-            follow_weight(body, attr, is_flat);
+            self.follow_weight(body, attr);
             body.attr = attr;
             body.prio = prio;
             body.dl.reserve(reserved, faults);
             if had.is_some() != reserved.is_some() {
-                body.dl.reset();
+                body.dl.change_class(reserved.is_some());
             }
             renew_boost(body);
         }))
@@ -131,10 +131,11 @@ impl<L: RawMutex> Scheduler<L> {
             dl::change_asleep(&self.shared, body, had, reserved);
         }
         body.dl.reserve(reserved, self.dl_faults());
-        if had.is_none() || body.dl.reserved.is_none() {
-            body.dl.reset();
+        if had.is_some() != body.dl.reserved.is_some() {
+            let joins = had.is_none();
+            body.dl.change_class(joins);
         }
-        follow_weight(body, attr, self.config.is_flat());
+        self.follow_weight(body, attr);
         body.attr = attr;
         let prio = effective(attr, body.inherited());
         let before = core::mem::replace(&mut body.prio, prio);
@@ -362,6 +363,14 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
+    /// Scales the lag of a task in the fair class to the weight that it gets.
+    fn follow_weight(&self, task: &mut Task, attr: SchedAttr) {
+        if task.prio.class() == ClassId::Fair && !self.config.is_flat() {
+            let before = task.attr;
+            task.fair.follow(before, attr, self.config.settings.request_scaled);
+        }
+    }
+
     fn trace_affinity(&self, cx: &mut Cx<'_, L>, task: TaskId, allowed: Option<&Arc<CpuMask>>) {
         let nr_cpus = self.shared.nr_cpus();
         cx.io.event(cx.now, cx.by, || TraceEvent::Affinity {
@@ -379,14 +388,6 @@ fn tell_attr(io: &mut Io, (now, cpu): (Clock, CpuId), (task, attr, prio): (TaskI
     // has said so. Or it is no more from now on, and then no record will say that it ends.
     if inherits || prio != attr.prio() {
         io.event(now, cpu, || TraceEvent::PrioInherit { task, from: attr.prio(), to: prio });
-    }
-}
-
-/// Scales the lag of a task in the fair class to the weight that it gets.
-fn follow_weight(task: &mut Task, attr: SchedAttr, is_flat: bool) {
-    if task.prio.class() == ClassId::Fair && !is_flat {
-        let before = task.attr;
-        task.fair.follow(before, attr);
     }
 }
 

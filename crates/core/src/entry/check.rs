@@ -339,7 +339,7 @@ fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
     let dl = &task.dl;
     let state = match dl.state {
         DlState::NonContending { on, .. } | DlState::Inactive { on } => DlState::Inactive { on },
-        other @ (DlState::Fresh | DlState::Contending | DlState::Throttled { .. }) => other,
+        other @ (DlState::Fresh | DlState::Contending | DlState::Throttled { .. } | DlState::Left { .. }) => other,
     };
     debug(&(state, dl.abs_deadline, dl.runtime_left, dl.reserved, dl.boost), into);
     debug(&(fair.state, fair.vruntime, fair.virtual_deadline, fair.vlag, fair.slice, fair.is_idle), into);

@@ -377,6 +377,9 @@ settings! {
             place_lag: bool = false, "6.6" by "86bfbb7ce4f6" => true;
         "features.PLACE_REL_DEADLINE": "EEVDF: a task that migrates while runnable continues its request",
             place_rel_deadline: bool = false, "6.12" by "82e9d0456e06" => true;
+        /// `reweight_entity`. 6.12.117 is without.
+        "request_scaled": "EEVDF: the request of a waiting task follows a change of its weight (6.13)",
+            request_scaled: bool = false, "6.13" by "6d71a9c61604" => true;
         "features.PREEMPT_SHORT": "EEVDF: a woken task with a shorter slice ends the protection of the current one",
             preempt_short: bool = false, "6.12" by "85e511df3cec" => true;
         /// `wakeup_preempt_fair`, `set_short_buddy`.
