@@ -187,6 +187,44 @@ fn a_recording_is_compared_with_its_release() {
 }
 
 #[test]
+fn the_caches_of_a_recording_divide_its_cpus() {
+    let case = created_on("caches", "[]\ncaches = 2").expect("a CPU each");
+    assert_eq!(case.recorded[0].machine.shape(), [2, 1, 1, 1]);
+    let error = created_on("three", "[]\ncaches = 3").expect_err("not of one size");
+    assert!(error.ends_with("three.toml: `caches` is 3: it divides the number of CPUs, 2"), "{error}");
+}
+
+/// Two virtual CPUs share the clock of one.
+#[test]
+fn costs_are_those_of_the_profile_or_so_many_times() {
+    let costs = |key: &str| {
+        let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/costs/virtual-7.3.toml");
+        let case = created_on("times", &format!("[]\ncosts = \"{}\"\n{key}", profile.display()));
+        case.expect("a case").recorded[0].costs.clone().expect("a profile")
+    };
+    let (once, twice) = (costs(""), costs("costs_times = 2"));
+    assert_eq!((once.tick * 2, once.context_switch * 2), (twice.tick, twice.context_switch));
+    assert_eq!(once.ipi_latency, twice.ipi_latency);
+}
+
+/// Changes begin as much later as the tasks that they concern.
+#[test]
+fn changes_begin_with_the_workload() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("changes-begin");
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let workload = "duration = \"1s\"\nchange = [{ at = \"500ms\", task = \"a\", policy = \"SCHED_FIFO\", priority = 1 }]\n\
+                    [settings]\nfair_server = \"off\"\n[task.a]\nsteps = [{ run = \"9s\" }]\n[task.b]\nsteps = [{ run = \"9s\" }]\n";
+    std::fs::write(dir.join("w.toml"), workload).expect("written");
+    let case = "title = \"t\"\nworkload = \"w.toml\"\nbegins = { times = 3, every_ms = 200 }\n[band.share]\nabsolute = 0.5\n[[recorded]]\n\
+                kernel = \"6.12\"\non = \"x\"\ncpus = 1\nfrom_ms = 500\nwindow_ms = 300\n[recorded.figures]\n\"share.a\" = 100\n";
+    let path = dir.join("c.toml");
+    std::fs::write(&path, case).expect("written");
+    let compared = validate::run(&Case::read(&path).expect("a case")).expect("a run");
+    let (least, most) = compared[0].figures[0].range();
+    assert!(least > 99.5 && most <= 100.0, "{least} to {most}");
+}
+
+#[test]
 fn ticks_and_threads_are_those_of_the_machine() {
     let error = created_on("order", "[]\nfirst_permille = 1001").expect_err("more than all");
     assert!(error.ends_with("order.toml: `first_permille` is 1001: it is 0 to 1000"), "{error}");

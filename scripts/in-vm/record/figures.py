@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns traces of record.sh into cases of `zerolag validate`.
 
-    figures.py OUT WORKLOAD.toml CPUS PRESET[:SERIES]=DIRECTORY[,SETTING=VALUE...]...
+    figures.py OUT WORKLOAD.toml CPUS[/CACHES] PRESET[:SERIES]=DIRECTORY[,SETTING=VALUE...]...
 
 Writes OUT/NAME.toml and OUT/workloads/NAME.toml. The figures are those of `Measure` (crates/lab/src/validate), each take's; turns and delays of all takes are
 kept as quantiles, and figures of their own say how far each take is from the others. The window is between 0.5 and 3.5 s after the start of the workload, which is at 200 ms of the simulation. Threads of the kernel are left out: a turn that one of them interrupts is one turn, and its
@@ -22,6 +22,7 @@ ENOUGH, ENOUGH_FOR_P99 = 5, 100  # delays of a take, or turns
 TICK_MS = 4
 # Ticks of two virtual CPUs, measured with irq_vectors:local_timer_entry (1500 ticks of two workloads): by how many us the second follows the first, and in how many of 1000
 # CPU 0 is the first.
+TURN_US = 25  # of more CPUs
 TICKS = {"6.1": (15, 814), "6.12": (20, 827), "6.18": (11, 810), "7.3": (15, 883)}
 LINE = re.compile(r"\s*(.{16}-?\S*)\s+\[(\d+)\]\s+(\S+)\s+(\d+)\.(\d{6})\d*: (\w+): (.*)")
 SWITCH = re.compile(r"prev_comm=(.*?) prev_pid=(\d+) prev_prio=\S+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+) next_prio=(-?\d+)")
@@ -219,7 +220,8 @@ def threads(takes):
 
 
 def main(out, workload, cpus, *recordings):
-    out, workload, cpus = pathlib.Path(out), pathlib.Path(workload), int(cpus)
+    out, workload = pathlib.Path(out), pathlib.Path(workload)
+    cpus, caches = (int(number) for number in f"{cpus}/1".split("/")[:2])
     name = workload.stem
     text = workload.read_text()
     tasks = tomllib.loads(text)["task"]
@@ -249,11 +251,16 @@ def main(out, workload, cpus, *recordings):
         where = pathlib.Path(where)
         takes = [read(where, path.name.removesuffix(".txt.gz"), tasks) for path in sorted(where.glob(f"{name}.*.txt.gz"))]
         takes = [take for take in takes if take]
-        on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''} in virtual time"
-        case += ["", "[[recorded]]", f'kernel = "{kernel}"', *release(where), f'on = "{on}"', f"cpus = {cpus}"]
+        on = f"{f'{series}, ' if series else ''}{cpus} virtual CPU{'s' if cpus > 1 else ''}{f' in {caches} caches' if caches > 1 else ''} in virtual time"
+        case += ["", "[[recorded]]", f'kernel = "{kernel}"', *release(where), f'on = "{on}"', f"cpus = {cpus}", *([f"caches = {caches}"] if caches > 1 else [])]
         # On PREEMPT_RT user space cannot see what the timers of fair threads take: the costs are those of the stock kernel of the same source.
         case += [f'costs = "../costs/virtual-{(series or kernel).removesuffix("-rt")}.toml"']
         if cpus > 1:
+            # One clock counts the instructions of all CPUs, and idle ones poll.
+            case += [f"costs_times = {cpus}"]
+        if cpus > 2:
+            case += [f"turns_of_us = {TURN_US}"]
+        elif cpus > 1:
             turn, first = TICKS[series or kernel]
             case += [f"turns_of_us = {turn}", f"first_permille = {first}"]
         case += [f'because = "{words}"'] if (words := because.get((kernel, on))) else []

@@ -7,7 +7,8 @@ itself, so that only the rest is planned. A later phase may change the task's po
     plan.py WORKLOAD.toml[:PARAMETER=VALUE,...] OUT    writes OUT.play (for play.c), OUT.make and OUT.remove (shell: groups and cpusets)
     plan.py --name WORKLOAD.toml[:...]                 prints the name of its recordings: that of the workload, with the values of its parameters
 
-A workload without phases begins as it is. `count=/GROUP FROM TO` beside the parameters is a window in which the counters of that group are read.
+A `[[change]]` sets the policy of a task. The task `changer` makes them, one in the middle of each of its computations, in their order: in a simulation a change
+takes effect at its time, which is to lie in that computation. A workload without phases begins as it is. `count=/GROUP FROM TO` beside the parameters is a window in which the counters of that group are read.
 """
 
 import pathlib
@@ -18,6 +19,7 @@ import tomllib
 ROOT = "/sys/fs/cgroup"
 BEGIN = 200_000_000  # of the workload, in ns: the tasks are created before
 POLICIES = {"OTHER": 0, "FIFO": 1, "RR": 2, "BATCH": 3, "IDLE": 5, "DEADLINE": 6}
+CHANGER = "changer"  # the task that makes the changes
 SERVER = "/sys/kernel/debug/sched/fair_server"
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
@@ -36,13 +38,15 @@ def cpus(text):
     return mask
 
 
-def steps(steps):
+def steps(steps, changes=False):
     for step in steps:
         if step == "yield":
             yield "yield"
             continue
         ((verb, value),) = step.items()
-        if verb in ("run", "spin", "sleep"):
+        if changes and verb == "run":
+            yield from (f"run {time(value) // 2}", "change", f"run {time(value) // 2}")
+        elif verb in ("run", "spin", "sleep"):
             yield f"{verb} {time(value)}"
         elif verb == "timer":
             assert set(value) == {"period"}, value
@@ -160,7 +164,11 @@ def main(workload, out):
             play.append(f"group {ROOT}/{place.strip('/')}/cgroup.procs")
         for phase in phases:
             loops = 0 if phase is phases[-1] else phase["loop"]
-            play += [f"phase {loops}", *(attributes(phase) if "policy" in phase and phase is not task else []), *steps(phase["steps"])]
+            play += [f"phase {loops}", *(attributes(phase) if "policy" in phase and phase is not task else []), *steps(phase["steps"], name == CHANGER)]
+    for change in scenario.get("change", []):
+        assert CHANGER in tasks and "policy" in change, "a change is one of a task's policy, and a task of that name makes it"
+        play += [f"changes {change['task']}", *attributes(change)]
+        play += [f"{key} {time(change[key])}" for key in ("runtime", "deadline", "period") if key in change]
     for end, lines in (("play", play), ("make", make), ("remove", remove)):
         with open(f"{out}.{end}", "w") as file:
             file.write("".join(line + "\n" for line in lines))

@@ -28,23 +28,26 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NAMED = 16, STEPS = 64, PHASES = 16, TASKS = 32, READ_NS = 2000, TURN_NS = 60000 };
-enum verb { RUN, SPIN, SLEEP, TIMER, LOCK, UNLOCK, READ, WRITE, BARRIER, YIELD };
+enum { NAMED = 16, STEPS = 64, PHASES = 16, TASKS = 32, CHANGES = 512, READ_NS = 2000, TURN_NS = 60000 };
+enum verb { RUN, SPIN, SLEEP, TIMER, LOCK, UNLOCK, READ, WRITE, BARRIER, YIELD, CHANGE };
 struct attr { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; };
 struct step { enum verb verb; uint64_t value; int resource; };
 /* Steps from `first` on, `loops` times (0: for ever). It begins with a change of its own task's attributes, if it has some. */
 struct phase { int first, steps, sets; uint64_t loops; struct attr attr; };
+/* Of another task's attributes: a step `change` makes the next one of the plan's list. */
+struct change { int task; struct attr attr; };
 struct task { char name[16], group[128]; struct attr attr; uint64_t cpus, delay; int steps, phases; struct step step[STEPS]; struct phase phase[PHASES]; };
 
 static struct task task[TASKS];
-static int tasks, mutexes, pipes, barriers;
+static struct change change[CHANGES];
+static int tasks, changes, mutexes, pipes, barriers;
 static long cpus;
 static char mutex_name[NAMED][16], pipe_name[NAMED][16], barrier_name[NAMED][16];
 static int pipe_end[NAMED][2];
 static uint64_t duration = 4000000000;
 static char counted[128];
 static uint64_t count_from;
-static struct shared { uint64_t origin; pthread_mutex_t mutex[NAMED]; pthread_barrier_t barrier[NAMED]; } *shared;
+static struct shared { uint64_t origin; pid_t pid[TASKS]; pthread_mutex_t mutex[NAMED]; pthread_barrier_t barrier[NAMED]; } *shared;
 
 static void die(const char *what) { fprintf(stderr, "play: %s: %s\n", what, strerror(errno)); exit(1); }
 static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
@@ -74,6 +77,7 @@ static void play(struct task *me)
 {
 	char bytes[65536] = { 0 };
 	uint64_t next = 0;
+	int changed = 0;
 	sleep_until(shared->origin + me->delay);
 	next = shared->origin + me->delay;
 	for (struct phase *p = me->phase; p < me->phase + me->phases; p++) {
@@ -94,6 +98,12 @@ static void play(struct task *me)
 			case WRITE: if (write(pipe_end[s->resource][1], bytes, s->value) < 1) die("write"); break;
 			case BARRIER: pthread_barrier_wait(&shared->barrier[s->resource]); break;
 			case YIELD: sched_yield(); break;
+			case CHANGE:
+				if (changed < changes) {
+					struct change *c = &change[changed++];
+					if (syscall(SYS_sched_setattr, shared->pid[c->task], &c->attr, 0)) die("sched_setattr of another task");
+				}
+				break;
 			}
 		}
 	}
@@ -128,6 +138,14 @@ static void make_barrier(const char *name, unsigned parties)
 	if ((errno = pthread_barrier_init(&shared->barrier[i], &a, parties))) die("barrier");
 }
 
+static int task_named(const char *name)
+{
+	for (int i = 0; i < tasks; i++) if (!strcmp(task[i].name, name)) return i;
+	errno = ENOENT;
+	die(name);
+	return 0;
+}
+
 static void read_plan(FILE *f)
 {
 	char line[512], word[6][128];
@@ -147,12 +165,18 @@ static void read_plan(FILE *f)
 			attr->size = 48;
 			snprintf(t->name, sizeof t->name, "%.15s", word[1]);
 		}
+		else if (!strcmp(word[0], "changes")) {
+			if (changes == CHANGES) { errno = E2BIG; die("changes"); }
+			change[changes] = (struct change) { .task = task_named(word[1]), .attr.size = 48 };
+			attr = &change[changes++].attr;
+			t = 0;
+		}
 		else if (!strcmp(word[0], "phase")) {
 			if (t->phases == PHASES) { errno = E2BIG; die("phases"); }
 			t->phase[t->phases++] = (struct phase) { .first = t->steps, .loops = v, .attr.size = 48 };
 			attr = &t->phase[t->phases - 1].attr;
 		}
-		else if (!strcmp(word[0], "policy")) { attr->policy = v; if (t->phases) t->phase[t->phases - 1].sets = 1; }
+		else if (!strcmp(word[0], "policy")) { attr->policy = v; if (t && t->phases) t->phase[t->phases - 1].sets = 1; }
 		else if (!strcmp(word[0], "nice")) attr->nice = strtol(word[1], 0, 10);
 		else if (!strcmp(word[0], "priority")) attr->priority = v;
 		else if (!strcmp(word[0], "runtime")) attr->runtime = v;
@@ -162,12 +186,12 @@ static void read_plan(FILE *f)
 		else if (!strcmp(word[0], "delay")) t->delay = v;
 		else if (!strcmp(word[0], "group")) snprintf(t->group, sizeof t->group, "%s", word[1]);
 		else {
-			if (t->steps == STEPS || !t->phases) { errno = E2BIG; die("steps"); }
+			if (!t || t->steps == STEPS || !t->phases) { errno = E2BIG; die("steps"); }
 			struct step *s = &t->step[t->steps++];
 			t->phase[t->phases - 1].steps++;
-			static const char *verbs[] = { "run", "spin", "sleep", "timer", "lock", "unlock", "read", "write", "barrier", "yield" };
-			for (s->verb = RUN; s->verb <= YIELD && strcmp(word[0], verbs[s->verb]); s->verb++);
-			if (s->verb > YIELD) { errno = EINVAL; die(word[0]); }
+			static const char *verbs[] = { "run", "spin", "sleep", "timer", "lock", "unlock", "read", "write", "barrier", "yield", "change" };
+			for (s->verb = RUN; s->verb <= CHANGE && strcmp(word[0], verbs[s->verb]); s->verb++);
+			if (s->verb > CHANGE) { errno = EINVAL; die(word[0]); }
 			if (s->verb == LOCK || s->verb == UNLOCK) s->resource = named(mutex_name, &mutexes, word[1]);
 			else if (s->verb == BARRIER) s->resource = named(barrier_name, &barriers, word[1]);
 			else if (s->verb == READ || s->verb == WRITE) { s->resource = named(pipe_name, &pipes, word[1]); s->value = strtoull(word[2], 0, 0); }
@@ -249,6 +273,7 @@ int main(int argc, char **argv)
 			if (syscall(SYS_sched_setattr, 0, &t->attr, 0)) die("sched_setattr of the task");
 			play(t);
 		}
+		shared->pid[i] = pid[i];
 		sleep_for(3000000);
 	}
 	printf("origin %llu\n", (unsigned long long)shared->origin);

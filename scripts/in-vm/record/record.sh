@@ -5,7 +5,8 @@
 #
 # Plays each workload TAKES times (1). Writes OUT/NAME.TAKE.txt.gz (text of tracefs), OUT/NAME.TAKE.origin (the instant of the workload's start, in ns) and
 # OUT/log. figures.py turns traces into a case. APPEND adds to the kernel's command line. Two CPUs need QEMU 8.1 or later (QEMU names another one): earlier
-# ones starve the second CPU in virtual time.
+# ones starve the second CPU in virtual time. CACHES divides the CPUs among so many sockets, each with a cache of its own. TURN_US is how long the turns of two
+# virtual CPUs are at most (25).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 image=${1:?image of a kernel} cpus=${2:?number of CPUs} out=${3:?directory}
@@ -40,11 +41,13 @@ echo "${TAKES:-1}" > "$root/takes"
 
 append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr nowatchdog cryptomgr.notests=1 audit=0 noautogroup tsc=reliable clocksource=tsc no-kvmclock tsc_early_khz=1000000 ${APPEND:-}"
 machine=(-machine q35)
+smp=$cpus
+[ "${CACHES:-1}" = 1 ] || smp=$cpus,sockets=$CACHES,cores=$((cpus / CACHES))
 # Turns of 25 us at most: half the period of the voice's timer. Idle CPUs poll: between the takes both would sleep for 300 s of virtual time now and
 # then (6.1 and 7.3; the emulator loses a wakeup), which takes minutes to emulate with that timer.
-[ "$cpus" = 1 ] || { machine=(-audiodev none,id=a,timer-period=50 -machine q35,pcspk-audiodev=a); append+=" idle=poll"; }
+[ "$cpus" = 1 ] || { machine=(-audiodev none,id=a,timer-period=$((2 * ${TURN_US:-25})) -machine q35,pcspk-audiodev=a); append+=" idle=poll"; }
 timeout "${LIMIT:-3000}" "$qemu" "${machine[@]}" -nodefaults -display none -no-reboot -serial stdio -serial "file:$root.data" -m 1500M \
-    -accel tcg,thread=single -cpu max -smp "$cpus" -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 \
+    -accel tcg,thread=single -cpu max -smp "$smp" -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 \
     -kernel "$image" -initrd "$root.gz" -append "$append" </dev/null 2>&1 | tr -d '\r' | tee "$out/log" | grep -a '^== ' || true
 grep -aq '^== done' "$out/log" || { echo "the machine did not come to its end" >&2; exit 1; }
 tr -d '\r' < "$root.data" | awk -v out="$out" '

@@ -262,6 +262,8 @@ struct RecordingTable {
     on: String,
     variant: Option<String>,
     cpus: u32,
+    /// Caches of the same number of CPUs each; one if absent.
+    caches: Option<NonZeroU32>,
     #[serde(default)]
     settings: BTreeMap<String, String>,
     #[serde(default)]
@@ -270,6 +272,8 @@ struct RecordingTable {
     turns_of_us: u64,
     first_permille: Option<u32>,
     costs: Option<PathBuf>,
+    /// How many times as long an operation takes there; once if absent.
+    costs_times: Option<NonZeroU32>,
     #[serde(default)]
     created_on: Vec<Vec<u32>>,
     #[serde(default)]
@@ -282,6 +286,18 @@ struct RecordingTable {
     quantiles: BTreeMap<String, Vec<f64>>,
     sequence: Option<PathBuf>,
     because: Option<String>,
+}
+
+/// Returns a cost profile in which each measured operation takes so many times as long. Two CPUs
+/// that an emulator runs in turns, on one clock that counts the instructions of both, get half of
+/// the clock each. Tables are the profile's defaults for caches and interrupts between CPUs.
+fn slowed(profile: &str, times: u32) -> String {
+    let line = |line: &str| {
+        let (key, value) = line.split_once(" = ")?;
+        let time: Duration = value.strip_prefix('"')?.strip_suffix('"')?.parse().ok()?;
+        Some(format!("{key} = \"{}ns\"\n", time.as_nanos() * u64::from(times)))
+    };
+    profile.lines().map(|said| line(said).unwrap_or_else(|| format!("{said}\n"))).collect()
 }
 
 impl Case {
@@ -321,7 +337,12 @@ impl Case {
                     .filter(|release| release.preset() == kernel)
                     .ok_or_else(|| error(format!("`{name}` is no release of `{}`", table.kernel)))?,
             };
-            let machine = Topology::flat(table.cpus).map_err(|topology| error(topology.to_string()))?;
+            let caches = table.caches.map_or(1, NonZeroU32::get);
+            if !table.cpus.is_multiple_of(caches) {
+                return Err(error(format!("`caches` is {caches}: it divides the number of CPUs, {}", table.cpus)));
+            }
+            let machine = Topology::new(caches, 1, table.cpus / caches, 1);
+            let machine = machine.map_err(|topology| error(topology.to_string()))?;
             let mut figures = table.figures;
             let mut distributions = BTreeMap::new();
             for (name, quantiles) in table.quantiles {
@@ -356,7 +377,8 @@ impl Case {
                 None => None,
                 Some(file) => {
                     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                    let read = Costs::from_toml(&name, &beside(&file)?);
+                    let times = table.costs_times.map_or(1, NonZeroU32::get);
+                    let read = Costs::from_toml(&name, &slowed(&beside(&file)?, times));
                     Some(read.map_err(|toml| error(format!("{}: {toml}", file.display())))?)
                 }
             };
@@ -488,11 +510,13 @@ mod rows {
             on: text("on")?.to_owned(),
             variant: said.get("variant").map(|&variant| variant.to_owned()),
             cpus: u32::try_from(whole("cpus")?).map_err(|_| "too many CPUs".to_owned())?,
+            caches: None,
             settings: below("settings."),
             parameters: below("parameters."),
             turns_of_us: if said.contains_key("turns_of_us") { whole("turns_of_us")? } else { 0 },
             first_permille: None,
             costs: said.get("costs").map(Into::into),
+            costs_times: None,
             created_on: Vec::new(),
             threads: Vec::new(),
             from_ms: whole("from_ms")?,

@@ -306,11 +306,13 @@ fn until_phase(plan: &Plan, seed: u64) -> Duration {
     tick * Stream::new(seed, "workload", 0, "periods").below(ticks)
 }
 
-/// Returns a program all of whose tasks start later by a delay.
+/// Returns a program all of whose tasks and changes begin later by a delay.
 fn begun_later(program: &Arc<Program>, delay: Duration) -> Arc<Program> {
     let mut program = Arc::clone(program);
     if !delay.is_zero() {
-        Arc::make_mut(&mut program).tasks.iter_mut().for_each(|task| task.delay += delay);
+        let begun = Arc::make_mut(&mut program);
+        begun.tasks.iter_mut().for_each(|task| task.delay += delay);
+        begun.changes.iter_mut().for_each(|change| change.at += delay);
     }
     program
 }
