@@ -278,7 +278,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 54] = [
+const SETTINGS: [(&str, &[&str]); 56] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -330,6 +330,8 @@ const SETTINGS: [(&str, &[&str]); 54] = [
     ("fault.asym_misfit_hides", &["on", "off"]),
     ("fault.asym_thread_stays", &["on", "off"]),
     ("features.PICK_BUDDY", &["on", "off"]),
+    ("features.NEXT_BUDDY", &["on", "off"]),
+    ("features.LAST_BUDDY", &["on", "off"]),
     ("wakeup_after_buddy", &["on", "off"]),
     ("fault.buddy_before_short", &["on", "off"]),
     ("fault.group_move_unnoticed", &["on", "off"]),

@@ -477,6 +477,12 @@ settings! {
         /// 6.12.117 is without.
         "features.NI_RATE": "NI_RANDOM: the less often a CPU becomes idle, the more often it searches (7.2)",
             ni_rate: bool = false, "7.2" => true;
+        /// `check_preempt_wakeup`; off in all releases since 2.6.32, and of EEVDF not built.
+        "features.NEXT_BUDDY": "CFS: any woken task is picked next unless that is unfair, if the CPU is crowded",
+            next_buddy: bool = false;
+        /// `check_preempt_wakeup` (2.6.28 to 6.5); presets of older kernels have it too.
+        "features.LAST_BUDDY": "CFS: a task that a woken one preempts goes on after it unless that is unfair, if the CPU is crowded",
+            last_buddy: bool = true;
         "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
             wakeup_preemption: bool = true;
         /// Commits df0d98475954 and others; 067a31358143 is the switch. It has an effect on

@@ -19,6 +19,9 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
     if current == woken {
         return Resched::No;
     }
+    if rq.fair.tune.next_buddy {
+        cfs::prefer(&mut rq.fair, &rq.tasks, EntityRef::Task(current), EntityRef::Task(woken));
+    }
     // Also a switch that is due can be to another task than the woken one.
     if !rq.fair.tune.short_wakeup_first {
         if rq.need_resched() == Resched::Now {

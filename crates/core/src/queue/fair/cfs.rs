@@ -11,8 +11,10 @@
 //!   whole slice behind it (`check_preempt_tick`).
 //! * **Wakeup preemption**: a woken entity preempts if it is behind the current one by more than
 //!   the wakeup granularity (`wakeup_preempt_entity`).
-//! * **Pick**: the entity that woke last, or the one that it preempted, is preferred; the one that
-//!   yielded is passed over. Neither happens if it would be unfair (buddies).
+//! * **Pick**: the entity that woke last and preempted, or the one that it preempted, is preferred;
+//!   the one that yielded is passed over. Neither happens if it would be unfair (buddies). The
+//!   preempted one counts on a crowded queue only (`LAST_BUDDY`); there any woken one can be
+//!   preferred (`NEXT_BUDDY`, off).
 //!
 //! Each rule is O(log n); the slice is O(depth).
 //!
@@ -192,13 +194,36 @@ pub(crate) fn preempts(
     if ahead(fair, tasks, current, woken) != Ahead::Far {
         return Resched::No;
     }
-    let crowded = u64::from(fair.queues[q.index()].nr_queued) >= fair.tune.nr_latency;
+    let keeps_last = is_crowded(fair, q) && fair.tune.last_buddy;
     let queue = &mut fair.queues[q.index()];
     queue.buddies.next = Some(woken);
-    if crowded && matches!(current, EntityRef::Task(_)) {
+    if keeps_last && matches!(current, EntityRef::Task(_)) {
         queue.buddies.last = Some(current);
     }
     Resched::Now
+}
+
+/// Returns whether so many entities are queued that each has only the minimum granularity
+/// (`sched_nr_latency`).
+fn is_crowded(fair: &FairRq, q: QueueIx) -> bool {
+    u64::from(fair.queues[q.index()].nr_queued) >= fair.tune.nr_latency
+}
+
+/// Makes a woken task the next buddy of its queue, and its groups those of theirs, if the queue of
+/// the current task is crowded (`NEXT_BUDDY`). O(depth).
+pub(crate) fn prefer(fair: &mut FairRq, tasks: &TaskSlab, current: EntityRef, woken: EntityRef) {
+    if !is_crowded(fair, fair.entity(tasks, current).queue) {
+        return;
+    }
+    let (mut at, mut q) = (woken, fair.entity(tasks, woken).queue);
+    // Bounded by the depth.
+    loop {
+        let queue = &mut fair.queues[q.index()];
+        queue.buddies.next = Some(at);
+        let Some(parent) = queue.parent else { return };
+        at = EntityRef::Group(q);
+        q = parent;
+    }
 }
 
 /// Yields the current entity once: the next pick passes it over unless that is unfair.

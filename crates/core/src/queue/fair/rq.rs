@@ -86,6 +86,9 @@ pub(crate) struct Tunables {
     pub(crate) keep_requests: bool,
     pub(crate) delay_dequeue: bool,
     pub(crate) wakeup_preemption: bool,
+    /// Whether CFS prefers every woken task.
+    pub(crate) next_buddy: bool,
+    pub(crate) last_buddy: bool,
     pub(crate) wakeup_past_delayed: bool,
     pub(crate) wakeup_ends_protection: bool,
     pub(crate) short_wakeup_first: bool,
@@ -144,6 +147,8 @@ impl FairRq {
             keep_requests: settings.place_rel_deadline,
             delay_dequeue: settings.delay_dequeue,
             wakeup_preemption: settings.wakeup_preemption,
+            next_buddy: settings.next_buddy && settings.fair == FairAlgorithm::Cfs,
+            last_buddy: settings.last_buddy,
             wakeup_past_delayed: settings.wakeup_past_delayed,
             wakeup_ends_protection: settings.wakeup_ends_protection && settings.fair == FairAlgorithm::Eevdf,
             short_wakeup_first: settings.short_wakeup_first
