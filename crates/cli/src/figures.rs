@@ -47,6 +47,7 @@ fn cells(row: &Row) -> [String; 6] {
     let several = match row.several {
         Several::Sum => "sum",
         Several::Largest => "largest",
+        Several::Smallest => "smallest",
         Several::Last => "last",
     };
     let better = match row.better {

@@ -112,7 +112,8 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
                 set.map_err(|error| format!("group {}: {error}", path(*group)))
             }
             Change::RtGroup { group, .. } => {
-                Err(format!("group {}: `cpu.rt_runtime_us` is set in simulations only", path(*group)))
+                let path = group.map_or("/", |group| path(group));
+                Err(format!("group {path}: `cpu.rt_runtime_us` is set in simulations only"))
             }
             Change::Idle { group, is_idle } => {
                 let set = self.groups()?.set_idle(*group, *is_idle);

@@ -79,6 +79,8 @@ pub enum Several {
     Sum,
     /// The largest counts: a percentile of several distributions is no percentile of all values.
     Largest,
+    /// The smallest counts: the first of the firsts.
+    Smallest,
     /// The largest counts if all have one, and otherwise none is known: a group ends with its last
     /// task.
     Last,
@@ -295,6 +297,12 @@ quantities! {
 
     GroupUsage: Group "usage", "CPU time", Some("cpu.stat/usage_usec"), Time, VALUE, Sum, Neither,
         "The CPU time of the group and the groups below it, as the scheduler charges it";
+    User: Group "usage.user", "in user mode", Some("cpu.stat/user_usec"), Time, VALUE, Sum, Neither,
+        "The part of it in user mode; a kernel that counts ticks estimates it";
+    System: Group "usage.system", "in kernel mode", Some("cpu.stat/system_usec"), Time, VALUE, Sum, Neither,
+        "The part of it in kernel mode: system calls, and interrupts that are not accounted apart";
+    NiceTime: Group "usage.nice", "niced", Some("cpu.stat/nice_usec"), Time, VALUE, Sum, Neither,
+        "The part of it in user mode of tasks with a nice level above 0";
     GroupShare: Group "usage.share", "share", None, Share, VALUE, Sum, Neither, "That time as a share of one CPU";
     NrPeriods: Group "nr_periods", "nr_periods", Some("cpu.stat/nr_periods"), Count, VALUE, Sum, Neither,
         "The number of periods in which the group was active";
@@ -318,6 +326,10 @@ quantities! {
         "That time as a share of the last minute";
     Some300: Group "pressure.some.avg300", "some avg300", Some("cpu.pressure/some_avg300"), Share, VALUE, Largest, Less,
         "That time as a share of the last 5 minutes";
+    SomeEvents: Group "pressure.some.events", "some events", Some("cpu.pressure/some_events"), Count, VALUE, Sum, Less,
+        "The number of events of the group's triggers on that time (`cpu.pressure` of a scenario)";
+    SomeFirst: Group "pressure.some.first_event", "first event", Some("cpu.pressure/some_first_event_usec"), Time, VALUE, Smallest, More,
+        "The time of the first of these events";
     FullTotal: Group "pressure.full.total", "full", Some("cpu.pressure/full_total_usec"), Time, VALUE, Sum, Less,
         "The time for which tasks of the group were runnable and none ran: they waited, or were throttled";
     Full10: Group "pressure.full.avg10", "full avg10", Some("cpu.pressure/full_avg10"), Share, VALUE, Largest, Less,
@@ -326,6 +338,10 @@ quantities! {
         "That time as a share of the last minute";
     Full300: Group "pressure.full.avg300", "full avg300", Some("cpu.pressure/full_avg300"), Share, VALUE, Largest, Less,
         "That time as a share of the last 5 minutes";
+    FullEvents: Group "pressure.full.events", "full events", Some("cpu.pressure/full_events"), Count, VALUE, Sum, Less,
+        "The number of events of the group's triggers on that time";
+    FullFirst: Group "pressure.full.first_event", "first event of full", Some("cpu.pressure/full_first_event_usec"), Time, VALUE, Smallest, More,
+        "The time of the first of these events";
     GroupEnd: Group "last_end", "last ended", Some("last_end_ns"), Time, VALUE, Last, Less,
         "The time at which the last task of the group and of those below it ended, if all did";
 
@@ -360,6 +376,10 @@ quantities! {
         "That time as a share of the last minute";
     Machine300: Machine "machine.pressure.some.avg300", "some avg300", Some("cpu.pressure/some_avg300"), Share, VALUE, Largest, Less,
         "That time as a share of the last 5 minutes";
+    MachineEvents: Machine "machine.pressure.some.events", "some events", Some("cpu.pressure/some_events"), Count, VALUE, Sum, Less,
+        "The number of events of triggers on that time (`cpu.pressure` of the group `/` of a scenario)";
+    MachineFirst: Machine "machine.pressure.some.first_event", "first event", Some("cpu.pressure/some_first_event_usec"), Time, VALUE, Smallest, More,
+        "The time of the first of these events";
     Switches: Machine "machine.switches", "switches", Some("switches"), Count, VALUE, Sum, Neither,
         "The number of context switches";
     AllMigrations: Machine "machine.migrations", "moves", None, Count, VALUE, Sum, Neither,
@@ -394,6 +414,12 @@ impl Quantity {
                 | Self::Full10
                 | Self::Full60
                 | Self::Full300
+                | Self::SomeEvents
+                | Self::SomeFirst
+                | Self::FullEvents
+                | Self::FullFirst
+                | Self::MachineEvents
+                | Self::MachineFirst
                 | Self::MachineTotal
                 | Self::Machine10
                 | Self::Machine60

@@ -11,6 +11,7 @@
 //! | [`cpumask`] | [`CpuMask`], printed and read as the kernel's CPU lists (`0-3,8`) |
 //! | [`attr`] | [`SchedAttr`], [`Policy`], [`Nice`], [`RtPriority`], [`Prio`], [`ClassId`] |
 //! | [`bandwidth`] | [`CpuMax`], [`CpuStat`] |
+//! | [`pressure`] | [`PressureTrigger`]: a threshold of `cpu.pressure` |
 //! | [`topology`] | [`Topology`], [`Distance`] |
 //! | [`server`] | [`ServerParams`], [`ServerState`]: deadline servers |
 //! | [`setattr`] | [`RawAttr`](setattr::RawAttr): the arguments of `sched_setattr`, and the kernel's errors |
@@ -30,6 +31,7 @@ pub mod cpumask;
 pub mod event;
 pub mod figure;
 pub mod ids;
+pub mod pressure;
 pub mod rt_bandwidth;
 pub mod server;
 pub mod setattr;
@@ -45,6 +47,7 @@ pub use clamp::UtilClamp;
 pub use cpumask::{CpuMask, MAX_CPUS};
 pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, RequestStep, TaskCounters, TraceEvent};
 pub use ids::{CpuId, GroupId, TaskId};
+pub use pressure::{PressureTrigger, PressureTriggerError, Stall};
 pub use rt_bandwidth::RtBandwidth;
 pub use server::{Activation, ServerKind, ServerParams, ServerState};
 pub use settings::{KernelVersion, Settings};

@@ -51,6 +51,7 @@ impl<'a> Subject<'a> {
         of_several(figure, [self])
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per figure")]
     fn measure(self, quantity: Quantity) -> Option<MeasuredFigure<'a>> {
         use Quantity as Q;
         match quantity {
@@ -83,6 +84,9 @@ impl<'a> Subject<'a> {
             Q::GroupUsage => time(self.group()?.usage),
             Q::GroupEnd => time(self.group()?.end?),
             Q::GroupShare => share(self.group()?.usage),
+            Q::User => time(self.group()?.modes?.user),
+            Q::System => time(self.group()?.modes?.system),
+            Q::NiceTime => time(self.group()?.modes?.nice),
             Q::NrPeriods => count(self.group()?.stat.nr_periods),
             Q::NrThrottled => count(self.group()?.stat.nr_throttled),
             Q::Throttled => time(self.group()?.stat.throttled),
@@ -94,10 +98,14 @@ impl<'a> Subject<'a> {
             Q::Some10 => count(self.group()?.pressure?.some.avg10),
             Q::Some60 => count(self.group()?.pressure?.some.avg60),
             Q::Some300 => count(self.group()?.pressure?.some.avg300),
+            Q::SomeEvents => count(self.group()?.pressure?.some.fired?.events),
+            Q::SomeFirst => time(self.group()?.pressure?.some.fired?.first?),
             Q::FullTotal => time(self.group()?.pressure?.full.total),
             Q::Full10 => count(self.group()?.pressure?.full.avg10),
             Q::Full60 => count(self.group()?.pressure?.full.avg60),
             Q::Full300 => count(self.group()?.pressure?.full.avg300),
+            Q::FullEvents => count(self.group()?.pressure?.full.fired?.events),
+            Q::FullFirst => time(self.group()?.pressure?.full.fired?.first?),
             Q::CpuBusy => time(self.cpu()?.busy),
             Q::CpuIdle => time(self.cpu()?.idle),
             Q::CpuUnseen => time(self.cpu()?.unseen),
@@ -114,6 +122,8 @@ impl<'a> Subject<'a> {
             Q::Machine10 => count(self.machine()?.pressure?.some.avg10),
             Q::Machine60 => count(self.machine()?.pressure?.some.avg60),
             Q::Machine300 => count(self.machine()?.pressure?.some.avg300),
+            Q::MachineEvents => count(self.machine()?.pressure?.some.fired?.events),
+            Q::MachineFirst => time(self.machine()?.pressure?.some.fired?.first?),
             Q::Switches => count(self.machine()?.switches),
             Q::AllMigrations => count(self.machine()?.migrations.total()),
         }
@@ -229,13 +239,14 @@ fn samples<'a>(of: Option<impl Into<SampledFigure<'a>>>) -> Option<MeasuredFigur
     Some(MeasuredFigure::Samples(of?.into()))
 }
 
-/// Returns one figure of several things of one trace: their sum, or the largest. `None` if none of
-/// them has it, or one has not whose end is asked for.
+/// Returns one figure of several things of one trace: their sum, the largest or the smallest.
+/// `None` if none of them has it, or one has not whose end is asked for.
 #[must_use]
 pub fn of_several<'a>(figure: Figure, subjects: impl IntoIterator<Item = Subject<'a>>) -> Option<u64> {
     let join = |one: u64, other: u64| match several(figure) {
         Several::Sum => one.saturating_add(other),
         Several::Largest | Several::Last => one.max(other),
+        Several::Smallest => one.min(other),
     };
     let (mut found, mut factor, mut elapsed) = (None, None, 1);
     for subject in subjects {

@@ -1,10 +1,10 @@
 //! [`GroupSums`]: the CPU time of task groups, and how long their limits held them up: `cpu.stat`
 //! and `cpu.stat.local`.
 //!
-//! The counters of the limits are in the trace ([`TraceEvent::GroupTotals`]). Two figures are
-//! computed here: the CPU time of a group including all groups below it, and its *local* throttled
-//! time. The latter is the time, added up over CPUs, for which a task of the group was on a run
-//! queue where the group or one above it was throttled.
+//! The counters of the limits are in the trace ([`TraceEvent::GroupTotals`]). Three figures are
+//! computed here: the CPU time of a group including all groups below it, its parts in user and in
+//! kernel mode, and its *local* throttled time. The latter is the time, added up over CPUs, for
+//! which a task of the group was on a run queue where the group or one above it was throttled.
 //!
 //! As in the kernel, the local clock of a CPU starts when the throttling meets a queued task, or
 //! when the first task is enqueued, and it is read when the throttling ends. So a task that is
@@ -15,14 +15,23 @@
 //! The time for which the real-time tasks of a group are throttled is that between two events of
 //! the group and a CPU; one that lasts to the end of a run is not counted.
 //!
+//! The mode of a task is that between the records of system calls and interrupts, so the parts add
+//! up to the CPU time. A kernel without `CONFIG_VIRT_CPU_ACCOUNTING_*` counts ticks instead, by the
+//! mode that each interrupts, and divides the CPU time in their proportion; `nice_usec` stays a
+//! number of ticks there. differs: the way into and out of a system call that only sleeps, and the
+//! switch, count as the mode that they end.
+//!
 //! Complexity: O(depth x log) per record of a task in a group, nothing for tasks of the root;
 //! throttling and unthrottling are O(groups below).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `tg_throttle_down`, `tg_unthrottle_up`,
 //! `enqueue_entity`; `kernel/sched/core.c`, `cpu_local_stat_show`; v6.18 `kernel/sched/fair.c`,
-//! `record_throttle_clock`.
+//! `record_throttle_clock`; v6.18 `kernel/cgroup/rstat.c`, `__cgroup_account_cputime_field`,
+//! `cgroup_base_stat_cputime_show`; `kernel/sched/cputime.c`, `account_user_time`,
+//! `account_system_time`, `cputime_adjust`, `vtime_user_exit`. `nice_usec`: commit aefa398d93d5
+//! (6.13).
 
-use crate::summary::{GroupSummary, PressureSummary};
+use crate::summary::{GroupSummary, ModeTimes, PressureSummary};
 use crate::waits::{Piece, Throttling};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -41,6 +50,15 @@ pub(crate) struct GroupSums {
     parks: bool,
 }
 
+/// The mode of a task, as its time is accounted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    User,
+    /// User mode of a task with a nice level above 0.
+    Nice,
+    System,
+}
+
 #[derive(Clone, Debug, Default)]
 struct GroupTotals {
     path: Arc<str>,
@@ -48,6 +66,7 @@ struct GroupTotals {
     children: Vec<GroupId>,
     max: CpuMax,
     usage: Duration,
+    modes: ModeTimes,
     stat: Option<CpuStat>,
     local: Duration,
     rt: Duration,
@@ -81,6 +100,11 @@ impl GroupSums {
         Self { parks: throttle == Some("at_user_return"), ..Self::default() }
     }
 
+    /// Returns whether there are no groups.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     /// Returns a task's group; `None` for the root.
     pub(crate) fn of(&self, task: TaskId) -> Option<GroupId> {
         self.tasks.get(task)?.group
@@ -91,11 +115,20 @@ impl GroupSums {
         self.groups.get(&group).map(|sums| Arc::clone(&sums.path))
     }
 
-    /// Adds CPU time to a group and all groups above it.
-    pub(crate) fn charge(&mut self, group: GroupId, time: Duration) {
+    /// Adds CPU time in a mode to a group and all groups above it.
+    pub(crate) fn charge(&mut self, group: GroupId, time: Duration, mode: Mode) {
         let mut at = Some(group);
         while let Some(sums) = at.and_then(|group| self.groups.get_mut(&group)) {
             sums.usage = sums.usage.saturating_add(time);
+            let ModeTimes { user, system, nice } = &mut sums.modes;
+            match mode {
+                Mode::System => *system = system.saturating_add(time),
+                Mode::User => *user = user.saturating_add(time),
+                Mode::Nice => {
+                    *user = user.saturating_add(time);
+                    *nice = nice.saturating_add(time);
+                }
+            }
             at = sums.parent;
         }
     }
@@ -246,9 +279,11 @@ impl GroupSums {
     }
 
     /// Ends the trace; returns the figures in order of id. `ends` are the tasks, and when each
-    /// ended; `pressure` is that of a group.
+    /// ended; `pressure` is that of a group; `knows_modes` says whether the trace has all system
+    /// calls and interrupts.
     pub(crate) fn finish(
         self,
+        knows_modes: bool,
         start: Instant,
         ends: impl Iterator<Item = (TaskId, Option<Instant>)>,
         pressure: impl Fn(GroupId) -> Option<PressureSummary>,
@@ -267,6 +302,7 @@ impl GroupSums {
             path: sums.path,
             max: sums.max,
             usage: sums.usage,
+            modes: knows_modes.then_some(sums.modes),
             stat: sums.stat.unwrap_or_default(),
             local_throttled: sums.local,
             rt_throttled: sums.rt,
@@ -310,6 +346,26 @@ mod tests {
         assert_eq!((&*api.path, api.usage), ("/web/api", Duration::from_millis(4)));
         assert_eq!((web.stat, web.local_throttled), (stat, Duration::from_millis(4)));
         assert_eq!(api.local_throttled, Duration::ZERO, "nothing of it was on the run queue");
+    }
+
+    #[test]
+    fn time_divides_by_mode_and_nice_level() {
+        use zerolag_model::{FairPolicy, Nice, SchedAttr};
+        let mut script = Script::new(1);
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/web".into() });
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP }).wake(0, 0, a).run(0, 0, None, Some(a));
+        // 3 ms in user mode, 2 in a system call until it is preempted there, 1 more of it later;
+        // then 2 ms in user mode, and 4 with nice 5.
+        script.event(3_000, 0, TraceEvent::Syscall { task: a, enters: true }).preempt(5_000, 0, a, b);
+        script.preempt(7_000, 0, b, a).event(8_000, 0, TraceEvent::Syscall { task: a, enters: false });
+        let nice = Nice::new(5).expect("a nice level");
+        let attr = SchedAttr::Fair { policy: FairPolicy::Other, nice, slice: None };
+        script.event(10_000, 0, TraceEvent::AttrChange { task: a, attr });
+        let summary = Metrics::of(&script.end(14_000));
+        let [user, system, nice] = [9, 3, 4].map(Duration::from_millis);
+        assert_eq!(summary.groups[0].modes, Some(ModeTimes { user, system, nice }));
+        assert_eq!(summary.groups[0].usage, user + system);
     }
 
     #[test]

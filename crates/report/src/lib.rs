@@ -47,6 +47,7 @@ pub mod text;
 pub mod timeline;
 pub mod tool;
 mod waits;
+mod watch;
 
 pub use metrics::Metrics;
 pub use summary::{

@@ -10,7 +10,7 @@
 
 use crate::frame::buckets::{self, Bucket};
 use crate::gaps::Gaps;
-use crate::groups::GroupSums;
+use crate::groups::{GroupSums, Mode};
 use crate::pressure::Pressure;
 use crate::quantiles::Quantiles;
 use crate::services::ServiceSums;
@@ -22,8 +22,8 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
-    CpuId, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId,
-    TraceEvent,
+    CpuId, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PressureTrigger, PrevState, Record,
+    TaskCounters, TaskId, TraceEvent,
 };
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
 use zerolag_trace::{IdTable, Meta, Moment, TaskClock, Thread, Trace};
@@ -73,6 +73,8 @@ struct TaskSums {
     overruns: u64,
     /// Its run time with each of its attributes. At `ATTRS_MAX` a new one replaces the last entry.
     attrs: Vec<(SchedAttr, Duration)>,
+    /// Whether it is in a system call or a step of kernel mode.
+    in_kernel: bool,
     /// The moment up to which its group has been charged for the current run.
     charged: Moment,
     /// The parts of the current wait on run queues that the task has left since.
@@ -133,6 +135,14 @@ impl Metrics {
     #[must_use]
     pub fn with_pressure(mut self) -> Self {
         self.pressure = Pressure::new(&self.meta, true);
+        self
+    }
+
+    /// Measures these figures, and watches triggers on the pressure of groups, which are named by
+    /// path; the machine is `/`.
+    #[must_use]
+    pub fn with_triggers(mut self, triggers: Vec<(Arc<str>, PressureTrigger)>) -> Self {
+        self.pressure = Pressure::new(&self.meta, true).watching(triggers);
         self
     }
 
@@ -200,12 +210,20 @@ impl Metrics {
                 self.cpus.entry(*to).ipis_received += 1;
             }
             TraceEvent::IrqEnter { irq } => {
+                self.end_mode(record.cpu, record.at);
                 let handlers = &mut self.cpus.entry(record.cpu).handlers;
                 if handlers.len() < HANDLERS_MAX {
                     handlers.push((*irq, record.at));
                 }
             }
-            TraceEvent::IrqExit { irq } => self.irq_exit(*irq, record.cpu, record.at),
+            TraceEvent::IrqExit { irq } => {
+                self.end_mode(record.cpu, record.at);
+                self.irq_exit(*irq, record.cpu, record.at);
+            }
+            TraceEvent::Syscall { task, enters } => {
+                self.end_mode(record.cpu, record.at);
+                self.tasks.entry(*task).in_kernel = *enters;
+            }
             TraceEvent::Mark { task, mark: Mark::TimerDue { slack, .. } } => {
                 let task = self.tasks.entry(*task);
                 task.timers += 1;
@@ -223,8 +241,9 @@ impl Metrics {
             }
             TraceEvent::TaskExit { task } => self.tasks.entry(*task).end = Some(record.at),
             TraceEvent::DlOverrun { task } => self.tasks.entry(*task).overruns += 1,
-            // The group that it leaves is charged for its run time there.
-            TraceEvent::GroupChange { task, .. } => {
+            // The group that it leaves is charged for its run time there, and its group for that
+            // with its former nice level.
+            TraceEvent::GroupChange { task, .. } | TraceEvent::AttrChange { task, .. } => {
                 if let Some(TaskState::Running { on, since }) = self.replay.task(*task).map(|task| task.state) {
                     self.charge_group(*task, on, since, record.at);
                 }
@@ -338,7 +357,7 @@ impl Metrics {
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
             services: services.finish(|group| groups.path(group)),
-            groups: groups.finish(meta.start, ends, |group| pressure.of(group)),
+            groups: groups.finish(meta.source.is_complete(), meta.start, ends, |group| pressure.of(group)),
             pressure: pressure.of(GroupId::ROOT),
             idle_with_work: sharing.unused(),
             migrations,
@@ -394,7 +413,29 @@ impl Metrics {
         // It runs since before the trace.
         let from = if from.at < since { Moment::first(since) } else { from };
         if let Some(group) = self.groups.of(task) {
-            self.groups.charge(group, now.since(from));
+            let mode = self.mode(task, cpu);
+            self.groups.charge(group, now.since(from), mode);
+        }
+    }
+
+    /// Returns the mode in which a task runs on a CPU.
+    fn mode(&self, task: TaskId, cpu: CpuId) -> Mode {
+        let in_handler = self.cpus.get(cpu).is_some_and(|sums| !sums.handlers.is_empty());
+        if in_handler || self.tasks.get(task).is_some_and(|sums| sums.in_kernel) {
+            return Mode::System;
+        }
+        match self.replay.task(task).map(|view| view.attr) {
+            Some(SchedAttr::Fair { nice, .. }) if nice.value() > 0 => Mode::Nice,
+            _ => Mode::User,
+        }
+    }
+
+    /// The mode of the task that runs on a CPU changes: the time before counts as the mode so far.
+    fn end_mode(&mut self, cpu: CpuId, at: Instant) {
+        if !self.groups.is_empty()
+            && let (Current::Task(task), since) = (self.replay.cpu(cpu).current, self.replay.cpu(cpu).since)
+        {
+            self.charge_group(task, cpu, since, at);
         }
     }
 

@@ -21,6 +21,9 @@
 //!  avg    = avg * e + percent * (1 - e)        e = 1677, 1981, 2034 of 2048
 //! ```
 //!
+//! Triggers ([`PressureTrigger`]) have sums of their own ([`Watch`]), from the first stall on every
+//! tenth of the shortest window.
+//!
 //! Cost: O(depth) per change of a task's state, O(groups x CPUs) per 2 s; nothing if it is not
 //! asked for.
 //!
@@ -33,9 +36,10 @@
 //! runnable.
 
 use crate::summary::{PressureLine, PressureSummary};
+use crate::watch::Watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zerolag_model::{CpuId, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, PressureTrigger, Record, Stall, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Replay, TaskState};
 use zerolag_trace::{IdTable, Meta};
@@ -50,12 +54,15 @@ const FIXED_1: u64 = 2048;
 pub(crate) struct Pressure {
     is_on: bool,
     nr_cpus: usize,
+    start: Instant,
     tick: Duration,
+    /// The triggers, by the path of their group.
+    triggers: Vec<(Arc<str>, PressureTrigger)>,
     groups: Groups,
     tasks: IdTable<TaskId, Place>,
     /// The groups; the root is the machine.
     stalls: BTreeMap<GroupId, Stalls>,
-    /// The next sample of any group.
+    /// The next sample or look at triggers of any group.
     next: Instant,
 }
 
@@ -74,6 +81,8 @@ struct Stalls {
     next: Instant,
     some: Sampled,
     full: Sampled,
+    /// Its triggers, if it has some.
+    watch: Option<Box<Watch>>,
 }
 
 /// A group on a CPU.
@@ -82,6 +91,14 @@ struct OnCpu {
     runnable: u32,
     running: u32,
     since: Instant,
+    times: Times,
+    /// The times since triggers were looked at.
+    polled: Times,
+}
+
+/// How long a group was in its states on a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
     some: Duration,
     full: Duration,
     not_idle: Duration,
@@ -97,24 +114,47 @@ struct Sampled {
 
 impl OnCpu {
     const fn new(now: Instant) -> Self {
-        let none = Duration::ZERO;
-        Self { runnable: 0, running: 0, since: now, some: none, full: none, not_idle: none }
+        let none = Times { some: Duration::ZERO, full: Duration::ZERO, not_idle: Duration::ZERO };
+        Self { runnable: 0, running: 0, since: now, times: none, polled: none }
+    }
+
+    const fn is_in(&self, stall: Stall) -> bool {
+        match stall {
+            Stall::Some => self.runnable > self.running,
+            Stall::Full => self.runnable > 0 && self.running == 0,
+        }
     }
 
     /// Counts the time until now.
     fn advance(&mut self, now: Instant) {
         let time = now.since(self.since);
         self.since = now;
-        if self.runnable > 0 {
-            self.not_idle = self.not_idle.saturating_add(time);
-        }
-        if self.runnable > self.running {
-            self.some = self.some.saturating_add(time);
-        }
-        if self.runnable > 0 && self.running == 0 {
-            self.full = self.full.saturating_add(time);
+        let (some, full) = (self.is_in(Stall::Some), self.is_in(Stall::Full));
+        for times in [&mut self.times, &mut self.polled] {
+            if self.runnable > 0 {
+                times.not_idle = times.not_idle.saturating_add(time);
+            }
+            if some {
+                times.some = times.some.saturating_add(time);
+            }
+            if full {
+                times.full = times.full.saturating_add(time);
+            }
         }
     }
+}
+
+/// Adds CPUs up, each by the ticks for which it was not idle: how long the group was in `some` and
+/// in `full` (`collect_percpu_times`).
+fn add_up(cpus: impl Iterator<Item = Times>, tick: Duration) -> [Duration; 2] {
+    let (mut some, mut full, mut ticks) = (0_u128, 0_u128, 0_u128);
+    for times in cpus {
+        let weight = u128::from(times.not_idle.as_nanos() / tick.as_nanos().max(1));
+        some += u128::from(times.some.as_nanos()) * weight;
+        full += u128::from(times.full.as_nanos()) * weight;
+        ticks += weight;
+    }
+    [some, full].map(|sum| Duration::from_nanos(u64::try_from(sum / ticks.max(1)).unwrap_or(u64::MAX)))
 }
 
 impl Sampled {
@@ -134,30 +174,45 @@ impl Sampled {
         // Hundredths of a percent are cut, as the kernel prints them.
         let [avg10, avg60, avg300] =
             self.averages.map(|average| average / FIXED_1 * 10_000 + average % FIXED_1 * 100 / FIXED_1 * 100);
-        PressureLine { total: self.total, avg10, avg60, avg300 }
+        PressureLine { total: self.total, avg10, avg60, avg300, fired: None }
     }
 }
 
 impl Stalls {
-    fn new(nr_cpus: usize, now: Instant, period: Duration) -> Self {
+    fn new(nr_cpus: usize, now: Instant, period: Duration, watch: Option<Box<Watch>>) -> Self {
         let cpus = vec![OnCpu::new(now); nr_cpus];
-        Self { cpus, next: now.saturating_add(period), some: Sampled::default(), full: Sampled::default() }
+        Self { cpus, next: now.saturating_add(period), some: Sampled::default(), full: Sampled::default(), watch }
     }
 
-    /// Adds the CPUs up (`collect_percpu_times`).
+    /// Adds the CPUs up.
     fn collect(&mut self, now: Instant, tick: Duration) {
-        let (mut some, mut full, mut ticks) = (0_u128, 0_u128, 0_u128);
-        for cpu in &mut self.cpus {
+        let times = self.cpus.iter_mut().map(|cpu| {
             cpu.advance(now);
-            let weight = u128::from(cpu.not_idle.as_nanos() / tick.as_nanos().max(1));
-            some += u128::from(cpu.some.as_nanos()) * weight;
-            full += u128::from(cpu.full.as_nanos()) * weight;
-            ticks += weight;
-            (cpu.some, cpu.full, cpu.not_idle) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        }
-        let mean = |sum: u128| Duration::from_nanos(u64::try_from(sum / ticks.max(1)).unwrap_or(u64::MAX));
-        self.some.total = self.some.total.saturating_add(mean(some));
-        self.full.total = self.full.total.saturating_add(mean(full));
+            core::mem::take(&mut cpu.times)
+        });
+        let [some, full] = add_up(times, tick);
+        self.some.total = self.some.total.saturating_add(some);
+        self.full.total = self.full.total.saturating_add(full);
+    }
+
+    /// Adds the CPUs up for the triggers, and looks at these.
+    fn poll(&mut self, now: Instant, start: Instant, tick: Duration) {
+        let Some(watch) = &mut self.watch else { return };
+        let mut stalled = [false; 2];
+        let times = self.cpus.iter_mut().map(|cpu| {
+            cpu.advance(now);
+            let times = core::mem::take(&mut cpu.polled);
+            stalled[0] |= !times.some.is_zero();
+            stalled[1] |= !times.full.is_zero();
+            times
+        });
+        let grown = add_up(times, tick);
+        watch.poll(now, grown, stalled, (start, tick));
+    }
+
+    /// Returns when there is something to do without an event.
+    fn due(&self) -> Instant {
+        self.next.min(self.watch.as_ref().map_or(Instant::FAR_FUTURE, |watch| watch.due()))
     }
 }
 
@@ -169,16 +224,28 @@ impl Pressure {
         let mut new = Self {
             is_on: is_wanted && meta.source.is_complete(),
             nr_cpus,
+            start: meta.start,
             tick: Duration::from_nanos(1_000_000_000 / hz),
+            triggers: Vec::new(),
             groups: Groups::new(meta.setting("throttle")),
             tasks: IdTable::default(),
             stalls: BTreeMap::new(),
             next: Instant::FAR_FUTURE,
         };
         if new.is_on {
-            new.add(GroupId::ROOT, meta.start);
+            new.add(GroupId::ROOT, "/", meta.start);
         }
         new
+    }
+
+    /// Watches triggers, each on the group of a path; that of the machine is `/`. Called before the
+    /// first record.
+    pub(crate) fn watching(mut self, triggers: Vec<(Arc<str>, PressureTrigger)>) -> Self {
+        self.triggers = triggers;
+        if self.is_on {
+            self.add(GroupId::ROOT, "/", self.start);
+        }
+        self
     }
 
     /// The distance of samples: 2 s and a tick (`PSI_FREQ`).
@@ -186,25 +253,31 @@ impl Pressure {
         Duration::from_secs(2).saturating_add(self.tick)
     }
 
-    fn add(&mut self, group: GroupId, now: Instant) {
-        let stalls = Stalls::new(self.nr_cpus, now, self.period());
+    fn add(&mut self, group: GroupId, path: &str, now: Instant) {
+        let triggers = self.triggers.iter().filter(|(of, _)| **of == *path).map(|(_, trigger)| *trigger);
+        let stalls = Stalls::new(self.nr_cpus, now, self.period(), Watch::new(triggers));
         self.next = self.next.min(stalls.next);
         self.stalls.insert(group, stalls);
     }
 
-    /// Takes the samples that are due.
+    /// Takes the samples that are due, and looks at triggers.
     #[cold]
     fn sample(&mut self, now: Instant) {
         let (tick, period) = (self.tick, self.period());
         for stalls in self.stalls.values_mut() {
-            while stalls.next <= now {
-                stalls.collect(stalls.next, tick);
-                stalls.some.sample(period);
-                stalls.full.sample(period);
-                stalls.next = stalls.next.saturating_add(period);
+            while stalls.due() <= now {
+                let at = stalls.due();
+                if stalls.next == at {
+                    stalls.collect(at, tick);
+                    stalls.some.sample(period);
+                    stalls.full.sample(period);
+                    stalls.next = at.saturating_add(period);
+                } else {
+                    stalls.poll(at, self.start, tick);
+                }
             }
         }
-        self.next = self.stalls.values().map(|stalls| stalls.next).min().unwrap_or(Instant::FAR_FUTURE);
+        self.next = self.stalls.values().map(Stalls::due).min().unwrap_or(Instant::FAR_FUTURE);
     }
 
     /// Follows a record that the replay has followed.
@@ -216,9 +289,9 @@ impl Pressure {
             self.sample(record.at);
         }
         match &record.event {
-            TraceEvent::GroupNew { group, .. } => {
+            TraceEvent::GroupNew { group, path, .. } => {
                 self.groups.apply(record);
-                self.add(*group, record.at);
+                self.add(*group, path, record.at);
             }
             TraceEvent::GroupGone { .. } => self.groups.apply(record),
             TraceEvent::TaskNew { task, .. } | TraceEvent::GroupChange { task, .. } => {
@@ -259,6 +332,22 @@ impl Pressure {
         }
         self.count(&old, now, u32::wrapping_sub);
         self.count(&new, now, u32::wrapping_add);
+        if !self.triggers.is_empty() {
+            self.arm(&old, now);
+            self.arm(&new, now);
+        }
+    }
+
+    /// Sees that the triggers of groups that stall are looked at (`psi_schedule_rtpoll_work`).
+    fn arm(&mut self, place: &Place, now: Instant) {
+        let Some(cpu) = place.on else { return };
+        for group in &*place.groups {
+            let Some(stalls) = self.stalls.get_mut(group) else { continue };
+            let Some((watch, on_cpu)) = stalls.watch.as_mut().zip(stalls.cpus.get(cpu.index())) else { continue };
+            if watch.stalls().any(|stall| on_cpu.is_in(stall)) {
+                self.next = self.next.min(watch.arm(now, (self.start, self.tick)));
+            }
+        }
     }
 
     fn count(&mut self, place: &Place, now: Instant, change: fn(u32, u32) -> u32) {
@@ -288,6 +377,8 @@ impl Pressure {
     pub(crate) fn of(&self, group: GroupId) -> Option<PressureSummary> {
         let stalls = self.stalls.get(&group)?;
         let full = if group == GroupId::ROOT { PressureLine::default() } else { stalls.full.line() };
-        Some(PressureSummary { some: stalls.some.line(), full })
+        let fired = |stall| stalls.watch.as_ref().and_then(|watch| watch.fired(stall, self.start));
+        let some = PressureLine { fired: fired(Stall::Some), ..stalls.some.line() };
+        Some(PressureSummary { some, full: PressureLine { fired: fired(Stall::Full), ..full } })
     }
 }

@@ -244,6 +244,8 @@ pub struct GroupSummary {
     /// CPU time of its tasks and of those in groups below it (`usage_usec`): what
     /// the scheduler charges them, without interrupts under `irq_time_accounting`.
     pub usage: Duration,
+    /// How that time divides; `None` if the trace does not tell.
+    pub modes: Option<ModeTimes>,
     /// When the last task of it and of groups below it ended, from the start of the trace; `None`
     /// if one did not, or there was none.
     pub end: Option<Duration>,
@@ -257,6 +259,18 @@ pub struct GroupSummary {
     pub rt_throttled: Duration,
     /// The pressure on its CPUs; of a simulation, if it was asked for.
     pub pressure: Option<PressureSummary>,
+}
+
+/// The CPU time of a group by mode, as in `cpu.stat`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ModeTimes {
+    /// In user mode (`user_usec`).
+    pub user: Duration,
+    /// In system calls, other steps of kernel mode, and interrupts that are not accounted apart
+    /// (`system_usec`).
+    pub system: Duration,
+    /// The part of `user` of tasks with a nice level above 0 (`nice_usec`).
+    pub nice: Duration,
 }
 
 /// Pressure stall information (`cpu.pressure`).
@@ -279,6 +293,17 @@ pub struct PressureLine {
     pub avg60: u64,
     /// Its share of the last 5 minutes.
     pub avg300: u64,
+    /// How often triggers on it have fired; `None` without a trigger.
+    pub fired: Option<Fired>,
+}
+
+/// The events of triggers on a line of `cpu.pressure`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fired {
+    /// How many.
+    pub events: u64,
+    /// The first, from the start of the trace.
+    pub first: Option<Duration>,
 }
 
 /// A distribution of latencies: quantiles, within 1 %, and the exact maximum.

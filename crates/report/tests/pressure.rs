@@ -1,7 +1,7 @@
 //! The figures of pressure (`cpu.pressure`), with totals added up by hand.
 
-use zerolag_model::{Duration, GroupId, PrevState, TraceEvent};
-use zerolag_report::summary::{PressureLine, PressureSummary};
+use zerolag_model::{Duration, GroupId, PressureTrigger, PrevState, TraceEvent};
+use zerolag_report::summary::{Fired, PressureLine, PressureSummary};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
 use zerolag_trace::script::Script;
@@ -100,4 +100,39 @@ fn averages_decay_by_the_kernels_constants() {
 fn what_nobody_asks_for_is_not_measured() {
     let summary = Metrics::of(&script(1).end(1_000));
     assert!(summary.pressure.is_none() && summary.groups.iter().all(|group| group.pressure.is_none()));
+}
+
+/// Returns what triggers on the machine's `some` have done by a time.
+fn fired(script: &Script, triggers: &[&str], us: u64) -> Option<Fired> {
+    let mut trace = script.clone().end(us);
+    trace.records.retain(|record| record.at <= trace.meta.end);
+    let parsed = triggers.iter().map(|text| ("/".into(), text.parse::<PressureTrigger>().expect("a trigger")));
+    Metrics::new(&trace.meta).with_triggers(parsed.collect()).of_whole(&trace).pressure.expect("asked for").some.fired
+}
+
+#[test]
+fn a_trigger_fires_once_per_window_and_drops_nothing() {
+    let mut script = script(1);
+    let (a, b) = (script.fair("a"), script.fair("b"));
+    // `b` waits from 0.5 to 1.5 s, and `a` for 10 ms from 3 s on.
+    script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(500_000, 0, b).run(1_500_000, 0, Some(a), Some(b));
+    script.wake(3_000_000, 0, a).run(3_010_000, 0, Some(b), Some(a));
+    let most = &["some 150000 1000000"];
+    // The windows begin a tick of 4 ms after the stall, at 504 ms. An update is due after 100 ms,
+    // and comes a tick later than a timer of so many ticks: at 608 ms with a growth of 104 ms, at
+    // 712 ms with 208.
+    let first = Some(ms(712));
+    assert_eq!(fired(&script, most, 711_000), Some(Fired { events: 0, first: None }));
+    assert_eq!(fired(&script, most, 713_000), Some(Fired { events: 1, first }));
+    // The threshold is reached again at 816 ms. At 1752 ms the window is over, and nothing stalls;
+    // polling ends at 2584 ms. The event is told at the first update with a stall, 3004 + 104 ms.
+    assert_eq!(fired(&script, most, 3_107_000), Some(Fired { events: 1, first }));
+    assert_eq!(fired(&script, most, 5_000_000), Some(Fired { events: 2, first }));
+    // Two of them count together; one of a longer window is looked at as often as the other.
+    let both = fired(&script, &["some 150000 1000000", "some 100000 10000000"], 713_000);
+    assert_eq!(both, Some(Fired { events: 2, first: Some(ms(608)) }));
+    // A window of 500 ms is updated every 52 ms and ends at the first update behind it, so all of
+    // it is reached. Without a trigger there is no figure.
+    assert_eq!(fired(&script, &["some 500000 500000"], 1_400_000), Some(Fired { events: 1, first: Some(ms(1_024)) }));
+    assert_eq!(fired(&script, &[], 5_000_000), None);
 }

@@ -174,6 +174,7 @@ impl Assembly {
                     clamp: zerolag_model::UtilClamp::NONE,
                     cpus: InCpus::default(),
                     rt: None,
+                    triggers: Vec::new(),
                 };
                 self.program.groups.push(group);
                 self.groups.insert(path, self.program.groups.len() - 1);

@@ -48,8 +48,8 @@ pub enum Change {
     },
     /// The time of a group's real-time tasks is set (`cpu.rt_runtime_us`, `cpu.rt_period_us`).
     RtGroup {
-        /// The group.
-        group: usize,
+        /// The group; `None` is the root.
+        group: Option<usize>,
         /// The new time and period.
         bandwidth: RtBandwidth,
     },

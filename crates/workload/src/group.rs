@@ -1,8 +1,8 @@
-//! [`GroupDef`] and [`CpusetDef`]: the groups and cpusets of tasks.
+//! [`GroupDef`], [`RootDef`] and [`CpusetDef`]: the groups and cpusets of tasks.
 
 use crate::limits::Conversion;
 use std::sync::Arc;
-use zerolag_model::{CpuMask, CpuMax, Duration, Nice, RtBandwidth, UtilClamp};
+use zerolag_model::{CpuMask, CpuMax, Duration, Nice, PressureTrigger, RtBandwidth, UtilClamp};
 
 /// A task group.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,18 @@ pub struct GroupDef {
     pub cpus: InCpus,
     /// The time of its real-time tasks on each CPU (`cpu.rt_runtime_us`), if it was given.
     pub rt: Option<RtBandwidth>,
+    /// The triggers on its pressure (`cpu.pressure`), each of a file of its own.
+    pub triggers: Vec<PressureTrigger>,
+}
+
+/// The root group, which is the machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RootDef {
+    /// The part of each CPU that is set apart for the real-time tasks of all groups (`cpu.rt.max`
+    /// with `rt_group_sched = hcbs`), if it was given.
+    pub rt: Option<RtBandwidth>,
+    /// The triggers on the pressure of the machine (`/proc/pressure/cpu`).
+    pub triggers: Vec<PressureTrigger>,
 }
 
 impl GroupDef {

@@ -106,6 +106,7 @@ mod tests {
             clamp: zerolag_model::UtilClamp::NONE,
             cpus: InCpus::default(),
             rt: None,
+            triggers: Vec::new(),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr, UtilClamp};
 
-pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus, is_below};
+pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus, RootDef, is_below};
 pub use crate::interrupt::{InterruptDef, KernelWork, Line, RcuBoost, Threading};
 pub use crate::kernel_action::{Access, KernelAction, ReadAction};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
@@ -31,6 +31,8 @@ pub struct Program {
     pub sources: Vec<ArrivalSource>,
     /// Task groups, parents before children. The root is not listed.
     pub groups: Vec<GroupDef>,
+    /// The root group.
+    pub root: RootDef,
     /// Later changes, in order of time.
     pub changes: Vec<TimedChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).

@@ -104,7 +104,7 @@ fn changes_are_of_tasks_or_groups_in_order_of_time() {
         ("at = \"1s\"\ngroup = \"/a\"\ncpu.idle = 2", "2 is outside 0..=1"),
         ("at = \"1s\"\ngroup = \"/a\"\ncpu.cfs_bandwidth_slice_us = 0", "slice 0ns is outside"),
         ("at = \"1s\"\ngroup = \"/a\"\ncpu.weight.nice = 20", "20 is outside -20..=19"),
-        ("at = \"1s\"\ngroup = \"/\"\n\"cpu.weight\" = 1", "the root group has neither"),
+        ("at = \"1s\"\ngroup = \"/\"\n\"cpu.weight\" = 1", "the root group has no weight"),
         ("at = \"1s\"\ngroup = \"/a\"\n\"cpu.weigth\" = 1", "did you mean `cpu.weight`?"),
     ] {
         let said = read(&format!("{TASK}[[change]]\n{change}\n")).expect_err("refused");

@@ -518,3 +518,27 @@ fn the_published_schema_is_the_readers() {
         panic!("docs/reference/scenario.schema.json is out of date: copy {}", fresh.display());
     }
 }
+
+#[test]
+fn triggers_are_written_to_the_pressure_of_groups_and_of_the_machine() {
+    let program = good(&format!(
+        "[group.\"/\"]\n\"cpu.pressure\" = \"some 1 10000000\"\n\"cpu.rt.max\" = \"40ms 100ms\"\n\
+         [group.\"/a\"]\ncpu.pressure = [\"some 150000 1000000\", \"full 9 500000\"]{TASK}"
+    ))
+    .program;
+    let texts = ["some 1 10000000", "some 150000 1000000", "full 9 500000"];
+    let [machine, some, full] = texts.map(|text| text.parse().expect("a trigger"));
+    assert_eq!((program.root.triggers, &program.groups[0].triggers), (vec![machine], &vec![some, full]));
+    let budget = program.root.rt.expect("a budget");
+    assert_eq!((budget.runtime, budget.period), (Some(ms(40)), ms(100)));
+    for (table, says) in [
+        ("[group.\"/\"]\ncpu.pressure = \"full 1 1000000\"", "s.toml:2:16: error: the machine has no `full`"),
+        ("[group.\"/a\"]\ncpu.pressure = \"some 1 400000\"", "the window is 500000 to 10000000 microseconds (EINVAL)"),
+        ("[group.\"/a\"]\ncpu.pressure = [\"some 1 1000000\", 3]", "is a string, not "),
+        ("[group.\"/\"]\ncpu.max = \"max\"", "s.toml:2:5: error: the root group has no limit"),
+        ("[group.\"/\"]\nchanges = []", "help: write [[change]] with group = \"/\""),
+    ] {
+        let said = read(&format!("{table}{TASK}")).expect_err("refused");
+        assert!(said.contains(says), "{table}\n{said}");
+    }
+}

@@ -442,6 +442,7 @@ fn verdict_of_threads<'n>(goal: &Goal, all: impl Iterator<Item = (&'n str, Subje
             Verdict { goal: goal.clone(), figure, known: Known::Measured, thread: None }
         }
         Several::Largest => worst_of(goal, all, |next, worst| next > worst),
+        Several::Smallest => worst_of(goal, all, |next, worst| next < worst),
     }
 }
 

@@ -111,6 +111,7 @@ pub fn read(text: &str) -> Result<CpuMax, String> {
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
         rt: None,
+        triggers: Vec::new(),
     };
     let mut program = Program { groups: vec![group], ..Program::default() };
     Knob { part: Part::Limit(part), index: 0 }

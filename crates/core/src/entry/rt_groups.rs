@@ -41,11 +41,12 @@ impl<L: RawMutex> Scheduler<L> {
     /// the next charge on; a group that has exceeded its runtime waits for the end of its period.
     /// Loans between CPUs are forgotten. With `rt_group_sched = hcbs` it is the group's budget
     /// (`cpu.rt.max`; no runtime is `max`), and every CPU is to
-    /// [follow](Self::follow_rt_groups) then.
+    /// [follow](Self::follow_rt_groups) then; that of the root group is set apart for all groups,
+    /// and no server has it.
     ///
     /// # Errors
-    /// The group does not exist or is the root; the runtime is refused ([`RtGroupError`]). Nothing
-    /// is changed then.
+    /// The group does not exist, or is the root without such budgets; the runtime is refused
+    /// ([`RtGroupError`]). Nothing is changed then.
     pub fn set_group_rt(
         &self,
         group: GroupId,
@@ -55,7 +56,11 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
-            return Err(GroupError::IsRoot);
+            if !self.shared.served.is_on() {
+                return Err(GroupError::IsRoot);
+            }
+            let _constraints = self.shared.rt_groups.constraints.lock();
+            return self.set_pool(bandwidth, now.wall).map_err(|error| GroupError::Rt(group, error));
         }
         if !self.shared.groups.exists(group) {
             return Err(GroupError::NoSuchGroup(group));

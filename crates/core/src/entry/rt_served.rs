@@ -12,15 +12,18 @@
 //! A budget is booked in every root domain for each of its CPUs, whether the group runs there or
 //! not. A group with `max` books nothing: the groups below it count as groups of its context.
 //!
+//! The root group's budget is a part that is set apart for all groups: it is booked as a whole, and
+//! the groups right below the root share it. It has no servers, and limits no task of the root.
+//! `max` there is 0. Without it groups book what they ask for.
+//!
 //! O(groups squared).
 //!
 //! Sources: HCBS v6, patch 13 (`__dl_overflow`, `sched_dl_global_validate`), 17
 //! (`tg_set_rt_bandwidth`, `tg_rt_schedulable`, `tg_compute_children_bw`, `dl_check_tg`,
-//! `sched_rt_can_attach`). differs: in v6 the root group has a `cpu.rt.max`, which is reserved for
-//! groups as a whole and is 0 at first; here the groups right below the root are booked as they
-//! are, which is the same with a root of just that size, and what T. Heo proposes (2026-05-18,
-//! lkml 2605.2/03849). A group without groups below has its runtime to the nanosecond; v6 rounds
-//! it down to 2^-20 of the period.
+//! `sched_rt_can_attach`); Y. Andriaccio, 2026-05-18, lkml 2605.2/03417 (the root's file). differs:
+//! in v6 the root group's `cpu.rt.max` is 0 at first; here it is absent until it is set, which is
+//! what T. Heo proposes (2026-05-18, lkml 2605.2/03849). A group without groups below has its
+//! runtime to the nanosecond; v6 rounds it down to 2^-20 of the period.
 
 use crate::class::rt_served;
 use crate::entry::scheduler::Scheduler;
@@ -99,6 +102,23 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
+    /// Sets the part of each CPU that is set apart for all groups together (`cpu.rt.max` of the
+    /// root group), if it is admitted. Called with the constraints locked.
+    pub(crate) fn set_pool(&self, bandwidth: RtBandwidth, now: Instant) -> Result<(), RtGroupError> {
+        if bandwidth.runtime.is_some() && !bandwidth.is_valid() {
+            return Err(RtGroupError::Served(ServedError::Params));
+        }
+        let pool = bandwidth.runtime.map_or(0, |_| Bandwidth::of_rt(bandwidth).0);
+        let below = self.budgets(None).sum_below(GroupId::ROOT);
+        if below > pool {
+            let over = Overcommit { wants: 0, reserved: below, limit: pool };
+            return Err(RtGroupError::Served(ServedError::Below(over)));
+        }
+        self.check_booked_all(pool, pool, now)?;
+        self.shared.served.set_pool(pool);
+        Ok(())
+    }
+
     /// Checks that the real-time tasks of a group, and of those below it that use the same servers,
     /// do not lose them.
     fn check_has_no_tasks(&self, group: GroupId, bandwidth: RtBandwidth) -> Result<(), RtGroupError> {
@@ -125,8 +145,11 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Checks that no group has less than the groups that take their budgets from it.
     fn check_budgets(&self, after: &Budgets<'_, L>, changed: GroupId) -> Result<(), RtGroupError> {
-        for context in after.groups().filter(|group| after.of(*group).runtime.is_some()) {
-            let (has, below) = (Bandwidth::of_rt(after.of(context)).0, after.sum_below(context));
+        let budgets = after.groups().filter(|group| after.of(*group).runtime.is_some());
+        let budgets = budgets.map(|group| (group, Bandwidth::of_rt(after.of(group)).0));
+        let pool = self.shared.served.pool().map(|pool| (GroupId::ROOT, pool));
+        for (context, has) in budgets.chain(pool) {
+            let below = after.sum_below(context);
             if below <= has {
                 continue;
             }
@@ -142,10 +165,19 @@ impl<L: RawMutex> Scheduler<L> {
     /// Checks that every root domain has room for the groups right below the root.
     fn check_booked_groups(&self, after: &Budgets<'_, L>, changed: GroupId, now: Instant) -> Result<(), RtGroupError> {
         let wants_all = after.sum_below(GroupId::ROOT);
+        // What is set apart for groups was booked then.
+        if self.shared.served.pool().is_some() {
+            return Ok(());
+        }
+        self.check_booked_all(wants_all, Bandwidth::of_rt(after.of(changed)).0, now)
+    }
+
+    /// Checks that every root domain has room for the bandwidth that groups have together, of
+    /// which `own` is asked for now.
+    fn check_booked_all(&self, wants_all: u64, own: u64, now: Instant) -> Result<(), RtGroupError> {
         if wants_all <= self.shared.served.reserved() {
             return Ok(());
         }
-        let own = Bandwidth::of_rt(after.of(changed)).0;
         for domain in &self.shared.domains {
             let capacity: u64 = domain.span.iter().map(|cpu| u64::from(self.config.topology.capacity(cpu))).sum();
             let scaled = |bandwidth: u64| (bandwidth * capacity) >> 10;

@@ -77,9 +77,15 @@ pub(crate) struct ServedGroups {
     /// The bandwidth of each CPU that groups have reserved together, in units of 2^-20: that of
     /// the contexts right below the root.
     reserved: AtomicU64,
+    /// The part of each CPU that is set apart for groups (`cpu.rt.max` of the root group), in the
+    /// same units; [`NO_POOL`] without one.
+    pool: AtomicU64,
 }
 
-snapshot_of!(ServedGroups: { rows reserved });
+snapshot_of!(ServedGroups: { rows reserved pool });
+
+/// The pool of a machine whose root group has no `cpu.rt.max`.
+const NO_POOL: u64 = u64::MAX;
 
 impl ServedGroups {
     /// Returns a table for the root group and `groups` more.
@@ -91,7 +97,7 @@ impl ServedGroups {
             period: AtomicU64::new(0),
             cpus: (0..cpus).map(|_| AtomicU64::new(PublishedLocal::EMPTY.pack())).collect(),
         };
-        Self { rows: (0..rows).map(row).collect(), reserved: AtomicU64::new(0) }
+        Self { rows: (0..rows).map(row).collect(), reserved: AtomicU64::new(0), pool: AtomicU64::new(NO_POOL) }
     }
 
     /// Returns whether groups have servers.
@@ -122,9 +128,19 @@ impl ServedGroups {
         row.runtime.store(runtime.as_nanos(), Ordering::Release);
     }
 
-    /// Returns the bandwidth of each CPU that groups have reserved, in units of 2^-20.
+    /// Returns the bandwidth of each CPU that groups have reserved, in units of 2^-20: all that is
+    /// set apart for them, or what they have asked for.
     pub(crate) fn reserved(&self) -> u64 {
-        self.reserved.load(Ordering::Acquire)
+        self.pool().unwrap_or_else(|| self.reserved.load(Ordering::Acquire))
+    }
+
+    /// Returns the bandwidth of each CPU that is set apart for groups, if it is.
+    pub(crate) fn pool(&self) -> Option<u64> {
+        Some(self.pool.load(Ordering::Acquire)).filter(|pool| *pool != NO_POOL)
+    }
+
+    pub(crate) fn set_pool(&self, bandwidth: u64) {
+        self.pool.store(bandwidth, Ordering::Release);
     }
 
     pub(crate) fn set_reserved(&self, bandwidth: u64) {

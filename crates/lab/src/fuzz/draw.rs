@@ -440,6 +440,12 @@ fn rt_servers(dice: &mut Dice, length: u64, draft: &mut Draft) {
             }
         }
     }
+    // The part that is set apart for all groups: enough for three of 0.2 of a CPU, or not.
+    if dice.once_in(8) {
+        let mut root = Block::new("[group.\"/\"]");
+        root.line(format!("\"cpu.rt.max\" = \"{} 100000\"", dice.pick(&[60_000, 60_000, 65_000, 30_000])));
+        draft.blocks.push(root);
+    }
     if let Some((path, is_nested)) = with_budget.first().filter(|_| dice.once_in(2)) {
         let mut change = Block::new("[[change]]");
         change.line(format!("at = \"{}us\"", dice.of(1, length)));

@@ -127,6 +127,7 @@ fn limits(groups: u32) -> Program {
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
         rt: None,
+        triggers: Vec::new(),
     };
     let tasks = (0..4 * groups).map(|index| {
         let mut task = task(format!("thread{index}"), SchedAttr::NORMAL, &actions);

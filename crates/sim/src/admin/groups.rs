@@ -58,6 +58,11 @@ impl Groups {
 
     /// Makes the groups that exist from the start.
     pub(crate) fn announce(&mut self, kernel: &mut Kernel) -> Result<(), SimError> {
+        if let Some(bandwidth) = self.program.root.rt
+            && let Err(error) = set_rt(kernel, CpuId(0), GroupId::ROOT, &"/".into(), bandwidth)
+        {
+            kernel.refuse_at_start(error)?;
+        }
         for index in 0..self.lives.len() {
             if self.program.comes_later(index) {
                 continue;
@@ -111,23 +116,17 @@ impl Groups {
                 .map_err(|error| kernel.group_error(path(), error))?;
         }
         if let Some(bandwidth) = def.rt {
-            kernel
-                .call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io))
-                .map_err(|error| kernel.group_error(path(), error))?;
-            budgets_changed(kernel, cpu);
+            set_rt(kernel, cpu, id, &def.path, bandwidth)?;
         }
         Ok(())
     }
 
     /// Changes the time of a group's real-time tasks.
-    pub(crate) fn change_rt(&self, kernel: &mut Kernel, cpu: CpuId, group: usize, bandwidth: RtBandwidth) {
-        let Life::There(id) = self.lives[group] else { return };
-        let set = kernel.call(cpu, |scheduler, clock, io| scheduler.set_group_rt(id, bandwidth, clock, cpu, io));
-        if let Err(error) = set {
-            let path = Arc::clone(&self.program.groups[group].path);
-            kernel.refuse(kernel.group_error(path, error));
-        } else {
-            budgets_changed(kernel, cpu);
+    pub(crate) fn change_rt(&self, kernel: &mut Kernel, cpu: CpuId, group: Option<usize>, bandwidth: RtBandwidth) {
+        let Ok(id) = self.id_of(group) else { return };
+        let path = group.map_or_else(|| "/".into(), |group| Arc::clone(&self.program.groups[group].path));
+        if let Err(error) = set_rt(kernel, cpu, id, &path, bandwidth) {
+            kernel.refuse(error);
         }
     }
 
@@ -259,6 +258,21 @@ impl Groups {
             }
         }
     }
+}
+
+/// Sets the time of a group's real-time tasks.
+fn set_rt(
+    kernel: &mut Kernel,
+    cpu: CpuId,
+    group: GroupId,
+    path: &Arc<str>,
+    bandwidth: RtBandwidth,
+) -> Result<(), SimError> {
+    kernel
+        .call(cpu, |scheduler, clock, io| scheduler.set_group_rt(group, bandwidth, clock, cpu, io))
+        .map_err(|error| kernel.group_error(Arc::clone(path), error))?;
+    budgets_changed(kernel, cpu);
+    Ok(())
 }
 
 /// Ends the run: a task is to be in a group that does not exist.

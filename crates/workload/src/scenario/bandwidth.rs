@@ -18,9 +18,12 @@ use super::tree::Value;
 use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::limits::{Conversion, LimitPart, LimitValue, Quota, weight_of_request};
-use crate::program::{GroupDef, GroupWeight, InCpus};
+use crate::program::{GroupDef, GroupWeight, InCpus, RootDef};
 use std::borrow::Cow;
-use zerolag_model::{CpuMax, Duration, RtBandwidth, UtilClamp};
+use zerolag_model::{CpuMax, Duration, PressureTrigger, RtBandwidth, Stall, UtilClamp};
+
+/// The key of triggers: the file that they are written to.
+const PRESSURE: &str = "cpu.pressure";
 
 /// The values of a group's table, each with its key.
 #[derive(Default)]
@@ -47,20 +50,25 @@ impl ScenarioReader<'_> {
         let all = leaves(table);
         let mut said = GroupKeys::default();
         let (mut changes, mut life) = (None, [None; 2]);
+        let mut triggers = Vec::new();
         for leaf in &all {
             match (id, &*leaf.path) {
                 (Some(_), "from") => life[0] = Some(leaf),
                 (Some(_), "until") => life[1] = Some(leaf),
                 (_, "changes") => changes = Some(leaf),
-                (None, key) => match LimitPart::of(key) {
-                    Some(part) if part.is_of_weight() => self.report.error(leaf.span, "the root group has no weight"),
-                    Some(_) => self.report.error(leaf.span, "the root group has no limit"),
-                    None => said.read(leaf, self.report),
-                },
+                (_, PRESSURE) => triggers = self.triggers(leaf, id.is_none()),
+                (None, _) => self.of_root(leaf, &mut said),
                 (Some(_), _) => said.read(leaf, self.report),
             }
         }
-        let Some(id) = id else { return };
+        let Some(id) = id else {
+            self.assembly.program.root = RootDef { rt: said.rt(GroupDef::NO_RT, self.report), triggers };
+            if let Some(changes) = changes {
+                let help = "write [[change]] with group = \"/\"";
+                self.report.error_help(changes.span, "the root group has no `changes`", help);
+            }
+            return;
+        };
         let group = &mut self.assembly.program.groups[id];
         group.max = said.max(CpuMax::UNLIMITED, self.report).unwrap_or(CpuMax::UNLIMITED);
         group.weight = said.weight().unwrap_or(group.weight);
@@ -70,6 +78,7 @@ impl ScenarioReader<'_> {
         group.clamp = UtilClamp::new(min, max).unwrap_or_default();
         group.cpus = said.in_cpus();
         group.rt = said.rt(GroupDef::NO_RT, self.report);
+        group.triggers = triggers;
         said.refuse_weight(group.is_idle, self.report);
         let [from, until] = life.map(|leaf| Some((times::time(&leaf?.path, leaf?.item, self.report)?, leaf?.span)));
         if let Some((at, span)) = from {
@@ -81,6 +90,43 @@ impl ScenarioReader<'_> {
         if let Some(changes) = changes {
             self.group_changes(id, changes);
         }
+    }
+
+    /// Reads a key of the root group: of all limits and weights it has `cpu.rt.max` only.
+    fn of_root<'k>(&mut self, leaf: &'k Leaf<'_, '_>, said: &mut GroupKeys<'k>) {
+        match LimitPart::of(&leaf.path) {
+            None | Some(LimitPart::RtMax) => said.read(leaf, self.report),
+            Some(part) if part.is_of_weight() => self.report.error(leaf.span, "the root group has no weight"),
+            Some(_) => self.report.error(leaf.span, "the root group has no limit"),
+        }
+    }
+
+    /// Reads the triggers that are written to `cpu.pressure`: one, or an array of them.
+    fn triggers(&mut self, leaf: &Leaf<'_, '_>, is_root: bool) -> Vec<PressureTrigger> {
+        let items: Vec<Item<'_, '_>> = match leaf.item.get_ref() {
+            Value::Array(items) => items.iter().collect(),
+            _ => vec![leaf.item],
+        };
+        let mut triggers = Vec::new();
+        for item in items {
+            let Value::String(text) = item.get_ref() else {
+                let message = format!("a trigger of `{PRESSURE}` is a string, not {}", kind(item.get_ref()));
+                self.report.error_help(span(item), message, "write \"some 150000 1000000\"");
+                continue;
+            };
+            match text.parse::<PressureTrigger>() {
+                Ok(PressureTrigger { stall: Stall::Full, .. }) if is_root => {
+                    let message = "the machine has no `full`: a CPU with runnable tasks runs one";
+                    self.report.error_help(span(item), message, "write `some`, or the trigger of a group");
+                }
+                Ok(trigger) => triggers.push(trigger),
+                Err(wrong) => {
+                    let help = "write \"some 150000 1000000\": 150 ms of each second";
+                    self.report.error_help(span(item), format!("`{text}`: {wrong}"), help);
+                }
+            }
+        }
+        triggers
     }
 
     /// Reads `changes = [{ at = "2s", "cpu.max" = "100000 100000" }]`.
@@ -146,7 +192,7 @@ impl ScenarioReader<'_> {
             program.change(at, Change::Weight { group, weight });
         }
         if says_rt {
-            self.change_of_rt(group, at, &said);
+            self.change_of_rt(Some(group), at, &said);
         }
         if !says_limit {
             return said.weight().is_some() || is_idle.is_some() || says_rt;
@@ -168,15 +214,29 @@ impl ScenarioReader<'_> {
         true
     }
 
+    /// Reads the changes of the root group at a time. Returns whether there was one.
+    pub(super) fn change_of_root(&mut self, at: Duration, table: &Table<'_, '_>) -> bool {
+        let all = leaves(table);
+        let mut said = GroupKeys::default();
+        for leaf in all.iter().filter(|leaf| !matches!(&*leaf.path, "at" | "group")) {
+            self.of_root(leaf, &mut said);
+        }
+        let says_rt = said.rt_runtime.is_some();
+        if says_rt {
+            self.change_of_rt(None, at, &said);
+        }
+        says_rt
+    }
+
     /// Adds a change of the time of a group's real-time tasks. A missing value stays as the
     /// previous change left it.
-    fn change_of_rt(&mut self, group: usize, at: Duration, said: &GroupKeys<'_>) {
+    fn change_of_rt(&mut self, group: Option<usize>, at: Duration, said: &GroupKeys<'_>) {
         let program = &self.assembly.program;
-        let first = program.groups[group].rt.unwrap_or(GroupDef::NO_RT);
+        let first = group.map_or(program.root.rt, |group| program.groups[group].rt).unwrap_or(GroupDef::NO_RT);
         let before =
             program.changes.iter().filter(|change| change.at <= at).fold(first, |before, change| match change.what {
                 Change::RtGroup { group: other, bandwidth } if other == group => bandwidth,
-                Change::Create { group: other } if other == group => first,
+                Change::Create { group: other } if Some(other) == group => first,
                 _ => before,
             });
         if let Some(bandwidth) = said.rt(before, self.report) {
@@ -337,7 +397,7 @@ fn unknown(key: &str, at: Span) -> Diagnostic {
     match LimitPart::nearest(key) {
         Some(near) => unknown_key(key, at, &[], "a group").help(format!("did you mean `{near}`?")),
         None => {
-            let known: Vec<&str> = LimitPart::keys().chain(["changes", "from", "until"]).collect();
+            let known: Vec<&str> = LimitPart::keys().chain(["changes", "from", "until", PRESSURE]).collect();
             unknown_key(key, at, &known, "a group")
         }
     }

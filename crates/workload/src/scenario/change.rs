@@ -258,7 +258,11 @@ impl ScenarioReader<'_> {
                     self.change_of_nothing(table);
                 }
             }
-            Ok(None) => self.report.error(place, "the root group has neither weight nor limit"),
+            Ok(None) => {
+                if !self.change_of_root(at, table) && !self.report.has_errors() {
+                    self.report.error_help(place, "a change that changes nothing", "write \"cpu.rt.max\"");
+                }
+            }
             Err(message) => self.report.error(place, message),
         }
     }

@@ -15,7 +15,7 @@ use zerolag_check::Checker;
 use zerolag_model::figure::Figure;
 use zerolag_model::settings::{SchedExt, SchedExtPolicy, SettingError};
 use zerolag_model::state::StateHistory;
-use zerolag_model::{CpuMask, Duration, Instant, KernelVersion, Record, Topology};
+use zerolag_model::{CpuMask, Duration, Instant, KernelVersion, PressureTrigger, Record, Topology};
 use zerolag_policy::{Policy, PolicyFactory, policies};
 use zerolag_report::frame::Bucket;
 use zerolag_report::{Metrics, Summary};
@@ -323,12 +323,23 @@ impl Plan {
         Ok(self.begin(observe)?.finish(observe, checker, also, progress))
     }
 
+    /// Returns the triggers on the pressure of groups and of the machine, with the paths of these.
+    fn pressure_triggers(&self) -> Vec<(Arc<str>, PressureTrigger)> {
+        let groups = self.program.groups.iter().map(|group| (Arc::clone(&group.path), &group.triggers));
+        let all = groups.chain([("/".into(), &self.program.root.triggers)]);
+        all.flat_map(|(path, triggers)| triggers.iter().map(move |trigger| (Arc::clone(&path), *trigger))).collect()
+    }
+
     /// Builds the machine, and what measures it.
     pub(crate) fn begin(&self, observe: Observe) -> Result<Begun, SimError> {
         let machine = self.build(Tracing::On)?;
         let metrics = Metrics::new(&self.meta()).keep_waits(observe.worst_waits);
         let metrics = if self.measures_sharing() { metrics.with_sharing() } else { metrics };
-        let metrics = if self.pressure { metrics.with_pressure() } else { metrics };
+        let metrics = match self.pressure_triggers() {
+            triggers if !triggers.is_empty() => metrics.with_triggers(triggers),
+            _ if self.pressure => metrics.with_pressure(),
+            _ => metrics,
+        };
         Ok(Begun { machine, metrics })
     }
 
@@ -355,6 +366,7 @@ impl Plan {
             resources,
             sources,
             groups,
+            root,
             changes: _,
             cpusets,
             processes,
@@ -364,7 +376,7 @@ impl Plan {
             on_refused,
         } = one;
         let is_same = (tasks, resources, sources, groups) == (&two.tasks, &two.resources, &two.sources, &two.groups)
-            && (cpusets, processes) == (&two.cpusets, &two.processes)
+            && (root, cpusets, processes) == (&two.root, &two.cpusets, &two.processes)
             && (interrupts, kernel_work, origin) == (&two.interrupts, &two.kernel_work, &two.origin)
             && *on_refused == two.on_refused;
         is_same.then(|| at.unwrap_or(Instant::FAR_FUTURE))
@@ -376,8 +388,8 @@ fn is_variant(one: &TimedChange, two: &TimedChange) -> bool {
     one.at == two.at
         && match (&one.what, &two.what) {
             (Change::Max { group, .. }, Change::Max { group: other, .. })
-            | (Change::Weight { group, .. }, Change::Weight { group: other, .. })
-            | (Change::RtGroup { group, .. }, Change::RtGroup { group: other, .. }) => group == other,
+            | (Change::Weight { group, .. }, Change::Weight { group: other, .. }) => group == other,
+            (Change::RtGroup { group, .. }, Change::RtGroup { group: other, .. }) => group == other,
             (Change::Attr { task, .. }, Change::Attr { task: other, .. })
             | (Change::Affinity { task, .. }, Change::Affinity { task: other, .. })
             | (Change::Resize { task, .. }, Change::Resize { task: other, .. }) => task == other,

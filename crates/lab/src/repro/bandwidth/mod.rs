@@ -342,6 +342,7 @@ fn program(cell: Cell2010, usable: u32, others: Program, path: &str, shares: u32
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
         rt: None,
+        triggers: Vec::new(),
     };
     let limited = others.groups.len();
     let usable = if is_bound { cell.cpus } else { usable };

@@ -141,6 +141,7 @@ fn spent(cpus: u32, keeper: Keeper) -> Spent {
         clamp: zerolag_model::UtilClamp::NONE,
         cpus: InCpus::default(),
         rt: None,
+        triggers: Vec::new(),
     };
     let actions = vec![Action::Run(Dist::Constant(Duration::from_secs(1)))];
     let task = |nth: u32| TaskDef {
