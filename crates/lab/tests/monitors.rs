@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zerolag::Plan;
 use zerolag::check::{Options, Report, Verdict, check, monitors};
 use zerolag::model::settings::RtBalance;
-use zerolag::model::{Instant, KernelVersion, TraceEvent};
+use zerolag::model::{Duration, GroupId, Instant, KernelVersion, TraceEvent};
 use zerolag::sim::Tracing;
 use zerolag::trace::{Meta, Trace};
 use zerolag::workload::{LoadOptions, scenario};
@@ -509,4 +509,89 @@ fn broken_traces_are_caught() {
         _ => false,
     });
     caught("counters", &counted);
+}
+
+/// Two groups with servers, each with tasks that want more than they get.
+const SERVED: &str = r#"
+kernel = "7.1"
+duration = "700ms"
+costs = "zero"
+[settings]
+rt_group_sched = "hcbs"
+hz = 1000
+[machine]
+cpus = 1
+[group."/a"]
+"cpu.rt.max" = "20ms 100ms"
+[group."/b"]
+"cpu.rt.max" = "20ms 100ms"
+[task.hog]
+policy = "fifo"
+priority = 90
+group = "/a"
+steps = [{ run = "10s" }]
+[task.urgent]
+policy = "fifo"
+priority = 20
+group = "/b"
+steps = [{ run = "4ms" }, { sleep = "2ms" }]
+[task.slow]
+policy = "fifo"
+priority = 10
+group = "/b"
+steps = [{ run = "10s" }]
+"#;
+
+/// Returns the trace of a core whose servers give the group `/a` its runtime as it is, where it was
+/// promised another one: too much for it, or too little.
+fn promised(runtime: u64) -> Trace {
+    changed(run(SERVED).expect("it runs"), |event| match event {
+        TraceEvent::RtGroup { group: GroupId(1), bandwidth } => {
+            bandwidth.runtime = Some(Duration::from_millis(runtime));
+            true
+        }
+        _ => false,
+    })
+}
+
+#[test]
+fn broken_isolation_between_groups_is_caught() {
+    let report = check(&promised(20), &Options::default());
+    assert!(report.is_clean(), "{report}");
+    for rule in ["rt-supply", "rt-groups", "rt-order"] {
+        assert_eq!(report.verdict(rule), Some(&Verdict::Held), "{report}");
+    }
+
+    // A server gives the group less than its budget: of 90 ms only 20.
+    caught("rt-supply", &promised(90));
+    // Its tasks take from the others: 20 ms where they have 5.
+    caught("rt-groups", &promised(5));
+
+    // Priority inversion in a group: its server runs the less urgent of two tasks.
+    let served = run(SERVED).expect("it runs");
+    let named = |wanted: &str| {
+        served.records.iter().find_map(|record| match &record.event {
+            TraceEvent::TaskNew { task, name, .. } if &**name == wanted => Some(*task),
+            _ => None,
+        })
+    };
+    let (urgent, slow) = (named("urgent-0"), named("slow-0"));
+    let inverted = changed(served.clone(), |event| match event {
+        TraceEvent::Switch { next, .. } if *next == urgent => {
+            *next = slow;
+            true
+        }
+        _ => false,
+    });
+    caught("rt-order", &inverted);
+
+    // A group is starved altogether: a core that never gives its server the CPU.
+    let mut starved = served.clone();
+    let hog = named("hog-0");
+    starved.records.retain(|record| match &record.event {
+        TraceEvent::Switch { prev, next, .. } => *prev != hog && *next != hog,
+        TraceEvent::RtGroupThrottle { group, .. } => *group != GroupId(1),
+        _ => true,
+    });
+    caught("rt-supply", &starved);
 }
