@@ -418,7 +418,8 @@ mod tests {
         assert_eq!(plain.wait.is_empty(), !direct.is_realtime);
         assert!(direct.timer_wake.is_empty() || median(&direct.timer_wake) > 100);
         let Fair { timer_wake, block, .. } = &direct.fair;
-        for samples in [timer_wake, block].into_iter().filter(|_| direct.is_realtime) {
+        // Where others use the CPU all the time each sample can be disturbed, and is left out.
+        for samples in [timer_wake, block].into_iter().filter(|of| direct.is_realtime && !of.is_empty()) {
             assert!(median(samples) > 100, "{}", median(samples));
         }
     }

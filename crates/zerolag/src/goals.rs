@@ -259,7 +259,8 @@ pub(crate) fn work_of(program: &Program, goals: &[Goal], group: Option<usize>) -
     if wrong.is_empty() { Ok(work) } else { Err(Error::Values(wrong)) }
 }
 
-/// Returns the services without arrivals of their own that a task calls which is no service's thread.
+/// Returns the services without arrivals of their own that a task calls which is no service's
+/// thread.
 fn closed_services(program: &Program) -> impl Iterator<Item = &str> {
     let is_thread = |task: &TaskDef| program.services().any(|service| service == &*task.name);
     let tasks = (0..program.tasks.len()).filter(move |index| !is_thread(&program.tasks[*index]));

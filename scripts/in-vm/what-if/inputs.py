@@ -41,7 +41,7 @@ def source(directory):
     os.makedirs(directory)
     files = 10
     with open(f"{directory}/Makefile", "w") as make:
-        make.write(f"all: {' '.join(f'f{at}.o' for at in range(files))}\n%.o: %.c\n\tgcc -O1 -c -o $@ $<\n")
+        make.write(f"all: {' '.join(f'f{at}.o' for at in range(files))}\n%.o: %.c\n\tgcc -nostdinc -O1 -c -o $@ $<\n")
     for at in range(files):
         with open(f"{directory}/f{at}.c", "w") as code:
             code.write("int printf(const char *, ...);\n")

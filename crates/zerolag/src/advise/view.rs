@@ -135,8 +135,7 @@ impl Advice {
         let goals = goals.join(" and ");
         let simulated = self.duration.map_or_else(String::new, |duration| format!(" of {}", length(duration)));
         let Some(chosen) = self.chosen() else {
-            let unlike =
-                self.unlike_recorded.as_ref().map(|unlike| format!(" Of today's settings nothing is known: {unlike}."));
+            let unlike = self.unlike_recorded.as_ref().map(|unlike| format!(" Nothing is promised: {unlike}."));
             return (self.no_choice(&goals, &simulated) + &unlike.unwrap_or_default(), None);
         };
         let figures = |alternative: &Alternative| {

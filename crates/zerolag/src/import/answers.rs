@@ -11,11 +11,12 @@
 //!
 //! A replay of the wakeups alone sends 1, 2 and 3 at once while a limit keeps the server from
 //! answering, so the client computes and the server's group is throttled for longer than it really
-//! is. But the server was woken for 2 only because it was done with 1, and for 3 because it was done
-//! with 2. A client that goes on after it has sent has a second request on its way, for which it
-//! needs no wakeup if the server is late. So a task wakes the other one for the third time after that
-//! one was done with what it was woken for the first time, and so on: a semaphore says so. In the
-//! order of the recording each step comes after those that it waits for, so this blocks no replay.
+//! is. But the server was woken for 2 only because it was done with 1, and for 3 because it was
+//! done with 2. A client that goes on after it has sent has a second request on its way, for which
+//! it needs no wakeup if the server is late. So a task wakes the other one for the third time after
+//! that one was done with what it was woken for the first time, and so on: a semaphore says so. In
+//! the order of the recording each step comes after those that it waits for, so this blocks no
+//! replay.
 //!
 //! Rejected: to wait for the wakeup just before. A client that a switch of the recording interrupts
 //! then sleeps where it really goes on: of Redis in virtual time the median wakeup latency was 78 %

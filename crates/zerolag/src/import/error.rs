@@ -148,8 +148,8 @@ impl BaseError {
     }
 
     /// Returns the groups that were throttled otherwise than they are in a simulation of the same
-    /// settings, as half a sentence: in periods by more than 2 and a fifth, in time by more than 20 ms
-    /// and a half. What such a simulation says of these settings is no promise.
+    /// settings, as half a sentence: in periods by more than 2 and a fifth, in time by more than 20
+    /// ms and a half. What such a simulation says of these settings is no promise.
     #[must_use]
     pub fn unlike_throttled(&self) -> Option<String> {
         let is_unlike = |group: &&GroupError| {

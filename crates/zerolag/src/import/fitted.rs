@@ -17,10 +17,10 @@
 //! 1. A class is *sent to* by the class that wakes at least 80 % of its jobs. It gets so many
 //!    requests per request of its sender as it had, rounded; its demand makes up for the rounding.
 //! 2. Two classes that wake each other are a server and its client, and nothing in the trace says
-//!    which. The one whose thread is older is the server. The client is *closed*, since answers wake
-//!    it: tasks that compute and `call` the server, in turn, so that fewer requests come where a
-//!    limit delays answers. (An open loop in its place has a queue that grows for the whole
-//!    run under each limit that is lower than the recorded one: p50 of Redis 386 ms for 1.25.)
+//!    which. The one whose thread is older is the server. The client is *closed*, since answers
+//!    wake it: tasks that compute and `call` the server, in turn, so that fewer requests come where
+//!    a limit delays answers. (An open loop in its place has a queue that grows for the whole run
+//!    under each limit that is lower than the recorded one: p50 of Redis 386 ms for 1.25.)
 //! 3. Every other class has an arrival process: the distances between its requests. A class with
 //!    few jobs gets their times.
 //!
@@ -265,9 +265,9 @@ fn write(
     Ok(())
 }
 
-/// Returns what a closed client computed from one request to the next. Without the first and the last
-/// of them, in which it starts and ends: redis-benchmark computes for 130 ms before it sends the
-/// second request, and as a part of its loop that is a tenth more of each round.
+/// Returns what a closed client computed from one request to the next. Without the first and the
+/// last of them, in which it starts and ends: redis-benchmark computes for 130 ms before it sends
+/// the second request, and as a part of its loop that is a tenth more of each round.
 fn between_requests(class: &ThreadClass<'_>, server: &ThreadClass<'_>) -> Vec<Duration> {
     let servers: BTreeSet<TaskId> = server.tasks.iter().map(|task| task.id).collect();
     let mut all = Vec::new();

@@ -198,8 +198,8 @@ pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportErr
 }
 
 impl Import {
-    /// Returns of each task or service of the scenario its name, if it is a service, the recorded tasks
-    /// and how many tasks it has.
+    /// Returns of each task or service of the scenario its name, if it is a service, the recorded
+    /// tasks and how many tasks it has.
     fn simulated_tasks(&self) -> Vec<SimulatedTask<'_>> {
         let tasks = self.tasks.iter().enumerate().map(|(at, ids)| {
             let threads = self.threads.get(at).copied().unwrap_or(ids.len());

@@ -326,7 +326,7 @@ fn a_fitted_workload_demands_as_much_and_follows_the_load() {
     }
 }
 
-/// A client that sends 50 requests of 2 ms, each 1 ms after the answer.
+/// A client that sends 50 requests of 2 ms, 1 ms after each answer.
 fn closed() -> Trace {
     let mut script = Script::new(2);
     let (server, client) = (script.fair("server"), script.fair("client"));
@@ -340,8 +340,8 @@ fn closed() -> Trace {
     script.end(160_000)
 }
 
-/// An open loop in place of a closed client would send on under a limit, and each request would wait
-/// for all those before.
+/// An open loop in place of a closed client would send on under a limit, and each request would
+/// wait for all those before.
 #[test]
 fn a_closed_client_sends_after_answers_in_the_fitted_form_too() {
     // The older one is the server.

@@ -121,7 +121,8 @@ fn repeat(out: &mut String, task: &ImportedTask, length: Duration, due: Duration
     writeln!(out, "{{timer={{period={},mode=\"absolute\",name=\"again\"}}}},", time(length))
 }
 
-/// Writes a step at the semaphore by which a task says that it is done with what another woke it for.
+/// Writes a step at the semaphore by which a task says that it is done with what another woke it
+/// for.
 fn done(out: &mut String, step: &str, task: &str, other: &str) -> core::fmt::Result {
     writeln!(out, "{{{step}={}}},", quoted(&format!("{task} for {other}")))
 }
