@@ -516,13 +516,13 @@ mod tests {
     /// promised, neither today nor under another limit.
     #[test]
     fn nothing_is_promised_where_today_is_simulated_otherwise_than_recorded() {
-        let ask = |unlike: Option<&str>| {
+        let judged = |unlike: Option<&str>| {
             let question = Question { unlike_recorded: unlike.map(str::to_owned), ..Question::default() };
-            super::tests::ask("[group.\"/web\"]\nlimits.cpu = 4", 4, "p99 <= 60ms", question)
+            ask("[group.\"/web\"]\nlimits.cpu = 4", 4, "p99 <= 60ms", question)
         };
-        let like = ask(None);
+        let like = judged(None);
         assert!(like.chosen().is_some(), "{like}");
-        let unlike = ask(Some("/web was throttled in 16 periods, 8 simulated"));
+        let unlike = judged(Some("/web was throttled in 16 periods, 8 simulated"));
         assert!(unlike.chosen().is_none(), "{unlike}");
         assert!(unlike.ticket().contains("16 periods, 8 simulated"), "{}", unlike.ticket());
     }
