@@ -104,8 +104,18 @@ fn cpus(summary: &Summary) -> Vec<Vec<String>> {
 }
 
 fn groups(summary: &Summary) -> Vec<Vec<String>> {
-    // Pressure is measured where it is asked for.
-    let is_shown = |figure: &Figure| summary.pressure.is_some() || !figure.quantity.is_of_pressure();
+    let is_zero = |quantity: Quantity| {
+        let of = |(_, subject): (_, Subject<'_>)| subject.value(quantity.into()).is_none_or(|value| value == 0);
+        summary.group_subjects().all(of)
+    };
+    let all_in_user_mode = is_zero(Quantity::System) && is_zero(Quantity::NiceTime);
+    // Pressure is measured where it is asked for. A column of zeros makes the others too narrow on
+    // paper.
+    let is_shown = |figure: &Figure| match figure.quantity {
+        Quantity::User | Quantity::System | Quantity::NiceTime => !all_in_user_mode,
+        Quantity::RtThrottled => !is_zero(Quantity::RtThrottled),
+        quantity => summary.pressure.is_some() || !quantity.is_of_pressure(),
+    };
     let figures: Vec<Figure> = Figure::of(Owner::Group).filter(is_shown).collect();
     let mut rows = head(&["group", "cpu.max"]);
     rows[0].extend(columns(&figures));
