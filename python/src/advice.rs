@@ -27,7 +27,7 @@ pub(crate) fn advise(
     group: Option<String>,
 ) -> PyResult<Advice> {
     let rule = rule(py, risk, ("seeds", seeds), most)?;
-    let question = Question { goals, rule, group, base_error: None, unlike_recorded: None };
+    let question = Question { goals, rule, group, base_error: None };
     let mut raised = None;
     let found = py.detach(|| {
         let plan = spec.simulation()?.plan()?.plan;

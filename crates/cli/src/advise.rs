@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Done {
             "leave it out, or give --set cpu.max=",
         ));
     }
-    let (workload, unlike_recorded) = if zerolag::trace::is_trace(&head) {
+    let workload = if zerolag::trace::is_trace(&head) {
         of_trace(args)?
     } else {
         if let Some(option) = args.form.given().or(args.groups.given()) {
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Done {
                 "a workload has its groups and its form in it; --set changes limits",
             ));
         }
-        (args.workload.workload()?, None)
+        args.workload.workload()?
     };
     let prepared = simulation_of_workload(workload, &args.run)?.plan()?;
     if !args.run.sim.is_quiet() {
@@ -114,7 +114,6 @@ pub(crate) fn run(args: &Args) -> Done {
         rule: args.rule.rule(args.seeds)?,
         group: args.of.clone(),
         base_error: None,
-        unlike_recorded,
     };
     catch_interrupts();
     let mut progress =
@@ -179,8 +178,8 @@ fn of_counters(args: &Args) -> Done {
     Ok(code::OK)
 }
 
-/// Imports a trace; returns also how its simulation differs from it, if it throttles otherwise.
-fn of_trace(args: &Args) -> Result<(Workload, Option<String>), Failure> {
+/// Imports a trace.
+fn of_trace(args: &Args) -> Result<Workload, Failure> {
     let path = &args.workload.file;
     let trace: Trace = input::trace(path)?;
     let usual = if zerolag::goals::are_of_requests(&args.goals) { Form::Fitted } else { Form::Exact };
@@ -189,5 +188,5 @@ fn of_trace(args: &Args) -> Result<(Workload, Option<String>), Failure> {
     if !args.run.sim.is_quiet() {
         eprintln_lossy(base.to_string().trim_end());
     }
-    Ok((Workload::text("import.toml", scenario.as_bytes()), base.unlike_throttled()))
+    Ok(Workload::text("import.toml", scenario.as_bytes()))
 }

@@ -22,6 +22,9 @@ pub struct Origin {
     pub trace: Arc<str>,
     /// How far the simulation is from it under the same settings.
     pub base_error: BaseErrors,
+    /// In which way groups are throttled otherwise than recorded, as half a sentence, if they are:
+    /// then the simulation promises nothing of the recorded settings, nor of less.
+    pub unlike: Option<Arc<str>>,
     /// What it leaves open.
     pub unknown: Unknown,
 }

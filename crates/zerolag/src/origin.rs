@@ -14,6 +14,10 @@ pub struct OriginData {
     /// How far a simulation under the same settings is from it: the sums of the differences of all
     /// tasks as percent of the recorded sums.
     base_error: Percents,
+    /// In which way groups are throttled otherwise than recorded, if they are: then nothing of the
+    /// recorded settings is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unlike: Option<String>,
     /// What it leaves open, so that each seed draws it; left out if that is nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unknown: Option<UnknownData>,
@@ -63,7 +67,8 @@ impl From<&Origin> for OriginData {
             demand_percent: demand * 100.0,
             work: work.to_string(),
         });
-        Self { trace: origin.trace.to_string(), base_error, unknown }
+        let unlike = origin.unlike.as_ref().map(ToString::to_string);
+        Self { trace: origin.trace.to_string(), base_error, unlike, unknown }
     }
 }
 
@@ -77,6 +82,7 @@ impl From<&OriginData> for Origin {
             demand: demand_percent / 100.0,
             work: work.as_str().into(),
         });
-        Self { trace: data.trace.as_str().into(), base_error, unknown: unknown.unwrap_or_default() }
+        let unlike = data.unlike.as_deref().map(Into::into);
+        Self { trace: data.trace.as_str().into(), base_error, unlike, unknown: unknown.unwrap_or_default() }
     }
 }

@@ -7,7 +7,7 @@ use crate::origin::{BaseErrors, Origin, Unknown, percent};
 use crate::program::{Program, ResourceKind};
 use std::sync::Arc;
 
-pub(super) const KEYS: [&str; 5] = ["trace", "base_error", "answers", "demand", "work"];
+pub(super) const KEYS: [&str; 6] = ["trace", "base_error", "unlike", "answers", "demand", "work"];
 pub(super) const ERROR_KEYS: [&str; 5] = ["run", "wait", "latency", "nr_throttled", "throttled"];
 
 /// Reads `[origin]`.
@@ -44,7 +44,8 @@ pub(super) fn origin(root: &Table<'_, '_>, report: &mut Report) -> Option<Origin
         work: table.string("work", report).map_or("/", |(text, _)| text).into(),
     };
     let unknown = if unknown.is_nothing() { Unknown::default() } else { unknown };
-    Some(Origin { trace: trace.into(), base_error, unknown })
+    let unlike = table.string("unlike", report).map(|(text, _)| text.into());
+    Some(Origin { trace: trace.into(), base_error, unlike, unknown })
 }
 
 /// Reads the names of semaphores.

@@ -104,7 +104,7 @@ fn root(key: &str) -> Value {
         }
         "on_refused" => one_of(&OnRefused::NAMES),
         "origin" => object(&origin::KEYS, |key| match key {
-            "trace" | "work" => string(),
+            "trace" | "unlike" | "work" => string(),
             "answers" => json!({ "type": "array", "items": string() }),
             "demand" => json!({ "type": "string", "pattern": "^ *[0-9.]+ *%$" }),
             _ => object(&origin::ERROR_KEYS, |key| match key {

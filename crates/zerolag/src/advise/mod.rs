@@ -71,9 +71,6 @@ pub struct Question {
     /// The relative base error of the workload, instead of what its
     /// [origin](zerolag_workload::origin::Origin) says: smaller effects say nothing.
     pub base_error: Option<f64>,
-    /// In which way a simulation of an imported workload as it is differs from the recording, so
-    /// much that it says nothing of these settings nor of others.
-    pub unlike_recorded: Option<String>,
 }
 
 /// What is turned.
@@ -119,7 +116,8 @@ pub struct Alternative {
     pub workers: Option<u32>,
     /// What its runs gave.
     pub judged: Judged,
-    /// Whether the effect is below the base error: then nothing is known.
+    /// Whether the effect is below the base error, or it takes no more than today where today is
+    /// simulated otherwise than recorded: then nothing is known.
     pub is_below_base_error: bool,
 }
 
@@ -181,8 +179,9 @@ pub struct Advice {
     /// Whether a run counts as missed in which tasks compute less, or services answer fewer
     /// requests, than today.
     pub counts_work: bool,
-    /// Why the simulation says nothing of today's settings ([`Question::unlike_recorded`]).
-    pub unlike_recorded: Option<String>,
+    /// Why the simulation promises nothing of today's settings, nor of less
+    /// ([`Origin::unlike`](zerolag_workload::origin::Origin::unlike)).
+    pub unlike: Option<String>,
     /// The index of the one to choose; none if none meets the goals.
     pub choice: Option<usize>,
 }
@@ -242,8 +241,9 @@ pub fn advise(
         (None, None) => None,
     };
     mark_below_base_error(base_errors.as_deref(), &mut alternatives);
-    if question.unlike_recorded.is_some() {
-        alternatives.iter_mut().for_each(|alternative| alternative.is_below_base_error = true);
+    let unlike = program.origin.as_ref().and_then(|origin| origin.unlike.as_deref());
+    if unlike.is_some() {
+        mark_no_more_than_today(&mut alternatives);
     }
     let choice = choose(&alternatives);
     let has = |change| alternatives.iter().any(|alternative| alternative.change == change);
@@ -269,7 +269,7 @@ pub fn advise(
         not_enough: all.into_iter().filter(is_not_enough).collect(),
         not_settled,
         counts_work: !work.is_empty(),
-        unlike_recorded: question.unlike_recorded.clone(),
+        unlike: unlike.map(str::to_owned),
         choice,
         alternatives,
         goals,
@@ -428,6 +428,20 @@ fn mark_below_base_error(base: Option<&[Apart]>, alternatives: &mut [Alternative
     }
 }
 
+/// Marks what takes no more than the present state: a simulation that throttles otherwise than the
+/// recording does not tell whether that is enough. More is enough where less would be.
+fn mark_no_more_than_today(alternatives: &mut [Alternative]) {
+    let Some(today) = alternatives.first().map(taken) else { return };
+    for alternative in alternatives.iter_mut().filter(|alternative| !takes_more(alternative, today)) {
+        alternative.is_below_base_error = true;
+    }
+}
+
+/// Returns whether an alternative takes more of anything than the present state.
+fn takes_more(alternative: &Alternative, today: [u64; 3]) -> bool {
+    taken(alternative).iter().zip(&today).any(|(then, now)| then > now)
+}
+
 /// What an alternative takes: the quota and the burst in microseconds per period of a second, and
 /// threads. No limit is more than any.
 fn taken(alternative: &Alternative) -> [u64; 3] {
@@ -440,14 +454,11 @@ fn taken(alternative: &Alternative) -> [u64; 3] {
 /// the present state meets the goals, nothing is chosen that takes more of anything.
 fn choose(alternatives: &[Alternative]) -> Option<usize> {
     let today = alternatives.first().filter(|today| today.is_met()).map(taken);
-    let takes_more = |alternative: &Alternative| {
-        today.is_some_and(|today| taken(alternative).iter().zip(&today).any(|(then, now)| then > now))
-    };
     let possible = alternatives.iter().enumerate().filter(|(_, alternative)| {
         alternative.is_met()
             && !alternative.is_below_base_error
             && alternative.change != Change::NoLimit
-            && !takes_more(alternative)
+            && !today.is_some_and(|today| takes_more(alternative, today))
     });
     possible.min_by_key(|(at, alternative)| (taken(alternative), *at)).map(|(at, _)| at)
 }
@@ -512,19 +523,23 @@ mod tests {
         assert!(advice.choice.is_none() && advice.to_string().contains("cannot tell"), "{advice}");
     }
 
-    /// A recording that was throttled where its simulation is not: that the goal is met is not
-    /// promised, neither today nor under another limit.
+    /// A recording that was throttled otherwise than its simulation: that the goal is met today is
+    /// not promised, nor under less; more is.
     #[test]
-    fn nothing_is_promised_where_today_is_simulated_otherwise_than_recorded() {
-        let judged = |unlike: Option<&str>| {
-            let question = Question { unlike_recorded: unlike.map(str::to_owned), ..Question::default() };
-            ask("[group.\"/web\"]\nlimits.cpu = 4", 4, "p99 <= 60ms", question)
+    fn no_more_than_today_is_promised_where_it_is_simulated_otherwise_than_recorded() {
+        const UNLIKE: &str = "unlike = \"/web was throttled in 16 periods, 8 simulated\"\n";
+        let judged = |unlike: &str, cpus: &str| {
+            let errors = "{ run = \"1%\", wait = \"1%\", latency = \"1%\" }";
+            let origin = format!("[origin]\ntrace = \"x\"\nbase_error = {errors}\n{unlike}");
+            ask(&format!("{origin}[group.\"/web\"]\nlimits.cpu = {cpus}"), 4, "p99 <= 60ms", Question::default())
         };
-        let like = judged(None);
-        assert!(like.chosen().is_some(), "{like}");
-        let unlike = judged(Some("/web was throttled in 16 periods, 8 simulated"));
+        let like = judged("", "4");
+        assert!(like.chosen().is_some_and(|chosen| chosen.change == Change::Limit), "it needs less: {like}");
+        let unlike = judged(UNLIKE, "4");
         assert!(unlike.chosen().is_none(), "{unlike}");
         assert!(unlike.ticket().contains("16 periods, 8 simulated"), "{}", unlike.ticket());
+        let missed = judged(UNLIKE, "\"300m\"");
+        assert!(missed.chosen().is_some_and(|chosen| chosen.change == Change::LimitAndBurst), "more: {missed}");
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Advice {
         let goals = goals.join(" and ");
         let simulated = self.duration.map_or_else(String::new, |duration| format!(" of {}", length(duration)));
         let Some(chosen) = self.chosen() else {
-            let unlike = self.unlike_recorded.as_ref().map(|unlike| format!(" Nothing is promised: {unlike}."));
+            let unlike = self.unlike.as_ref().map(|unlike| format!(" Nothing is promised: {unlike}."));
             return (self.no_choice(&goals, &simulated) + &unlike.unwrap_or_default(), None);
         };
         let figures = |alternative: &Alternative| {
@@ -254,10 +254,7 @@ impl Advice {
                 100.0 * CONFIDENCE
             );
         }
-        if self.unlike_recorded.is_some()
-            && self.not_settled.is_empty()
-            && self.alternatives.iter().any(Alternative::is_met)
-        {
+        if self.unlike.is_some() && self.not_settled.is_empty() && self.alternatives.iter().any(Alternative::is_met) {
             return format!("Cannot tell which setting of {of} meets \"{goals}\".");
         }
         let named = |changes: &[Change]| changes.iter().map(|change| change.name()).collect::<Vec<_>>().join(", ");

@@ -35,7 +35,7 @@ use zerolag_trace::Trace;
 /// So many wakings of a task can be ahead of the answer.
 const AHEAD: usize = 1;
 
-/// A process, by its id; a thread whose process is not known is one of its own.
+/// A process, by its id.
 type Process = u32;
 /// A task that wakes another.
 type Waking = (TaskId, TaskId);
@@ -119,15 +119,22 @@ fn next(counts: &mut BTreeMap<TaskId, usize>, of: TaskId) -> usize {
 fn processes(trace: &Trace, tasks: &[ImportedTask]) -> BTreeMap<TaskId, Process> {
     let is_kernels = |task: &ImportedTask| cpu_of(&task.name).is_some() || is_kernels(&task.name);
     let users = tasks.iter().filter(|task| task.is_used() && !is_kernels(task));
-    let process = |task: &ImportedTask| {
-        let thread = trace.meta.recorded.thread(task.id);
-        (task.id, thread.map_or(task.id.0, |thread| thread.pid.unwrap_or(thread.tid)))
-    };
-    users.map(process).collect()
+    users.map(|task| (task.id, process(trace, task.id))).collect()
 }
 
-/// Returns the pairs of processes that wake each other, in both orders. Without those of which one
-/// has half as many wakeups of its own, by timers and devices, as by other processes.
+/// Returns the process of a task, by its id; a thread whose process is not known is one of its own.
+pub(super) fn process(trace: &Trace, task: TaskId) -> Process {
+    trace.meta.recorded.thread(task).map_or(task.0, |thread| thread.pid.unwrap_or(thread.tid))
+}
+
+/// Returns whether a client sends at times of its own: it has at least half as many wakeups by
+/// timers and devices (`own`) as by answers. A closed one has timers too, for a timeout or for what
+/// it prints; one that thinks has as many as answers.
+pub(super) const fn is_open(own: usize, answers: usize) -> bool {
+    own * 2 >= answers
+}
+
+/// Returns the pairs of processes that wake each other, in both orders, neither of which is open.
 fn closed(tasks: &[ImportedTask], processes: &BTreeMap<TaskId, Process>) -> BTreeSet<(Process, Process)> {
     let mut wakeups: BTreeMap<(Process, Process), usize> = BTreeMap::new();
     let mut counts: BTreeMap<Process, (usize, usize)> = BTreeMap::new();
@@ -144,7 +151,7 @@ fn closed(tasks: &[ImportedTask], processes: &BTreeMap<TaskId, Process>) -> BTre
             *wakeups.entry((*waker, *woken)).or_default() += 1;
         }
     }
-    let is_open = |process: Process| counts.get(&process).is_none_or(|(own, answered)| own * 2 >= *answered);
+    let is_open = |process: Process| counts.get(&process).is_none_or(|(own, answers)| is_open(*own, *answers));
     let often = |pair: (Process, Process)| wakeups.get(&pair).is_some_and(|count| *count >= TIMER_MIN);
     let pairs = wakeups.keys().copied();
     pairs.filter(|(a, b)| often((*a, *b)) && often((*b, *a)) && !is_open(*a) && !is_open(*b)).collect()

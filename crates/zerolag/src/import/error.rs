@@ -161,9 +161,11 @@ impl BaseError {
         };
         let groups = self.groups.iter().filter(is_unlike).map(|GroupError { path, recorded, simulated }| {
             let path = zerolag_model::text::name(path);
+            let (was, is) = (recorded, simulated);
+            let times = (Human(was.time), Human(is.time));
             format!(
-                "{path} was throttled in {} periods of the recording, {} simulated",
-                recorded.periods, simulated.periods
+                "{path} was throttled in {} periods of the recording for {}, and is in {} for {} simulated",
+                was.periods, times.0, is.periods, times.1
             )
         });
         groups.reduce(|all, group| format!("{all}; {group}"))

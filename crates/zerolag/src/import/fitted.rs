@@ -225,17 +225,17 @@ fn write(
     // A parameter that is used nowhere is refused.
     let has_load =
         classes.iter().enumerate().any(|(at, class)| is_scaled(at, class) && class.requests(at).count() >= FEW);
-    let closed: Vec<usize> = (0..classes.len()).filter(|at| classes[*at].closed.is_some()).collect();
+    let closed = classes.iter().enumerate().filter_map(|(at, class)| Some((at, class.closed?)));
+    let closed: Vec<(usize, usize)> = closed.collect();
     if has_load || !closed.is_empty() {
         writeln!(out, "\n[parameters]")?;
     }
     if has_load {
         writeln!(out, "# How many times as often requests arrive: --set load=1.5\nload = 1")?;
     }
-    for (number, at) in closed.iter().enumerate() {
-        let (class, parameter) = (&classes[*at], clients(number));
-        let users = class.users(*at, &classes[class.closed.unwrap_or(*at)]);
-        let name = quoted(&class.name);
+    for (number, (at, server)) in closed.iter().enumerate() {
+        let (users, parameter) = (classes[*at].users(*at, &classes[*server]), clients(number));
+        let name = quoted(&classes[*at].name);
         writeln!(out, "# So many requests of {name} are under way: --set {parameter}=4\n{parameter} = {users}")?;
     }
     writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
@@ -247,10 +247,10 @@ fn write(
         }
         groups.of.get(&task.id).map_or(Ok(()), |path| writeln!(out, "group = {}", quoted(path)))
     };
-    for (number, at) in closed.into_iter().enumerate() {
+    for (number, (at, server)) in closed.into_iter().enumerate() {
         writeln!(out, "\n[task.{}]", quoted(&classes[at].name))?;
         place(out, classes[at].tasks[0])?;
-        client(out, classes, at, &clients(number), trace.meta.start)?;
+        client(out, classes, (at, server), &clients(number), trace.meta.start)?;
     }
     for (at, class) in classes.iter().enumerate().filter(|(_, class)| class.closed.is_none()) {
         let requests: Vec<&RecordedJob> = class.requests(at).collect();
@@ -297,12 +297,11 @@ fn clients(number: usize) -> String {
 fn client(
     out: &mut String,
     classes: &[ThreadClass<'_>],
-    at: usize,
+    (at, server): (usize, usize),
     parameter: &str,
     start: Instant,
 ) -> core::fmt::Result {
     let class = &classes[at];
-    let server = class.closed.unwrap_or(at);
     writeln!(out, "# A closed client: it sends after an answer.\ninstances = \"${{{parameter}}}\"")?;
     let first = class.jobs.first().map_or(Duration::ZERO, |(job, _)| job.at.since(start));
     if !first.is_zero() {

@@ -232,7 +232,10 @@ impl Import {
     pub fn note_base_error(&mut self, origin: &str, base: &BaseError) {
         // A table of its own: before the first one, behind all keys of none.
         let at = self.scenario.find("\n[").unwrap_or(self.scenario.len());
-        self.scenario.insert_str(at, &write::origin(origin, &base.percents(), &self.unknown_of_seeds));
+        self.scenario.insert_str(
+            at,
+            &write::origin(origin, &base.percents(), base.unlike_throttled().as_deref(), &self.unknown_of_seeds),
+        );
     }
 
     /// Refuses groups of names that the trace does not have, and a manifest that limits none of

@@ -7,6 +7,7 @@
 //! they do not come out above (docs/lab/predictions.md). So the waits have semaphores of their own,
 //! and each seed says whether they are waited for.
 
+use super::answers;
 use super::extract::{ImportedTask, Step, TIMER_MIN};
 use super::groups::ImportedGroups;
 use super::wakings;
@@ -50,20 +51,19 @@ impl OpenClients {
             task.steps.iter().filter_map(from).collect::<Vec<_>>()
         };
         // By process: a timer of it wakes one of its threads, an answer another.
-        let process = |task: &ImportedTask| trace.meta.recorded.thread(task.id).map(|of| of.pid.unwrap_or(of.tid));
-        let mut counts: BTreeMap<Option<u32>, (usize, usize)> = BTreeMap::new();
+        let process = |task: &ImportedTask| answers::process(trace, task.id);
+        let mut counts: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
         let clients: Vec<_> =
             tasks.iter().filter(|task| !is_work(&task.id)).map(|task| (task, answers_of(task))).collect();
         for (task, answers) in &clients {
             let (own, answered) = counts.entry(process(task)).or_default();
             (*own, *answered) = (*own + task.expiries.len(), *answered + answers.len());
         }
-        // A closed client has timers too, for a timeout or for what it prints; one that thinks has
-        // as many as answers. Threads of the kernel send nothing of their own.
+        // Threads of the kernel send nothing of their own.
         let is_open = |of: &ImportedTask| {
             let (own, answered) = counts.get(&process(of)).copied().unwrap_or_default();
             let is_kernels = cpu_of(&of.name).is_some() || is_kernels(&of.name);
-            answered >= TIMER_MIN && own * 2 >= answered && !is_kernels
+            answered >= TIMER_MIN && answers::is_open(own, answered) && !is_kernels
         };
         let names = names(trace, tasks);
         let mut open = Self { demand: spread(trace, tasks, is_work), work: work.to_owned(), ..Self::default() };

@@ -620,7 +620,7 @@ fn throttling_has_a_base_error_of_its_own() {
     let of = |recorded: Option<u64>| {
         let mut tree = GroupTree::default();
         for periods in recorded.into_iter().flat_map(|periods| [5, 5 + periods]) {
-            let time = us(periods * 10_000);
+            let time = us(periods * 30_000);
             tree.counters.entry("/s".to_owned()).or_default().push(Throttling { periods, time });
         }
         let options = Options { groups: groups.clone(), limits: limits.clone(), tree, ..Options::default() };
@@ -640,4 +640,12 @@ fn throttling_has_a_base_error_of_its_own() {
     assert_eq!(base.percents().nr_throttled, Some(apart));
     assert!(scenario.contains(&format!("nr_throttled = {apart}, throttled = ")), "{scenario}");
     assert!(base.to_string().contains(&format!("/s was throttled in 4 periods, {simulated} simulated")), "{base}");
+    // As often as simulated, give or take 2 periods; the times are less than half apart.
+    let (scenario, base) = of(Some(simulated + 1));
+    assert_eq!(base.unlike_throttled(), None, "{base}");
+    assert!(!scenario.contains("unlike"), "{scenario}");
+    let (scenario, base) = of(Some(40));
+    let unlike = base.unlike_throttled().expect("another number of periods");
+    assert!(unlike.starts_with("/s was throttled in 40 periods of the recording for 1.20s, and is in "), "{unlike}");
+    assert!(scenario.contains(&format!("\nunlike = \"{unlike}\"\n")), "{scenario}");
 }

@@ -171,7 +171,7 @@ pub(super) fn head(
 }
 
 /// Returns the table of the recording, the base error and the keys of what seeds draw.
-pub(super) fn origin(trace: &str, base: &BaseErrors, unknown: &str) -> String {
+pub(super) fn origin(trace: &str, base: &BaseErrors, unlike: Option<&str>, unknown: &str) -> String {
     let percent = |percent: Option<f64>| match percent {
         Some(percent) => format!("\"{percent:.1}%\""),
         None => quoted(UNKNOWN),
@@ -184,9 +184,10 @@ pub(super) fn origin(trace: &str, base: &BaseErrors, unknown: &str) -> String {
     );
     errors.extend(base.nr_throttled.map(|periods| format!(", nr_throttled = {periods}")));
     errors.extend(base.throttled.map(|apart| format!(", throttled = {}", time(apart))));
+    let unlike = unlike.map_or_else(String::new, |unlike| format!("unlike = {}\n", quoted(unlike)));
     format!(
         "\n# How far a simulation of this file is from the recording: smaller effects say nothing.\n[origin]\ntrace = {}\n\
-         base_error = {{ {errors} }}\n{unknown}",
+         base_error = {{ {errors} }}\n{unlike}{unknown}",
         quoted(trace)
     )
 }
