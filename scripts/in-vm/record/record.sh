@@ -6,7 +6,8 @@
 # Plays each workload TAKES times (1). Writes OUT/NAME.TAKE.txt.gz (text of tracefs), OUT/NAME.TAKE.origin (the instant of the workload's start, in ns) and
 # OUT/log. figures.py turns traces into a case. APPEND adds to the kernel's command line. Two CPUs need QEMU 8.1 or later (QEMU names another one): earlier
 # ones starve the second CPU in virtual time. CACHES divides the CPUs among so many sockets, each with a cache of its own. TURN_US is how long the turns of two
-# virtual CPUs are at most (25).
+# virtual CPUs are at most (25). ACCEL=tcg-threads emulates each CPU by a thread, with the computer's clock: a second witness of two CPUs on a computer that does
+# nothing else.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 image=${1:?image of a kernel} cpus=${2:?number of CPUs} out=${3:?directory}
@@ -46,8 +47,11 @@ smp=$cpus
 # Turns of 25 us at most: half the period of the voice's timer. Idle CPUs poll: between the takes both would sleep for 300 s of virtual time now and
 # then (6.1 and 7.3; the emulator loses a wakeup), which takes minutes to emulate with that timer.
 [ "$cpus" = 1 ] || { machine=(-audiodev none,id=a,timer-period=$((2 * ${TURN_US:-25})) -machine q35,pcspk-audiodev=a); append+=" idle=poll"; }
+clock=(-accel tcg,thread=single -icount shift=2,sleep=off)
+# There the guest's time stamps are the host's, whose rate the kernel finds out.
+[ "${ACCEL:-tcg}" != tcg-threads ] || { clock=(-accel tcg,thread=multi); machine=(-machine q35); append=${append/ tsc_early_khz=1000000/}; }
 timeout "${LIMIT:-3000}" "$qemu" "${machine[@]}" -nodefaults -display none -no-reboot -serial stdio -serial "file:$root.data" -m 1500M \
-    -accel tcg,thread=single -cpu max -smp "$smp" -icount shift=2,sleep=off -rtc clock=vm,base=2026-01-01 \
+    "${clock[@]}" -cpu max -smp "$smp" -rtc clock=vm,base=2026-01-01 \
     -kernel "$image" -initrd "$root.gz" -append "$append" </dev/null 2>&1 | tr -d '\r' | tee "$out/log" | grep -a '^== ' || true
 grep -aq '^== done' "$out/log" || { echo "the machine did not come to its end" >&2; exit 1; }
 tr -d '\r' < "$root.data" | awk -v out="$out" '
