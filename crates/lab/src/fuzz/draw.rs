@@ -278,7 +278,7 @@ fn machine(dice: &mut Dice) -> (Block, u64) {
 }
 
 /// The settings that decide about interactions, with their values.
-const SETTINGS: [(&str, &[&str]); 57] = [
+const SETTINGS: [(&str, &[&str]); 58] = [
     ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
     ("enforce.fair", &["tick", "hrtick", "exact"]),
     ("enforce.rt", &["tick", "exact"]),
@@ -329,6 +329,7 @@ const SETTINGS: [(&str, &[&str]); 57] = [
     ("fault.asym_strong_hides", &["on", "off"]),
     ("fault.asym_misfit_hides", &["on", "off"]),
     ("fault.asym_thread_stays", &["on", "off"]),
+    ("balance_eligible", &["on", "off"]),
     ("request_scaled", &["on", "off"]),
     ("features.PICK_BUDDY", &["on", "off"]),
     ("features.NEXT_BUDDY", &["on", "off"]),

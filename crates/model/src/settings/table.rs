@@ -457,6 +457,10 @@ settings! {
             nohz_idle_core: bool = false, "7.3" by "293f9611ae73" => true;
         "sched_idle_balance": "a CPU that runs only SCHED_IDLE tasks balances as often as an idle one (5.6)",
             sched_idle_balance: bool = false, "5.6" by "323af6deaf70" => true;
+        /// `can_migrate_task`, `task_is_ineligible_on_dst_cpu`. 6.12.117 is without.
+        "balance_eligible":
+            "EEVDF: balancing leaves tasks that are not eligible where they are, unless the last round failed (6.14)",
+            balance_eligible: bool = false, "6.14" by "873199d27bb2" => true;
         "newidle_min_idle":
             "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)",
             newidle_min_idle: bool =

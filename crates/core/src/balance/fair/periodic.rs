@@ -15,6 +15,8 @@
 //!   the last other fair task has left.
 //! * **Cache-hot tasks.** A task that ran less than `migration_cost_ns` ago stays, until balancing
 //!   has failed more than a few times.
+//! * **Eligible tasks.** Since 6.14 a task that has had more than its share stays, if others are
+//!   queued on the taking CPU and the level has not failed (`balance_eligible`).
 //! * **Heavy tasks.** A task with more load than the imbalance stays. Every failure halves the load
 //!   that is compared. Before 5.5 (`fair_balance`) half of it was compared, always.
 //! * **Order.** At most `nr_migrate` tasks are examined, and at most as many as are running there;
@@ -59,7 +61,8 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
 //! `sched_balance_update_blocked_averages`, `detach_tasks` (`loop_max` since v3.4; v3.2 passed over
-//! throttled queues without a count, its preset does not), `can_migrate_task`,
+//! throttled queues without a count, its preset does not), `can_migrate_task` (v6.14:
+//! `task_is_ineligible_on_dst_cpu`),
 //! `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`; Linux v2.6.23
 //! `kernel/sched.c`, `balance_tasks`, `move_one_task` (RT tasks). differs: active balance moves the
 //! running task; the kernel's stopper preempts that task and then moves the stalest task that is
@@ -69,9 +72,11 @@ use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{cache_aware, capacity_search, idle_cpu, newidle, uneven};
 use crate::class::fair::load::task_load;
 use crate::class::fair::{capacity, groups, load, misfit, throttle};
+use crate::entity::fair::{EntityRef, QueueIx};
 use crate::entity::weight::RT_LOAD;
 use crate::lifecycle;
 use crate::queue::fair::balance::ActivePush;
+use crate::queue::fair::eevdf;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::words::ids::Slot;
@@ -82,6 +87,7 @@ use crate::words::resched::Resched;
 use crate::words::step::{Balance, BalanceKind, Imbalance, PairCont, Step};
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
+use zerolag_model::settings::{FairAlgorithm, FairHierarchy};
 use zerolag_model::{
     ClassId, CpuId, Distance, Duration, Instant, MigrateReason, Prio, RtPriority, Settings, TraceEvent,
 };
@@ -545,7 +551,7 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
         }
         looked += 1;
         cx.io.costs.tasks_scanned += 1;
-        if is_passed_over(own, other, cx, slot) {
+        if is_passed_over(own, other, cx, slot, work) {
             other.fair.recency.touch(slot);
             continue;
         }
@@ -638,14 +644,32 @@ fn next_rt<L: RawMutex>(
 }
 
 /// Returns whether a task is passed over before its affinity is looked at (`can_migrate_task`): it
-/// is blocked and still queued, it lends its turn, or its group is throttled here or there
-/// (`throttled_lb_pair`).
-fn is_passed_over<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot) -> bool {
+/// is blocked and still queued, it lends its turn, its group is throttled here or there
+/// (`throttled_lb_pair`), or it would not be eligible here.
+fn is_passed_over<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
+    let settings = &cx.config.settings;
     matches!(task.engaged, Engaged::Lends { .. })
         || task.fair.is_delayed()
         || throttle::is_barred(other, slot)
-        || cx.config.settings.hierarchical_running && throttle::is_throttled_for(own, cx, task.group)
+        || settings.hierarchical_running && throttle::is_throttled_for(own, cx, task.group)
+        || settings.balance_eligible && work.failed == 0 && is_ineligible(own, other, cx, slot)
+}
+
+/// Returns whether a task that keeps its lag would have to wait for it on `own` too, since others
+/// are queued there (`task_is_ineligible_on_dst_cpu`). O(1).
+fn is_ineligible<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot) -> bool {
+    let settings = &cx.config.settings;
+    if !settings.place_lag || settings.fair != FairAlgorithm::Eevdf {
+        return false;
+    }
+    let here = match settings.fair_hierarchy {
+        FairHierarchy::Flat => Some(QueueIx::ROOT),
+        FairHierarchy::Nested => own.fair.live_queue(&cx.shared.groups, other.tasks[slot].group),
+    };
+    let entity = EntityRef::Task(slot);
+    here.is_some_and(|q| own.queue(q).nr_queued > 0)
+        && !eevdf::is_eligible(&other.fair, &other.tasks, other.entity(entity).queue, entity)
 }
 
 /// Returns whether a waiting task that is not passed over can move to `own`: its affinity allows
