@@ -483,7 +483,7 @@ test("the kernel's scheduler and your own stand side by side", { skip }, async (
 
 test("schedulers of the page that the program has too do the same", { skip }, () => {
   // The class that is `fifo` costs some other nanoseconds.
-  for (const name of ["vtime"]) {
+  for (const name of ["vtime", "srtf"]) {
     const context = vm.createContext({ TextEncoder, TextDecoder, WebAssembly, console, performance, Uint8Array, Uint32Array, ArrayBuffer, DataView, Object, BigInt });
     vm.runInContext("globalThis.self = globalThis;", context);
     const web = (file) => readFileSync(join(root, "crates/wasm/web", file), "utf8");

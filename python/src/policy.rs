@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerolag::model::{CpuId, CpuMask, CpuMax, Distance, Duration, GroupId, TaskId};
 use zerolag::policy::policies::Fifo;
 use zerolag::policy::{
-    Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Ops, OpsFlags, Policy, PolicyClone, Scx, WakeFlags,
+    Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Needs, Ops, OpsFlags, Policy, PolicyClone, Scx, WakeFlags,
 };
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -110,6 +110,7 @@ fn ops(object: &Bound<'_, PyAny>) -> PyResult<Ops> {
         flags: OpsFlags(object.getattr("flags")?.extract()?),
         timeout: Duration::from_millis(timeout),
         dispatch_max_batch: object.getattr("dispatch_max_batch")?.extract()?,
+        needs: Needs(object.getattr("needs")?.extract()?),
         ..Ops::named(&name)
     })
 }
@@ -223,6 +224,11 @@ impl Context {
     /// Returns the weight of a group: 100 unless it was set.
     fn cgroup_weight(&self, group: u32) -> PyResult<u32> {
         self.with(|scx| scx.cgroup_weight(GroupId(group)))
+    }
+
+    /// Returns the group above a group; None of the root, and of one that does not exist.
+    fn cgroup_parent(&self, group: u32) -> PyResult<Option<u32>> {
+        self.with(|scx| scx.cgroup_parent(GroupId(group)).map(|above| above.0))
     }
 
     /// Creates a queue; its number is below 2**63.
@@ -384,6 +390,12 @@ impl ScxTask {
     #[getter]
     fn period(&self) -> PyResult<Option<u64>> {
         self.with(|scx, p| scx.period(p).map(Duration::as_nanos))
+    }
+
+    /// The CPU time in nanoseconds until it waits or completes its request, for a policy that `needs` it; None if no wait is in sight.
+    #[getter]
+    fn work_left(&self) -> PyResult<Option<u64>> {
+        self.with(|scx, p| scx.work_left(p).map(Duration::as_nanos))
     }
 
     /// Its group.

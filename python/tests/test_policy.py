@@ -84,6 +84,97 @@ def test_a_timer_comes_when_it_is_due_unless_it_is_stopped():
     assert came == [(1, 5_000_000), (1, 10_000_000), (1, 15_000_000)]
 
 
+class Srtf(Policy):
+    """Shortest remaining time first: `zerolag_policy::policies::Srtf`, line by line."""
+
+    needs = policy.ZEROLAG_NEEDS_WORK
+    never = 2**64 - 1
+
+    def init(self, scx):
+        scx.create_dsq(0)
+
+    def measure(self, p):
+        left = p.work_left
+        p.left = self.never if left is None else left
+
+    def slice_of(self, scx, p):
+        return scx.slice_dfl if p.left == self.never else policy.SCX_SLICE_INF
+
+    def select_cpu(self, scx, p, prev_cpu, wake_flags):
+        return prev_cpu
+
+    def enqueue(self, scx, p, enq_flags):
+        self.measure(p)
+        running = [(cpu, scx.cpu_curr(cpu)) for cpu in range(scx.nr_cpus)]
+        running = [(cpu, current) for cpu, current in running if current]
+        for _, current in running:
+            self.measure(current)
+        scx.dsq_insert_vtime(p, 0, self.slice_of(scx, p), p.left, enq_flags)
+        cpu = scx.pick_idle_cpu(p)
+        if cpu is not None:
+            return scx.kick_cpu(cpu, policy.SCX_KICK_IDLE)
+        longest = max(((current.left, cpu) for cpu, current in running if p.allowed(cpu)), default=None)
+        if longest and longest[0] > p.left:
+            scx.kick_cpu(longest[1], policy.SCX_KICK_PREEMPT)
+
+    def dispatch(self, scx, cpu, prev):
+        first = next((p for p in scx.dsq_iter(0) if p.allowed(cpu)), None)
+        if prev:
+            self.measure(prev)
+            if first is None or prev.left < first.left:
+                prev.slice = self.slice_of(scx, prev)
+                return
+        scx.dsq_move_to_local(0)
+
+
+WORK = """
+duration = "500ms"
+kernel = "7.3"
+[machine]
+cpus = 2
+[group."/a"]
+[group."/a/b"]
+[task.hog]
+instances = 2
+steps = [{ run = "10s" }]
+[task.job]
+instances = 5
+group = "/a/b"
+steps = [{ run = { uniform = { min = "1ms", max = "9ms" } } }, { sleep = "7ms" }]
+"""
+
+
+def test_a_policy_that_asks_for_the_truth_is_told():
+    own, named = (zerolag.run(WORK, policy=of, keep=["switches"]).table("switches") for of in (Srtf, "srtf"))
+    assert len(own["at_ns" if "at_ns" in own.columns else own.columns[0]]) > 50
+    for column in own.columns:
+        assert own[column] == named[column], column
+
+    class Silent(Policy):
+        def runnable(self, scx, p, enq_flags):
+            assert p.work_left is None
+
+    assert zerolag.run(WORK, policy=Silent).ok
+
+
+def test_groups_are_a_tree():
+    seen = {}
+
+    class Look(Policy):
+        def cgroup_init(self, scx, group):
+            seen[group] = scx.cgroup_parent(group)
+
+        def runnable(self, scx, p, enq_flags):
+            above = scx.cgroup_parent(p.cgroup)
+            assert (above is None) == (p.cgroup == 0)
+            assert p.cgroup == 0 or scx.cgroup_parent(above) == 0
+            assert scx.cgroup_parent(77) is None
+
+    zerolag.run(WORK, policy=Look)
+    (a, of_a), (b, of_b) = sorted(seen.items())
+    assert (of_a, of_b) == (0, a) and b != a
+
+
 def test_defaults_are_the_kernels():
     # The class that `fifo` is costs some other nanoseconds.
     own, named = zerolag.run(HOGS, policy=Policy), zerolag.run(HOGS, policy="fifo")

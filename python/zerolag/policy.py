@@ -51,6 +51,8 @@ SCX_DSQ_GLOBAL: int = _words["SCX_DSQ_GLOBAL"]
 SCX_DSQ_LOCAL: int = _words["SCX_DSQ_LOCAL"]
 SCX_DSQ_LOCAL_ON: int = _words["SCX_DSQ_LOCAL_ON"]
 SCX_SLICE_INF: int = _words["SCX_SLICE_INF"]
+ZEROLAG_NEEDS_PERIOD: int = _words["ZEROLAG_NEEDS_PERIOD"]
+ZEROLAG_NEEDS_WORK: int = _words["ZEROLAG_NEEDS_WORK"]
 
 
 class Policy:
@@ -64,6 +66,8 @@ class Policy:
     """How long a runnable task may wait before the policy is unloaded: at most 30 s."""
     dispatch_max_batch: int = 32
     """How many tasks one `dispatch` may insert before it moves some to the local queue."""
+    needs: int = 0
+    """ZEROLAG_NEEDS_*: what it asks of the workload that no kernel knows. `p.work_left` is said to one that asks for ZEROLAG_NEEDS_WORK."""
 
     def select_cpu(self, scx: Scx, p: Task, prev_cpu: int, wake_flags: int) -> int:
         """Chooses a CPU for a task that wakes. By default an idle one near the last one, where the task runs at once."""
@@ -184,4 +188,6 @@ __all__ = [
     "SCX_WAKE_TTWU",
     "Scx",
     "Task",
+    "ZEROLAG_NEEDS_PERIOD",
+    "ZEROLAG_NEEDS_WORK",
 ]

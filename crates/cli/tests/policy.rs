@@ -97,6 +97,72 @@ fn a_policy_in_c_does_what_the_built_in_one_does() {
     assert!(matches!(explain.status.code(), Some(0 | 99)), "{}", String::from_utf8_lossy(&explain.stderr));
 }
 
+/// What a kernel does not know: the work of tasks.
+#[test]
+fn a_policy_in_c_that_asks_for_the_truth_does_what_the_built_in_one_does() {
+    let Some(room) = Room::new("truth") else { return };
+    let object = room.compile(&workspace().join("examples/policies/srtf.c"));
+    for workload in ["examples/web-build.toml", "examples/noisy-neighbour.toml"] {
+        let run = |policy| ["run", workload, "-d", "600ms", "--policy", policy];
+        let (rust, c) = (room.trace("rust.zlt", &run("srtf")), room.trace("c.zlt", &run(&object)));
+        let differs = rust.records.iter().zip(&c.records).position(|(one, other)| one != other);
+        assert_eq!((differs, rust.records.len()), (None, c.records.len()), "{workload}");
+        assert!(rust.records.len() > 500, "{workload}: {}", rust.records.len());
+    }
+    // One that does not ask is not told.
+    let silent = "static void enqueue(struct scx *scx, uint32_t p, uint64_t flags) {\n\
+        if (scx_task_work_left(scx, p) != SCX_WORK_NONE) scx_bpf_error(scx, \"told\");\n\
+        scx_bpf_dsq_insert(scx, p, SCX_DSQ_GLOBAL, scx_slice_dfl(scx), flags);\n}\n\
+        ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD, .name = \"silent\", .enqueue = enqueue };";
+    let silent = room.compile_text("silent", silent);
+    let (code, error) = failed(&["run", "examples/nice-hogs.toml", "-d", "300ms", "-q", "--policy", &silent]);
+    assert!(matches!(code, Some(0 | 99)), "{code:?} {error}");
+}
+
+#[test]
+fn a_policy_in_c_knows_the_tree_of_groups() {
+    let Some(room) = Room::new("tree") else { return };
+    // The run is ok if each group is below the one before it, and the first below the root.
+    let text = "static void cgroup_init(struct scx *scx, uint32_t cgrp) {\n\
+        uint32_t *above = scx_state(scx);\n\
+        if (scx_cgroup_parent(scx, cgrp) != *above) scx_bpf_error(scx, \"another group is above\");\n\
+        *above = cgrp;\n}\n\
+        static void init(struct scx *scx) {\n\
+        if (scx_cgroup_parent(scx, 0) != SCX_CGROUP_NONE) scx_bpf_error(scx, \"above the root\");\n\
+        if (scx_cgroup_parent(scx, 77) != SCX_CGROUP_NONE) scx_bpf_error(scx, \"above no group\");\n}\n\
+        ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD, .name = \"tree\", .state_size = 4, .init = init, .cgroup_init = cgroup_init };";
+    let object = room.compile_text("tree", text);
+    let run = |name: &str, groups: [&str; 3]| {
+        let file = room.0.join(name).display().to_string();
+        let groups: String = groups.iter().map(|path| format!("[group.\"{path}\"]\n")).collect();
+        let text = format!(
+            "duration = \"50ms\"\nkernel = \"7.3\"\n[machine]\ncpus = 1\n{groups}[task.t]\ngroup = \"/a\"\nsteps = [{{ run = \"1s\" }}]\n"
+        );
+        fs::write(&file, text).expect("a file");
+        failed(&["run", &file, "-q", "--policy", &object])
+    };
+    let (code, error) = run("chain.toml", ["/a", "/a/b", "/a/b/c"]);
+    assert_eq!(code, Some(0), "{error}");
+    let (code, error) = run("beside.toml", ["/a", "/a/b", "/c"]);
+    assert_eq!(code, Some(1), "{error}");
+}
+
+#[test]
+fn an_object_of_the_first_version_is_taken() {
+    let Some(room) = Room::new("version") else { return };
+    let head = "#include <stddef.h>\n\
+        static void enqueue(struct scx *scx, uint32_t p, uint64_t flags) {\n\
+        scx_bpf_dsq_insert(scx, p, SCX_DSQ_GLOBAL, scx_slice_dfl(scx), flags);\n}\n\
+        ZEROLAG_POLICY = { .name = \"fifo\", .enqueue = enqueue, ";
+    let first = ".version = 1, .size = offsetof(struct zerolag_policy, needs), .needs = 99 };";
+    let (first, now) = (format!("{head}{first}"), format!("{head} ZEROLAG_POLICY_HEAD }};"));
+    let objects = [room.compile_text("first", &first), room.compile_text("now", &now)];
+    let [first, now] = objects.each_ref().map(|object| {
+        room.trace("run.zlt", &["run", "examples/nice-hogs.toml", "-d", "300ms", "--policy", object]).records
+    });
+    assert!(first == now && first.len() > 100, "{}", first.len());
+}
+
 #[test]
 fn a_policy_in_cpp_is_one_too() {
     let Some(room) = Room::new("cpp") else { return };
@@ -139,10 +205,14 @@ fn an_object_that_is_no_policy_is_refused_with_its_reason() {
     let nameless = room.compile_text("nameless", "ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD };");
     let large =
         room.compile_text("large", "ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD, .name = \"l\", .task_size = 1 << 30 };");
+    let asks = room.compile_text("asks", "ZEROLAG_POLICY = { ZEROLAG_POLICY_HEAD, .name = \"a\", .needs = 8 };");
+    let cut = room.compile_text("cut", "ZEROLAG_POLICY = { .version = 1, .size = 16, .name = \"cut\" };");
     let cases = [
+        (asks, ["needs is 0x8, and known are ZEROLAG_NEEDS_PERIOD", "correct the object"]),
+        (cut, ["its interface is version 1 (16 bytes), that of this program version 2", "compile it anew"]),
         (text.display().to_string(), ["it cannot be loaded: ", "cc -O2 -shared"]),
         (none, ["it has no object `zerolag_policy`", "export one"]),
-        (old, ["its interface is version 99 (16 bytes), that of this program version 1", "compile it anew"]),
+        (old, ["its interface is version 99 (16 bytes), that of this program version 2", "compile it anew"]),
         (nameless, ["its policy has no name", "correct the object"]),
         (large, ["task_size is 1073741824, above 1048576", "correct the object"]),
         ("./no-such.so".to_owned(), ["No such file or directory", "the path of a shared object"]),

@@ -7,6 +7,7 @@ use crate::LoadError;
 use crate::crash;
 use crate::memory::{Memory, Sizes};
 use core::ffi::{CStr, c_char, c_void};
+use core::mem::{MaybeUninit, offset_of};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,13 +17,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, TaskId};
 use zerolag_policy::policies::Fifo;
 use zerolag_policy::{
-    Callback, DeqFlags, DsqError, DsqId, EnqFlags, KickFlags, Ops, OpsFlags, Param, Policy, PolicyFactory, Scx,
+    Callback, DeqFlags, DsqError, DsqId, EnqFlags, KickFlags, Needs, Ops, OpsFlags, Param, Policy, PolicyFactory, Scx,
     WakeFlags,
 };
 
 /// `ZEROLAG_POLICY_VERSION`
-const VERSION: u32 = 1;
-/// `SCX_TASK_NONE`
+const VERSION: u32 = 2;
+/// The sizes of `struct zerolag_policy` by version, from 1: each begins with the one before.
+const SIZES: [usize; VERSION as usize] = [offset_of!(RawPolicy, needs), size_of::<RawPolicy>()];
+/// `SCX_TASK_NONE`, `SCX_CGROUP_NONE`
 const NONE: u32 = u32::MAX;
 /// The most bytes of each kind of block, and the most parameters: more is a mistake.
 const SIZE_MAX: usize = 1 << 20;
@@ -74,6 +77,7 @@ macro_rules! raw_policy {
             cpu_size: usize,
             cgroup_size: usize,
             $($name: Option<unsafe extern "C" fn(*mut Frame, $($arg),*) $(-> $ret)?>,)*
+            needs: u64,
         }
 
         #[cfg(test)]
@@ -271,6 +275,8 @@ helpers! {
     };
     timer_start(id: u32, after: u64) = |scx, _, _| scx.timer_start(id, Duration::from_nanos(after));
     timer_cancel(id: u32) -> i32 = |scx, _, _| scx.timer_cancel(id).into();
+    cgroup_parent(group: u32) -> u32 = |scx, _, _| scx.cgroup_parent(GroupId(group)).map_or(NONE, |above| above.0);
+    task_work_left(p: u32) -> u64 = |scx, _, _| scx.work_left(TaskId(p)).map_or(u64::MAX, Duration::as_nanos);
 }
 
 /// `SCX_PICK_IDLE_CORE`
@@ -362,10 +368,11 @@ macro_rules! forward {
 
 impl Policy for Plugin {
     fn ops(&self) -> Ops {
-        let RawPolicy { flags, timeout_ns, dispatch_max_batch, .. } = self.object.raw;
+        let RawPolicy { flags, timeout_ns, dispatch_max_batch, needs, .. } = self.object.raw;
         let default = Ops::named(&self.object.name);
         Ops {
             flags: OpsFlags(flags),
+            needs: Needs(needs),
             timeout: if timeout_ns == 0 { default.timeout } else { Duration::from_nanos(timeout_ns) },
             dispatch_max_batch: match dispatch_max_batch {
                 0 => default.dispatch_max_batch,
@@ -538,15 +545,21 @@ pub(crate) fn load(path: &Path) -> Result<PolicyFactory, LoadError> {
     // SAFETY: every version of the struct begins with these two numbers, and an object of that
     // name has at least them.
     let [version, size] = unsafe { found.cast::<[u32; 2]>().read_unaligned() };
-    if version != VERSION || size as usize != size_of::<RawPolicy>() {
+    let known = (version as usize).checked_sub(1).and_then(|index| SIZES.get(index));
+    if known.is_none_or(|known| *known != size as usize) {
         let why = format!(
             "its interface is version {version} ({size} bytes), that of this program version {VERSION} ({} bytes)",
             size_of::<RawPolicy>()
         );
         return Err(error(&why, "compile it anew with the header that `zerolag schema policy` prints"));
     }
-    // SAFETY: it says that it has the version and the size of this struct; a null function is `None`.
-    let raw = unsafe { found.cast::<RawPolicy>().read_unaligned() };
+    let mut raw = MaybeUninit::<RawPolicy>::zeroed();
+    // SAFETY: it says that it has the version and the size of the struct up to there, which is at
+    // most this struct. The rest is zero, and a function that is zero is `None`.
+    let raw = unsafe {
+        std::ptr::copy_nonoverlapping(found.cast::<u8>(), raw.as_mut_ptr().cast::<u8>(), size as usize);
+        raw.assume_init()
+    };
     let object = read(path, raw).map_err(|why| error(&why, "correct the object `zerolag_policy`"))?;
     crash::arm();
     let object: &'static Object = Box::leak(Box::new(object));
@@ -575,6 +588,10 @@ fn read(path: &Path, raw: RawPolicy) -> Result<Object, String> {
     let name = text(raw.name);
     if name.is_empty() {
         return Err("its policy has no name".to_owned());
+    }
+    let known = Needs::ALL.iter().fold(0, |known, (_, needed)| known | needed.0);
+    if raw.needs & !known != 0 {
+        return Err(format!("needs is {:#x}, and known are ZEROLAG_NEEDS_PERIOD and ZEROLAG_NEEDS_WORK", raw.needs));
     }
     for (what, size) in [
         ("state_size", raw.state_size),
@@ -651,6 +668,9 @@ mod tests {
             for (name, flag) in flags {
                 assert_eq!(value(&format!("SCX_{kind}_{name} ")), flag, "SCX_{kind}_{name}");
             }
+        }
+        for (name, flag) in Needs::ALL {
+            assert_eq!(value(&format!("ZEROLAG_NEEDS_{name} ")), flag.0, "ZEROLAG_NEEDS_{name}");
         }
     }
 }

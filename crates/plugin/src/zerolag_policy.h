@@ -28,10 +28,13 @@
 extern "C" {
 #endif
 
-/* Another version is refused. */
-#define ZEROLAG_POLICY_VERSION 1
+/* An object of an earlier version is taken, one of a later version is refused. Version 2 has `needs`,
+ * scx_cgroup_parent and scx_task_work_left. */
+#define ZEROLAG_POLICY_VERSION 2
 
 #define SCX_TASK_NONE UINT32_MAX
+#define SCX_CGROUP_NONE UINT32_MAX
+#define SCX_WORK_NONE UINT64_MAX
 
 /* Dispatch queues: numbers below 2^63 are a policy's own. */
 #define SCX_DSQ_GLOBAL (1ULL << 63 | 1)
@@ -63,6 +66,10 @@ extern "C" {
 #define SCX_OPS_SWITCH_PARTIAL 8ULL
 
 #define SCX_PICK_IDLE_CORE 1ULL
+
+/* What a policy asks of the workload. No kernel knows it: such a policy runs in simulations only. */
+#define ZEROLAG_NEEDS_PERIOD 1ULL /* scx_task_period */
+#define ZEROLAG_NEEDS_WORK 2ULL   /* scx_task_work_left */
 
 struct scx; /* the kernel as the policy sees it */
 
@@ -116,6 +123,8 @@ struct zerolag_policy {
 				     uint64_t burst_ns);
 	void (*init)(struct scx *scx);
 	void (*timer)(struct scx *scx, uint32_t id); /* scx_timer_start */
+	/* Since version 2. */
+	uint64_t needs; /* ZEROLAG_NEEDS_* */
 };
 
 #define ZEROLAG_POLICY_HEAD .version = ZEROLAG_POLICY_VERSION, .size = sizeof(struct zerolag_policy)
@@ -127,7 +136,7 @@ extern __attribute__((visibility("default"))) const struct zerolag_policy zerola
 extern const struct zerolag_policy zerolag_policy;
 #endif
 
-/* The helpers. Their order is part of the version. */
+/* The helpers. New ones are last, so that objects of earlier versions find theirs. */
 struct scx_helpers {
 	uint64_t (*now)(struct scx *);
 	uint32_t (*nr_cpus)(struct scx *);
@@ -171,6 +180,9 @@ struct scx_helpers {
 	void *(*cgroup_data)(struct scx *, uint32_t cgrp);
 	void (*timer_start)(struct scx *, uint32_t id, uint64_t after_ns);
 	int32_t (*timer_cancel)(struct scx *, uint32_t id);
+	/* Since version 2. */
+	uint32_t (*cgroup_parent)(struct scx *, uint32_t cgrp);
+	uint64_t (*task_work_left)(struct scx *, uint32_t p);
 };
 
 struct scx {
@@ -206,6 +218,8 @@ static inline size_t scx_task_comm(struct scx *scx, uint32_t p, char *buf, size_
 static inline uint32_t scx_task_weight(struct scx *scx, uint32_t p) { return scx->h->task_weight(scx, p); }
 static inline uint32_t scx_bpf_task_cgroup(struct scx *scx, uint32_t p) { return scx->h->task_cgroup(scx, p); }
 static inline uint32_t scx_cgroup_weight(struct scx *scx, uint32_t cgrp) { return scx->h->cgroup_weight(scx, cgrp); }
+/* The group above a group; SCX_CGROUP_NONE of the root, and of one that does not exist. */
+static inline uint32_t scx_cgroup_parent(struct scx *scx, uint32_t cgrp) { return scx->h->cgroup_parent(scx, cgrp); }
 static inline int32_t scx_bpf_task_cpu(struct scx *scx, uint32_t p) { return scx->h->task_cpu(scx, p); }
 static inline int32_t scx_bpf_task_running(struct scx *scx, uint32_t p) { return scx->h->task_running(scx, p); }
 static inline int32_t scx_task_allowed(struct scx *scx, uint32_t p, int32_t cpu)
@@ -214,6 +228,9 @@ static inline int32_t scx_task_allowed(struct scx *scx, uint32_t p, int32_t cpu)
 }
 /* The period of its timer in the workload, 0 without one: no kernel knows it. */
 static inline uint64_t scx_task_period(struct scx *scx, uint32_t p) { return scx->h->task_period(scx, p); }
+/* The CPU time until it waits or completes its request, for a policy with ZEROLAG_NEEDS_WORK; SCX_WORK_NONE if no wait is
+ * in sight. */
+static inline uint64_t scx_task_work_left(struct scx *scx, uint32_t p) { return scx->h->task_work_left(scx, p); }
 static inline uint64_t scx_task_slice(struct scx *scx, uint32_t p) { return scx->h->task_slice(scx, p); }
 static inline void scx_bpf_task_set_slice(struct scx *scx, uint32_t p, uint64_t slice)
 {

@@ -237,8 +237,8 @@ impl Callback {
 }
 
 /// Returns the words of the interface with their numbers, for languages that have no names for
-/// them: `SCX_ENQ_HEAD`, 16 and so on. For a local queue of a CPU its number is added to
-/// `SCX_DSQ_LOCAL_ON`.
+/// them: `SCX_ENQ_HEAD`, 16 and so on; those that no kernel has begin with `ZEROLAG_`. For a local
+/// queue of a CPU its number is added to `SCX_DSQ_LOCAL_ON`.
 #[must_use]
 pub fn words() -> Vec<(String, u64)> {
     let named = |prefix: &str, name: &str, value: u64| (alloc::format!("SCX_{prefix}_{name}"), value);
@@ -253,5 +253,6 @@ pub fn words() -> Vec<(String, u64)> {
         named("DSQ", "LOCAL_ON", DsqId::local_on(CpuId(0)).0),
         named("SLICE", "INF", SLICE_INF.as_nanos()),
     ];
-    flags.chain(others).collect()
+    let needs = Needs::ALL.iter().map(|(name, needed)| (alloc::format!("ZEROLAG_NEEDS_{name}"), needed.0));
+    flags.chain(others).chain(needs).collect()
 }

@@ -207,14 +207,13 @@ fn policy(args: &Args) -> Result<Box<dyn Policy>, Vec<String>> {
         let names = || SchedExtPolicy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
         let found = SchedExtPolicy::from_name(&args.policy);
         let found = found.ok_or_else(|| wrong(format!("there is no such policy; known are {}", names())))?;
-        let policy = policies::named(found, 1);
-        let needs = policy.ops().needs;
-        if needs != Needs::NONE {
-            let what = if needs.has(Needs::WORK) { "the work that tasks will do" } else { "the periods of a workload" };
-            return Err(wrong(format!("it needs {what}, and a kernel knows none: it runs in simulations only")));
-        }
-        policy
+        policies::named(found, 1)
     };
+    let needs = policy.ops().needs;
+    if needs != Needs::NONE {
+        let what = if needs.has(Needs::WORK) { "the work that tasks will do" } else { "the periods of a workload" };
+        return Err(wrong(format!("it needs {what}, and a kernel knows none: it runs in simulations only")));
+    }
     let mut errors = Vec::new();
     for text in &args.set {
         if let Err(why) = set(&mut *policy, text) {

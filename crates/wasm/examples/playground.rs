@@ -31,10 +31,11 @@ const WORKER: &str =
 const BODY: &str = include_str!("../web/playground.html");
 const LESSONS: &str = include_str!("../web/lessons.json");
 /// Schedulers to begin with.
-const POLICIES: [(&str, &str); 3] = [
+const POLICIES: [(&str, &str); 4] = [
     ("fifo", include_str!("../web/policies/fifo.js")),
     ("vtime", include_str!("../web/policies/vtime.js")),
     ("woken first", include_str!("../web/policies/woken-first.js")),
+    ("shortest first", include_str!("../web/policies/srtf.js")),
 ];
 
 fn main() -> Result<()> {

@@ -17,8 +17,8 @@ use wasm_bindgen::prelude::*;
 use zerolag::model::{CpuId, CpuMask, CpuMax, Distance, Duration, GroupId, TaskId};
 use zerolag::policy::policies::Fifo;
 use zerolag::policy::{
-    Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Ops, OpsFlags, Policy, PolicyClone, PolicyFactory, Scx,
-    WakeFlags, words,
+    Callback, DeqFlags, DsqId, EnqFlags, ExitInfo, KickFlags, Needs, Ops, OpsFlags, Policy, PolicyClone, PolicyFactory,
+    Scx, WakeFlags, words,
 };
 
 #[wasm_bindgen]
@@ -75,6 +75,7 @@ struct Said {
     flags: String,
     timeout_ms: f64,
     dispatch_max_batch: usize,
+    needs: String,
     overrides: Vec<String>,
 }
 
@@ -113,6 +114,7 @@ impl Written {
                     flags: OpsFlags(said.flags.parse().unwrap_or(0)),
                     timeout: Duration::from_millis(said.timeout_ms as u64),
                     dispatch_max_batch: said.dispatch_max_batch,
+                    needs: Needs(said.needs.parse().unwrap_or(0)),
                     ..Ops::named(&said.name)
                 },
                 overrides: (Callback::ALL.iter())
@@ -361,6 +363,7 @@ helpers! {
     scx_cpu_online(cpu: u32) -> bool = |scx| scx.cpu_online(CpuId(cpu));
     scx_cpu_curr(cpu: u32) -> i32 = |scx| number(scx.cpu_curr(CpuId(cpu)));
     scx_cgroup_weight(group: u32) -> u32 = |scx| scx.cgroup_weight(GroupId(group));
+    scx_cgroup_parent(group: u32) -> Option<u32> = |scx| scx.cgroup_parent(GroupId(group)).map(|above| above.0);
     scx_destroy_dsq(dsq: u64) -> () = |scx| scx.destroy_dsq(DsqId(dsq));
     scx_dsq_insert(p: u32, dsq: u64, slice: f64, flags: u64) -> () =
         |scx| scx.dsq_insert(TaskId(p), DsqId(dsq), nanos(slice), EnqFlags(flags));
@@ -389,6 +392,7 @@ helpers! {
     task_comm(p: u32) -> String = |scx| scx.comm(TaskId(p)).to_owned();
     task_weight(p: u32) -> u32 = |scx| scx.weight(TaskId(p));
     task_period(p: u32) -> f64 = |scx| scx.period(TaskId(p)).map_or(f64::NAN, |period| period.as_nanos() as f64);
+    task_work_left(p: u32) -> f64 = |scx| scx.work_left(TaskId(p)).map_or(f64::NAN, |left| left.as_nanos() as f64);
     task_cgroup(p: u32) -> u32 = |scx| scx.task_cgroup(TaskId(p)).0;
     task_cpu(p: u32) -> u32 = |scx| scx.task_cpu(TaskId(p)).0;
     task_running(p: u32) -> bool = |scx| scx.task_running(TaskId(p));

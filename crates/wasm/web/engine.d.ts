@@ -18,6 +18,7 @@ interface Engine {
   scx_cpu_online(cpu: number): boolean;
   scx_cpu_curr(cpu: number): number;
   scx_cgroup_weight(group: number): number;
+  scx_cgroup_parent(group: number): number | undefined;
   scx_create_dsq(dsq: bigint): void;
   scx_destroy_dsq(dsq: bigint): void;
   scx_dsq_insert(p: number, dsq: bigint, slice: number, flags: bigint): void;
@@ -41,6 +42,7 @@ interface Engine {
   task_comm(p: number): string;
   task_weight(p: number): number;
   task_period(p: number): number;
+  task_work_left(p: number): number;
   task_cgroup(p: number): number;
   task_cpu(p: number): number;
   task_running(p: number): boolean;

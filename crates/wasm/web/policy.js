@@ -32,6 +32,11 @@ class Task {
     const period = wasm_bindgen.task_period(this.pid);
     return Number.isNaN(period) ? null : period;
   }
+  /** The CPU time in nanoseconds until it waits or completes its request, for a policy that `needs` it; null if no wait is in sight. */
+  get work_left() {
+    const left = wasm_bindgen.task_work_left(this.pid);
+    return Number.isNaN(left) ? null : left;
+  }
   /** Its group. */
   get cgroup() { return wasm_bindgen.task_cgroup(this.pid); }
   /** The CPU on which it runs, waits, or ran last. */
@@ -66,6 +71,8 @@ class Scx {
   cpu_curr(cpu) { return taskOrNull(wasm_bindgen.scx_cpu_curr(cpuNumber(cpu))); }
   /** 100 unless it was set. @param {number} group */
   cgroup_weight(group) { return wasm_bindgen.scx_cgroup_weight(group); }
+  /** The group above a group; null of the root, and of one that does not exist. @param {number} group */
+  cgroup_parent(group) { return wasm_bindgen.scx_cgroup_parent(group) ?? null; }
   /** Its number is below 2^63. @param {Dsq} dsq */
   create_dsq(dsq) { wasm_bindgen.scx_create_dsq(BigInt(dsq)); }
   /** @param {Dsq} dsq */
@@ -128,6 +135,8 @@ class Policy {
   timeout_ms = 30000;
   /** How many tasks one `dispatch` may insert. */
   dispatch_max_batch = 32;
+  /** ZEROLAG_NEEDS_*: what it asks of the workload that no kernel knows. */
+  needs = 0n;
   /** @param {Scx} scx @param {Task} p @param {number} prev_cpu @param {bigint} wake_flags @returns {number} */
   select_cpu(scx, p, prev_cpu, wake_flags) {
     const [cpu, idle] = scx.select_cpu_dfl(p, prev_cpu, wake_flags);
@@ -189,7 +198,7 @@ function zerolagPolicyMake() {
   policies.push(policy);
   const overrides = ["select_cpu", "enqueue", "yield_", ...OPERATIONS].filter((name) => /** @type {any} */ (policy)[name] !== /** @type {any} */ (Policy.prototype)[name]);
   return JSON.stringify({ object: policies.length - 1, name: String(policy.name ?? policyClass.name.toLowerCase()), flags: String(BigInt(policy.flags)),
-    timeout_ms: Number(policy.timeout_ms), dispatch_max_batch: Number(policy.dispatch_max_batch), overrides });
+    timeout_ms: Number(policy.timeout_ms), dispatch_max_batch: Number(policy.dispatch_max_batch), needs: String(BigInt(policy.needs)), overrides });
 }
 
 /** @param {number} object @param {string} method @param {unknown[]} given */
