@@ -27,6 +27,7 @@
 
 use crate::scx::Scx;
 use crate::storage::PerGroup;
+use alloc::vec::Vec;
 use zerolag_model::{CpuMax, Duration, GroupId, Instant, SignedDuration};
 
 /// The most that a turn takes out of a pool (`sched_cfs_bandwidth_slice_us`).
@@ -36,6 +37,8 @@ const PART: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budgets {
     pools: PerGroup<Option<Pool>>,
+    /// The groups that a policy has taken out of its order, since they must not run.
+    held: Vec<GroupId>,
 }
 
 /// The pool of a group that has a limit.
@@ -78,6 +81,20 @@ impl Budgets {
     pub(super) fn forget(&mut self, scx: &mut Scx, group: GroupId) {
         scx.timer_cancel(group.0);
         self.pools[group] = None;
+        self.held.retain(|other| *other != group);
+    }
+
+    /// Notes that a group is out of the order of its policy, because it must not run.
+    pub(super) fn hold(&mut self, group: GroupId) {
+        self.held.push(group);
+    }
+
+    /// Takes out the groups that were held and may run again, in the order in which they were held.
+    pub(super) fn release(&mut self, must_wait: impl Fn(&Self, GroupId) -> bool) -> Vec<GroupId> {
+        let held = core::mem::take(&mut self.held);
+        let (still, again) = held.into_iter().partition(|group| must_wait(self, *group));
+        self.held = still;
+        again
     }
 
     /// Returns how long a task of a group may run in one turn; zero while the group is throttled.

@@ -51,8 +51,6 @@ pub struct Flatcg {
     groups: PerGroup<Group>,
     /// The groups with waiting tasks that are not throttled, by virtual time.
     order: BTreeSet<(u64, GroupId)>,
-    /// Those that are throttled.
-    throttled: Vec<GroupId>,
     /// The virtual time of the group whose task began to run last.
     vtime_now: u64,
     turns: PerTask<Option<Turn>>,
@@ -193,11 +191,7 @@ impl Flatcg {
 
     /// Groups whose pools have time again take part.
     fn unthrottle(&mut self, scx: &mut Scx) {
-        for group in core::mem::take(&mut self.throttled) {
-            if self.budgets.is_throttled(scx, group) {
-                self.throttled.push(group);
-                continue;
-            }
+        for group in self.budgets.release(|budgets, group| budgets.is_throttled(scx, group)) {
             self.put_in_order(scx, group);
             let waiting: Vec<TaskId> = scx.dsq_iter(queue_of(group)).collect();
             for p in waiting {
@@ -224,7 +218,7 @@ impl Flatcg {
             if scx.dsq_nr_queued(queue_of(group)) == 0 {
                 self.groups[group].is_queued = false;
             } else {
-                self.throttled.push(group);
+                self.budgets.hold(group);
             }
         }
         found
@@ -338,7 +332,6 @@ impl Policy for Flatcg {
             self.groups[parent].weight_below = self.groups[parent].weight_below.saturating_sub(counted);
         }
         self.order.remove(&(vtime, group));
-        self.throttled.retain(|other| *other != group);
         self.budgets.forget(scx, group);
         if has_queue {
             scx.destroy_dsq(queue_of(group));
