@@ -235,6 +235,10 @@ fn parameters_are_checked() {
             "--policy vtime --set policy.slice=1",
             "the policy vtime has no parameter `slice`\n  help: it has saved (How many",
         ),
+        (
+            "--policy linux --set policy.rules=no-such.rules",
+            "no-such.rules: No such file or directory (os error 2)\n  help: the path of a file, or the text itself",
+        ),
         ("--policy fifo --set policy.saved=1", "the policy fifo has no parameter `saved`\n  help: it has none"),
         ("--set policy.saved=1", "no policy is loaded\n  help: choose one"),
     ];
@@ -243,6 +247,33 @@ fn parameters_are_checked() {
         let (code, error) = failed(&[&["run", "examples/nice-hogs.toml"], &options[..]].concat());
         assert!(code == Some(2) && error.contains(says), "{options:?}: {error}");
     }
+}
+
+#[test]
+fn rules_of_threads_are_checked_and_used() {
+    let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rules");
+    fs::create_dir_all(&room).expect("a directory");
+    let file = room.join("threads.rules").display().to_string();
+    fs::write(&file, "comm light-* fifo 5 # first\ncgroup rt rr 3\ncomm heavy-* deadline 9ms 3ms\n").expect("a file");
+    let run = ["run", "examples/nice-hogs.toml", "-d", "1s", "-q", "--policy", "linux", "--set"];
+    let with = |rules: &str| failed(&[&run[..], &[&format!("policy.rules={rules}")]].concat());
+    let (code, error) = with(&file);
+    assert_eq!(code, Some(2), "{error}");
+    for says in [
+        format!("{file}:2:8: `rt` is no path of a group\n  help: it begins with a slash: /rt"),
+        format!("{file}:3:23: runtime 9ms: expected 1.024us to 3ms, the period\n  help: the runtime is given first"),
+    ] {
+        assert!(error.contains(&says), "{error}");
+    }
+    let (code, error) = with("comm light-* fifo 100");
+    assert!(
+        code == Some(2) && error.contains(": 1:19: priority 100: expected 1 to 99\n  help: the greatest"),
+        "{error}"
+    );
+    // A reservation that does not fit ends the policy, and the run goes on.
+    let (code, error) = with("comm * deadline 9ms 10ms");
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("does not fit: 90.0 % of a CPU is asked for, 180.0 of 190.0 are reserved"), "{error}");
 }
 
 #[test]

@@ -11,6 +11,7 @@
 use crate::host::Host;
 use crate::scx::Scx;
 use crate::words::Callback;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use zerolag_model::{CpuMax, GroupId};
 
@@ -40,6 +41,14 @@ impl Scx {
         self.groups.get(&group).map(|state| state.parent)
     }
 
+    /// Returns the path of a group, `/` of the root; empty if the host has not said it.
+    #[must_use]
+    pub fn cgroup_path(&self, group: GroupId) -> &str {
+        self.count();
+        let unknown = if group == GroupId::ROOT { "/" } else { "" };
+        self.paths.get(&group).map_or(unknown, |path| path)
+    }
+
     /// Returns the groups, each before those below it. O(groups * depth).
     fn groups_downwards(&self) -> Vec<GroupId> {
         let parent = |group: &GroupId| self.groups.get(group).map(|state| state.parent);
@@ -62,6 +71,13 @@ impl Host {
         self.scx.groups.insert(group, GroupState { parent, weight, limit: None });
         self.call(Callback::CgroupInit, None, None, |policy, scx| policy.cgroup_init(scx, group));
         self.finish();
+    }
+
+    /// Says the path of a group that exists.
+    pub fn name_group(&mut self, group: GroupId, path: Arc<str>) {
+        if self.scx.groups.contains_key(&group) {
+            self.scx.paths.insert(group, path);
+        }
     }
 
     /// The weight of a group is set, perhaps to what it is. Of one that does not exist, as of the
@@ -91,6 +107,7 @@ impl Host {
         if let Some(GroupState { parent, .. }) = self.scx.groups.get(&group).copied() {
             self.call(Callback::CgroupExit, None, None, |policy, scx| policy.cgroup_exit(scx, group));
             self.scx.groups.remove(&group);
+            self.scx.paths.remove(&group);
             let below = self.scx.groups.values_mut().filter(|state| state.parent == group);
             below.for_each(|state| state.parent = parent);
         }

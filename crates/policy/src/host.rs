@@ -126,6 +126,7 @@ impl Host {
             user: BTreeMap::new(),
             idle: CpuMask::first_n(topology.nr_cpus()),
             groups: BTreeMap::new(),
+            paths: BTreeMap::new(),
             batch: Vec::new(),
             max_batch: ops.dispatch_max_batch,
             dispatched: 0,
@@ -314,6 +315,13 @@ impl Host {
 
 /// Tasks wake, run and wait.
 impl Host {
+    /// The name of a task changes. No operation tells a policy: it sees the name when it asks.
+    pub fn rename_task(&mut self, p: TaskId, comm: Arc<str>) {
+        if let Some(task) = self.scx.get_mut(p) {
+            task.comm = comm;
+        }
+    }
+
     /// Chooses the CPU for a task. `by` is the CPU that wakes it (`select_task_rq_scx`).
     pub fn select_cpu(&mut self, p: TaskId, prev_cpu: CpuId, by: CpuId, flags: WakeFlags) -> CpuId {
         self.task_mut(p).direct = None;

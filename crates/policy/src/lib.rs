@@ -189,7 +189,7 @@ mod words;
 
 pub use exit::{ExitInfo, ExitKind};
 pub use host::{Arrival, Departure, Host, TaskInfo};
-pub use ops::{Ops, Param, Policy, PolicyClone, PolicyFactory};
+pub use ops::{Mistake, Ops, Param, Policy, PolicyClone, PolicyFactory, TextParam};
 pub use scx::{DsqError, Effect, MAX_WORK, Scx};
 pub use steps::Window;
 pub use storage::{Dense, Per, PerCpu, PerGroup, PerTask};

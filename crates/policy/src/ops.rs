@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, TaskId};
 
@@ -99,6 +100,49 @@ impl Param {
     }
 }
 
+/// A text that the user of a policy sets, `policy.NAME` in values: the path of a file, or the text
+/// itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TextParam {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// What it is, as a sentence without its point.
+    pub meaning: Cow<'static, str>,
+}
+
+impl TextParam {
+    /// Returns a text.
+    #[must_use]
+    pub const fn new(name: &'static str, meaning: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), meaning: Cow::Borrowed(meaning) }
+    }
+
+    /// Returns whether a value is the text itself, and not the path of a file: it has white space.
+    #[must_use]
+    pub fn is_text(value: &str) -> bool {
+        value.contains(char::is_whitespace)
+    }
+}
+
+/// What is wrong with a text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mistake {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+    /// The reason.
+    pub why: String,
+    /// What would be right.
+    pub help: String,
+}
+
+impl core::fmt::Display for Mistake {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.why)
+    }
+}
+
 /// A scheduler of your own.
 ///
 /// Every method is an operation of `sched_ext_ops` and has the kernel's default behaviour. `p` is
@@ -118,6 +162,19 @@ pub trait Policy: Send + PolicyClone {
 
     /// Sets one of them, by its index, before the policy is loaded.
     fn set_param(&mut self, index: usize, value: u64) {}
+
+    /// Returns the texts that its user can set.
+    fn texts(&self) -> &[TextParam] {
+        &[]
+    }
+
+    /// Sets one of them, by its index, before the policy is loaded.
+    ///
+    /// # Errors
+    /// All mistakes of the text, which then changes nothing.
+    fn set_text(&mut self, index: usize, text: &str) -> Result<(), Vec<Mistake>> {
+        Ok(())
+    }
 
     /// Chooses a CPU for a task that wakes. A task that is inserted into a queue here is not passed
     /// to [`enqueue`](Self::enqueue).

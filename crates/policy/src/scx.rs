@@ -160,6 +160,8 @@ pub struct Scx {
     /// The CPUs that idle and have not been chosen for a task since.
     pub(crate) idle: CpuMask,
     pub(crate) groups: BTreeMap<GroupId, GroupState>,
+    /// The paths of groups, as far as the host says them.
+    pub(crate) paths: BTreeMap<GroupId, Arc<str>>,
     pub(crate) batch: Vec<Insert>,
     pub(crate) max_batch: usize,
     /// The tasks that the current dispatch has inserted or moved (`dspc->nr_tasks`).

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::settings::{SchedExt, SchedExtPolicy};
 use zerolag_model::state::{PolicyQueue, PolicyStep, Rule};
 use zerolag_model::{
-    CpuId, CpuLayer, Duration, Instant, KernelVersion, Record, SchedAttr, TaskId, Topology, TraceEvent,
+    CpuId, CpuLayer, CpuMask, Duration, Instant, KernelVersion, PrevState, Record, SchedAttr, TaskId, Topology,
+    TraceEvent,
 };
-use zerolag_policy::policies::{Fifo, Vtime};
+use zerolag_policy::policies::{Fifo, Linux, Vtime};
 use zerolag_policy::{DsqId, EnqFlags, ExitKind, KickFlags, Ops, Policy, Scx, WakeFlags};
 use zerolag_sim::{Costs, End, Machine, MachineConfig, Outcome, Tracing};
 use zerolag_workload::change::{Change, TimedChange};
@@ -471,4 +472,131 @@ fn decisions_and_waits_name_the_operation_and_the_queue() {
     let queued = steps.iter().find(|step| step.to == PolicyQueue::Own(0)).expect("its turns end");
     assert_eq!(queued.by, Some("ops.enqueue"));
     assert!(steps.iter().any(|step| step.ahead > 0), "others were before it");
+}
+
+/// Threads of four priorities and two reservations, some bound to CPUs, above loops.
+fn urgent(nr_cpus: u32) -> (Program, &'static str) {
+    let some = |least, most| Dist::uniform(Duration::from_micros(least), Duration::from_micros(most)).expect("times");
+    let mut tasks = vec![TaskDef {
+        instances: 2 * nr_cpus,
+        ..TaskDef::looping("hog", SchedAttr::NORMAL, vec![Action::Run(Dist::Constant(ms(100)))])
+    }];
+    for (name, run, sleep) in [
+        ("a", (100, 1500), (500, 9000)),
+        ("b", (100, 3000), (1000, 9000)),
+        ("c", (500, 6000), (1000, 9000)),
+        ("d", (10, 9000), (10, 9000)),
+    ] {
+        let actions = vec![Action::Run(some(run.0, run.1)), Action::Sleep(some(sleep.0, sleep.1))];
+        tasks.push(TaskDef { instances: nr_cpus, ..TaskDef::looping(name, SchedAttr::NORMAL, actions) });
+    }
+    for (nth, task) in tasks.iter_mut().enumerate().filter(|(nth, _)| nth % 2 == 1) {
+        let cpus: CpuMask =
+            (0..nr_cpus).filter(|cpu| *cpu as usize != nth % nr_cpus.max(2) as usize).map(CpuId).collect();
+        if !cpus.is_empty() {
+            task.affinity = Some(Arc::new(cpus));
+        }
+    }
+    (
+        Program { tasks, ..Program::default() },
+        "comm a-* fifo 90; comm b-* fifo 70; comm c-* rr 30; comm d-* deadline 1ms 20ms",
+    )
+}
+
+/// How urgent a thread of [`urgent`] is: the less, the more.
+fn class_of(name: &str) -> u32 {
+    match name.split('-').next() {
+        Some("d") => 0,
+        Some("a") => 1,
+        Some("b") => 2,
+        Some("c") => 3,
+        _ => 4,
+    }
+}
+
+/// A thread of higher priority never waits where one of lower priority runs: not for longer than the
+/// kicks take. Without costs they take no time.
+#[test]
+fn rules_put_the_most_urgent_threads_on_the_cpus() {
+    for nr_cpus in [1, 2, 3, 8] {
+        let config = config(Topology::flat(nr_cpus).expect("CPUs"), Costs::zero());
+        let (program, rules) = urgent(nr_cpus);
+        let masks: Vec<_> = program.tasks.iter().map(|task| (task.name.clone(), task.affinity.clone())).collect();
+        let mut policy = Linux::default();
+        policy.set_text(0, rules).expect("rules");
+        let machine = Machine::with_policy(Arc::new(program), &config, Tracing::On, Box::new(policy));
+        let (outcome, records) = finish(machine.expect("a machine"));
+        assert_eq!((outcome.why, outcome.policy_exit), (End::Duration, None), "{nr_cpus}");
+        let mut names: std::collections::BTreeMap<TaskId, String> = std::collections::BTreeMap::new();
+        let mut runs: std::collections::BTreeMap<CpuId, TaskId> = std::collections::BTreeMap::new();
+        let mut waits: std::collections::BTreeSet<TaskId> = std::collections::BTreeSet::new();
+        let (mut at, mut checked) = (Instant::ZERO, 0);
+        for record in &records {
+            if record.at > at {
+                // All of the instant before has happened.
+                for waiting in &waits {
+                    let name = &names[waiting];
+                    // One that has used up its budget waits for its next period.
+                    if class_of(name) == 0 {
+                        continue;
+                    }
+                    let of_name = |(task, _): &&(Arc<str>, Option<Arc<CpuMask>>)| name.starts_with(&**task);
+                    let mask = masks.iter().find(of_name).and_then(|(_, mask)| mask.clone());
+                    for (cpu, running) in &runs {
+                        let may = mask.as_ref().is_none_or(|mask| mask.contains(*cpu));
+                        let other = &names[running];
+                        assert!(
+                            !may || class_of(other) <= class_of(name),
+                            "{nr_cpus} CPUs at {at}: {name} waits while {other} runs on CPU {cpu}"
+                        );
+                        checked += usize::from(may && class_of(name) < 4);
+                    }
+                }
+                at = record.at;
+            }
+            match &record.event {
+                TraceEvent::TaskNew { task, name, .. } => drop(names.insert(*task, name.to_string())),
+                TraceEvent::Wakeup { task, .. } => drop(waits.insert(*task)),
+                TraceEvent::Switch { prev, next, prev_state, .. } => {
+                    let cpu = record.cpu;
+                    if let Some(prev) = prev
+                        && *prev_state == PrevState::Runnable
+                    {
+                        waits.insert(*prev);
+                    }
+                    runs.remove(&cpu);
+                    if let Some(next) = next {
+                        waits.remove(next);
+                        runs.insert(cpu, *next);
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(checked > 100, "{nr_cpus}: {checked} waits were looked at");
+    }
+}
+
+/// A reservation gets its runtime in each period, however much others want, and not more.
+#[test]
+fn a_reservation_gets_its_runtime_in_each_period() {
+    for nr_cpus in [1, 2, 4] {
+        let mut config = config(Topology::flat(nr_cpus).expect("CPUs"), Costs::zero());
+        config.settings.hz = 1000;
+        let run = |time| vec![Action::Run(Dist::Constant(ms(time)))];
+        let hogs = |name, instances| TaskDef { instances, ..TaskDef::looping(name, SchedAttr::NORMAL, run(100)) };
+        let tasks = vec![hogs("hog", nr_cpus), hogs("fifo", nr_cpus), hogs("held", 1), hogs("other", nr_cpus)];
+        let mut policy = Linux::default();
+        let rules = "comm fifo-* fifo 9; comm held-* deadline 3ms 10ms; comm other-* deadline 4ms 20ms";
+        policy.set_text(0, rules).expect("rules");
+        let program = Program { tasks, ..Program::default() };
+        let machine = Machine::with_policy(Arc::new(program), &config, Tracing::On, Box::new(policy));
+        let (outcome, records) = finish(machine.expect("a machine"));
+        assert_eq!(outcome.policy_exit, None, "{nr_cpus}");
+        // 40 and 20 periods; a turn ends at a tick.
+        let (held, other) = (exec(&records, "held"), exec(&records, "other"));
+        assert!(held >= ms(3 * 39) && held <= ms(3 * 40 + 1), "{nr_cpus}: {held}");
+        let wanted = ms(4 * 20) * u64::from(nr_cpus);
+        assert!(other <= wanted + ms(u64::from(nr_cpus)) && other >= wanted - ms(4 * u64::from(nr_cpus)), "{other}");
+    }
 }

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use lock_api::RawMutex;
 use zerolag_model::settings::{SchedExt, SchedExtPolicy};
 use zerolag_model::state::PolicyWay;
-use zerolag_model::{CpuId, Duration, Instant, SchedAttr, ServerKind, TaskId};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, SchedAttr, ServerKind, TaskId};
 use zerolag_policy::{ExitInfo, Host, Policy, Window, policies};
 
 impl<L: RawMutex> Scheduler<L> {
@@ -76,6 +76,11 @@ impl<L: RawMutex> Scheduler<L> {
         if let Some(loaded) = &mut *self.shared.policy.lock() {
             loaded.know(task, Arc::clone(name), period);
         }
+    }
+
+    /// Tells the policy the path of a group that exists. Without a policy nothing happens.
+    pub fn describe_group(&self, group: GroupId, path: &Arc<str>) {
+        self.tell_policy(|host| host.name_group(group, Arc::clone(path)));
     }
 
     /// Returns whether the loaded policy asks for the work of tasks: the host

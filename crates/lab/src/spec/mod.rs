@@ -20,6 +20,7 @@
 //! | `KEY=VALUE` | a setting, on top of the scenario's |
 //! | `kernel=`, `cpus=`, `duration=`, `seed=`, `costs=` | replaces the scenario's value |
 //! | `cost.NAME=TIME` | one entry of the cost profile |
+//! | `policy.NAME=VALUE` | a parameter of the policy; `"` encloses a value with white space |
 //! | `from=`, `to=`, `step=` | window of a timeline or of events, column of a timeline; the default is the whole run, 1 ms |
 //! | `violates=MONITOR` | this run shows a bug: that monitor must find it. All others must not |
 //! | `settle=TIME` | how long the machine must be quiet before monitors expect order: where IPIs take their time |

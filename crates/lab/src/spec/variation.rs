@@ -2,6 +2,7 @@
 //! which part is shown.
 
 use super::STEP;
+use zerolag::error::ValueError;
 use zerolag::simulation::Plan;
 use zerolag_check::monitors;
 use zerolag_model::settings::nearest;
@@ -17,6 +18,8 @@ use zerolag_workload::Scenario;
 #[derive(Clone, Debug)]
 pub(super) struct Variation {
     settings: Vec<(String, String)>,
+    /// Values of the policy.
+    policy: Vec<(String, String)>,
     pub(super) kernel: Option<KernelVersion>,
     pub(super) machine: Option<Topology>,
     duration: Option<Duration>,
@@ -42,6 +45,7 @@ impl Variation {
     pub(super) fn read(info: &str) -> Result<Self, String> {
         let mut variation = Self {
             settings: Vec::new(),
+            policy: Vec::new(),
             kernel: None,
             machine: None,
             duration: None,
@@ -56,7 +60,7 @@ impl Variation {
             step: STEP,
             rows: Rows::Cpus,
         };
-        for word in info.split_whitespace() {
+        for word in words(info)? {
             match word.split_once('=') {
                 None if word == "tasks" => variation.rows = Rows::CpusAndTasks,
                 None => return Err(format!("unknown word `{word}`; known are `tasks` and KEY=VALUE")),
@@ -88,6 +92,7 @@ impl Variation {
                 self.violates = list("monitor", value, &known)?;
             }
             "only" => self.only = list("kind", value, KINDS)?,
+            _ if key.starts_with("policy.") => self.policy.push((key.to_owned(), value.to_owned())),
             _ => match key.strip_prefix("cost.") {
                 Some(entry) => {
                     cost(&mut Costs::zero(), entry, value)?;
@@ -112,16 +117,41 @@ impl Variation {
         }
     }
 
-    /// Applies single entries of the cost profile to a plan.
+    /// Applies values of the policy and single entries of the cost profile to a plan.
     pub(super) fn apply_to_plan(&self, plan: &mut Plan) -> Result<(), String> {
         for (entry, value) in &self.cost_entries {
             cost(&mut plan.config.costs, entry, value)?;
+        }
+        if !self.policy.is_empty() {
+            let said = |wrong: Vec<ValueError>| {
+                wrong.iter().map(|wrong| format!("{}: {}", wrong.key, wrong.message)).collect::<Vec<_>>().join("\n")
+            };
+            plan.set_policy_values(&self.policy).map_err(said)?;
         }
         if !self.cost_entries.is_empty() {
             plan.config.costs.name.push_str(", changed");
         }
         Ok(())
     }
+}
+
+/// Splits the words of a line; white space within double quotes, which are left out, is part of a
+/// word.
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
+    for c in line.chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            c if c.is_whitespace() && !is_quoted => words.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+    }
+    if is_quoted {
+        return Err("a double quote is not closed".to_owned());
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    Ok(words)
 }
 
 fn time(key: &str, value: &str) -> Result<Duration, String> {

@@ -10,7 +10,7 @@
 //! | [`Rm`] | period | periods |
 //! | [`Flatcg`] | virtual time of groups, on one level | weights, groups, limits |
 //! | [`Srtf`] | remaining work | the work of tasks, in simulations only |
-//! | [`Linux`] | virtual deadlines (EEVDF), level by level | weights, groups, limits |
+//! | [`Linux`] | rules, then virtual deadlines (EEVDF), level by level | real-time priorities, reservations, weights, groups, limits |
 
 mod budgets;
 mod central;

@@ -268,6 +268,7 @@ impl Kernel {
 
     /// A group of the core has this path from now on.
     pub(crate) fn name_group(&mut self, group: GroupId, path: Arc<str>) {
+        self.scheduler.describe_group(group, &path);
         self.books.name_group(group, path);
     }
 

@@ -46,6 +46,8 @@ pub struct Plan {
     pub policy: Option<PolicyFactory>,
     /// Parameters of the policy that are set, by index.
     pub policy_params: Vec<(usize, u64)>,
+    /// Texts of the policy that are set, by index.
+    pub policy_texts: Vec<(usize, Arc<str>)>,
     /// Whether figures of sharing are measured also where no scheduler is loaded
     /// ([`measuring`](Self::measuring)).
     pub shares: bool,
@@ -112,6 +114,7 @@ impl Plan {
             goals: scenario.goals,
             policy: None,
             policy_params: Vec::new(),
+            policy_texts: Vec::new(),
             shares: false,
             pressure: false,
         };
@@ -136,6 +139,7 @@ impl Plan {
             goals: Vec::new(),
             policy: None,
             policy_params: Vec::new(),
+            policy_texts: Vec::new(),
             shares: false,
             pressure: false,
         }
@@ -250,6 +254,11 @@ impl Plan {
             let param = loaded.as_ref().and_then(|policy| policy.params().get(*index));
             meta.settings.extend(param.map(|param| (format!("{POLICY}{}", param.name), param.show(*value))));
         }
+        for (index, text) in &self.policy_texts {
+            let param = loaded.as_ref().and_then(|policy| policy.texts().get(*index));
+            let line = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+            meta.settings.extend(param.map(|param| (format!("{POLICY}{}", param.name), line)));
+        }
         if !self.program.processes.is_empty() {
             meta.settings.push(("processes".to_owned(), self.program.processes.len().to_string()));
         }
@@ -275,7 +284,7 @@ impl Plan {
         let has_calls = !self.config.costs.policy_call.is_zero();
         match self.loaded() {
             // The built-in class is quicker than the policy that does the same, and makes no calls.
-            Some(policy) if self.policy.is_some() || !self.policy_params.is_empty() || has_calls => {
+            Some(policy) if self.policy.is_some() || self.sets_policy() || has_calls => {
                 Machine::with_policy(program, &self.config, tracing, policy)
             }
             Some(_) | None => Machine::new(program, &self.config, tracing),
@@ -291,7 +300,15 @@ impl Plan {
         let named = || has_policy.then(|| policies::named(settings.sched_ext_policy, *seed));
         let mut policy = self.policy.as_ref().map(PolicyFactory::make).or_else(named)?;
         self.policy_params.iter().for_each(|(index, value)| policy.set_param(*index, *value));
+        for (index, text) in &self.policy_texts {
+            policy.set_text(*index, text).expect("invariant: it was read when it was set");
+        }
         Some(policy)
+    }
+
+    /// Returns whether the policy has values of its user.
+    fn sets_policy(&self) -> bool {
+        !(self.policy_params.is_empty() && self.policy_texts.is_empty())
     }
 
     /// Runs the plan and measures it.
@@ -357,6 +374,7 @@ impl Plan {
         let mut changes = one.changes.iter().zip(&two.changes);
         let is_same_machine = is_same_machine && self.policy.is_none() && other.policy.is_none();
         let is_same_machine = is_same_machine && self.policy_params == other.policy_params;
+        let is_same_machine = is_same_machine && self.policy_texts == other.policy_texts;
         if !is_same_machine || self.kernel != other.kernel || !changes.clone().all(|(one, two)| is_variant(one, two)) {
             return None;
         }

@@ -3,7 +3,8 @@
 use super::plan::{POLICY, Plan};
 use crate::error::ValueError;
 use crate::values;
-use zerolag_policy::{Param, PolicyFactory};
+use std::sync::Arc;
+use zerolag_policy::{Param, Policy, PolicyFactory, TextParam};
 
 /// Returns the policy of a value of `policy` that is no built-in one, a file for example; or the
 /// reason why there is none, and what would be right. `None` if it is no such value.
@@ -39,34 +40,74 @@ pub(super) fn set_policy_params<'v>(
     plan: &mut Plan,
     wrong: &mut Vec<ValueError>,
 ) {
-    let mut set = Vec::new();
+    let (mut set, mut texts) = (Vec::new(), Vec::new());
     for (key, value) in values {
         let Some(name) = key.strip_prefix(POLICY) else { continue };
-        let Some(policy) = given.map(PolicyFactory::make).or_else(|| plan.loaded()) else {
+        let Some(mut policy) = given.map(PolicyFactory::make).or_else(|| plan.loaded()) else {
             wrong.push(ValueError::new(key, value, "no policy is loaded").help("choose one: policy=vtime"));
             continue;
         };
+        if let Some(index) = policy.texts().iter().position(|text| text.name == name) {
+            match read_text(&mut *policy, index, value) {
+                Ok(text) => texts.push((index, text)),
+                Err(mistakes) => {
+                    wrong.extend(mistakes.into_iter().map(|(why, help)| ValueError::new(key, value, why).help(help)));
+                }
+            }
+            continue;
+        }
         let read = |(index, param): (usize, &Param)| param.read(value).map(|value| (index, value));
         match policy.params().iter().enumerate().find(|(_, param)| param.name == name).map(read) {
             Some(Ok(param)) => set.push(param),
             Some(Err(why)) => wrong.push(ValueError::new(key, value, why)),
             None => {
                 let why = format!("the policy {} has no parameter `{name}`", policy.ops().name);
-                wrong.push(ValueError::new(key, value, why).help(known(policy.params())));
+                wrong.push(ValueError::new(key, value, why).help(known(&*policy)));
             }
         }
     }
-    plan.policy_params = set;
+    (plan.policy_params, plan.policy_texts) = (set, texts);
+}
+
+impl Plan {
+    /// Sets parameters of the policy that the plan has, `policy.NAME`, in place of those that it had.
+    ///
+    /// # Errors
+    /// All mistakes; nothing is changed then.
+    pub fn set_policy_values(&mut self, values: &[(String, String)]) -> Result<(), Vec<ValueError>> {
+        let (mut plan, mut wrong) = (self.clone(), Vec::new());
+        set_policy_params(None, values.iter(), &mut plan, &mut wrong);
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        *self = plan;
+        Ok(())
+    }
+}
+
+/// Reads a text of a policy: a value with white space is the text itself, another one the path of a
+/// file. Returns the text, or each mistake and what would be right.
+fn read_text(policy: &mut dyn Policy, index: usize, value: &str) -> Result<Arc<str>, Vec<(String, String)>> {
+    let is_text = TextParam::is_text(value);
+    let text = if is_text { Ok(value.to_owned()) } else { std::fs::read_to_string(value) };
+    let text = text.map_err(|error| {
+        let help = "the path of a file, or the text itself, which has white space";
+        vec![(format!("{value}: {error}"), help.to_owned())]
+    })?;
+    let place = if is_text { String::new() } else { format!("{value}:") };
+    match policy.set_text(index, &text) {
+        Ok(()) => Ok(text.into()),
+        Err(wrong) => Err(wrong.into_iter().map(|wrong| (format!("{place}{wrong}"), wrong.help)).collect()),
+    }
 }
 
 /// Returns what a policy's parameters are, as advice.
-fn known(params: &[Param]) -> String {
+fn known(policy: &dyn Policy) -> String {
     let line = |param: &Param| {
         let [least, most] = [param.range.start(), param.range.end()].map(|value| param.show(*value));
         format!("{} ({}; {least} to {most}, default {})", param.name, param.meaning, param.show(param.default))
     };
-    match params {
-        [] => "it has none".to_owned(),
-        _ => format!("it has {}", params.iter().map(line).collect::<Vec<_>>().join(", ")),
-    }
+    let text = |text: &TextParam| format!("{} ({}; a text or the path of a file)", text.name, text.meaning);
+    let known: Vec<String> = policy.params().iter().map(line).chain(policy.texts().iter().map(text)).collect();
+    if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
 }

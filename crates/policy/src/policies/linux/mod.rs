@@ -18,6 +18,9 @@
 //!
 //! A group whose limit is used up ([`Budgets`]) leaves the queue above until its period ends.
 //!
+//! Threads that a text names (`rules`) come before all that: by real-time priority, or by the
+//! deadline of a reservation (`urgent`). Limits of groups do not count for them, as in a kernel.
+//!
 //! Sources: Linux v7.3 `kernel/sched/fair.c` (`place_entity`, `update_deadline`,
 //! `entity_eligible`, `pick_eevdf`, `update_entity_lag`, `throttle_cfs_rq`). differs: the kernel has
 //! a queue per CPU, and balances load between them; here all CPUs share one, so shares hold for the
@@ -25,19 +28,24 @@
 //! use (one task on several CPUs) keeps two slices of lag at most. If no waiting entity is
 //! eligible, the others run on other CPUs, and the earliest deadline comes next. A task that sleeps
 //! with negative lag leaves at once (`DELAY_DEQUEUE` is not here), nor are slices of tasks,
-//! SCHED_IDLE, buddies, real-time tasks, reservations.
+//! SCHED_IDLE, buddies.
 //!
 //! O(depth of groups * log n) per event; a decision passes over tasks that must not run on its CPU
 //! and over those that are not eligible.
 
+mod rules;
 mod tree;
+mod urgent;
 
+use self::rules::Rules;
 use self::tree::{Entity, Id, Tree};
+use self::urgent::Urgent;
 use super::budgets::Budgets;
-use crate::ops::{Ops, Param, Policy};
+use crate::ops::{Mistake, Ops, Param, Policy, TextParam};
 use crate::scx::Scx;
 use crate::storage::{PerGroup, PerTask};
 use crate::words::{DeqFlags, DsqId, EnqFlags, KickFlags, OpsFlags, WakeFlags};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Instant, TaskId};
 
@@ -47,12 +55,21 @@ pub struct Linux {
     tree: Tree,
     turns: PerTask<Option<Turn>>,
     budgets: Budgets,
+    rules: Rules,
+    urgent: Urgent,
+    /// The name for which a rule was looked for.
+    names: PerTask<Option<Box<str>>>,
 }
 
 const PARAMS: &[Param] =
     &[Param::time("slice", 2_800_000, 100_000..=100_000_000, "The length of a turn (base_slice_ns)")];
 
-/// A turn of a task.
+const TEXTS: &[TextParam] = &[TextParam::new(
+    "rules",
+    "Which threads are of real time or have a reservation, as in `comm audio-* fifo 80; cgroup /rt/* deadline 2ms 10ms`",
+)];
+
+/// A turn of a fair task.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     group: GroupId,
@@ -72,6 +89,9 @@ impl Default for Linux {
             },
             turns: PerTask::default(),
             budgets: Budgets::default(),
+            rules: Rules::default(),
+            urgent: Urgent::default(),
+            names: PerTask::default(),
         }
     }
 }
@@ -122,6 +142,9 @@ impl Linux {
     }
 
     fn end(&mut self, scx: &mut Scx, p: TaskId) {
+        if self.urgent.has(p) {
+            return self.urgent.end(scx, p);
+        }
         let Some(Turn { group, time, since }) = self.turns[p].take() else { return };
         let ran = since.map_or(Duration::ZERO, |since| scx.now().since(since));
         self.tree.advance(p, ran);
@@ -129,6 +152,55 @@ impl Linux {
         if ran < time {
             self.unthrottle(scx);
         }
+    }
+}
+
+/// Threads that rules name.
+impl Linux {
+    /// Looks for the rule of a thread, which is not runnable yet, if its name or its group is new.
+    fn classify(&mut self, scx: &mut Scx, p: TaskId) {
+        let comm = scx.comm(p);
+        if self.rules.is_empty() || self.names[p].as_deref() == Some(comm) {
+            return;
+        }
+        let class = self.rules.class(comm, scx.cgroup_path(scx.task_cgroup(p)));
+        self.names[p] = Some(comm.into());
+        if class != self.urgent.class(p)
+            && let Err(why) = self.urgent.set_class(scx, p, class)
+        {
+            scx.error(&why);
+        }
+    }
+
+    /// A CPU does not follow its kick.
+    fn lose(&mut self, scx: &mut Scx, cpu: CpuId) {
+        if !self.rules.is_empty() {
+            self.urgent.reset(cpu);
+            self.urgent.push(scx);
+        }
+    }
+
+    /// Lets a CPU take an urgent thread, if there is one; returns whether it does.
+    fn dispatch_urgent(&mut self, scx: &mut Scx, cpu: CpuId, prev: Option<TaskId>) -> bool {
+        if self.rules.is_empty() {
+            return false;
+        }
+        self.urgent.reset(cpu);
+        if let Some(prev) = prev {
+            self.end(scx, prev);
+        }
+        let first = self.urgent.first(scx, cpu);
+        match (prev.filter(|prev| self.urgent.goes_on(*prev, first)), first) {
+            (Some(prev), _) => self.running(scx, prev),
+            (None, Some(first)) => {
+                let slice = self.urgent.begin(first);
+                self.urgent.decided(cpu, first);
+                scx.dsq_insert(first, DsqId::LOCAL, slice, EnqFlags::NONE);
+                self.urgent.push(scx);
+            }
+            (None, None) => return false,
+        }
+        true
     }
 }
 
@@ -146,7 +218,20 @@ impl Policy for Linux {
         self.tree.slice = value;
     }
 
+    fn texts(&self) -> &[TextParam] {
+        TEXTS
+    }
+
+    fn set_text(&mut self, _index: usize, text: &str) -> Result<(), Vec<Mistake>> {
+        self.rules = Rules::read(text)?;
+        Ok(())
+    }
+
     fn select_cpu(&mut self, scx: &mut Scx, p: TaskId, prev_cpu: CpuId, flags: WakeFlags) -> CpuId {
+        // Urgent threads pass through their queue, so that the first one gets a CPU that is idle.
+        if self.urgent.has(p) {
+            return prev_cpu;
+        }
         let (cpu, is_idle) = scx.select_cpu_dfl(p, prev_cpu, flags);
         if is_idle && !self.budgets.is_throttled(scx, scx.task_cgroup(p)) {
             scx.dsq_insert(p, DsqId::LOCAL, self.tree.slice(), EnqFlags::NONE);
@@ -155,6 +240,9 @@ impl Policy for Linux {
     }
 
     fn enqueue(&mut self, scx: &mut Scx, p: TaskId, _flags: EnqFlags) {
+        if self.urgent.has(p) {
+            return self.urgent.enqueue(scx, p);
+        }
         self.tree.join(scx, Id::Task(p));
         self.tree.wait(Id::Task(p)); // It is kept: `dispatch` inserts it.
         if !self.budgets.is_throttled(scx, scx.task_cgroup(p))
@@ -165,11 +253,16 @@ impl Policy for Linux {
     }
 
     fn dequeue(&mut self, _scx: &mut Scx, p: TaskId, _flags: DeqFlags) {
+        self.urgent.take(p);
         self.tree.rest(Id::Task(p));
     }
 
     fn dispatch(&mut self, scx: &mut Scx, cpu: CpuId, prev: Option<TaskId>) {
+        if self.dispatch_urgent(scx, cpu, prev) {
+            return;
+        }
         // The task whose turn ends takes part, although it is not enqueued yet.
+        let prev = prev.filter(|prev| !self.urgent.has(*prev));
         if let Some(prev) = prev {
             self.end(scx, prev);
             self.tree.wait(Id::Task(prev));
@@ -187,22 +280,35 @@ impl Policy for Linux {
             scx.set_slice(next, time);
             self.running(scx, next);
         } else {
+            if !self.rules.is_empty() {
+                self.urgent.decided(cpu, next);
+            }
             scx.dsq_insert(next, DsqId::LOCAL, time, EnqFlags::NONE);
         }
     }
 
     fn runnable(&mut self, scx: &mut Scx, p: TaskId, _flags: EnqFlags) {
+        self.classify(scx, p);
+        if self.urgent.has(p) {
+            return self.urgent.runnable(scx, p);
+        }
         self.tree.join(scx, Id::Task(p));
     }
 
     fn running(&mut self, scx: &mut Scx, p: TaskId) {
-        if self.turns[p].is_none() {
+        if self.urgent.has(p) {
+            let turn = self.urgent.begin(p);
+            scx.set_slice(p, turn);
+        } else if self.turns[p].is_none() {
             let time = self.begin(scx, p);
             scx.set_slice(p, time);
         }
         let now = scx.now();
         if let Some(turn) = &mut self.turns[p] {
             turn.since = Some(now);
+        }
+        if !self.rules.is_empty() {
+            self.urgent.running(scx, p);
         }
     }
 
@@ -212,20 +318,50 @@ impl Policy for Linux {
 
     fn quiescent(&mut self, scx: &mut Scx, p: TaskId, _flags: DeqFlags) {
         self.end(scx, p); // One that was about to run.
+        self.urgent.take(p);
         self.tree.leave(Id::Task(p));
+    }
+
+    fn yield_(&mut self, scx: &mut Scx, from: TaskId, _to: Option<TaskId>) -> bool {
+        if self.urgent.has(from) {
+            self.urgent.give_way(from);
+        }
+        scx.set_slice(from, Duration::ZERO);
+        false
+    }
+
+    /// A class above has a CPU that was kicked.
+    fn cpu_release(&mut self, scx: &mut Scx, cpu: CpuId) {
+        self.lose(scx, cpu);
+    }
+
+    fn cpu_offline(&mut self, scx: &mut Scx, cpu: CpuId) {
+        self.lose(scx, cpu);
     }
 
     fn set_weight(&mut self, _scx: &mut Scx, p: TaskId, weight: u32) {
         self.tree.weigh(Id::Task(p), weight);
     }
 
-    fn enable(&mut self, _scx: &mut Scx, p: TaskId) {
+    fn enable(&mut self, scx: &mut Scx, p: TaskId) {
         self.tree.tasks[p] = Entity::default();
+        self.classify(scx, p);
     }
 
     fn disable(&mut self, scx: &mut Scx, p: TaskId) {
         self.end(scx, p);
         self.tree.leave(Id::Task(p));
+        if !self.rules.is_empty() {
+            self.urgent.forget(p);
+            self.names[p] = None;
+        }
+    }
+
+    /// Its rule can be another one: that is looked for when it becomes runnable.
+    fn cgroup_move(&mut self, _scx: &mut Scx, p: TaskId, _from: GroupId, _to: GroupId) {
+        if !self.rules.is_empty() {
+            self.names[p] = None;
+        }
     }
 
     fn cgroup_exit(&mut self, scx: &mut Scx, group: GroupId) {
@@ -244,6 +380,9 @@ impl Policy for Linux {
     }
 
     fn timer(&mut self, scx: &mut Scx, group: u32) {
+        if self.urgent.timer(scx, group) {
+            return;
+        }
         self.budgets.refill(scx, GroupId(group));
         self.unthrottle(scx);
     }
