@@ -463,8 +463,59 @@ scx() {
     dmesg | grep 'sched_ext:'
 }
 
+# Each workload of policies/ under each policy: what tasks got, as files of OUT. `arguments`: policies, workloads.
+policies() {
+    read -r chosen only < arguments
+    chosen=$(echo "${chosen:-vtime,fifo}" | tr , ' ')
+    [ -d /sys/kernel/sched_ext ] || { failed "this kernel has no sched_ext"; return; }
+    stty -F /dev/ttyS1 raw 2> /dev/null
+    mkdir -p /tmp/out
+    echo +cpu > $cg/cgroup.subtree_control
+    for policy in $chosen; do
+        for file in policies/*.toml; do
+            name=$(basename $file .toml)
+            [ -z "$only" ] || echo ",$only," | grep -q ",$name," || continue
+            load --policy $policy
+            zerolag run $file --on linux -q --json=/tmp/out/$policy.$name.json > /tmp/run 2>&1; code=$?
+            unload "$policy, $name" > /tmp/unloaded; grep FAILED /tmp/unloaded
+            case $code in 0 | 99) send $policy.$name.json ;; *) failed "$policy, $name: exit code $code"; cat /tmp/run ;; esac
+        done
+    done
+}
+
+# Latency of a server whose group has a quarter of the CPU, beside loops: requests done, p50, p90, p99.
+limited() {
+    zerolag run limited.toml --on linux > /tmp/run 2>&1
+    echo "limited, $1: $(awk '$1 == "web" { print $2, $3, $4, $5; exit }' /tmp/run), $(awk '$1 == "/server" { print $4, "of the CPU,", $7, "throttled"; exit }' /tmp/run)"
+}
+
+# What switches cost: under the kernel's own scheduler, policies, and other programs.
+overhead() {
+    command -v perf > /dev/null || { failed "there is no perf"; return; }
+    echo +cpu > $cg/cgroup.subtree_control
+    costs() { pipe "$1"; pipe "$1"; messages "$1"; messages "$1"; limited "$1"; }
+    costs "the kernel's own scheduler"
+    for policy in vtime linux "vtime --patient" "linux --patient"; do
+        # shellcheck disable=SC2086
+        load --policy $policy
+        costs "$policy"
+        unload "$policy"
+    done
+    for other in $(cat others); do
+        $other > /tmp/other 2>&1 & pid=$!
+        until_enabled "$other"
+        costs "$other"
+        kill -INT $pid
+        wait $pid
+        cat /sys/kernel/sched_ext/state
+        tail -3 /tmp/other
+    done
+}
+
 case $part in
     scx) scx ;;
+    policies) policies ;;
+    overhead) overhead ;;
     timerlat) timerlat ;;
     models) models ;;
     stacks) stacks ;;

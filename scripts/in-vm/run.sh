@@ -7,12 +7,16 @@
 #   scripts/in-vm/run.sh KERNEL_IMAGE stacks [SECONDS [none|hogs|kernel [US]]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE threads [SECONDS [none|hogs|kernel]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE scx [SECONDS]
+#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE policies [POLICIES [WORKLOADS]]
+#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE overhead
 #
 # `timerlat` runs the kernel's tracer of that name and `zerolag calibrate --noise` in turns in one boot, and brings latencies and profiles back to OUT
 # (target/vm/timerlat); timerlat.py compares them. `models` runs timerlat and osnoise without and with a load, for models.sh. `stacks` brings
 # back what timerlat's timer interrupted, for threads later than US. These need a kernel of
 # kernel-with-timerlat.sh. `threads` records when the kernel's own threads run; threads.py counts them. `kernel` is the load of load.sh.
 # `scx` loads policies into the kernel (crates/scx), compares shares with the simulator's, and ends the program in every bad way; it needs clang.
+# `policies` runs the workloads of policies/ under loaded policies ("vtime fifo"), for policies.py; `overhead` measures what switches cost under the kernel's own scheduler,
+# loaded policies, and other schedulers of sched_ext whose programs OTHERS names (paths, separated by spaces).
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
 # idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead, ACCEL=tcg-threads emulates
 # two CPUs with the computer's clock, so that other programs disturb them as they disturb a virtual machine. CPUS=2 in virtual time is the machine of
@@ -44,7 +48,8 @@ if [ -z "${ZEROLAG:-}" ]; then
     ZEROLAG=$repository/target/release/zerolag
 fi
 
-if [ "$part" = scx ]; then
+case $part in scx | policies | overhead) needs_scx=1 ;; *) needs_scx= ;; esac
+if [ -n "$needs_scx" ]; then
     command -v cc >/dev/null || skip "no C compiler (apt-get install gcc)"
     if [ -z "${ZEROLAG_SCX:-}" ]; then
         built=$work/scx-build.log
@@ -69,7 +74,8 @@ for tool in hackbench stress-ng ip tc chrt; do
     cp -L "$program" "$root/bin/$tool"
     programs+=("$program")
 done
-if [ "$part" = scx ]; then
+if [ -n "$needs_scx" ]; then
+    for program in ${OTHERS:-}; do cp -L "$program" "$root/bin/" && programs+=("$program"); done
     cp -L "$ZEROLAG_SCX" "$root/bin/zerolag-scx"
     programs+=("$ZEROLAG_SCX")
     program=$(command -v perf) && cp -L "$program" "$root/bin/perf" && programs+=("$program")
@@ -86,11 +92,13 @@ for program in "${programs[@]}"; do ldd "$program" 2>/dev/null || true; done | g
 done
 cp "$here"/*.toml "$root/"
 cp -r "$repository/conformance" "$root/conformance"
+cp -r "$here/policies" "$root/policies"
 cp "$here/init.sh" "$root/init"
 cp "$here/load.sh" "$root/load.sh"
 shift $(($# < 2 ? $# : 2))
 if [ $# = 0 ] && [[ "$part" =~ ^(all|validate)$ ]]; then set -- --runs 2 -d 10s conformance; fi
 echo "$@" > "$root/arguments"
+for program in ${OTHERS:-}; do basename "$program"; done > "$root/others"
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$root.gz"
 

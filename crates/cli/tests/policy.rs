@@ -271,9 +271,10 @@ fn rules_of_threads_are_checked_and_used() {
         "{error}"
     );
     // A reservation that does not fit ends the policy, and the run goes on.
-    let (code, error) = with("comm * deadline 9ms 10ms");
-    assert_eq!(code, Some(1), "{error}");
-    assert!(error.contains("does not fit: 90.0 % of a CPU is asked for, 180.0 of 190.0 are reserved"), "{error}");
+    let output = zerolag(&[&run[..], &["policy.rules=comm * deadline 9ms 10ms"]].concat());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("does not fit: 90.0 % of a CPU is asked for, 180.0 of 190.0 are reserved"), "{said}");
 }
 
 #[test]

@@ -514,8 +514,8 @@ fn class_of(name: &str) -> u32 {
     }
 }
 
-/// A thread of higher priority never waits where one of lower priority runs: not for longer than the
-/// kicks take. Without costs they take no time.
+/// A thread of higher priority never waits where one of lower priority runs: not for longer than
+/// the kicks take. Without costs they take no time.
 #[test]
 fn rules_put_the_most_urgent_threads_on_the_cpus() {
     for nr_cpus in [1, 2, 3, 8] {

@@ -70,7 +70,8 @@ pub(super) fn set_policy_params<'v>(
 }
 
 impl Plan {
-    /// Sets parameters of the policy that the plan has, `policy.NAME`, in place of those that it had.
+    /// Sets parameters of the policy that the plan has, `policy.NAME`, in place of those that it
+    /// had.
     ///
     /// # Errors
     /// All mistakes; nothing is changed then.
