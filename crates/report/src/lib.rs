@@ -51,5 +51,6 @@ mod watch;
 
 pub use metrics::Metrics;
 pub use summary::{
-    Blocker, CpuSummary, GroupSummary, Latency, Relation, RequestTimes, ServiceSummary, Summary, TaskSummary, Wait,
+    Blocker, CpuSummary, GroupSummary, Latency, PressureLine, PressureSummary, Relation, RequestTimes, ServiceSummary,
+    Summary, TaskSummary, Wait,
 };

@@ -100,7 +100,31 @@ pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     rt_groups(&mut Dice::new(seed.rotate_left(8), number), &mut draft);
     rt_servers(&mut Dice::new(seed.rotate_left(56), number), length, &mut draft);
     user_spins(&mut Dice::new(seed.rotate_left(40), number), &mut draft);
+    triggers(&mut Dice::new(seed.rotate_left(4), number), &mut draft);
     draft
+}
+
+/// Puts triggers on the pressure of the machine and of groups: those that a stall of a microsecond
+/// sets off, and some that nothing does.
+fn triggers(dice: &mut Dice, draft: &mut Draft) {
+    if !dice.once_in(6) {
+        return;
+    }
+    let mut trigger = |stalls: &[&str]| {
+        let window = dice.pick(&[500_000, 700_001, 1_000_000, 2_000_000, 10_000_000]);
+        let threshold = dice.pick(&[1, 1_000, 30_000, window / 2, window]);
+        format!("\"{} {threshold} {window}\"", dice.pick(stalls))
+    };
+    let mut root = Block::new("[group.\"/\"]");
+    if draft.blocks.iter().all(|block| block.head != root.head) {
+        root.list("\"cpu.pressure\"", vec![trigger(&["some"]), trigger(&["some"])]);
+        draft.blocks.push(root);
+    }
+    for block in
+        draft.blocks.iter_mut().filter(|block| block.head.starts_with("[group.\"/") && block.head != "[group.\"/\"]")
+    {
+        block.list("\"cpu.pressure\"", vec![trigger(&["some", "full"]), trigger(&["some", "full"])]);
+    }
 }
 
 /// Makes fair tasks share a spinning lock of user space, with time slice extensions or without.

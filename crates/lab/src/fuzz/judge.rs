@@ -1,6 +1,7 @@
 //! [`judge`](fn@judge): runs a scenario, and finds what must not be.
 
 use super::draft::Draft;
+use super::pressure::watched;
 use super::trip::{Trip, travel};
 use super::twin::{Twin, compare};
 use std::cell::Cell;
@@ -118,7 +119,11 @@ pub fn judge(text: &str) -> Judged {
 pub fn judge_draft(draft: &Draft) -> Judged {
     judged(|| match run(draft)? {
         Judged::Fine(events) => {
-            Ok(compare(draft).or_else(|| travel(draft)).map_or(Judged::Fine(events), Judged::Wrong))
+            let of_pressure = || watched(&draft.plan().ok()?);
+            Ok(compare(draft)
+                .or_else(|| travel(draft))
+                .or_else(of_pressure)
+                .map_or(Judged::Fine(events), Judged::Wrong))
         }
         other => Ok(other),
     })

@@ -21,6 +21,7 @@
 //! | `twin` | the oracles that compare two |
 //! | `metamorphic` | those of them that know how the two must differ |
 //! | `trip` | the oracles that write a trace, and read or import it |
+//! | `pressure` | what the pressure of a run and its triggers can be |
 //! | `shrink` | the search for a smaller scenario with the same finding |
 //!
 //! A scenario is a function of seed and number, so a finding is repeated by its number on any
@@ -34,6 +35,7 @@ mod draft;
 mod draw;
 mod judge;
 mod metamorphic;
+mod pressure;
 mod shrink;
 mod tasks;
 mod trip;
