@@ -271,6 +271,23 @@ void zl_enable(u64 *ctx)
 	tell(e);
 }
 
+/* A thread has another name: it has executed a program, or named itself. Not an operation of sched_ext. */
+SEC("tp_btf/task_rename")
+int zl_rename(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct event *e;
+
+	if (!is_ours(p))
+		return 0;
+	e = event(EVENT_RENAME, p->pid, 0);
+	if (e) {
+		bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), (void *)ctx[1]);
+		tell(e);
+	}
+	return 0;
+}
+
 SEC("struct_ops/disable")
 void zl_disable(u64 *ctx)
 {

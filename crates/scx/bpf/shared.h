@@ -48,6 +48,8 @@ enum event_kind {
 	EVENT_GROUP_EXIT,
 	/* A task moves to a group. */
 	EVENT_MOVE,
+	/* comm */
+	EVENT_RENAME,
 	EVENT_EXIT,
 };
 

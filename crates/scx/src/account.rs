@@ -63,6 +63,12 @@ impl Accounts {
         }
     }
 
+    pub(crate) fn set_comm(&mut self, pid: u32, comm: String) {
+        if let Some(account) = self.tasks.get_mut(&pid) {
+            account.comm = comm;
+        }
+    }
+
     pub(crate) fn set_group(&mut self, pid: u32, group: u64) {
         if let Some(account) = self.tasks.get_mut(&pid) {
             account.group = group;

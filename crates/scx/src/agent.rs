@@ -3,8 +3,9 @@
 use crate::account::Account;
 use crate::clock;
 use crate::kernel::{Decider, Events, Kernel, Settings};
-use crate::mirror::Mirror;
+use crate::mirror::{Mirror, PathOf};
 use crate::realtime;
+use crate::table;
 use crate::wire::{Decision, Event, Kind, Report};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +63,11 @@ pub(crate) fn run(
     shared: &Shared,
     trace: Option<&Sender<Vec<Event>>>,
 ) -> Result<End, String> {
+    let wants_paths = !policy.texts().is_empty();
     let mut mirror = Mirror::new(policy, online, Span::from_nanos(settings.config.slice_ns))?;
+    if wants_paths {
+        mirror = mirror.with_paths(paths());
+    }
     if let Some(failure) = failure(&mirror) {
         return Ok(End::Policy(failure));
     }
@@ -80,6 +85,17 @@ pub(crate) fn run(
         (None, Some(report)) => Ok(End::Unloaded(report)),
         (None, None) => Err("the kernel's half has left no report".to_owned()),
     }
+}
+
+/// Returns the paths of groups: all are read anew for one that is unknown.
+fn paths() -> PathOf {
+    let mut known = table::paths();
+    Box::new(move |id| {
+        if !known.contains_key(&id) {
+            known = table::paths();
+        }
+        known.get(&id).cloned()
+    })
 }
 
 fn failure(mirror: &Mirror) -> Option<String> {

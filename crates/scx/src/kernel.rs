@@ -14,6 +14,8 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/policy.bpf.o"));
 
 /// The name of the operations in `bpf/policy.bpf.c`.
 const OPS: &str = "zerolag";
+/// That of the program that hears of new names.
+const RENAME: &str = "zl_rename";
 /// The longest name that the kernel takes.
 const NAME_MAX: usize = 128;
 /// `SCX_OPS_ENQ_LAST`, `SCX_OPS_SWITCH_PARTIAL`.
@@ -60,6 +62,8 @@ fn is_capable(status: &str) -> bool {
 pub(crate) struct Kernel {
     object: Object,
     link: Option<Link>,
+    /// Of the names of threads.
+    names: Option<Link>,
     events: MapHandle,
 }
 
@@ -79,11 +83,13 @@ impl Kernel {
         let object = open.load().map_err(|error| format!("the kernel refuses the program: {error:?}"))?;
         let events = object.maps().find(|map| map.name() == "events").ok_or("no buffer of events")?;
         let events = MapHandle::try_from(&events).map_err(|error| format!("events: {error}"))?;
-        Ok(Self { object, link: None, events })
+        Ok(Self { object, link: None, names: None, events })
     }
 
     /// Attaches it: from now on it schedules.
     pub(crate) fn attach(&mut self) -> Result<(), String> {
+        let rename = self.object.progs_mut().find(|program| program.name() == RENAME).ok_or("no program for names")?;
+        self.names = Some(rename.attach().map_err(|error| format!("names of threads: {error:?}"))?);
         let mut ops = self.object.maps_mut().find(|map| map.name() == OPS).ok_or("no operations")?;
         let link = ops.attach_struct_ops().map_err(|error| format!("the kernel refuses the scheduler: {error:?}"))?;
         self.link = Some(link);
@@ -97,7 +103,7 @@ impl Kernel {
 
     /// Unloads it; what it leaves behind can still be read.
     pub(crate) fn unload(&mut self) {
-        self.link = None;
+        (self.link, self.names) = (None, None);
     }
 
     pub(crate) fn decider(&self) -> Result<Decider<'_>, String> {

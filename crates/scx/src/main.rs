@@ -38,7 +38,7 @@ use std::thread::JoinHandle;
 use wire::Event;
 use zerolag_model::settings::SchedExtPolicy;
 use zerolag_model::{CpuId, CpuMask, Duration};
-use zerolag_policy::{Needs, OpsFlags, Policy, SLICE_DFL, policies};
+use zerolag_policy::{Mistake, Needs, OpsFlags, Policy, SLICE_DFL, TextParam, policies};
 
 /// How often the table is shown.
 const BETWEEN_TABLES: u64 = 1_000_000_000;
@@ -64,7 +64,8 @@ struct Args {
     /// A built-in policy, or a shared object
     #[arg(long, value_name = "NAME|FILE.so")]
     policy: String,
-    /// Set a parameter of the policy, as in saved=4
+    /// Set a parameter of the policy, as in saved=4; one that is a text, as rules of `linux`, by the
+    /// path of a file, or by the text itself, which has white space
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// Schedule only threads that ask for SCHED_EXT
@@ -216,23 +217,38 @@ fn policy(args: &Args) -> Result<Box<dyn Policy>, Vec<String>> {
     }
     let mut errors = Vec::new();
     for text in &args.set {
-        if let Err(why) = set(&mut *policy, text) {
-            errors.push(format!("--set {text}: {why}"));
+        if let Err(wrong) = set(&mut *policy, text) {
+            errors.extend(wrong.iter().map(|why| format!("--set {text}: {why}")));
         }
     }
     if errors.is_empty() { Ok(policy) } else { Err(errors) }
 }
 
-fn set(policy: &mut dyn Policy, text: &str) -> Result<(), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, as in saved=4")?;
-    let name = name.trim().trim_start_matches("policy.");
+fn set(policy: &mut dyn Policy, text: &str) -> Result<(), Vec<String>> {
+    let one = |why: String| vec![why];
+    let (name, value) = text.split_once('=').ok_or_else(|| one("expected NAME=VALUE, as in saved=4".to_owned()))?;
+    let (name, value) = (name.trim().trim_start_matches("policy."), value.trim());
+    if let Some(index) = policy.texts().iter().position(|text| text.name == name) {
+        let (place, text) = match TextParam::is_text(value) {
+            true => (String::new(), value.to_owned()),
+            false => (format!("{value}:"), read(value).map_err(one)?),
+        };
+        let said = |wrong: &Mistake| format!("{place}{wrong}\n  help: {}", wrong.help);
+        return policy.set_text(index, &text).map_err(|wrong| wrong.iter().map(said).collect());
+    }
     let params = policy.params();
-    let names = || params.iter().map(|param| param.name.to_string()).collect::<Vec<_>>().join(", ");
+    let names = params.iter().map(|param| &param.name).chain(policy.texts().iter().map(|text| &text.name));
+    let names = || names.map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let index = params.iter().position(|param| param.name == name);
-    let index = index.ok_or_else(|| format!("the policy has no parameter `{name}`; it has: {}", names()))?;
-    let value = params[index].read(value.trim())?;
+    let index = index.ok_or_else(|| one(format!("the policy has no parameter `{name}`; it has: {}", names())))?;
+    let value = params[index].read(value).map_err(one)?;
     policy.set_param(index, value);
     Ok(())
+}
+
+fn read(path: &str) -> Result<String, String> {
+    let help = "the path of a file, or the text itself, which has white space";
+    std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}\n  help: {help}"))
 }
 
 /// Returns what is wrong with the times.

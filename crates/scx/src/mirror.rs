@@ -23,7 +23,7 @@
 
 use crate::account::Accounts;
 use crate::wire::{Decision, Event, Kind, MASK_WORDS, Outcome, text};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, TaskId, Topology};
 use zerolag_policy::{
@@ -61,12 +61,19 @@ struct Task {
     allowed: Option<Arc<CpuMask>>,
 }
 
+/// Finds the path of a group by its number in cgroup v2.
+pub(crate) type PathOf = Box<dyn FnMut(u64) -> Option<String>>;
+
 /// The policy and what it knows.
 pub(crate) struct Mirror {
     host: Host,
     nr_cpus: u32,
     tasks: BTreeMap<u32, Task>,
     groups: BTreeMap<u64, GroupId>,
+    /// Says the paths of groups, if the policy can use them.
+    path_of: Option<PathOf>,
+    /// The groups whose path was looked for.
+    named: BTreeSet<u64>,
     is_idle: Vec<bool>,
     /// The task of each CPU that is being enqueued anew.
     requeued: Vec<Option<u32>>,
@@ -92,6 +99,8 @@ impl Mirror {
             nr_cpus,
             tasks: BTreeMap::new(),
             groups: BTreeMap::from([(0, GroupId::ROOT), (1, GroupId::ROOT)]),
+            path_of: None,
+            named: BTreeSet::new(),
             is_idle: vec![true; nr_cpus as usize],
             requeued: vec![None; nr_cpus as usize],
             nr_asked: 0,
@@ -105,6 +114,12 @@ impl Mirror {
             mirror.host.set_online(cpu, false);
         }
         Ok(mirror)
+    }
+
+    /// Lets the policy know the paths of groups.
+    pub(crate) fn with_paths(mut self, path_of: PathOf) -> Self {
+        self.path_of = Some(path_of);
+        self
     }
 
     /// Returns why the policy has failed, if it has.
@@ -144,6 +159,17 @@ impl Mirror {
     fn group(&mut self, id: u64) -> GroupId {
         let next = GroupId(self.groups.len() as u32);
         *self.groups.entry(id).or_insert(next)
+    }
+
+    /// A task is in a group: its directory exists by now, so that its path can be found.
+    fn name_group(&mut self, id: u64) {
+        if let Some(path_of) = &mut self.path_of
+            && self.named.insert(id)
+            && let Some(path) = path_of(id)
+        {
+            let group = self.group(id);
+            self.host.name_group(group, path.into());
+        }
     }
 
     fn is_current(&self, p: TaskId) -> bool {
@@ -197,8 +223,14 @@ impl Mirror {
             }
             Kind::Move => {
                 let group = self.group(event.group);
+                self.name_group(event.group);
                 self.accounts.set_group(event.pid, event.group);
                 self.update(event.pid, |task| task.group = group);
+            }
+            Kind::Rename => {
+                let comm = text(&event.comm);
+                self.host.rename_task(TaskId(event.pid), comm.as_str().into());
+                self.accounts.set_comm(event.pid, comm);
             }
             Kind::Add | Kind::Dispatch | Kind::Group | Kind::GroupExit | Kind::GroupLimit | Kind::Exit => {}
         }
@@ -215,6 +247,7 @@ impl Mirror {
 
     fn add(&mut self, event: &Event) {
         self.remove(event.pid);
+        self.name_group(event.group);
         let (comm, group, allowed) = (text(&event.comm), self.group(event.group), self.mask(event.mask));
         let task = Task {
             place: Place::Off,

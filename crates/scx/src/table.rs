@@ -78,9 +78,15 @@ fn millis(nanos: u64) -> String {
     format!("{:.2} ms", nanos as f64 / 1e6)
 }
 
-fn groups(accounts: &[Account]) -> Vec<Row> {
+/// Returns the paths of all groups, by their numbers.
+pub(crate) fn paths() -> BTreeMap<u64, String> {
     let mut names = BTreeMap::new();
     find(Path::new("/sys/fs/cgroup"), "/", 0, &mut names);
+    names
+}
+
+fn groups(accounts: &[Account]) -> Vec<Row> {
+    let names = paths();
     let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
     for account in accounts {
         let row = rows.entry(account.group).or_default();

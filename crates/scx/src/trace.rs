@@ -53,7 +53,7 @@ impl<W: Write> Recorder<W> {
         self.now = self.now.max(event.at);
         let (at, pid, cpu) = (event.at, event.pid, event.cpu);
         match event.kind {
-            Kind::Add => drop(self.names.insert(pid, text(&event.comm))),
+            Kind::Add | Kind::Rename => drop(self.names.insert(pid, text(&event.comm))),
             Kind::Runnable if EnqFlags(event.a).has(EnqFlags::WAKEUP) => {
                 let task = self.task(pid);
                 let by = self.runs(cpu);

@@ -32,10 +32,11 @@ pub(crate) enum Kind {
     GroupLimit,
     GroupExit,
     Move,
+    Rename,
     Exit,
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 16] = [
     Kind::Enqueue,
     Kind::Dispatch,
     Kind::Runnable,
@@ -50,6 +51,7 @@ const KINDS: [Kind; 15] = [
     Kind::GroupLimit,
     Kind::GroupExit,
     Kind::Move,
+    Kind::Rename,
     Kind::Exit,
 ];
 

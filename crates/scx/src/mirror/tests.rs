@@ -408,3 +408,43 @@ fn no_order_of_events_breaks_it() {
         storm(Linux::default(), seed);
     }
 }
+
+#[test]
+fn threads_that_rules_name_preempt() {
+    let mut policy = Linux::default();
+    policy.set_text(0, "comm audio fifo 5; cgroup /rt fifo 7").expect("rules");
+    let mut fake = Fake::new(Fifo, 1);
+    let mirror = Mirror::new(Box::new(policy), &CpuMask::first_n(1), Duration::from_millis(20)).expect("a machine");
+    fake.mirror = mirror.with_paths(Box::new(|id| (id == 9).then(|| "/rt".to_owned())));
+    fake.add(1, 100);
+    fake.wake(1, 0);
+    assert_eq!(fake.current[0].map(|(pid, _)| pid), Some(1));
+    let preempts = |fake: &mut Fake, pid: u32| {
+        fake.kicks.clear();
+        fake.wake(pid, 0);
+        fake.kicks.contains(&Decision::Kick { cpu: 0, flags: KickFlags::PREEMPT.0 })
+    };
+    fake.add(2, 100);
+    assert!(!preempts(&mut fake, 2), "no rule names it");
+    // It has executed a program.
+    fake.add(3, 100);
+    let comm = *b"audio\0\0\0\0\0\0\0\0\0\0\0";
+    fake.mirror.handle(&Event { comm, ..event(fake.now, Kind::Rename, 3, 0, 0, 0) });
+    assert!(preempts(&mut fake, 3), "it is of real time");
+    assert!(fake.mirror.accounts.at(0).iter().any(|account| account.comm == "audio"), "its name is shown");
+    // Its turn ends, and it runs, until it waits.
+    fake.tell(Kind::Dispatch, 1, 0, 0, 0);
+    fake.tell(Kind::Stopping, 1, 0, 0, 0);
+    fake.tell(Kind::Enqueue, 1, 0, LAST, 0);
+    fake.wait.push(1);
+    fake.current[0] = None;
+    fake.decide();
+    assert_eq!(fake.current[0], Some((3, u64::MAX)));
+    for group in [8, 9] {
+        fake.mirror.handle(&Event { group, ..event(fake.now, Kind::Group, 0, 0, 1, 0) });
+    }
+    fake.mirror.handle(&Event { group: 9, ..event(fake.now, Kind::Add, 4, 0, 0, 0) });
+    assert!(preempts(&mut fake, 4), "its group has a higher priority");
+    fake.mirror.handle(&Event { group: 8, ..event(fake.now, Kind::Add, 5, 0, 0, 0) });
+    assert!(!preempts(&mut fake, 5), "no rule names its group");
+}
