@@ -358,6 +358,22 @@ pipe() { perf bench sched pipe -l 3000 2>&1 | awk -v what="$1" '/usecs/ { print 
 # Seconds in which 40 tasks send each other messages.
 messages() { perf bench sched messaging -g 1 -l 20 2>&1 | awk -v what="$1" '/Total time/ { print "messages, " what ": " $3 " s" }'; }
 
+# Threads that rules name: one of real time, which has no wait, and one with 30 ms of 100 ms, which gets that and no more. Both have their names after
+# their creation. `arguments`: seconds.
+rules() {
+    read -r seconds < arguments
+    seconds=${seconds:-10}
+    echo "== linux, with rules"
+    grep -q scx_bpf_dsq_reenq /proc/kallsyms && most=500 || most=4500
+    load --policy linux --set "rules=comm sleeper-* fifo 50; comm light-* deadline 30ms 100ms"
+    zerolag run scx.toml --on linux -d ${seconds}s > /tmp/run 2>&1
+    grep -A5 -e '^run time' -e '^wait and' /tmp/run
+    within "rules: microseconds that the sleeper waits, median" "$(median)" 0 $most
+    [ "$(nproc)" != 1 ] || within "rules: thousandths for light" "$(share /tmp/run light-0)" 285 315
+    unload "linux, with rules"
+    grep -q "sleeper-0\[" /tmp/scx && ok "the table has the thread's own name" || failed "the table has another name"
+}
+
 # Policies in a running kernel. `arguments`: seconds.
 scx() {
     read -r seconds < arguments
@@ -382,6 +398,8 @@ scx() {
     load --policy vtime --patient
     shares vtime 25
     unload "vtime, patient"
+
+    rules
 
     echo "== parameters, groups, partial, a time limit"
     echo +cpu > $cg/cgroup.subtree_control
@@ -514,6 +532,7 @@ overhead() {
 
 case $part in
     scx) scx ;;
+    rules) rules ;;
     policies) policies ;;
     overhead) overhead ;;
     timerlat) timerlat ;;

@@ -6,7 +6,7 @@
 #   scripts/in-vm/run.sh KERNEL_IMAGE models [SECONDS]
 #   scripts/in-vm/run.sh KERNEL_IMAGE stacks [SECONDS [none|hogs|kernel [US]]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE threads [SECONDS [none|hogs|kernel]]
-#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE scx [SECONDS]
+#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE scx|rules [SECONDS]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE policies [POLICIES [WORKLOADS]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE overhead
 #
@@ -15,6 +15,7 @@
 # back what timerlat's timer interrupted, for threads later than US. These need a kernel of
 # kernel-with-timerlat.sh. `threads` records when the kernel's own threads run; threads.py counts them. `kernel` is the load of load.sh.
 # `scx` loads policies into the kernel (crates/scx), compares shares with the simulator's, and ends the program in every bad way; it needs clang.
+# `rules` is the part of it with rules of threads.
 # `policies` runs the workloads of policies/ under loaded policies ("vtime fifo"), for policies.py; `overhead` measures what switches cost under the kernel's own scheduler,
 # loaded policies, and other schedulers of sched_ext whose programs OTHERS names (paths, separated by spaces).
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
@@ -48,7 +49,7 @@ if [ -z "${ZEROLAG:-}" ]; then
     ZEROLAG=$repository/target/release/zerolag
 fi
 
-case $part in scx | policies | overhead) needs_scx=1 ;; *) needs_scx= ;; esac
+case $part in scx | rules | policies | overhead) needs_scx=1 ;; *) needs_scx= ;; esac
 if [ -n "$needs_scx" ]; then
     command -v cc >/dev/null || skip "no C compiler (apt-get install gcc)"
     if [ -z "${ZEROLAG_SCX:-}" ]; then
