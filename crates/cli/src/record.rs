@@ -56,6 +56,10 @@ const EVENTS: [&str; 9] = [
 /// The event of a task that is moved to another group.
 const ATTACH: &str = "cgroup_attach_task";
 
+/// The events of messages: what sockets send and receive, and the ports of those that receive. A
+/// kernel before 6.3 lacks the first two, and one without TCP the last.
+const MESSAGES: [&str; 3] = ["sock/sock_send_length", "sock/sock_recv_length", "tcp/tcp_rcv_space_adjust"];
+
 /// The path of a group in a command line: nothing that a shell would read. Empty for all groups.
 fn cgroup(path: &str) -> Result<String, String> {
     let below = path.strip_prefix("/sys/fs/cgroup").map(|below| below.strip_prefix("/cpu/").unwrap_or(below));
@@ -140,8 +144,18 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
 /// A command that writes the kernel's release as a text has it, which names no kernel itself.
 const KERNEL: &str = "echo \"# kernel: $(uname -r)\"";
 
+/// Writes a line that keeps the events of messages that the kernel has as arguments of a recorder.
+fn keep_messages(out: &mut String) -> core::fmt::Result {
+    writeln!(
+        out,
+        "messages=$(cd /sys/kernel/tracing/events && for e in {}; do [ ! -e $e ] || echo \"-e ${{e%/*}}:${{e#*/}}\"; done)",
+        MESSAGES.join(" ")
+    )
+}
+
 fn perf(out: &mut String, args: &Args) -> core::fmt::Result {
     let seconds = args.seconds;
+    keep_messages(out)?;
     // 8 MiB per CPU: half a second at 150 000 events a second and CPU, which perf empties at once.
     write!(out, "perf record -a -c 1 -m 8M -k CLOCK_MONOTONIC -o perf.data")?;
     if args.stacks {
@@ -153,7 +167,7 @@ fn perf(out: &mut String, args: &Args) -> core::fmt::Result {
     if args.cgroup.is_some() {
         write!(out, " \\\n  -e cgroup:{ATTACH}")?;
     }
-    writeln!(out, " \\\n  -- sleep {seconds}")?;
+    writeln!(out, " \\\n  $messages -- sleep {seconds}")?;
     match args.stacks {
         true => {
             writeln!(out, "{{ {KERNEL}; perf script --ns -F comm,pid,tid,cpu,time,event,trace,ip,sym; }} > trace.txt")
@@ -179,6 +193,10 @@ fn tracefs(out: &mut String, args: &Args) -> core::fmt::Result {
     )?;
     writeln!(out, "echo {kib} > buffer_size_kb    # per CPU; the last line but one tells if it was enough")?;
     writeln!(out, "for e in {events}; do echo 1 > events/sched/$e/enable; done")?;
+    let messages = |to: u8| {
+        format!("for e in {}; do [ ! -e events/$e ] || echo {to} > events/$e/enable; done", MESSAGES.join(" "))
+    };
+    writeln!(out, "{}", messages(1))?;
     if args.cgroup.is_some() {
         writeln!(out, "echo 1 > events/cgroup/{ATTACH}/enable")?;
     }
@@ -191,6 +209,7 @@ fn tracefs(out: &mut String, args: &Args) -> core::fmt::Result {
         writeln!(out, "echo '!stacktrace' > events/sched/sched_waking/trigger")?;
     }
     writeln!(out, "for e in {events}; do echo 0 > events/sched/$e/enable; done")?;
+    writeln!(out, "{}", messages(0))?;
     if args.cgroup.is_some() {
         writeln!(out, "echo 0 > events/cgroup/{ATTACH}/enable")?;
     }
@@ -203,6 +222,7 @@ fn tracefs(out: &mut String, args: &Args) -> core::fmt::Result {
 
 fn trace_cmd(out: &mut String, args: &Args) -> core::fmt::Result {
     let seconds = args.seconds;
+    keep_messages(out)?;
     write!(out, "trace-cmd record -C mono -b {} -o trace.dat", buffer_kib(seconds))?;
     for event in EVENTS {
         write!(out, " \\\n  -e sched:{event}")?;
@@ -213,7 +233,7 @@ fn trace_cmd(out: &mut String, args: &Args) -> core::fmt::Result {
     if args.cgroup.is_some() {
         write!(out, " \\\n  -e cgroup:{ATTACH}")?;
     }
-    writeln!(out, " \\\n  sleep {seconds}")?;
+    writeln!(out, " \\\n  $messages sleep {seconds}")?;
     match args.stacks {
         true => writeln!(out, "{{ {KERNEL}; trace-cmd report -i trace.dat; }} > trace.txt"),
         false => Ok(()),
@@ -283,6 +303,19 @@ mod tests {
                 "{recipe}"
             );
         }
+    }
+
+    /// A recorder refuses an event that its kernel lacks, so each is asked for first.
+    #[test]
+    fn messages_are_recorded_where_the_kernel_has_them() {
+        for recorder in [RecordProgram::Perf, RecordProgram::Tracefs, RecordProgram::TraceCmd] {
+            let recipe = recipe_of(recorder);
+            let list = format!("for e in {}; do [ ! -e ", MESSAGES.join(" "));
+            let times = if recorder == RecordProgram::Tracefs { 2 } else { 1 };
+            assert_eq!(recipe.matches(&list).count(), times, "{recipe}");
+            assert!(recorder == RecordProgram::Tracefs || recipe.contains("  $messages "), "{recipe}");
+        }
+        assert!(!recipe_of(RecordProgram::Perfetto).contains("sock"));
     }
 
     #[test]
