@@ -49,7 +49,7 @@ pub mod zlt;
 
 pub use container::Trace;
 pub use error::{LineError, ReadError};
-pub use meta::{Gap, Machine, Means, Meta, Recorded, Skipped, Source, Thread, Wakings};
+pub use meta::{Gap, Machine, Means, Message, Meta, Recorded, Skipped, Source, Thread, Wakings};
 pub use open::{is_trace, open, stream, stream_recording};
 pub use replay::Replay;
 pub use table::{IdTable, TableId};

@@ -125,6 +125,26 @@ pub struct Recorded {
     pub skipped: Vec<Skipped>,
     /// Which task woke which, and by what, in this order.
     pub wakings: Vec<Wakings>,
+    /// What tasks sent to sockets and received from them, in order of time; of a longer recording
+    /// the first 2^20.
+    pub messages: Vec<Message>,
+    /// By number of the socket, the one at the other end, if it is known.
+    pub peers: Vec<Option<u32>>,
+}
+
+/// Bytes that a task has sent to a socket, or received from one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// When the call was done.
+    pub at: Instant,
+    /// The task that called.
+    pub task: TaskId,
+    /// The number of the socket in this recording, from 0.
+    pub socket: u32,
+    /// How many bytes; at least one.
+    pub bytes: u32,
+    /// Sent, else received.
+    pub is_sent: bool,
 }
 
 /// Parts of a recording of one kind that were left out: they are no events, or contradict all

@@ -13,7 +13,7 @@ pub(crate) const FLOORS: Floors = &[
     &["kernel/means", "kernel/pool"],
     &["kernel/event"],
     &["kernel/doubled", "kernel/head", "kernel/raw"],
-    &["kernel/gaps"],
+    &["kernel/gaps", "kernel/messages"],
     &["kernel/build", "kernel/clock", "kernel/tracing_data"],
     &["kernel"],
     &["kernel/stream"],

@@ -58,6 +58,8 @@ pub(super) fn parse<'a>(name: &str, args: &'a str, states: States) -> Result<Opt
             KernelEvent::IpiSend { to, reason: if push { IpiReason::RtPush } else { IpiReason::Resched } }
         }
         "cgroup_attach_task" => parse_attach(args)?,
+        "sock_send_length" | "sock_recv_length" => parse_message(args, name == "sock_send_length")?,
+        "tcp_rcv_space_adjust" => parse_ports(args)?,
         LOST => {
             let count = args.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse().ok());
             KernelEvent::Lost { events: count.unwrap_or(0) }
@@ -77,6 +79,31 @@ fn parse_attach(args: &str) -> Result<KernelEvent<'_>, String> {
     let is_v2 = root.ok_or_else(|| missing("dst_root"))? == "0";
     let task = TaskRef { comm, tid: parse_pid("pid", tid)? };
     Ok(KernelEvent::Attach { task, path, is_v2 })
+}
+
+/// Parses `sk address = 00000000c1bbb1ad, family = AF_INET protocol = IPPROTO_TCP, length = 36,
+/// error = 0, flags = 0x40`. The length of what is only looked at is zero.
+fn parse_message(args: &str, is_sent: bool) -> Result<KernelEvent<'_>, String> {
+    let field = |key: &str| {
+        let value = args.split_once(key).map(|(_, rest)| rest.split([',', ' ']).next().unwrap_or_default());
+        value.ok_or_else(|| format!("field `{}` is missing", key.trim_end_matches(" = ")))
+    };
+    let (address, length) = (field("sk address = ")?, field("length = ")?);
+    let digits = address.strip_prefix("0x").unwrap_or(address);
+    let socket = u64::from_str_radix(digits, 16).map_err(|_| format!("`sk address = {address}` is not an address"))?;
+    let bytes = length.parse::<u32>().map_err(|_| format!("`length = {length}` is not a number of bytes"))?;
+    Ok(KernelEvent::Message { socket, bytes, is_sent })
+}
+
+/// Parses `family=AF_INET sport=6399 dport=49322 saddr=127.0.0.1 ...`; the family is missing before
+/// Linux 5.12.
+fn parse_ports(args: &str) -> Result<KernelEvent<'_>, String> {
+    let port = |key: &str| {
+        let value = args.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        let value = value.ok_or_else(|| format!("field `{key}` is missing"))?;
+        value.parse::<u16>().map_err(|_| format!("`{key}={value}` is not a port"))
+    };
+    Ok(KernelEvent::Ports((port("sport")?, port("dport")?)))
 }
 
 /// Takes a field with a decimal number from the end of a text: `" pid=12"`. `None` if it is spelled

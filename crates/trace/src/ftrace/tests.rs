@@ -1,5 +1,5 @@
 use super::*;
-use crate::meta::{Machine, Means, Meta, Source};
+use crate::meta::{Machine, Means, Message, Meta, Source};
 use proptest::prelude::*;
 use zerolag_model::attr::{Prio, SchedAttr};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent};
@@ -444,6 +444,115 @@ fn each_spelling_of_a_stack_is_read() {
             .map(|waking| (waking.waker.is_some(), waking.means, waking.count))
             .collect();
         assert_eq!(wakings, [(false, Means::Timer, 1), (true, Means::Futex, 1)], "{text}");
+    }
+}
+
+/// The time in us, the running task, and the event.
+const REQUEST: [(u64, &str, &str); 12] = [
+    (
+        1,
+        "a",
+        "sched_switch: prev_comm=s prev_pid=2 prev_prio=120 prev_state=S ==> next_comm=a next_pid=1 next_prio=120",
+    ),
+    (2, "a", "sched_waking: comm=s pid=2 prio=120 target_cpu=000"),
+    (
+        3,
+        "a",
+        "SOCKsock_send_length: sk address = ADDRc1, family = AF_INET protocol = IPPROTO_TCP, length = 36, error = 0, flags = 0x0",
+    ),
+    (
+        4,
+        "a",
+        "SOCKsock_recv_length: sk address = ADDRc1, family = AF_INET protocol = IPPROTO_TCP, length = 0, error = -11, flags = 0x40",
+    ),
+    (
+        5,
+        "a",
+        "sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=s next_pid=2 next_prio=120",
+    ),
+    (
+        6,
+        "s",
+        "TCPtcp_rcv_space_adjust: family=AF_INET sport=6399 dport=49322 saddr=127.0.0.1 daddr=127.0.0.1 saddrv6=::ffff:127.0.0.1 daddrv6=::ffff:127.0.0.1 sock_cookie=4",
+    ),
+    (
+        7,
+        "s",
+        "SOCKsock_recv_length: sk address = ADDR2e, family = AF_INET protocol = IPPROTO_TCP, length = 36, error = 0, flags = 0x0",
+    ),
+    (8, "s", "sched_waking: comm=a pid=1 prio=120 target_cpu=000"),
+    (
+        9,
+        "s",
+        "SOCKsock_send_length: sk address = ADDR2e, family = AF_INET protocol = IPPROTO_TCP, length = 5, error = 0, flags = 0x0",
+    ),
+    (
+        10,
+        "s",
+        "sched_switch: prev_comm=s prev_pid=2 prev_prio=120 prev_state=S ==> next_comm=a next_pid=1 next_prio=120",
+    ),
+    (11, "a", "TCPtcp_rcv_space_adjust: sport=49322 dport=6399 saddr=127.0.0.1 daddr=127.0.0.1"),
+    (
+        12,
+        "a",
+        "SOCKsock_recv_length: sk address = ADDRc1, family = AF_INET protocol = IPPROTO_TCP, length = 5, error = 0, flags = 0x0",
+    ),
+];
+
+/// A request over loopback, as tracefs and perf write it: a client sends to a server that sleeps,
+/// looks for an answer that is not there, and gets it.
+#[test]
+fn messages_are_those_that_have_moved_bytes() {
+    let text = |line: fn(u64, &str, &str) -> String, address: &str, systems: [&str; 2]| {
+        let lines = REQUEST.iter().map(|(us, task, event)| {
+            let event = event.replace("ADDR", address).replace("SOCK", systems[0]).replace("TCP", systems[1]);
+            line(*us, task, &event.replace(&format!("IPPROTO_{}", systems[1]), "IPPROTO_TCP"))
+        });
+        lines.collect::<String>()
+    };
+    let texts = [
+        text(
+            |us, task, event| {
+                format!("     {task}-{} [000] d..2.     1.{us:06}: {event}\n", if task == "a" { 1 } else { 2 })
+            },
+            "00000000c0ffee",
+            ["", ""],
+        ),
+        text(
+            |us, task, event| {
+                format!("     {task}     {} [000]     1.{us:06}: {event}\n", if task == "a" { 1 } else { 2 })
+            },
+            "0xffff888000c0ff",
+            ["sock:", "tcp:"],
+        ),
+    ];
+    for text in texts {
+        let trace = read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let (client, server) = (TaskId(1), TaskId(0));
+        let message = |us: u64, task, socket, bytes, is_sent| Message {
+            at: Instant::from_nanos(1_000_000_000 + us * 1000),
+            task,
+            socket,
+            bytes,
+            is_sent,
+        };
+        let messages = [
+            message(3, client, 0, 36, true),
+            message(7, server, 1, 36, false),
+            message(9, server, 1, 5, true),
+            message(12, client, 0, 5, false),
+        ];
+        assert_eq!(trace.meta.recorded.messages, messages, "{text}");
+        assert_eq!(trace.meta.recorded.peers, [Some(1), Some(0)], "{text}");
+        // Our own format keeps them.
+        let mut writer = crate::TraceWriter::new(Vec::new(), &trace.meta).expect("memory");
+        trace.records.iter().for_each(|record| writer.push(record).expect("memory"));
+        let bytes = writer.finish(trace.meta.end, 0).expect("memory");
+        assert_eq!(Trace::from_bytes(&bytes).expect("a trace").meta, trace.meta);
+        // A length that is none makes the line one that was lost.
+        let damaged = text.replace("length = 5, error = 0, flags = 0x0", "length = five");
+        let damaged = read(&damaged).expect("a trace").meta.recorded;
+        assert_eq!((damaged.messages.len(), damaged.skipped.len()), (2, 1), "{:?}", damaged.skipped);
     }
 }
 

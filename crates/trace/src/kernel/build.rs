@@ -5,6 +5,7 @@ use super::context::Context;
 use super::event::{Event, KernelEvent, TaskRef};
 use super::head::{Head, reserve};
 use super::means::{self, Call};
+use super::messages::Messages;
 use super::tids::TidTable;
 use crate::container::Trace;
 use crate::error::ReadError;
@@ -109,6 +110,7 @@ pub(super) struct Builder<'a, 'o> {
     has_irqs: bool,
     cpu_states: Vec<Cpu>,
     wakings: BTreeMap<(Option<TaskId>, TaskId, Means), u64>,
+    messages: Messages,
 }
 
 /// What a CPU does.
@@ -165,6 +167,7 @@ impl<'a, 'o> Builder<'a, 'o> {
             has_irqs: irqs.has_starts(),
             cpu_states: Vec::new(),
             wakings: BTreeMap::new(),
+            messages: Messages::default(),
         }
     }
 
@@ -174,7 +177,8 @@ impl<'a, 'o> Builder<'a, 'o> {
     }
 
     /// Returns the description of the run.
-    pub(super) fn meta(&self, head: Head, gaps: Vec<Gap>) -> Meta {
+    pub(super) fn meta(&self, mut head: Head, gaps: Vec<Gap>) -> Meta {
+        head.skips.append(self.messages.skips());
         let cpus = self.cpus.unwrap_or(1).max(head.cpus).min(u32::try_from(MAX_CPUS).unwrap_or(u32::MAX));
         let mut meta = Meta::new(Source::Text, Machine::Cpus(cpus));
         meta.kernel = head.kernel;
@@ -189,6 +193,8 @@ impl<'a, 'o> Builder<'a, 'o> {
             dropped: head.dropped,
             skipped: head.skips.done(),
             wakings: self.wakings(),
+            messages: self.messages.all(),
+            peers: self.messages.peers(),
         };
         meta
     }
@@ -318,8 +324,20 @@ impl<'a, 'o> Builder<'a, 'o> {
                 }
             }
             KernelEvent::Call(call) => {
-                if let Some(task) = event.current.filter(|tid| *tid != 0).and_then(|tid| *self.living.entry(tid)) {
+                if let Some(task) = self.current(event) {
                     self.tasks[task.index()].call = call;
+                }
+            }
+            // The description of the run is made before the records are given.
+            KernelEvent::Message { .. } | KernelEvent::Ports(_) if matches!(self.out, Out::Give(..)) => {}
+            KernelEvent::Message { socket, bytes, is_sent } => {
+                if let Some(task) = self.current(event).filter(|_| bytes > 0) {
+                    self.messages.take(event.at, task, (socket, bytes, is_sent));
+                }
+            }
+            KernelEvent::Ports(ports) => {
+                if let Some(task) = self.current(event) {
+                    self.messages.ports(task, ports);
                 }
             }
             KernelEvent::Lost { .. } => {}
@@ -346,8 +364,7 @@ impl<'a, 'o> Builder<'a, 'o> {
     /// Counts a waking: by which task, if it is one, and by what.
     fn woken(&mut self, event: &Event<'_>, task: TaskId) {
         let (runs, inside) = (self.cpu(event.cpu).runs, self.cpu(event.cpu).inside.last().copied());
-        let current = || event.current.filter(|tid| *tid != 0).and_then(|tid| *self.living.entry(tid));
-        let running = runs.unwrap_or_else(current).filter(|running| *running != task);
+        let running = runs.unwrap_or_else(|| self.current(event)).filter(|running| *running != task);
         let call = running.and_then(|running| self.tasks[running.index()].call);
         let waker = match (event.context, inside) {
             // The stack has seen what the flags do not tell.
@@ -360,6 +377,14 @@ impl<'a, 'o> Builder<'a, 'o> {
         let of_calls = || means::of_calls(waker.map(|_| call), self.tasks[task.index()].call);
         let means = if event.means == Means::Unknown { of_calls() } else { event.means };
         *self.wakings.entry((waker, task, means)).or_default() += 1;
+        if let Some(waker) = waker {
+            self.messages.wakes(waker, task);
+        }
+    }
+
+    /// Returns the task that an event says its CPU runs.
+    fn current(&mut self, event: &Event<'_>) -> Option<TaskId> {
+        event.current.filter(|tid| *tid != 0).and_then(|tid| *self.living.entry(tid))
     }
 
     fn wakings(&self) -> Vec<Wakings> {

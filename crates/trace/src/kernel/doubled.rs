@@ -52,9 +52,11 @@ const fn can_tell(event: &Event<'_>) -> bool {
         | KernelEvent::Fork { .. }
         | KernelEvent::Exit { .. }
         | KernelEvent::PiSetprio { .. } => true,
-        KernelEvent::Attach { .. } | KernelEvent::Charged { .. } | KernelEvent::Call(_) => {
-            !event.at.as_nanos().is_multiple_of(1000)
-        }
+        KernelEvent::Attach { .. }
+        | KernelEvent::Charged { .. }
+        | KernelEvent::Call(_)
+        | KernelEvent::Message { .. }
+        | KernelEvent::Ports(_) => !event.at.as_nanos().is_multiple_of(1000),
         // Without costs a CPU can send two IPIs to another one within an instant; a handler that is
         // entered twice is left twice.
         KernelEvent::IpiSend { .. } | KernelEvent::IrqEnter(_) | KernelEvent::IrqExit(_) => false,

@@ -14,6 +14,9 @@ pub(crate) struct TaskRef<'a> {
     pub(crate) tid: u32,
 }
 
+/// The ports of a connection: its own, and that of the other end.
+pub(crate) type Ports = (u16, u16);
+
 /// An event of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KernelEvent<'a> {
@@ -77,6 +80,15 @@ pub(crate) enum KernelEvent<'a> {
     },
     /// The thread that runs begins a system call, or ends the one that it is in.
     Call(Option<Call>),
+    /// The thread that runs has sent bytes to the socket at this address, or received some. No
+    /// bytes are no message.
+    Message {
+        socket: u64,
+        bytes: u32,
+        is_sent: bool,
+    },
+    /// The socket from which the thread that runs is about to receive has these ports.
+    Ports(Ports),
     /// A thread belongs to this process. Not from a trace point: recorders store it beside events.
     Process {
         tid: u32,
@@ -117,6 +129,8 @@ impl<'a> KernelEvent<'a> {
             Self::IrqEnter(irq) => KernelEvent::IrqEnter(irq),
             Self::IrqExit(irq) => KernelEvent::IrqExit(irq),
             Self::Call(call) => KernelEvent::Call(call),
+            Self::Message { socket, bytes, is_sent } => KernelEvent::Message { socket, bytes, is_sent },
+            Self::Ports(ports) => KernelEvent::Ports(ports),
             Self::Process { tid, pid } => KernelEvent::Process { tid, pid },
             Self::Lost { events } => KernelEvent::Lost { events },
         }

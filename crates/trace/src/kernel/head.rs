@@ -56,6 +56,16 @@ pub(crate) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), ReadErro
 
 /// Returns whether an event is more than a remark on others.
 pub(crate) const fn is_scheduling(event: &Event<'_>) -> bool {
-    use super::event::KernelEvent::{Attach, Call, Charged, Lost, Name, Process};
-    !matches!(event.event, Attach { .. } | Call(_) | Charged { .. } | Lost { .. } | Name { .. } | Process { .. })
+    use super::event::KernelEvent::{Attach, Call, Charged, Lost, Message, Name, Ports, Process};
+    !matches!(
+        event.event,
+        Attach { .. }
+            | Call(_)
+            | Charged { .. }
+            | Lost { .. }
+            | Message { .. }
+            | Name { .. }
+            | Ports(_)
+            | Process { .. }
+    )
 }

@@ -22,6 +22,7 @@
 //! * **Target of a waking:** the kernel writes the CPU where the task last was. The migration that
 //!   follows within the wakeup gets [`MigrateReason::Wakeup`](zerolag_model::MigrateReason).
 //! * **Interrupts** of a kind of which only the start was recorded are dropped.
+//! * **Messages:** what tasks send to sockets and receive from them, see [`messages`].
 //! * **By what** a task was woken is told by a stack or by system calls, see [`means`].
 //! * **Lost events** leave [`Gap`](crate::Gap)s, see [`gaps`].
 
@@ -33,6 +34,7 @@ pub(crate) mod event;
 #[cfg(feature = "recordings")]
 pub(crate) mod format;
 mod gaps;
+mod messages;
 pub(crate) mod head;
 pub(crate) mod means;
 pub(crate) mod pool;

@@ -75,6 +75,9 @@ enum Kind {
     Charged,
     Attach,
     IpiSendCpu,
+    Send,
+    Receive,
+    Ports,
     Other(KernelEvent<'static>),
 }
 
@@ -92,6 +95,9 @@ impl Kind {
             "sched_stat_runtime" => Self::Charged,
             "cgroup_attach_task" => Self::Attach,
             "ipi_send_cpu" => Self::IpiSendCpu,
+            "sock_send_length" => Self::Send,
+            "sock_recv_length" => Self::Receive,
+            "tcp_rcv_space_adjust" => Self::Ports,
             _ => Self::Other(irq_of(name).or_else(|| Call::of_event(name).map(KernelEvent::Call))?),
         })
     }
@@ -107,6 +113,8 @@ impl Kind {
             Self::Charged => &["comm", "pid", "runtime"],
             Self::Attach => &["comm", "pid", "dst_path", "dst_root"],
             Self::IpiSendCpu => &["cpu"],
+            Self::Send | Self::Receive => &["sk", "ret", "flags"],
+            Self::Ports => &["sport", "dport"],
             Self::Other(_) => &[],
         }
     }
@@ -221,14 +229,53 @@ impl Decoder {
                 KernelEvent::Attach { task, path: payload.text(2)?, is_v2: payload.number(3)? == 0 }
             }
             Kind::IpiSendCpu => KernelEvent::IpiSend { to: payload.cpu(0)?, reason: IpiReason::Resched },
+            Kind::Send | Kind::Receive => {
+                // Below zero is an error, and what is only looked at is received later.
+                let bytes = u32::try_from(payload.number(1)? as u32 as i32).unwrap_or(0);
+                let bytes = if payload.number(2)? & MSG_PEEK == 0 { bytes } else { 0 };
+                KernelEvent::Message { socket: payload.number(0)?, bytes, is_sent: self.kind == Kind::Send }
+            }
+            Kind::Ports => {
+                let port = |at: usize| payload.number(at).and_then(|port| u16::try_from(port).ok());
+                KernelEvent::Ports((port(0)?, port(1)?))
+            }
             Kind::Other(event) => event,
         })
     }
 }
 
+/// Linux v7.3 `include/linux/socket.h`.
+const MSG_PEEK: u64 = 2;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_what_a_call_has_moved() {
+        let text = "name: sock_recv_length\nID: 9\nformat:\n\tfield:void * sk;\toffset:8;\tsize:8;\tsigned:0;\n\t\
+                    field:__u16 family;\toffset:16;\tsize:2;\tsigned:0;\n\tfield:int ret;\toffset:20;\tsize:4;\t\
+                    signed:1;\n\tfield:int flags;\toffset:24;\tsize:4;\tsigned:1;\n";
+        let decoder = Decoder::of(&Format::parse(text).expect("a format"), ByteOrder::Little).expect("a known event");
+        let bytes_of = |ret: i32, flags: u32| {
+            let mut payload = vec![0; 8];
+            payload.extend(0xffff_8880_0001_u64.to_le_bytes());
+            payload.extend([2, 0, 0, 0]);
+            payload.extend(ret.to_le_bytes());
+            payload.extend(flags.to_le_bytes());
+            assert_eq!(decoder.decode(&payload[..27]), None);
+            match decoder.decode(&payload) {
+                Some(KernelEvent::Message { socket: 0xffff_8880_0001, bytes, is_sent: false }) => bytes,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((bytes_of(36, 0x40), bytes_of(-11, 0), bytes_of(0, 0), bytes_of(36, 2)), (36, 0, 0, 0));
+        let text = "name: tcp_rcv_space_adjust\nID: 9\nformat:\n\tfield:__u16 sport;\toffset:8;\tsize:2;\tsigned:0;\n\t\
+                    field:__u16 dport;\toffset:10;\tsize:2;\tsigned:0;\n";
+        let decoder = Decoder::of(&Format::parse(text).expect("a format"), ByteOrder::Big).expect("a known event");
+        let payload = [0, 0, 0, 0, 0, 0, 0, 0, 0x18, 0xff, 0xc0, 0xaa];
+        assert_eq!(decoder.decode(&payload), Some(KernelEvent::Ports((6399, 49322))));
+    }
 
     #[test]
     fn both_byte_orders_are_read() {

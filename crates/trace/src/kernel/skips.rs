@@ -19,6 +19,17 @@ impl Skips {
         }
     }
 
+    /// Counts so many parts of a kind, as [`note`](Self::note).
+    pub(crate) fn note_many(&mut self, what: &'static str, count: u64, first: impl FnOnce() -> String) {
+        if count > 0 {
+            self.note(what, first);
+            let skipped = self.0.iter_mut().find(|(known, _)| *known == what);
+            if let Some((_, skipped)) = skipped {
+                skipped.count = skipped.count.saturating_add(count - 1);
+            }
+        }
+    }
+
     /// Adds parts that were found elsewhere.
     pub(crate) fn append(&mut self, mut others: Self) {
         self.0.append(&mut others.0);

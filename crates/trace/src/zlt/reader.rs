@@ -6,7 +6,7 @@ use super::wire::{Crc, Cursor, Reason};
 use super::writer::tag;
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::meta::{Gap, Machine, Means, Meta, Skipped, Source, Thread, Wakings};
+use crate::meta::{Gap, Machine, Means, Message, Meta, Skipped, Source, Thread, Wakings};
 use std::io::{ErrorKind, Read};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, Topology};
 
@@ -256,6 +256,22 @@ fn read_meta_value(meta: &mut Meta, tag: u64, value: &[u8]) -> Result<(), Reason
             let means = usize::try_from(cursor.varint()?).ok().and_then(|index| Means::ALL.get(index).copied());
             let means = means.unwrap_or_default();
             meta.recorded.wakings.push(Wakings { waker, woken, means, count: cursor.varint()? });
+        }
+        tag::MESSAGES => {
+            let mut at = Instant::ZERO;
+            while !cursor.is_at_end() {
+                at = at.saturating_add(Duration::from_nanos(cursor.varint()?));
+                let (task, socket) = (TaskId(cursor.varint_u32()?), cursor.varint()?);
+                let is_sent = socket & 1 == 1;
+                let socket = u32::try_from(socket / 2).map_err(|_| "a socket's number is above 2^32")?;
+                let bytes = cursor.varint_u32()?;
+                meta.recorded.messages.push(Message { at, task, socket, bytes, is_sent });
+            }
+        }
+        tag::PEERS => {
+            while !cursor.is_at_end() {
+                meta.recorded.peers.push(cursor.varint_u32()?.checked_sub(1));
+            }
         }
         tag::DROPPED => meta.recorded.dropped = Some(text()?),
         tag::FORMAT => meta.recorded.format = text()?,

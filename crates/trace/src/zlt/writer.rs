@@ -3,7 +3,7 @@
 use super::block::{BLOCK_MAX, BLOCK_TARGET, BlockKind, MAGIC, Version};
 use super::record::Deltas;
 use super::wire::{Crc, put_bytes, put_varint};
-use crate::meta::{Machine, Means, Meta, Skipped, Source, Thread, Wakings};
+use crate::meta::{Machine, Means, Message, Meta, Skipped, Source, Thread, Wakings};
 use std::io::{self, Write};
 use zerolag_model::{Instant, Record};
 
@@ -110,6 +110,11 @@ pub(super) mod tag {
     /// One per kind: count, kind, place of the first.
     pub(crate) const SKIPPED: u64 = 14;
     pub(crate) const FORMAT: u64 = 15;
+    /// All in one, each: time since the one before, task, twice the socket and one if it was sent,
+    /// bytes.
+    pub(crate) const MESSAGES: u64 = 16;
+    /// One number per socket: one more than that of its peer, or 0.
+    pub(crate) const PEERS: u64 = 17;
 }
 
 fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
@@ -164,6 +169,13 @@ fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
         let means = Means::ALL.iter().position(|known| known == means).unwrap_or_default();
         put(tag::WAKINGS, &numbers(&[waker, u64::from(woken.0), means as u64, *count]));
     }
+    let messages = messages_bytes(&meta.recorded.messages);
+    // Ten bytes each at most, as recorders write them: those of stranger values do not fit.
+    if !messages.is_empty() && messages.len() <= BLOCK_MAX / 4 * 3 {
+        put(tag::MESSAGES, &messages);
+        let peers = meta.recorded.peers.iter().map(|peer| peer.map_or(0, |peer| u64::from(peer) + 1));
+        put(tag::PEERS, &numbers(&peers.collect::<Vec<u64>>()));
+    }
     if let Some(dropped) = &meta.recorded.dropped {
         put(tag::DROPPED, dropped.as_bytes());
     }
@@ -176,6 +188,18 @@ fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
         put_bytes(&mut bytes, first.as_bytes());
         put(tag::SKIPPED, &bytes);
     }
+}
+
+fn messages_bytes(messages: &[Message]) -> Vec<u8> {
+    let (mut bytes, mut last) = (Vec::new(), Instant::ZERO);
+    for message in messages {
+        let since = message.at.since(core::mem::replace(&mut last, message.at)).as_nanos();
+        let socket = u64::from(message.socket) * 2 + u64::from(message.is_sent);
+        for value in [since, u64::from(message.task.0), socket, u64::from(message.bytes)] {
+            put_varint(&mut bytes, value);
+        }
+    }
+    bytes
 }
 
 fn thread_bytes(thread: &Thread) -> Vec<u8> {
