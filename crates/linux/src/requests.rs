@@ -113,7 +113,8 @@ impl WorkloadThread<'_, '_> {
                             (source.request_stream(self.world.seed, nth), None)
                         }
                         Sender::Task { waits, key } => {
-                            (call_stream(&program.resources[queue.index()].name, key), waits)
+                            let name = &program.resources[queue.index()].name;
+                            (call_stream(name, key, (self.world.seed, request)), waits)
                         }
                     };
                     self.request = Some(InService { queue, request, stream, waits });

@@ -86,15 +86,17 @@ impl ArrivalSource {
     pub fn request_stream(&self, seed: u64, request: u64) -> Stream {
         // A run has fewer than 2^32 requests.
         Stream::new(seed, &self.name, request as u32, "request")
+            .at_place(Stream::first_place(seed).wrapping_add(request))
     }
 }
 
 /// Returns the stream from which the demand of a task's call is drawn. `key` is a draw of that
 /// task, or of the request that it handles. So two runs of one seed compare the same calls,
-/// whatever the number of workers and their order.
+/// whatever the number of workers and their order. In a sequence the call has the place of its
+/// number in the queue, from the place of the run's seed.
 #[must_use]
-pub fn call_stream(service: &str, key: u64) -> Stream {
-    Stream::new(key, service, 0, "call")
+pub fn call_stream(service: &str, key: u64, (seed, request): (u64, u64)) -> Stream {
+    Stream::new(key, service, 0, "call").at_place(Stream::first_place(seed).wrapping_add(request))
 }
 
 /// The times of a source, in order; each costs at most two draws.

@@ -35,6 +35,10 @@ pub const MAX_TIME: Duration = Duration::from_secs(315_576_000);
 pub struct Stream {
     state: u128,
     increment: u128,
+    /// The place in a sequence of the next sample from one.
+    place: u64,
+    /// By how much a sample moves it on.
+    step: u64,
 }
 
 /// The multiplier of PCG's 128-bit generators.
@@ -60,12 +64,26 @@ impl Stream {
             hash
         };
         let wide = |high, low| u128::from(lane(high)) << 64 | u128::from(lane(low));
-        Self::from_state(wide(1, 2), wide(3, 4))
+        Self { place: Self::first_place(seed), ..Self::from_state(wide(1, 2), wide(3, 4)) }
+    }
+
+    /// Returns the place at which sequences of a run with this seed begin: the first with seed 0.
+    /// It does not depend on names, so sequences of the same length stay beside each other.
+    #[must_use]
+    pub const fn first_place(seed: u64) -> u64 {
+        if seed == 0 { 0 } else { absorb(0, seed) >> 1 }
+    }
+
+    /// Returns the stream with one place in every sequence, in place of the next one each time.
+    #[must_use]
+    pub const fn at_place(mut self, place: u64) -> Self {
+        (self.place, self.step) = (place, 0);
+        self
     }
 
     /// Returns `pcg64` seeded as its author's `pcg64_srandom_r(state, sequence)`.
     fn from_state(state: u128, sequence: u128) -> Self {
-        let mut stream = Self { state: 0, increment: sequence << 1 | 1 };
+        let mut stream = Self { state: 0, increment: sequence << 1 | 1, place: 0, step: 1 };
         stream.step();
         stream.state = stream.state.wrapping_add(state);
         stream.step();
@@ -147,6 +165,9 @@ enum DistFamily {
         /// Running totals of the weights, with the time of each alternative.
         upto: Vec<(u64, Duration)>,
     },
+    Sequence {
+        times: Vec<Duration>,
+    },
 }
 
 /// The closed interval of the samples. Distributions are *truncated* to it: the parts outside are
@@ -180,6 +201,8 @@ pub enum DistError {
     Sigma(f64),
     /// Less than a millionth of the distribution lies within the bounds.
     NothingWithin(Bounds),
+    /// A sequence without times.
+    Empty,
     /// A choice without alternatives, with only zero weights, or with weights above 2^32 in all.
     Weights,
 }
@@ -194,6 +217,7 @@ impl fmt::Display for DistError {
             Self::NothingWithin(bounds) => {
                 write!(f, "less than a millionth of the distribution lies within {}..={}", bounds.low, bounds.high)
             }
+            Self::Empty => f.write_str("a sequence needs a time"),
             Self::Weights => f.write_str("a choice needs an alternative of weight above 0, all weights below 2^32"),
         }
     }
@@ -287,6 +311,19 @@ impl Dist {
         Self::drawn(bounds, |_| Ok(DistFamily::Choice { upto: upto.clone() }))
     }
 
+    /// Returns the "distribution" of times one after the other, again from the first one after the
+    /// last; it draws nothing. A request takes the time at the place of its number, so arrivals and
+    /// demands of one recording stay beside each other. A seed other than 0 begins elsewhere.
+    ///
+    /// # Errors
+    /// No time, or one above [`MAX_TIME`].
+    pub fn sequence(times: Vec<Duration>) -> Result<Self, DistError> {
+        let (Some(low), Some(high)) = (times.iter().min().copied(), times.iter().max().copied()) else {
+            return Err(DistError::Empty);
+        };
+        Self::drawn(Bounds { low, high }, |_| Ok(DistFamily::Sequence { times }))
+    }
+
     /// Checks the bounds and that mass lies within, and collapses an interval of one point to a
     /// constant.
     fn drawn(bounds: Bounds, shape: impl FnOnce([f64; 2]) -> Result<DistFamily, DistError>) -> Result<Self, DistError> {
@@ -301,7 +338,7 @@ impl Dist {
             DistFamily::Normal { at, .. } | DistFamily::Exponential { at, .. } | DistFamily::LogNormal { at, .. } => {
                 at[1] - at[0]
             }
-            DistFamily::Uniform | DistFamily::Choice { .. } => 1.0,
+            DistFamily::Uniform | DistFamily::Choice { .. } | DistFamily::Sequence { .. } => 1.0,
         };
         if bounds.low == bounds.high {
             return Ok(Self::Constant(bounds.low));
@@ -356,6 +393,11 @@ impl Drawn {
                 let ticket = stream.below(total);
                 let place = upto.partition_point(|(upto, _)| *upto <= ticket);
                 return upto.get(place).map_or(low, |(_, time)| *time);
+            }
+            DistFamily::Sequence { times } => {
+                let place = stream.place % times.len() as u64;
+                stream.place = stream.place.wrapping_add(stream.step);
+                return times[place as usize];
             }
             DistFamily::Normal { mean, deviation, at } => mean + deviation * normal_quantile(within(at, stream)),
             DistFamily::Exponential { mean, at } => -mean * libm::log(1.0 - within(at, stream)),
@@ -448,6 +490,26 @@ mod tests {
         assert_eq!(drawn(Dist::exponential(MS, bounds)), [754_098, 1_411_925, 1_254_849, 836_243]);
         assert_eq!(drawn(Dist::lognormal(MS, 1.5, bounds)), [1_113_335, 2_820_096, 2_332_456, 1_281_298]);
         assert_eq!(drawn(Dist::choice(&[(US, 1), (MS, 1), (MS * 2, 2)])), [2_000_000, 2_000_000, 2_000_000, 2_000_000]);
+    }
+
+    #[test]
+    fn a_sequence_is_repeated_from_a_place_of_the_seed() {
+        let times: Vec<Duration> = (1..=5).map(|us| US * us).collect();
+        let dist = Dist::sequence(times).expect("valid");
+        let drawn = |stream: &mut Stream, count: usize| {
+            (0..count).map(|_| dist.sample(stream).as_nanos() / 1000).collect::<Vec<_>>()
+        };
+        let of = |seed, name| Stream::new(seed, name, 0, "run");
+        assert_eq!(drawn(&mut of(0, "a"), 7), [1, 2, 3, 4, 5, 1, 2]);
+        let mut begins: Vec<u64> = (1..40).map(|seed| drawn(&mut of(seed, "a"), 1)[0]).collect();
+        let also: Vec<u64> = (1..40).map(|seed| drawn(&mut of(seed, "b"), 1)[0]).collect();
+        assert_eq!(begins, also, "the same place of all sequences");
+        begins.sort_unstable();
+        begins.dedup();
+        assert_eq!(begins, [1, 2, 3, 4, 5]);
+        assert_eq!(drawn(&mut of(7, "a").at_place(6), 3), [2; 3], "a request has one place");
+        assert_eq!(Dist::sequence(Vec::new()), Err(DistError::Empty));
+        assert_eq!(Dist::sequence(vec![MS, MS]), Ok(Dist::Constant(MS)));
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn distributions_are_tables_of_one_key() {
         run("choice = [{ time = \"1ms\", weight = 9 }, { time = \"2ms\" }]"),
         Dist::choice(&[(ms(1), 9), (ms(2), 1)]).expect("valid")
     );
+    assert_eq!(run("sequence = [\"2ms\", \"1ms\"]"), Dist::sequence(vec![ms(2), ms(1)]).expect("valid"));
 }
 
 #[test]

@@ -281,6 +281,7 @@ fn dist() -> Value {
             schema["properties"]["sigma"] = json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 10 });
             schema
         }
+        "sequence" => json!({ "type": "array", "items": time(), "minItems": 1 }),
         _ => json!({ "type": "array", "items": {
             "type": "object",
             "properties": { "time": time(), "weight": { "type": "integer", "minimum": 0 } },

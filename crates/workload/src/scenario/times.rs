@@ -9,6 +9,7 @@
 //! { exponential = { mean = "5ms", max = "50ms" } }
 //! { lognormal = { median = "5ms", sigma = 0.5 } }
 //! { choice = [{ time = "1ms", weight = 9 }, { time = "20ms", weight = 1 }] }
+//! { sequence = ["1ms", "20ms", "2ms"] }                   # one after the other
 //! ```
 
 use super::table::{Item, Table, TableEntry, int, kind, span};
@@ -18,7 +19,7 @@ use crate::random::{Bounds, Dist, DistError, MAX_TIME};
 use zerolag_model::Duration;
 
 /// The distributions.
-pub(super) const KINDS: [&str; 5] = ["uniform", "normal", "exponential", "lognormal", "choice"];
+pub(super) const KINDS: [&str; 6] = ["uniform", "normal", "exponential", "lognormal", "choice", "sequence"];
 
 /// Reads a time.
 pub(super) fn time(what: &str, item: Item<'_, '_>, report: &mut Report) -> Option<Duration> {
@@ -66,6 +67,9 @@ pub(super) fn dist(what: &str, item: Item<'_, '_>, report: &mut Report) -> Optio
     };
     if entry.key == "choice" {
         return choice(entry, report);
+    }
+    if entry.key == "sequence" {
+        return sequence(entry, report);
     }
     let inner = Table::of(entry.key, entry.item, report)?;
     let known: &[&str] = match entry.key {
@@ -132,6 +136,16 @@ fn sigma(table: &Table<'_, '_>, report: &mut Report) -> Option<f64> {
         report.error(span(entry.item), format!("`sigma`: {text} is not a decimal number"));
     }
     number
+}
+
+fn sequence(entry: TableEntry<'_, '_>, report: &mut Report) -> Option<Dist> {
+    let Value::Array(items) = entry.item.get_ref() else {
+        let help = "write sequence = [\"1ms\", \"20ms\"]";
+        report.error_help(span(entry.item), "`sequence` is an array of times", help);
+        return None;
+    };
+    let times: Option<Vec<Duration>> = items.iter().map(|item| time("sequence", item, report)).collect();
+    settle(Dist::sequence(times?), entry, report)
 }
 
 fn choice(entry: TableEntry<'_, '_>, report: &mut Report) -> Option<Dist> {

@@ -20,6 +20,21 @@ pub struct BaseError {
     /// The groups whose counters were saved before and after the recording, by path: of the work,
     /// if an import names a group, those in it.
     pub groups: Vec<GroupError>,
+    /// The services of the fitted form whose messages tell their requests.
+    pub requests: Vec<RequestError>,
+}
+
+/// How long the requests of a service took, until the answer was sent: recorded and simulated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestError {
+    /// The name of the service.
+    pub service: String,
+    /// How many were answered.
+    pub count: (usize, usize),
+    /// The median.
+    pub p50: Pair,
+    /// One in a hundred is longer.
+    pub p99: Pair,
 }
 
 /// How much a group was throttled, recorded and simulated.
@@ -96,14 +111,14 @@ impl BaseError {
         let (tasks, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_work, _)| *is_work);
         let errors = |pairs: Vec<(bool, TaskError)>| pairs.into_iter().map(|(_, task)| task).collect();
         let work = work.map(|(work, _)| work.to_owned());
-        Self { tasks: errors(tasks), work, others: errors(others), groups: Vec::new() }
+        Self { tasks: errors(tasks), work, others: errors(others), groups: Vec::new(), requests: Vec::new() }
     }
 
     /// Returns the error of the whole machine.
     #[must_use]
     pub fn machine(&self) -> Self {
         let tasks = self.tasks.iter().chain(&self.others).cloned().collect();
-        Self { tasks, work: None, others: Vec::new(), groups: self.groups.clone() }
+        Self { tasks, work: None, others: Vec::new(), groups: self.groups.clone(), requests: self.requests.clone() }
     }
 
     /// Returns the recorded CPU time of these tasks, and the sum of the differences.
@@ -223,6 +238,25 @@ fn error(name: String, recorded: &[&TaskSummary], simulated: &[&TaskSummary]) ->
     }
 }
 
+impl BaseError {
+    fn write_requests(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for RequestError { service, count, p50, p99 } in self.requests.iter().take(SHOWN) {
+            let service = zerolag_model::text::name(service);
+            writeln!(
+                f,
+                "  requests of {service}: {} recorded, {} simulated; p50 {}, {} simulated; p99 {}, {} simulated",
+                count.0,
+                count.1,
+                Human(p50.0),
+                Human(p50.1),
+                Human(p99.0),
+                Human(p99.1)
+            )?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for BaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |(whole, part): Pair| match whole.is_zero() {
@@ -252,6 +286,7 @@ impl fmt::Display for BaseError {
                 periods.0, periods.1, time.0, time.1
             )?;
         }
+        self.write_requests(f)?;
         if self.work.is_some() {
             let machine = self.machine();
             let (run, wait, latency) = (percent(machine.run()), percent(machine.wait()), percent(machine.latency()));

@@ -28,10 +28,21 @@
 //! and their tail is the mean of the last part. Differs from the machine: distances and demands are
 //! drawn independently, so bursts that follow a rhythm lose it, and a thread that handles several
 //! requests in one job counts as one request.
+//!
+//! Where a class has [messages](super::requests), they say what a request is, when it arrives and
+//! what it demands, and a sequence keeps the recorded order of both: drawn independently, demands
+//! queue up where the recorded ones did not. Its client is another service, whose workers are the
+//! threads that send. The server sends it each answer:
+//!
+//! ```text
+//!  open     arrivals ─► server ─► client                 at the recorded times, whatever the answers
+//!  closed   client ─► server ─► client ─► server ...     as many in this circle as were under way
+//! ```
 
 use super::Options;
 use super::extract::{ImportedTask, RecordedJob, Step};
 use super::groups::ImportedGroups;
+use super::requests::{self, RecordedClient, Served, TalkingClass};
 use super::write::{attributes, cpu_of, head, is_kernels, quoted, time, write_groups};
 use core::cmp::Reverse;
 use core::fmt::Write;
@@ -56,13 +67,28 @@ struct ThreadClass<'a> {
     calls: Option<usize>,
     /// It is a closed client: it sends to this class, only after an answer.
     closed: Option<usize>,
+    /// The requests that it received, if its messages tell.
+    served: Option<Served>,
+    /// The class whose requests it sends, if the messages of that one tell, and what is known of
+    /// it.
+    asks: Option<(usize, RecordedClient)>,
 }
 
 impl ThreadClass<'_> {
-    /// Returns the jobs that begin a request.
-    fn requests(&self, own: usize) -> impl Iterator<Item = &RecordedJob> {
-        let is_first = move |by: Option<usize>| by != Some(own) && (by.is_none() || by != self.calls);
-        self.jobs.iter().filter(move |(_, by)| is_first(*by)).map(|(job, _)| *job)
+    /// Returns when each request began, and what it demanded: those of its messages, else the jobs
+    /// that begin a request.
+    fn requests(&self, own: usize) -> Vec<(Instant, Duration)> {
+        if let Some(served) = &self.served {
+            return served.requests.iter().map(|request| (request.arrived, request.demand)).collect();
+        }
+        let is_first = |by: Option<usize>| by != Some(own) && (by.is_none() || by != self.calls);
+        let jobs = self.jobs.iter().filter(|(_, by)| is_first(*by));
+        jobs.map(|(job, _)| (job.at, job.demand)).collect()
+    }
+
+    /// Returns its client, if it was recorded, and what is known of it.
+    fn client(&self) -> Option<RecordedClient> {
+        self.served.as_ref()?.client
     }
 
     /// Returns how many requests of a closed client are under way at most: as many as threads that
@@ -98,7 +124,14 @@ pub(super) struct Service {
     pub(super) threads: usize,
 }
 
-/// Returns the scenario, and its services in their order.
+/// What the messages of a service tell of its requests.
+pub(super) struct ServedService {
+    pub(super) name: String,
+    /// How long requests took, until the answer was sent.
+    pub(super) latencies: Vec<Duration>,
+}
+
+/// Returns the scenario, its services in their order, and the requests of those that have messages.
 pub(super) fn scenario(
     trace: &Trace,
     tasks: &[ImportedTask],
@@ -106,21 +139,74 @@ pub(super) fn scenario(
     origin: &str,
     groups: &ImportedGroups,
     options: &Options,
-) -> (String, Vec<Service>) {
+) -> (String, Vec<Service>, Vec<ServedService>) {
     let mut classes = classes(trace, tasks, groups);
+    serve(trace, &mut classes);
     link(&mut classes);
+    ask(&mut classes);
     let mut out = String::new();
     write(&mut out, trace, &classes, (kernel, origin), groups, options)
         .expect("invariant: writing to a String cannot fail");
     let service = |at: usize| {
         let class = &classes[at];
-        let threads = class.closed.map_or(class.tasks.len(), |server| class.users(at, &classes[server]));
+        let threads = match (class.closed, class.asks) {
+            (Some(server), _) => class.users(at, &classes[server]),
+            (None, Some((_, client))) => client.threads,
+            (None, None) => class.tasks.len(),
+        };
         Service { name: class.name.clone(), tasks: class.tasks.iter().map(|task| task.id).collect(), threads }
     };
     // The tasks of a scenario come before the threads of its services.
     let (clients, services): (Vec<usize>, Vec<usize>) =
         (0..classes.len()).partition(|at| classes[*at].closed.is_some());
-    (out, clients.into_iter().chain(services).map(service).collect())
+    let served = classes.iter().filter_map(|class| {
+        Some(ServedService { name: class.name.clone(), latencies: class.served.as_ref()?.latencies() })
+    });
+    (out, clients.into_iter().chain(services).map(service).collect(), served.collect())
+}
+
+/// Finds the requests of classes that have messages.
+fn serve(trace: &Trace, classes: &mut [ThreadClass<'_>]) {
+    let of: Vec<_> = classes.iter().map(|class| (class.tasks.clone(), class.oldest)).collect();
+    let of: Vec<TalkingClass<'_>> = of.iter().map(|(tasks, oldest)| TalkingClass { tasks, oldest: *oldest }).collect();
+    for (at, served) in requests::served(trace, &of).into_iter().enumerate() {
+        classes[at].served = served;
+    }
+}
+
+/// Joins classes whose messages tell the requests to their clients, whatever their wakeups say.
+fn ask(classes: &mut [ThreadClass<'_>]) {
+    for at in 0..classes.len() {
+        let Some(client) = classes[at].client() else { continue };
+        // A client of two servers sends in turn to the one with the most requests.
+        let count = |of: usize| classes[of].served.as_ref().map_or(0, |served| served.requests.len());
+        if classes[client.class].asks.is_some_and(|(other, _)| count(other) >= count(at)) {
+            continue;
+        }
+        classes[client.class].asks = Some((at, client));
+    }
+    for at in 0..classes.len() {
+        if let Some(client) = classes[at].client()
+            && classes[client.class].asks.is_none_or(|(server, _)| server != at)
+            && let Some(served) = &mut classes[at].served
+        {
+            // Its requests come at the recorded times.
+            served.client = None;
+        }
+        let is_joined = classes[at].asks.is_some() || classes[at].client().is_some();
+        let is_asked_by = |other: usize| classes[other].asks.is_some_and(|(server, _)| server == at);
+        if is_joined {
+            let called = classes[at].calls.filter(|other| classes[at].asks.is_none() && !is_asked_by(*other));
+            (classes[at].sender, classes[at].closed, classes[at].calls) = (None, None, called);
+        }
+    }
+    // What a client was said to send to is its server.
+    for at in 0..classes.len() {
+        let sends = classes[at].sender.map(|(sender, _)| sender);
+        if sends.is_some_and(|sender| classes[sender].asks.is_some_and(|(server, _)| server == at)) {
+            classes[at].sender = None;
+        }
+    }
 }
 
 /// What the tasks of a class share: process, name, attributes as text (they have no order), group.
@@ -148,6 +234,8 @@ fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGro
                 sender: None,
                 calls: None,
                 closed: None,
+                served: None,
+                asks: None,
             });
             classes.len() - 1
         });
@@ -200,7 +288,7 @@ fn link(classes: &mut [ThreadClass<'_>]) {
     }
     for at in 0..classes.len() {
         let Some(sender) = senders[at].filter(|_| classes[at].closed.is_none()) else { continue };
-        let ratio = classes[at].requests(at).count() as f64 / classes[sender].requests(sender).count().max(1) as f64;
+        let ratio = classes[at].requests(at).len() as f64 / classes[sender].requests(sender).len().max(1) as f64;
         // A request that is sent with less than every other one has times of its own.
         if ratio >= 0.5 {
             classes[at].sender = Some((sender, (ratio.round() as u32).clamp(1, SENT_MAX)));
@@ -221,11 +309,15 @@ fn write(
     options: &Options,
 ) -> core::fmt::Result {
     head(out, trace, kernel, origin, "fitted: demands and distances are drawn from the recorded ones")?;
-    let is_scaled = |at: usize, class: &ThreadClass<'_>| is_scaled(class, options) && has_arrivals(classes, at);
+    let is_scaled =
+        |at: usize, class: &ThreadClass<'_>| is_scaled(classes, class, options) && has_arrivals(classes, at);
     // A parameter that is used nowhere is refused.
     let has_load =
-        classes.iter().enumerate().any(|(at, class)| is_scaled(at, class) && class.requests(at).count() >= FEW);
-    let closed = classes.iter().enumerate().filter_map(|(at, class)| Some((at, class.closed?)));
+        classes.iter().enumerate().any(|(at, class)| is_scaled(at, class) && class.requests(at).len() >= FEW);
+    let closed = classes.iter().enumerate().filter_map(|(at, class)| {
+        let asks = class.asks.filter(|(_, client)| !client.is_open).map(|(server, _)| server);
+        Some((at, class.closed.or(asks)?))
+    });
     let closed: Vec<(usize, usize)> = closed.collect();
     if has_load || !closed.is_empty() {
         writeln!(out, "\n[parameters]")?;
@@ -234,7 +326,10 @@ fn write(
         writeln!(out, "# How many times as often requests arrive: --set load=1.5\nload = 1")?;
     }
     for (number, (at, server)) in closed.iter().enumerate() {
-        let (users, parameter) = (classes[*at].users(*at, &classes[*server]), clients(number));
+        let users = classes[*at]
+            .asks
+            .map_or_else(|| classes[*at].users(*at, &classes[*server]), |(_, client)| client.under_way);
+        let parameter = clients(number);
         let name = quoted(&classes[*at].name);
         writeln!(out, "# So many requests of {name} are under way: --set {parameter}=4\n{parameter} = {users}")?;
     }
@@ -247,18 +342,24 @@ fn write(
         }
         groups.of.get(&task.id).map_or(Ok(()), |path| writeln!(out, "group = {}", quoted(path)))
     };
-    for (number, (at, server)) in closed.into_iter().enumerate() {
+    for (number, (at, server)) in closed.iter().copied().enumerate().filter(|(_, (at, _))| classes[*at].asks.is_none())
+    {
         writeln!(out, "\n[task.{}]", quoted(&classes[at].name))?;
         place(out, classes[at].tasks[0])?;
         client(out, classes, (at, server), &clients(number), trace.meta.start)?;
     }
     for (at, class) in classes.iter().enumerate().filter(|(_, class)| class.closed.is_none()) {
-        let requests: Vec<&RecordedJob> = class.requests(at).collect();
+        let requests = class.requests(at);
         writeln!(out, "\n[service.{}]", quoted(&class.name))?;
         place(out, class.tasks[0])?;
+        if let Some((server, client)) = class.asks {
+            let number = closed.iter().position(|(closed, _)| *closed == at);
+            asking(out, classes, (at, server), client, number.map(clients), trace.meta.start)?;
+            continue;
+        }
         writeln!(out, "workers = {}", class.tasks.len())?;
         if has_arrivals(classes, at) {
-            arrivals(out, class, &requests, trace.meta.start, options)?;
+            arrivals(out, classes, class, &requests, trace.meta.start, options)?;
         }
         steps(out, classes, at, &requests)?;
     }
@@ -318,15 +419,56 @@ fn client(
     writeln!(out, "]")
 }
 
+/// Writes the client of a service that has messages: its threads take the answers, compute, and if
+/// it is closed send the next request.
+fn asking(
+    out: &mut String,
+    classes: &[ThreadClass<'_>],
+    (at, server): (usize, usize),
+    client: RecordedClient,
+    parameter: Option<String>,
+    start: Instant,
+) -> core::fmt::Result {
+    writeln!(out, "workers = {}", client.threads)?;
+    if let Some(parameter) = &parameter {
+        let first = classes[server].requests(server).first().map_or(start, |(at, _)| *at).since(start);
+        let first = time(first.max(Duration::from_nanos(1)));
+        writeln!(out, "# A closed client: it sends after an answer. So many requests are on their way at the start.")?;
+        writeln!(out, "arrivals = {{ bursts = {{ size = \"${{{parameter}}}\", every = {first} }} }}")?;
+        writeln!(out, "requests = \"${{{parameter}}}\"")?;
+    } else {
+        writeln!(out, "# It sends at its own times, whatever the answers, and takes them.")?;
+    }
+    writeln!(out, "steps = [\n  {{ run = {} }},", time(client.demand.max(Duration::from_nanos(1))))?;
+    if parameter.is_some() {
+        writeln!(out, "  {{ send = {} }},", quoted(&classes[server].name))?;
+    }
+    for receiver in classes.iter() {
+        for _ in 0..receiver.sender.filter(|(sender, _)| *sender == at).map_or(0, |(_, count)| count) {
+            writeln!(out, "  {{ send = {} }},", quoted(&receiver.name))?;
+        }
+    }
+    writeln!(out, "]")
+}
+
 /// Returns whether requests come to a service from outside: no other one sends them.
 fn has_arrivals(classes: &[ThreadClass<'_>], at: usize) -> bool {
     let class = &classes[at];
-    class.closed.is_none() && class.sender.is_none() && !classes.iter().any(|client| client.closed == Some(at))
+    let is_asked = class.client().is_some_and(|client| !client.is_open);
+    class.closed.is_none()
+        && class.sender.is_none()
+        && class.asks.is_none()
+        && !is_asked
+        && !classes.iter().any(|client| client.closed == Some(at))
 }
 
-/// Returns whether a load multiplies the arrivals of a service.
-fn is_scaled(class: &ThreadClass<'_>, options: &Options) -> bool {
-    let is_named = |name: &String| *class.tasks[0].name == **name || class.process == Some(name.as_str());
+/// Returns whether a load multiplies the arrivals of a service: it is named, or its client.
+fn is_scaled(classes: &[ThreadClass<'_>], class: &ThreadClass<'_>, options: &Options) -> bool {
+    let client = class.client().map(|client| &classes[client.class]);
+    let is_named = |name: &String| {
+        let is_of = |class: &ThreadClass<'_>| *class.tasks[0].name == **name || class.process == Some(name.as_str());
+        is_of(class) || client.is_some_and(is_of)
+    };
     match options.services.is_empty() {
         true => !is_kernels(&class.tasks[0].name),
         false => options.services.iter().any(is_named),
@@ -335,51 +477,63 @@ fn is_scaled(class: &ThreadClass<'_>, options: &Options) -> bool {
 
 fn arrivals(
     out: &mut String,
+    classes: &[ThreadClass<'_>],
     class: &ThreadClass<'_>,
-    requests: &[&RecordedJob],
+    requests: &[(Instant, Duration)],
     start: Instant,
     options: &Options,
 ) -> core::fmt::Result {
-    if is_scaled(class, options) && requests.len() >= FEW {
+    if is_scaled(classes, class, options) && requests.len() >= FEW {
         writeln!(out, "load = \"${{load}}\"")?;
     }
     if requests.len() < FEW {
-        let times: Vec<String> = requests.iter().map(|job| time(job.at.since(start))).collect();
+        let times: Vec<String> = requests.iter().map(|(at, _)| time(at.since(start))).collect();
         return writeln!(out, "arrivals = {{ times = [{}] }}", times.join(", "));
     }
-    let first = requests[0].at.since(start);
+    let first = requests[0].0.since(start);
+    let distances = requests.windows(2).map(|pair| pair[1].0.since(pair[0].0));
+    if is_sequence(class) {
+        // One distance per demand: with any seed both begin at the same place.
+        let distances = core::iter::once(first).chain(distances).collect();
+        return writeln!(out, "arrivals = {{ every = {} }}", sequence(distances, 1.0));
+    }
     if !first.is_zero() {
         writeln!(out, "delay = {}", time(first))?;
     }
-    let distances = requests.windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
-    writeln!(out, "arrivals = {{ every = {} }}", distribution(distances, 1.0))
+    writeln!(out, "arrivals = {{ every = {} }}", distribution(distances.collect(), 1.0))
 }
 
 /// Writes the work of one request.
-fn steps(out: &mut String, classes: &[ThreadClass<'_>], at: usize, requests: &[&RecordedJob]) -> core::fmt::Result {
+fn steps(
+    out: &mut String,
+    classes: &[ThreadClass<'_>],
+    at: usize,
+    requests: &[(Instant, Duration)],
+) -> core::fmt::Result {
     let class = &classes[at];
     // Requests that the sender sends too few or too many of do more or less work each.
     let sent = class.sender.map_or(requests.len() as f64, |(sender, count)| {
-        classes[sender].requests(sender).count() as f64 * f64::from(count)
+        classes[sender].requests(sender).len() as f64 * f64::from(count)
     });
     let demand_of = |is_answer: bool| {
         let jobs = class.jobs.iter().filter(|(_, by)| (by.is_some() && *by == class.calls) == is_answer);
         jobs.fold(0.0, |sum, (job, _)| sum + job.demand.as_nanos() as f64)
     };
-    let drawn = |demands: Vec<Duration>, whole: f64| {
+    let drawn = |demands: Vec<Duration>, whole: f64, is_sequence: bool| {
         let mean = demands.iter().fold(0.0, |sum, demand| sum + demand.as_nanos() as f64) / demands.len().max(1) as f64;
         let scale = if mean > 0.0 && sent > 0.0 { whole / sent / mean } else { 1.0 };
-        distribution(demands, scale)
+        if is_sequence { sequence(demands, scale) } else { distribution(demands, scale) }
     };
     writeln!(out, "steps = [")?;
-    writeln!(out, "  {{ run = {} }},", drawn(requests.iter().map(|job| job.demand).collect(), demand_of(false)))?;
+    let demands = requests.iter().map(|(_, demand)| *demand).collect();
+    writeln!(out, "  {{ run = {} }},", drawn(demands, demand_of(false), is_sequence(class)))?;
     if let Some(called) = class.calls {
         let count = classes[called].sender.map_or(1, |(_, count)| count);
         for _ in 0..count {
             writeln!(out, "  {{ call = {} }},", quoted(&classes[called].name))?;
         }
         let answers = class.jobs.iter().filter(|(_, by)| *by == Some(called)).map(|(job, _)| job.demand).collect();
-        writeln!(out, "  {{ run = {} }},", drawn(answers, demand_of(true)))?;
+        writeln!(out, "  {{ run = {} }},", drawn(answers, demand_of(true), false))?;
     }
     for (other, receiver) in classes.iter().enumerate() {
         if let Some((sender, count)) = receiver.sender
@@ -391,7 +545,22 @@ fn steps(out: &mut String, classes: &[ThreadClass<'_>], at: usize, requests: &[&
             }
         }
     }
+    if let Some(client) = class.client() {
+        writeln!(out, "  {{ send = {} }},", quoted(&classes[client.class].name))?;
+    }
     writeln!(out, "]")
+}
+
+/// Returns whether the requests of a class keep their order.
+fn is_sequence(class: &ThreadClass<'_>) -> bool {
+    class.served.as_ref().is_some_and(|served| served.requests.len() <= SEQUENCE_MAX)
+}
+
+/// Returns the samples in their order, times a factor.
+fn sequence(samples: Vec<Duration>, factor: f64) -> String {
+    let scaled = |sample: &Duration| time(Duration::from_nanos((sample.as_nanos() as f64 * factor).round() as u64));
+    let times: Vec<String> = samples.iter().map(scaled).collect();
+    format!("{{ sequence = [{}] }}", times.join(","))
 }
 
 /// Returns a distribution of at most [`PARTS`] values with the mean of the samples, times a factor.
@@ -426,3 +595,5 @@ const SENT_MAX: u32 = 16;
 const ENDS: usize = 50;
 /// The most values of a distribution.
 const PARTS: usize = 32;
+/// Of more requests the order is not kept: a scenario has a largest size.
+const SEQUENCE_MAX: usize = 200_000;

@@ -29,13 +29,14 @@ mod fitted;
 mod groups;
 mod loopback;
 mod open;
+mod requests;
 mod result;
 mod tree;
 mod wakings;
 mod write;
 
 use error::SimulatedTask;
-pub use error::{BaseError, GroupError, Pair, TaskError};
+pub use error::{BaseError, GroupError, Pair, RequestError, TaskError};
 pub(crate) use result::DOCUMENT;
 pub use result::{text, to_json};
 pub use tree::{GroupTree, Throttling};
@@ -46,7 +47,7 @@ use crate::simulation::{Observe, Plan, PlanError};
 use extract::ImportedTask;
 use groups::ImportedGroups;
 use open::OpenClients;
-use zerolag_model::{KernelVersion, TaskId};
+use zerolag_model::{Duration, KernelVersion, TaskId};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
 use zerolag_workload::program::is_below;
@@ -99,6 +100,9 @@ pub struct Import {
     services: Vec<String>,
     /// How many threads each of them has: a closed client one per request that can be under way.
     threads: Vec<usize>,
+    /// The services whose messages tell their requests, and how long each took until its answer was
+    /// sent, in order of length.
+    served: Vec<(String, Vec<Duration>)>,
     /// The kernel whose settings the scenario has.
     pub kernel: KernelVersion,
     /// Whether the trace or the user names that kernel; if not it is a guess.
@@ -133,8 +137,10 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
         Form::Exact => OpenClients::new(trace, &tasks, &groups, options.work.as_deref()),
         Form::Fitted => OpenClients::default(),
     };
-    let (scenario, services) = match options.form {
-        Form::Exact => (write::scenario(trace, &tasks, (named, origin), &groups, options, &open), Vec::new()),
+    let (scenario, services, served) = match options.form {
+        Form::Exact => {
+            (write::scenario(trace, &tasks, (named, origin), &groups, options, &open), Vec::new(), Vec::new())
+        }
         Form::Fitted => fitted::scenario(trace, &tasks, named, origin, &groups, options),
     };
     let unknown = write::unknown(trace, &tasks, options);
@@ -151,6 +157,7 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
         tasks,
         services,
         threads,
+        served: served.into_iter().map(|served| (served.name, served.latencies)).collect(),
         kernel,
         is_kernel_known,
         unknown,
@@ -194,7 +201,7 @@ pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportErr
     let is_work = import.are_work();
     let work = import.work.as_deref().map(|work| (work, &*is_work));
     let base = BaseError::of_work(&Metrics::of(trace), &simulated, &import.simulated_tasks(), work);
-    Ok(BaseError { groups: import.throttled(&simulated), ..base })
+    Ok(BaseError { groups: import.throttled(&simulated), requests: import.requests(&simulated), ..base })
 }
 
 impl Import {
@@ -216,6 +223,23 @@ impl Import {
             let stat = simulated.group_by_path(path)?.stat;
             let simulated = Throttling { periods: stat.nr_throttled, time: stat.throttled };
             Some(GroupError { path: path.clone(), recorded: *recorded, simulated })
+        });
+        errors.collect()
+    }
+
+    /// Returns how long requests took whose messages were recorded.
+    fn requests(&self, simulated: &Summary) -> Vec<RequestError> {
+        let errors = self.served.iter().filter_map(|(name, recorded)| {
+            let service = simulated.services.iter().find(|service| *service.name == **name)?;
+            let latency = service.latency.as_ref()?;
+            // As the quantiles of a simulation: the smallest that so many do not exceed.
+            let at = |share: usize| recorded[(recorded.len() * share).div_ceil(100).max(1) - 1];
+            (!recorded.is_empty()).then(|| RequestError {
+                service: name.clone(),
+                count: (recorded.len(), usize::try_from(service.completed).unwrap_or(usize::MAX)),
+                p50: (at(50), latency.p50),
+                p99: (at(99), latency.p99),
+            })
         });
         errors.collect()
     }

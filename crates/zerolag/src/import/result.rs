@@ -1,6 +1,6 @@
 //! The result of an import: what the scenario is worth, as text and as JSON.
 
-use super::{BaseError, GroupError, Import, TaskError, wakings};
+use super::{BaseError, GroupError, Import, RequestError, TaskError, wakings};
 use crate::document::{self, Document};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,6 +44,9 @@ struct Imported<'a> {
     /// there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     group_errors: Vec<OfGroup<'a>>,
+    /// The requests of services whose messages were recorded; left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    request_errors: Vec<OfRequests<'a>>,
     /// Each task of the scenario, those with the most recorded CPU time first.
     task_errors: Vec<OfTask<'a>>,
     /// Which task woke which, and by what; the numbers are those of the trace, as in `report`.
@@ -74,6 +77,40 @@ impl<'a> OfGroup<'a> {
             nr_throttled_simulated: simulated.periods,
             throttled_ns: recorded.time.as_nanos(),
             throttled_simulated_ns: simulated.time.as_nanos(),
+        }
+    }
+}
+
+/// How long the requests of a service took until the answer was sent, recorded and simulated.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct OfRequests<'a> {
+    /// The name of the service.
+    service: &'a str,
+    /// The number of answered requests.
+    completed: usize,
+    /// The same, simulated.
+    completed_simulated: usize,
+    /// Their median.
+    p50_ns: u64,
+    /// The same, simulated.
+    p50_simulated_ns: u64,
+    /// One in a hundred is longer.
+    p99_ns: u64,
+    /// The same, simulated.
+    p99_simulated_ns: u64,
+}
+
+impl<'a> OfRequests<'a> {
+    fn of(error: &'a RequestError) -> Self {
+        let RequestError { service, count, p50, p99 } = error;
+        Self {
+            service,
+            completed: count.0,
+            completed_simulated: count.1,
+            p50_ns: p50.0.as_nanos(),
+            p50_simulated_ns: p50.1.as_nanos(),
+            p99_ns: p99.0.as_nanos(),
+            p99_simulated_ns: p99.1.as_nanos(),
         }
     }
 }
@@ -132,6 +169,7 @@ pub fn to_json(trace: &Trace, import: &Import, base: &BaseError) -> String {
         work: base.work.as_deref(),
         machine_error: base.work.as_ref().map(|_| error(&base.machine())),
         group_errors: base.groups.iter().map(OfGroup::of).collect(),
+        request_errors: base.requests.iter().map(OfRequests::of).collect(),
         task_errors: base.tasks.iter().chain(&base.others).map(of_task).collect(),
         wakings: Waking::all(&trace.meta.recorded.wakings),
     })

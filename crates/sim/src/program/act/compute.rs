@@ -63,6 +63,6 @@ impl Programs {
 pub(crate) fn request_stream(program: &Program, seed: u64, queue: ResourceId, sent: WaitingRequest) -> Stream {
     match sent.by {
         Sender::Source { index, nth } => program.sources[index].request_stream(seed, nth),
-        Sender::Task { key, .. } => call_stream(&program.resources[queue.index()].name, key),
+        Sender::Task { key, .. } => call_stream(&program.resources[queue.index()].name, key, (seed, sent.request)),
     }
 }
