@@ -34,9 +34,9 @@ pub(crate) mod event;
 #[cfg(feature = "recordings")]
 pub(crate) mod format;
 mod gaps;
-mod messages;
 pub(crate) mod head;
 pub(crate) mod means;
+mod messages;
 pub(crate) mod pool;
 #[cfg(feature = "recordings")]
 pub(crate) mod raw;
