@@ -354,7 +354,7 @@ fn write(
         place(out, class.tasks[0])?;
         if let Some((server, client)) = class.asks {
             let number = closed.iter().position(|(closed, _)| *closed == at);
-            asking(out, classes, (at, server), client, number.map(clients), trace.meta.start)?;
+            asking(out, classes, (at, server), client, number.map(clients).as_deref(), trace.meta.start)?;
             continue;
         }
         writeln!(out, "workers = {}", class.tasks.len())?;
@@ -426,11 +426,11 @@ fn asking(
     classes: &[ThreadClass<'_>],
     (at, server): (usize, usize),
     client: RecordedClient,
-    parameter: Option<String>,
+    parameter: Option<&str>,
     start: Instant,
 ) -> core::fmt::Result {
     writeln!(out, "workers = {}", client.threads)?;
-    if let Some(parameter) = &parameter {
+    if let Some(parameter) = parameter {
         let first = classes[server].requests(server).first().map_or(start, |(at, _)| *at).since(start);
         let first = time(first.max(Duration::from_nanos(1)));
         writeln!(out, "# A closed client: it sends after an answer. So many requests are on their way at the start.")?;
@@ -494,8 +494,8 @@ fn arrivals(
     let distances = requests.windows(2).map(|pair| pair[1].0.since(pair[0].0));
     if is_sequence(class) {
         // One distance per demand: with any seed both begin at the same place.
-        let distances = core::iter::once(first).chain(distances).collect();
-        return writeln!(out, "arrivals = {{ every = {} }}", sequence(distances, 1.0));
+        let distances: Vec<Duration> = core::iter::once(first).chain(distances).collect();
+        return writeln!(out, "arrivals = {{ every = {} }}", sequence(&distances, 1.0));
     }
     if !first.is_zero() {
         writeln!(out, "delay = {}", time(first))?;
@@ -522,7 +522,7 @@ fn steps(
     let drawn = |demands: Vec<Duration>, whole: f64, is_sequence: bool| {
         let mean = demands.iter().fold(0.0, |sum, demand| sum + demand.as_nanos() as f64) / demands.len().max(1) as f64;
         let scale = if mean > 0.0 && sent > 0.0 { whole / sent / mean } else { 1.0 };
-        if is_sequence { sequence(demands, scale) } else { distribution(demands, scale) }
+        if is_sequence { sequence(&demands, scale) } else { distribution(demands, scale) }
     };
     writeln!(out, "steps = [")?;
     let demands = requests.iter().map(|(_, demand)| *demand).collect();
@@ -557,7 +557,7 @@ fn is_sequence(class: &ThreadClass<'_>) -> bool {
 }
 
 /// Returns the samples in their order, times a factor.
-fn sequence(samples: Vec<Duration>, factor: f64) -> String {
+fn sequence(samples: &[Duration], factor: f64) -> String {
     let scaled = |sample: &Duration| time(Duration::from_nanos((sample.as_nanos() as f64 * factor).round() as u64));
     let times: Vec<String> = samples.iter().map(scaled).collect();
     format!("{{ sequence = [{}] }}", times.join(","))
