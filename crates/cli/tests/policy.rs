@@ -239,6 +239,8 @@ fn parameters_are_checked() {
             "--policy linux --set policy.rules=no-such.rules",
             "no-such.rules: No such file or directory (os error 2)\n  help: the path of a file, or the text itself",
         ),
+        // A file without an end.
+        ("--policy linux --set policy.rules=/dev/zero", "/dev/zero: it is longer than 1048576 bytes"),
         ("--policy fifo --set policy.saved=1", "the policy fifo has no parameter `saved`\n  help: it has none"),
         ("--set policy.saved=1", "no policy is loaded\n  help: choose one"),
     ];

@@ -111,6 +111,9 @@ pub struct TextParam {
 }
 
 impl TextParam {
+    /// The most bytes of a text: a host refuses a longer file.
+    pub const BYTES_MAX: usize = 1 << 20;
+
     /// Returns a text.
     #[must_use]
     pub const fn new(name: &'static str, meaning: &'static str) -> Self {

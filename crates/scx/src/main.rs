@@ -28,7 +28,7 @@ mod wire;
 
 use agent::{End, Shared};
 use clap::{Parser, Subcommand};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -248,7 +248,14 @@ fn set(policy: &mut dyn Policy, text: &str) -> Result<(), Vec<String>> {
 
 fn read(path: &str) -> Result<String, String> {
     let help = "the path of a file, or the text itself, which has white space";
-    std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}\n  help: {help}"))
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(TextParam::BYTES_MAX as u64 + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("{path}: {error}\n  help: {help}"))?;
+    if text.len() > TextParam::BYTES_MAX {
+        return Err(format!("{path}: it is longer than {} bytes\n  help: {help}", TextParam::BYTES_MAX));
+    }
+    Ok(text)
 }
 
 /// Returns what is wrong with the times.

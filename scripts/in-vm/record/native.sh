@@ -21,10 +21,16 @@ mkdir -p "$out"
 work=$(mktemp -d)
 autogroup=/proc/sys/kernel/sched_autogroup_enabled
 before=$(cat $autogroup 2> /dev/null || true)
+remove=
 restore() {
     echo 0 > $t/tracing_on
     for event in $events; do echo 0 > $t/events/sched/$event/enable; done
     [ -z "$before" ] || echo "$before" > $autogroup
+    # A take that was stopped leaves its groups, which are empty once its tasks have died.
+    for _ in 1 2 3 4 5; do
+        [ -n "$remove" ] && ! bash "$remove" 2> /dev/null || break
+        sleep 0.2
+    done
     rm -rf "$work"
 }
 events="sched_switch sched_waking sched_wakeup_new sched_migrate_task sched_process_fork sched_pi_setprio"
@@ -50,13 +56,15 @@ for workload in "$@"; do
         [ -e $v2/cgroup.controllers ] || { in_v1 < "$work/$name.$part" > "$work/v1"; mv "$work/v1" "$work/$name.$part"; }
     done
     for take in $(seq "${TAKES:-1}"); do
+        remove=$work/$name.remove
         bash "$work/$name.make"
         echo > $t/trace
         echo 1 > $t/tracing_on
         code=0
         "$work/play" "$work/$name.play" > "$work/out" 2>&1 || code=$?
         echo 0 > $t/tracing_on
-        bash "$work/$name.remove"
+        bash "$remove"
+        remove=
         lost=$(grep -h '^overrun' $t/per_cpu/cpu*/stats | tr '\n' ' ')
         echo "== case $name, take $take: code $code, $(tr '\n' ' ' < "$work/out"), $lost load $(cut -d' ' -f1 /proc/loadavg)" >> "$out/log"
         sed -n 's/^origin //p' "$work/out" > "$out/$name.$take.origin"

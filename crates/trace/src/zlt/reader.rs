@@ -267,6 +267,11 @@ fn read_meta_value(meta: &mut Meta, tag: u64, value: &[u8]) -> Result<(), Reason
                 let bytes = cursor.varint_u32()?;
                 meta.recorded.messages.push(Message { at, task, socket, bytes, is_sent });
             }
+            // Readers have a place for each number.
+            let count = meta.recorded.messages.len();
+            if meta.recorded.messages.iter().any(|message| message.socket as usize >= count) {
+                return Err("a socket's number is above that of messages");
+            }
         }
         tag::PEERS => {
             while !cursor.is_at_end() {

@@ -1,6 +1,6 @@
 use super::block::{BLOCK_MAX, BlockKind};
 use super::*;
-use crate::meta::{Machine, Meta, Source};
+use crate::meta::{Machine, Message, Meta, Source};
 use crate::{ReadError, Trace};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -350,6 +350,23 @@ fn a_lying_length_costs_no_memory() {
     bytes.truncate(MAGIC.len() + 3);
     wire::put_varint(&mut bytes, u64::from(u32::MAX));
     assert!(matches!(Trace::from_bytes(&bytes), Err(ReadError::Corrupt { .. })));
+}
+
+#[test]
+fn messages_and_their_peers_are_kept_and_a_lying_socket_costs_no_memory() {
+    let mut trace = sample(3);
+    let message = |at: u64, socket: u32, is_sent: bool| Message {
+        at: Instant::from_nanos(at),
+        task: TaskId(socket),
+        socket,
+        bytes: 10,
+        is_sent,
+    };
+    trace.meta.recorded.messages = vec![message(5, 1, true), message(900, 0, false)];
+    trace.meta.recorded.peers = vec![Some(1), Some(0)];
+    assert!(Trace::from_bytes(&bytes_of(&trace)).unwrap() == trace);
+    trace.meta.recorded.messages[1].socket = u32::MAX;
+    assert!(matches!(Trace::from_bytes(&bytes_of(&trace)), Err(ReadError::Corrupt { .. })));
 }
 
 #[test]

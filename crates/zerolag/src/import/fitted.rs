@@ -125,9 +125,10 @@ pub(super) struct Service {
 }
 
 /// What the messages of a service tell of its requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ServedService {
     pub(super) name: String,
-    /// How long requests took, until the answer was sent.
+    /// How long requests took, until the answer was sent, in order of length.
     pub(super) latencies: Vec<Duration>,
 }
 

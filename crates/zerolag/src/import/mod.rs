@@ -45,9 +45,10 @@ use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::simulation::{Observe, Plan, PlanError};
 use extract::ImportedTask;
+use fitted::ServedService;
 use groups::ImportedGroups;
 use open::OpenClients;
-use zerolag_model::{Duration, KernelVersion, TaskId};
+use zerolag_model::{KernelVersion, TaskId};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
 use zerolag_workload::program::is_below;
@@ -100,9 +101,8 @@ pub struct Import {
     services: Vec<String>,
     /// How many threads each of them has: a closed client one per request that can be under way.
     threads: Vec<usize>,
-    /// The services whose messages tell their requests, and how long each took until its answer was
-    /// sent, in order of length.
-    served: Vec<(String, Vec<Duration>)>,
+    /// The services whose messages tell their requests.
+    served: Vec<ServedService>,
     /// The kernel whose settings the scenario has.
     pub kernel: KernelVersion,
     /// Whether the trace or the user names that kernel; if not it is a guess.
@@ -157,7 +157,7 @@ pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
         tasks,
         services,
         threads,
-        served: served.into_iter().map(|served| (served.name, served.latencies)).collect(),
+        served,
         kernel,
         is_kernel_known,
         unknown,
@@ -229,7 +229,7 @@ impl Import {
 
     /// Returns how long requests took whose messages were recorded.
     fn requests(&self, simulated: &Summary) -> Vec<RequestError> {
-        let errors = self.served.iter().filter_map(|(name, recorded)| {
+        let errors = self.served.iter().filter_map(|ServedService { name, latencies: recorded }| {
             let service = simulated.services.iter().find(|service| *service.name == **name)?;
             let latency = service.latency.as_ref()?;
             // As the quantiles of a simulation: the smallest that so many do not exceed.

@@ -299,8 +299,8 @@ impl<'a> Talk<'a> {
     fn unseen(&self, place: usize) -> Instant {
         let message = &self.messages[place];
         let Some(job) = self.job(message) else { return message.at };
-        let before = self.messages[..place].iter().rev().find(|other| other.task == message.task);
-        if before.is_some_and(|before| before.at >= job.at) { message.at } else { job.at }
+        let mut before = self.messages[..place].iter().rev().take_while(|other| other.at >= job.at);
+        if before.any(|other| other.task == message.task) { message.at } else { job.at }
     }
 
     /// Returns the sends of a client to a server that follow neither an answer nor a wakeup by a
@@ -374,11 +374,11 @@ impl<'a> Talk<'a> {
             now += change;
             most = most.max(now);
         }
-        let theirs = self.messages.iter().enumerate().filter(|(_, message)| {
+        let theirs = self.messages.iter().filter(|message| {
             self.of.get(&message.task) == Some(&class) && self.is_between(message.socket as usize, class, server)
         });
         let (mut threads, mut span) = (BTreeSet::new(), None);
-        for (_, message) in theirs {
+        for message in theirs {
             threads.insert(message.task);
             let (first, _) = span.unwrap_or((message.at, message.at));
             span = Some((first, message.at));

@@ -3,6 +3,8 @@
 use super::plan::{POLICY, Plan};
 use crate::error::ValueError;
 use crate::values;
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::Arc;
 use zerolag_policy::{Param, Policy, PolicyFactory, TextParam};
 
@@ -90,15 +92,26 @@ impl Plan {
 /// file. Returns the text, or each mistake and what would be right.
 fn read_text(policy: &mut dyn Policy, index: usize, value: &str) -> Result<Arc<str>, Vec<(String, String)>> {
     let is_text = TextParam::is_text(value);
-    let text = if is_text { Ok(value.to_owned()) } else { std::fs::read_to_string(value) };
-    let text = text.map_err(|error| {
+    let text = if is_text { Ok(value.to_owned()) } else { read_file(value) };
+    let text = text.map_err(|why| {
         let help = "the path of a file, or the text itself, which has white space";
-        vec![(format!("{value}: {error}"), help.to_owned())]
+        vec![(format!("{value}: {why}"), help.to_owned())]
     })?;
     let place = if is_text { String::new() } else { format!("{value}:") };
     match policy.set_text(index, &text) {
         Ok(()) => Ok(text.into()),
         Err(wrong) => Err(wrong.into_iter().map(|wrong| (format!("{place}{wrong}"), wrong.help)).collect()),
+    }
+}
+
+/// Reads the file of a text, which can be anything: `/dev/zero` has no end.
+fn read_file(path: &str) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(TextParam::BYTES_MAX as u64 + 1).read_to_string(&mut text));
+    read.map_err(|error| error.to_string())?;
+    match text.len() > TextParam::BYTES_MAX {
+        true => Err(format!("it is longer than {} bytes", TextParam::BYTES_MAX)),
+        false => Ok(text),
     }
 }
 
