@@ -193,11 +193,15 @@ function title() {
 /** Whether a run is in progress, and whether another is wanted behind it. */
 let running = false, again = false;
 
+/** What is said of a link that was made during the run in progress: its end would write over it. */
+let linked = "";
+
 /** Runs what is written; ends the run in progress. */
 async function run() {
   again = true;
   if (running) return simulator.cancel();
   running = true;
+  linked = "";
   byId("run", HTMLButtonElement).disabled = true;
   byId("cancel", HTMLButtonElement).disabled = false;
   bar.classList.add("moves");
@@ -241,7 +245,7 @@ async function runOnce() {
     const missed = (found.goals ?? []).filter((goal) => !goal.met).length;
     const goals = found.goals?.length ? (missed ? `, ${missed} of ${found.goals.length} goals missed (one seed)` : `, all ${found.goals.length} goals met (one seed)`) : "";
     const file = opened ? `${opened} is open; nothing was sent; ` : "";
-    told.textContent = `${file}${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}`;
+    told.textContent = `${file}${found.records?.toLocaleString("en")} events in ${Math.round(performance.now() - begin)} ms${goals}${linked && `; ${linked}`}`;
     answerByRun(found);
   } catch (error) {
     told.textContent = error instanceof Error ? error.message : String(error);
@@ -443,12 +447,14 @@ async function share() {
   packed.forEach((byte) => { letters += String.fromCharCode(byte); });
   const link = location.href.split("#")[0] + "#s=" + btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   history.replaceState(null, "", link);
+  let where = `copied (${link.length} characters)`;
   try {
     await navigator.clipboard.writeText(link);
-    told.textContent = `the link is copied (${link.length} characters); the scenario is in it, nothing was sent`;
   } catch {
-    told.textContent = "the link is in the address bar; the scenario is in it, nothing was sent";
+    where = "in the address bar";
   }
+  linked = `the link is ${where}; the scenario is in it, nothing was sent`;
+  told.textContent = running ? `running; ${linked}` : linked;
 }
 
 /** Opens what the address names, and runs it: a scenario, a lesson, an example. */
