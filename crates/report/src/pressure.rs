@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Triggers ([`PressureTrigger`]) have sums of their own ([`Watch`]), from the first stall on every
-//! tenth of the shortest window.
+//! tenth of the shortest window; those of users without CAP_SYS_RESOURCE the sums of the averages.
 //!
 //! Cost: O(depth) per change of a task's state, O(groups x CPUs) per 2 s; nothing if it is not
 //! asked for.
@@ -255,7 +255,7 @@ impl Pressure {
 
     fn add(&mut self, group: GroupId, path: &str, now: Instant) {
         let triggers = self.triggers.iter().filter(|(of, _)| **of == *path).map(|(_, trigger)| *trigger);
-        let stalls = Stalls::new(self.nr_cpus, now, self.period(), Watch::new(triggers));
+        let stalls = Stalls::new(self.nr_cpus, now, self.period(), Watch::new(now, triggers));
         self.next = self.next.min(stalls.next);
         self.stalls.insert(group, stalls);
     }
@@ -269,6 +269,10 @@ impl Pressure {
                 let at = stalls.due();
                 if stalls.next == at {
                     stalls.collect(at, tick);
+                    let (some, full) = (&stalls.some, &stalls.full);
+                    if let Some(watch) = &mut stalls.watch {
+                        watch.average(at, [some.total, full.total], [some.sampled, full.sampled]);
+                    }
                     stalls.some.sample(period);
                     stalls.full.sample(period);
                     stalls.next = at.saturating_add(period);

@@ -10,12 +10,15 @@
 //! that is still to come, and a window begins anew when it is over. A trigger that has reached its
 //! threshold is pending until it fires, which is once per window at most.
 //!
+//! All of this is for triggers of users with CAP_SYS_RESOURCE. For others no thread of the kernel
+//! polls: their windows begin with the trigger, and they are looked at before the averages are
+//! sampled, every 2 s and a tick.
+//!
 //! Sources: Linux v6.18 `kernel/sched/psi.c`, `psi_trigger_create`, `psi_group_change`,
 //! `psi_schedule_rtpoll_work`, `psi_rtpoll_work`, `init_rtpoll_triggers`, `window_update`,
-//! `update_triggers`; v6.2 for the same under the names without `rt`. differs: the thread that
-//! looks (`psimon`, SCHED_FIFO 1) is not a task here, so it is never late; a trigger of a user
-//! without CAP_SYS_RESOURCE (6.4) is looked at only with the averages, every 2 s. That is not
-//! built. Since 6.7 nothing is looked at in an update without a stall, which is the rule here.
+//! `update_triggers`, `psi_avgs_work`; v6.2 for the same under the names without `rt`. differs: the
+//! thread that looks (`psimon`, SCHED_FIFO 1) is not a task here, so it is never late. Since 6.7
+//! nothing is looked at in an update without a stall, which is the rule here.
 
 use crate::summary::Fired;
 use zerolag_model::{Duration, Instant, PressureTrigger, Stall};
@@ -26,7 +29,9 @@ const UPDATES_PER_WINDOW: u64 = 10;
 /// The triggers of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
-    triggers: Vec<Trigger>,
+    /// Those that are polled, and those that are looked at with the averages.
+    polled: Vec<Trigger>,
+    averaged: Vec<Trigger>,
     /// The time between updates.
     period: Duration,
     /// When they are looked at next, while that is planned.
@@ -101,11 +106,11 @@ impl Trigger {
 }
 
 impl Watch {
-    /// Returns a watch on triggers, if there are some.
-    pub(crate) fn new(triggers: impl Iterator<Item = PressureTrigger>) -> Option<Box<Self>> {
+    /// Returns a watch on triggers from now on, if there are some.
+    pub(crate) fn new(now: Instant, triggers: impl Iterator<Item = PressureTrigger>) -> Option<Box<Self>> {
         let new = |what| Trigger {
             what,
-            since: Instant::ZERO,
+            since: now,
             at_begin: Duration::ZERO,
             before: Duration::ZERO,
             is_pending: false,
@@ -113,11 +118,15 @@ impl Watch {
             first: None,
             events: 0,
         };
-        let triggers: Vec<Trigger> = triggers.map(new).collect();
-        let period = triggers.iter().map(|trigger| trigger.what.window / UPDATES_PER_WINDOW).min()?;
+        let (polled, averaged): (Vec<_>, Vec<_>) = triggers.map(new).partition(|trigger| trigger.what.is_privileged);
+        if polled.is_empty() && averaged.is_empty() {
+            return None;
+        }
+        let period = polled.iter().map(|trigger| trigger.what.window / UPDATES_PER_WINDOW).min();
         Some(Box::new(Self {
-            triggers,
-            period,
+            polled,
+            averaged,
+            period: period.unwrap_or_default(),
             timer: None,
             until: None,
             next_update: Instant::FAR_FUTURE,
@@ -126,9 +135,9 @@ impl Watch {
         }))
     }
 
-    /// Returns the stalls that concern it.
+    /// Returns the stalls at which polling begins.
     pub(crate) fn stalls(&self) -> impl Iterator<Item = Stall> + '_ {
-        self.triggers.iter().map(|trigger| trigger.what.stall)
+        self.polled.iter().map(|trigger| trigger.what.stall)
     }
 
     /// Returns when it is to be looked at.
@@ -142,8 +151,17 @@ impl Watch {
         *self.timer.get_or_insert_with(|| in_ticks(now, 1, grid)) // [1]
     }
 
-    /// Looks at the triggers. `grown` is how much `some` and `full` have grown since the last look,
-    /// `stalled` whether a CPU was in them at all.
+    /// Looks at the triggers of users without CAP_SYS_RESOURCE. `totals` are the times of `some`
+    /// and of `full` until now, `sampled` those that the averages have.
+    pub(crate) fn average(&mut self, now: Instant, totals: [Duration; 2], sampled: [Duration; 2]) {
+        for trigger in &mut self.averaged {
+            let at = index(trigger.what.stall);
+            trigger.update(now, totals[at], totals[at] != sampled[at]);
+        }
+    }
+
+    /// Looks at the triggers that are polled. `grown` is how much `some` and `full` have grown
+    /// since the last look, `stalled` whether a CPU was in them at all.
     pub(crate) fn poll(&mut self, now: Instant, grown: [Duration; 2], stalled: [bool; 2], grid: (Instant, Duration)) {
         for (total, grown) in self.totals.iter_mut().zip(grown) {
             *total = total.saturating_add(grown);
@@ -152,7 +170,7 @@ impl Watch {
         let has_stalled = self.stalls().any(|stall| stalled[index(stall)]);
         if has_stalled {
             if is_over(self.until) {
-                for trigger in &mut self.triggers {
+                for trigger in &mut self.polled {
                     trigger.begin(now, self.totals[index(trigger.what.stall)], Duration::ZERO); // [2]
                 }
                 self.updated = self.totals;
@@ -166,7 +184,7 @@ impl Watch {
         }
         if now >= self.next_update {
             if has_stalled {
-                for trigger in &mut self.triggers {
+                for trigger in &mut self.polled {
                     let at = index(trigger.what.stall);
                     trigger.update(now, self.totals[at], self.totals[at] != self.updated[at]); // [3]
                 }
@@ -180,7 +198,7 @@ impl Watch {
 
     /// Returns how often the triggers on a stall have fired; `None` without one.
     pub(crate) fn fired(&self, stall: Stall, start: Instant) -> Option<Fired> {
-        let of = || self.triggers.iter().filter(|trigger| trigger.what.stall == stall);
+        let of = || self.polled.iter().chain(&self.averaged).filter(|trigger| trigger.what.stall == stall);
         of().next()?;
         let first = of().filter_map(|trigger| trigger.first).min();
         Some(Fired { events: of().map(|trigger| trigger.events).sum(), first: first.map(|at| at.since(start)) })

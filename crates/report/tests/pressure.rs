@@ -102,12 +102,20 @@ fn what_nobody_asks_for_is_not_measured() {
     assert!(summary.pressure.is_none() && summary.groups.iter().all(|group| group.pressure.is_none()));
 }
 
+fn trigger(text: &str) -> PressureTrigger {
+    text.parse().expect("a trigger")
+}
+
 /// Returns what triggers on the machine's `some` have done by a time.
 fn fired(script: &Script, triggers: &[&str], us: u64) -> Option<Fired> {
+    fired_by(script, triggers.iter().map(|text| trigger(text)), us)
+}
+
+fn fired_by(script: &Script, triggers: impl Iterator<Item = PressureTrigger>, us: u64) -> Option<Fired> {
     let mut trace = script.clone().end(us);
     trace.records.retain(|record| record.at <= trace.meta.end);
-    let parsed = triggers.iter().map(|text| ("/".into(), text.parse::<PressureTrigger>().expect("a trigger")));
-    Metrics::new(&trace.meta).with_triggers(parsed.collect()).of_whole(&trace).pressure.expect("asked for").some.fired
+    let triggers = triggers.map(|trigger| ("/".into(), trigger));
+    Metrics::new(&trace.meta).with_triggers(triggers.collect()).of_whole(&trace).pressure.expect("asked for").some.fired
 }
 
 #[test]
@@ -135,4 +143,43 @@ fn a_trigger_fires_once_per_window_and_drops_nothing() {
     // it is reached. Without a trigger there is no figure.
     assert_eq!(fired(&script, &["some 500000 500000"], 1_400_000), Some(Fired { events: 1, first: Some(ms(1_024)) }));
     assert_eq!(fired(&script, &[], 5_000_000), None);
+}
+
+#[test]
+fn a_trigger_without_privileges_is_looked_at_with_the_averages() {
+    let mut script = script(1);
+    let (a, b) = (script.fair("a"), script.fair("b"));
+    // `b` waits from 0.5 to 1.5 s and from 5 to 5.4 s: 1 s and 0.4 s.
+    script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(500_000, 0, b).run(1_500_000, 0, Some(a), Some(b));
+    script.wake(5_000_000, 0, a).run(5_400_000, 0, Some(b), Some(a));
+    let without = |text: &str, us| {
+        let all = text.split(", ").map(|text| trigger(text).unprivileged().expect("a multiple of 2 s"));
+        fired_by(&script, all, us)
+    };
+    // The averages are sampled at 2.004, 4.008, 6.012 s. A window of 2 s is over at each.
+    let events = |events, first| Some(Fired { events, first });
+    assert_eq!(without("some 1000000 2000000", 2_003_000), events(0, None));
+    assert_eq!(without("some 1000000 2000000", 2_005_000), events(1, Some(ms(2_004))));
+    assert_eq!(without("some 1000001 2000000", 9_000_000), events(0, None));
+    assert_eq!(without("some 400000 2000000", 6_011_000), events(1, Some(ms(2_004))));
+    assert_eq!(without("some 400000 2000000", 9_000_000), events(2, Some(ms(2_004))));
+    // One of 4 s has begun at 0. At 6.012 s it has 1.4 s of stalls, and is over; nothing had
+    // stalled at 4.008 s, so nothing was looked at then.
+    assert_eq!(without("some 1400000 4000000", 6_011_000), events(0, None));
+    assert_eq!(without("some 1400000 4000000", 9_000_000), events(1, Some(ms(6_012))));
+    // Beside a trigger that is polled each has its own times.
+    let all = ["some 150000 1000000", "some 1000000 2000000"].map(trigger);
+    let both = [all[0], all[1].unprivileged().expect("2 s")];
+    assert_eq!(fired_by(&script, both.into_iter(), 2_005_000), events(2, Some(ms(712))));
+}
+
+#[test]
+fn a_window_below_half_a_second_is_looked_at_on_ticks() {
+    let mut script = script(1);
+    let (a, b) = (script.fair("a"), script.fair("b"));
+    script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(500_000, 0, b).run(520_000, 0, Some(a), Some(b));
+    // The windows begin at 504 ms; an update is due 1 ms later, and the next tick is 508. A window
+    // of 10 ms has 4 ms then.
+    assert_eq!(fired(&script, &["some 4000 10000"], 507_000), Some(Fired { events: 0, first: None }));
+    assert_eq!(fired(&script, &["some 4000 10000"], 509_000), Some(Fired { events: 1, first: Some(ms(508)) }));
 }

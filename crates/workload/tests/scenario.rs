@@ -1,7 +1,7 @@
 //! Each rule of the scenario grammar, from text to program. `docs/reference/scenario.md` states the
 //! rules.
 
-use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, SchedAttr};
+use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, PressureTrigger, SchedAttr};
 use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
 use zerolag_workload::random::Bounds;
 use zerolag_workload::{Dist, LoadOptions, Scenario, load, scenario};
@@ -524,17 +524,22 @@ fn the_published_schema_is_the_readers() {
 fn triggers_are_written_to_the_pressure_of_groups_and_of_the_machine() {
     let program = good(&format!(
         "[group.\"/\"]\n\"cpu.pressure\" = \"some 1 10000000\"\n\"cpu.rt.max\" = \"40ms 100ms\"\n\
-         [group.\"/a\"]\ncpu.pressure = [\"some 150000 1000000\", \"full 9 500000\"]{TASK}"
+         [group.\"/a\"]\ncpu.pressure = [\"some 150000 1000000\", {{ unprivileged = \"full 9 2000000\" }}]\n\
+         [group.\"/b\"]\ncpu.pressure = {{ unprivileged = \"full 9 2000000\" }}{TASK}"
     ))
     .program;
-    let texts = ["some 1 10000000", "some 150000 1000000", "full 9 500000"];
-    let [machine, some, full] = texts.map(|text| text.parse().expect("a trigger"));
+    let texts = ["some 1 10000000", "some 150000 1000000", "full 9 2000000"];
+    let [machine, some, full] = texts.map(|text| text.parse::<PressureTrigger>().expect("a trigger"));
+    let full = full.unprivileged().expect("a multiple of 2 s");
     assert_eq!((program.root.triggers, &program.groups[0].triggers), (vec![machine], &vec![some, full]));
+    assert_eq!(program.groups[1].triggers, [full]);
     let budget = program.root.rt.expect("a budget");
     assert_eq!((budget.runtime, budget.period), (Some(ms(40)), ms(100)));
     for (table, says) in [
         ("[group.\"/\"]\ncpu.pressure = \"full 1 1000000\"", "s.toml:2:16: error: the machine has no `full`"),
-        ("[group.\"/a\"]\ncpu.pressure = \"some 1 400000\"", "the window is 500000 to 10000000 microseconds (EINVAL)"),
+        ("[group.\"/a\"]\ncpu.pressure = \"some 1 0\"", "the window is 1 to 10000000 microseconds (EINVAL)"),
+        ("[group.\"/a\"]\ncpu.pressure.unprivileged = \"some 1 3000000\"", "the window is a multiple of 2000000 "),
+        ("[group.\"/a\"]\ncpu.pressure = [{ privileged = \"some 1 3000000\" }]", "is a string, not a table"),
         ("[group.\"/a\"]\ncpu.pressure = [\"some 1 1000000\", 3]", "is a string, not "),
         ("[group.\"/\"]\ncpu.max = \"max\"", "s.toml:2:5: error: the root group has no limit"),
         ("[group.\"/\"]\nchanges = []", "help: write [[change]] with group = \"/\""),

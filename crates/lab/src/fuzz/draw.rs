@@ -111,9 +111,10 @@ fn triggers(dice: &mut Dice, draft: &mut Draft) {
         return;
     }
     let mut trigger = |stalls: &[&str]| {
-        let window = dice.pick(&[500_000, 700_001, 1_000_000, 2_000_000, 10_000_000]);
-        let threshold = dice.pick(&[1, 1_000, 30_000, window / 2, window]);
-        format!("\"{} {threshold} {window}\"", dice.pick(stalls))
+        let window = dice.pick(&[1_000, 10_001, 500_000, 700_001, 1_000_000, 2_000_000, 10_000_000]);
+        let threshold = dice.pick(&[1, 1_000, 30_000, window / 2, window]).min(window);
+        let text = format!("\"{} {threshold} {window}\"", dice.pick(stalls));
+        if window % 2_000_000 == 0 && dice.once_in(2) { format!("{{ unprivileged = {text} }}") } else { text }
     };
     let mut root = Block::new("[group.\"/\"]");
     if draft.blocks.iter().all(|block| block.head != root.head) {

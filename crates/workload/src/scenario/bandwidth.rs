@@ -24,6 +24,9 @@ use zerolag_model::{CpuMax, Duration, PressureTrigger, RtBandwidth, Stall, UtilC
 
 /// The key of triggers: the file that they are written to.
 const PRESSURE: &str = "cpu.pressure";
+/// The key of a trigger of a user without CAP_SYS_RESOURCE, and the same as the path of a leaf.
+const UNPRIVILEGED: &str = "unprivileged";
+const PRESSURE_WITHOUT: &str = "cpu.pressure.unprivileged";
 
 /// The values of a group's table, each with its key.
 #[derive(Default)]
@@ -57,6 +60,7 @@ impl ScenarioReader<'_> {
                 (Some(_), "until") => life[1] = Some(leaf),
                 (_, "changes") => changes = Some(leaf),
                 (_, PRESSURE) => triggers = self.triggers(leaf, id.is_none()),
+                (_, PRESSURE_WITHOUT) => triggers = self.unprivileged(leaf.item, id.is_none()).into_iter().collect(),
                 (None, _) => self.of_root(leaf, &mut said),
                 (Some(_), _) => said.read(leaf, self.report),
             }
@@ -107,26 +111,45 @@ impl ScenarioReader<'_> {
             Value::Array(items) => items.iter().collect(),
             _ => vec![leaf.item],
         };
-        let mut triggers = Vec::new();
-        for item in items {
-            let Value::String(text) = item.get_ref() else {
-                let message = format!("a trigger of `{PRESSURE}` is a string, not {}", kind(item.get_ref()));
-                self.report.error_help(span(item), message, "write \"some 150000 1000000\"");
-                continue;
-            };
-            match text.parse::<PressureTrigger>() {
-                Ok(PressureTrigger { stall: Stall::Full, .. }) if is_root => {
-                    let message = "the machine has no `full`: a CPU with runnable tasks runs one";
-                    self.report.error_help(span(item), message, "write `some`, or the trigger of a group");
-                }
-                Ok(trigger) => triggers.push(trigger),
-                Err(wrong) => {
-                    let help = "write \"some 150000 1000000\": 150 ms of each second";
-                    self.report.error_help(span(item), format!("`{text}`: {wrong}"), help);
-                }
+        let read = |item| match Self::without(item) {
+            Some(text) => self.unprivileged(text, is_root),
+            None => self.trigger(item, is_root),
+        };
+        items.into_iter().filter_map(read).collect()
+    }
+
+    /// Returns the trigger of `{ unprivileged = "some 150000 2000000" }`.
+    fn without<'n, 'i>(item: Item<'n, 'i>) -> Option<Item<'n, 'i>> {
+        let Value::Table(table) = item.get_ref() else { return None };
+        Table::new(table, span(item)).only().filter(|entry| entry.key == UNPRIVILEGED).map(|entry| entry.item)
+    }
+
+    /// Reads a trigger of a user without CAP_SYS_RESOURCE.
+    fn unprivileged(&mut self, item: Item<'_, '_>, is_root: bool) -> Option<PressureTrigger> {
+        let trigger = self.trigger(item, is_root)?;
+        trigger.unprivileged().map_err(|wrong| self.report.error(span(item), wrong.to_string())).ok()
+    }
+
+    fn trigger(&mut self, item: Item<'_, '_>, is_root: bool) -> Option<PressureTrigger> {
+        let Value::String(text) = item.get_ref() else {
+            let message = format!("a trigger of `{PRESSURE}` is a string, not {}", kind(item.get_ref()));
+            let help = "write \"some 150000 1000000\", or { unprivileged = \"some 150000 2000000\" }";
+            self.report.error_help(span(item), message, help);
+            return None;
+        };
+        match text.parse::<PressureTrigger>() {
+            Ok(PressureTrigger { stall: Stall::Full, .. }) if is_root => {
+                let message = "the machine has no `full`: a CPU with runnable tasks runs one";
+                self.report.error_help(span(item), message, "write `some`, or the trigger of a group");
+                None
+            }
+            Ok(trigger) => Some(trigger),
+            Err(wrong) => {
+                let help = "write \"some 150000 1000000\": 150 ms of each second";
+                self.report.error_help(span(item), format!("`{text}`: {wrong}"), help);
+                None
             }
         }
-        triggers
     }
 
     /// Reads `changes = [{ at = "2s", "cpu.max" = "100000 100000" }]`.
