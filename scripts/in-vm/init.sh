@@ -398,6 +398,9 @@ scx() {
     load --policy vtime --patient
     shares vtime 25
     unload "vtime, patient"
+    load --policy vtime --patient --alone
+    shares vtime 25
+    unload "vtime, patient, alone"
 
     rules
 
@@ -495,7 +498,7 @@ policies() {
             [ -z "$only" ] || echo ",$only," | grep -q ",$name," || continue
             load --policy $policy
             zerolag run $file --on linux -q --json=/tmp/out/$policy.$name.json > /tmp/run 2>&1; code=$?
-            unload "$policy, $name" > /tmp/unloaded; grep FAILED /tmp/unloaded
+            unload "$policy, $name" > /tmp/unloaded; ! grep -q FAILED /tmp/unloaded || cat /tmp/unloaded
             case $code in 0 | 99) send $policy.$name.json ;; *) failed "$policy, $name: exit code $code"; cat /tmp/run ;; esac
         done
     done
@@ -513,20 +516,22 @@ overhead() {
     echo +cpu > $cg/cgroup.subtree_control
     costs() { pipe "$1"; pipe "$1"; messages "$1"; messages "$1"; limited "$1"; }
     costs "the kernel's own scheduler"
-    for policy in vtime linux "vtime --patient" "linux --patient"; do
+    for policy in vtime linux "vtime --patient" "linux --patient" "vtime --patient --alone"; do
         # shellcheck disable=SC2086
         load --policy $policy
         costs "$policy"
         unload "$policy"
     done
     for other in $(cat others); do
+        # scx_lavd reads debugfs.
+        mount -t debugfs debug /sys/kernel/debug 2> /dev/null
         $other > /tmp/other 2>&1 & pid=$!
         until_enabled "$other"
         costs "$other"
         kill -INT $pid
         wait $pid
         cat /sys/kernel/sched_ext/state
-        tail -3 /tmp/other
+        tail -12 /tmp/other
     done
 }
 

@@ -7,7 +7,7 @@
 #   scripts/in-vm/run.sh KERNEL_IMAGE stacks [SECONDS [none|hogs|kernel [US]]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE threads [SECONDS [none|hogs|kernel]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE scx|rules [SECONDS]
-#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE policies [POLICIES [WORKLOADS]]
+#   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE policies [vtime,fifo [WORKLOAD,...]]
 #   scripts/in-vm/run.sh 7.3|KERNEL_IMAGE overhead
 #
 # `timerlat` runs the kernel's tracer of that name and `zerolag calibrate --noise` in turns in one boot, and brings latencies and profiles back to OUT
@@ -16,7 +16,7 @@
 # kernel-with-timerlat.sh. `threads` records when the kernel's own threads run; threads.py counts them. `kernel` is the load of load.sh.
 # `scx` loads policies into the kernel (crates/scx), compares shares with the simulator's, and ends the program in every bad way; it needs clang.
 # `rules` is the part of it with rules of threads.
-# `policies` runs the workloads of policies/ under loaded policies ("vtime fifo"), for policies.py; `overhead` measures what switches cost under the kernel's own scheduler,
+# `policies` runs the workloads of policies/ under loaded policies, for policies.py; `overhead` measures what switches cost under the kernel's own scheduler,
 # loaded policies, and other schedulers of sched_ext whose programs OTHERS names (paths, separated by spaces).
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
 # idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead, ACCEL=tcg-threads emulates

@@ -166,6 +166,20 @@ void zl_enqueue(u64 *ctx)
 	__sync_fetch_and_add(&nr_enqueued, 1);
 }
 
+/*
+ * The server of the class (ext_server, 7.0) asks, not the CPU: a real-time task is runnable, and the
+ * class comes behind real-time tasks. A server that gets no task is stopped, and starts when the
+ * first task of the CPU is enqueued (v7.3 __pick_task_dl, enqueue_task_scx): beside tasks that stay
+ * runnable never again. So this cannot wait for user space, whose thread may be behind that
+ * real-time task, too.
+ */
+static __always_inline bool asks_server(void)
+{
+	struct rq *rq = scx_bpf_locked_rq();
+
+	return rq && rq->rt.rt_nr_running;
+}
+
 /* A CPU has no local task. With SCX_OPS_ENQ_LAST the one that ran is enqueued in any case if its
  * slice is used up, so that the policy decides every turn; the CPU idles until the answer. */
 SEC("struct_ops/dispatch")
@@ -177,11 +191,14 @@ void zl_dispatch(u64 *ctx)
 	u64 enqueued = nr_enqueued;
 	struct event *e;
 
-	if (is_late) {
+	if (is_late || asks_server()) {
 		if (!scx_bpf_dsq_move_to_local(WAIT) && goes_on)
 			prev->scx.slice = config.slice_ns;
 		return;
 	}
+	/* Which task, is no question. That it runs at all is one for policies that can withhold it. */
+	if (config.alone && !goes_on && scx_bpf_dsq_nr_queued(WAIT) == 1 && scx_bpf_dsq_move_to_local(WAIT))
+		return;
 	/* One that ran nothing asks once for each change: the user side itself makes its CPU come
 	 * here whenever it waits. */
 	if (!goes_on && (asked_at[cpu] == enqueued || !scx_bpf_dsq_nr_queued(WAIT)))

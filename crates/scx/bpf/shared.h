@@ -20,7 +20,8 @@ struct config {
 	u32 direct;
 	/* A wakeup that finds no idle CPU waits for the question of some CPU. */
 	u32 patient;
-	u32 unused;
+	/* A CPU without a task takes the only task that waits without a question. */
+	u32 alone;
 };
 
 enum event_kind {

@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_name_is_cut_to_what_the_kernel_takes() {
-        let config = Config { slice_ns: 1, late_ns: 1, timeout_ns: 1, nr_cpus: 1, direct: true, patient: false };
+        let config =
+            Config { slice_ns: 1, late_ns: 1, timeout_ns: 1, nr_cpus: 1, direct: true, patient: false, alone: false };
         let name = format!("zerolag_{}", "my policy/".repeat(30));
         let mut ops = vec![0xff; 12 + NAME_MAX];
         write_ops(&mut ops, &Settings { name, is_partial: true, timeout_ms: 7, config });

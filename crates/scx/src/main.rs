@@ -78,6 +78,10 @@ struct Args {
     /// whose wakeups do not preempt; switches cost less
     #[arg(long, conflicts_with = "ask_always")]
     patient: bool,
+    /// Let a CPU without a task take the only task that waits, without asking: for policies that leave
+    /// no CPU idle while a task waits, so without limits
+    #[arg(long, conflicts_with = "ask_always")]
+    alone: bool,
     /// The longest turn
     #[arg(long, value_name = "TIME", default_value_t = SLICE_DFL)]
     slice: Duration,
@@ -147,6 +151,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             nr_cpus,
             direct: !args.ask_always,
             patient: args.patient,
+            alone: args.alone,
         },
     };
     let shared = Arc::new(Shared::default());
@@ -249,8 +254,8 @@ fn set(policy: &mut dyn Policy, text: &str) -> Result<(), Vec<String>> {
 fn read(path: &str) -> Result<String, String> {
     let help = "the path of a file, or the text itself, which has white space";
     let mut text = String::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(TextParam::BYTES_MAX as u64 + 1).read_to_string(&mut text));
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(TextParam::BYTES_MAX as u64 + 1).read_to_string(&mut text));
     read.map_err(|error| format!("{path}: {error}\n  help: {help}"))?;
     if text.len() > TextParam::BYTES_MAX {
         return Err(format!("{path}: it is longer than {} bytes\n  help: {help}", TextParam::BYTES_MAX));

@@ -174,12 +174,13 @@ pub(crate) struct Config {
     pub(crate) nr_cpus: u32,
     pub(crate) direct: bool,
     pub(crate) patient: bool,
+    pub(crate) alone: bool,
 }
 
 impl Config {
     pub(crate) fn write(self) -> Vec<u8> {
         let longs = [self.slice_ns, self.late_ns, self.timeout_ns];
-        let words = [self.nr_cpus, u32::from(self.direct), u32::from(self.patient), 0];
+        let words = [self.nr_cpus, u32::from(self.direct), u32::from(self.patient), u32::from(self.alone)];
         let longs = longs.into_iter().flat_map(u64::to_ne_bytes);
         longs.chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect()
     }
