@@ -73,6 +73,11 @@ pub(crate) fn each_record<T>(
     Ok((to, trace.meta))
 }
 
+/// Returns whether a trace is read once and kept: neither zerolag's own, nor a long recording.
+pub(crate) fn is_kept(path: &Path) -> bool {
+    !is_long(path) && stream(path).is_ok_and(|own| own.is_none())
+}
+
 /// Returns whether a recording is so long that it is read several times rather than kept.
 fn is_long(path: &Path) -> bool {
     let length = std::fs::metadata(path).map_or(0, |file| file.len());

@@ -6,7 +6,9 @@ use super::output::{HtmlArgs, JsonArgs, TablesArgs};
 use super::progress::busy;
 use super::{Done, code, input};
 use std::path::PathBuf;
+use zerolag::import::recorded_requests;
 use zerolag::page::{self, Pictured};
+use zerolag::report::requests::{self, RecordedRequests};
 use zerolag::report::tool::ToolLatencies;
 use zerolag::report::{Metrics, Summary, frame, text};
 use zerolag::results as document;
@@ -48,12 +50,16 @@ pub(crate) fn run(args: &Args) -> Done {
         args.json.publish(|| latencies.to_string(), String::new)?;
         return Ok(code::OK);
     }
-    let summary = busy("reading the trace", args.quiet.quiet, || summarise(args))?;
+    let (summary, recorded_requests) = busy("reading the trace", args.quiet.quiet, || summarise(args))?;
     args.tables.publish(|| frame::summary::all(&summary))?;
     let limits = text::Limits { tasks: args.tasks, ..text::Limits::default() };
     let shown = shown(&args.show.show, &summary).map_err(|error| Failure::of(error, "--show"))?;
-    let figures = || document::text(&RunFigures { shown: shown.clone(), ..RunFigures::of(&summary) });
-    args.json.publish(|| text::render(&summary, limits) + &ShownFigure::text(&shown), figures)?;
+    let tables = || text::render(&summary, limits) + &requests::text(&recorded_requests) + &ShownFigure::text(&shown);
+    let figures = || {
+        let (shown, recorded_requests) = (shown.clone(), recorded_requests.clone());
+        document::text(&RunFigures { shown, recorded_requests, ..RunFigures::of(&summary) })
+    };
+    args.json.publish(tables, figures)?;
     Ok(code::OK)
 }
 
@@ -73,21 +79,25 @@ fn of_tool(args: &Args) -> Result<Option<ToolLatencies>, Failure> {
     Ok(Some(ToolLatencies::read(&String::from_utf8_lossy(&bytes), tool)))
 }
 
-/// Returns the figures, and writes the page if it is wanted. Only the page needs all records at
-/// once.
-fn summarise(args: &Args) -> Result<Summary, Failure> {
+/// Returns the figures and the requests, and writes the page if it is wanted. Only the page and
+/// requests need all records at once.
+fn summarise(args: &Args) -> Result<(Summary, Vec<RecordedRequests>), Failure> {
     let start = |meta: &Meta| Metrics::new(meta).keep_waits(usize::from(args.waits));
-    let (metrics, meta) = if args.html.is_wanted() {
-        let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
+    let whole = || open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error));
+    let (metrics, meta, requests) = if args.html.is_wanted() || input::is_kept(&args.trace) {
+        let trace = whole()?;
+        let requests = recorded_requests(&trace);
         args.html
             .publish(|| Ok(page::of_trace(&Pictured::of(&trace), None, &HtmlArgs::about(args.trace.display()))))?;
         let mut metrics = start(&trace.meta);
         for record in &trace.records {
             metrics.observe(record);
         }
-        (metrics, trace.meta)
+        (metrics, trace.meta, requests)
     } else {
-        input::each_record(&args.trace, start, Metrics::observe)?
+        let (metrics, meta) = input::each_record(&args.trace, start, Metrics::observe)?;
+        let has_messages = !meta.recorded.messages.is_empty();
+        (metrics, meta, if has_messages { recorded_requests(&whole()?) } else { Vec::new() })
     };
     // The text of a report says itself what a cut file lacks.
     if args.json.takes_stdout() && !args.quiet.quiet {
@@ -95,5 +105,5 @@ fn summarise(args: &Args) -> Result<Summary, Failure> {
     }
     let mut summary = metrics.finish(meta.end);
     summary.meta.lost_events = meta.lost_events;
-    Ok(summary)
+    Ok((summary, requests))
 }

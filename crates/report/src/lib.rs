@@ -37,6 +37,7 @@ pub mod metrics;
 pub mod plot;
 mod pressure;
 pub mod quantiles;
+pub mod requests;
 #[cfg(test)]
 mod sample;
 mod services;

@@ -166,6 +166,20 @@ pub(super) fn scenario(
     (out, clients.into_iter().chain(services).map(service).collect(), served.collect())
 }
 
+/// Returns the requests of the classes that have messages, with the names of these and of their
+/// clients.
+pub(super) fn recorded(
+    trace: &Trace,
+    tasks: &[ImportedTask],
+    groups: &ImportedGroups,
+) -> Vec<(String, Option<String>, Served)> {
+    let mut classes = classes(trace, tasks, groups);
+    serve(trace, &mut classes);
+    let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
+    let served = classes.into_iter().filter_map(|class| Some((class.name, class.served?)));
+    served.map(|(name, served)| (name, served.client.map(|client| names[client.class].clone()), served)).collect()
+}
+
 /// Finds the requests of classes that have messages.
 fn serve(trace: &Trace, classes: &mut [ThreadClass<'_>]) {
     let of: Vec<_> = classes.iter().map(|class| (class.tasks.clone(), class.oldest)).collect();

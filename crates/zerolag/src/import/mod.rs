@@ -29,6 +29,7 @@ mod fitted;
 mod groups;
 mod loopback;
 mod open;
+mod recorded;
 mod requests;
 mod result;
 mod tree;
@@ -37,6 +38,7 @@ mod write;
 
 use error::SimulatedTask;
 pub use error::{BaseError, GroupError, Pair, RequestError, TaskError};
+pub use recorded::recorded_requests;
 pub(crate) use result::DOCUMENT;
 pub use result::{text, to_json};
 pub use tree::{GroupTree, Throttling};
@@ -48,6 +50,7 @@ use extract::ImportedTask;
 use fitted::ServedService;
 use groups::ImportedGroups;
 use open::OpenClients;
+use requests::quantile;
 use zerolag_model::{KernelVersion, TaskId};
 use zerolag_report::{Metrics, Summary};
 use zerolag_trace::Trace;
@@ -232,13 +235,11 @@ impl Import {
         let errors = self.served.iter().filter_map(|ServedService { name, latencies: recorded }| {
             let service = simulated.services.iter().find(|service| *service.name == **name)?;
             let latency = service.latency.as_ref()?;
-            // As the quantiles of a simulation: the smallest that so many do not exceed.
-            let at = |share: usize| recorded[(recorded.len() * share).div_ceil(100).max(1) - 1];
-            (!recorded.is_empty()).then(|| RequestError {
+            Some(RequestError {
                 service: name.clone(),
                 count: (recorded.len(), usize::try_from(service.completed).unwrap_or(usize::MAX)),
-                p50: (at(50), latency.p50),
-                p99: (at(99), latency.p99),
+                p50: (quantile(recorded, 50)?, latency.p50),
+                p99: (quantile(recorded, 99)?, latency.p99),
             })
         });
         errors.collect()

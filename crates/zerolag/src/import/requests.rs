@@ -73,6 +73,20 @@ impl Served {
         latencies.sort_unstable();
         latencies
     }
+
+    /// Returns how long they took until the client had the answer, in order of length.
+    pub(super) fn latencies_of_client(&self) -> Vec<Duration> {
+        let took = |request: &Request| Some(request.answered?.since(request.arrived));
+        let mut latencies: Vec<Duration> = self.requests.iter().filter_map(took).collect();
+        latencies.sort_unstable();
+        latencies
+    }
+}
+
+/// Returns the smallest that so many of a hundred do not exceed, as of the quantiles of a
+/// simulation; none of nothing.
+pub(super) fn quantile(sorted: &[Duration], share: usize) -> Option<Duration> {
+    sorted.get((sorted.len() * share).div_ceil(100).max(1) - 1).copied()
 }
 
 /// A class of threads, as far as it matters here.
@@ -581,8 +595,9 @@ fn clocks(trace: &Trace, of: &BTreeMap<TaskId, usize>) -> BTreeMap<TaskId, Clock
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Form, Import, Options, base_error, import};
+    use super::super::{Form, Import, Options, base_error, import, recorded_requests};
     use zerolag_model::{Duration, Instant, TaskId};
+    use zerolag_report::requests::{self, RequestTimes};
     use zerolag_trace::script::Script;
     use zerolag_trace::{Message, Source, Trace};
 
@@ -653,6 +668,25 @@ mod tests {
         assert_eq!(requests.p99.0, Duration::from_micros(428));
         assert!((100..=130).contains(&requests.count.1), "as often in the same time: {}", requests.count.1);
         assert!(base.to_string().contains("requests of server: 120 recorded"), "{base}");
+    }
+
+    #[test]
+    fn what_a_recording_says_of_its_requests_is_listed() {
+        let all = recorded_requests(&rounds(false));
+        let [one] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((&*one.server, one.client.as_deref(), one.client_is_open), ("server", Some("client"), false));
+        // 120 in 41 ms, of 100, 200 and 300 us.
+        assert_eq!((one.requests, one.per_second.round(), one.demand_ns), (120, 2927.0, 200_000));
+        let us = |p50: u64, p99: u64| RequestTimes { p50_ns: p50 * 1000, p99_ns: p99 * 1000, max_ns: p99 * 1000 };
+        assert_eq!(one.until_sent, us(229, 428));
+        // The client receives all three 650 us after it sent the first.
+        assert_eq!(one.until_received, Some(us(650, 650)));
+        let text = requests::text(&all);
+        assert!(text.contains("server  client (closed)       120    2926.8     200us"), "{text}");
+        assert!(recorded_requests(&rounds(true))[0].client_is_open);
+        let mut without = rounds(false);
+        without.meta.recorded.messages.clear();
+        assert_eq!(requests::text(&recorded_requests(&without)), "");
     }
 
     /// A timer wakes it, and each send is a request.

@@ -13,12 +13,14 @@ use zerolag_report::Summary;
 use zerolag_report::explain::{Explainer, Explanation, Options};
 use zerolag_report::frame::Bucket;
 use zerolag_report::metrics::Metrics;
+use zerolag_report::requests::RecordedRequests;
 use zerolag_sim::Sink;
 use zerolag_trace::{Meta, ReadError, Trace, TraceReader, open, zlt};
 use zerolag_workload::goal::Goal;
 
 use crate::error::Error;
 use crate::explanation::bounds;
+use crate::import::recorded_requests;
 use crate::simulation::{Checks, Histograms, Observe, Plan};
 
 /// How many of the longest waits a page explains.
@@ -42,6 +44,8 @@ pub struct Pictured {
     pub summary: Summary,
     /// The distributions behind them.
     pub buckets: Vec<Bucket>,
+    /// Of a recording with messages: its requests.
+    pub requests: Vec<RecordedRequests>,
     /// The scheduler's own numbers, if they were kept.
     pub state: Option<StateHistory>,
 }
@@ -74,6 +78,7 @@ impl Picture {
             waits: self.explainer.finish(end),
             summary,
             buckets,
+            requests: Vec::new(),
             state: None,
         }
     }
@@ -114,7 +119,7 @@ impl Pictured {
     pub fn of(trace: &Trace) -> Self {
         let mut portrait = Portrait::new(&trace.meta);
         trace.records.iter().for_each(|record| portrait.record(record));
-        portrait.finish(trace.meta.end)
+        Self { requests: recorded_requests(trace), ..portrait.finish(trace.meta.end) }
     }
 
     /// Pictures a trace file of any known format. Of zerolag's own no record is kept, so the length

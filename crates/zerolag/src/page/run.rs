@@ -14,6 +14,7 @@ use zerolag_model::Duration;
 use zerolag_report::explain::Explanation;
 use zerolag_report::figure::Stat;
 use zerolag_report::human::{Human, Percent};
+use zerolag_report::requests;
 use zerolag_report::{ServiceSummary, Summary};
 use zerolag_trace::Meta;
 use zerolag_workload::goal::Goal as Wanted;
@@ -199,6 +200,10 @@ fn page_of<'p>(pictured: &'p Pictured, about: &About, meta: &Meta, plan: Option<
     let load = over_time(&pictured.timeline, &pictured.summary);
     sections.push(Section::new("Load over time", "", Body::Figures(load)));
     sections.extend([Section::timeline(), Section::waits()]);
+    if !pictured.requests.is_empty() {
+        let text = "By their messages: from the send of a request until its answer is sent, and until the client has received it.";
+        sections.push(Section::new("Requests", text, Body::Table(requests::table(&pictured.requests).to_rows())));
+    }
     sections.extend(figures(&pictured.summary));
     sections.extend(conditions(about, meta, plan));
     // What a recording lacks is said beside the answer, whichever command shows it.

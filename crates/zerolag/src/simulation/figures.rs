@@ -12,6 +12,7 @@ use zerolag_policy::ExitInfo;
 use zerolag_report::Summary;
 use zerolag_report::figure::{Amount, Figure};
 use zerolag_report::json::{Figures, SCHEMA};
+use zerolag_report::requests::RecordedRequests;
 use zerolag_report::table::{Align, Table};
 
 /// The result of `zerolag run` and `zerolag report`.
@@ -70,6 +71,9 @@ pub struct RunFigures<'a> {
     /// Of a simulation with goals: whether each was met, by this run alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goals: Option<Vec<GoalOfRun<'a>>>,
+    /// Of a recording with messages of sockets: its requests; left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recorded_requests: Vec<RecordedRequests>,
     /// With `--show`: the figures that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<ShownFigure>,
@@ -212,6 +216,7 @@ impl<'a> RunFigures<'a> {
             limits: None,
             origin: None,
             goals: None,
+            recorded_requests: Vec::new(),
             shown: Vec::new(),
             ended: None,
             host: None,
