@@ -24,6 +24,9 @@
 //! 3. Every other class has an arrival process: the distances between its requests. A class with
 //!    few jobs gets their times.
 //!
+//! A class whose processes talk with each other more than with others is several: a server
+//! and its client can be programs of one interpreter.
+//!
 //! Demands and distances are kept as up to 32 means of equally many samples, so their mean is exact
 //! and their tail is the mean of the last part. Differs from the machine: distances and demands are
 //! drawn independently, so bursts that follow a rhythm lose it, and a thread that handles several
@@ -228,15 +231,21 @@ fn ask(classes: &mut [ThreadClass<'_>]) {
 type ClassKey<'a> = (Option<&'a str>, &'a str, String, Option<&'a String>);
 
 fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGroups) -> Vec<ThreadClass<'a>> {
-    let mut places: BTreeMap<ClassKey<'_>, usize> = BTreeMap::new();
+    let process_of = |task: &ImportedTask| trace.meta.recorded.thread(task.id)?.process.as_deref();
+    let key = |task: &'a ImportedTask| -> ClassKey<'_> {
+        (process_of(task), &task.name, format!("{:?}", task.attr), groups.of.get(&task.id))
+    };
+    let keys: Vec<ClassKey<'_>> = tasks.iter().map(key).collect();
+    let apart = apart(trace, tasks, &keys);
+    let mut places: BTreeMap<(&ClassKey<'_>, Option<u32>), usize> = BTreeMap::new();
     let mut of: BTreeMap<TaskId, usize> = BTreeMap::new();
     let mut classes: Vec<ThreadClass<'a>> = Vec::new();
-    for task in tasks {
+    for (task, key) in tasks.iter().zip(&keys) {
         let thread = trace.meta.recorded.thread(task.id);
-        let process = thread.and_then(|thread| thread.process.as_deref());
+        let process = process_of(task);
         let tid = thread.map_or(task.id.0, |thread| thread.tid);
-        let attr = format!("{:?}", task.attr);
-        let place = *places.entry((process, &*task.name, attr, groups.of.get(&task.id))).or_insert_with(|| {
+        let pid = thread.and_then(|thread| thread.pid).filter(|_| apart.contains(key));
+        let place = *places.entry((key, pid)).or_insert_with(|| {
             let name = task.name.to_string();
             let known = classes.iter().filter(|class| class.tasks[0].name == task.name).count();
             let name = if known == 0 { name } else { format!("{name}:{}", known + 1) };
@@ -264,6 +273,28 @@ fn classes<'a>(trace: &'a Trace, tasks: &'a [ImportedTask], groups: &ImportedGro
         class.jobs.sort_by_key(|(job, _)| job.at);
     }
     classes
+}
+
+/// Returns the keys of which different processes talk with each other more than with others.
+fn apart<'k, 'a>(trace: &Trace, tasks: &[ImportedTask], keys: &'k [ClassKey<'a>]) -> BTreeSet<&'k ClassKey<'a>> {
+    let recorded = &trace.meta.recorded;
+    let of: BTreeMap<TaskId, &ClassKey<'_>> = tasks.iter().map(|task| task.id).zip(keys).collect();
+    let mut users: BTreeMap<u32, TaskId> = BTreeMap::new();
+    for message in &recorded.messages {
+        users.entry(message.socket).or_insert(message.task);
+    }
+    let pid = |task: TaskId| recorded.thread(task).and_then(|thread| thread.pid);
+    let peer = |socket: u32| users.get(&recorded.peers.get(socket as usize).copied().flatten()?).copied();
+    // Of all messages, those between processes.
+    let mut counts: BTreeMap<&ClassKey<'_>, (usize, usize)> = BTreeMap::new();
+    for message in &recorded.messages {
+        let Some(own) = of.get(&message.task) else { continue };
+        let is_between = |peer: TaskId| of.get(&peer) == Some(own) && pid(peer) != pid(message.task);
+        let (all, between) = counts.entry(own).or_default();
+        *all += 1;
+        *between += usize::from(peer(message.socket).is_some_and(is_between));
+    }
+    counts.into_iter().filter(|(_, (all, between))| between * 2 > *all).map(|(key, _)| key).collect()
 }
 
 /// Decides which class sends the requests of which.

@@ -599,7 +599,7 @@ mod tests {
     use zerolag_model::{Duration, Instant, TaskId};
     use zerolag_report::requests::{self, RequestTimes};
     use zerolag_trace::script::Script;
-    use zerolag_trace::{Message, Source, Trace};
+    use zerolag_trace::{Message, Source, Thread, Trace};
 
     const SERVER: TaskId = TaskId(0);
     const CLIENT: TaskId = TaskId(1);
@@ -612,8 +612,12 @@ mod tests {
     /// once, and answers them after 100, 200 and 300 us of its own. Sockets 0 to 2 are the
     /// client's.
     fn rounds(is_open: bool) -> Trace {
+        rounds_of(["server", "client"], is_open)
+    }
+
+    fn rounds_of([server, client]: [&str; 2], is_open: bool) -> Trace {
         let mut script = Script::new(1);
-        let (server, client) = (script.fair("server"), script.fair("client"));
+        let (server, client) = (script.fair(server), script.fair(client));
         script.meta.source = Source::Text;
         let mut messages = Vec::new();
         for turn in 0..40 {
@@ -687,6 +691,28 @@ mod tests {
         let mut without = rounds(false);
         without.meta.recorded.messages.clear();
         assert_eq!(requests::text(&recorded_requests(&without)), "");
+    }
+
+    /// `python3 server.py` and `python3 client.py`.
+    #[test]
+    fn a_server_and_its_client_can_have_one_name() {
+        let with = |pids: [u32; 2]| {
+            let mut trace = rounds_of(["python3"; 2], false);
+            let thread = |(tid, pid)| Thread {
+                tid,
+                pid: Some(pid),
+                process: Some("python3".into()),
+                group: None,
+                groups_v1: Vec::new(),
+                charged: None,
+            };
+            trace.meta.recorded.threads = [10, 20].into_iter().zip(pids).map(thread).collect();
+            recorded_requests(&trace)
+        };
+        let all = with([10, 20]);
+        let [one] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((&*one.server, one.client.as_deref(), one.requests), ("python3", Some("python3:2"), 120));
+        assert_eq!(with([10, 10]), [], "threads of one process that pass work on by a socket");
     }
 
     /// A timer wakes it, and each send is a request.
