@@ -22,7 +22,8 @@ pub struct RecordedRequests {
     /// The CPU time of the server per request.
     pub demand_ns: u64,
     /// From the send of the request, or if that was not recorded from the wakeup of the server,
-    /// until the answer was sent.
+    /// until the answer was sent; where the client was recorded of the requests whose answer it
+    /// received.
     pub until_sent: RequestTimes,
     /// Until the client had it; null if it was not recorded.
     pub until_received: Option<RequestTimes>,

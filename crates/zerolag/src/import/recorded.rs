@@ -1,20 +1,27 @@
 //! [`recorded_requests`]: the requests of a recording, as its messages tell.
 
-use super::requests::{Served, quantile};
+use super::requests::{Request, Served, quantile};
 use super::{ImportedGroups, ImportedTask, Options, extract, fitted};
-use zerolag_model::Duration;
+use zerolag_model::{Duration, Instant};
 use zerolag_report::requests::{RecordedRequests, RequestTimes};
 use zerolag_trace::Trace;
 
-fn times(sorted: &[Duration]) -> Option<RequestTimes> {
-    let at = |share| quantile(sorted, share).map(Duration::as_nanos);
+/// Returns how long requests took until an instant of each.
+fn times(requests: &[&Request], end: impl Fn(&Request) -> Option<Instant>) -> Option<RequestTimes> {
+    let mut all: Vec<Duration> =
+        requests.iter().filter_map(|request| Some(end(request)?.since(request.arrived))).collect();
+    all.sort_unstable();
+    let at = |share| quantile(&all, share).map(Duration::as_nanos);
     Some(RequestTimes { p50_ns: at(50)?, p99_ns: at(99)?, max_ns: at(100)? })
 }
 
 fn of(server: String, client: Option<String>, served: &Served, elapsed: Duration) -> Option<RecordedRequests> {
     let count = served.requests.len();
     let demand: u64 = served.requests.iter().map(|request| request.demand.as_nanos()).sum();
-    let known = client.is_some();
+    // Of the same requests: what a client had not received when the recording ended is left out.
+    let is_known = client.is_some();
+    let ended = |request: &&Request| !is_known || request.answered.is_some();
+    let ended: Vec<&Request> = served.requests.iter().filter(ended).collect();
     Some(RecordedRequests {
         server,
         client,
@@ -22,8 +29,8 @@ fn of(server: String, client: Option<String>, served: &Served, elapsed: Duration
         requests: count,
         per_second: count as f64 * 1e9 / elapsed.as_nanos().max(1) as f64,
         demand_ns: demand / count.max(1) as u64,
-        until_sent: times(&served.latencies())?,
-        until_received: known.then(|| times(&served.latencies_of_client())).flatten(),
+        until_sent: times(&ended, |request| request.done)?,
+        until_received: times(&ended, |request| request.answered.filter(|_| is_known)),
     })
 }
 
