@@ -30,6 +30,7 @@ pub mod monitors;
 mod report;
 mod rt_queues;
 mod servers;
+mod stays;
 mod task_time;
 mod unconfirmed;
 

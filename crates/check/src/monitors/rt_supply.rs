@@ -8,8 +8,9 @@
 //! The rule is judged per group and CPU, over windows in which a task that the server runs is
 //! queued there without a break and no deadline task runs. Run time counts, less a part of the
 //! runtime for interrupts. What servers overrun until the tick delays the others, and is repaid
-//! with periods of their own; both are added to the window, and so is the time in which the CPU was
-//! asked to reschedule in a section without preemption. A window begins anew when budgets change,
+//! with periods of their own; both are added to the window, and so is the time in which the CPU
+//! could not leave a task ([`Stays`]), with the periods that repay the longest overrun of the
+//! group's own tasks by that. A window begins anew when budgets change,
 //! and when a CPU goes offline or comes back or changes its root domain.
 //!
 //! Not judged: runs without admission (`sched_rt_runtime_us` = -1), which promises nothing;
@@ -20,6 +21,7 @@
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
+use crate::stays::Stays;
 use std::collections::BTreeMap;
 use zerolag_model::settings::{RtGroupSched, TimerGrain};
 use zerolag_model::{ClassId, CpuId, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
@@ -36,6 +38,9 @@ struct RtSupply {
     nr_budgets: u64,
     /// Where each task waits or runs, and by which group's server.
     places: IdTable<TaskId, Option<(GroupId, CpuId)>>,
+    stays: Stays,
+    /// The longest stay of a group's task on a CPU.
+    overran: BTreeMap<(GroupId, CpuId), Duration>,
     windows: BTreeMap<(GroupId, CpuId), Window>,
     seen: bool,
 }
@@ -47,7 +52,7 @@ struct Window {
     wanting: u32,
     since: Instant,
     ran: Duration,
-    /// The part in which the CPU was asked to reschedule in a section of its task.
+    /// The part in which the CPU could not leave its task.
     held: Duration,
 }
 
@@ -71,16 +76,18 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if context.topology().is_some_and(|topology| topology.cpus().any(|cpu| topology.capacity(cpu) < 1024)) {
         return Err("on slower CPUs a server is promised as much as on others".to_owned());
     }
-    let grain = match settings.enforce_dl {
+    let grain = context.longest_path().saturating_add(match settings.enforce_dl {
         TimerGrain::Exact => Duration::ZERO,
         TimerGrain::Tick | TimerGrain::Hrtick => settings.tick_period(),
-    };
+    });
     Ok(Box::new(RtSupply {
         grain,
         settle: context.settle(),
         groups: Groups::default().with_servers(true),
         nr_budgets: 0,
         places: IdTable::default(),
+        stays: Stays::new(settings),
+        overran: BTreeMap::new(),
         windows: BTreeMap::new(),
         seen: false,
     }))
@@ -91,13 +98,19 @@ impl Monitor for RtSupply {
         if self.windows.is_empty() {
             return;
         }
+        if let Some(since) = self.stays.ended(before, record) {
+            let task = before.cpu(record.cpu).current.task();
+            if let Some(of) = task.and_then(|task| *self.places.entry(task)) {
+                let longest = self.overran.entry(of).or_default();
+                *longest = (*longest).max(record.at.since(since));
+            }
+            self.hold(record.cpu, since, record.at);
+        }
         match &record.event {
             TraceEvent::Switch { .. } => {
                 self.account(before, record.cpu, record.at);
-                self.hold(before, record.cpu, record.at);
                 self.judge(record.cpu, record.at, found);
             }
-            TraceEvent::NoPreempt { disables: None, .. } => self.hold(before, record.cpu, record.at),
             // The turn of a running task counts until it leaves its class or its group.
             TraceEvent::AttrChange { task, .. }
             | TraceEvent::PrioInherit { task, .. }
@@ -114,6 +127,7 @@ impl Monitor for RtSupply {
 
     fn after(&mut self, after: &Replay, record: &Record) {
         self.groups.apply(record);
+        self.stays.apply(record);
         match &record.event {
             TraceEvent::RtGroup { .. } | TraceEvent::GroupGone { .. } => {
                 self.seen = true;
@@ -142,7 +156,9 @@ impl Monitor for RtSupply {
         let cpus: Vec<CpuId> = last.cpus().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
             self.account(last, cpu, end);
-            self.hold(last, cpu, end);
+            if let Some(since) = self.stays.at(last, cpu, end) {
+                self.hold(cpu, since, end);
+            }
             self.judge(cpu, end, found);
         }
         if self.seen { Outcome::Judged } else { Outcome::NothingToJudge("no group has a real-time budget") }
@@ -173,12 +189,10 @@ impl RtSupply {
         }
     }
 
-    /// Adds the part of a section that ends now in which the CPU was asked to reschedule.
-    fn hold(&mut self, before: &Replay, cpu: CpuId, at: Instant) {
-        let place = before.cpu(cpu);
-        let (Some(section), Some(asked)) = (place.no_preempt_since, place.need_resched_since) else { return };
+    /// Adds a stay that ends now.
+    fn hold(&mut self, cpu: CpuId, since: Instant, at: Instant) {
         for (_, window) in self.windows.iter_mut().filter(|((_, of), _)| *of == cpu) {
-            window.held += at.since(section.max(asked).max(window.since));
+            window.held += at.since(since.max(window.since));
         }
     }
 
@@ -195,7 +209,8 @@ impl RtSupply {
                 continue;
             }
             // An overrun is repaid with the runtime of later periods.
-            let repaid = grain.as_nanos().div_ceil(runtime.as_nanos());
+            let stay = self.overran.get(&(*group, cpu)).copied().unwrap_or_default();
+            let repaid = grain.saturating_add(stay).as_nanos().div_ceil(runtime.as_nanos());
             let most = period.saturating_mul(2 + repaid) + grain * others + window.held + settle;
             let waited = at.since(window.since);
             if waited > most {

@@ -10,7 +10,8 @@
 //! for interrupts, a deferred one if it is more than a runtime and its task blocks. A CPU that is
 //! offline runs nothing: tasks that a kernel leaves there are `no-task-lost`'s concern. A CPU that
 //! was asked to reschedule in a section without preemption, or with interrupts disabled, answers at
-//! its end: that time is no part of the window.
+//! its end: that time is no part of the window. On an idle CPU a task that was moved out of a
+//! throttled group can wait on: `fault.group_move_unnoticed`.
 //!
 //! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or
 //! unthrottled, or a boost begins or ends.
@@ -28,6 +29,7 @@ struct ServerShare {
     servers: Servers,
     /// The longest overrun of a server.
     grain: Duration,
+    moves_unnoticed: bool,
     cpus: IdTable<CpuId, FairTime>,
     /// Where each fair task waits or runs.
     places: IdTable<TaskId, Option<CpuId>>,
@@ -76,7 +78,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         return Err("the servers of groups compete with it, as deadline tasks do".to_owned());
     }
     let groups = Groups::new(context.meta.setting("throttle"));
-    Ok(Box::new(ServerShare { servers, grain, cpus: IdTable::default(), places: IdTable::default(), groups }))
+    let (cpus, places) = (IdTable::default(), IdTable::default());
+    Ok(Box::new(ServerShare { servers, grain, moves_unnoticed: settings.group_move_unnoticed, cpus, places, groups }))
 }
 
 impl Monitor for ServerShare {
@@ -86,7 +89,7 @@ impl Monitor for ServerShare {
                 self.account(before, record.cpu, record.at);
                 self.hold(before, record.cpu, record.at);
                 self.deadline_turn_ends(before, record.cpu, record.at);
-                self.judge(record.cpu, record.at, found);
+                self.judge(before, record.cpu, record.at, found);
             }
             TraceEvent::NoPreempt { disables: None, .. } => self.hold(before, record.cpu, record.at),
             // The switch that ends its turn sees it in its new class.
@@ -148,7 +151,7 @@ impl Monitor for ServerShare {
             self.account(last, cpu, end);
             self.hold(last, cpu, end);
             self.deadline_turn_ends(last, cpu, end);
-            self.judge(cpu, end, found);
+            self.judge(last, cpu, end, found);
         }
         crate::Outcome::Judged
     }
@@ -197,7 +200,7 @@ impl ServerShare {
         }
     }
 
-    fn judge(&mut self, cpu: CpuId, at: Instant, found: &mut Findings) {
+    fn judge(&mut self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
         let ServerParams { runtime, period, activation } = self.servers.of(cpu);
         let view = self.cpus.entry(cpu);
         // On a slow CPU the scaled runtime can be longer than the period: no CPU has more time.
@@ -217,7 +220,9 @@ impl ServerShare {
         } else if at.since(since) > window {
             let ran = view.ran;
             view.begin(Some(at));
-            found.push(at, Some(cpu), &[], || {
+            let is_unnoticed = self.moves_unnoticed && before.cpu(cpu).current == Current::Idle;
+            let fault = is_unnoticed.then_some("fault.group_move_unnoticed");
+            found.push_by(fault, at, Some(cpu), &[], || {
                 format!("fair tasks want to run on cpu {cpu} for {}, and run for {ran}", at.since(since))
             });
         }

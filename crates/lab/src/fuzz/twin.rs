@@ -216,7 +216,12 @@ fn pair(draft: &Draft, twin: Twin) -> Option<(Draft, Draft)> {
                     || block.value("\"bandwidth\"").is_some_and(|value| value.contains("hard_limits"))
                     || block.value("\"preempt\"").is_some_and(|value| value.contains("rt"))
             };
-            let is_plain = !draft.blocks.iter().any(is_of_all);
+            // Nor one that is loaded, or chosen, in mid-run.
+            let loads = |block: &Block| {
+                let is_chosen = |key: &str| block.value(key).is_some();
+                block.head == "[[change]]" && (is_chosen("sched_ext") || is_chosen("\"sched_ext.policy\""))
+            };
+            let is_plain = !draft.blocks.iter().any(|block| is_of_all(block) || loads(block));
             let machine = draft.blocks.iter().find(|block| block.head == "[machine]")?;
             let cpus: u32 = machine.value("cpus")?.parse().ok()?;
             // Kernel paths of a machine with more CPUs are longer, and each CPU has its threads.
