@@ -85,12 +85,13 @@ struct task_struct {
 	struct task_group *sched_task_group;
 };
 
-struct rt_rq {
-	unsigned int rt_nr_running;
+struct scx_rq {
+	u32 nr_running;
 };
 
 struct rq {
-	struct rt_rq rt;
+	unsigned int nr_running;
+	struct scx_rq scx;
 };
 
 enum scx_exit_kind { SCX_EXIT_NONE };

@@ -167,17 +167,17 @@ void zl_enqueue(u64 *ctx)
 }
 
 /*
- * The server of the class (ext_server, 7.0) asks, not the CPU: a real-time task is runnable, and the
- * class comes behind real-time tasks. A server that gets no task is stopped, and starts when the
+ * The server of the class (ext_server, 7.0) asks, not the CPU: tasks of other classes are runnable, a
+ * real-time task or with --partial a fair one, and this class comes behind them. A server that gets no task is stopped, and starts when the
  * first task of the CPU is enqueued (v7.3 __pick_task_dl, enqueue_task_scx): beside tasks that stay
- * runnable never again. So this cannot wait for user space, whose thread may be behind that
- * real-time task, too.
+ * runnable never again. So this cannot wait for user space, whose thread may be behind those tasks,
+ * too.
  */
 static __always_inline bool asks_server(void)
 {
 	struct rq *rq = scx_bpf_locked_rq();
 
-	return rq && rq->rt.rt_nr_running;
+	return rq && rq->nr_running > rq->scx.nr_running;
 }
 
 /* A CPU has no local task. With SCX_OPS_ENQ_LAST the one that ran is enqueued in any case if its
